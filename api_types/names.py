@@ -1,0 +1,55 @@
+"""Names on the wire: API group, labels, annotations, resources, well-known objects.
+
+All of them are Koordinator's unless marked `ours`, so that each component also works beside upstream's other two.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+GROUP: Final = "slo.koordinator.sh"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+NODE_METRIC_KIND: Final = "NodeMetric"
+NODE_METRIC_LIST_KIND: Final = "NodeMetricList"
+NODE_METRIC_PLURAL: Final = "nodemetrics"
+NODE_METRIC_SINGULAR: Final = "nodemetric"
+
+NAMESPACE: Final = "koordinator-system"
+SLO_CONTROLLER_CONFIG: Final = "slo-controller-config"
+COLOCATION_CONFIG_KEY: Final = "colocation-config"
+SCHEDULER_NAME: Final = "koord-scheduler"
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+MID_CPU: Final = "kubernetes.io/mid-cpu"
+MID_MEMORY: Final = "kubernetes.io/mid-memory"
+BATCH_CPU: Final = "kubernetes.io/batch-cpu"
+BATCH_MEMORY: Final = "kubernetes.io/batch-memory"
+MID_RESOURCES: Final = (MID_CPU, MID_MEMORY)
+
+LABEL_PRIORITY_CLASS: Final = "koordinator.sh/priority-class"
+LABEL_SUB_PRIORITY: Final = "koordinator.sh/priority"
+LABEL_QOS: Final = "koordinator.sh/qosClass"
+LABEL_CPU_RECLAIM_RATIO: Final = "node.koordinator.sh/cpu-reclaim-ratio"
+LABEL_MEMORY_RECLAIM_RATIO: Final = "node.koordinator.sh/memory-reclaim-ratio"
+LABEL_MID_STATIC_CPU_RESERVED_RATIO: Final = "node.koordinator.sh/mid-static-cpu-reserved-ratio"
+LABEL_MID_STATIC_MEMORY_RESERVED_RATIO: Final = "node.koordinator.sh/mid-static-memory-reserved-ratio"
+
+ANNOTATION_COLOCATION_STRATEGY: Final = "node.koordinator.sh/colocation-strategy"
+ANNOTATION_RAW_ALLOCATABLE: Final = "node.koordinator.sh/raw-allocatable"
+ANNOTATION_NODE_RESERVATION: Final = "node.koordinator.sh/reservation"
+ANNOTATION_USAGE_THRESHOLDS: Final = "scheduling.koordinator.sh/usage-thresholds"
+ANNOTATION_LOAD_ESTIMATED_SCALING_FACTORS: Final = "scheduling.koordinator.sh/load-estimated-scaling-factors"
+ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED: Final = (
+    "scheduling.koordinator.sh/load-estimated-seconds-after-pod-scheduled"
+)
+ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED: Final = (
+    "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
+)
+ANNOTATION_RESERVE_POD: Final = "scheduling.koordinator.sh/reserve-pod"
+ANNOTATION_STATIC_POD_HASH: Final = "kubernetes.io/config.hash"
+"""On a mirror pod: the UID of the static pod, which is the one in the names of its cgroups."""
+
+ANNOTATION_MID_RECEIPT: Final = "koordinator.sh/mid-resource-receipt"
+"""Ours: every term of the published Mid resources, its source and time, the reason code (design 4.4)."""

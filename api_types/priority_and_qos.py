@@ -1,0 +1,150 @@
+"""Priority bands and QoS classes, and which pod belongs to which (koordinator-core 5.1, 5.2).
+
+"Raw" is what the pod itself says; "with default" fills the gap from Kubernetes' own QoS class, so that every pod has
+a class: BestEffort pods are Batch, all others Prod. `spec.priorityClassName` is never read.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, NamedTuple
+
+from api_types import names, pods
+
+
+class PriorityClass(enum.StrEnum):
+    """Koordinator's priority class; NONE is a pod that names no class and whose priority lies in no band."""
+
+    PROD = "koord-prod"
+    MID = "koord-mid"
+    BATCH = "koord-batch"
+    FREE = "koord-free"
+    NONE = ""
+
+
+class QoSClass(enum.StrEnum):
+    """Koordinator's QoS class."""
+
+    LSE = "LSE"
+    LSR = "LSR"
+    LS = "LS"
+    BE = "BE"
+    SYSTEM = "SYSTEM"
+    NONE = ""
+
+
+class KubeQoS(enum.StrEnum):
+    """Kubernetes' own QoS class."""
+
+    GUARANTEED = "Guaranteed"
+    BURSTABLE = "Burstable"
+    BEST_EFFORT = "BestEffort"
+
+
+class Band(NamedTuple):
+    """Numeric priorities of one class, both ends included, and the value assumed where a pod has none."""
+
+    lowest: int
+    highest: int
+    default: int
+
+
+BANDS: Final = {
+    PriorityClass.PROD: Band(9000, 9999, 9500),
+    PriorityClass.MID: Band(7000, 7999, 7500),
+    PriorityClass.BATCH: Band(5000, 5999, 5500),
+    PriorityClass.FREE: Band(3000, 3999, 3500),
+}
+
+_QOS_OF_KUBE_QOS: Final = {
+    KubeQoS.GUARANTEED: QoSClass.LSR,
+    KubeQoS.BURSTABLE: QoSClass.LS,
+    KubeQoS.BEST_EFFORT: QoSClass.BE,
+}
+_NATIVE: Final = (names.CPU, names.MEMORY)
+
+
+def class_of_priority(priority: int | None) -> PriorityClass:
+    """Class whose band holds the numeric priority; NONE for no priority and for the gaps between bands."""
+    if priority is not None:
+        for priority_class, band in BANDS.items():
+            if band.lowest <= priority <= band.highest:
+                return priority_class
+    return PriorityClass.NONE
+
+
+def raw_priority_class(pod: pods.Pod) -> PriorityClass:
+    """Class the pod states. A class label decides alone, even where it names no class; else the numeric priority."""
+    label = pods.labels(pod.metadata).get(names.LABEL_PRIORITY_CLASS)
+    if label is None:
+        return class_of_priority(pod.spec.priority)
+    try:
+        return PriorityClass(label)
+    except ValueError:
+        return PriorityClass.NONE
+
+
+def raw_qos_class(pod: pods.Pod) -> QoSClass:
+    """QoS class the pod's label states, NONE for a missing or unknown label."""
+    try:
+        return QoSClass(pods.labels(pod.metadata).get(names.LABEL_QOS, ""))
+    except ValueError:
+        return QoSClass.NONE
+
+
+def kube_qos(pod: pods.Pod) -> KubeQoS:
+    """Kubernetes QoS class: the status' word where set, else computed from native cpu and memory of all containers."""
+    try:
+        return KubeQoS(pod.status.qos_class)
+    except ValueError:
+        return _computed_kube_qos(pod.spec)
+
+
+def _computed_kube_qos(spec: pods.PodSpec) -> KubeQoS:
+    containers = [*spec.containers, *(spec.init_containers or ())]
+    requests: pods.Resources = {}
+    limits: pods.Resources = {}
+    guaranteed = True
+    for container in containers:
+        for total, wire in ((requests, container.resources.requests), (limits, container.resources.limits)):
+            for name, value in pods.units(wire).items():
+                if name in _NATIVE and value > 0:
+                    total[name] = total.get(name, 0) + value
+        limited = {name for name, value in pods.units(container.resources.limits).items() if value > 0}
+        guaranteed = guaranteed and limited.issuperset(_NATIVE)
+    if not requests and not limits:
+        return KubeQoS.BEST_EFFORT
+    return KubeQoS.GUARANTEED if guaranteed and requests == limits else KubeQoS.BURSTABLE
+
+
+def qos_class(pod: pods.Pod) -> QoSClass:
+    """QoS class with default: the label, else Guaranteed -> LSR, Burstable -> LS, BestEffort -> BE."""
+    return raw_qos_class(pod) or _QOS_OF_KUBE_QOS[kube_qos(pod)]
+
+
+def priority_class(pod: pods.Pod) -> PriorityClass:
+    """Priority class with default: as stated, else BE -> Batch and every other pod -> Prod."""
+    stated = raw_priority_class(pod)
+    if stated:
+        return stated
+    return PriorityClass.BATCH if qos_class(pod) is QoSClass.BE else PriorityClass.PROD
+
+
+def priority_value(pod: pods.Pod) -> int:
+    """Numeric priority with default: as stated and non-zero, else the default of the pod's class."""
+    return pod.spec.priority or BANDS[priority_class(pod)].default
+
+
+def translated_resource(priority_class: PriorityClass, resource: str) -> str | None:
+    """Name under which a class requests a native resource; None where it cannot (Free, or not cpu/memory)."""
+    if priority_class in (PriorityClass.PROD, PriorityClass.NONE):
+        return resource
+    return _EXTENDED.get((priority_class, resource))
+
+
+_EXTENDED: Final = {
+    (PriorityClass.MID, names.CPU): names.MID_CPU,
+    (PriorityClass.MID, names.MEMORY): names.MID_MEMORY,
+    (PriorityClass.BATCH, names.CPU): names.BATCH_CPU,
+    (PriorityClass.BATCH, names.MEMORY): names.BATCH_MEMORY,
+}

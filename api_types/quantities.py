@@ -1,0 +1,91 @@
+"""Kubernetes quantities as exact integers: CPU in milli-cores, memory in bytes, both rounded up.
+
+Grammar (Kubernetes API conventions): a signed decimal number, then nothing, a decimal suffix (n u m k M G T P E), a
+binary suffix (Ki Mi Gi Ti Pi Ei) or a decimal exponent (e3, E-2). Arithmetic is exact (`Decimal`, `int`); a float
+never appears.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Final
+
+Quantity = str | int | float | Decimal
+"""What may stand on the wire where a quantity is expected."""
+
+_GRAMMAR: Final = re.compile(
+    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{1,3}))?",
+    re.ASCII,
+)
+_SCALE: Final = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
+    **{suffix + "i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
+}
+_MILLI: Final = Decimal(1000)
+
+
+class InvalidQuantity(ValueError):
+    """Text that is not a Kubernetes quantity."""
+
+
+@functools.lru_cache(maxsize=4096)
+def _parse_text(text: str) -> Decimal:
+    match = _GRAMMAR.fullmatch(text)
+    if match is None:
+        raise InvalidQuantity(f"{text!r} is not a quantity, want a number with a suffix like 500m, 1.5, 2k or 4Gi")
+    number = Decimal(match["number"])
+    if match["suffix"]:
+        return number * _SCALE[match["suffix"]]
+    return number.scaleb(int(match["exponent"])) if match["exponent"] else number
+
+
+def parse(quantity: Quantity) -> Decimal:
+    """Exact value of a quantity in its base unit (cores, bytes). Raises InvalidQuantity."""
+    if isinstance(quantity, bool) or not isinstance(quantity, (str, int, float, Decimal)):
+        raise InvalidQuantity(f"{quantity!r} is not a quantity, want text or a number")
+    if isinstance(quantity, str):
+        return _parse_text(quantity)
+    value = Decimal(str(quantity)) if isinstance(quantity, float) else Decimal(quantity)
+    if not value.is_finite():
+        raise InvalidQuantity(f"{quantity!r} is not a quantity, want a finite number")
+    return value
+
+
+def round_up(value: Decimal) -> int:
+    """Round away from zero to an integer, as Kubernetes does when it reads a quantity in a coarser unit."""
+    return int(value.to_integral_value(ROUND_CEILING if value >= 0 else ROUND_FLOOR))
+
+
+def cpu_millis(quantity: Quantity) -> int:
+    """Milli-cores of a native `cpu` quantity, a fraction of one rounded up."""
+    return round_up(parse(quantity) * _MILLI)
+
+
+def whole_units(quantity: Quantity) -> int:
+    """Base units (bytes; milli-cores for mid-cpu and batch-cpu, which count them) of a quantity, rounded up."""
+    return round_up(parse(quantity))
+
+
+def resource_units(resource: str, quantity: Quantity) -> int:
+    """Integer of a named resource in the unit this project counts it in: native cpu in milli, all else in base units."""
+    return cpu_millis(quantity) if resource == "cpu" else whole_units(quantity)
+
+
+def format_cpu_millis(cpu_millis: int) -> str:
+    """Canonical text of native cpu: 1450 -> "1450m", 2000 -> "2"."""
+    return f"{cpu_millis}m" if cpu_millis % 1000 else str(cpu_millis // 1000)
+
+
+def format_bytes(memory_bytes: int) -> str:
+    """Text of a byte count: the plain integer, which needs no rounding to stay exact."""
+    return str(memory_bytes)
+
+
+def format_units(resource: str, units: int) -> str:
+    """Inverse of `resource_units`."""
+    return format_cpu_millis(units) if resource == "cpu" else str(units)
