@@ -115,12 +115,12 @@ class Node(msgspec.Struct, rename="camel", frozen=True):
     status: NodeStatus = NodeStatus()
 
 
-def labels(meta: ObjectMeta) -> Mapping[str, str]:
+def labels_of(meta: ObjectMeta) -> Mapping[str, str]:
     """Labels, empty where there are none."""
     return meta.labels or {}
 
 
-def annotations(meta: ObjectMeta) -> Mapping[str, str]:
+def annotations_of(meta: ObjectMeta) -> Mapping[str, str]:
     """Annotations, empty where there are none."""
     return meta.annotations or {}
 
@@ -131,7 +131,7 @@ def is_terminal(pod: Pod) -> bool:
 
 
 def units(wire: QuantityMap | None) -> Resources:
-    """A resource list of the wire as integers. Raises quantities.InvalidQuantity."""
+    """Turn a resource list of the wire into integers. Raises quantities.InvalidQuantity."""
     return {name: quantities.resource_units(name, value) for name, value in (wire or {}).items()}
 
 
@@ -215,7 +215,7 @@ def allocatable(node: Node) -> Resources:
     broken `status.allocatable`.
     """
     result = units(node.status.allocatable)
-    text = annotations(node.metadata).get(names.ANNOTATION_RAW_ALLOCATABLE)
+    text = annotations_of(node.metadata).get(names.ANNOTATION_RAW_ALLOCATABLE)
     if text:
         raw = raw_allocatable(text)
         if raw:

@@ -75,7 +75,7 @@ def class_of_priority(priority: int | None) -> PriorityClass:
 
 def raw_priority_class(pod: pods.Pod) -> PriorityClass:
     """Class the pod states. A class label decides alone, even where it names no class; else the numeric priority."""
-    label = pods.labels(pod.metadata).get(names.LABEL_PRIORITY_CLASS)
+    label = pods.labels_of(pod.metadata).get(names.LABEL_PRIORITY_CLASS)
     if label is None:
         return class_of_priority(pod.spec.priority)
     try:
@@ -87,7 +87,7 @@ def raw_priority_class(pod: pods.Pod) -> PriorityClass:
 def raw_qos_class(pod: pods.Pod) -> QoSClass:
     """QoS class the pod's label states, NONE for a missing or unknown label."""
     try:
-        return QoSClass(pods.labels(pod.metadata).get(names.LABEL_QOS, ""))
+        return QoSClass(pods.labels_of(pod.metadata).get(names.LABEL_QOS, ""))
     except ValueError:
         return QoSClass.NONE
 

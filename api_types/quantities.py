@@ -67,12 +67,12 @@ def cpu_millis(quantity: Quantity) -> int:
 
 
 def whole_units(quantity: Quantity) -> int:
-    """Base units (bytes; milli-cores for mid-cpu and batch-cpu, which count them) of a quantity, rounded up."""
+    """Count base units (bytes; milli-cores for mid-cpu and batch-cpu, which count them) of a quantity, rounded up."""
     return round_up(parse(quantity))
 
 
 def resource_units(resource: str, quantity: Quantity) -> int:
-    """Integer of a named resource in the unit this project counts it in: native cpu in milli, all else in base units."""
+    """Integer of a named resource in the unit we count it in: native cpu in milli, all else in base units."""
     return cpu_millis(quantity) if resource == "cpu" else whole_units(quantity)
 
 
