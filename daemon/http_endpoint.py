@@ -1,0 +1,147 @@
+"""The port of a process for people and probes: /healthz, /readyz, /metrics and a few read-only pages of its own.
+
+It answers from a thread of its own, so that a stuck event loop is seen as unhealthy instead of as a time-out. What it
+calls must therefore be safe to call from another thread: read values, change nothing.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import logging
+import threading
+import urllib.parse
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+import prometheus_client
+from prometheus_client import exposition
+
+log = logging.getLogger(__name__)
+
+
+class Verdict(NamedTuple):
+    """Answer of a probe: whether all is well, and in words what was looked at."""
+
+    ok: bool
+    text: str
+
+
+class Page(NamedTuple):
+    """Answer of a page."""
+
+    content_type: str
+    body: bytes
+    status: HTTPStatus = HTTPStatus.OK
+
+
+Probe = Callable[[], Verdict]
+Route = Callable[[Mapping[str, str]], Page]
+
+
+class CannotListen(Exception):
+    """The address is taken or not ours; the message names it."""
+
+
+def json_page(value: Any) -> Page:
+    """Show a value as indented JSON."""
+    return Page("application/json", json.dumps(value, indent=2, default=str).encode() + b"\n")
+
+
+class HttpEndpoint:
+    """Serves probes, metrics and pages; `port` 0 takes any free one (see the attribute `port` after `start`)."""
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        *,
+        health: Probe,
+        ready: Probe,
+        registry: prometheus_client.CollectorRegistry,
+        routes: Mapping[str, Route] | None = None,
+    ) -> None:
+        self.address = address
+        self.port = port
+        self._registry = registry
+        self._routes: dict[str, Route] = {
+            "/healthz": lambda _query: _probe_page(health()),
+            "/readyz": lambda _query: _probe_page(ready()),
+            "/metrics": self._metrics_page,
+            **(routes or {}),
+        }
+        self._server: http.server.ThreadingHTTPServer | None = None
+
+    def start(self) -> None:
+        """Listen and answer. Raises CannotListen."""
+        try:
+            self._server = _Server((self.address, self.port), _handler(self._routes))
+        except OSError as error:
+            raise CannotListen(
+                f"cannot listen on {self.address}:{self.port} for probes and metrics: {error.strerror or error}; "
+                "end the process that holds it or choose another port"
+            ) from error
+        self.port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, name="http-endpoint", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop answering and free the port."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+    def _metrics_page(self, _query: Mapping[str, str]) -> Page:
+        return Page(exposition.CONTENT_TYPE_LATEST, prometheus_client.generate_latest(self._registry))
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+
+def _probe_page(verdict: Verdict) -> Page:
+    status = HTTPStatus.OK if verdict.ok else HTTPStatus.SERVICE_UNAVAILABLE
+    return Page("text/plain; charset=utf-8", verdict.text.encode() + b"\n", status)
+
+
+def _find(routes: Mapping[str, Route], path: str) -> tuple[Route | None, str]:
+    """Route of a path: its own, or the one of the longest prefix that ends in `/` (the rest is its query `path`)."""
+    if path in routes:
+        return routes[path], ""
+    prefixes = [prefix for prefix in routes if prefix.endswith("/") and path.startswith(prefix)]
+    if not prefixes:
+        return None, ""
+    prefix = max(prefixes, key=len)
+    return routes[prefix], path[len(prefix) :]
+
+
+def _handler(routes: Mapping[str, Route]) -> type[http.server.BaseHTTPRequestHandler]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        timeout = 10  # seconds a client may take to send its request
+
+        def do_GET(self) -> None:  # the name http.server asks for
+            url = urllib.parse.urlsplit(self.path)
+            route, rest = _find(routes, url.path)
+            query = {"path": urllib.parse.unquote(rest), **dict(urllib.parse.parse_qsl(url.query))}
+            try:
+                page = route(query) if route else _not_found(routes)
+            except Exception:
+                log.exception("the page %s failed", url.path)
+                page = Page("text/plain", b"internal error, see the log\n", HTTPStatus.INTERNAL_SERVER_ERROR)
+            self.send_response(page.status)
+            self.send_header("Content-Type", page.content_type)
+            self.send_header("Content-Length", str(len(page.body)))
+            self.end_headers()
+            self.wfile.write(page.body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the signature http.server asks for
+            log.debug(format, *args)
+
+    return Handler
+
+
+def _not_found(routes: Mapping[str, Route]) -> Page:
+    known = " ".join(sorted(routes))
+    return Page("text/plain", f"no such page; there are: {known}\n".encode(), HTTPStatus.NOT_FOUND)

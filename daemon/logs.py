@@ -1,0 +1,48 @@
+"""Structured logs on standard error: one line an event, as text for people or JSON for collectors."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import sys
+import time
+
+from pythonjsonlogger.json import JsonFormatter
+
+
+class LogFormat(enum.StrEnum):
+    """How a log line looks."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(enum.StrEnum):
+    """From which level on lines are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def configure(log_format: LogFormat, level: LogLevel) -> None:
+    """Send every logger's lines to standard error in one format, time in UTC."""
+    formatter: logging.Formatter
+    if log_format is LogFormat.JSON:
+        formatter = JsonFormatter(
+            "{asctime}{levelname}{name}{message}",
+            style="{",
+            rename_fields={"asctime": "time", "levelname": "level", "name": "logger"},
+        )
+    else:
+        formatter = logging.Formatter("{asctime} {levelname:<7} {name}: {message}", style="{")
+    formatter.converter = time.gmtime
+    formatter.default_time_format = "%Y-%m-%dT%H:%M:%S"
+    formatter.default_msec_format = "%s.%03dZ"
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.value.upper())
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # one line a request says nothing an operator needs

@@ -1,0 +1,121 @@
+"""Settings of a process: one pydantic model, filled from flags, environment variables and a file, validated once.
+
+Precedence: flag, environment variable, `--settings-file`, default. A field `probe_port` is the flag `--probe-port`,
+the variable `<PREFIX>_PROBE_PORT` and the key `probe-port` of the file. Each field's description is its line in
+`--help`. Every error is reported at once, each naming where the value came from, what it was and what is wanted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pydantic
+import yaml
+from pydantic_core import PydanticUndefined
+
+ModelT = TypeVar("ModelT", bound=pydantic.BaseModel)
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used; `problems` holds one line for each thing that is wrong."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class Settings(pydantic.BaseModel):
+    """Base of a component's settings: frozen, unknown keys refused, a docstring under each field is its help text."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+def _kebab(field: str) -> str:
+    return field.replace("_", "-")
+
+
+def _variable(prefix: str, field: str) -> str:
+    return f"{prefix}_{field}".upper()
+
+
+def add_arguments(parser: argparse.ArgumentParser, model: type[Settings], env_prefix: str) -> None:
+    """Add one flag per field of the model, and `--settings-file`, to the parser."""
+    parser.add_argument(
+        "--settings-file",
+        metavar="FILE",
+        help=f"YAML file with the same names as the flags (environment: {env_prefix}_SETTINGS_FILE)",
+    )
+    for field, info in model.model_fields.items():
+        default = info.get_default(call_default_factory=True, validated_data={})
+        shown = "required" if default is PydanticUndefined else f"default: {json.dumps(default, default=str)}"
+        text = f"{info.description or ''} ({shown}; environment: {_variable(env_prefix, field)})".replace("%", "%%")
+        if info.annotation is bool:
+            parser.add_argument(
+                f"--{_kebab(field)}", default=None, action=argparse.BooleanOptionalAction, help=text, dest=field
+            )
+        else:
+            parser.add_argument(
+                f"--{_kebab(field)}", default=None, metavar=field.split("_")[-1].upper(), help=text, dest=field
+            )
+
+
+def from_sources(
+    model: type[ModelT], arguments: argparse.Namespace, environ: Mapping[str, str], env_prefix: str
+) -> ModelT:
+    """Merge the sources and validate. Raises SettingsError with every problem found."""
+    file_name = arguments.settings_file or environ.get(f"{env_prefix}_SETTINGS_FILE")
+    values: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    for field, value, source in _layers(model, arguments, environ, env_prefix, file_name):
+        values[field] = value
+        origin[field] = source
+    try:
+        return model.model_validate(values)
+    except pydantic.ValidationError as error:
+        raise SettingsError([_line(item, origin, env_prefix) for item in error.errors()]) from error
+
+
+def _layers(
+    model: type[pydantic.BaseModel],
+    arguments: argparse.Namespace,
+    environ: Mapping[str, str],
+    env_prefix: str,
+    file_name: str | None,
+) -> Iterator[tuple[str, Any, str]]:
+    for key, value in _file_values(file_name).items():
+        yield key.replace("-", "_"), value, f"{key} in {file_name}"
+    for field in model.model_fields:
+        if (value := environ.get(_variable(env_prefix, field))) is not None:
+            yield field, value, f"environment variable {_variable(env_prefix, field)}"
+    for field in model.model_fields:
+        if (value := getattr(arguments, field, None)) is not None:
+            yield field, value, f"flag --{_kebab(field)}"
+
+
+def _file_values(file_name: str | None) -> dict[str, Any]:
+    if file_name is None:
+        return {}
+    try:
+        content = yaml.safe_load(Path(file_name).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([f"cannot read the settings file {file_name}: {error}"]) from error
+    except yaml.YAMLError as error:
+        raise SettingsError([f"the settings file {file_name} is not YAML: {error}"]) from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise SettingsError([f"the settings file {file_name} holds {type(content).__name__}, want a mapping of names"])
+    return content
+
+
+def _line(item: Any, origin: Mapping[str, str], env_prefix: str) -> str:
+    field = str(item["loc"][0]) if item["loc"] else ""
+    if item["type"] == "missing":
+        return f"{_kebab(field)} is not set: give --{_kebab(field)} or {_variable(env_prefix, field)}"
+    if item["type"] == "extra_forbidden":
+        return f"{origin.get(field, field)} is not a setting: see --help for the names"
+    return f"{origin.get(field, _kebab(field) or 'settings')} is {item['input']!r}: {item['msg']}"

@@ -1,0 +1,87 @@
+import contextlib
+import socket
+import urllib.error
+import urllib.request
+
+import prometheus_client
+import pytest
+
+from daemon import http_endpoint
+
+
+@contextlib.contextmanager
+def serving(*, ok=True, routes=None):
+    registry = prometheus_client.CollectorRegistry()
+    prometheus_client.Counter("made", "Things made.", registry=registry).inc(3)
+    endpoint = http_endpoint.HttpEndpoint(
+        "127.0.0.1",
+        0,
+        health=lambda: http_endpoint.Verdict(ok, "last tick 0.1 s ago"),
+        ready=lambda: http_endpoint.Verdict(not ok, "waiting for pods"),
+        registry=registry,
+        routes=routes,
+    )
+    endpoint.start()
+    try:
+        yield endpoint
+    finally:
+        endpoint.stop()
+
+
+def fetch(endpoint, path):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_probes_answer_by_status_and_say_why():
+    with serving(ok=True) as endpoint:
+        assert fetch(endpoint, "/healthz") == (200, "last tick 0.1 s ago\n")
+        assert fetch(endpoint, "/readyz") == (503, "waiting for pods\n")
+
+
+def test_metrics_are_those_of_the_registry():
+    with serving() as endpoint:
+        status, text = fetch(endpoint, "/metrics")
+    assert status == 200
+    assert "made_total 3.0" in text
+
+
+def test_a_route_ending_in_a_slash_gets_the_rest_of_the_path():
+    with serving(routes={"/debug/nodes/": lambda query: http_endpoint.json_page(dict(query))}) as endpoint:
+        status, text = fetch(endpoint, "/debug/nodes/a%20b?depth=2")
+    assert status == 200
+    assert '"path": "a b"' in text
+    assert '"depth": "2"' in text
+
+
+def test_a_failing_page_is_an_internal_error_and_the_server_goes_on(caplog):
+    with serving(routes={"/debug": lambda _query: 1 / 0}) as endpoint:
+        assert fetch(endpoint, "/debug")[0] == 500
+        assert fetch(endpoint, "/healthz")[0] == 200
+    assert "the page /debug failed" in caplog.text
+
+
+def test_an_unknown_page_lists_the_known_ones():
+    with serving() as endpoint:
+        assert fetch(endpoint, "/nothing") == (404, "no such page; there are: /healthz /metrics /readyz\n")
+
+
+def test_a_taken_port_is_named():
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        verdict = http_endpoint.Verdict(True, "")
+        endpoint = http_endpoint.HttpEndpoint(
+            "127.0.0.1",
+            port,
+            health=lambda: verdict,
+            ready=lambda: verdict,
+            registry=prometheus_client.CollectorRegistry(),
+        )
+        with pytest.raises(http_endpoint.CannotListen, match=f"127.0.0.1:{port}"):
+            endpoint.start()

@@ -1,0 +1,59 @@
+import argparse
+
+import pydantic
+import pytest
+
+from daemon import settings
+
+
+class Example(settings.Settings):
+    node_name: str = pydantic.Field(description="name of the node")
+    probe_port: int = pydantic.Field(9316, ge=1, le=65535, description="port of probes")
+    enable_debug: bool = pydantic.Field(False, description="serve debug pages")
+
+
+def load(argv=(), environ=None):
+    parser = argparse.ArgumentParser()
+    settings.add_arguments(parser, Example, "EXAMPLE")
+    return settings.from_sources(Example, parser.parse_args(argv), environ or {}, "EXAMPLE")
+
+
+def test_a_flag_wins_over_the_environment_which_wins_over_the_file(tmp_path):
+    file = tmp_path / "settings.yaml"
+    file.write_text("node-name: from-file\nprobe-port: 1111\nenable-debug: true\n")
+    loaded = load(
+        ["--settings-file", str(file), "--probe-port", "3333"],
+        {"EXAMPLE_PROBE_PORT": "2222", "EXAMPLE_NODE_NAME": "from-environment"},
+    )
+    assert loaded == Example(node_name="from-environment", probe_port=3333, enable_debug=True)
+
+
+def test_all_problems_are_reported_at_once_with_their_origin(tmp_path):
+    file = tmp_path / "settings.yaml"
+    file.write_text("no-such: 1\n")
+    with pytest.raises(settings.SettingsError) as caught:
+        load(["--settings-file", str(file), "--probe-port", "70000"])
+    text = "\n".join(caught.value.problems)
+    assert "node-name is not set: give --node-name or EXAMPLE_NODE_NAME" in text
+    assert "flag --probe-port is '70000': Input should be less than or equal to 65535" in text
+    assert f"no-such in {file} is not a setting" in text
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"), [("[1]", "want a mapping"), ("{", "is not YAML"), (None, "cannot read the settings file")]
+)
+def test_a_file_that_cannot_be_used_is_named(tmp_path, content, wanted):
+    file = tmp_path / "settings.yaml"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(settings.SettingsError, match=wanted) as caught:
+        load([], {"EXAMPLE_SETTINGS_FILE": str(file), "EXAMPLE_NODE_NAME": "n"})
+    assert str(file) in str(caught.value)
+
+
+def test_help_shows_default_and_variable(capsys):
+    with pytest.raises(SystemExit):
+        load(["--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "port of probes (default: 9316; environment: EXAMPLE_PROBE_PORT)" in shown
+    assert "name of the node (required; environment: EXAMPLE_NODE_NAME)" in shown
