@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import re
 from typing import Annotated, Any, Final
 
@@ -36,7 +36,7 @@ class WireModel(pydantic.BaseModel):
 
 def _checked_quantity(value: Any) -> str | int:
     if isinstance(value, float):
-        raise ValueError("want an integer or a quantity as text")
+        raise ValueError("want an integer or a quantity as text")  # noqa: TRY004  # pydantic turns only ValueError into a problem
     quantities.parse(value)
     return value  # type: ignore[no-any-return]  # parse refuses all but text and numbers
 
@@ -52,8 +52,8 @@ ResourceList = dict[str, Quantity]
 """Resource name -> quantity."""
 
 
-def _whole_seconds(value: datetime.datetime) -> str:
-    return value.astimezone(datetime.UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
+def _whole_seconds(value: dt.datetime) -> str:
+    return value.astimezone(dt.UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 
 Timestamp = Annotated[

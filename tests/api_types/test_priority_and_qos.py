@@ -1,0 +1,69 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api_types import pods
+from api_types import priority_and_qos as pq
+
+FULL = {"cpu": "1", "memory": "1Gi"}
+
+
+def pod(*, labels=None, priority=None, containers=None, init=None, qos=None):
+    value = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": containers or [], "initContainers": init, "priority": priority},
+        "status": {"qosClass": qos or ""},
+    }
+    return msgspec.json.decode(msgspec.json.encode(value), type=pods.Pod)
+
+
+def container(requests=None, limits=None):
+    return {"name": "c", "resources": {"requests": requests or {}, "limits": limits or {}}}
+
+
+@given(st.integers(-10, 12000))
+def test_a_priority_belongs_to_the_band_of_its_thousand_or_to_none(priority):
+    wanted = {9: "koord-prod", 7: "koord-mid", 5: "koord-batch", 3: "koord-free"}.get(priority // 1000, "")
+    assert pq.class_of_priority(priority) == wanted
+
+
+def test_a_class_label_decides_alone_even_where_it_names_no_class():
+    assert (
+        pq.raw_priority_class(pod(labels={"koordinator.sh/priority-class": "koord-mid"}, priority=9000)) == "koord-mid"
+    )
+    assert pq.raw_priority_class(pod(labels={"koordinator.sh/priority-class": "gold"}, priority=9000)) == ""
+
+
+@pytest.mark.parametrize(
+    ("subject", "priority_class", "qos_class"),
+    [
+        (pod(containers=[container()]), "koord-batch", "BE"),
+        (pod(containers=[container({"cpu": "1"})]), "koord-prod", "LS"),
+        (pod(containers=[container(FULL, FULL)]), "koord-prod", "LSR"),
+        (pod(containers=[container(FULL, FULL)], init=[container({"cpu": "1"})]), "koord-prod", "LS"),
+        (pod(containers=[container({"kubernetes.io/batch-cpu": "1000"})]), "koord-batch", "BE"),
+        (pod(containers=[container({"kubernetes.io/mid-cpu": "1000"})]), "koord-batch", "BE"),
+        (pod(containers=[container({"kubernetes.io/mid-cpu": "1000"})], priority=7000), "koord-mid", "BE"),
+        (pod(containers=[container()], qos="Guaranteed"), "koord-prod", "LSR"),
+        (pod(containers=[container()], labels={"koordinator.sh/qosClass": "SYSTEM"}), "koord-prod", "SYSTEM"),
+        (pod(containers=[container({"cpu": "0"})]), "koord-batch", "BE"),
+        (pod(containers=[container(FULL)], priority=2_000_001_000), "koord-prod", "LS"),
+    ],
+)
+def test_every_pod_gets_a_class_and_a_qos(subject, priority_class, qos_class):
+    assert pq.priority_class(subject) == priority_class
+    assert pq.qos_class(subject) == qos_class
+
+
+def test_the_priority_value_falls_back_to_the_default_of_the_class():
+    assert pq.priority_value(pod(priority=9123)) == 9123
+    assert pq.priority_value(pod(labels={"koordinator.sh/qosClass": "LSR"})) == 9500
+
+
+def test_a_tier_requests_native_resources_under_its_own_names():
+    assert pq.translated_resource(pq.PriorityClass.MID, "cpu") == "kubernetes.io/mid-cpu"
+    assert pq.translated_resource(pq.PriorityClass.BATCH, "memory") == "kubernetes.io/batch-memory"
+    assert pq.translated_resource(pq.PriorityClass.PROD, "example.com/disk") == "example.com/disk"
+    assert pq.translated_resource(pq.PriorityClass.FREE, "cpu") is None
+    assert pq.translated_resource(pq.PriorityClass.MID, "example.com/disk") is None
