@@ -1,0 +1,82 @@
+# One verb a target; `make help` lists them. Everything runs from the virtual environment this file makes.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PACKAGES := api_types apiserver_client daemon koordlet manager scheduler_plugin
+STAMP := $(VENV)/installed
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml constraints.txt
+	@echo "virtual environment: installing into $(VENV) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 cannot make a virtual environment: install python3-venv" >&2; exit 1; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,influxdb]'
+	@touch $@
+
+.PHONY: venv
+venv: $(STAMP) ## Make the virtual environment, pinned by constraints.txt
+
+.PHONY: demo
+demo: $(STAMP) ## Show the main job on a real cluster, step by step (about 10 minutes the first time; needs root)
+	@$(BIN)/python -m e2e.demo
+
+.PHONY: test
+test: $(STAMP) ## Run all tests but the cluster ones
+	@$(BIN)/pytest tests
+
+.PHONY: e2e
+e2e: $(STAMP) ## Run the user stories on a real cluster (needs root or KUBECONFIG)
+	@$(BIN)/pytest e2e
+
+.PHONY: bench
+bench: $(STAMP) ## Measure, and print tables
+	@for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python -m $$(echo $${bench%.py} | tr / .) || exit 1; done
+
+.PHONY: check
+check: lint types imports verify ## Check format, lint, types, import contracts and generated files
+
+.PHONY: format
+format: $(STAMP) ## Format and mend what can be mended
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+.PHONY: lint
+lint: $(STAMP) ## Check format and lint
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+
+.PHONY: types
+types: $(STAMP) ## Check types, strictly
+	@$(BIN)/mypy
+
+.PHONY: imports
+imports: $(STAMP) ## Check the import contracts
+	@$(BIN)/lint-imports
+
+.PHONY: verify
+verify: $(STAMP) ## Fail when a generated file is stale (repair: make update)
+	@$(BIN)/python -m crds.generate --check
+
+.PHONY: update
+update: $(STAMP) ## Write every generated file anew
+	@$(BIN)/python -m crds.generate
+
+.PHONY: pin
+pin: ## Write constraints.txt from the newest versions that pyproject.toml allows
+	@rm -rf $(VENV)/pin && $(PYTHON) -m venv $(VENV)/pin
+	@$(VENV)/pin/bin/pip install --quiet '.[dev,influxdb]' hatchling
+	@{ echo "# Every version the project is built and tested with. Written by: make pin"; \
+	   $(VENV)/pin/bin/pip freeze --exclude koord-suite; } > constraints.txt
+	@rm -rf $(VENV)/pin
+
+.PHONY: cluster-up
+cluster-up: $(STAMP) ## Start the local cluster and leave it running
+	@$(BIN)/python -m e2e.cluster up
+
+.PHONY: cluster-down
+cluster-down: $(STAMP) ## Stop the local cluster and leave nothing behind
+	@$(BIN)/python -m e2e.cluster down
