@@ -1,0 +1,44 @@
+"""How a conformance case reaches the product: one entry a function name, gathered from one module a component.
+
+A module offers `ADAPTERS` (input -> value that is compared with `expected`), `CHECKS` ((input, expected, case) ->
+None or what differs) for cases that need a comparison of their own, and `DIFFERENT_ON_PURPOSE`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+
+class Difference(NamedTuple):
+    """A case in which we differ on purpose: the function, which of its cases, and the design's reason."""
+
+    function: str
+    applies: Callable[[Mapping[str, Any]], bool]
+    reason: str
+
+
+Adapter = Callable[[Any], Any]
+Check = Callable[[Any, Any], str | None]
+
+
+def _numbers_differ(expected: float, actual: float, absolute: float, relative: float) -> bool:
+    return not math.isclose(expected, actual, rel_tol=relative, abs_tol=absolute)
+
+
+def differs(expected: Any, actual: Any, absolute: float, relative: float) -> bool:
+    """Whether two JSON values differ, numbers by more than the tolerances."""
+    if isinstance(expected, bool) or isinstance(actual, bool):
+        return expected is not actual
+    if isinstance(expected, int | float) and isinstance(actual, int | float):
+        return _numbers_differ(expected, actual, absolute, relative)
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        return expected.keys() != actual.keys() or any(
+            differs(expected[key], actual[key], absolute, relative) for key in expected
+        )
+    if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
+        return len(expected) != len(actual) or any(
+            differs(*pair, absolute, relative) for pair in zip(expected, actual, strict=True)
+        )
+    return bool(expected != actual)

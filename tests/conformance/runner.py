@@ -1,0 +1,76 @@
+"""Runs conformance cases and counts: passed, failed, different on purpose, not mapped."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tests.conformance import adapters, catalog
+
+
+class Outcome(enum.StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    DIFFERENT = "different on purpose"
+    NOT_MAPPED = "not mapped"
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    case: Mapping[str, Any]
+    outcome: Outcome
+    text: str = ""
+
+
+class Runner:
+    """Holds the maps of all adapter modules."""
+
+    def __init__(self) -> None:
+        self.adapters: dict[str, adapters.Adapter] = {}
+        self.checks: dict[str, adapters.Check] = {}
+        self.differences: list[adapters.Difference] = []
+        for module in catalog.modules():
+            self.adapters.update(getattr(module, "ADAPTERS", {}))
+            self.checks.update(getattr(module, "CHECKS", {}))
+            self.differences += [adapters.Difference(*row) for row in getattr(module, "DIFFERENT_ON_PURPOSE", [])]
+
+    def run(self, case: Mapping[str, Any]) -> Result:
+        """Run one case. A case we differ in on purpose is not run."""
+        function = case["function"]
+        for difference in self.differences:
+            if difference.function == function and difference.applies(case):
+                return Result(case, Outcome.DIFFERENT, difference.reason)
+        if function not in self.adapters and function not in self.checks:
+            return Result(case, Outcome.NOT_MAPPED)
+        try:
+            text = self._mismatch(case)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+        return Result(case, Outcome.FAILED if text else Outcome.PASSED, text or "")
+
+    def _mismatch(self, case: Mapping[str, Any]) -> str | None:
+        if check := self.checks.get(case["function"]):
+            return check(case["input"], case["expected"])
+        actual = self.adapters[case["function"]](case["input"])
+        absolute = max(float(case.get(name, 0)) for name in ("tolerance", "scoreTolerance"))
+        relative = float(case.get("relTolerance", 1e-12))
+        if adapters.differs(case["expected"], actual, absolute, relative):
+            return f"expected {case['expected']}\n    came {actual}"
+        return None
+
+
+def table(results: Iterable[Result]) -> str:
+    """One row per function, the failing cases, and the closing line."""
+    results = list(results)
+    counts: dict[str, collections.Counter[Outcome]] = {}
+    for result in results:
+        counts.setdefault(result.case["function"], collections.Counter())[result.outcome] += 1
+    lines = [f"{'function':<48}" + "".join(f"{outcome:>22}" for outcome in Outcome)]
+    lines += [f"{name:<48}" + "".join(f"{row[outcome]:>22}" for outcome in Outcome) for name, row in counts.items()]
+    lines += [f"{result.case['id']}: {result.text}" for result in results if result.outcome is Outcome.FAILED]
+    total = collections.Counter(result.outcome for result in results)
+    lines.append(", ".join(f"{total[outcome]} {outcome}" for outcome in Outcome))
+    return "\n".join(lines)
