@@ -1,0 +1,113 @@
+"""Kubernetes label selectors of `nodeConfigs`: matching, and finding selectors that claim the same node.
+
+Source: the Kubernetes documentation on labels and selectors; the overlap test is koordinator-core 4.5's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import pydantic
+
+from api_types.wire_model import WireModel
+
+_WITH_VALUES = ("In", "NotIn")
+_WITHOUT_VALUES = ("Exists", "DoesNotExist")
+OPERATORS = _WITH_VALUES + _WITHOUT_VALUES
+
+
+class Requirement(WireModel):
+    """One demand on the value of one label."""
+
+    model_config = pydantic.ConfigDict(strict=True, frozen=True)
+
+    key: str = ""
+    """Label the demand is about."""
+    operator: str = ""
+    """In, NotIn, Exists or DoesNotExist."""
+    values: list[str] | None = None
+    """Values of In and NotIn; empty for the others."""
+
+
+class NodeSelector(WireModel):
+    """A label selector: every label and every expression has to hold; an empty one matches every node."""
+
+    model_config = pydantic.ConfigDict(strict=True, frozen=True)
+
+    match_labels: dict[str, str] | None = None
+    """Labels with exactly these values."""
+    match_expressions: list[Requirement] | None = None
+    """Demands that may name several values, or none."""
+
+
+def is_empty(selector: NodeSelector) -> bool:
+    """Whether the selector demands nothing, and so matches every node."""
+    return not selector.match_labels and not selector.match_expressions
+
+
+def fault(selector: NodeSelector) -> tuple[str, object, str] | None:
+    """First thing that makes a selector unusable: (key path inside it, value seen, value wanted); None if fine."""
+    for index, demand in enumerate(selector.match_expressions or ()):
+        path = f"matchExpressions[{index}]"
+        if not demand.key:
+            return f"{path}.key", demand.key, "the name of a label"
+        if demand.operator not in OPERATORS:
+            return f"{path}.operator", demand.operator, "one of " + ", ".join(OPERATORS)
+        if demand.operator in _WITH_VALUES and not demand.values:
+            return f"{path}.values", demand.values, f"at least one value for the operator {demand.operator}"
+        if demand.operator in _WITHOUT_VALUES and demand.values:
+            return f"{path}.values", demand.values, f"no values for the operator {demand.operator}"
+    return None
+
+
+def matches(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
+    """Whether a node with these labels is selected. No selector, and an unusable one, select nothing."""
+    if selector is None or fault(selector) is not None:
+        return False
+    if any(labels.get(key) != value for key, value in (selector.match_labels or {}).items()):
+        return False
+    return all(_holds(demand, labels) for demand in selector.match_expressions or ())
+
+
+def _holds(demand: Requirement, labels: Mapping[str, str]) -> bool:
+    present = demand.key in labels
+    match demand.operator:
+        case "Exists":
+            return present
+        case "DoesNotExist":
+            return not present
+        case "In":
+            return present and labels[demand.key] in (demand.values or ())
+        case _:  # NotIn is satisfied by a node without the label, as in Kubernetes
+            return not present or labels[demand.key] not in (demand.values or ())
+
+
+def _virtual_nodes(selector: NodeSelector) -> Iterator[dict[str, str]]:
+    """Label sets the selector is about: its labels, with one value per expression in turn.
+
+    There are as many as the product of the numbers of values; set i takes value i of each expression, modulo its
+    number. Expressions without values add no label. NotIn contributes the values it forbids, as upstream's test does.
+    """
+    expressions = [demand for demand in selector.match_expressions or () if demand.values]
+    for index in range(math.prod(len(demand.values or ()) for demand in expressions)):
+        chosen = {demand.key: (demand.values or [])[index % len(demand.values or ())] for demand in expressions}
+        yield {**(selector.match_labels or {}), **chosen}
+
+
+def overlapping(selectors: Sequence[NodeSelector | None]) -> tuple[int, int] | None:
+    """Positions of the first two selectors that claim the same virtual node, None where every one claims its own.
+
+    Approximate by design: it sees contradictions in the document alone. `conflicting` asks a real node.
+    """
+    for selector in selectors:
+        for labels in _virtual_nodes(selector) if selector is not None else ():
+            if claimed := conflicting(selectors, labels):
+                return claimed
+    return None
+
+
+def conflicting(selectors: Sequence[NodeSelector | None], labels: Mapping[str, str]) -> tuple[int, int] | None:
+    """Positions of the first two selectors that match a node with these labels, None where at most one does."""
+    matching = [position for position, selector in enumerate(selectors) if matches(selector, labels)]
+    return (matching[0], matching[1]) if len(matching) > 1 else None
