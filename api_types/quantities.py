@@ -15,10 +15,12 @@ from typing import Final
 Quantity = str | int | float | Decimal
 """What may stand on the wire where a quantity is expected."""
 
-_GRAMMAR: Final = re.compile(
-    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{1,3}))?",
-    re.ASCII,
-)
+_NUMBER: Final = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
+_SUFFIX: Final = r"[numkMGTPE]|[KMGTPE]i"
+_EXPONENT: Final = r"[+-]?[0-9]{1,3}"
+_GRAMMAR: Final = re.compile(f"(?P<number>{_NUMBER})(?:(?P<suffix>{_SUFFIX})|[eE](?P<exponent>{_EXPONENT}))?")
+PATTERN: Final = f"^{_NUMBER}({_SUFFIX}|[eE]{_EXPONENT})?$".replace("(?:", "(")
+"""The grammar as a regular expression for schemas."""
 _SCALE: Final = {
     "n": Decimal("1e-9"),
     "u": Decimal("1e-6"),

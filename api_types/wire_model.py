@@ -44,7 +44,7 @@ def _checked_quantity(value: Any) -> str | int:
 Quantity = Annotated[
     str | int,
     pydantic.PlainValidator(_checked_quantity),
-    pydantic.WithJsonSchema({"x-kubernetes-int-or-string": True}),
+    pydantic.WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": quantities.PATTERN}),
 ]
 """A Kubernetes quantity, kept as it was written."""
 

@@ -1,0 +1,269 @@
+"""NodeMetric: what a node's agent measured and predicted, and the policy it does so by.
+
+The koordlet owns `status` and replaces it; the manager owns `spec`. Fields marked "ours" are unknown to upstream's
+components, which ignore them; we tolerate their absence, because upstream's agent does not send them. Descriptions
+below become the CRD's. Source: design 3.3, koordinator-core section 3.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Literal
+
+import pydantic
+
+from api_types import names, slo_controller_config
+from api_types.wire_model import ResourceList, Timestamp, WireModel
+
+
+class NodeMemoryCollectPolicy(enum.StrEnum):
+    """Which memory counts as used."""
+
+    WITH_HOT_PAGE_CACHE = "usageWithHotPageCache"
+    WITHOUT_PAGE_CACHE = "usageWithoutPageCache"
+    WITH_PAGE_CACHE = "usageWithPageCache"
+
+
+class AggregatePolicy(WireModel):
+    """Windows over which usage is aggregated."""
+
+    durations: list[str] | None = None
+    """Length of each window, as Go duration text such as 5m0s."""
+
+
+class MetricCollectPolicy(WireModel):
+    """How the node's agent collects and reports."""
+
+    aggregate_duration_seconds: int | None = None
+    """Window of the plain usages, in seconds (at least 60)."""
+    report_interval_seconds: int | None = None
+    """Time between two reports, in seconds (at least 30)."""
+    node_aggregate_policy: AggregatePolicy | None = None
+    """Windows of the aggregated usages."""
+    node_memory_collect_policy: NodeMemoryCollectPolicy | None = None
+    """Which memory counts as used."""
+
+
+class NodeMetricSpec(WireModel):
+    """The merged policies of this node, written by the manager."""
+
+    metric_collect_policy: MetricCollectPolicy | None = None
+    """How the agent collects and reports."""
+    predict_policy: slo_controller_config.PredictPolicy | None = None
+    """Ours: how the agent predicts."""
+    mid_colocation_policy: slo_controller_config.MidColocationPolicy | None = None
+    """Ours: how the Mid resources of this node are calculated."""
+
+
+class DeviceTopology(WireModel):
+    """Where a device sits in the machine."""
+
+    socket_id: int | None = None
+    node_id: int | None = None
+    pcie_id: str | None = None
+    bus_id: str | None = None
+
+
+class VirtualFunction(WireModel):
+    """One virtual function of a device."""
+
+    minor: int | None = None
+    bus_id: str | None = None
+
+
+class VirtualFunctionGroup(WireModel):
+    """Virtual functions that share labels."""
+
+    labels: dict[str, str] | None = None
+    vfs: list[VirtualFunction] | None = None
+
+
+class Condition(WireModel):
+    """A condition, as metav1.Condition."""
+
+    type: str
+    """What the condition is about."""
+    status: Literal["True", "False", "Unknown"]
+    """Whether it holds."""
+    reason: str | None = None
+    """One word that says why."""
+    message: str | None = None
+    """A sentence that says why, naming the path or address that was tried."""
+    last_transition_time: Timestamp | None = None
+    """When the status last changed."""
+    observed_generation: int | None = None
+    """Generation of the spec the condition was judged by."""
+
+
+class DeviceInfo(WireModel):
+    """Usage or identity of one device."""
+
+    type: str | None = None
+    id: str | None = None
+    minor: int | None = None
+    module_id: int | None = None
+    health: bool = False
+    labels: dict[str, str] | None = None
+    resources: ResourceList | None = None
+    conditions: list[Condition] | None = None
+    topology: DeviceTopology | None = None
+    vf_groups: list[VirtualFunctionGroup] | None = None
+
+
+class ResourceMap(WireModel):
+    """Resources and devices of one usage."""
+
+    resources: ResourceList | None = None
+    """Resource name to quantity."""
+    devices: list[DeviceInfo] | None = None
+    """Usage of devices."""
+
+
+class AggregatedUsage(WireModel):
+    """Statistics of a usage over one window."""
+
+    duration: str | None = None
+    """Length of the window, as Go duration text."""
+    usage: dict[str, ResourceMap] | None = None
+    """Statistic (avg, p50, p90, p95, p99; ours: std) to usage; empty while the data span less than half the window."""
+
+
+class NumaUsage(WireModel):
+    """Usage of one NUMA node."""
+
+    numa_node_id: int
+    node_usage: ResourceMap = ResourceMap()
+    system_usage: ResourceMap = ResourceMap()
+
+
+class NodeMetricInfo(WireModel):
+    """Usage of the node."""
+
+    node_usage: ResourceMap = ResourceMap()
+    """Mean usage of everything that runs."""
+    system_usage: ResourceMap = ResourceMap()
+    """Mean usage of everything that runs outside pods."""
+    aggregated_node_usages: list[AggregatedUsage] | None = None
+    """Statistics of the node's usage, one entry a window."""
+    aggregated_system_usages: list[AggregatedUsage] | None = None
+    """Statistics of the system's usage, one entry a window."""
+    numa_usages: list[NumaUsage] | None = None
+    """Usage of each NUMA node."""
+
+
+class PodMetricInfo(WireModel):
+    """Mean usage of one pod."""
+
+    name: str | None = None
+    namespace: str | None = None
+    pod_usage: ResourceMap = ResourceMap()
+    """Mean usage over the aggregate duration."""
+    priority: str | None = None
+    """Priority class, with default."""
+    qos: str | None = None
+    """QoS class, with default."""
+    extensions: dict[str, Any] | None = pydantic.Field(
+        None, json_schema_extra={"x-kubernetes-preserve-unknown-fields": True}
+    )
+    """What third parties add."""
+
+
+class HostApplicationMetricInfo(WireModel):
+    """Mean usage of one application that runs outside pods."""
+
+    name: str | None = None
+    usage: ResourceMap = ResourceMap()
+    priority: str | None = None
+    qos: str | None = None
+
+
+class ReclaimableMetric(WireModel):
+    """Resources in a wrapper, as upstream has it."""
+
+    resource: ResourceMap = ResourceMap()
+
+
+class AllocatedMetric(WireModel):
+    """Requests bound on this node, from the same snapshot as the usage."""
+
+    prod: ResourceList
+    """Native cpu and memory requests of the Prod pods."""
+    mid: ResourceList
+    """kubernetes.io/mid-cpu (milli-cores) and kubernetes.io/mid-memory (bytes) requests of all pods."""
+
+
+class NodePrediction(WireModel):
+    """Prediction for everything that runs on the node."""
+
+    mean: ResourceList
+    stdev: ResourceList
+    peak: ResourceList
+
+
+class ProdPrediction(WireModel):
+    """Predicted peak of the Prod pods and its terms; a term the predictor has no use for is absent."""
+
+    peak: ResourceList
+    """The peak that is reported, as in prodPeakMetric."""
+    class_peak: ResourceList | None = None
+    """Peak from the series of the class as a whole, with system usage beyond what the node reserves."""
+    pod_sum_peak: ResourceList | None = None
+    """Peak from the series of the single warm pods, summed."""
+    cold_requests: ResourceList | None = None
+    """Requests of the Prod pods with too little recorded history; part of every peak."""
+    system_peak: ResourceList | None = None
+    """Predicted system usage beyond what the node reserves."""
+
+
+class Prediction(WireModel):
+    """How the peak was predicted."""
+
+    predictor: str
+    """Name in the predictor catalog."""
+    parameters: slo_controller_config.PredictPolicy
+    """Every parameter the predictor was given."""
+    time: Timestamp
+    """When the prediction was made."""
+    since: Timestamp | None = None
+    """Start of the recorded history."""
+    warm_pods: int
+    """Prod pods predicted from their history."""
+    cold_pods: int
+    """Prod pods charged their request."""
+    node: NodePrediction | None = None
+    prod: ProdPrediction
+
+
+class NodeMetricStatus(WireModel):
+    """What the agent measured and predicted, all of one snapshot."""
+
+    observed_generation: int | None = None
+    """Ours: generation of the spec this report follows."""
+    update_time: Timestamp | None = None
+    """Time of the sample."""
+    node_metric: NodeMetricInfo | None = None
+    """Usage of the node."""
+    pods_metric: list[PodMetricInfo] | None = None
+    """Usage of each pod, sorted by namespace and name."""
+    host_application_metric: list[HostApplicationMetricInfo] | None = None
+    """Usage of applications outside pods."""
+    prod_reclaimable_metric: ReclaimableMetric | None = None
+    """Requested by Prod pods and not needed by their peak; absent when there is no prediction."""
+    prod_peak_metric: ReclaimableMetric | None = None
+    """Predicted peak of the Prod pods; absent when there is no prediction."""
+    allocated: AllocatedMetric | None = None
+    """Ours: requests bound on this node."""
+    prediction: Prediction | None = None
+    """Ours: how the peak was predicted; absent when there is no prediction."""
+    conditions: list[Condition] | None = None
+    """Ours: Ready, WarmingUp, SourceDegraded, PredictionDegraded."""
+
+
+class NodeMetric(WireModel):
+    """Measured and predicted load of the node of the same name."""
+
+    api_version: str = names.API_VERSION
+    kind: str = names.NODE_METRIC_KIND
+    metadata: dict[str, Any]
+    spec: NodeMetricSpec | None = None
+    status: NodeMetricStatus | None = None

@@ -1,0 +1,1 @@
+"""The CRD that the models generate, and its generator."""

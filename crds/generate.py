@@ -1,0 +1,54 @@
+"""Write every generated file, or with --check fail when one is stale.
+
+Generated is the CRD, here and in the chart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+
+import yaml
+
+from api_types import crd_manifest, names
+
+ROOT = pathlib.Path(__file__).parent.parent
+FILE = f"{names.GROUP}_{names.NODE_METRIC_PLURAL}.yaml"
+HEAD = "# Generated from api_types/node_metric.py by `make update`. Do not edit.\n"
+
+
+class _Plain(yaml.SafeDumper):
+    """Write a repeated value twice instead of as an anchor, which nobody reads."""
+
+    def ignore_aliases(self, _data: object) -> bool:
+        return True
+
+
+def generated() -> dict[pathlib.Path, str]:
+    """Content of each generated file."""
+    crd = HEAD + yaml.dump(crd_manifest.manifest(), Dumper=_Plain, sort_keys=False, width=120, allow_unicode=True)
+    return {ROOT / "crds" / FILE: crd, ROOT / "charts" / "koord-suite" / "files" / FILE: crd}
+
+
+def main() -> int:
+    """Write or check."""
+    parser = argparse.ArgumentParser(prog="python -m crds.generate", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is stale")
+    check = parser.parse_args().check
+    stale = 0
+    for path, content in generated().items():
+        if path.is_file() and path.read_text(encoding="utf-8") == content:
+            continue
+        if check:
+            print(f"{path.relative_to(ROOT)} is stale; run `make update` and commit the result", file=sys.stderr)
+            stale += 1
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8")
+            print(f"wrote {path.relative_to(ROOT)}")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

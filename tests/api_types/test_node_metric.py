@@ -1,0 +1,82 @@
+import datetime as dt
+
+import jsonschema
+import pytest
+
+from api_types import crd_manifest, node_metric
+from tests import factories
+
+
+def int_or_string(schema):
+    """The structural schema as JSON schema: what the apiserver's own keywords mean, in words jsonschema knows."""
+    if isinstance(schema, list):
+        return [int_or_string(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: int_or_string(value) for key, value in schema.items()}
+    if result.pop("x-kubernetes-int-or-string", False):
+        result["type"] = ["integer", "string"]
+    return result
+
+
+VALIDATOR = jsonschema.Draft4Validator(int_or_string(crd_manifest.structural_schema()))
+
+
+def keys(value, path=""):
+    if isinstance(value, dict):
+        return {path}.union(*(keys(each, f"{path}.{key}") for key, each in value.items()))
+    if isinstance(value, list):
+        return {path}.union(*(keys(each, f"{path}[{index}]") for index, each in enumerate(value)))
+    return {path}
+
+
+def test_what_upstreams_agent_writes_is_valid_and_comes_back_whole():
+    wire = factories.upstream_node_metric()
+    VALIDATOR.validate(wire)
+    returned = node_metric.NodeMetric.model_validate(wire).to_wire()
+    assert keys(wire) <= keys(returned)
+    assert returned["status"]["nodeMetric"]["nodeUsage"]["devices"][0]["topology"]["pcieID"] == "0000:00"
+    VALIDATOR.validate(returned)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"status": {"nodeMetric": {"nodeUsage": {"resources": {"cpu": "much"}}}}},
+        {"status": {"nodeMetric": {"nodeUsage": {"resources": {"cpu": 1.5}}}}},
+        {"spec": {"metricCollectPolicy": {"nodeMemoryCollectPolicy": "some"}}},
+        {"spec": {"predictPolicy": {"n": 21}}},
+    ],
+)
+def test_the_schema_refuses_what_is_no_quantity_and_out_of_range(broken):
+    with pytest.raises(jsonschema.ValidationError):
+        VALIDATOR.validate(factories.upstream_node_metric(**broken))
+
+
+def test_absent_is_not_null_and_empty_usage_stays_an_empty_object():
+    status = node_metric.NodeMetricStatus(node_metric=node_metric.NodeMetricInfo())
+    assert status.to_wire() == {"nodeMetric": {"nodeUsage": {}, "systemUsage": {}}}
+
+
+def test_times_are_whole_seconds_of_utc():
+    moment = dt.datetime(2026, 11, 21, 11, 0, 0, 987654, tzinfo=dt.timezone(dt.timedelta(hours=1)))
+    assert node_metric.NodeMetricStatus(update_time=moment).to_wire() == {"updateTime": "2026-11-21T10:00:00Z"}
+
+
+def test_the_crd_has_no_default_no_null_and_no_reference():
+    def walk(value):
+        if isinstance(value, dict):
+            yield from value
+            for each in value.values():
+                yield from walk(each)
+        elif isinstance(value, list):
+            for each in value:
+                yield from walk(each)
+
+    schema = crd_manifest.structural_schema()
+    assert not {"default", "nullable", "$ref", "$defs", "anyOf", "title"} & set(walk(schema))
+
+
+def test_every_field_of_ours_is_described():
+    status = crd_manifest.structural_schema()["properties"]["status"]["properties"]
+    assert [name for name, field in status.items() if not field.get("description")] == []

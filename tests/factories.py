@@ -1,0 +1,81 @@
+"""Valid objects with overrides, for tests that need one and care for a detail of it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(base.get(key), dict):
+            _merge(base[key], value)
+        else:
+            base[key] = value
+    return base
+
+
+_UPSTREAM_NODE_METRIC: dict[str, Any] = {
+    "apiVersion": "slo.koordinator.sh/v1alpha1",
+    "kind": "NodeMetric",
+    "metadata": {"name": "worker-1", "resourceVersion": "7"},
+    "spec": {
+        "metricCollectPolicy": {
+            "aggregateDurationSeconds": 300,
+            "reportIntervalSeconds": 60,
+            "nodeAggregatePolicy": {"durations": ["5m0s", "10m0s", "30m0s"]},
+            "nodeMemoryCollectPolicy": "usageWithoutPageCache",
+        }
+    },
+    "status": {
+        "updateTime": "2026-11-21T10:00:00Z",
+        "nodeMetric": {
+            "nodeUsage": {
+                "resources": {"cpu": "1450m", "memory": "3Gi"},
+                "devices": [
+                    {
+                        "type": "gpu",
+                        "id": "1",
+                        "minor": 0,
+                        "health": True,
+                        "resources": {"koordinator.sh/gpu-core": 80},
+                        "topology": {"socketID": 0, "nodeID": 0, "pcieID": "0000:00", "busID": "0000:01:00.0"},
+                        "vfGroups": [{"labels": {"type": "fast"}, "vfs": [{"minor": 0, "busID": "0000:01:00.2"}]}],
+                    }
+                ],
+            },
+            "systemUsage": {"resources": {"cpu": "120m", "memory": "524288Ki"}},
+            "aggregatedNodeUsages": [
+                {
+                    "usage": {
+                        "avg": {"resources": {"cpu": "1400m", "memory": "3Gi"}},
+                        "p50": {"resources": {"cpu": "1300m", "memory": "3Gi"}},
+                        "p90": {},
+                    },
+                    "duration": "5m0s",
+                }
+            ],
+            "numaUsages": [{"numaNodeID": 0, "nodeUsage": {"resources": {"cpu": "700m"}}, "systemUsage": {}}],
+        },
+        "podsMetric": [
+            {
+                "name": "shop-0",
+                "namespace": "prod",
+                "podUsage": {"resources": {"cpu": "900m", "memory": "1073741824"}},
+                "priority": "koord-prod",
+                "qos": "LS",
+                "extensions": {"example.com/any": {"nested": [1, "two"]}},
+            }
+        ],
+        "hostApplicationMetric": [
+            {"name": "nginx", "usage": {"resources": {"cpu": "1"}}, "priority": "koord-prod", "qos": "LS"}
+        ],
+        "prodReclaimableMetric": {"resource": {"resources": {"cpu": "2", "memory": "4Gi"}}},
+        "prodPeakMetric": {"resource": {"resources": {"cpu": "1", "memory": "2Gi"}}},
+    },
+}
+
+
+def upstream_node_metric(**overrides: Any) -> dict[str, Any]:
+    """A NodeMetric in the shape of section 3 of Koordinator's CRD, with every field its agent can write."""
+    return _merge(copy.deepcopy(_UPSTREAM_NODE_METRIC), overrides)
