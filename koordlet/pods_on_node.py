@@ -17,7 +17,7 @@ from api_types import priority_and_qos as pq
 class PodOnNode:
     """A pod bound to this node. Requests are in milli-cores and bytes, Mid requests in the tier's own units."""
 
-    cgroup_uid: str
+    uid: str
     """UID in the names of its cgroups: its own, or for a static pod the hash its mirror pod states."""
     namespace: str
     name: str
@@ -27,7 +27,7 @@ class PodOnNode:
     memory_request_bytes: int
     mid_cpu_request_millis: int
     mid_memory_request_bytes: int
-    is_terminal: bool
+    is_terminated: bool
 
 
 def describe(pod: pods.Pod) -> PodOnNode:
@@ -35,7 +35,7 @@ def describe(pod: pods.Pod) -> PodOnNode:
     requests = pods.requests(pod.spec)
     static_uid = pods.annotations_of(pod.metadata).get(names.ANNOTATION_STATIC_POD_HASH)
     return PodOnNode(
-        cgroup_uid=static_uid or pod.metadata.uid,
+        uid=static_uid or pod.metadata.uid,
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
         priority_class=pq.priority_class(pod),
@@ -44,7 +44,7 @@ def describe(pod: pods.Pod) -> PodOnNode:
         memory_request_bytes=requests.get(names.MEMORY, 0),
         mid_cpu_request_millis=requests.get(names.MID_CPU, 0),
         mid_memory_request_bytes=requests.get(names.MID_MEMORY, 0),
-        is_terminal=pods.is_terminal(pod),
+        is_terminated=pods.is_terminal(pod),
     )
 
 
@@ -71,8 +71,8 @@ class PodTable:
 
     def active(self) -> list[PodOnNode]:
         """Pods that have not ended, sorted by namespace and name."""
-        return [pod for _key, pod in sorted(self._pods.items()) if not pod.is_terminal]
+        return [pod for _key, pod in sorted(self._pods.items()) if not pod.is_terminated]
 
-    def by_cgroup_uid(self) -> Mapping[str, PodOnNode]:
+    def by_uid(self) -> Mapping[str, PodOnNode]:
         """Pods that have not ended, by the UID in the names of their cgroups."""
-        return {pod.cgroup_uid: pod for pod in self._pods.values() if not pod.is_terminal}
+        return {pod.uid: pod for pod in self._pods.values() if not pod.is_terminated}

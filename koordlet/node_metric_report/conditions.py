@@ -1,0 +1,98 @@
+"""Conditions of a report: Ready, WarmingUp, SourceDegraded, PredictionDegraded."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from api_types import node_metric
+from koordlet.samples import NoData
+
+_Status = Literal["True", "False", "Unknown"]
+_MOST_SOURCES_NAMED = 5  # a message is read by people; the metrics have them all
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the conditions are judged by."""
+
+    has_node_usage: bool
+    no_data: Sequence[NoData]
+    pods_are_known: bool
+    warm_pods: int
+    cold_pods: int
+    cold_start_period_seconds: float
+    no_prediction: str | None
+    """Why there is no prediction; None when there is one."""
+    state_problem: str | None
+    """Why the recorded history is not kept on disk; None when it is, or is not wanted there."""
+
+
+def _ready(facts: Facts) -> tuple[_Status, str, str]:
+    if not facts.has_node_usage:
+        return "False", "NoNodeUsage", "the usage of the node could not be measured; see SourceDegraded"
+    if not facts.pods_are_known:
+        return "False", "PodsUnknown", "the apiserver has not yet told which pods are bound to this node"
+    return "True", "Reporting", "usage is measured and the pods of the node are known"
+
+
+def _warming_up(facts: Facts) -> tuple[_Status, str, str]:
+    if facts.cold_pods:
+        return (
+            "True",
+            "ColdPods",
+            (
+                f"{facts.cold_pods} of {facts.cold_pods + facts.warm_pods} Prod pods have less than "
+                f"{facts.cold_start_period_seconds:g} s of recorded history and are charged their full request"
+            ),
+        )
+    return "False", "Warm", f"all {facts.warm_pods} Prod pods are predicted from their history"
+
+
+def _source_degraded(facts: Facts) -> tuple[_Status, str, str]:
+    if not facts.no_data:
+        return "False", "AllSourcesRead", "every source gave data"
+    named = "; ".join(f"{each.source} {each.path}: {each.reason}" for each in facts.no_data[:_MOST_SOURCES_NAMED])
+    more = len(facts.no_data) - _MOST_SOURCES_NAMED
+    return "True", "NoData", named + (f"; and {more} more" if more > 0 else "")
+
+
+def _prediction_degraded(facts: Facts) -> tuple[_Status, str, str]:
+    if facts.no_prediction:
+        return "True", "NoPrediction", facts.no_prediction
+    if facts.state_problem:
+        return "True", "HistoryInMemoryOnly", facts.state_problem
+    return "False", "Predicting", "the peak of Prod is predicted"
+
+
+_CONDITIONS = (
+    ("Ready", _ready),
+    ("WarmingUp", _warming_up),
+    ("SourceDegraded", _source_degraded),
+    ("PredictionDegraded", _prediction_degraded),
+)
+
+
+def judge(
+    facts: Facts, previous: Sequence[node_metric.Condition], now: dt.datetime, observed_generation: int | None
+) -> list[node_metric.Condition]:
+    """All conditions; one whose status did not change keeps its transition time."""
+    before = {condition.type: condition for condition in previous}
+    result = []
+    for name, decide in _CONDITIONS:
+        status, reason, message = decide(facts)
+        old = before.get(name)
+        kept = old.last_transition_time if old is not None and old.status == status else None
+        result.append(
+            node_metric.Condition(
+                type=name,
+                status=status,
+                reason=reason,
+                message=message,
+                last_transition_time=kept or now,
+                observed_generation=observed_generation,
+            )
+        )
+    return result

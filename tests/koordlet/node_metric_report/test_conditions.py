@@ -1,0 +1,70 @@
+import datetime as dt
+
+from koordlet.node_metric_report import conditions
+from koordlet.samples import NoData
+
+START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+LATER = START + dt.timedelta(minutes=1)
+
+
+def facts(**overrides):
+    values = {
+        "has_node_usage": True,
+        "no_data": (),
+        "pods_are_known": True,
+        "warm_pods": 2,
+        "cold_pods": 0,
+        "cold_start_period_seconds": 7200,
+        "no_prediction": None,
+        "state_problem": None,
+    }
+    return conditions.Facts(**{**values, **overrides})
+
+
+def judged(previous=(), now=START, **overrides):
+    return {each.type: each for each in conditions.judge(facts(**overrides), list(previous), now, 3)}
+
+
+def test_a_healthy_agent_is_ready_and_nothing_else():
+    assert {name: each.status for name, each in judged().items()} == {
+        "Ready": "True",
+        "WarmingUp": "False",
+        "SourceDegraded": "False",
+        "PredictionDegraded": "False",
+    }
+
+
+def test_a_source_without_data_is_named_with_the_path_tried():
+    condition = judged(no_data=[NoData("memory.stat", "/sys/fs/cgroup/memory/kubepods", "no such file")])[
+        "SourceDegraded"
+    ]
+    assert condition.status == "True"
+    assert condition.message == "memory.stat /sys/fs/cgroup/memory/kubepods: no such file"
+
+
+def test_many_sources_are_counted_instead_of_listed():
+    message = judged(no_data=[NoData("s", f"/p{n}", "gone") for n in range(9)])["SourceDegraded"].message
+    assert message.count("gone") == 5
+    assert message.endswith("and 4 more")
+
+
+def test_warming_up_says_how_many_pods_are_cold():
+    condition = judged(cold_pods=1)["WarmingUp"]
+    assert (condition.status, condition.reason) == ("True", "ColdPods")
+    assert condition.message.startswith("1 of 3 Prod pods have less than 7200 s")
+
+
+def test_no_prediction_outweighs_a_state_folder_that_cannot_be_written():
+    both = judged(no_prediction="no current sample of prod", state_problem="/state: read-only")
+    assert both["PredictionDegraded"].reason == "NoPrediction"
+    assert judged(state_problem="/state: read-only")["PredictionDegraded"].message == "/state: read-only"
+
+
+def test_a_condition_keeps_its_transition_time_until_its_status_changes():
+    first = judged()
+    same = judged(first.values(), LATER)
+    assert same["Ready"].last_transition_time == START
+    changed = judged(same.values(), LATER, has_node_usage=False)
+    assert changed["Ready"].last_transition_time == LATER
+    assert changed["WarmingUp"].last_transition_time == START
+    assert changed["Ready"].observed_generation == 3
