@@ -1,0 +1,88 @@
+"""The table of collectors, and the tick that makes one snapshot of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from koordlet.collectors import counter_rates, node_usage
+from koordlet.collectors.cgroup_discovery import CgroupDiscovery
+from koordlet.collectors.collect_statistics import CollectStatistics
+from koordlet.collectors.host_root import HostRoot
+from koordlet.collectors.kept_files import DescriptorBudget
+from koordlet.collectors.node_usage import MachineFacts, NodeMeasurement, NodeUsage
+from koordlet.collectors.pod_usage import PodMeasurements, PodUsage
+from koordlet.samples import Snapshot
+
+_FACTS_EVERY_SECONDS = 60.0
+"""CPUs and memory of a machine change by hotplug only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collectors:
+    """Everything that is measured, in the order it is read. A new collector is a field here and a line in `collect`."""
+
+    node: NodeUsage
+    pods: PodUsage
+
+
+class SnapshotCollector:
+    """Measures the node and its pods, once a tick.
+
+    Not thread-safe: one thread ticks. The first tick has no rates and so no usage; a source that fails is missing from
+    the snapshot with a `NoData`, and the rest of the snapshot stands.
+    """
+
+    def __init__(self, host_root: HostRoot, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self.statistics = CollectStatistics()
+        self._host_root = host_root
+        self._monotonic_ns = monotonic_ns
+        self._collectors = Collectors(
+            node=NodeUsage(host_root.proc_root, self.statistics, monotonic_ns),
+            pods=PodUsage(
+                CgroupDiscovery(host_root.cgroup_root), DescriptorBudget.of_process(), self.statistics, monotonic_ns
+            ),
+        )
+        self._facts: MachineFacts | None = None
+        self._facts_until_seconds = 0.0
+
+    def machine_facts(self) -> MachineFacts | None:
+        """Return what the machine has, None while its /proc is unreadable (the node's own `NoData` says why)."""
+        now_seconds = self._monotonic_ns() / 1e9
+        if self._facts is None or now_seconds >= self._facts_until_seconds:
+            self._facts = node_usage.machine_facts(self._host_root.proc_root)
+            self._facts_until_seconds = now_seconds + _FACTS_EVERY_SECONDS
+        return self._facts
+
+    def collect(self, now_seconds: float, named_containers: frozenset[str] | None = None) -> Snapshot:
+        """Do one tick and return the snapshot of it, stamped `now_seconds` (Unix time).
+
+        `named_containers` are the ids worth reading, usually those that the statuses of the pods name, which leaves
+        out the sandboxes; None reads every container.
+        """
+        facts = self.machine_facts()
+        cpu_count = facts.cpu_count if facts else None
+        node = self._collectors.node.collect(cpu_count)
+        pods = self._collectors.pods.collect(cpu_count, named_containers)
+        return _snapshot(now_seconds, node, pods)
+
+    def close(self) -> None:
+        """Close every file."""
+        self._collectors.pods.close()
+
+
+def _snapshot(now_seconds: float, node: NodeMeasurement, pods: PodMeasurements) -> Snapshot:
+    system = None
+    if node.usage is not None and pods.complete:
+        system = counter_rates.system_usage(node.usage, pods.pods.values())
+    return Snapshot(
+        at_seconds=now_seconds,
+        node=node.usage,
+        system=system,
+        pods=pods.pods,
+        containers=pods.containers,
+        containers_of_pod=pods.containers_of_pod,
+        unmeasured_pods=pods.unmeasured_pods,
+        no_data=node.no_data + pods.no_data,
+    )

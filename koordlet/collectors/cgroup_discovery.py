@@ -1,0 +1,117 @@
+"""Which pods and containers have a cgroup right now.
+
+A folder's link count tells whether a group came or went in it, so each tick costs one `stat` for every folder of pods
+and every pod, and a listing only where something moved. (inotify would be a little cheaper and would need this as its
+fallback: watches are scarce, and shared with all that runs as the same user. A folder's mtime does not move at all.)
+A link count misses a group replaced by another between two ticks; reading the old one then fails and the reader calls
+`look_again`. Everything is probed and listed anew every `FULL_SCAN_SECONDS` in any case.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from koordlet.collectors import cgroup_layout, cgroup_names
+from koordlet.collectors.cgroup_layout import CgroupLayout
+from koordlet.samples import NoData
+
+FULL_SCAN_SECONDS = 30.0
+"""Arbitrary: a full scan costs about as much as a tick, so it adds some 3 % to the agent's reads."""
+
+_FEWEST_LINKS = 2
+"""Of a folder on a file system that counts subfolders as links, as cgroups do; others always say 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """The groups of one pod, as paths relative to a controller's mount."""
+
+    path: str
+    containers: Mapping[str, str]
+    """Container id -> path, sandbox included."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredGroups:
+    """Every pod that has a group, by UID, and where the hierarchies are mounted."""
+
+    layout: CgroupLayout
+    pods: Mapping[str, PodGroup]
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """What a folder held when its link count was `links`. Values of the mappings are paths."""
+
+    links: int
+    qos_classes: tuple[str, ...]
+    pods: Mapping[str, str]
+    containers: Mapping[str, str]
+
+
+class CgroupDiscovery:
+    """Finds the groups of pods and containers, and keeps what it found until a link count moves."""
+
+    def __init__(self, cgroup_root: Path) -> None:
+        self._cgroup_root = cgroup_root
+        self._layout: CgroupLayout | NoData | None = None
+        self._listings: dict[str, _Listing] = {}
+        self._found: DiscoveredGroups | None = None
+        self._moved = False
+        self._next_full_scan_seconds = 0.0
+
+    def refresh(self, monotonic_seconds: float) -> DiscoveredGroups | NoData:
+        """Return the groups of this instant; the same object as before when nothing came or went."""
+        if self._layout is None or monotonic_seconds >= self._next_full_scan_seconds:
+            self._next_full_scan_seconds = monotonic_seconds + FULL_SCAN_SECONDS
+            self._layout = cgroup_layout.probe(self._cgroup_root)
+            self._listings.clear()
+        return self._layout if isinstance(self._layout, NoData) else self._discover(self._layout)
+
+    def look_again(self, group_path: str) -> None:
+        """Distrust what is known of the folder that holds this group: reading the group failed."""
+        self._listings.pop(group_path.rpartition("/")[0], None)
+
+    def _discover(self, layout: CgroupLayout) -> DiscoveredGroups:
+        mount = layout.cpu.path
+        self._moved = self._found is None
+        folders = [folder for root in layout.roots_of_pods for folder in (root, *self._list(mount, root).qos_classes)]
+        pods = {uid: path for folder in folders for uid, path in self._list(mount, folder).pods.items()}
+        containers = {uid: self._list(mount, path).containers for uid, path in pods.items()}
+        if self._found is None or self._moved:
+            self._found = DiscoveredGroups(layout, {uid: PodGroup(path, containers[uid]) for uid, path in pods.items()})
+        return self._found
+
+    def _list(self, mount: Path, path: str) -> _Listing:
+        folder = f"{mount}/{path}"
+        known = self._listings.get(path)
+        try:
+            links = os.stat(folder).st_nlink  # noqa: PTH116 - a hundred times a tick, Path doubles its cost
+        except OSError:
+            self._moved |= self._listings.pop(path, None) is not None
+            return _NOTHING
+        if known is not None and known.links == links >= _FEWEST_LINKS:
+            return known
+        self._moved = True
+        listing = self._listings[path] = _listing(links, path, cgroup_layout.subgroups(folder))
+        return listing
+
+
+_NOTHING = _Listing(links=0, qos_classes=(), pods={}, containers={})
+
+
+def _listing(links: int, folder: str, names: list[str]) -> _Listing:
+    paths = {name: f"{folder}/{name}" for name in names}
+    return _Listing(
+        links=links,
+        qos_classes=tuple(sorted(path for name, path in paths.items() if cgroup_names.is_qos_class(name))),
+        pods=_identified(paths, cgroup_names.pod_uid),
+        containers=_identified(paths, cgroup_names.container_id),
+    )
+
+
+def _identified(paths: Mapping[str, str], identify: Callable[[str], str | None]) -> Mapping[str, str]:
+    return {identity: path for name, path in paths.items() if (identity := identify(name)) is not None}

@@ -1,0 +1,131 @@
+"""Which cgroup file holds what, and what its text says, for both versions of cgroups.
+
+|        | v1                       | v2                       |
+| cpu    | cpuacct.usage (ns)       | cpu.stat: usage_usec     |
+| memory | memory.stat: total_<key> | memory.stat: <key>       |
+
+Memory usage is inactive_anon + active_anon + unevictable, with page cache also active_file + inactive_file. The v1
+keys are the hierarchical ones, because a pod's processes are in the groups of its containers.
+
+Parsers take bytes and raise ValueError naming what is missing: absent is not zero. They run hundreds of times a
+second, so the order in which every kernel prints memory.stat has a fast path: one regular expression.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+
+class CgroupVersion(enum.Enum):
+    """Version of the cgroup file system that a controller is mounted as."""
+
+    V1 = 1
+    V2 = 2
+
+
+class MemoryStat(NamedTuple):
+    """The keys of memory.stat that usage is made of, all in bytes. In v2 cache is `file` and rss is `anon`."""
+
+    cache: int
+    rss: int
+    inactive_anon: int
+    active_anon: int
+    inactive_file: int
+    active_file: int
+    unevictable: int
+
+    @property
+    def usage_bytes(self) -> int:
+        """Memory in use without page cache."""
+        return self.inactive_anon + self.active_anon + self.unevictable
+
+    @property
+    def usage_with_page_cache_bytes(self) -> int:
+        """Memory in use with the file pages on the LRU lists."""
+        return self.usage_bytes + self.active_file + self.inactive_file
+
+
+_V1_KEYS: Mapping[str, bytes] = {field: b"total_" + field.encode() for field in MemoryStat._fields}
+_V2_KEYS: Mapping[str, bytes] = {field: field.encode() for field in MemoryStat._fields} | {
+    "cache": b"file",
+    "rss": b"anon",
+}
+
+
+def _as_printed(keys: Mapping[str, bytes], before: bytes, first: tuple[str, str]) -> re.Pattern[bytes]:
+    """Pattern of memory.stat as kernels print it: two keys after `before`, five beside one another further down."""
+    head, lru = (
+        b"\\n".join(b"%s (?P<%s>\\d+)" % (keys[field], field.encode()) for field in fields)
+        for fields in (first, MemoryStat._fields[2:])
+    )
+    return re.compile(before + head + rb"(?:\n.*)*?\n" + lru + rb"(?=\n)")
+
+
+_V1_AS_PRINTED = _as_printed(_V1_KEYS, rb"\n", ("cache", "rss"))
+_V2_AS_PRINTED = _as_printed(_V2_KEYS, rb"\A", ("rss", "cache"))
+
+
+def _memory_stat(text: bytes, as_printed: re.Pattern[bytes], keys: Mapping[str, bytes]) -> MemoryStat:
+    match = as_printed.search(text)
+    if match is not None:
+        return MemoryStat(*map(int, match.group(*MemoryStat._fields)))
+    values = {key: value for key, _, value in (line.partition(b" ") for line in text.splitlines())}
+    unusable = [key.decode() for key in keys.values() if not values.get(key, b"").isdigit()]
+    if unusable:
+        raise ValueError(f"memory.stat has no number for {', '.join(unusable)}; all of {len(keys)} keys are wanted")
+    return MemoryStat(*(int(values[keys[field]]) for field in MemoryStat._fields))
+
+
+def memory_stat_v1(text: bytes) -> MemoryStat:
+    """Parse a v1 memory.stat."""
+    return _memory_stat(text, _V1_AS_PRINTED, _V1_KEYS)
+
+
+def memory_stat_v2(text: bytes) -> MemoryStat:
+    """Parse a v2 memory.stat."""
+    return _memory_stat(text, _V2_AS_PRINTED, _V2_KEYS)
+
+
+def cpu_nanoseconds_v1(text: bytes) -> int:
+    """CPU time from cpuacct.usage."""
+    number = text.rstrip()
+    if not number.isdigit():
+        raise ValueError(f"cpuacct.usage is {text[:40]!r}; one number is wanted")
+    return int(number)
+
+
+def cpu_nanoseconds_v2(text: bytes) -> int:
+    """CPU time from cpu.stat, where kernels print usage_usec first."""
+    start = 0 if text.startswith(b"usage_usec ") else text.find(b"\nusage_usec ") + 1
+    line, _, _ = text[start:].partition(b"\n")
+    key, _, number = line.partition(b" ")
+    if key != b"usage_usec" or not number.isdigit():
+        raise ValueError(f"cpu.stat has no number for usage_usec, it begins {text[:40]!r}")
+    return int(number) * 1000
+
+
+class CounterFile(NamedTuple):
+    """A file of a CPU group: its name and its parser to nanoseconds."""
+
+    name: str
+    parse: Callable[[bytes], int]
+
+
+class MemoryFile(NamedTuple):
+    """A file of a memory group: its name and its parser."""
+
+    name: str
+    parse: Callable[[bytes], MemoryStat]
+
+
+CPU_FILES: Mapping[CgroupVersion, CounterFile] = {
+    CgroupVersion.V1: CounterFile("cpuacct.usage", cpu_nanoseconds_v1),
+    CgroupVersion.V2: CounterFile("cpu.stat", cpu_nanoseconds_v2),
+}
+MEMORY_FILES: Mapping[CgroupVersion, MemoryFile] = {
+    CgroupVersion.V1: MemoryFile("memory.stat", memory_stat_v1),
+    CgroupVersion.V2: MemoryFile("memory.stat", memory_stat_v2),
+}

@@ -1,0 +1,49 @@
+"""The two files of one cgroup, read tick after tick."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+from koordlet.collectors import cgroup_files, counter_rates
+from koordlet.collectors.cgroup_layout import CgroupLayout
+from koordlet.collectors.counter_rates import CpuReading, NoRate
+from koordlet.collectors.kept_files import DescriptorBudget, KeptFile
+
+
+class CgroupReader:
+    """Usage of one group, a pod's or a container's. Reads raise OSError, or ValueError for text that makes no sense."""
+
+    __slots__ = ("_before", "_folder", "_parse_cpu", "_parse_memory", "cpu_file", "memory_file")
+
+    def __init__(self, layout: CgroupLayout, path: str, budget: DescriptorBudget) -> None:
+        cpu = cgroup_files.CPU_FILES[layout.cpu.version]
+        memory = cgroup_files.MEMORY_FILES[layout.memory.version]
+        self._folder = layout.cpu.path / path
+        self.cpu_file = KeptFile(str(self._folder / cpu.name), budget)
+        self.memory_file = KeptFile(str(layout.memory.path / path / memory.name), budget)
+        self._parse_cpu = cpu.parse
+        self._parse_memory = memory.parse
+        self._before: CpuReading | None = None
+
+    def cpu_cores(self, monotonic_ns: Callable[[], int], cpu_count: int | None) -> float | NoRate:
+        """Read the CPU counter; return the rate since the last read of it."""
+        text = self.cpu_file.read()
+        now = CpuReading(self.cpu_file.inode, self._parse_cpu(text), monotonic_ns())
+        rate = counter_rates.cpu_cores(self._before, now, cpu_count)
+        self._before = now
+        return rate
+
+    def memory_bytes(self) -> int:
+        """Read the memory in use, without page cache."""
+        return self._parse_memory(self.memory_file.read()).usage_bytes
+
+    def is_gone_by(self, failure: Exception) -> bool:
+        """Tell whether a failed read means that the group ended, not that its files are at fault."""
+        code = failure.errno if isinstance(failure, OSError) else None
+        return code == errno.ENODEV or (code == errno.ENOENT and not self._folder.is_dir())
+
+    def close(self) -> None:
+        """Close both files."""
+        self.cpu_file.close()
+        self.memory_file.close()

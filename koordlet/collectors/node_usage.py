@@ -1,0 +1,132 @@
+"""CPU and memory of the whole node, read by psutil from the host's /proc.
+
+CPU is the time not spent idle, waiting for I/O or stolen by the hypervisor: user + nice + system + irq + softirq.
+Memory is MemTotal - MemAvailable. (`guest` time is part of `user`, and counted there.)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from koordlet.collectors import counter_rates
+from koordlet.collectors.collect_statistics import CollectStatistics
+from koordlet.collectors.counter_rates import CpuReading, NoRate
+from koordlet.samples import NoData, UsageSample
+
+_SOURCE = "node usage"
+
+_UNREADABLE = (OSError, KeyError, IndexError, TypeError, ValueError)
+"""What psutil raises for a file that is missing, too short, or not what a kernel prints."""
+
+
+class NodeMemory(NamedTuple):
+    """Memory of the node, in bytes."""
+
+    total_bytes: int
+    available_bytes: int
+    free_bytes: int
+
+    @property
+    def usage_bytes(self) -> int:
+        """Memory in use that could not be had without swapping."""
+        return self.total_bytes - self.available_bytes
+
+    @property
+    def usage_with_page_cache_bytes(self) -> int:
+        """Memory in use with what the page cache holds."""
+        return self.total_bytes - self.free_bytes
+
+
+class MachineFacts(NamedTuple):
+    """What the machine has."""
+
+    cpu_count: int
+    """CPUs that are online."""
+    memory_bytes: int
+    """MemTotal."""
+
+
+@contextmanager
+def _procfs(proc_root: Path) -> Iterator[None]:
+    """Point psutil at the host's /proc, and back: elsewhere in this process it means the process's own."""
+    own, psutil.PROCFS_PATH = psutil.PROCFS_PATH, str(proc_root)
+    try:
+        yield
+    finally:
+        psutil.PROCFS_PATH = own
+
+
+def busy_cpu_seconds(proc_root: Path) -> float:
+    """Return the CPU time that all CPUs spent working since boot, a whole number of clock ticks."""
+    with _procfs(proc_root):
+        times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq)
+
+
+def memory(proc_root: Path) -> NodeMemory:
+    """Return the node's memory. ValueError when the numbers contradict one another."""
+    with _procfs(proc_root):
+        read = psutil.virtual_memory()
+    if not 0 <= read.available <= read.total or read.total == 0:
+        raise ValueError(f"MemAvailable is {read.available} bytes of MemTotal {read.total}")
+    return NodeMemory(read.total, read.available, read.free)
+
+
+def machine_facts(proc_root: Path) -> MachineFacts | None:
+    """Return what the machine has, None when its /proc does not say."""
+    with _procfs(proc_root):
+        try:
+            facts = MachineFacts(len(psutil.cpu_times(percpu=True)), psutil.virtual_memory().total)
+        except _UNREADABLE:
+            return None
+    return facts if all(facts) else None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMeasurement:
+    """What one tick learnt of the node."""
+
+    usage: UsageSample | None
+    no_data: tuple[NoData, ...] = ()
+
+
+class NodeUsage:
+    """Follows the node's counters from tick to tick. Without a CPU rate there is no sample, of memory either."""
+
+    def __init__(
+        self,
+        proc_root: Path,
+        statistics: CollectStatistics,
+        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._proc_root = proc_root
+        self._statistics = statistics
+        self._monotonic_ns = monotonic_ns
+        self._before: CpuReading | None = None
+
+    def collect(self, cpu_count: int | None = None) -> NodeMeasurement:
+        """Read the node once; both resources or neither."""
+        with self._statistics.timed(_SOURCE):
+            try:
+                now = CpuReading(0, round(busy_cpu_seconds(self._proc_root) * 1e9), self._monotonic_ns())
+                used_bytes = memory(self._proc_root).usage_bytes
+            except _UNREADABLE as problem:
+                return self._no_measurement(f"{type(problem).__name__}: {problem}")
+        rate = counter_rates.cpu_cores(self._before, now, cpu_count)
+        self._before = now
+        if rate is NoRate.FIRST_READING:
+            return NodeMeasurement(None)
+        if isinstance(rate, NoRate):
+            return self._no_measurement(rate.value)
+        return NodeMeasurement(UsageSample(rate, float(used_bytes)))
+
+    def _no_measurement(self, reason: str) -> NodeMeasurement:
+        self._statistics.failed(_SOURCE)
+        return NodeMeasurement(None, (NoData(_SOURCE, str(self._proc_root), reason),))

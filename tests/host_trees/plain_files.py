@@ -1,0 +1,137 @@
+"""A host made of plain files: /proc and a cgroup tree of any version, driver and nesting, as kernels and kubelets lay
+them out. Numbers are set by the test; folders count links as cgroup folders do (on tmpfs, ext4, xfs)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from koordlet.collectors.host_root import HostRoot
+
+V1, V2, HYBRID = "v1", "v2", "hybrid"
+CGROUPFS, SYSTEMD = "cgroupfs", "systemd"
+GUARANTEED, BURSTABLE, BESTEFFORT = "", "burstable", "besteffort"
+
+MIB = 1 << 20
+TICKS_PER_SECOND = 100
+
+
+def memory_stat_v1(usage_bytes: int) -> str:
+    """A v1 memory.stat whose hierarchical usage without page cache is `usage_bytes`, with decoys around it."""
+    own = (
+        "cache 999\nrss 999\nmapped_file 999\ninactive_anon 999\nactive_anon 999\ninactive_file 999\nactive_file 999\n"
+    )
+    return (
+        own + "unevictable 999\nhierarchical_memory_limit 9223372036854771712\n"
+        f"total_cache {5 * MIB}\ntotal_rss {usage_bytes}\ntotal_rss_huge 0\ntotal_mapped_file 4096\n"
+        f"total_inactive_anon {usage_bytes // 4}\ntotal_active_anon {usage_bytes - usage_bytes // 4 - usage_bytes // 8}\n"
+        f"total_inactive_file {3 * MIB}\ntotal_active_file {2 * MIB}\ntotal_unevictable {usage_bytes // 8}\n"
+    )
+
+
+def memory_stat_v2(usage_bytes: int) -> str:
+    """A v2 memory.stat whose usage without page cache is `usage_bytes`."""
+    return (
+        f"anon {usage_bytes}\nfile {5 * MIB}\nkernel 8192\nkernel_stack 4096\npagetables 4096\nsock 0\nshmem 0\n"
+        f"inactive_anon {usage_bytes // 4}\nactive_anon {usage_bytes - usage_bytes // 4 - usage_bytes // 8}\n"
+        f"inactive_file {3 * MIB}\nactive_file {2 * MIB}\nunevictable {usage_bytes // 8}\n"
+        "slab_reclaimable 100\nslab_unreclaimable 100\nslab 200\npgfault 10\npgmajfault 0\n"
+    )
+
+
+class PlainHost:
+    """One host. `nesting` is the group that the kubelet's root is in, for example "kubelet" in kind."""
+
+    def __init__(self, root: Path, version: str = V2, driver: str = CGROUPFS, nesting: str = "") -> None:
+        self.host_root = HostRoot.at(root)
+        self._version = version
+        self._driver = driver
+        self._nesting = nesting
+        self._cgroups = self.host_root.cgroup_root
+        mounts = [self._cpu_mount, self._memory_mount]
+        for mount in mounts:
+            mount.mkdir(parents=True, exist_ok=True)
+        if version == V2:
+            (self._cgroups / "cgroup.controllers").write_text("cpuset cpu io memory hugetlb pids rdma misc\n")
+        if version == HYBRID:
+            (self._cgroups / "unified").mkdir()
+            (self._cgroups / "unified" / "cgroup.controllers").write_text("")
+        self._write_group(Path(), 0, 0)
+        self._mkdir(self._group_of_qos(GUARANTEED))
+        self._mkdir(self._group_of_qos(BURSTABLE))
+        self._mkdir(self._group_of_qos(BESTEFFORT))
+        self.host_root.proc_root.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def _cpu_mount(self) -> Path:
+        return self._cgroups if self._version == V2 else self._cgroups / "cpuacct"
+
+    @property
+    def _memory_mount(self) -> Path:
+        return self._cgroups if self._version == V2 else self._cgroups / "memory"
+
+    def set_node(self, busy_ticks: int, used_bytes: int, total_bytes: int = 16 << 30, cpus: int = 4) -> None:
+        """Write /proc/stat and /proc/meminfo. The busy ticks are spread over the five busy columns."""
+        part, rest = divmod(busy_ticks, 5)
+        line = f"{part + rest} {part} {part} 777777 8888 {part} {part} 99 55 66"
+        lines = [f"cpu  {line}", *(f"cpu{n} {line}" for n in range(cpus)), "intr 1 2 3", "ctxt 5", "btime 1700000000"]
+        (self.host_root.proc_root / "stat").write_text("\n".join(lines) + "\n")
+        sizes = {"MemTotal": total_bytes, "MemFree": 4096, "MemAvailable": total_bytes - used_bytes}
+        sizes |= dict.fromkeys(("Buffers", "Cached", "Active", "Inactive", "Shmem", "Slab", "SReclaimable"), 8192)
+        text = "".join(f"{key + ':':<15} {size // 1024:>8} kB\n" for key, size in sizes.items())
+        (self.host_root.proc_root / "meminfo").write_text(text)
+
+    def pod(self, uid: str, qos: str = BURSTABLE) -> Path:
+        """Path of a pod's group, relative to a mount."""
+        if self._driver == CGROUPFS:
+            return self._group_of_qos(qos) / f"pod{uid}"
+        infix = f"-{qos}" if qos else ""
+        return self._group_of_qos(qos) / f"{self._slice_prefix}kubepods{infix}-pod{uid.replace('-', '_')}.slice"
+
+    def container(self, uid: str, container: str, qos: str = BURSTABLE, runtime: str = "cri-containerd") -> Path:
+        """Path of a container's group, relative to a mount."""
+        name = container if self._driver == CGROUPFS else f"{runtime}-{container}.scope"
+        return self.pod(uid, qos) / name
+
+    def set_group(self, group: Path, cpu_seconds: float, memory_bytes: int) -> None:
+        """Make a group, or change its numbers."""
+        self._mkdir(group)
+        self._write_group(group, cpu_seconds, memory_bytes)
+
+    def write(self, group: Path, file: str, text: str) -> None:
+        """Put any text into a file of a group, keeping the inode as a kernel does."""
+        mount = self._memory_mount if file.startswith("memory.") else self._cpu_mount
+        (mount / group / file).write_text(text)
+
+    def remove_file(self, group: Path, file: str) -> None:
+        """Take one file of a group away, as where a controller is not enabled for it."""
+        mount = self._memory_mount if file.startswith("memory.") else self._cpu_mount
+        (mount / group / file).unlink()
+
+    def remove_group(self, group: Path) -> None:
+        """Remove a group and those in it."""
+        for mount in {self._cpu_mount, self._memory_mount}:
+            shutil.rmtree(mount / group)
+
+    @property
+    def _slice_prefix(self) -> str:
+        return f"{self._nesting}-" if self._nesting else ""
+
+    def _group_of_qos(self, qos: str) -> Path:
+        if self._driver == CGROUPFS:
+            return Path(self._nesting) / "kubepods" / qos
+        root = Path(f"{self._nesting}.slice" if self._nesting else "") / f"{self._slice_prefix}kubepods.slice"
+        return root / f"{self._slice_prefix}kubepods-{qos}.slice" if qos else root
+
+    def _mkdir(self, group: Path) -> None:
+        for mount in {self._cpu_mount, self._memory_mount}:
+            (mount / group).mkdir(parents=True, exist_ok=True)
+
+    def _write_group(self, group: Path, cpu_seconds: float, memory_bytes: int) -> None:
+        if self._version == V2:
+            usec = round(cpu_seconds * 1e6)
+            self.write(group, "cpu.stat", f"usage_usec {usec}\nuser_usec {usec}\nsystem_usec 0\nnr_periods 0\n")
+            self.write(group, "memory.stat", memory_stat_v2(memory_bytes))
+        else:
+            self.write(group, "cpuacct.usage", f"{round(cpu_seconds * 1e9)}\n")
+            self.write(group, "memory.stat", memory_stat_v1(memory_bytes))
