@@ -8,6 +8,7 @@ Reading JSON text is `colocation_document`'s part. Source: design 3.2, koordinat
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
@@ -220,19 +221,19 @@ def merge(*layers: ColocationStrategy) -> ColocationStrategy:
     return ColocationStrategy.model_validate(merged)
 
 
-def _nested(model: type[pydantic.BaseModel], field: str) -> type[StrategyModel] | None:
-    """Model that a field holds one of, None for other fields."""
-    for candidate in (MetricAggregatePolicy, PredictPolicy):
-        if model.model_fields[field].annotation == candidate | None:
-            return candidate
-    return None
+def nested_model(annotation: Any) -> type[pydantic.BaseModel] | None:
+    """Model that a field of this annotation holds one or several of, None for other fields."""
+    if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
+        return annotation
+    found = (nested_model(part) for part in typing.get_args(annotation))
+    return next((model for model in found if model), None)
 
 
 def with_defaults(model: type[ModelT]) -> ModelT:
     """Instance of a model here in which every key that has a default is set to it."""
     values: dict[str, Any] = {}
     for field, info in model.model_fields.items():
-        if nested := _nested(model, field):
+        if nested := nested_model(info.annotation):
             values[field] = with_defaults(nested)
         for mark in info.metadata:
             if isinstance(mark, Default):

@@ -1,0 +1,62 @@
+"""What upstream's admission webhook refuses and its controllers accept: accepted here too, and pointed out.
+
+Source: koordinator-core 4.2 ("webhook range"), 4.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from api_types import node_selector
+from api_types import slo_controller_config as slo
+from api_types.config_problem import Effect, KeyPath, Problem, quoted
+from api_types.wire_model import camel_case
+
+
+def strategy_advice(strategy: slo.ColocationStrategy, path: KeyPath = ()) -> Iterator[Problem]:
+    """Values that are beyond what makes sense, though nothing breaks."""
+    for field, info in type(strategy).model_fields.items():
+        value = getattr(strategy, field)
+        for mark in info.metadata:
+            if isinstance(mark, slo.AtMostAdvised) and value is not None and value > mark.value:
+                yield _advice((*path, camel_case(field)), value, f"at most {mark.value:g}")
+    if strategy.mid_reclaim_mode not in (None, "", slo.STATIC):
+        yield _advice((*path, "midReclaimMode"), strategy.mid_reclaim_mode, f"{slo.STATIC}, or nothing")
+
+
+def parameter_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
+    """`strategy_advice` for the cluster and for every entry, and entries that cannot switch a node on."""
+    yield from strategy_advice(config)
+    for position, entry in enumerate(config.node_configs or ()):
+        path = ("nodeConfigs", position)
+        yield from strategy_advice(entry, path)
+        if entry.enable and not config.enable:
+            yield _advice((*path, "enable"), True, "enable: true for the cluster too, which otherwise wins")
+
+
+def selector_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
+    """Entries that select nothing or everything, and the first two that select the same nodes."""
+    selectors = [entry.node_selector for entry in config.node_configs or ()]
+    for position, selector in enumerate(selectors):
+        if selector is None or node_selector.is_empty(selector):
+            meaning = "none is selected" if selector is None else "every node is selected"
+            seen = selector.to_wire() if selector else None
+            yield _advice(("nodeConfigs", position, "nodeSelector"), seen, f"a selector that is not empty ({meaning})")
+    if both := node_selector.overlapping(selectors):
+        first, second = both
+        seen = selectors[second].to_wire() if (selectors[second]) else None  # type: ignore[union-attr]
+        wanted = f"nodes that nodeConfigs[{first}] does not select: the first entry that matches wins"
+        yield _advice(("nodeConfigs", second, "nodeSelector"), seen, wanted)
+
+
+def name_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
+    """Entries without a name, or with the name of an earlier one."""
+    taken: set[str] = set()
+    for position, entry in enumerate(config.node_configs or ()):
+        if not entry.name or entry.name in taken:
+            yield _advice(("nodeConfigs", position, "name"), entry.name, "a name of its own")
+        taken.add(entry.name or "")
+
+
+def _advice(path: KeyPath, seen: object, wanted: str) -> Problem:
+    return Problem(path, quoted(seen), wanted, Effect.ADVICE)

@@ -1,0 +1,206 @@
+"""JSON text of `colocation-config`, and of a node's strategy annotation -> models, with every problem named.
+
+Rules of upstream's decoder, so that a document means the same to both: keys match whatever their case, the last of
+two equal keys wins, null is "not set", a value of the wrong type fails the whole document. Stricter on purpose: an
+unknown key or a value out of range fails the layer it stands in (design 3.2). Nothing here raises for bad text.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pydantic
+
+from api_types import colocation_advice, config_problem, node_selector
+from api_types import slo_controller_config as slo
+from api_types.config_problem import Effect, KeyPath, Problem
+from api_types.wire_model import camel_case
+
+_ENTRIES: Final = "nodeConfigs"
+_SELECTOR: Final = "nodeSelector"
+_INT64: Final = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a text says. `config` is None where the document is refused; entries that are refused set nothing."""
+
+    config: slo.ColocationConfig | None
+    problems: tuple[Problem, ...] = ()
+    unused: tuple[str, ...] = ()
+    """Key paths that are known to upstream and have no effect here."""
+
+
+def read_config(text: str | None) -> Reading:
+    """Read the document. An absent or empty text sets nothing, so that the defaults are in force."""
+    if not text:
+        return Reading(slo.ColocationConfig())
+    document, problems = _object(text, slo.ColocationConfig)
+    problems += _selector_faults(document)
+    if any(problem.effect is Effect.DOCUMENT_REFUSED for problem in problems):
+        return Reading(None, tuple(problems))
+    config = slo.ColocationConfig.model_validate(_without_bad_entries(document, problems))
+    refused = {problem.path[:2] for problem in problems}
+    problems += colocation_advice.parameter_advice(config)
+    problems += (advice for advice in colocation_advice.selector_advice(config) if advice.path[:2] not in refused)
+    problems += colocation_advice.name_advice(config)
+    return Reading(config, tuple(problems), tuple(_unused(config)))
+
+
+def read_strategy(text: str) -> tuple[slo.ColocationStrategy | None, tuple[Problem, ...]]:
+    """Read a node's strategy annotation; None where it is refused as a whole."""
+    document, problems = _object(text, slo.ColocationStrategy)
+    if problems:
+        return None, tuple(
+            Problem(problem.path, problem.seen, problem.wanted, Effect.LAYER_IGNORED) for problem in problems
+        )
+    strategy = slo.ColocationStrategy.model_validate(document)
+    return strategy, tuple(colocation_advice.strategy_advice(strategy))
+
+
+def _object(text: str, model: type[pydantic.BaseModel]) -> tuple[dict[str, Any], list[Problem]]:
+    """JSON object in a text with the model's own keys, and everything that is wrong with it."""
+    try:
+        raw = json.loads(text, object_pairs_hook=_last_wins, parse_constant=_no_constant, parse_int=_integer)
+    except (ValueError, RecursionError) as error:
+        return {}, [Problem((), config_problem.quoted(text), f"valid JSON: {error}", Effect.DOCUMENT_REFUSED)]
+    problems: list[Problem] = []
+    folded = _fold(raw, model, (), problems)
+    problems += _type_and_range_problems(folded, model)
+    return (folded if isinstance(folded, dict) else {}), problems
+
+
+def _last_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        result.pop(key, None)  # so that keys that differ in case alone stay in the order of their last mention
+        result[key] = value
+    return result
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _integer(text: str) -> int | float:
+    """An integer beyond 64 bits is kept as a float, and so refused wherever an integer is wanted."""
+    value = float(text)
+    return int(text) if abs(value) < 2**65 and int(text) in _INT64 else value
+
+
+def _fold(value: Any, model: type[pydantic.BaseModel], path: KeyPath, problems: list[Problem]) -> Any:
+    """Spell keys as the model does, drop nulls, resolve aliases, report and drop unknown keys."""
+    if isinstance(value, list):
+        return [_fold(item, model, (*path, position), problems) for position, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    fields = {camel_case(field): info for field, info in model.model_fields.items()}
+    result: dict[str, Any] = {}
+    for key, item in _resolve_aliases(_spell(value, fields, path, problems), fields, path, problems):
+        nested = slo.nested_model(fields[key].annotation)
+        result[key] = _fold(item, nested, (*path, key), problems) if nested else item
+    return result
+
+
+def _spell(value: dict[str, Any], fields: Iterable[str], path: KeyPath, problems: list[Problem]) -> dict[str, Any]:
+    known = [*fields, *(alias for alias, key in slo.ALIASES.items() if key in fields)]
+    by_lower_case = {key.lower(): key for key in known}
+    result: dict[str, Any] = {}
+    for key, item in value.items():
+        spelled = by_lower_case.get(key.lower())
+        if spelled is None:
+            problems.append(_unknown_key(key, item, known, path))
+        elif item is None:
+            result.pop(spelled, None)
+        else:
+            result[spelled] = item
+    return result
+
+
+def _unknown_key(key: str, item: Any, known: list[str], path: KeyPath) -> Problem:
+    similar = difflib.get_close_matches(key, known, n=1)
+    wanted = f"a known key; is {similar[0]} meant?" if similar else "a known key"
+    return Problem((*path, key), config_problem.quoted(item), wanted, _effect_in(path))
+
+
+def _resolve_aliases(
+    value: dict[str, Any], fields: Iterable[str], path: KeyPath, problems: list[Problem]
+) -> Iterator[tuple[str, Any]]:
+    for key, item in value.items():
+        meant = slo.ALIASES.get(key, key)
+        if meant != key and value.get(meant, item) != item:
+            wanted = f"the same as {meant}, or one of the two alone"
+            problems.append(Problem((*path, key), config_problem.quoted(item), wanted, _effect_in(path)))
+        if meant in fields:
+            yield meant, item
+
+
+def _effect_in(path: KeyPath) -> Effect:
+    return Effect.LAYER_IGNORED if path[:1] == (_ENTRIES,) else Effect.DOCUMENT_REFUSED
+
+
+@functools.cache
+def _schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
+
+
+def _type_and_range_problems(document: Any, model: type[pydantic.BaseModel]) -> list[Problem]:
+    try:
+        model.model_validate(document)
+    except pydantic.ValidationError as error:
+        return [_problem_of(item, model) for item in error.errors()]
+    return []
+
+
+def _problem_of(error: Any, model: type[pydantic.BaseModel]) -> Problem:
+    path: KeyPath = error["loc"]
+    custom = error["type"].startswith("duration_")  # our own, whose text says what is wanted
+    wanted = error["msg"].removeprefix("want ") if custom else config_problem.wanted_at(_schema(model), path)
+    wrong_type = error["type"].endswith("_type")
+    effect = Effect.DOCUMENT_REFUSED if wrong_type else _effect_in(path)
+    return Problem(path, config_problem.quoted(error["input"]), wanted, effect)
+
+
+def _selector_faults(document: dict[str, Any]) -> Iterator[Problem]:
+    """Selectors of the right types that mean nothing."""
+    entries = document.get(_ENTRIES)
+    for position, entry in enumerate(entries if isinstance(entries, list) else ()):
+        try:
+            selector = node_selector.NodeSelector.model_validate(entry[_SELECTOR])
+        except (pydantic.ValidationError, LookupError, TypeError):
+            continue  # absent, or already reported
+        if fault := node_selector.fault(selector):
+            inside, seen, wanted = fault
+            yield Problem(
+                (_ENTRIES, position, _SELECTOR, inside), config_problem.quoted(seen), wanted, Effect.LAYER_IGNORED
+            )
+
+
+def _without_bad_entries(document: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
+    """Entries with a problem keep name and selector alone; a bad selector goes too, and so selects nothing."""
+    bad = {problem.path[1] for problem in problems if problem.path[:1] == (_ENTRIES,)}
+    bad_selector = {problem.path[1] for problem in problems if problem.path[2:3] == (_SELECTOR,)}
+    result = dict(document)
+    if _ENTRIES in document:
+        result[_ENTRIES] = [
+            _shell(entry, position in bad_selector) if position in bad else entry
+            for position, entry in enumerate(document[_ENTRIES])
+        ]
+    return result
+
+
+def _shell(entry: dict[str, Any], drop_selector: bool) -> dict[str, Any]:
+    kept = ("name",) if drop_selector else ("name", _SELECTOR)
+    return {key: entry[key] for key in kept if key in entry}
+
+
+def _unused(config: slo.ColocationConfig) -> Iterator[str]:
+    yield from slo.unused_keys(config)
+    for position, entry in enumerate(config.node_configs or ()):
+        for key in slo.unused_keys(entry):
+            yield config_problem.spelled((_ENTRIES, position, key))

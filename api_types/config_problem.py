@@ -1,0 +1,98 @@
+"""What is wrong with a configuration, said so that its author can mend it: key path, value seen, value wanted."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+KeyPath = tuple[str | int, ...]
+
+_LONGEST_SEEN: Final = 100  # characters of a value that are quoted; an Event's message holds 1,024
+
+
+class Effect(enum.StrEnum):
+    """What follows from a problem."""
+
+    DOCUMENT_REFUSED = "the document is refused, the last good configuration stays in force"
+    LAYER_IGNORED = "this layer is ignored, what lies below it stays in force"
+    ADVICE = "accepted, but probably not what is meant"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong. `str()` is one line for Events, logs and `check-config`."""
+
+    path: KeyPath
+    seen: str
+    wanted: str
+    effect: Effect
+
+    def __str__(self) -> str:
+        """Key path, value seen, value wanted."""
+        return f"{spelled(self.path)}: seen {self.seen}, want {self.wanted}"
+
+
+def spelled(path: KeyPath) -> str:
+    """Text of a key path: ("nodeConfigs", 0, "enable") -> "nodeConfigs[0].enable"."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".") or "the document"
+
+
+def quoted(value: Any) -> str:
+    """JSON of a value, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False, default=str).encode(errors="replace").decode()
+    return text if len(text) <= _LONGEST_SEEN else text[:_LONGEST_SEEN] + "..."
+
+
+def refuses(problems: Sequence[Problem]) -> bool:
+    """Whether any of the problems is more than advice."""
+    return any(problem.effect is not Effect.ADVICE for problem in problems)
+
+
+def wanted_at(schema: Mapping[str, Any], path: KeyPath) -> str:
+    """What the JSON schema asks for at a key path, in words."""
+    definitions = schema.get("$defs", {})
+    here = _resolved(schema, definitions)
+    for part in path:
+        below = here.get("items") if isinstance(part, int) else here.get("properties", {}).get(part)
+        here = _resolved(below or here.get("additionalProperties") or {}, definitions)
+    return in_words(here)
+
+
+def _resolved(schema: Any, definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(schema, Mapping):
+        return {}
+    if "$ref" in schema:
+        return _resolved(definitions[schema["$ref"].rsplit("/", 1)[-1]], definitions)
+    choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
+    return _resolved(choices[0], definitions) if choices else schema
+
+
+def in_words(schema: Mapping[str, Any]) -> str:
+    """Type and range of a JSON schema: {"type": "integer", "minimum": 1} -> "an integer, at least 1"."""
+    if "enum" in schema:
+        return "one of " + ", ".join(map(str, schema["enum"]))
+    kind = {
+        "boolean": "true or false",
+        "integer": "an integer",
+        "number": "a number",
+        "string": "text",
+        "array": "a list",
+        "object": "an object",
+    }.get(str(schema.get("type")), "another value")
+    bounds = [
+        f"{words} {schema[bound]:g}"
+        for bound, words in (
+            ("minimum", "at least"),
+            ("exclusiveMinimum", "above"),
+            ("maximum", "at most"),
+            ("exclusiveMaximum", "below"),
+        )
+        if bound in schema
+    ]
+    if schema.get("minItems"):
+        bounds.append("not empty")
+    return f"{kind}, {' and '.join(bounds)}" if bounds else kind

@@ -1,0 +1,101 @@
+"""Mid resources of a node: the formula and its terms. Pure, exact integers: milli-cores and bytes.
+
+```
+Reclaimable = max(0, min( midReclaimRatio * Allocated[Prod] - Peak[Prod],  NodeAllocatable - Peak[Prod] ))
+Mid         = min( Reclaimable, NodeAllocatable * midThreshold )
+              + midUnallocatedPercent * max( NodeAllocatable - Allocated[Prod], 0 )
+Mid         = max( Mid, Allocated[Mid] )                                              if midFloor = allocated
+```
+Without Peak, or with a Peak that is of another snapshot than the requests (upstream's agent), Reclaimable is what the
+report calls so. In static mode Reclaimable is `Capacity * midStaticReserved`, the cap is `Capacity * midThreshold`, and
+nothing unallocated is added. Shares are floored. The manager publishes `calculate`'s value, the scheduler's Mid guard
+asks it for the newest report; `mid_report` makes the inputs for both. Source: design 4.4, koordinator-core 4.9.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from api_types import names
+
+MID_OF_NATIVE: Final[Mapping[str, str]] = {names.CPU: names.MID_CPU, names.MEMORY: names.MID_MEMORY}
+"""Native resource -> the Mid resource that is calculated from it."""
+
+
+class NoPrediction(Exception):
+    """Nothing is known of what Prod pods will need."""
+
+
+class Source(enum.StrEnum):
+    """What Reclaimable was taken from."""
+
+    PEAK = "peak"
+    REPORTED = "reported"
+    STATIC = "static"
+
+
+@dataclass(frozen=True)
+class MidInputs:
+    """What is known about one resource of one node, in milli-cores or bytes; shares in percent."""
+
+    allocatable: int
+    capacity: int
+    allocated_prod: int
+    allocated_mid: int
+    peak_prod: int | None = None
+    """Predicted peak, of the same snapshot as `allocated_prod`."""
+    reclaimable_reported: int | None = None
+    """What the report calls reclaimable; used where there is no peak."""
+    reclaim_ratio_percent: int = 100
+    threshold_percent: int = 100
+    unallocated_percent: int = 0
+    floor: bool = True
+    """Whether never less than `allocated_mid` is published."""
+    static_percent: int | None = None
+    """Share of capacity; set in static mode only."""
+
+
+@dataclass(frozen=True)
+class MidTerms:
+    """Every term of the formula: value = max(min(reclaimable, cap) + unallocated_share, floor)."""
+
+    source: Source
+    reclaimable: int
+    cap: int
+    unallocated: int
+    unallocated_share: int
+    floor: int
+    value: int
+
+
+def share(amount: int, percent: int) -> int:
+    """`percent` of an amount, floored."""
+    return amount * percent // 100
+
+
+def calculate(inputs: MidInputs) -> MidTerms:
+    """Evaluate the formula at the head of this module. Raises NoPrediction."""
+    unallocated = max(inputs.allocatable - inputs.allocated_prod, 0)
+    if inputs.static_percent is not None:
+        source, unallocated_share = Source.STATIC, 0
+        reclaimable = share(inputs.capacity, inputs.static_percent)
+        cap = share(inputs.capacity, inputs.threshold_percent)
+    else:
+        source, reclaimable = _reclaimable(inputs)
+        cap = share(inputs.allocatable, inputs.threshold_percent)
+        unallocated_share = share(unallocated, inputs.unallocated_percent)
+    floor = inputs.allocated_mid if inputs.floor else 0
+    value = max(min(reclaimable, cap) + unallocated_share, floor)
+    return MidTerms(source, reclaimable, cap, unallocated, unallocated_share, floor, value)
+
+
+def _reclaimable(inputs: MidInputs) -> tuple[Source, int]:
+    if inputs.peak_prod is not None:
+        charged = share(inputs.allocated_prod, inputs.reclaim_ratio_percent)
+        return Source.PEAK, max(0, min(charged, inputs.allocatable) - inputs.peak_prod)
+    if inputs.reclaimable_reported is not None:
+        return Source.REPORTED, max(0, inputs.reclaimable_reported)
+    raise NoPrediction("neither the peak of the Prod pods nor what they leave is known")
