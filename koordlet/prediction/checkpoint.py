@@ -1,0 +1,120 @@
+"""The checkpoint file: written whole or not at all, and never a reason to stop (design 5).
+
+A write goes to a temporary file in the same folder, is forced to the disk, renamed over the old one, and the folder is
+forced too. Whatever goes wrong is answered as a problem that names the path; the agent then goes on in memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from koordlet.prediction import checkpoint_format
+from koordlet.prediction.checkpoint_format import Refused, Stored
+from koordlet.prediction.usage_models import ModelsState
+
+_MISSING: Final = "Missing"
+_LESS_HISTORY: Final = "LessHistory"
+_REASON_OF_ERRNO: Final = {
+    errno.ENOSPC: ("DiskFull", "free some space on that disk"),
+    errno.EDQUOT: ("DiskFull", "raise the quota or free some space"),
+    errno.EROFS: ("ReadOnlyDisk", "mount the state folder read-write"),
+    errno.EACCES: ("NoPermission", "give the agent's user the folder (an init container with chown does)"),
+    errno.EPERM: ("NoPermission", "give the agent's user the folder (an init container with chown does)"),
+    errno.ENOENT: ("NoFolder", "create the folder or mount it"),
+    errno.ENOTDIR: ("NoFolder", "name a folder for the state"),
+}
+# Rounding of the sums on both sides of the comparison.
+_ROUNDING: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointProblem:
+    """A checkpoint that was not read or not written: a short reason for a condition, and one clear line."""
+
+    reason: str
+    message: str
+
+    @property
+    def is_first_start(self) -> bool:
+        """There simply is no checkpoint yet."""
+        return self.reason == _MISSING
+
+
+def load(path: Path, node_name: str) -> Stored | CheckpointProblem:
+    """Models stored for this node."""
+    try:
+        return checkpoint_format.decode(path.read_bytes(), node_name)
+    except FileNotFoundError:
+        return CheckpointProblem(_MISSING, f"{path} does not exist: starting without history")
+    except OSError as error:
+        return _problem_of(error, f"cannot read {path}")
+    except Refused as refused:
+        return CheckpointProblem(refused.refusal, f"{path} is not used: {refused}; starting without history")
+
+
+def save(
+    path: Path, models: ModelsState, node_name: str, now_seconds: float, *, reset: bool = False
+) -> CheckpointProblem | None:
+    """Replace the checkpoint.
+
+    One that carries more history than these models is kept, unless this is a `reset` on purpose: an agent that could
+    not read its checkpoint at start must not wipe it out a minute later. After about a half-life the new history
+    outweighs the old one and is written.
+    """
+    try:
+        if not reset and _carries_less_than_stored(path, models, node_name, now_seconds):
+            text = f"{path} is kept: it carries more history than the models of this process; remove it to start anew"
+            return CheckpointProblem(_LESS_HISTORY, text)
+        _replace(path, checkpoint_format.encode(models, node_name, now_seconds))
+    except OSError as error:
+        return _problem_of(error, f"cannot write {path}")
+    return None
+
+
+def _carries_less_than_stored(path: Path, models: ModelsState, node_name: str, now_seconds: float) -> bool:
+    try:
+        stored = checkpoint_format.decode(path.read_bytes(), node_name)
+    except (FileNotFoundError, Refused):
+        return False  # nothing this agent could use is lost
+    passed_seconds = max(now_seconds - stored.saved_seconds, 0.0)
+    for resource, weight in checkpoint_format.carried_weight(models, now_seconds).items():
+        # Of two half-lives the shorter: a change of policy since may have let these models forget faster.
+        half_life = min(stored.models.banks[resource].half_life_seconds, models.banks[resource].half_life_seconds)
+        left = stored.carried_weight[resource] * 2.0 ** -(passed_seconds / half_life)
+        if weight < left * (1 - _ROUNDING):
+            return True
+    return False
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f"{path.name}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        _remove(temporary)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _remove(temporary: Path) -> None:
+    try:
+        temporary.unlink(missing_ok=True)
+    except OSError:
+        return  # the next write overwrites it
+
+
+def _problem_of(error: OSError, what: str) -> CheckpointProblem:
+    reason, way_out = _REASON_OF_ERRNO.get(error.errno or 0, ("InputOutputError", "look at the disk"))
+    return CheckpointProblem(reason, f"{what}: {error.strerror or error}; history is kept in memory only: {way_out}")

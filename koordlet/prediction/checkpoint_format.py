@@ -1,0 +1,172 @@
+"""Models <-> the bytes of a checkpoint.
+
+    magic (8) | version (u32) | header length (u32) | body length (u64) | CRC32 of header and body (u32)
+    header: JSON - node, saved at, one [kind, identity] a row, and for each resource: buckets, half-life, reference,
+            and the weight carried by the series that never expire
+    body:   for each resource, little-endian: cells in use (u32), their weights (f64), five columns of all rows (f64)
+
+Weights are stored to the last bit: rounding could tip a percentile into the next bucket, 5 % away. What does not fit
+this reader is refused with a reason, never guessed at.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from koordlet.prediction.buckets import FloatArray
+from koordlet.prediction.histogram_bank import BankState
+from koordlet.prediction.usage_models import BUCKETS, ModelsState
+from koordlet.samples import RESOURCES, Resource, SeriesKey, SeriesKind
+
+MAGIC: Final = b"koordprd"
+VERSION: Final = 1
+_PREFIX: Final = struct.Struct("<8sIIQI")
+_COLUMNS: Final = 5
+_CELL: Final = np.dtype("<u4")
+_FLOAT: Final = np.dtype("<f8")
+
+
+class Refusal(enum.StrEnum):
+    """Why stored bytes are no models of this node."""
+
+    NOT_A_CHECKPOINT = "NotACheckpoint"
+    OTHER_VERSION = "OtherVersion"
+    TRUNCATED = "Truncated"
+    CORRUPT = "Corrupt"
+    FOREIGN_NODE = "ForeignNode"
+    OTHER_BUCKETS = "OtherBuckets"
+
+
+class Refused(Exception):
+    """The bytes cannot be used; `refusal` says which way, the text what was seen and what was wanted."""
+
+    def __init__(self, refusal: Refusal, detail: str) -> None:
+        super().__init__(detail)
+        self.refusal = refusal
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """Content of a checkpoint."""
+
+    saved_seconds: float
+    models: ModelsState
+    carried_weight: Mapping[Resource, float]
+    """Weight at `saved_seconds` of the samples of all series that never expire."""
+
+
+def encode(models: ModelsState, node_name: str, saved_seconds: float) -> bytes:
+    """Bytes of a checkpoint."""
+    weight = carried_weight(models, saved_seconds)
+    header = {
+        "node": node_name,
+        "savedAt": saved_seconds,
+        "rows": models.keys,
+        "banks": {
+            resource: {
+                "buckets": BUCKETS[resource].identity,
+                "halfLifeSeconds": bank.half_life_seconds,
+                "referenceSeconds": bank.reference_seconds,
+                "carriedWeight": weight[resource],
+                "cells": len(bank.cells),
+            }
+            for resource, bank in models.banks.items()
+        },
+    }
+    encoded_header = json.dumps(header).encode()
+    parts = [encoded_header]
+    for resource in RESOURCES:
+        bank = models.banks[resource]
+        parts += [bank.cells.astype(_CELL).tobytes(), *(_floats(array) for array in (bank.cell_weights, bank.columns))]
+    content = b"".join(parts)
+    body_length = len(content) - len(encoded_header)
+    return _PREFIX.pack(MAGIC, VERSION, len(encoded_header), body_length, zlib.crc32(content)) + content
+
+
+def decode(data: bytes, node_name: str) -> Stored:
+    """Content of a checkpoint of this node (Refused)."""
+    content, header_length = _verified_content(data)
+    try:
+        header = json.loads(bytes(content[:header_length]))
+        _require_same_node(header["node"], node_name)
+        keys = tuple(SeriesKey(SeriesKind(kind), identity) for kind, identity in header["rows"])
+        banks = _banks(header["banks"], content[header_length:], len(keys))
+        weight = {resource: float(header["banks"][resource]["carriedWeight"]) for resource in RESOURCES}
+        return Stored(float(header["savedAt"]), ModelsState(keys, banks), weight)
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused(Refusal.CORRUPT, f"the header does not make sense: {error!r}") from error
+
+
+def carried_weight(models: ModelsState, at_seconds: float) -> dict[Resource, float]:
+    """Weight of all samples of the series that never expire, as they are worth at a time: how much history this is."""
+    lasting = np.array([key.kind is not SeriesKind.POD for key in models.keys], bool)
+    carried = {}
+    for resource, bank in models.banks.items():
+        half_lives = (at_seconds - bank.reference_seconds) / bank.half_life_seconds
+        stored = float(np.sum(bank.columns[0, lasting]))
+        carried[resource] = stored * 2.0**-half_lives if stored else 0.0
+    return carried
+
+
+def _floats(array: FloatArray) -> bytes:
+    return array.astype(_FLOAT, copy=False).tobytes()
+
+
+def _verified_content(data: bytes) -> tuple[memoryview, int]:
+    if not data.startswith(MAGIC[: len(data)]):
+        raise Refused(Refusal.NOT_A_CHECKPOINT, f"begins with {data[:8]!r}, want {MAGIC!r}")
+    if len(data) < _PREFIX.size:
+        raise Refused(Refusal.TRUNCATED, f"{len(data)} bytes, want {_PREFIX.size} and more")
+    _, version, header_length, body_length, checksum = _PREFIX.unpack_from(data)
+    if version != VERSION:
+        raise Refused(Refusal.OTHER_VERSION, f"version {version}, this agent reads version {VERSION}")
+    wanted = _PREFIX.size + header_length + body_length
+    if len(data) < wanted:
+        raise Refused(Refusal.TRUNCATED, f"{len(data)} bytes, want {wanted}")
+    content = memoryview(data)[_PREFIX.size :]
+    if len(data) > wanted or zlib.crc32(content) != checksum:
+        raise Refused(Refusal.CORRUPT, f"checksum of {len(data)} bytes is not {checksum:#010x}")
+    return content, header_length
+
+
+def _require_same_node(stored: str, wanted: str) -> None:
+    if stored != wanted:
+        raise Refused(Refusal.FOREIGN_NODE, f"belongs to node {stored!r}, this is {wanted!r}")
+
+
+def _banks(headers: Mapping[str, Mapping[str, Any]], body: memoryview, rows: int) -> dict[Resource, BankState]:
+    banks = {}
+    offset = 0
+
+    def take(count: int, kind: np.dtype[Any]) -> npt.NDArray[Any]:
+        nonlocal offset
+        taken = np.frombuffer(body, kind, count, offset)
+        offset += taken.nbytes
+        return taken
+
+    for resource in RESOURCES:
+        header, buckets = headers[resource], BUCKETS[resource]
+        if header["buckets"] != buckets.identity:
+            raise Refused(Refusal.OTHER_BUCKETS, f"{resource} has {header['buckets']}, want {buckets.identity}")
+        cells = take(header["cells"], _CELL).astype(np.intp)
+        if np.any(cells >= rows * len(buckets.starts)):
+            raise ValueError(f"cells up to {cells.max()} in {rows} rows of {len(buckets.starts)} buckets")
+        banks[resource] = BankState(
+            half_life_seconds=float(header["halfLifeSeconds"]),
+            reference_seconds=float(header["referenceSeconds"]),
+            cells=cells,
+            cell_weights=take(header["cells"], _FLOAT),
+            columns=take(_COLUMNS * rows, _FLOAT).reshape(_COLUMNS, rows),
+        )
+    if offset != len(body):
+        raise ValueError(f"{len(body) - offset} bytes left over")
+    return banks

@@ -1,0 +1,85 @@
+"""From one snapshot to the series that are predicted: node, system, priority classes, pods (design 4.2, 4.3).
+
+A series whose value is not known at this instant is left out. A class is unknown while one of its pods is unmeasured;
+the system is unknown while any pod is (its usage would count as system usage), which the snapshot already says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from api_types.priority_and_qos import PriorityClass
+from koordlet.samples import (
+    NODE,
+    PROD_AND_UNRESERVED_SYSTEM,
+    SYSTEM,
+    UNRESERVED_SYSTEM,
+    SeriesKey,
+    SeriesKind,
+    Snapshot,
+    UsageSample,
+)
+
+CLASSES: Final = (PriorityClass.PROD, PriorityClass.MID, PriorityClass.BATCH, PriorityClass.FREE)
+PROD: Final = SeriesKey(SeriesKind.CLASS, PriorityClass.PROD)
+
+
+class Reserved(NamedTuple):
+    """What the node keeps back from pods: capacity - allocatable."""
+
+    cpu_cores: float
+    memory_bytes: float
+
+
+def counted_class(priority_class: PriorityClass | None) -> PriorityClass:
+    """Class a pod counts for: Prod where it is not known yet or none, which errs on the safe side."""
+    return priority_class or PriorityClass.PROD
+
+
+def series_of(
+    snapshot: Snapshot, class_of_pod: Mapping[str, PriorityClass], reserved: Reserved | None
+) -> dict[SeriesKey, UsageSample]:
+    """All series of one instant.
+
+    `class_of_pod` is keyed by the UID in the cgroup's name. Without `reserved` (the node's capacity is not known) the
+    series that need it are left out.
+    """
+    series = {} if snapshot.node is None else {NODE: snapshot.node}
+    classes = _class_sums(snapshot, class_of_pod)
+    series.update(classes)
+    if snapshot.system is not None:
+        series[SYSTEM] = snapshot.system
+        if reserved is not None:
+            unreserved = UsageSample(
+                max(snapshot.system.cpu_cores - reserved.cpu_cores, 0.0),
+                max(snapshot.system.memory_bytes - reserved.memory_bytes, 0.0),
+            )
+            series[UNRESERVED_SYSTEM] = unreserved
+            if PROD in classes:
+                series[PROD_AND_UNRESERVED_SYSTEM] = _sum((classes[PROD], unreserved))
+    for uid, usage in snapshot.pods.items():
+        series[SeriesKey(SeriesKind.POD, uid)] = usage
+    for container_id, usage in snapshot.containers.items():
+        series[SeriesKey(SeriesKind.CONTAINER, container_id)] = usage
+    return series
+
+
+def _class_sums(snapshot: Snapshot, class_of_pod: Mapping[str, PriorityClass]) -> dict[SeriesKey, UsageSample]:
+    if not snapshot.pods and snapshot.system is None:
+        return {}  # no pods, or none that could be measured: the snapshot cannot tell
+    members: dict[PriorityClass, list[UsageSample]] = {known: [] for known in CLASSES}
+    for uid, usage in snapshot.pods.items():
+        members[counted_class(class_of_pod.get(uid))].append(usage)
+    unknown = {counted_class(class_of_pod.get(uid)) for uid in snapshot.unmeasured_pods}
+    return {
+        SeriesKey(SeriesKind.CLASS, known): _sum(usages) for known, usages in members.items() if known not in unknown
+    }
+
+
+def _sum(usages: Iterable[UsageSample]) -> UsageSample:
+    members = list(usages)
+    return UsageSample(
+        math.fsum(usage.cpu_cores for usage in members), math.fsum(usage.memory_bytes for usage in members)
+    )

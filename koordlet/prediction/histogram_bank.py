@@ -1,0 +1,214 @@
+"""Decayed histograms and moments of all series of one resource, as rows of one array (design 4.2).
+
+A sample of time t is added with weight 2^((t - ref) / half_life), which makes every older sample weigh less beside it
+without touching it. Weights are brought down, by moving `ref`, only before they would grow out of bounds. A changed
+half-life holds from then on: `ref` is moved to that instant first, so that what was already forgotten stays forgotten.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from koordlet.prediction.buckets import BoolArray, Buckets, FloatArray, IntArray
+from koordlet.prediction.decayed_moments import DecayedMoments
+
+# Weights stay below 2^60, far from the end of float64 and of float32, and `ref` moves once a month or two.
+MAX_HALF_LIVES_FROM_REFERENCE: Final = 60
+_FAR: Final = 1000  # half-lives: 2^-1000 is nothing beside any weight, and 2^1000 is still a float64
+
+
+@dataclass(frozen=True, eq=False)
+class BankState:
+    """Rows of a bank as plain arrays, to be stored and brought back. Times are Unix seconds, NaN where never set."""
+
+    half_life_seconds: float
+    reference_seconds: float
+    cells: IntArray
+    """Buckets in use: row * number of buckets + bucket, ascending."""
+    cell_weights: FloatArray
+    """Weight of each of `cells`."""
+    columns: FloatArray
+    """Shape (5, rows): weight, mean, M2, time of the first and of the last sample."""
+
+
+class HistogramBank:
+    """Histograms with decaying weights, one a row, all over the same buckets and with the same half-life.
+
+    The owner gives out row numbers. `rows` of one call are distinct; values are finite. Not thread-safe.
+    """
+
+    def __init__(self, buckets: Buckets, half_life_seconds: float = math.inf, capacity: int = 64) -> None:
+        self.buckets = buckets
+        self.half_life_seconds = half_life_seconds
+        self.reference_seconds: float | None = None
+        self._upper_ends = np.append(buckets.starts[1:], buckets.starts[-1])
+        self._weights: FloatArray = np.zeros((capacity, len(buckets.starts)))
+        self._moments = DecayedMoments(capacity)
+        self._first_seconds: FloatArray = np.full(capacity, np.nan)
+        self._last_seconds: FloatArray = np.full(capacity, np.nan)
+
+    def add(self, rows: IntArray, values: FloatArray, at_seconds: float, weights: float | FloatArray = 1.0) -> None:
+        """Add one sample of time `at_seconds` to each of `rows`; `weights` (>= 0) are those before decay."""
+        decayed = self._weights_of_time(at_seconds, weights, len(rows))
+        self._weights[rows, self.buckets.index_of(values)] += decayed
+        self._moments.add(rows, values, decayed)
+        self._first_seconds[rows] = np.fmin(self._first_seconds[rows], at_seconds)
+        self._last_seconds[rows] = np.fmax(self._last_seconds[rows], at_seconds)
+
+    def subtract(
+        self, rows: IntArray, values: FloatArray, at_seconds: float, weights: float | FloatArray = 1.0
+    ) -> None:
+        """Take samples back that were added before; a bucket left with less than epsilon becomes empty."""
+        decayed = self._weights_of_time(at_seconds, weights, len(rows))
+        cells = (rows, self.buckets.index_of(values))
+        left = self._weights[cells] - decayed
+        self._weights[cells] = np.where(left < self.buckets.epsilon, 0, left)
+        self._moments.add(rows, values, -decayed)
+
+    def merge(self, row: int, other: HistogramBank, other_row: int) -> None:
+        """Add every sample of a row of another bank, which must have the same buckets and half-life (ValueError)."""
+        mine, theirs = ((bank.buckets.identity, bank.half_life_seconds) for bank in (self, other))
+        if mine != theirs:
+            raise ValueError(f"cannot merge histograms of different (buckets, half-life): {theirs} into {mine}")
+        if other.reference_seconds is None:
+            return
+        reference = max(other.reference_seconds, self.reference_seconds or other.reference_seconds)
+        self._move_reference(reference)
+        factor = other.decay_until(reference)
+        weight, mean, m2 = (float(column[other_row]) for column in other._moments.columns())
+        self._weights[row] += other._weights[other_row] * factor
+        self._moments.merge(row, weight * factor, mean, m2 * factor)
+        self._first_seconds[row] = np.fmin(self._first_seconds[row], other._first_seconds[other_row])
+        self._last_seconds[row] = np.fmax(self._last_seconds[row], other._last_seconds[other_row])
+
+    def mean(self, rows: IntArray) -> FloatArray:
+        """Decayed mean of each row; NaN for an empty one."""
+        return self._moments.mean(rows)
+
+    def stdev(self, rows: IntArray) -> FloatArray:
+        """Decayed population standard deviation of each row; NaN for an empty one."""
+        return self._moments.stdev(rows)
+
+    def percentiles(self, rows: IntArray, ratios: Sequence[float]) -> FloatArray:
+        """Upper end of the bucket in which each ratio (0..1) of the weight is reached; shape (rows, ratios).
+
+        Counted from the lowest to the highest bucket that weighs epsilon or more, so a ratio outside of 0..1 yields
+        these two. NaN for an empty row.
+        """
+        weights = self._weights[rows]
+        in_use = weights >= self.buckets.epsilon
+        lowest = np.argmax(in_use, axis=1)
+        highest = weights.shape[1] - 1 - np.argmax(in_use[:, ::-1], axis=1)
+        running = np.cumsum(weights, axis=1)
+        numbered = np.arange(len(rows))
+        below_lowest = running[numbered, lowest] - weights[numbered, lowest]
+        found = np.empty((len(rows), len(ratios)))
+        for column, ratio in enumerate(ratios):
+            wanted = ratio * running[:, -1] + below_lowest
+            bucket = np.count_nonzero(running < wanted[:, np.newaxis], axis=1)
+            found[:, column] = self._upper_ends[np.clip(bucket, lowest, highest)]
+        found[~in_use.any(axis=1)] = np.nan
+        return found
+
+    def is_empty(self, rows: IntArray) -> BoolArray:
+        """Whether no bucket of a row weighs epsilon or more."""
+        empty: BoolArray = np.all(self._weights[rows] < self.buckets.epsilon, axis=1)
+        return empty
+
+    def first_seconds(self, rows: IntArray) -> FloatArray:
+        """Time of the first sample of each row; NaN for an empty one."""
+        return self._first_seconds[rows]
+
+    def last_seconds(self, rows: IntArray) -> FloatArray:
+        """Time of the newest sample of each row; NaN for an empty one."""
+        return self._last_seconds[rows]
+
+    def bucket_weights(self, rows: IntArray, at_seconds: float) -> FloatArray:
+        """Weight of each bucket as it is worth at a time; shape (rows, buckets)."""
+        return self._weights[rows] * self.decay_until(at_seconds)
+
+    def total_weight(self, rows: IntArray, at_seconds: float) -> FloatArray:
+        """Weight of all samples of each row as they are worth at a time."""
+        return self._moments.weight[rows] * self.decay_until(at_seconds)
+
+    def decay_until(self, at_seconds: float) -> float:
+        """Factor that turns a stored weight into what it is worth at a time."""
+        if self.reference_seconds is None:
+            return 1.0
+        half_lives = (at_seconds - self.reference_seconds) / self.half_life_seconds
+        return float(2.0 ** -min(max(half_lives, -_FAR), _FAR))
+
+    def change_half_life(self, half_life_seconds: float, at_seconds: float) -> None:
+        """Let another half-life hold from `at_seconds` on; what decayed before then keeps its weight."""
+        if self.reference_seconds is not None:
+            self._move_reference(at_seconds)
+        self.half_life_seconds = half_life_seconds
+
+    def shift_clock(self, seconds: float) -> None:
+        """Move all recorded times, for a clock that was set: every sample keeps its age and its weight."""
+        if self.reference_seconds is not None:
+            self.reference_seconds += seconds
+        self._first_seconds += seconds
+        self._last_seconds += seconds
+
+    def clear(self, rows: IntArray) -> None:
+        """Forget the samples of `rows`, so that the rows can be given to other series."""
+        self._weights[rows] = 0
+        self._moments.clear(rows)
+        self._first_seconds[rows] = np.nan
+        self._last_seconds[rows] = np.nan
+
+    def ensure_rows(self, count: int) -> None:
+        """Make room for `count` rows at least."""
+        missing = count - len(self._weights)
+        if missing <= 0:
+            return
+        more = max(missing, len(self._weights))  # doubled, so that growing costs little per row
+        self._weights = np.pad(self._weights, ((0, more), (0, 0)))
+        self._moments.grow(len(self._weights))
+        self._first_seconds = np.pad(self._first_seconds, (0, more), constant_values=np.nan)
+        self._last_seconds = np.pad(self._last_seconds, (0, more), constant_values=np.nan)
+
+    def state_of(self, rows: IntArray) -> BankState:
+        """Copy of some rows, to the last bit."""
+        columns = (*self._moments.columns(), self._first_seconds, self._last_seconds)
+        weights = self._weights[rows].ravel()
+        cells = np.flatnonzero(weights)
+        return BankState(
+            half_life_seconds=self.half_life_seconds,
+            reference_seconds=math.nan if self.reference_seconds is None else self.reference_seconds,
+            cells=cells,
+            cell_weights=weights[cells],
+            columns=np.stack([column[rows] for column in columns]),
+        )
+
+    def restore(self, rows: IntArray, state: BankState) -> None:
+        """Put stored rows into an empty bank, with their half-life and reference."""
+        self.half_life_seconds = state.half_life_seconds
+        self.reference_seconds = None if math.isnan(state.reference_seconds) else state.reference_seconds
+        weights = np.zeros((len(rows), self._weights.shape[1]))
+        weights.put(state.cells, state.cell_weights)
+        self._weights[rows] = weights
+        columns = (*self._moments.columns(), self._first_seconds, self._last_seconds)
+        for column, stored in zip(columns, state.columns, strict=True):
+            column[rows] = stored
+
+    def _weights_of_time(self, at_seconds: float, weights: float | FloatArray, count: int) -> FloatArray:
+        if self.reference_seconds is None:
+            self.reference_seconds = at_seconds
+        half_lives = (at_seconds - self.reference_seconds) / self.half_life_seconds
+        if half_lives > MAX_HALF_LIVES_FROM_REFERENCE:
+            # By whole half-lives: a power of two changes no digit of any weight.
+            self._move_reference(self.reference_seconds + math.floor(half_lives) * self.half_life_seconds)
+        return np.full(count, weights / self.decay_until(at_seconds))
+
+    def _move_reference(self, to_seconds: float) -> None:
+        factor = self.decay_until(to_seconds)
+        self._weights *= factor
+        self._moments.scale(factor)
+        self.reference_seconds = to_seconds

@@ -1,0 +1,27 @@
+"""A fixed share of what is requested, as Borg did by default (Bashir et al., EuroSys 2021; design 4.3).
+
+Peak = (sum of warm Prod requests / a + sig(S)) (1 + m) + C        sig(S) = mean(S) + N * stdev(S)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from koordlet.prediction import peaks
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad
+
+
+def peak(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
+    """Requests of the pods divided by a, whatever they use."""
+    system = load.unreserved_system
+    if system is None:
+        return peaks.not_yet(load.resource, "unreserved system")
+    pod_sum_peak = load.warm_requests / parameters.request_divisor * parameters.margin_factor
+    system_peak = float(np.sum(system.mean() + parameters.n * system.stdev())) * parameters.margin_factor
+    return Peak(
+        pod_sum_peak + system_peak + load.cold_requests,
+        load.cold_requests,
+        pod_sum_peak=pod_sum_peak,
+        system_peak=system_peak,
+    )

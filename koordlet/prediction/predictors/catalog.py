@@ -1,0 +1,48 @@
+"""All predictors by the name the configuration calls them (design 4.3).
+
+A new predictor is a file beside this one and a line in `PREDICTORS`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad
+from koordlet.prediction.predictors import borg_default, maximum, n_sigma, percentile, resource_central
+
+
+class Predictor(Protocol):
+    """Peak of one resource from the usage of Prod. Pure; answers `NoPrediction` where it lacks data, never 0."""
+
+    def __call__(self, load: ProdLoad, parameters: PredictParameters, /) -> Peak | NoPrediction:
+        """Predict."""
+
+
+def _largest_member(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
+    if "max" in parameters.members:
+        return NoPrediction("max cannot be a member of itself")
+    return maximum.largest({name: predict(load, parameters.for_predictor(name)) for name in parameters.members})
+
+
+PREDICTORS: Final[Mapping[str, Predictor]] = {
+    "n-sigma-v1": n_sigma.v1,
+    "n-sigma-v2": n_sigma.v2,
+    "borg-default": borg_default.peak,
+    "resource-central": resource_central.peak,
+    "percentile": percentile.peak,
+    "max": _largest_member,
+}
+
+
+def predict(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
+    """Answer of the predictor that the parameters name; what is no finite number >= 0 is no prediction."""
+    predictor = PREDICTORS.get(parameters.predictor)
+    if predictor is None:
+        return NoPrediction(f"predictor {parameters.predictor!r} is unknown, want one of {', '.join(PREDICTORS)}")
+    answer = predictor(load, parameters)
+    if isinstance(answer, Peak) and not (math.isfinite(answer.peak) and answer.peak >= 0):
+        return NoPrediction(f"{parameters.predictor} gave {answer.peak} for {load.resource}")
+    return answer

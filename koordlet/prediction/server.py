@@ -1,0 +1,189 @@
+"""Trains the models of this node and answers what Prod and the whole node will need at their peak (design 4.3, 3.3).
+
+A state machine without clock or I/O: the agent hands it the newest value of every series each half minute, and asks
+before each report. A changed policy takes effect at the next round of training and costs no history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from koordlet.prediction import allocation, class_series, reclaimable
+from koordlet.prediction.allocation import PodOnNode, WholeAmounts
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.peaks import NodePeak, NoPrediction, Peak, ProdLoad
+from koordlet.prediction.predictors import catalog, n_sigma
+from koordlet.prediction.usage_models import MAX_PODS, ModelsState, SeriesStatistics, TrainingRound, UsageModels
+from koordlet.samples import (
+    NODE,
+    PROD_AND_UNRESERVED_SYSTEM,
+    RESOURCES,
+    SYSTEM,
+    UNRESERVED_SYSTEM,
+    Resource,
+    SeriesKey,
+    SeriesKind,
+    UsageSample,
+)
+
+# A series of the node without a sample for ten rounds no longer says what the node does. Well below the manager's
+# degradeTimeMinutes (15), which begins to count only when predictions stop.
+STALE_SECONDS: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What Prod and the node will need at their peak, and everything the answer was made of."""
+
+    parameters: PredictParameters
+    """Those in force, the predictor's name among them."""
+    since_seconds: float
+    """Time of the first sample of the Prod class."""
+    warm_pods: int
+    cold_pods: int
+    node: Mapping[Resource, NodePeak]
+    """All that runs, in cores and bytes; empty where the node was not measured."""
+    prod: Mapping[Resource, Peak]
+    """In cores and bytes."""
+    prod_peak: WholeAmounts
+    """`prod`, rounded up."""
+    prod_allocated: WholeAmounts
+    """Requests of the pods that `prod` is about."""
+    prod_reclaimable: WholeAmounts
+
+
+class PredictionServer:
+    """Models of this node's series and the policy they are read with. Not thread-safe."""
+
+    def __init__(self, parameters: PredictParameters, max_pods: int = MAX_PODS) -> None:
+        self._parameters = parameters
+        self._next_parameters = parameters
+        self._models = UsageModels(max_pods)
+
+    def configure(self, parameters: PredictParameters) -> None:
+        """Predict by another policy from the next round of training on."""
+        self._next_parameters = parameters
+
+    def train(self, now_seconds: float, samples: Mapping[SeriesKey, UsageSample]) -> TrainingRound:
+        """Learn one value a series: the p90 of its last 30 s. A NaN in a sample stands for a resource without one."""
+        self._parameters = self._next_parameters
+        half_lives = {
+            Resource.CPU: self._parameters.cpu_half_life_seconds,
+            Resource.MEMORY: self._parameters.memory_half_life_seconds,
+        }
+        return self._models.train(now_seconds, samples, half_lives)
+
+    def predict(
+        self, now_seconds: float, pods: Iterable[PodOnNode], allocatable: WholeAmounts | None
+    ) -> Prediction | NoPrediction:
+        """Predict for the pods that are bound to the node now.
+
+        `allocatable` is the node's own for native cpu and memory, None while it is not known.
+        """
+        if allocatable is None:
+            return NoPrediction("the node's allocatable is not known yet")
+        since_seconds = self._since_seconds()
+        if since_seconds is None:
+            return NoPrediction("the Prod class has no sample yet")
+        bound = list(pods)
+        prod_pods = allocation.charged_to_prod(bound)
+        warm, cold = self._by_history(now_seconds, prod_pods)
+        answers: dict[Resource, Peak] = {}
+        for resource in RESOURCES:
+            answer = catalog.predict(self._prod_load(now_seconds, resource, warm, cold), self._parameters)
+            if isinstance(answer, NoPrediction):
+                return answer
+            answers[resource] = answer
+        allocated = allocation.requested_by(prod_pods)
+        peak = reclaimable.whole_peak(answers[Resource.CPU].peak, answers[Resource.MEMORY].peak)
+        return Prediction(
+            parameters=self._parameters,
+            since_seconds=since_seconds,
+            warm_pods=len(warm),
+            cold_pods=len(cold),
+            node=self._node_peaks(now_seconds, bound),
+            prod=answers,
+            prod_peak=peak,
+            prod_allocated=allocated,
+            prod_reclaimable=reclaimable.prod_reclaimable(allocated, peak, allocatable),
+        )
+
+    def export(self) -> ModelsState:
+        """Copy of all models, for a checkpoint."""
+        return self._models.export()
+
+    def restore(self, state: ModelsState) -> None:
+        """Take over the models of a checkpoint before the first round of training (ValueError after it)."""
+        self._models.restore(state)
+
+    def _by_history(
+        self, now_seconds: float, prod_pods: Sequence[PodOnNode]
+    ) -> tuple[list[PodOnNode], list[PodOnNode]]:
+        """Warm pods, cold pods. Cold is a pod whose own record, not whose age, is too short: also after a lost one."""
+        known = [pod for pod in prod_pods if _pod_key(pod) in self._models]
+        history = now_seconds - self._models.first_seconds([_pod_key(pod) for pod in known])
+        long_enough = history >= self._parameters.cold_start_period_seconds  # NaN is not
+        warm = [pod for pod, is_warm in zip(known, long_enough, strict=True) if is_warm]
+        warm_uids = {pod.uid for pod in warm}
+        return warm, [pod for pod in prod_pods if pod.uid not in warm_uids]
+
+    def _prod_load(
+        self, now_seconds: float, resource: Resource, warm: Sequence[PodOnNode], cold: Sequence[PodOnNode]
+    ) -> ProdLoad:
+        return ProdLoad(
+            resource=resource,
+            warm_pods=self._models.statistics(resource, [_pod_key(pod) for pod in warm]),
+            warm_requests=allocation.requested_by(warm).in_cores_or_bytes(resource),
+            cold_requests=allocation.requested_by(cold).in_cores_or_bytes(resource),
+            prod=self._current(now_seconds, resource, class_series.PROD),
+            system=self._current(now_seconds, resource, SYSTEM),
+            unreserved_system=self._current(now_seconds, resource, UNRESERVED_SYSTEM),
+            prod_and_unreserved_system=self._current(now_seconds, resource, PROD_AND_UNRESERVED_SYSTEM),
+        )
+
+    def _current(self, now_seconds: float, resource: Resource, key: SeriesKey) -> SeriesStatistics | None:
+        """Statistics of a series that has a sample which is not stale."""
+        if key not in self._models:
+            return None
+        series = self._models.statistics(resource, [key])
+        age_seconds = now_seconds - float(series.bank.last_seconds(series.rows)[0])
+        return series if age_seconds <= STALE_SECONDS else None
+
+    def _node_peaks(self, now_seconds: float, bound: Sequence[PodOnNode]) -> dict[Resource, NodePeak]:
+        running = self._running_pods(bound)
+        found = {}
+        for resource in RESOURCES:
+            node = self._current(now_seconds, resource, NODE)
+            system = self._current(now_seconds, resource, SYSTEM)
+            if node is None or system is None:
+                return {}
+            pods = self._models.statistics(resource, running)
+            peak = n_sigma.everything(node, pods, system, self._parameters.n)
+            found[resource] = NodePeak(float(node.mean()[0]), float(node.stdev()[0]), peak)
+        return found
+
+    def _running_pods(self, bound: Sequence[PodOnNode]) -> list[SeriesKey]:
+        """Pods with a model that run: bound and not terminated, or measured last time but not heard of yet."""
+        terminated = {_pod_key(pod): pod.is_terminated for pod in bound}
+        modelled = self._models.pods()
+        newest = self._models.last_seconds(modelled) == self._models.trained_seconds
+        complete = np.isfinite(self._models.first_seconds(modelled))
+        return [
+            key
+            for key, is_newest, is_complete in zip(modelled, newest, complete, strict=True)
+            if is_complete and not terminated.get(key, not is_newest)
+        ]
+
+    def _since_seconds(self) -> float | None:
+        if class_series.PROD not in self._models:
+            return None
+        since_seconds = float(self._models.first_seconds([class_series.PROD])[0])
+        return since_seconds if np.isfinite(since_seconds) else None
+
+
+def _pod_key(pod: PodOnNode) -> SeriesKey:
+    return SeriesKey(SeriesKind.POD, pod.uid)

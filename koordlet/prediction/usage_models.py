@@ -1,0 +1,182 @@
+"""The decayed model of every series of the node: a bank a resource over the same rows, and who has a row.
+
+A round of training adds the newest value of each series. The models of pods expire some time after their last sample;
+those of the node and the classes never do. No clock is read: times are passed in, and may step back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, compress
+from typing import Final
+
+import numpy as np
+
+from koordlet.prediction import buckets
+from koordlet.prediction.buckets import Buckets, FloatArray, IntArray
+from koordlet.prediction.histogram_bank import BankState, HistogramBank
+from koordlet.prediction.series_rows import SeriesRows
+from koordlet.samples import RESOURCES, Resource, SeriesKey, SeriesKind, UsageSample
+
+BUCKETS: Final[Mapping[Resource, Buckets]] = {
+    Resource.CPU: buckets.CPU_CORES,
+    Resource.MEMORY: buckets.MEMORY_BYTES,
+}
+POD_EXPIRY_SECONDS: Final = 1800.0  # as upstream (koordinator-core 1.8)
+# Four times the pods of the largest node we plan for: what a day of CronJobs leaves behind within the expiry time.
+MAX_PODS: Final = 1000
+# Rounds follow one another in half a minute. A process that seems to pause for longer than a day had its clock set.
+_LONGEST_PAUSE_SECONDS: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRound:
+    """What one round of training did."""
+
+    trained_series: int
+    expired_pods: int
+    refused_pods: int
+    """Pods without a model because there are too many; they are charged their requests."""
+    unusable_values: int
+    """Values that are no usage: NaN, infinite or negative."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelsState:
+    """All models as plain values, to be stored and brought back."""
+
+    keys: tuple[SeriesKey, ...]
+    banks: Mapping[Resource, BankState]
+    """Row i belongs to `keys[i]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesStatistics:
+    """Statistics of some series of one resource, read from the bank when asked (see `peaks.UsageStatistics`)."""
+
+    bank: HistogramBank
+    rows: IntArray
+
+    def mean(self) -> FloatArray:
+        """Mean of each series."""
+        return self.bank.mean(self.rows)
+
+    def stdev(self) -> FloatArray:
+        """Population standard deviation of each series."""
+        return self.bank.stdev(self.rows)
+
+    def percentile(self, percent: float) -> FloatArray:
+        """Percentile (0..100) of each series."""
+        return self.bank.percentiles(self.rows, (percent / 100,))[:, 0]
+
+
+class UsageModels:
+    """Models of all series, trained together."""
+
+    def __init__(self, max_pods: int = MAX_PODS) -> None:
+        self.banks = {resource: HistogramBank(BUCKETS[resource]) for resource in RESOURCES}
+        self.trained_seconds: float | None = None
+        self._rows = SeriesRows()
+        self._max_pods = max_pods
+        self._is_running = False
+
+    def train(
+        self,
+        now_seconds: float,
+        samples: Mapping[SeriesKey, UsageSample],
+        half_life_seconds: Mapping[Resource, float],
+    ) -> TrainingRound:
+        """Add one sample to each series; a NaN stands for a resource that has none.
+
+        Containers are not modelled and left out. A new pod that finds no room gets no model.
+        """
+        self._follow_clock(now_seconds)
+        keys = [key for key in samples if key.kind is not SeriesKind.CONTAINER]
+        values = np.fromiter(chain.from_iterable(samples[key] for key in keys), float).reshape(-1, len(RESOURCES))
+        usable = np.isfinite(values) & (values >= 0)
+        chosen = usable.any(axis=1)
+        refused = self._make_room(list(compress(keys, chosen)))
+        if refused:
+            chosen &= [key not in refused for key in keys]
+        rows = self._rows.take(list(compress(keys, chosen)))
+        for column, (resource, bank) in enumerate(self.banks.items()):
+            if bank.half_life_seconds != half_life_seconds[resource]:
+                bank.change_half_life(half_life_seconds[resource], now_seconds)
+            bank.ensure_rows(self._rows.needed)
+            present = usable[chosen, column]
+            bank.add(rows[present], values[chosen, column][present], now_seconds)
+        self.trained_seconds = now_seconds
+        self._is_running = True
+        return TrainingRound(len(rows), self._expire(now_seconds), len(refused), int(np.count_nonzero(~usable)))
+
+    def __contains__(self, key: SeriesKey) -> bool:
+        return key in self._rows
+
+    def pods(self) -> list[SeriesKey]:
+        """Pods that have a model."""
+        return [key for key in self._rows if key.kind is SeriesKind.POD]
+
+    def statistics(self, resource: Resource, keys: Sequence[SeriesKey]) -> SeriesStatistics:
+        """Statistics of series that have a model (KeyError)."""
+        return SeriesStatistics(self.banks[resource], self._rows.of(keys))
+
+    def first_seconds(self, keys: Sequence[SeriesKey]) -> FloatArray:
+        """Time from which on every resource of each series is recorded; NaN where one never was."""
+        cpu, memory = (bank.first_seconds(self._rows.of(keys)) for bank in self.banks.values())
+        return np.maximum(cpu, memory)
+
+    def last_seconds(self, keys: Sequence[SeriesKey]) -> FloatArray:
+        """Time of the newest sample of each series, of whichever resource."""
+        cpu, memory = (bank.last_seconds(self._rows.of(keys)) for bank in self.banks.values())
+        return np.fmax(cpu, memory)
+
+    def export(self) -> ModelsState:
+        """Copy of everything that is to survive a restart."""
+        keys = tuple(self._rows)
+        rows = self._rows.of(keys)
+        return ModelsState(keys, {resource: bank.state_of(rows) for resource, bank in self.banks.items()})
+
+    def restore(self, state: ModelsState) -> None:
+        """Take over stored models; only for models that were never trained (ValueError)."""
+        if len(self._rows):
+            raise ValueError(f"cannot restore {len(state.keys)} series into models that have {len(self._rows)} already")
+        rows = self._rows.take(state.keys)
+        for resource, bank in self.banks.items():
+            bank.ensure_rows(self._rows.needed)
+            bank.restore(rows, state.banks[resource])
+        self.trained_seconds = float(self.last_seconds(state.keys).max()) if state.keys else None
+
+    def _follow_clock(self, now_seconds: float) -> None:
+        """Where the clock was set, let all samples keep their age: a node without a battery boots in 1970."""
+        if self.trained_seconds is None:
+            return
+        passed = now_seconds - self.trained_seconds
+        if passed < 0 or (self._is_running and passed > _LONGEST_PAUSE_SECONDS):
+            for bank in self.banks.values():
+                bank.shift_clock(passed)
+
+    def _make_room(self, keys: Sequence[SeriesKey]) -> frozenset[SeriesKey]:
+        """Let pods that are gone make room for new ones, the longest gone first; answers the new ones beyond it."""
+        new = [key for key in self._rows.missing(keys) if key.kind is SeriesKind.POD]
+        if not new:
+            return frozenset()
+        tracked = self.pods()
+        excess = max(len(tracked) + len(new) - self._max_pods, 0)
+        present = set(keys) if excess else set()
+        gone = [key for key in tracked if key not in present] if excess else []
+        longest_gone = np.argsort(self.last_seconds(gone), kind="stable")[:excess]
+        self._release([gone[index] for index in longest_gone])
+        return frozenset(new[len(new) - (excess - len(longest_gone)) :])
+
+    def _expire(self, now_seconds: float) -> int:
+        pods = self.pods()
+        kept = now_seconds - self.last_seconds(pods) <= POD_EXPIRY_SECONDS
+        expired = [] if kept.all() else [pod for pod, is_kept in zip(pods, kept, strict=True) if not is_kept]
+        self._release(expired)
+        return len(expired)
+
+    def _release(self, keys: Sequence[SeriesKey]) -> None:
+        rows = self._rows.release(keys)
+        for bank in self.banks.values():
+            bank.clear(rows)
