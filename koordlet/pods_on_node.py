@@ -28,6 +28,8 @@ class PodOnNode:
     mid_cpu_request_millis: int
     mid_memory_request_bytes: int
     is_terminated: bool
+    container_ids: frozenset[str]
+    """Ids of the named containers, without the runtime's prefix, as in the names of their cgroups."""
 
 
 def describe(pod: pods.Pod) -> PodOnNode:
@@ -45,6 +47,11 @@ def describe(pod: pods.Pod) -> PodOnNode:
         mid_cpu_request_millis=requests.get(names.MID_CPU, 0),
         mid_memory_request_bytes=requests.get(names.MID_MEMORY, 0),
         is_terminated=pods.is_terminal(pod),
+        container_ids=frozenset(
+            status.container_id.rpartition("://")[2]
+            for status in pod.status.container_statuses or ()
+            if status.container_id
+        ),
     )
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from api_types import names, node_metric, quantities, slo_controller_config, wire_model
+from api_types import names, node_metric, quantities, wire_model
 from api_types import priority_and_qos as pq
 from koordlet.pods_on_node import PodOnNode
 from koordlet.samples import UsageSample
@@ -139,9 +139,3 @@ def build(report: Report) -> node_metric.NodeMetricStatus:
 
 def _wrapped(units: Mapping[str, int]) -> node_metric.ReclaimableMetric:
     return node_metric.ReclaimableMetric(resource=node_metric.ResourceMap(resources=whole_resources(units)))
-
-
-def policy_in_force(policy: slo_controller_config.PredictPolicy | None) -> slo_controller_config.PredictPolicy:
-    """The predict policy with every default filled in; keys that the spec leaves out have the design's defaults."""
-    defaults = slo_controller_config.with_defaults(slo_controller_config.PredictPolicy)
-    return defaults if policy is None else defaults.model_copy(update=policy.model_dump(exclude_none=True))

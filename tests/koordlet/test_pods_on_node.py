@@ -32,6 +32,12 @@ def test_a_mid_pod_requests_in_its_own_units():
     assert (described.cpu_request_millis, described.memory_request_bytes) == (0, 0)
 
 
+def test_containers_are_known_by_the_ids_in_their_cgroups():
+    wire = {"status": {"containerStatuses": [{"name": "c", "containerID": "containerd://abc"}, {"name": "d"}]}}
+    described = pods_on_node.describe(msgspec.json.decode(msgspec.json.encode(wire), type=pods.Pod))
+    assert described.container_ids == {"abc"}
+
+
 def test_a_static_pod_is_known_by_the_uid_in_its_cgroups():
     assert pods_on_node.describe(pod(annotations={"kubernetes.io/config.hash": "abc"})).uid == "abc"
 

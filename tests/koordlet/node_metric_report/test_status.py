@@ -20,6 +20,7 @@ def pod(name, priority_class=pq.PriorityClass.PROD, **overrides):
         "mid_cpu_request_millis": 0,
         "mid_memory_request_bytes": 0,
         "is_terminated": False,
+        "container_ids": frozenset(),
     }
     return PodOnNode(**{**values, **overrides})
 
@@ -91,8 +92,3 @@ def test_windows_keep_their_keys_where_there_is_too_little_data():
 
 def test_predicted_peaks_are_rounded_up():
     assert status.peak_resources(1.4501, 10.2) == {"cpu": "1451m", "memory": "11"}
-
-
-def test_a_policy_in_force_has_every_default():
-    policy = status.policy_in_force(None)
-    assert (policy.predictor, policy.n, policy.check_interval_seconds) == ("n-sigma-v2", 5, 20)

@@ -1,0 +1,121 @@
+"""What the agent knows of the cluster: the pods of its node, the node's resources, its own NodeMetric.
+
+Three watches keep it up to date; readers see plain values. While the apiserver is away the last view stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pydantic
+
+from api_types import names, node_metric, pods, quantities
+from apiserver_client import resources, session, watching
+from koordlet import pods_on_node
+from koordlet.prediction.allocation import WholeAmounts
+
+log = logging.getLogger(__name__)
+
+
+class ClusterView:
+    """The newest view; `watch` keeps it so."""
+
+    def __init__(self, node_name: str) -> None:
+        self.node_name = node_name
+        self.pods = pods_on_node.PodTable()
+        self.allocatable: WholeAmounts | None = None
+        self.capacity: WholeAmounts | None = None
+        self.spec = node_metric.NodeMetricSpec()
+        self.generation: int | None = None
+        self.resource_version: str | None = None
+        """Version of the own NodeMetric; None while there is none."""
+        self.spec_problem: str | None = None
+        """Why the newest spec is not followed; the one before it is."""
+        self.watches = {name: watching.WatchState() for name in ("pods", "node", "node_metric")}
+
+    async def watch(self, api: session.Session) -> None:
+        """Keep the view up to date, for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch_pods(api))
+            group.create_task(self._watch_node(api))
+            group.create_task(self._watch_node_metric(api))
+
+    async def _watch_pods(self, api: session.Session) -> None:
+        events = watching.list_then_watch(
+            api,
+            resources.PODS,
+            field_selector=f"spec.nodeName={self.node_name}",
+            decode=pods.Pod,
+            state=self.watches["pods"],
+        )
+        async for event in events:
+            match event:
+                case watching.Changed():
+                    self._put_pod(event.object)
+                case watching.Deleted():
+                    self.pods.drop(*event.key)
+                case watching.Synced():
+                    self.pods.keep_only(event.keys)
+
+    def _put_pod(self, pod: pods.Pod) -> None:
+        try:
+            self.pods.put(pods_on_node.describe(pod))
+        except (
+            quantities.InvalidQuantity
+        ) as problem:  # the apiserver checks quantities, so this is no pod of its making
+            log.warning("pod %s/%s is left out: %s", pod.metadata.namespace, pod.metadata.name, problem)
+
+    async def _watch_node(self, api: session.Session) -> None:
+        events = watching.list_then_watch(
+            api,
+            resources.NODES,
+            field_selector=f"metadata.name={self.node_name}",
+            decode=pods.Node,
+            state=self.watches["node"],
+        )
+        async for event in events:
+            if isinstance(event, watching.Changed):
+                self.allocatable = _cpu_and_memory(pods.allocatable(event.object))
+                self.capacity = _cpu_and_memory(pods.units(event.object.status.capacity))
+
+    async def _watch_node_metric(self, api: session.Session) -> None:
+        events = watching.list_then_watch(
+            api,
+            resources.NODE_METRICS,
+            field_selector=f"metadata.name={self.node_name}",
+            decode=dict,
+            state=self.watches["node_metric"],
+        )
+        async for event in events:
+            match event:
+                case watching.Changed():
+                    self._follow(event.object)
+                case watching.Deleted():
+                    self.resource_version = None
+                case watching.Synced() if not event.keys:
+                    self.resource_version = None
+
+    def _follow(self, found: dict[str, object]) -> None:
+        metadata = found["metadata"]
+        assert isinstance(metadata, dict)
+        self.resource_version = metadata["resourceVersion"]
+        try:
+            spec = node_metric.NodeMetricSpec.model_validate(found.get("spec") or {})
+        except pydantic.ValidationError as error:
+            first = error.errors()[0]
+            self.spec_problem = f"spec.{'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}"
+            log.warning("NodeMetric %s: %s; the spec before it is followed", self.node_name, self.spec_problem)
+            return
+        self.spec, self.spec_problem = spec, None
+        self.generation = metadata.get("generation")
+
+    def saw_version(self, resource_version: str) -> None:
+        """Remember the version our own write made, so that the next need not wait for the watch."""
+        self.resource_version = resource_version
+
+
+def _cpu_and_memory(units: pods.Resources) -> WholeAmounts | None:
+    if names.CPU not in units or names.MEMORY not in units:
+        return None
+    return WholeAmounts(units[names.CPU], units[names.MEMORY])
