@@ -1,0 +1,104 @@
+"""JSON of the apiserver to the types callers ask for, each object on its own so that a bad one spoils no other.
+
+The scan that separates the objects of a page costs little and builds nothing; the objects are then decoded one by one,
+with pauses for the event loop in between.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable, Iterator
+from typing import Any, Literal, NamedTuple, TypeVar, cast
+
+import msgspec
+
+from apiserver_client import errors
+
+T = TypeVar("T")
+
+
+class Key(NamedTuple):
+    """Name of an object among those of its type; `namespace` is empty where the type is cluster-wide."""
+
+    namespace: str
+    name: str
+
+
+class Metadata(msgspec.Struct, rename="camel", frozen=True):
+    """What a watch needs to know of each object."""
+
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """Any object, read for its identity only."""
+
+    metadata: Metadata = Metadata()
+
+    @property
+    def key(self) -> Key:
+        """Identity of the object."""
+        return Key(self.metadata.namespace, self.metadata.name)
+
+
+class PageMetadata(msgspec.Struct, rename="camel", frozen=True):
+    """Where a list stands: its resource version, and the token of its next page (empty at the end)."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page of a list; the items are not decoded yet."""
+
+    metadata: PageMetadata
+    items: list[msgspec.Raw] | None = None
+
+
+class WatchEvent(msgspec.Struct, frozen=True):
+    """A line of a watch; the object is not decoded yet."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: msgspec.Raw
+
+
+@functools.lru_cache(maxsize=64)
+def _decoder(kind: Hashable) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(cast("type[Any]", kind))
+
+
+def decode(what: object, data: bytes | msgspec.Raw, kind: type[T]) -> T:
+    """Decode one document. `what` names it in the error. Raises Unintelligible, which names the field."""
+    try:
+        decoded: T = _decoder(cast("Hashable", kind)).decode(data)
+    except msgspec.DecodeError as error:
+        raise errors.Unintelligible(f"{what}: unexpected answer: {error}") from error
+    return decoded
+
+
+def identity(data: msgspec.Raw) -> Envelope:
+    """Read who an object is. Raises Unintelligible."""
+    return decode("an object", data, Envelope)
+
+
+class LineSplitter:
+    """Whole lines out of chunks that end anywhere. The rest is kept as pieces: a large object is joined once."""
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+
+    def lines(self, chunk: bytes) -> Iterator[bytes]:
+        """Lines that `chunk` completes, without line ends and without empty ones."""
+        start = 0
+        while (end := chunk.find(b"\n", start)) >= 0:
+            line = chunk[start:end]
+            if self._rest:
+                line = b"".join((*self._rest, line))
+                self._rest.clear()
+            start = end + 1
+            if line.strip():
+                yield line
+        if start < len(chunk):
+            self._rest.append(chunk[start:])

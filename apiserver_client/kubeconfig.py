@@ -1,0 +1,130 @@
+"""A kubeconfig, or several as in KUBECONFIG, to one Connection. What is wrong with it is said in one line.
+
+Like kubectl: of several files the first that has an entry wins, relative paths are relative to the file they stand in,
+files of a list that do not exist are passed over.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from lightkube.config import kubeconfig as library
+from lightkube.config import models
+
+from apiserver_client import connection, errors
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    parsed: library.KubeConfig
+    clusters: Mapping[str, Mapping[str, Any]]  # as written: the library drops some keys
+
+    def absolute(self, path: str | None) -> Path | None:
+        return self.path.parent / path if path else None
+
+
+def load(paths: Sequence[Path], context: str | None = None) -> connection.Connection:
+    """Connection of `context`, or of the current context.
+
+    Raises NoCredentials for a file that is missing or no kubeconfig, and for a context, cluster or user that is not in
+    it.
+    """
+    files = [_read(path) for path in paths if len(paths) == 1 or path.is_file()]
+    where = ", ".join(str(path) for path in paths)
+    if not files:
+        raise errors.NoCredentials(f"none of the kubeconfig files exists: {where}")
+    name = context or next((file.parsed.current_context for file in files if file.parsed.current_context), None)
+    if name is None:
+        raise errors.NoCredentials(f"{where}: current-context is not set; contexts: {_known(files, 'contexts')}")
+    chosen = _find(files, "contexts", name, where)[1]
+    origin = f"context {name!r} of {where}"
+    cluster_file, cluster = _find(files, "clusters", chosen.cluster, origin)
+    user_file, user = _find(files, "users", chosen.user, origin) if chosen.user else (cluster_file, models.User())
+    return _connection(origin, chosen.namespace or "default", (cluster_file, chosen.cluster, cluster), user_file, user)
+
+
+def _read(path: Path) -> _File:
+    path = path.expanduser().absolute()
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.NoCredentials(f"cannot read the kubeconfig {path}: {error}") from error
+    except yaml.YAMLError as error:
+        raise errors.NoCredentials(f"the kubeconfig {path} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(document, dict) or not document.get("clusters"):
+        raise errors.NoCredentials(f"{path} is not a kubeconfig: it has no clusters")
+    for section in ("clusters", "contexts", "users"):
+        document[section] = document.get(section) or []  # kubectl writes null for an empty list
+    try:
+        clusters = {entry["name"]: entry["cluster"] for entry in document["clusters"]}
+        return _File(path, library.KubeConfig.from_dict(document, fname=path), clusters)
+    except (KeyError, TypeError, msgspec.ValidationError) as error:
+        raise errors.NoCredentials(f"{path} is not a kubeconfig: {error!r}") from error
+
+
+def _find(files: Sequence[_File], section: str, name: str, where: str) -> tuple[_File, Any]:
+    for file in files:
+        entries = getattr(file.parsed, section)
+        if name in entries:
+            return file, entries[name]
+    raise errors.NoCredentials(f"{where}: no {section[:-1]} named {name!r}; there are: {_known(files, section)}")
+
+
+def _known(files: Sequence[_File], section: str) -> str:
+    return ", ".join(sorted({name for file in files for name in getattr(file.parsed, section)})) or "none"
+
+
+def _connection(
+    origin: str, namespace: str, named_cluster: tuple[_File, str, models.Cluster], user_file: _File, user: models.User
+) -> connection.Connection:
+    cluster_file, cluster_name, cluster = named_cluster
+    as_written = cluster_file.clusters[cluster_name]
+    if user.auth_provider:
+        raise errors.NoCredentials(f"{origin}: auth-provider is not supported (kubectl dropped it too): use exec")
+    return connection.Connection(
+        server=cluster.server.rstrip("/"),
+        origin=origin,
+        namespace=namespace,
+        ca_path=None if cluster.certificate_auth_data else cluster_file.absolute(cluster.certificate_auth),
+        ca_data=_pem(cluster.certificate_auth_data, f"{origin}: certificate-authority-data"),
+        insecure=cluster.insecure,
+        tls_server_name=as_written.get("tls-server-name"),
+        proxy_url=as_written.get("proxy-url"),
+        token=user.token,
+        token_path=user_file.absolute(user.token_file),
+        username=user.username,
+        password=user.password,
+        exec_command=_exec_command(user.exec),
+        client_certificate_path=None if user.client_cert_data else user_file.absolute(user.client_cert),
+        client_certificate_data=_pem(user.client_cert_data, f"{origin}: client-certificate-data"),
+        client_key_path=None if user.client_key_data else user_file.absolute(user.client_key),
+        client_key_data=_pem(user.client_key_data, f"{origin}: client-key-data"),
+    )
+
+
+def _pem(text: str | None, what: str) -> bytes | None:
+    if not text:
+        return None
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise errors.NoCredentials(f"{what} is not base64: {error}") from error
+
+
+def _exec_command(entry: models.UserExec | None) -> connection.ExecCommand | None:
+    if entry is None:
+        return None
+    return connection.ExecCommand(
+        api_version=entry.apiVersion,
+        argv=(entry.command, *(entry.args or ())),
+        environment=tuple((variable.name, variable.value) for variable in entry.env or ()),
+        install_hint=" ".join((entry.installHint or "").split()),
+    )

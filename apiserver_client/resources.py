@@ -1,0 +1,57 @@
+"""The resource types this project reads and writes, and the paths they live under."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from api_types import names
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A type of object: where it is served, and what one of it is called. `group` is empty for the core group."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+
+    @property
+    def api_version(self) -> str:
+        """Value of `apiVersion` in an object of this type."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, name: str | None = None, *, namespace: str | None = None, subresource: str = "") -> str:
+        """Path of one object, or of the collection where `name` is None; all namespaces where `namespace` is None.
+
+        Raises ValueError when name or namespace is missing or does not belong there: the URL would mean another object.
+        """
+        if name == "":
+            raise ValueError(f"a {self.kind} has a name, and this one is empty")
+        if namespace is not None and not self.namespaced:
+            raise ValueError(f"{self.plural} are cluster-wide, and namespace {namespace!r} was given")
+        if self.namespaced and (namespace == "" or (namespace is None and name is not None)):
+            raise ValueError(f"a {self.kind} lives in a namespace, and none was given for {name!r}")
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if namespace is not None:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(quote(name, safe=""))
+        if subresource:
+            parts.append(subresource)
+        return "/" + "/".join(parts)
+
+
+NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
+PODS: Final = Resource("", "v1", "pods", "Pod", namespaced=True)
+NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
+EVENTS: Final = Resource("", "v1", "events", "Event", namespaced=True)
+LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
+NODE_METRICS: Final = Resource(
+    names.GROUP, names.VERSION, names.NODE_METRIC_PLURAL, names.NODE_METRIC_KIND, namespaced=False
+)

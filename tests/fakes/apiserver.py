@@ -1,0 +1,205 @@
+"""A real HTTP server on loopback that plays a kube-apiserver by script: what it answers, when it hangs, how it breaks.
+
+    async with apiserver.running() as server:
+        server.on("GET", "/api/v1/pods", apiserver.page("7", pod("a")))          # a list
+        server.on("WATCH", "/api/v1/pods", apiserver.Stream(changed, apiserver.HANG))  # GET with watch=true
+        async with server.session() as api: ...
+        server.requests[-1].query
+
+Answers of one route are given in order, the last one again and again. A route without a script answers as an apiserver
+answers for a type it does not serve. Nothing here judges what a client does: tests read `requests`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import json
+import ssl
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from apiserver_client import connection, session
+
+
+class Move(enum.Enum):
+    """What a server may do to a connection in the middle of an answer."""
+
+    HANG = "send nothing more, and keep the connection until the client gives up"
+    ABORT = "reset the connection"
+
+
+HANG = Move.HANG
+ABORT = Move.ABORT
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A whole answer; a document is sent as JSON, bytes as they are."""
+
+    document: Any = field(default_factory=dict)
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Steps of a chunked answer: a dictionary is sent as a line of JSON, bytes as a chunk of their own, a Move is done.
+
+    After the last step the answer ends properly.
+    """
+
+    steps: tuple[dict[str, Any] | bytes | Move, ...]
+
+    def __init__(self, *steps: dict[str, Any] | bytes | Move) -> None:
+        object.__setattr__(self, "steps", steps)
+
+
+@dataclass(frozen=True)
+class Received:
+    """A request as it arrived; `method` is WATCH for a GET with watch=true."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.body)
+
+
+NOT_SERVED = Answer(b"404 page not found\n", 404, (("Content-Type", "text/plain"),))
+
+
+class ScriptedServer:
+    """See the head of the module. `hung_up` counts clients that left an answer before it had ended."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.requests: list[Received] = []
+        self.connections = 0
+        self.hung_up = 0
+        self._scripts: dict[tuple[str, str], list[Answer | Stream | Move]] = defaultdict(list)
+
+    def on(self, method: str, path: str, *answers: Answer | Stream | Move) -> None:
+        """Add answers to the script of a route."""
+        self._scripts[method, path].extend(answers)
+
+    def asked(self, method: str, path: str | None = None) -> list[Received]:
+        """Requests of a method, as far as they have arrived."""
+        return [it for it in self.requests if it.method == method and path in (None, it.path)]
+
+    def session(self, **changes: Any) -> contextlib.AbstractAsyncContextManager[session.Session]:
+        """A session with this server; `changes` are fields of the connection, `timeouts` those of the session."""
+        timeouts = changes.pop("timeouts", None)
+        to = connection.Connection(**{"server": self.url, "origin": "the test", **changes})
+        return session.connect(to, user_agent="test/1", timeouts=timeouts)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while (request := await _receive(reader)) is not None:
+                self.requests.append(request)
+                script = self._scripts.get((request.method, request.path), [NOT_SERVED])
+                await self._play(script.pop(0) if len(script) > 1 else script[0], reader, writer)
+        except ConnectionError:
+            self.hung_up += 1
+        finally:
+            writer.close()
+
+    async def _play(
+        self, answer: Answer | Stream | Move, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        if isinstance(answer, Answer):
+            body = answer.document if isinstance(answer.document, bytes) else json.dumps(answer.document).encode()
+            headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **dict(answer.headers)}
+            writer.write(_head(answer.status, headers) + body)
+            await writer.drain()
+            return
+        steps: tuple[Any, ...] = (answer,)
+        if isinstance(answer, Stream):
+            steps = (*answer.steps, b"")
+            writer.write(_head(200, {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}))
+        for step in steps:
+            if isinstance(step, Move):
+                await _move(step, reader, writer)
+            chunk = json.dumps(step).encode() + b"\n" if isinstance(step, dict) else step
+            writer.write(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
+            await writer.drain()
+
+
+async def _move(move: Move, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await writer.drain()
+    if move is Move.ABORT:
+        writer.transport.abort()
+    else:
+        await reader.read(1)  # until the client closes
+    raise ConnectionResetError
+
+
+def _head(status: int, headers: dict[str, str]) -> bytes:
+    lines = [f"HTTP/1.1 {status} Whatever", *(f"{name}: {text}" for name, text in headers.items()), "", ""]
+    return "\r\n".join(lines).encode()
+
+
+async def _receive(reader: asyncio.StreamReader) -> Received | None:
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    except asyncio.IncompleteReadError:
+        return None
+    first, *rest = head.rstrip().split("\r\n")
+    method, target, _ = first.split(" ")
+    headers = {name.lower(): text for name, text in (line.split(": ", 1) for line in rest)}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    url = urlsplit(target)
+    query = dict(parse_qsl(url.query))
+    return Received("WATCH" if query.get("watch") == "true" else method, url.path, query, headers, body)
+
+
+@contextlib.asynccontextmanager
+async def running(tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedServer]:
+    """A scripted server on a free port of loopback; with TLS if a context is given."""
+    script = ScriptedServer()
+    tasks: set[asyncio.Task[None]] = set()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(script.serve(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
+    port = server.sockets[0].getsockname()[1]
+    script.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+    try:
+        yield script
+    finally:
+        server.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def page(resource_version: str, *items: dict[str, Any], more: str = "") -> Answer:
+    """A page of a list; `more` is the token of the next page."""
+    metadata = {"resourceVersion": resource_version} | ({"continue": more} if more else {})
+    return Answer({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": list(items)})
+
+
+def status(code: int, reason: str, message: str = "", *, retry_after: str = "", **details: Any) -> Answer:
+    """A refusal, as an apiserver words it."""
+    document = {
+        "kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "code": code, "reason": reason, "message": message, "details": details,
+    }  # fmt: skip
+    return Answer(document, code, (("Retry-After", retry_after),) if retry_after else ())
+
+
+def event(kind: str, item: dict[str, Any]) -> dict[str, Any]:
+    """A line of a watch; `kind` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
+    return {"type": kind, "object": item}
