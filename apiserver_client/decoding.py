@@ -65,22 +65,35 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
 
 @functools.lru_cache(maxsize=64)
-def _decoder(kind: Hashable) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(cast("type[Any]", kind))
+def _decoder(into: Hashable) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(cast("type[Any]", into))
 
 
-def decode(what: object, data: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """Decode one document. `what` names it in the error. Raises Unintelligible, which names the field."""
-    try:
-        decoded: T = _decoder(cast("Hashable", kind)).decode(data)
-    except msgspec.DecodeError as error:
-        raise errors.Unintelligible(f"{what}: unexpected answer: {error}") from error
+def _decode(data: bytes | msgspec.Raw, into: type[T]) -> T:
+    decoded: T = _decoder(cast("Hashable", into)).decode(data)
     return decoded
 
 
-def identity(data: msgspec.Raw) -> Envelope:
-    """Read who an object is. Raises Unintelligible."""
-    return decode("an object", data, Envelope)
+def decode(what: object, data: bytes | msgspec.Raw, into: type[T]) -> T:
+    """Decode one document. `what` names it in the error. Raises Unintelligible, which names the field."""
+    try:
+        return _decode(data, into)
+    except msgspec.DecodeError as error:
+        raise errors.Unintelligible(f"{what}: unexpected answer: {error}") from error
+
+
+def identify(data: msgspec.Raw, kind: str) -> Envelope:
+    """Read who an object of `kind` is. Raises Unintelligible."""
+    return decode(f"a {kind}", data, Envelope)
+
+
+def decode_object(data: msgspec.Raw, kind: str, key: Key, into: type[T]) -> T:
+    """Decode an object of `kind` known as `key`. Raises Unintelligible, which names object and field."""
+    try:
+        return _decode(data, into)
+    except msgspec.DecodeError as error:
+        name = "/".join(part for part in key if part)
+        raise errors.Unintelligible(f"{kind} {name}: unexpected content: {error}") from error
 
 
 class LineSplitter:

@@ -72,7 +72,8 @@ async def list_all(
     async for page in pages:
         version = page.metadata.resource_version
         for count, item in enumerate(page.items or (), start=1):
-            items.append(decoding.decode(f"an item of {resource.path(namespace=namespace)}", item, decode))
+            key = decoding.identify(item, resource.kind).key
+            items.append(decoding.decode_object(item, resource.kind, key, decode))
             if count % ITEMS_PER_LOOP_TURN == 0:
                 await asyncio.sleep(0)
     return Listing(items=items, resource_version=version)

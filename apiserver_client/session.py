@@ -140,7 +140,7 @@ class Session:
 
     def _unreachable(self, call: errors.Call, error: Exception) -> errors.Unreachable:
         root = _root(error)
-        if isinstance(root, ssl.SSLError):
+        if isinstance(root, ssl.SSLError) and not isinstance(root, ssl.SSLEOFError | ssl.SSLZeroReturnError):
             reason = getattr(root, "verify_message", "") or root.reason or str(root)
             return errors.Untrusted(
                 f"{call}: no TLS with {self.server}: {reason}; the certificates come from {self.connection.origin}"
@@ -197,11 +197,17 @@ def _refusal(call: errors.Call, response: httpx2.Response) -> errors.Refused:
 
 
 def _root(error: BaseException) -> BaseException:
-    """The error underneath: TLS, DNS or a refused connection, below what the libraries wrapped around it."""
+    """The error underneath: TLS, DNS or a refused connection, below what the libraries wrapped around it.
+
+    One of them keeps the error it wraps as its argument only. Never the context: that may be the caller's own trouble.
+    """
     while True:
+        wrapped = error.args[0] if error.args else None
         if isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        elif (below := error.__cause__ or error.__context__) is None or isinstance(error, ssl.SSLError):
-            return error
+        elif error.__cause__ is not None:
+            error = error.__cause__
+        elif isinstance(wrapped, BaseException):
+            error = wrapped
         else:
-            error = below
+            return error

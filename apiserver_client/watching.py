@@ -26,7 +26,7 @@ from typing import Any, Generic
 import msgspec
 from typing_extensions import TypeVar
 
-from apiserver_client import backoff, decoding, errors, objects, resources, session
+from apiserver_client import backoff, decoding, errors, objects, resources, session, watch_recovery
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +45,6 @@ watches spread over the replicas of an apiserver again after one of them was awa
 SHORTEST_WATCH_SECONDS = 1.0
 """A watch that the other side ends sooner is a fault, lest a broken proxy keeps us reconnecting without a pause."""
 
-LONGEST_RETRY_AFTER_SECONDS = 60.0
-
 
 class Changed(msgspec.Struct, Generic[T], frozen=True):
     """The object exists, and this is its state."""
@@ -56,10 +54,10 @@ class Changed(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Deleted(msgspec.Struct, Generic[T], frozen=True):
-    """The object is gone (or the selectors leave it out now); `object` is its last state."""
+    """The object is gone, or the selectors leave it out now; `object` is its last state, None where unreadable."""
 
     key: Key
-    object: T
+    object: T | None
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -132,6 +130,7 @@ async def list_then_watch(
         silence_timeout_seconds=silence_timeout_seconds,
         state=WatchState() if state is None else state,
         on_state=on_state or (lambda _: None),
+        wait=wait,
         now=now,
         uniform=uniform,
     )
@@ -141,7 +140,7 @@ async def list_then_watch(
                 async for event in events:
                     yield event
         except errors.ApiServerError as error:
-            await sleep(watch.failed(error, wait))
+            await sleep(watch.failed(error))
 
 
 @dataclass(slots=True)
@@ -159,12 +158,17 @@ class _Watch(Generic[T]):
     silence_timeout_seconds: float
     state: WatchState
     on_state: Callable[[WatchState], None]
+    wait: backoff.Backoff
     now: Callable[[], float]
     uniform: Callable[[], float]
     version: str | None = None
     """Where to go on; None when everything must be listed first."""
     failures: int = 0
-    """Failed steps since the last event or page."""
+    """Failed steps since the last sign of life."""
+    expired: bool = False
+    """The last failure was an expired version: the list that follows does not prove that a watch will hold."""
+    began: float | None = None
+    """When the running watch began, monotonic seconds."""
     whole_list: bool = False
     """The last list outlived its continue token: ask for all at once."""
     _turn: int = 0
@@ -181,11 +185,12 @@ class _Watch(Generic[T]):
             page_size=0 if self.whole_list else self.page_size,
         )
         async for page in pages:
-            self._alive()
+            self._connected()
+            self.failures = self.failures if self.expired else 0
             version = page.metadata.resource_version
             for item in page.items or ():
                 await self._pause()
-                identity = decoding.identity(item)
+                identity = decoding.identify(item, self.resource.kind)
                 keys.add(identity.key)
                 yield self._changed(identity.key, item)
         self.version, self.whole_list, self.from_cache = version, False, False
@@ -207,7 +212,7 @@ class _Watch(Generic[T]):
         }
         splitter = decoding.LineSplitter()
         async with self.api.stream(call, parameters=query, silence_seconds=self.silence_timeout_seconds) as chunks:
-            began = self.now()
+            self.began = began = self.now()
             self._connected()
             async for chunk in chunks:
                 for line in splitter.lines(chunk):
@@ -224,21 +229,19 @@ class _Watch(Generic[T]):
         if received.type == "ERROR":
             status = decoding.decode(call, received.object, errors.Status)
             raise errors.refusal_of(call, status.code, status)
-        identity = decoding.identity(received.object)
+        identity = decoding.identify(received.object, self.resource.kind)
         self.version = identity.metadata.resource_version or self.version
         if received.type == "BOOKMARK":
             return None
         event = self._changed(identity.key, received.object)
-        if received.type == "DELETED" and isinstance(event, Changed):
-            return Deleted(event.key, event.object)
+        if received.type == "DELETED":
+            return Deleted(identity.key, event.object if isinstance(event, Changed) else None)
         return event
 
     def _changed(self, key: Key, item: msgspec.Raw) -> Changed[T] | Unreadable:
         self.state.events += 1
         try:
-            return Changed(
-                key, decoding.decode(f"{self.resource.kind} {'/'.join(filter(None, key))}", item, self.decode)
-            )
+            return Changed(key, decoding.decode_object(item, self.resource.kind, key, self.decode))
         except errors.Unintelligible as error:
             self.state.unreadable += 1
             return Unreadable(key, str(error))
@@ -260,34 +263,36 @@ class _Watch(Generic[T]):
         self.failures = 0
         self._connected()
 
-    def failed(self, error: errors.ApiServerError, wait: backoff.Backoff) -> float:
+    def failed(self, error: errors.ApiServerError) -> float:
         """Take note of a failure, decide where to go on; seconds to wait before that."""
-        changed = type(error) is not type(self.state.last_error)
-        level = (
-            logging.INFO if self.failures == 0 else logging.WARNING if changed or self.failures == 1 else logging.DEBUG
-        )
-        logger.log(level, "watch of %s: %s; trying again", self.resource.plural, error)
+        self._forgive(error)
+        recovery = watch_recovery.after(error, self.failures, wait=self.wait, uniform=self.uniform)
+        self._log(error)
         if self.version is None:
             self.whole_list = isinstance(error, errors.Gone)
-        elif _must_list(error, self.failures):
+        elif recovery.list_again:
             self.version = None
         else:
             self.state.reconnects += 1
-        seconds = wait.seconds(self.failures, self.uniform)
-        if isinstance(error, errors.Refused) and error.retry_after_seconds is not None:
-            seconds = max(seconds, min(error.retry_after_seconds, LONGEST_RETRY_AFTER_SECONDS))
+        self.expired = isinstance(error, errors.Gone)
         self.failures += 1
         self.state.last_error = error
         self.on_state(self.state)
-        return seconds
+        return recovery.seconds
 
+    def _forgive(self, error: errors.ApiServerError) -> None:
+        """Forget earlier failures after a watch that held for long: a quiet one that a balancer cuts now and then."""
+        held = self.began is not None and self.now() - self.began > self.wait.longest_seconds
+        if held and not isinstance(error, errors.Silent):
+            self.failures = 0
+        self.began = None
 
-def _must_list(error: errors.ApiServerError, failures: int) -> bool:
-    """Whether a watch that failed so cannot go on where it stopped.
-
-    Silence or nonsense, twice without a sign of life in between, puts the version itself under suspicion.
-    """
-    if isinstance(error, errors.Silent | errors.Unintelligible):
-        return failures > 0
-    passing = (errors.Unauthorized, errors.Forbidden, errors.Throttled, errors.ServerError)
-    return isinstance(error, errors.Refused) and not isinstance(error, passing)
+    def _log(self, error: errors.ApiServerError) -> None:
+        """Log a first failure for the curious, a second or another kind for everybody, the same again for nobody."""
+        if self.failures == 0:
+            level = logging.INFO
+        elif self.failures == 1 or type(error) is not type(self.state.last_error):
+            level = logging.WARNING
+        else:
+            level = logging.DEBUG
+        logger.log(level, "watch of %s: %s; trying again", self.resource.plural, error)

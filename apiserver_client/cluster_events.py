@@ -1,0 +1,95 @@
+"""Tell the users of an object what happened to it: a Kubernetes Event, as `kubectl describe` shows it.
+
+Saying the same thing again raises the count of the same Event instead of adding another: its name is derived from the
+object, the reason and the message. The apiserver forgets an Event after an hour.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from apiserver_client import errors, objects, resources, session
+
+LONGEST_MESSAGE = 1024  # characters: the apiserver refuses more
+_CLUSTER_WIDE_NAMESPACE = "default"  # where Events of objects without a namespace live
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The object an Event is about."""
+
+    resource: resources.Resource
+    name: str
+    uid: str
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Counted(msgspec.Struct):
+    count: int | None = None
+
+
+def body(
+    subject: Subject,
+    *,
+    severity: Literal["Normal", "Warning"],
+    reason: str,
+    message: str,
+    reporter: str,
+    now: datetime,
+) -> dict[str, Any]:
+    """Build an Event. `reason` is one CamelCase word, `reporter` the component, `now` has a time zone."""
+    if len(message) > LONGEST_MESSAGE:
+        message = message[: LONGEST_MESSAGE - 1] + "…"
+    about = subject.resource
+    said = (about.kind, subject.namespace, subject.name, subject.uid, severity, reason, message, reporter)
+    moment = timestamp(now)
+    namespace = subject.namespace or _CLUSTER_WIDE_NAMESPACE
+    reference = {
+        "apiVersion": about.api_version,
+        "kind": about.kind,
+        "name": subject.name,
+        "namespace": subject.namespace,
+        "uid": subject.uid,
+        "resourceVersion": subject.resource_version,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"{subject.name[:200]}.{hashlib.sha256(repr(said).encode()).hexdigest()[:16]}",
+            "namespace": namespace,
+        },
+        "involvedObject": {key: value for key, value in reference.items() if value},
+        "type": severity,
+        "reason": reason,
+        "message": message,
+        "source": {"component": reporter},
+        "reportingComponent": reporter,
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }
+
+
+async def record(api: session.Session, event: dict[str, Any]) -> None:
+    """Write an Event made by `body`, or count it when it is there already. Raises errors.ApiServerError."""
+    name, namespace = event["metadata"]["name"], event["metadata"]["namespace"]
+    try:
+        await objects.create(api, resources.EVENTS, event, namespace=namespace)
+    except errors.AlreadyExists:
+        known = await objects.get(api, resources.EVENTS, name, namespace=namespace, decode=_Counted)
+        again = {"count": (known.count or 1) + 1, "lastTimestamp": event["lastTimestamp"]}
+        await objects.merge_patch(api, resources.EVENTS, name, again, namespace=namespace)
+
+
+def timestamp(moment: datetime) -> str:
+    """Time as Kubernetes writes it, UTC in whole seconds. Raises ValueError without a time zone."""
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment} has no time zone")
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
