@@ -14,11 +14,12 @@ from koordlet.collectors.kept_files import DescriptorBudget, KeptFile
 class CgroupReader:
     """Usage of one group, a pod's or a container's. Reads raise OSError, or ValueError for text that makes no sense."""
 
-    __slots__ = ("_before", "_folder", "_parse_cpu", "_parse_memory", "cpu_file", "memory_file")
+    __slots__ = ("_before", "_folder", "_parse_cpu", "_parse_memory", "cpu_file", "memory_file", "path")
 
     def __init__(self, layout: CgroupLayout, path: str, budget: DescriptorBudget) -> None:
         cpu = cgroup_files.CPU_FILES[layout.cpu.version]
         memory = cgroup_files.MEMORY_FILES[layout.memory.version]
+        self.path = path
         self._folder = layout.cpu.path / path
         self.cpu_file = KeptFile(str(self._folder / cpu.name), budget)
         self.memory_file = KeptFile(str(layout.memory.path / path / memory.name), budget)
@@ -36,7 +37,7 @@ class CgroupReader:
 
     def memory_bytes(self) -> int:
         """Read the memory in use, without page cache."""
-        return self._parse_memory(self.memory_file.read()).usage_bytes
+        return self._parse_memory(self.memory_file.read())
 
     def is_gone_by(self, failure: Exception) -> bool:
         """Tell whether a failed read means that the group ended, not that its files are at fault."""

@@ -24,7 +24,8 @@ def memory_stat_v1(usage_bytes: int) -> str:
     return (
         own + "unevictable 999\nhierarchical_memory_limit 9223372036854771712\n"
         f"total_cache {5 * MIB}\ntotal_rss {usage_bytes}\ntotal_rss_huge 0\ntotal_mapped_file 4096\n"
-        f"total_inactive_anon {usage_bytes // 4}\ntotal_active_anon {usage_bytes - usage_bytes // 4 - usage_bytes // 8}\n"
+        f"total_inactive_anon {usage_bytes // 4}\n"
+        f"total_active_anon {usage_bytes - usage_bytes // 4 - usage_bytes // 8}\n"
         f"total_inactive_file {3 * MIB}\ntotal_active_file {2 * MIB}\ntotal_unevictable {usage_bytes // 8}\n"
     )
 

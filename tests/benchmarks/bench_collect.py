@@ -1,0 +1,100 @@
+"""CPU of one tick on real v1 cgroups with live processes, beside the usual open() and split into a dict, same run.
+
+    python -m tests.benchmarks.bench_collect [--ticks N] [--pause SECONDS]
+
+Needs root and cgroup v1. Every container holds a process that touches memory about twice a second, so that no kernel
+counter stands still. CPU is that of this thread, median over the ticks; the pause between ticks lets caches cool as
+they do in an agent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from koordlet.collectors.catalog import SnapshotCollector
+from tests.host_trees import live_cgroups_v1
+from tests.host_trees.live_cgroups_v1 import LiveCgroups
+
+CONTAINERS = 2
+# One process of the smallest interpreter there is for each container: a shell that grows and drops a string.
+TOUCH = 'while :; do s=$(printf "%04096d" 1); read -r -t 0.5 _; done'
+
+
+def populate(host: LiveCgroups, pods: int) -> list[str]:
+    """Make the groups of `pods` pods over the three QoS classes; return the groups of pods and containers."""
+    groups = []
+    for number in range(pods):
+        qos = ("", "burstable/", "besteffort/")[number % 3]
+        pod = f"kubepods/{qos}pod00000000-0000-0000-0000-{number:012d}"
+        groups.append(pod)
+        for container in range(CONTAINERS):
+            group = f"{pod}/{number * CONTAINERS + container:064x}"
+            host.group(group)
+            host.run(group, "bash", "-c", TOUCH)
+            groups.append(group)
+    return groups
+
+
+def naive_tick(cgroup_root: Path, groups: list[str]) -> dict[str, tuple[int, int]]:
+    """Read the same files the usual way."""
+    usage = {}
+    for group in groups:
+        cpu = int((cgroup_root / "cpuacct" / group / "cpuacct.usage").read_text())
+        text = (cgroup_root / "memory" / group / "memory.stat").read_text()
+        stat = {key: int(value) for key, value in (line.split() for line in text.splitlines())}
+        memory = stat["total_inactive_anon"] + stat["total_active_anon"] + stat["total_unevictable"]
+        usage[group] = (cpu, memory)
+    return usage
+
+
+def median_cpu_ms(tick: Callable[[], object], ticks: int, pause: float) -> float:
+    """Thread CPU milliseconds of a tick, median."""
+    costs = []
+    for _ in range(ticks):
+        time.sleep(pause)
+        begin = time.thread_time()
+        tick()
+        costs.append((time.thread_time() - begin) * 1000)
+    return statistics.median(costs)
+
+
+def bench(pods: int, ticks: int, pause: float) -> None:
+    """Print one row of the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        host = LiveCgroups(Path(folder))
+        try:
+            groups = populate(host, pods)
+            collector = SnapshotCollector(host.host_root)
+            collector.collect(time.time())
+            measured = len(collector.collect(time.time()).pods)
+            assert measured == pods, f"{measured} of {pods} pods measured"
+            kept = median_cpu_ms(lambda: collector.collect(time.time()), ticks, pause)
+            naive = median_cpu_ms(lambda: naive_tick(host.host_root.cgroup_root, groups), ticks, pause)
+            sources = collector.statistics.sources.items()
+            parts = ", ".join(f"{name} {part.total_seconds / part.reads * 1000:.2f}" for name, part in sources)
+            collector.close()
+        finally:
+            host.close()
+    print(f"| {pods} x {CONTAINERS} | {kept:.2f} | {naive:.2f} | {naive / kept:.1f}x | {parts} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ticks", type=int, default=30, help="ticks measured for each row (default %(default)s)")
+    parser.add_argument("--pause", type=float, default=0.2, help="seconds between ticks (default %(default)s)")
+    arguments = parser.parse_args()
+    if reason := live_cgroups_v1.why_not():
+        raise SystemExit(f"bench_collect {reason}")
+    print("| pods x containers | tick, CPU ms | naive, CPU ms | | wall ms of the sources, mean |")
+    print("|---|---|---|---|---|")
+    for pods in (110, 250):
+        bench(pods, arguments.ticks, arguments.pause)
+
+
+if __name__ == "__main__":
+    main()
