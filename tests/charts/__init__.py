@@ -1,0 +1,1 @@
+"""Tests of the chart that need no cluster."""

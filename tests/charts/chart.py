@@ -1,0 +1,68 @@
+"""The chart's files, and what helm makes of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).parents[2]
+FOLDER = ROOT / "charts" / "koord-suite"
+VALUES = yaml.safe_load((FOLDER / "values.yaml").read_text(encoding="utf-8"))
+SCHEMA = json.loads((FOLDER / "values.schema.json").read_text(encoding="utf-8"))
+NAMESPACE = "koordinator-system"
+
+
+@dataclasses.dataclass(frozen=True)
+class Rendered:
+    """The objects of one rendering."""
+
+    objects: tuple[dict[str, Any], ...]
+
+    def of_kind(self, kind: str) -> dict[str, dict[str, Any]]:
+        """Objects of a kind by name."""
+        return {item["metadata"]["name"]: item for item in self.objects if item["kind"] == kind}
+
+    def workloads(self) -> dict[str, dict[str, Any]]:
+        """Pod specs by the name of what makes the pods."""
+        found = {**self.of_kind("DaemonSet"), **self.of_kind("Deployment")}
+        return {name: item["spec"]["template"]["spec"] for name, item in found.items()}
+
+    def containers(self) -> dict[str, dict[str, Any]]:
+        """Containers by `workload/container`, init containers included."""
+        return {
+            f"{name}/{container['name']}": container
+            for name, pod in self.workloads().items()
+            for container in [*pod.get("initContainers", []), *pod["containers"]]
+        }
+
+
+@functools.cache
+def helm() -> str | None:
+    """The newest helm of the local cluster, else the one on PATH."""
+    built = sorted((ROOT / ".cache" / "go").glob("[!.]*/helm"), key=lambda path: path.parent.stat().st_mtime)
+    return os.environ.get("HELM") or (str(built[-1]) if built else shutil.which("helm"))
+
+
+def run_helm(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run helm; skips the test where there is none."""
+    if (program := helm()) is None:
+        pytest.skip("no helm: put one on PATH, or build ours with `make cluster-up`")
+    return subprocess.run([program, *words], capture_output=True, text=True, timeout=30, check=False)
+
+
+@functools.cache
+def render(*settings: str) -> Rendered:
+    """`helm template` with `--set` settings, in the namespace that the documents name."""
+    options = [word for setting in settings for word in ("--set", setting)]
+    result = run_helm("template", "koord-suite", str(FOLDER), "--namespace", NAMESPACE, *options)
+    assert result.returncode == 0, result.stderr
+    return Rendered(tuple(item for item in yaml.safe_load_all(result.stdout) if item))

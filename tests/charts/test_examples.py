@@ -1,0 +1,58 @@
+"""examples/: manifests that do what their comments say."""
+
+import json
+
+import yaml
+
+from api_types import colocation_document, names, priority_and_qos, quantities
+from tests.charts import chart
+
+EXAMPLES = chart.ROOT / "examples"
+
+
+def example(name):
+    return yaml.safe_load((EXAMPLES / name).read_text(encoding="utf-8"))
+
+
+def test_every_example_is_listed():
+    readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    for path in EXAMPLES.glob("*.yaml"):
+        assert f"({path.name})" in readme
+
+
+def test_the_configuration_is_accepted_without_a_word_and_switches_colocation_on():
+    reading = colocation_document.read_config(example("colocation-config.yaml")["data"][names.COLOCATION_CONFIG_KEY])
+    assert reading.config is not None
+    assert reading.config.enable is True
+    assert (reading.problems, reading.unused) == ((), ())
+
+
+def test_the_strategy_of_one_node_is_accepted_without_a_word():
+    annotations = example("node-strategy.yaml")["metadata"]["annotations"]
+    strategy, problems = colocation_document.read_strategy(annotations[names.ANNOTATION_COLOCATION_STRATEGY])
+    assert strategy.mid_cpu_threshold_percent == 25
+    assert problems == ()
+
+
+def test_mid_pods_request_whole_numbers_of_mid_resources_alone_up_to_their_limit():
+    spec = example("mid-deployment.yaml")["spec"]["template"]["spec"]
+    for container in spec["containers"]:
+        requests = container["resources"]["requests"]
+        assert requests == container["resources"]["limits"]
+        assert set(requests) == set(names.MID_RESOURCES)
+        assert all(quantities.parse(quantity) % 1 == 0 for quantity in requests.values())
+    assert (spec["priorityClassName"], spec["priority"]) == ("koord-mid", 7000)
+
+
+def test_both_deployments_go_to_our_scheduler_in_a_class_the_chart_creates():
+    for name in ("prod-deployment.yaml", "mid-deployment.yaml"):
+        spec = example(name)["spec"]["template"]["spec"]
+        assert spec["schedulerName"] == names.SCHEDULER_NAME
+        assert spec["priorityClassName"] in {item.value for item in priority_and_qos.PriorityClass}
+
+
+def test_a_deployment_selects_its_own_pods():
+    for name in ("prod-deployment.yaml", "mid-deployment.yaml"):
+        spec = example(name)["spec"]
+        wanted = spec["selector"]["matchLabels"]
+        assert wanted.items() <= spec["template"]["metadata"]["labels"].items(), json.dumps(wanted)

@@ -1,0 +1,110 @@
+"""What the chart's programs may do, and as whom they run."""
+
+import pytest
+
+from tests.charts import chart
+
+
+def verbs(role):
+    """(group, resource, name or "") -> verbs."""
+    return {
+        (group, resource, name): set(rule["verbs"])
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+READ = {"get", "list", "watch"}
+SLO = "slo.koordinator.sh"
+
+
+def test_an_agent_writes_node_metric_statuses_and_nothing_else():
+    rendered = chart.render()
+    assert verbs(rendered.of_kind("ClusterRole")["koord-suite-koordlet"]) == {
+        ("", "nodes", ""): READ,
+        ("", "pods", ""): READ,
+        (SLO, "nodemetrics", ""): READ,
+        (SLO, "nodemetrics/status", ""): {"update"},
+    }
+
+
+def test_the_extender_writes_nothing():
+    role = chart.render().of_kind("ClusterRole")["koord-suite-scheduler-plugin"]
+    assert set().union(*verbs(role).values()) == READ
+
+
+def test_the_manager_writes_node_status_and_node_metrics_cluster_wide_and_the_rest_in_its_namespace():
+    rendered = chart.render()
+    wide = verbs(rendered.of_kind("ClusterRole")["koord-suite-manager"])
+    writes = {key: found - READ for key, found in wide.items() if found - READ}
+    assert writes == {
+        ("", "nodes/status", ""): {"patch"},
+        (SLO, "nodemetrics", ""): {"create", "patch", "update", "delete"},
+    }
+
+
+@pytest.mark.parametrize("role", ["koord-manager", "koord-scheduler"])
+def test_a_lease_can_be_changed_only_by_its_name(role):
+    leases = {
+        name: found
+        for (_, resource, name), found in verbs(chart.render().of_kind("Role")[role]).items()
+        if resource == "leases"
+    }
+    assert leases.pop("") == {"create"}
+    assert set(leases) == {role}
+
+
+def test_no_role_has_a_wildcard_or_reads_secrets():
+    rendered = chart.render()
+    for role in [*rendered.of_kind("ClusterRole").values(), *rendered.of_kind("Role").values()]:
+        for (group, resource, _), found in verbs(role).items():
+            assert "*" not in {group, resource, *found}
+            assert resource != "secrets"
+
+
+def test_every_binding_names_a_service_account_that_the_chart_creates():
+    rendered = chart.render()
+    accounts = set(rendered.of_kind("ServiceAccount"))
+    for kind in ("ClusterRoleBinding", "RoleBinding"):
+        for binding in rendered.of_kind(kind).values():
+            for subject in binding["subjects"]:
+                assert subject["name"] in accounts
+                assert subject["namespace"] == chart.NAMESPACE
+
+
+def test_only_the_state_folder_is_prepared_as_root_with_one_capability():
+    for name, container in chart.render().containers().items():
+        context = container["securityContext"]
+        assert context["readOnlyRootFilesystem"] is True
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["capabilities"]["drop"] == ["ALL"]
+        if name == "koordlet/state-folder":
+            assert context["runAsUser"] == 0
+            assert context["capabilities"]["add"] == ["CHOWN"]
+        else:
+            assert "runAsUser" not in context
+            assert "add" not in context["capabilities"]
+
+
+def test_pods_run_as_the_user_of_the_images():
+    for pod in chart.render().workloads().values():
+        assert pod["securityContext"] == {
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "runAsGroup": 65532,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+        assert not {"hostPID", "hostIPC", "hostNetwork"} & set(pod)
+
+
+def test_the_agent_sees_the_host_read_only_but_for_its_state_folder():
+    container = chart.render().containers()["koordlet/koordlet"]
+    writable = [mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")]
+    assert writable == ["/var/lib/koordlet"]
+
+
+def test_only_the_agent_mounts_anything_of_the_host():
+    for name, pod in chart.render().workloads().items():
+        assert name == "koordlet" or not any("hostPath" in volume for volume in pod.get("volumes", []))

@@ -1,0 +1,195 @@
+"""What helm makes of the chart: agreement with the programs, and what each value changes."""
+
+import argparse
+import json
+
+import pytest
+import yaml
+
+from api_types import names
+from daemon import settings
+from koordlet.settings import KoordletSettings
+from tests.charts import chart
+
+
+def test_helm_lint_finds_nothing():
+    result = chart.run_helm("lint", "--strict", str(chart.FOLDER))
+    assert result.returncode == 0, result.stdout
+    assert "WARNING" not in result.stdout
+
+
+def test_a_misspelt_value_is_named():
+    result = chart.run_helm("template", str(chart.FOLDER), "--set", "koordlet.imagge.tag=1")
+    assert result.returncode != 0
+    assert "imagge" in result.stderr
+
+
+def test_the_names_on_the_wire_are_those_of_the_programs():
+    rendered = chart.render()
+    config = rendered.of_kind("ConfigMap")[names.SLO_CONTROLLER_CONFIG]
+    assert json.loads(config["data"][names.COLOCATION_CONFIG_KEY]) == chart.VALUES["colocationConfig"]
+    assert list(rendered.of_kind("CustomResourceDefinition")) == [f"{names.NODE_METRIC_PLURAL}.{names.GROUP}"]
+    assert chart.VALUES["scheduler"]["name"] == names.SCHEDULER_NAME
+
+
+def test_priority_classes_carry_the_lowest_value_of_their_band():
+    classes = chart.render().of_kind("PriorityClass")
+    assert {name: item["value"] for name, item in classes.items()} == {
+        "koord-prod": 9000,
+        "koord-mid": 7000,
+        "koord-batch": 5000,
+        "koord-free": 3000,
+    }
+
+
+@pytest.mark.parametrize(
+    ("setting", "kind"),
+    [
+        ("crds.install=false", "CustomResourceDefinition"),
+        ("priorityClasses.create=false", "PriorityClass"),
+        ("koordlet.enabled=false", "DaemonSet"),
+    ],
+)
+def test_what_is_switched_off_is_not_created(setting, kind):
+    assert chart.render().of_kind(kind)
+    assert not chart.render(setting).of_kind(kind)
+
+
+@pytest.mark.parametrize("part", ["koordlet", "manager", "scheduler"])
+def test_a_part_that_is_switched_off_leaves_nothing_of_its_own(part):
+    left = chart.render(f"{part}.enabled=false").objects
+    assert not [
+        item for item in left if part in item["metadata"]["name"] and item["kind"] != "CustomResourceDefinition"
+    ]
+
+
+def test_every_object_of_a_namespace_names_it():
+    cluster_wide = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PriorityClass"}
+    elsewhere = {item["metadata"]["namespace"] for item in chart.render().objects if item["kind"] not in cluster_wide}
+    assert elsewhere == {chart.NAMESPACE, "kube-system"}
+
+
+def test_every_container_requests_little_and_limits_memory_but_not_cpu():
+    for container in chart.render().containers().values():
+        assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+        assert set(container["resources"]["limits"]) == {"memory"}
+
+
+def test_every_lasting_container_is_probed():
+    for name, container in chart.render().containers().items():
+        if name != "koordlet/state-folder":
+            assert {"livenessProbe", "readinessProbe"} <= set(container), name
+            ports = {port["name"] for port in container["ports"]}
+            assert container["livenessProbe"]["httpGet"]["port"] in ports
+
+
+def test_the_agent_understands_its_arguments():
+    container = chart.render("koordlet.httpPort=9999", "logFormat=json").containers()["koordlet/koordlet"]
+    run, *arguments = container["args"]
+    parser = argparse.ArgumentParser()
+    settings.add_arguments(parser, KoordletSettings, "KOORDLET")
+    understood = settings.from_sources(
+        KoordletSettings, parser.parse_args(arguments), {"KOORDLET_NODE_NAME": "worker-1"}, "KOORDLET"
+    )
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert run == "run"
+    assert {f"{understood.host_root}/proc", f"{understood.host_root}/sys/fs/cgroup", understood.state_dir} == mounts
+    assert understood.http_port == container["ports"][0]["containerPort"] == 9999
+    assert understood.log_format == "json"
+    assert "KOORDLET_NODE_NAME" in {variable["name"] for variable in container["env"]}
+
+
+def test_the_agent_runs_on_tainted_nodes_and_not_on_simulated_ones():
+    pod = chart.render().workloads()["koordlet"]
+    (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    assert term["matchExpressions"] == [{"key": "koord-suite.io/fake", "operator": "NotIn", "values": ["true"]}]
+
+
+def scheduler_config(*set_values):
+    return yaml.safe_load(
+        chart.render(*set_values).of_kind("ConfigMap")["koord-scheduler"]["data"]["kube-scheduler.yaml"]
+    )
+
+
+def test_the_extender_has_the_say_of_a_plugin_of_its_weight():
+    config = scheduler_config("scheduler.plugin.weight=3")
+    (profile,) = config["profiles"]
+    (extender,) = config["extenders"]
+    weights = {plugin["name"]: plugin["weight"] for plugin in profile["plugins"]["multiPoint"]["enabled"]}
+    # kube-scheduler's own default weights, each times ten: an extender's score counts tenfold
+    assert weights == {
+        "TaintToleration": 30,
+        "NodeAffinity": 20,
+        "NodeResourcesFit": 10,
+        "PodTopologySpread": 20,
+        "InterPodAffinity": 20,
+        "NodeResourcesBalancedAllocation": 10,
+        "ImageLocality": 10,
+    }
+    assert extender["weight"] == 3
+
+
+def test_an_extender_that_is_away_or_slow_does_not_keep_pods_from_being_scheduled():
+    (extender,) = scheduler_config()["extenders"]
+    assert extender["ignorable"] is True
+    assert extender["httpTimeout"] == "300ms"
+    assert extender["nodeCacheCapable"] is True
+    assert "managedResources" not in extender
+
+
+def test_the_scheduler_leads_by_a_lease_of_this_namespace():
+    election = scheduler_config()["leaderElection"]
+    assert (election["resourceNamespace"], election["resourceName"]) == (chart.NAMESPACE, "koord-scheduler")
+
+
+def test_the_extender_is_a_sidecar_that_starts_before_kube_scheduler():
+    pod = chart.render().workloads()["koord-scheduler"]
+    (sidecar,) = pod["initContainers"]
+    assert sidecar["restartPolicy"] == "Always"
+    assert "startupProbe" in sidecar
+
+
+def test_without_the_extender_nothing_speaks_of_it():
+    rendered = chart.render("scheduler.plugin.enabled=false")
+    assert "initContainers" not in rendered.workloads()["koord-scheduler"]
+    assert "extenders" not in scheduler_config("scheduler.plugin.enabled=false")
+
+
+def test_plugin_arguments_reach_the_extender_as_a_plugin_config():
+    rendered = chart.render("scheduler.plugin.pluginArgs.LoadAwareScheduling.usageThresholds.cpu=50")
+    config = yaml.safe_load(rendered.of_kind("ConfigMap")["koord-scheduler"]["data"]["scheduler-plugin.yaml"])
+    assert config["pluginConfig"] == [
+        {"name": "LoadAwareScheduling", "args": {"usageThresholds": {"cpu": 50, "memory": 95}}}
+    ]
+
+
+def test_a_changed_scheduler_configuration_rolls_the_pods():
+    def checksum(*set_values):
+        deployment = chart.render(*set_values).of_kind("Deployment")["koord-scheduler"]
+        return deployment["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+
+    assert checksum() != checksum("scheduler.plugin.weight=2")
+    assert checksum() == checksum("koordlet.image.tag=other")
+
+
+def test_kube_scheduler_has_the_version_of_the_cluster_without_its_vendor_suffix():
+    result = chart.run_helm("template", str(chart.FOLDER), "--kube-version", "v1.31.7-gke.100")
+    assert 'image: "registry.k8s.io/kube-scheduler:v1.31.7"' in result.stdout
+
+
+def test_a_cluster_that_is_too_old_is_refused():
+    result = chart.run_helm("template", str(chart.FOLDER), "--kube-version", "v1.29.9")
+    assert result.returncode != 0
+    assert "1.30.0" in result.stderr
+
+
+def test_prometheus_annotations_name_the_port_of_each_part():
+    rendered = chart.render("prometheusAnnotations=true", "koordlet.podAnnotations.team=a")
+    ports = {
+        name: item["spec"]["template"]["metadata"]["annotations"]["prometheus.io/port"]
+        for kind in ("DaemonSet", "Deployment")
+        for name, item in rendered.of_kind(kind).items()
+    }
+    assert ports == {"koordlet": "9316", "koord-manager": "9317", "koord-scheduler": "10262"}
+    assert rendered.of_kind("DaemonSet")["koordlet"]["spec"]["template"]["metadata"]["annotations"]["team"] == "a"

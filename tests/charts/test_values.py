@@ -1,0 +1,148 @@
+"""values.yaml and values.schema.json: complete, documented, closed."""
+
+import copy
+import json
+
+import jsonschema
+import pytest
+import yaml
+
+from api_types import colocation_document, slo_controller_config
+from tests.charts import chart
+
+VALIDATOR = jsonschema.Draft7Validator(chart.SCHEMA)
+
+
+def resolved(schema):
+    while "$ref" in schema:
+        schema = chart.SCHEMA["definitions"][schema["$ref"].removeprefix("#/definitions/")]
+    return schema
+
+
+def schemas(schema=chart.SCHEMA, path="values"):
+    """Every schema of a value, definitions resolved, by path."""
+    schema = resolved(schema)
+    yield path, schema
+    for key, below in schema.get("properties", {}).items():
+        yield from schemas(below, f"{path}.{key}")
+
+
+def with_value(path, value):
+    """Default values with one of them replaced."""
+    values = copy.deepcopy(chart.VALUES)
+    *folders, last = path.split(".")
+    where = values
+    for folder in folders:
+        where = where[folder]
+    where[last] = value
+    return values
+
+
+def test_the_default_values_are_valid():
+    VALIDATOR.check_schema(chart.SCHEMA)
+    VALIDATOR.validate(chart.VALUES)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("koordlets", {}),
+        ("koordlet.resourses", {}),
+        ("koordlet.httpPort", 0),
+        ("koordlet.httpPort", "9316"),
+        ("koordlet.stateHostPath", "state"),
+        ("koordlet.maxUnavailable", "0%"),
+        ("koordlet.image.pullPolicy", "Sometimes"),
+        ("koordlet.image.repository", "koordlet image"),
+        ("koordlet.extraArgs", "--enable-debug-pages"),
+        ("manager.replicas", -1),
+        ("manager.affinity.podAntiafinity", {}),
+        ("scheduler.name", "default-scheduler"),
+        ("scheduler.percentageOfNodesToScore", 101),
+        ("scheduler.plugin.httpTimeout", "0ms"),
+        ("scheduler.plugin.weight", 0),
+        ("logLevel", "trace"),
+        ("crds.install", "yes"),
+        ("sloControllerConfig.onUpgrade", "merge"),
+        ("colocationConfig", '{"enable": true}'),
+        ("imagePullSecrets", ["my-registry"]),
+    ],
+)
+def test_a_mistake_in_the_values_is_refused(path, value):
+    assert not VALIDATOR.is_valid(with_value(path, value))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("colocationConfig.nodePredictPolicy", {"n": 4}),
+        ("koordlet.maxUnavailable", 3),
+        ("manager.affinity", {"podAntiAffinity": None}),
+        ("koordlet.nodeSelector", {"kubernetes.io/os": None}),
+        ("global", {"parent": "chart"}),
+        ("scheduler.plugin.pluginArgs.LowRiskOverCommitment", {"smoothingWindowSize": 5}),
+        ("manager.extraEnv", [{"name": "MANAGER_LOG_LEVEL", "value": "debug"}]),
+    ],
+)
+def test_what_a_user_may_want_is_accepted(path, value):
+    VALIDATOR.validate(with_value(path, value))
+
+
+def test_the_schema_describes_every_value_and_leaves_no_object_open_by_accident():
+    for path, schema in schemas():
+        assert path == "values" or schema["description"].endswith(".")
+        if "properties" in schema:
+            assert schema["additionalProperties"] is False, path
+
+
+def test_the_schema_knows_no_value_that_has_no_default():
+    def missing(schema, values, path):
+        for key, below in resolved(schema).get("properties", {}).items():
+            if key not in values:
+                yield f"{path}.{key}"
+            elif isinstance(values[key], dict):
+                yield from missing(below, values[key], f"{path}.{key}")
+
+    optional = ("resources.limits", "resources.requests", "resources.claims", "nodeAffinity", "podAffinity")
+    found = missing(chart.SCHEMA, chart.VALUES, "values")
+    unknown = [path for path in found if not path.endswith((*optional, "podAntiAffinity"))]
+    assert unknown == ["values.global"]
+
+
+def test_every_value_stands_under_a_comment():
+    text = (chart.FOLDER / "values.yaml").read_text(encoding="utf-8")
+    lines = text.splitlines()
+
+    def keys(node, schema):
+        for key, value in node.value:
+            yield key
+            below = resolved(schema).get("properties", {}).get(key.value)
+            if (
+                isinstance(value, yaml.MappingNode)
+                and below
+                and resolved(below).get("properties")
+                and not value.flow_style
+            ):
+                yield from keys(value, below)
+
+    opaque = ("requests", "limits", "nodeAffinity")  # of Kubernetes
+    grouping = ("crds", "priorityClasses", "sloControllerConfig", "image")  # explained by what they hold
+    for key in keys(yaml.compose(text), chart.SCHEMA):
+        if key.value not in (*opaque, *grouping):
+            assert lines[key.start_mark.line - 1].lstrip().startswith("#"), (
+                f"line {key.start_mark.line + 1}: {key.value}"
+            )
+
+
+def test_colocation_is_off_at_first_and_the_manager_accepts_the_document():
+    document = chart.VALUES["colocationConfig"]
+    reading = colocation_document.read_config(json.dumps(document))
+    assert document["enable"] is False
+    assert reading.config is not None
+    assert not reading.problems
+    assert not reading.unused
+
+
+def test_a_preset_is_not_outvoted_by_the_document_as_installed():
+    of_presets = set().union(*(preset.to_wire() for preset in slo_controller_config.PRESETS.values()))
+    assert not of_presets & set(chart.VALUES["colocationConfig"])
