@@ -51,7 +51,7 @@ def load(path: Path, node_name: str) -> Stored | CheckpointProblem:
     except FileNotFoundError:
         return CheckpointProblem(_MISSING, f"{path} does not exist: starting without history")
     except OSError as error:
-        return _problem_of(error, f"cannot read {path}")
+        return problem_of(error, f"cannot read {path}")
     except Refused as refused:
         return CheckpointProblem(refused.refusal, f"{path} is not used: {refused}; starting without history")
 
@@ -71,7 +71,7 @@ def save(
             return CheckpointProblem(_LESS_HISTORY, text)
         _replace(path, checkpoint_format.encode(models, node_name, now_seconds))
     except OSError as error:
-        return _problem_of(error, f"cannot write {path}")
+        return problem_of(error, f"cannot write {path}")
     return None
 
 
@@ -115,6 +115,7 @@ def _remove(temporary: Path) -> None:
         return  # the next write overwrites it
 
 
-def _problem_of(error: OSError, what: str) -> CheckpointProblem:
+def problem_of(error: OSError, what: str) -> CheckpointProblem:
+    """What an error of the disk means for the agent; `what` begins the line and names the path."""
     reason, way_out = _REASON_OF_ERRNO.get(error.errno or 0, ("InputOutputError", "look at the disk"))
     return CheckpointProblem(reason, f"{what}: {error.strerror or error}; history is kept in memory only: {way_out}")

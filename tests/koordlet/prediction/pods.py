@@ -1,0 +1,14 @@
+"""Pods of a node for tests: Prod, running, one core and one GiB requested unless said otherwise."""
+
+from dataclasses import dataclass
+
+from api_types.priority_and_qos import PriorityClass
+
+
+@dataclass(frozen=True)
+class Pod:
+    uid: str
+    priority_class: PriorityClass = PriorityClass.PROD
+    cpu_request_millis: int = 1000
+    memory_request_bytes: int = 2**30
+    is_terminated: bool = False

@@ -1,0 +1,119 @@
+"""What holds for every predictor of the catalog, and how one is chosen."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.peaks import NoPrediction, Peak
+from koordlet.prediction.predictors import catalog
+from koordlet.samples import Resource
+from tests.koordlet.prediction.plain_statistics import PlainStatistics, prod_load
+
+EVERY_PREDICTOR = ("n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "max")
+usage = st.floats(0, 1000).map(lambda value: round(value, 3))
+
+
+@st.composite
+def statistics(draw, count):
+    values = [[draw(usage) for _ in range(count)] for _ in range(3)]
+    return PlainStatistics(values[0], values[1], dict.fromkeys((95, 98, 99), values[2]))
+
+
+@st.composite
+def loads(draw):
+    series = {
+        name: draw(statistics(1)) for name in ("prod", "system", "unreserved_system", "prod_and_unreserved_system")
+    }
+    return prod_load(
+        draw(st.sampled_from(Resource)),
+        warm_pods=draw(statistics(draw(st.integers(0, 4)))),
+        warm_requests=draw(usage),
+        cold_requests=draw(usage),
+        **series,
+    )
+
+
+def test_the_catalog_holds_the_predictors_of_the_design():
+    assert tuple(catalog.PREDICTORS) == EVERY_PREDICTOR
+
+
+@pytest.mark.parametrize("name", EVERY_PREDICTOR)
+@given(load=loads(), more=usage)
+def test_a_peak_covers_the_cold_requests_and_rises_by_what_they_rise_at_most(name, load, more):
+    parameters = PredictParameters(predictor=name)
+    answer = catalog.predict(load, parameters)
+    raised = catalog.predict(replace(load, cold_requests=load.cold_requests + more), parameters)
+    assert answer.peak >= answer.cold_requests == load.cold_requests
+    assert answer.peak - 1e-6 <= raised.peak <= answer.peak + more + 1e-6
+
+
+@pytest.mark.parametrize("name", EVERY_PREDICTOR)
+@given(load=loads(), margins=st.tuples(st.floats(0, 100), st.floats(0, 100)))
+def test_a_peak_rises_with_the_margin(name, load, margins):
+    low, high = (
+        catalog.predict(load, PredictParameters(predictor=name, safety_margin_percent=margin)).peak
+        for margin in sorted(margins)
+    )
+    assert low <= high + 1e-6
+
+
+@pytest.mark.parametrize("name", EVERY_PREDICTOR)
+def test_a_predictor_without_any_sample_says_so(name):
+    assert isinstance(catalog.predict(prod_load(cold_requests=1.0), PredictParameters(predictor=name)), NoPrediction)
+
+
+@pytest.mark.parametrize("name", EVERY_PREDICTOR)
+def test_a_peak_that_is_no_number_is_no_prediction(name):
+    broken = PlainStatistics([math.nan], [math.nan], {percent: [math.nan] for percent in (95, 98, 99)})
+    load = prod_load(
+        warm_pods=broken, prod=broken, system=broken, unreserved_system=broken, prod_and_unreserved_system=broken
+    )
+    answer = catalog.predict(load, PredictParameters(predictor=name))
+    assert isinstance(answer, NoPrediction)
+    assert "nan" in answer.reason
+
+
+@given(load=loads(), members=st.sets(st.sampled_from(EVERY_PREDICTOR[:-1]), min_size=1))
+def test_max_is_the_largest_of_its_members_each_with_its_own_default_margin(load, members):
+    answer = catalog.predict(load, PredictParameters(predictor="max", members=tuple(members)))
+    assert answer.peak == max(catalog.predict(load, PredictParameters(predictor=name)).peak for name in members)
+
+
+def test_an_unknown_predictor_is_refused_with_the_known_ones():
+    answer = catalog.predict(prod_load(), PredictParameters(predictor="oracle"))
+    assert answer.reason.startswith("predictor 'oracle' is unknown, want one of n-sigma-v1, ")
+
+
+@pytest.mark.parametrize(("member", "named"), [("max", "member of itself"), ("oracle", "'oracle' is unknown")])
+def test_max_refuses_itself_and_unknown_members(member, named):
+    answer = catalog.predict(prod_load(), PredictParameters(predictor="max", members=(member,)))
+    assert named in answer.reason
+
+
+def test_one_scenario_by_hand_through_all_predictors():
+    """CPU: two warm pods requesting 5.5 cores, one cold pod requesting 2."""
+    load = prod_load(
+        warm_pods=PlainStatistics([1.0, 0.5], [0.2, 0.1], {95: [1.4, 0.8], 99: [1.6, 0.9]}),
+        warm_requests=5.5,
+        cold_requests=2.0,
+        prod=PlainStatistics([1.5], [0.2], {95: [2.0], 99: [2.1]}),
+        system=PlainStatistics([0.6], [0.1], {95: [0.8], 99: [0.9]}),
+        unreserved_system=PlainStatistics([0.1], [0.1], {95: [0.3], 99: [0.4]}),
+        prod_and_unreserved_system=PlainStatistics([1.6], [0.3], {}),
+    )
+    peaks = {name: catalog.predict(load, PredictParameters(predictor=name)).peak for name in EVERY_PREDICTOR}
+    assert peaks == pytest.approx(
+        {
+            "n-sigma-v1": 1.6 + 5 * 0.3 + 2,
+            "n-sigma-v2": (1.0 + 5 * 0.2) + (0.5 + 5 * 0.1) + (0.1 + 5 * 0.1) + 2,
+            "borg-default": 5.5 / 1.1 + (0.1 + 5 * 0.1) + 2,
+            "resource-central": 1.6 + 0.9 + 0.4 + 2,
+            "percentile": 1.540 + 0.880 + 2,
+            "max": 5.6,
+        }
+    )
+    assert isinstance(catalog.predict(load, PredictParameters()), Peak)

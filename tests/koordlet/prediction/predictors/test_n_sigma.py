@@ -1,0 +1,73 @@
+"""The N-sigma formulas on numbers worked out by hand: N = 5 unless stated, sig = mean + N * stdev."""
+
+import pytest
+
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.peaks import NoPrediction
+from koordlet.prediction.predictors import n_sigma
+from tests.koordlet.prediction.plain_statistics import PlainStatistics, prod_load
+
+DEFAULTS = PredictParameters()
+
+
+def load(**overrides):
+    """Prod + S: 4 + 5 * 0.2 = 5. Pods: 2 + 5 * 0.5 and 1 + 5 * 0.1 = 6. S: 0.5 + 5 * 0.1 = 1."""
+    given = {
+        "prod_and_unreserved_system": PlainStatistics([4.0], [0.2]),
+        "unreserved_system": PlainStatistics([0.5], [0.1]),
+        "warm_pods": PlainStatistics([2.0, 1.0], [0.5, 0.1]),
+        "cold_requests": 3.0,
+    }
+    return prod_load(**(given | overrides))
+
+
+def test_v1_is_the_class_as_a_whole_and_the_requests_of_cold_pods():
+    answer = n_sigma.v1(load(), DEFAULTS)
+    assert (answer.peak, answer.class_peak, answer.cold_requests) == pytest.approx((8.0, 5.0, 3.0))
+    assert (answer.pod_sum_peak, answer.system_peak) == (None, None)
+
+
+def test_v2_is_the_sum_of_the_pods_and_the_system_where_that_is_larger():
+    answer = n_sigma.v2(load(), DEFAULTS)
+    assert answer.peak == pytest.approx(6.0 + 1.0 + 3.0)
+    assert (answer.class_peak, answer.pod_sum_peak, answer.system_peak) == pytest.approx((5.0, 6.0, 1.0))
+
+
+def test_v2_is_v1_where_the_class_needs_more_than_its_pods_one_by_one():
+    busy = load(prod_and_unreserved_system=PlainStatistics([10.0], [1.0]))
+    assert n_sigma.v2(busy, DEFAULTS).peak == n_sigma.v1(busy, DEFAULTS).peak == pytest.approx(18.0)
+
+
+def test_the_margin_raises_everything_but_cold_requests():
+    parameters = PredictParameters(safety_margin_percent=50)
+    assert n_sigma.v1(load(), parameters).peak == pytest.approx(1.5 * 5.0 + 3.0)
+    assert n_sigma.v2(load(), parameters).peak == pytest.approx(1.5 * 7.0 + 3.0)
+
+
+def test_n_weighs_the_deviation():
+    assert n_sigma.v1(load(), PredictParameters(n=2.5)).peak == pytest.approx(4.0 + 0.5 + 3.0)
+
+
+def test_without_warm_pods_the_sum_is_the_system_alone():
+    answer = n_sigma.v2(load(warm_pods=PlainStatistics()), DEFAULTS)
+    assert (answer.pod_sum_peak, answer.peak) == pytest.approx((0.0, 8.0))
+
+
+@pytest.mark.parametrize(
+    ("predictor", "missing"),
+    [
+        (n_sigma.v1, "prod_and_unreserved_system"),
+        (n_sigma.v2, "prod_and_unreserved_system"),
+        (n_sigma.v2, "unreserved_system"),
+    ],
+)
+def test_a_missing_series_is_no_prediction_and_is_named(predictor, missing):
+    answer = predictor(load(**{missing: None}), DEFAULTS)
+    assert isinstance(answer, NoPrediction)
+    assert missing.replace("_and_", " + ").replace("_", " ") in answer.reason
+
+
+def test_the_node_needs_the_larger_of_itself_and_all_that_runs_on_it():
+    pods, system = PlainStatistics([2.0, 1.0], [0.5, 0.1]), PlainStatistics([0.5], [0.1])
+    assert n_sigma.everything(PlainStatistics([3.5], [0.1]), pods, system, 5) == pytest.approx(7.0)
+    assert n_sigma.everything(PlainStatistics([3.5], [0.9]), pods, system, 5) == pytest.approx(8.0)

@@ -1,0 +1,92 @@
+"""Bucket starts and which bucket a value falls into, against numbers known from upstream and worked out by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from koordlet.prediction import buckets
+from koordlet.prediction.buckets import ExponentialBuckets, LinearBuckets
+
+
+def index_of(scheme, *values):
+    return scheme.index_of(np.array(values, float)).tolist()
+
+
+def test_linear_buckets_are_of_one_size_with_one_more_for_what_lies_beyond():
+    scheme = LinearBuckets(max_value=5.0, bucket_size=0.3, epsilon=0.001)
+    assert len(scheme.starts) == 18
+    assert scheme.starts[[0, 1, 17]].tolist() == pytest.approx([0.0, 0.3, 5.1])
+    assert index_of(scheme, -1.0, 0.0, 1.3, 100.0) == [0, 0, 4, 17]
+
+
+def test_exponential_buckets_double_when_the_ratio_is_two():
+    scheme = ExponentialBuckets(max_value=100.0, first_bucket_size=10.0, ratio=2.0, epsilon=0.001)
+    assert scheme.starts.tolist() == [0.0, 10.0, 30.0, 70.0, 150.0]
+    assert index_of(scheme, -1, 0, 9.99, 10, 29.99, 30, 69.99, 70, 149.99, 150, 1e6) == [
+        0,
+        0,
+        0,
+        1,
+        1,
+        2,
+        2,
+        3,
+        3,
+        4,
+        4,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "count", "last_start"),
+    [
+        (ExponentialBuckets(1024, 0.025, 1.05, 0.0001), 158, 1060.4378860),
+        (ExponentialBuckets(2**41, 5 * 2**20, 1.05, 0.0001), 205, 2203922208858.5415),
+    ],
+    ids=["upstream cpu", "upstream memory"],
+)
+def test_the_schemes_upstream_ships_come_out_as_documented(scheme, count, last_start):
+    assert len(scheme.starts) == count
+    assert scheme.starts[-1] == pytest.approx(last_start, rel=1e-9)
+
+
+def test_our_schemes_reach_from_a_millicore_and_a_mebibyte_past_1024_cores_and_two_tebibytes():
+    for scheme, first, last in [(buckets.CPU_CORES, 0.001, 1024), (buckets.MEMORY_BYTES, 2**20, 2**41)]:
+        assert scheme.starts[1] == pytest.approx(first)
+        assert scheme.starts[-2] < last <= scheme.starts[-1]
+
+
+@given(st.floats(0.001, 1024))
+def test_a_value_lies_between_the_ends_of_its_bucket(cores):
+    (bucket,) = index_of(buckets.CPU_CORES, cores)
+    starts = buckets.CPU_CORES.starts
+    assert starts[bucket] <= cores * (1 + 1e-12)
+    assert cores <= starts[bucket + 1] * (1 + 1e-12)
+
+
+@given(st.lists(st.floats(0, 2e12), min_size=2))
+def test_a_larger_value_is_never_in_a_lower_bucket(values):
+    found = index_of(buckets.MEMORY_BYTES, *sorted(values))
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: LinearBuckets(0.0, 0.3, 0.1), "max_value of buckets is 0.0"),
+        (lambda: LinearBuckets(1.0, -0.3, 0.1), "bucket_size of buckets is -0.3"),
+        (lambda: ExponentialBuckets(1.0, 0.3, 1.0, 0.1), "ratio of exponential buckets is 1.0"),
+        (lambda: ExponentialBuckets(1.0, 0.0, 1.5, 0.1), "first_bucket_size of buckets is 0.0"),
+        (lambda: ExponentialBuckets(1.0, 0.3, 1.5, 0.0), "epsilon of buckets is 0.0"),
+    ],
+)
+def test_impossible_numbers_are_refused_by_name(make, named):
+    with pytest.raises(ValueError, match=named):
+        make()
+
+
+def test_schemes_with_the_same_numbers_have_the_same_identity_and_others_not():
+    assert LinearBuckets(5, 0.3, 0.1).identity == LinearBuckets(5, 0.3, 0.1).identity
+    assert LinearBuckets(5, 0.3, 0.1).identity != LinearBuckets(5, 0.2, 0.1).identity
+    assert buckets.CPU_CORES.identity != buckets.MEMORY_BYTES.identity

@@ -1,0 +1,267 @@
+"""The file itself: restarts change nothing, whatever goes wrong is one line, history is never wiped out by accident."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api_types.priority_and_qos import PriorityClass
+from koordlet.prediction import checkpoint, class_series
+from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.class_series import Reserved
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.server import PredictionServer
+from koordlet.samples import RESOURCES, Snapshot, UsageSample
+from tests.koordlet.prediction.pods import Pod
+
+NODE = "node-1"
+START = 1.7e9
+DEFAULTS = PredictParameters()
+ALLOCATABLE = WholeAmounts(64_000, 2**38)
+PREDICTORS = ("n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "max")
+
+
+def train(server, at_seconds, usage_of_pod, system_cores=0.5):
+    pods = {uid: UsageSample(cores, cores * 2e9) for uid, cores in usage_of_pod.items()}
+    system = UsageSample(system_cores, 1e9)
+    node = UsageSample(system[0] + sum(p[0] for p in pods.values()), system[1] + sum(p[1] for p in pods.values()))
+    snapshot = Snapshot(at_seconds, node, system, pods)
+    classes = {"b": PriorityClass.BATCH}
+    server.train(at_seconds, class_series.series_of(snapshot, classes, Reserved(0.1, 1e8)))
+
+
+def trained_server(rounds, parameters=DEFAULTS, start=START):
+    server = PredictionServer(parameters)
+    for step in range(rounds):
+        train(server, start + 30 * step, {"a": 1.0 + step % 3, "b": 0.5})
+    return server
+
+
+def names_in(folder):
+    return [entry.name for entry in folder.iterdir()]
+
+
+def restarted(path, parameters=DEFAULTS):
+    server = PredictionServer(parameters)
+    server.restore(checkpoint.load(path, NODE).models)
+    return server
+
+
+@given(
+    rounds=st.lists(
+        st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.floats(0, 50), min_size=1), min_size=1, max_size=12
+    ),
+    predictor=st.sampled_from(PREDICTORS),
+    half_life=st.sampled_from([60, 43_200]),
+    gap=st.integers(30, 300),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_restart_changes_no_prediction(tmp_path_factory, rounds, predictor, half_life, gap):
+    """The promise is 1 %; weights are stored to the last bit, so it is kept exactly."""
+    path = tmp_path_factory.mktemp("state") / "prediction"
+    parameters = PredictParameters(predictor=predictor, cold_start_period_seconds=60, cpu_half_life_seconds=half_life)
+    server = PredictionServer(parameters)
+    for step, usage in enumerate(rounds):
+        train(server, START + gap * step, usage)
+    now = START + gap * (len(rounds) - 1)
+    assert checkpoint.save(path, server.export(), NODE, now) is None
+    pods = [Pod("a"), Pod("b", PriorityClass.BATCH), Pod("c"), Pod("never seen")]
+    again = restarted(path, parameters)
+    assert again.predict(now, pods, ALLOCATABLE) == server.predict(now, pods, ALLOCATABLE)
+    for each in (server, again):
+        train(each, now + 30, {"a": 3.0, "e": 1.0})
+    assert again.predict(now + 30, pods, ALLOCATABLE) == server.predict(now + 30, pods, ALLOCATABLE)
+
+
+def test_how_long_a_pod_has_been_recorded_survives_a_restart(tmp_path):
+    path = tmp_path / "prediction"
+    server = trained_server(241)  # two hours
+    now = START + 7200
+    checkpoint.save(path, server.export(), NODE, now)
+    prediction = restarted(path).predict(now, [Pod("a")], ALLOCATABLE)
+    assert (prediction.warm_pods, prediction.since_seconds) == (1, START)
+
+
+def test_a_replaced_file_holds_the_newest_models_and_leaves_no_other_file(tmp_path):
+    path = tmp_path / "prediction"
+    for rounds in (1, 5):
+        assert checkpoint.save(path, trained_server(rounds).export(), NODE, START + 30 * rounds) is None
+    assert checkpoint.load(path, NODE).saved_seconds == START + 150
+    assert names_in(tmp_path) == ["prediction"]
+
+
+def test_a_half_written_file_of_a_crash_is_not_read_and_gets_overwritten(tmp_path):
+    path = tmp_path / "prediction"
+    checkpoint.save(path, trained_server(2).export(), NODE, START + 30)
+    (tmp_path / "prediction.tmp").write_bytes(b"half")
+    assert checkpoint.load(path, NODE).saved_seconds == START + 30
+    checkpoint.save(path, trained_server(3).export(), NODE, START + 60)
+    assert names_in(tmp_path) == ["prediction"]
+
+
+def test_the_first_start_has_no_checkpoint_and_that_is_told_apart_from_trouble(tmp_path):
+    problem = checkpoint.load(tmp_path / "prediction", NODE)
+    assert problem.is_first_start
+    assert problem.message == f"{tmp_path / 'prediction'} does not exist: starting without history"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda data: data[:-5], "Truncated"),
+        (lambda data: data[:-5] + b"wrong", "Corrupt"),
+        (lambda data: b"not " + data, "NotACheckpoint"),
+        (lambda data: data[:8] + b"\x63\0\0\0" + data[12:], "OtherVersion"),
+    ],
+)
+def test_a_spoilt_file_is_refused_by_path_and_reason_and_replaced_at_the_next_save(tmp_path, spoil, reason):
+    path = tmp_path / "prediction"
+    checkpoint.save(path, trained_server(50).export(), NODE, START + 1500)
+    path.write_bytes(spoil(path.read_bytes()))
+    problem = checkpoint.load(path, NODE)
+    assert (problem.reason, problem.is_first_start) == (reason, False)
+    assert problem.message.startswith(f"{path} is not used: ")
+    assert checkpoint.save(path, trained_server(1).export(), NODE, START + 1530) is None
+    assert checkpoint.load(path, NODE).saved_seconds == START + 1530
+
+
+def test_a_checkpoint_of_another_node_is_refused(tmp_path):
+    path = tmp_path / "prediction"
+    checkpoint.save(path, trained_server(1).export(), "node-2", START)
+    assert checkpoint.load(path, NODE).reason == "ForeignNode"
+
+
+def test_history_is_not_replaced_by_less_unless_reset_on_purpose(tmp_path):
+    path = tmp_path / "prediction"
+    now = START + 3000
+    checkpoint.save(path, trained_server(100).export(), NODE, now)
+    young = trained_server(3, start=now).export()
+    problem = checkpoint.save(path, young, NODE, now + 90)
+    assert problem.reason == "LessHistory"
+    assert str(path) in problem.message
+    assert checkpoint.load(path, NODE).saved_seconds == now
+    assert checkpoint.save(path, young, NODE, now + 90, reset=True) is None
+    assert checkpoint.load(path, NODE).saved_seconds == now + 90
+
+
+def test_new_history_replaces_the_old_one_once_it_weighs_more(tmp_path):
+    path = tmp_path / "prediction"
+    parameters = PredictParameters(cpu_half_life_seconds=600, memory_half_life_seconds=600)
+    checkpoint.save(path, trained_server(100, parameters).export(), NODE, START + 3000)
+    newcomer = PredictionServer(parameters)
+    outcomes = []
+    for step in range(100):
+        now = START + 3000 + 30 * step
+        train(newcomer, now, {"a": 1.0})
+        outcomes.append(checkpoint.save(path, newcomer.export(), NODE, now) is None)
+    assert 15 <= outcomes.index(True) <= 25  # about a half-life, which is 20 rounds
+    assert all(outcomes[outcomes.index(True) :])
+
+
+def test_a_process_that_goes_on_may_always_save_also_after_its_half_life_was_shortened(tmp_path):
+    path = tmp_path / "prediction"
+    server = trained_server(100)
+    assert checkpoint.save(path, server.export(), NODE, START + 3000) is None
+    assert checkpoint.save(path, server.export(), NODE, START + 9000) is None  # nothing measured in between
+    shorter = replace(DEFAULTS, cpu_half_life_seconds=600, memory_half_life_seconds=600)
+    server.configure(shorter)
+    for step in range(20):
+        now = START + 9030 + 30 * step
+        train(server, now, {"a": 1.0})
+        assert checkpoint.save(path, server.export(), NODE, now) is None
+
+
+def test_pods_that_went_do_not_count_as_lost_history(tmp_path):
+    path = tmp_path / "prediction"
+    server = trained_server(10)
+    checkpoint.save(path, server.export(), NODE, START + 300)
+    for step in range(70):
+        train(server, START + 300 + 30 * step, {})
+    assert checkpoint.save(path, server.export(), NODE, START + 2400) is None
+    assert [key for key in checkpoint.load(path, NODE).models.keys if key.kind == "pod"] == []
+
+
+def test_a_missing_folder_is_reported_and_nothing_is_created(tmp_path):
+    path = tmp_path / "absent" / "prediction"
+    problem = checkpoint.save(path, trained_server(1).export(), NODE, START)
+    assert problem.reason == "NoFolder"
+    assert problem.message.startswith(f"cannot write {path}: No such file or directory; history is kept in memory only")
+    assert not path.parent.exists()
+
+
+def test_a_file_where_the_folder_should_be_is_reported(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert checkpoint.save(tmp_path / "file" / "x", trained_server(1).export(), NODE, START).reason == "NoFolder"
+    assert checkpoint.load(tmp_path / "file" / "x", NODE).reason == "NoFolder"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_reported_and_leaves_the_old_checkpoint(tmp_path):
+    path = tmp_path / "prediction"
+    checkpoint.save(path, trained_server(1).export(), NODE, START)
+    (tmp_path / "prediction.tmp").symlink_to("/dev/full")
+    problem = checkpoint.save(path, trained_server(2).export(), NODE, START + 30)
+    assert (problem.reason, str(path) in problem.message) == ("DiskFull", True)
+    assert checkpoint.load(path, NODE).saved_seconds == START
+    assert names_in(tmp_path) == ["prediction"]
+
+
+AS_NOBODY = """
+import json, os, sys
+from pathlib import Path
+from koordlet.prediction import checkpoint
+from koordlet.prediction.usage_models import UsageModels
+if os.geteuid() == 0:
+    os.setgid(65532)
+    os.setuid(65532)
+save = checkpoint.save(Path(sys.argv[1]) / "new", UsageModels().export(), "node-1", 1.7e9)
+load = checkpoint.load(Path(sys.argv[1]) / "prediction", "node-1")
+print(json.dumps([save.reason, save.message, load.reason]))
+"""
+
+
+def test_a_folder_of_another_user_is_reported():
+    """In a process of its own, without root, as the agent runs; pytest's own folders are closed to it."""
+    with tempfile.TemporaryDirectory() as folder:
+        stored = Path(folder) / "prediction"
+        stored.write_bytes(b"")
+        stored.chmod(0)
+        Path(folder).chmod(0o555)
+        run = subprocess.run([sys.executable, "-c", AS_NOBODY, folder], capture_output=True, text=True, check=True)
+    saved, message, loaded = json.loads(run.stdout)
+    assert (saved, loaded) == ("NoPermission", "NoPermission")
+    assert message.startswith(f"cannot write {folder}/new: Permission denied; history is kept in memory only")
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(errno.EROFS, "ReadOnlyDisk"), (errno.EDQUOT, "DiskFull"), (errno.EIO, "InputOutputError")],
+)
+def test_errors_of_the_disk_have_a_reason_each(number, reason):
+    problem = checkpoint.problem_of(OSError(number, os.strerror(number)), "cannot write /state/prediction")
+    assert problem.reason == reason
+    assert problem.message.startswith(f"cannot write /state/prediction: {os.strerror(number)}; ")
+
+
+def test_all_series_of_both_resources_are_in_the_file(tmp_path):
+    path = tmp_path / "prediction"
+    checkpoint.save(path, trained_server(1).export(), NODE, START)
+    stored = checkpoint.load(path, NODE).models
+    assert {(key.kind.value, key.identity) for key in stored.keys} == {
+        ("node", ""),
+        ("system", ""),
+        ("unreserved-system", ""),
+        ("prod-and-unreserved-system", ""),
+        *(("class", f"koord-{name}") for name in ("prod", "mid", "batch", "free")),
+        ("pod", "a"),
+        ("pod", "b"),
+    }
+    assert tuple(stored.banks) == RESOURCES

@@ -1,0 +1,218 @@
+"""What a prediction says about a small node, from samples to whole millicores.
+
+The node: one Prod pod `old` with four hours of history at 1 or 3 cores in turn, system usage 0.5 core of which 0.25 are
+reserved, memory steady. Half-lives are made so long here that mean and deviation can be worked out by hand.
+"""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from api_types.priority_and_qos import PriorityClass
+from koordlet.prediction import class_series
+from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.class_series import Reserved
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.peaks import NoPrediction
+from koordlet.prediction.server import PredictionServer
+from koordlet.samples import Resource, SeriesKey, SeriesKind, Snapshot, UsageSample
+from tests.koordlet.prediction.pods import Pod
+
+GIB = 2**30
+START = 1.7e9
+FOUR_HOURS = 14_400
+NOW = START + FOUR_HOURS - 30
+ALLOCATABLE = WholeAmounts(64_000, 256 * GIB)
+LONG_MEMORY = PredictParameters(cpu_half_life_seconds=1e12, memory_half_life_seconds=1e12)
+OLD = Pod("old", cpu_request_millis=16_000, memory_request_bytes=32 * GIB)
+
+
+def snapshot(at_seconds, pods):
+    pods = {uid: UsageSample(cores, 2.0 * GIB) for uid, cores in pods.items()}
+    system = UsageSample(0.5, 1.0 * GIB)
+    return Snapshot(
+        at_seconds,
+        UsageSample(system[0] + sum(p[0] for p in pods.values()), system[1] + sum(p[1] for p in pods.values())),
+        system,
+        pods,
+    )
+
+
+def train(server, at_seconds, pods, classes=()):
+    reserved = Reserved(0.25, 1.0 * GIB)
+    return server.train(at_seconds, class_series.series_of(snapshot(at_seconds, pods), dict(classes), reserved))
+
+
+def trained_server(parameters=LONG_MEMORY, seconds=FOUR_HOURS, max_pods=1000):
+    server = PredictionServer(parameters, max_pods)
+    for step in range(seconds // 30):
+        train(server, START + 30 * step, {"old": 1.0 + 2 * (step % 2)})
+    return server
+
+
+def test_a_warm_pod_is_predicted_by_its_mean_and_deviation():
+    """Mean 2, stdev 1, N 5: the pod 7, prod + S 7.25, S 0.25; one by one and as a whole it is the same here."""
+    prediction = trained_server().predict(NOW, [OLD], ALLOCATABLE)
+    cpu, memory = prediction.prod[Resource.CPU], prediction.prod[Resource.MEMORY]
+    assert (prediction.warm_pods, prediction.cold_pods) == (1, 0)
+    assert (cpu.peak, cpu.class_peak, cpu.pod_sum_peak, cpu.system_peak, cpu.cold_requests) == pytest.approx(
+        (7.25, 7.25, 7.0, 0.25, 0.0)
+    )
+    assert (memory.peak, memory.system_peak) == pytest.approx((2 * GIB, 0.0))
+    assert prediction.prod_peak == WholeAmounts(7250, 2 * GIB)
+    assert prediction.prod_allocated == WholeAmounts(16_000, 32 * GIB)
+    assert prediction.prod_reclaimable == WholeAmounts(8750, 30 * GIB)
+    assert prediction.since_seconds == START
+    assert prediction.parameters == LONG_MEMORY
+
+
+def test_the_node_is_predicted_over_everything_that_runs():
+    """Node: mean 2.5, stdev 1, so 7.5; the pod 7 and the whole system 0.5 make 7.5 too."""
+    node = trained_server().predict(NOW, [OLD], ALLOCATABLE).node[Resource.CPU]
+    assert (node.mean, node.stdev, node.peak) == pytest.approx((2.5, 1.0, 7.5))
+
+
+def test_a_pod_without_history_is_charged_its_request():
+    prediction = trained_server().predict(NOW, [OLD, Pod("new", cpu_request_millis=500)], ALLOCATABLE)
+    assert (prediction.warm_pods, prediction.cold_pods) == (1, 1)
+    assert prediction.prod[Resource.CPU].cold_requests == 0.5
+    assert prediction.prod_peak == WholeAmounts(7750, 3 * GIB)
+    assert prediction.prod_reclaimable == WholeAmounts(8750, 30 * GIB)  # what it was given it is expected to need
+
+
+@pytest.mark.parametrize(("rounds", "is_warm"), [(240, False), (241, True)])
+def test_a_pod_is_cold_until_its_record_is_as_long_as_the_cold_start_period(rounds, is_warm):
+    """241 rounds of half a minute span 7200 s from the first to the last."""
+    server = PredictionServer(LONG_MEMORY)
+    for step in range(rounds):
+        train(server, START + 30 * step, {"a": 1.0})
+    prediction = server.predict(START + 30 * (rounds - 1), [Pod("a")], ALLOCATABLE)
+    assert (prediction.warm_pods, prediction.cold_pods) == ((1, 0) if is_warm else (0, 1))
+
+
+def test_without_a_cold_start_period_one_sample_is_enough_but_none_is_not():
+    server = PredictionServer(replace(LONG_MEMORY, cold_start_period_seconds=0))
+    train(server, START, {"a": 1.0})
+    prediction = server.predict(START, [Pod("a"), Pod("unseen")], ALLOCATABLE)
+    assert (prediction.warm_pods, prediction.cold_pods) == (1, 1)
+
+
+def test_only_running_prod_pods_are_warm_cold_or_allocated():
+    others = [
+        Pod("mid", PriorityClass.MID),
+        Pod("batch", PriorityClass.BATCH),
+        Pod("done", is_terminated=True),
+    ]
+    alone, among_others = (trained_server().predict(NOW, pods, ALLOCATABLE) for pods in ([OLD], [OLD, *others]))
+    assert alone == among_others
+
+
+def test_pods_of_other_classes_count_for_the_node_but_not_for_prod():
+    server = PredictionServer(replace(LONG_MEMORY, cold_start_period_seconds=0))
+    for step in range(10):
+        train(server, START + 30 * step, {"p": 1.0, "b": 4.0}, {"b": PriorityClass.BATCH}.items())
+    prediction = server.predict(START + 270, [Pod("p"), Pod("b", PriorityClass.BATCH)], ALLOCATABLE)
+    assert prediction.prod[Resource.CPU].peak == pytest.approx(1.25)
+    assert prediction.node[Resource.CPU].peak == pytest.approx(5.5)
+
+
+def test_the_node_counts_pods_measured_but_not_heard_of_and_not_those_that_are_gone():
+    server = PredictionServer(replace(LONG_MEMORY, cold_start_period_seconds=0))
+    for step in range(10):
+        train(server, START + 30 * step, {"gone": 8.0, "done": 4.0, "unheard": 1.0})
+    train(server, START + 300, {"unheard": 1.0, "done": 4.0})
+    (system, gone, done, unheard) = (0.5, 8.0, 4.0, 1.0)
+    whole = server.predict(START + 300, [Pod("done", is_terminated=True)], ALLOCATABLE).node[Resource.CPU]
+    mean = (10 * (system + gone + done + unheard) + (system + done + unheard)) / 11
+    assert whole.mean == pytest.approx(mean)
+    steady = replace(LONG_MEMORY, cold_start_period_seconds=0, n=1e-9)
+    server.configure(steady)
+    train(server, START + 330, {"unheard": 1.0, "done": 4.0})
+    answer = server.predict(START + 330, [Pod("done", is_terminated=True)], ALLOCATABLE)
+    assert answer.node[Resource.CPU].peak == pytest.approx(answer.node[Resource.CPU].mean)  # not 1.5 + gone + done
+
+
+def test_without_a_sample_of_prod_there_is_no_prediction_but_a_reason():
+    assert PredictionServer(LONG_MEMORY).predict(NOW, [OLD], ALLOCATABLE) == NoPrediction(
+        "the Prod class has no sample yet"
+    )
+
+
+def test_without_the_nodes_allocatable_there_is_no_prediction():
+    assert trained_server(seconds=60).predict(NOW, [OLD], None) == NoPrediction(
+        "the node's allocatable is not known yet"
+    )
+
+
+@pytest.mark.parametrize(("age", "is_answered"), [(300, True), (301, False)])
+def test_a_system_not_measured_for_five_minutes_is_no_longer_predicted_from(age, is_answered):
+    answer = trained_server().predict(NOW + age, [OLD], ALLOCATABLE)
+    assert isinstance(answer, NoPrediction) is not is_answered
+    if not is_answered:
+        assert answer.reason == "no current cpu sample of prod + unreserved system"
+
+
+def test_a_system_that_was_never_measured_is_named():
+    server = PredictionServer(LONG_MEMORY)
+    key = SeriesKey(SeriesKind.CLASS, PriorityClass.PROD)
+    server.train(START, {key: UsageSample(1.0, 1.0)})
+    assert server.predict(START, [], ALLOCATABLE).reason == "no current cpu sample of prod + unreserved system"
+
+
+def test_one_resource_without_samples_is_enough_for_no_prediction():
+    server = PredictionServer(LONG_MEMORY)
+    series = class_series.series_of(snapshot(START, {"a": 1.0}), {}, Reserved(0.0, 0.0))
+    server.train(START, {key: UsageSample(usage.cpu_cores, math.nan) for key, usage in series.items()})
+    assert isinstance(server.predict(START, [Pod("a")], ALLOCATABLE), NoPrediction)
+
+
+def test_another_predictor_takes_effect_at_the_next_round_and_keeps_the_history():
+    server = trained_server()
+    before = server.predict(NOW, [OLD], ALLOCATABLE)
+    server.configure(replace(LONG_MEMORY, predictor="borg-default"))
+    assert server.predict(NOW, [OLD], ALLOCATABLE) == before
+    train(server, NOW + 30, {"old": 2.0})
+    after = server.predict(NOW + 30, [OLD], ALLOCATABLE)
+    assert after.parameters.predictor == "borg-default"
+    assert after.prod[Resource.CPU].peak == pytest.approx(16 / 1.1 + 0.25)
+    assert (after.since_seconds, after.warm_pods) == (START, 1)
+
+
+def test_other_half_lives_take_effect_at_the_next_round_and_keep_the_history():
+    server = trained_server()
+    server.configure(replace(LONG_MEMORY, cpu_half_life_seconds=60, memory_half_life_seconds=60))
+    train(server, NOW + 30, {"old": 2.0})
+    prediction = server.predict(NOW + 30, [OLD], ALLOCATABLE)
+    assert prediction.prod[Resource.CPU].peak == pytest.approx(7.25, rel=0.01)
+    for step in range(80):  # forty half-lives of steady usage
+        train(server, NOW + 60 + 30 * step, {"old": 2.0})
+    later = server.predict(NOW + 60 + 30 * 79, [OLD], ALLOCATABLE)
+    assert later.prod[Resource.CPU].peak == pytest.approx(2.25, rel=0.01)
+
+
+@pytest.mark.parametrize("predictor", ["n-sigma-v1", "n-sigma-v2", "resource-central", "percentile", "max"])
+def test_more_usage_never_lowers_the_peak(predictor):
+    peaks = []
+    for factor in (1.0, 1.5, 4.0):
+        server = PredictionServer(replace(LONG_MEMORY, predictor=predictor))
+        for step in range(300):
+            train(server, START + 30 * step, {"a": factor * (1 + step % 3)})
+        peaks.append(server.predict(START + 30 * 299, [Pod("a")], ALLOCATABLE).prod[Resource.CPU].peak)
+    assert peaks == sorted(peaks)
+    assert peaks[0] < peaks[2]
+
+
+def test_a_pod_that_found_no_room_is_charged_its_request():
+    server = trained_server(max_pods=1)
+    assert train(server, NOW + 30, {"old": 1.0, "refused": 9.0}).refused_pods == 1
+    prediction = server.predict(NOW + 30, [OLD, Pod("refused", cpu_request_millis=700)], ALLOCATABLE)
+    assert prediction.prod[Resource.CPU].cold_requests == 0.7
+
+
+def test_after_a_lost_checkpoint_every_pod_is_cold_whatever_its_age():
+    server = PredictionServer(LONG_MEMORY)
+    train(server, NOW, {"old": 3.0})
+    prediction = server.predict(NOW, [OLD], ALLOCATABLE)
+    assert (prediction.warm_pods, prediction.cold_pods) == (0, 1)
+    assert prediction.prod_reclaimable == WholeAmounts(0, 0)

@@ -1,0 +1,164 @@
+"""Training, expiry, the limit on pods, clocks that are set, and restoring."""
+
+import math
+
+import pytest
+
+from koordlet.prediction.usage_models import UsageModels
+from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind, UsageSample
+
+NOW = 1.7e9
+HALF_LIVES = {Resource.CPU: 43_200.0, Resource.MEMORY: 86_400.0}
+NAN = math.nan
+
+
+def pod(uid):
+    return SeriesKey(SeriesKind.POD, uid)
+
+
+def train(models, now, samples, half_lives=HALF_LIVES):
+    return models.train(now, {key: UsageSample(*usage) for key, usage in samples.items()}, half_lives)
+
+
+def mean(models, resource, key):
+    return float(models.statistics(resource, [key]).mean()[0])
+
+
+def test_a_round_adds_one_value_of_each_resource_to_each_series():
+    models = UsageModels()
+    train(models, NOW, {NODE: (1.0, 100.0), pod("a"): (0.5, 50.0)})
+    done = train(models, NOW + 30, {NODE: (3.0, 300.0), pod("a"): (0.5, 50.0)})
+    assert (done.trained_series, done.expired_pods, done.refused_pods, done.unusable_values) == (2, 0, 0, 0)
+    assert mean(models, Resource.CPU, NODE) == pytest.approx(2.0, rel=1e-3)
+    assert mean(models, Resource.MEMORY, NODE) == pytest.approx(200.0, rel=1e-3)
+    assert mean(models, Resource.MEMORY, pod("a")) == 50.0
+
+
+def test_containers_are_not_modelled():
+    models = UsageModels()
+    container = SeriesKey(SeriesKind.CONTAINER, "c")
+    assert train(models, NOW, {container: (1.0, 1.0)}).trained_series == 0
+    assert container not in models
+
+
+@pytest.mark.parametrize("wrong", [NAN, math.inf, -0.001])
+def test_a_value_that_is_no_usage_is_left_out_and_counted(wrong):
+    models = UsageModels()
+    train(models, NOW, {NODE: (1.0, 100.0)})
+    done = train(models, NOW + 30, {NODE: (wrong, 300.0)})
+    assert done.unusable_values == 1
+    assert mean(models, Resource.CPU, NODE) == 1.0
+    assert mean(models, Resource.MEMORY, NODE) == pytest.approx(200.0, rel=1e-3)
+
+
+def test_a_series_without_any_usable_value_gets_no_model():
+    models = UsageModels()
+    done = train(models, NOW, {NODE: (NAN, NAN), pod("a"): (NAN, -1.0)})
+    assert (done.trained_series, done.expired_pods, done.unusable_values) == (0, 0, 4)
+    assert NODE not in models
+    assert pod("a") not in models
+
+
+def test_recorded_history_begins_when_all_resources_have_a_sample():
+    models = UsageModels()
+    train(models, NOW, {pod("a"): (1.0, NAN)})
+    assert math.isnan(models.first_seconds([pod("a")])[0])
+    train(models, NOW + 30, {pod("a"): (1.0, 1.0)})
+    assert models.first_seconds([pod("a")])[0] == NOW + 30
+
+
+def test_a_pods_model_expires_half_an_hour_after_its_last_sample_and_the_nodes_never():
+    models = UsageModels()
+    train(models, NOW, {NODE: (1.0, 1.0), pod("a"): (1.0, NAN)})
+    assert train(models, NOW + 1800, {}).expired_pods == 0
+    assert train(models, NOW + 1801, {}).expired_pods == 1
+    assert pod("a") not in models
+    train(models, NOW + 80_000, {})
+    assert NODE in models
+
+
+def test_a_series_that_takes_over_a_row_knows_nothing_of_the_one_before():
+    models = UsageModels()
+    train(models, NOW, {pod("old"): (8.0, 8.0)})
+    train(models, NOW + 2000, {})
+    train(models, NOW + 2030, {pod("new"): (1.0, 1.0)})
+    assert mean(models, Resource.CPU, pod("new")) == 1.0
+    assert models.first_seconds([pod("new")])[0] == NOW + 2030
+
+
+def test_pods_beyond_the_limit_are_refused_and_counted_while_the_others_still_run():
+    models = UsageModels(max_pods=2)
+    running = {pod("a"): (1.0, 1.0), pod("b"): (1.0, 1.0)}
+    train(models, NOW, running)
+    done = train(models, NOW + 30, running | {NODE: (1.0, 1.0), pod("c"): (1.0, 1.0)})
+    assert (done.refused_pods, done.trained_series) == (1, 3)
+    assert pod("c") not in models
+
+
+def test_pods_that_are_gone_make_room_the_longest_gone_first():
+    models = UsageModels(max_pods=3)
+    train(models, NOW, {pod("a"): (1.0, 1.0)})
+    train(models, NOW + 30, {pod("b"): (1.0, 1.0)})
+    train(models, NOW + 60, {pod("c"): (1.0, 1.0)})
+    assert train(models, NOW + 90, {pod("c"): (1.0, 1.0), pod("d"): (1.0, 1.0)}).refused_pods == 0
+    assert set(models.pods()) == {pod("b"), pod("c"), pod("d")}
+
+
+def test_half_lives_change_in_the_round_and_weigh_only_what_comes():
+    models = UsageModels()
+    train(models, NOW, {NODE: (0.0, 0.0)})
+    later = NOW + 43_200  # the first CPU sample weighs a half now, the memory sample 0.707
+    train(models, later, {NODE: (3.0, 3.0)}, {Resource.CPU: 60.0, Resource.MEMORY: 60.0})
+    assert mean(models, Resource.CPU, NODE) == pytest.approx(3 / 1.5)
+    assert mean(models, Resource.MEMORY, NODE) == pytest.approx(3 / (1 + 0.5**0.5))
+
+
+def test_a_clock_set_back_costs_no_history():
+    models = UsageModels()
+    train(models, NOW, {NODE: (1.0, 1.0), pod("a"): (1.0, 1.0)})
+    train(models, NOW + 3600, {NODE: (1.0, 1.0), pod("a"): (1.0, 1.0)})
+    in_the_past = NOW - 1e9
+    assert train(models, in_the_past, {NODE: (2.0, 2.0), pod("a"): (1.0, 1.0)}).expired_pods == 0
+    assert in_the_past - models.first_seconds([pod("a")])[0] == 3600
+    assert mean(models, Resource.CPU, NODE) == pytest.approx(4 / 3, rel=0.02)
+
+
+def test_a_clock_set_forward_by_years_makes_no_young_pod_old():
+    models = UsageModels()
+    train(models, 100.0, {NODE: (1.0, 1.0), pod("a"): (1.0, 1.0)})
+    train(models, NOW, {NODE: (2.0, 2.0), pod("a"): (1.0, 1.0)})
+    assert models.first_seconds([pod("a")])[0] == NOW
+    assert mean(models, Resource.CPU, NODE) == pytest.approx(1.5)
+
+
+def test_restored_models_go_on_where_they_were_and_the_time_between_counts():
+    models, fresh = UsageModels(), UsageModels()
+    for step in range(40):
+        train(models, NOW + 30 * step, {NODE: (step, step), SYSTEM: (1.0, NAN), pod("a"): (1.0, 1.0)})
+    fresh.restore(models.export())
+    three_days_later = NOW + 3 * 86_400
+    for each in (models, fresh):
+        each.train(NOW + 1200, {NODE: UsageSample(5.0, 5.0), pod("a"): UsageSample(2.0, 2.0)}, HALF_LIVES)
+    assert set(fresh.pods()) == set(models.pods())
+    for key in (NODE, SYSTEM, pod("a")):
+        assert mean(fresh, Resource.CPU, key) == mean(models, Resource.CPU, key)
+        assert fresh.last_seconds([key])[0] == models.last_seconds([key])[0]
+
+    late = UsageModels()
+    late.restore(models.export())
+    assert train(late, three_days_later, {pod("a"): (1.0, 1.0)}).expired_pods == 0
+    assert late.first_seconds([pod("a")])[0] == NOW
+
+
+def test_models_in_use_are_not_restored_over():
+    models = UsageModels()
+    train(models, NOW, {NODE: (1.0, 1.0)})
+    with pytest.raises(ValueError, match="cannot restore 1 series into models that have 1 already"):
+        models.restore(models.export())
+
+
+def test_nothing_exported_is_nothing_restored():
+    fresh = UsageModels()
+    fresh.restore(UsageModels().export())
+    assert fresh.trained_seconds is None
+    assert train(fresh, NOW, {NODE: (1.0, 1.0)}).trained_series == 1
