@@ -23,6 +23,8 @@ BUCKETS: Final[Mapping[Resource, Buckets]] = {
     Resource.CPU: buckets.CPU_CORES,
     Resource.MEMORY: buckets.MEMORY_BYTES,
 }
+_POD: Final = SeriesKind.POD  # looking a member up in its enum costs more than the comparison, 500 times a round
+_CONTAINER: Final = SeriesKind.CONTAINER
 POD_EXPIRY_SECONDS: Final = 1800.0  # as upstream (koordinator-core 1.8)
 # Four times the pods of the largest node we plan for: what a day of CronJobs leaves behind within the expiry time.
 MAX_PODS: Final = 1000
@@ -92,7 +94,7 @@ class UsageModels:
         Containers are not modelled and left out. A new pod that finds no room gets no model.
         """
         self._follow_clock(now_seconds)
-        keys = [key for key in samples if key.kind is not SeriesKind.CONTAINER]
+        keys = [key for key in samples if key.kind is not _CONTAINER]
         values = np.fromiter(chain.from_iterable(samples[key] for key in keys), float).reshape(-1, len(RESOURCES))
         usable = np.isfinite(values) & (values >= 0)
         chosen = usable.any(axis=1)
@@ -115,7 +117,7 @@ class UsageModels:
 
     def pods(self) -> list[SeriesKey]:
         """Pods that have a model."""
-        return [key for key in self._rows if key.kind is SeriesKind.POD]
+        return [key for key in self._rows if key.kind is _POD]
 
     def statistics(self, resource: Resource, keys: Sequence[SeriesKey]) -> SeriesStatistics:
         """Statistics of series that have a model (KeyError)."""
@@ -123,12 +125,14 @@ class UsageModels:
 
     def first_seconds(self, keys: Sequence[SeriesKey]) -> FloatArray:
         """Time from which on every resource of each series is recorded; NaN where one never was."""
-        cpu, memory = (bank.first_seconds(self._rows.of(keys)) for bank in self.banks.values())
+        rows = self._rows.of(keys)
+        cpu, memory = (bank.first_seconds(rows) for bank in self.banks.values())
         return np.maximum(cpu, memory)
 
     def last_seconds(self, keys: Sequence[SeriesKey]) -> FloatArray:
         """Time of the newest sample of each series, of whichever resource."""
-        cpu, memory = (bank.last_seconds(self._rows.of(keys)) for bank in self.banks.values())
+        rows = self._rows.of(keys)
+        cpu, memory = (bank.last_seconds(rows) for bank in self.banks.values())
         return np.fmax(cpu, memory)
 
     def export(self) -> ModelsState:
@@ -158,7 +162,7 @@ class UsageModels:
 
     def _make_room(self, keys: Sequence[SeriesKey]) -> frozenset[SeriesKey]:
         """Let pods that are gone make room for new ones, the longest gone first; answers the new ones beyond it."""
-        new = [key for key in self._rows.missing(keys) if key.kind is SeriesKind.POD]
+        new = [key for key in self._rows.missing(keys) if key.kind is _POD]
         if not new:
             return frozenset()
         tracked = self.pods()
