@@ -1,0 +1,77 @@
+"""`python -m scheduler_plugin [run]` beside a kube-scheduler, `check-config FILE` anywhere."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import yaml
+
+from apiserver_client import errors
+from daemon import http_endpoint, logs, settings
+from scheduler_plugin import configuration
+from scheduler_plugin.extender_app import ExtenderApp
+from scheduler_plugin.settings import ENV_PREFIX, SchedulerPluginSettings
+
+log = logging.getLogger("scheduler_plugin")
+
+_COMMANDS: Final = ("run", "check-config")
+_FAILED = 1
+_WRONG_SETTINGS = 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m scheduler_plugin", description="Places pods by real load: an extender of kube-scheduler."
+    )
+    commands = parser.add_subparsers(dest="command", metavar="{run,check-config}", required=True)
+    run = commands.add_parser("run", help="serve a kube-scheduler (what happens when no command is named)")
+    settings.add_arguments(run, SchedulerPluginSettings, ENV_PREFIX)
+    check = commands.add_parser("check-config", help="judge a policy file and print it with every default filled in")
+    check.add_argument("file", metavar="FILE")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; 2 means that settings or configuration are wrong, 1 that something else is."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    if not given or given[0] not in (*_COMMANDS, "-h", "--help"):
+        given.insert(0, "run")
+    arguments = _parser().parse_args(given)
+    try:
+        if arguments.command == "check-config":
+            return _check(arguments.file)
+        chosen = settings.from_sources(SchedulerPluginSettings, arguments, os.environ, ENV_PREFIX)
+        policies = configuration.load(chosen.config)
+    except (settings.SettingsError, configuration.InvalidConfiguration) as error:
+        for problem in error.problems:
+            print(f"scheduler_plugin: {problem}", file=sys.stderr)  # noqa: T201  # the log's settings may be what is wrong
+        return _WRONG_SETTINGS
+    logs.configure(chosen.log_format, chosen.log_level)
+    log.info("settings: %s", chosen.model_dump_json())
+    log.info("configuration: %s", json.dumps(policies.document()))
+    try:
+        asyncio.run(_run(chosen, policies))
+    except (errors.NoCredentials, http_endpoint.CannotListen) as error:
+        log.error("%s", error)  # noqa: TRY400  # the message is the whole story, a traceback would hide it
+        return _FAILED
+    return 0
+
+
+async def _run(chosen: SchedulerPluginSettings, policies: configuration.Configuration) -> None:
+    await ExtenderApp(chosen, policies).run()
+
+
+def _check(file_name: str) -> int:
+    print(yaml.safe_dump(configuration.load(file_name).document(), sort_keys=False), end="")  # noqa: T201  # the result
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,192 @@
+"""The cluster as the watches and the bind notices tell it: nodes, NodeMetrics, and where each pod counts.
+
+One pod counts on one node at most, under its UID. The bind notice puts it there early; the watch confirms it, moves
+it, or, by staying silent for `notice_ttl_seconds`, lets it go (koordinator-loadaware section 7, design 4.7).
+Time is passed in; every method leaves the rows consistent.
+"""
+
+from __future__ import annotations
+
+import collections
+import logging
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from api_types import pods, quantities
+from scheduler_plugin.cluster_state import node_metric_intake, pod_facts
+from scheduler_plugin.cluster_state.estimation import EstimationPolicy
+from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
+from scheduler_plugin.cluster_state.node_vectors import NodeEntry, NodeVectors
+from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
+
+log = logging.getLogger(__name__)
+
+
+class Cluster:
+    """Entries by node name, and the node of each assigned pod."""
+
+    def __init__(
+        self, policy: EstimationPolicy, vectors: NodeVectors, *, system_in_prod: bool, notice_ttl_seconds: float
+    ) -> None:
+        self._policy = policy
+        self._system_in_prod = system_in_prod
+        self._notice_ttl_seconds = notice_ttl_seconds
+        self._node_of_pod: dict[str, str] = {}
+        self._noticed: collections.OrderedDict[str, float] = collections.OrderedDict()
+        """UID -> end of patience, of pods that only a bind notice put on their node; oldest first."""
+        self.vectors = vectors
+        self.entries: dict[str, NodeEntry] = {}
+
+    # nodes
+
+    def node_changed(self, node: pods.Node) -> None:
+        """Take a node's newest object."""
+        entry = self._entry(node.metadata.name)
+        entry.node = node
+        try:
+            entry.allocatable = pods.allocatable(node)
+        except quantities.InvalidQuantity as error:
+            log.warning("node %s: status.allocatable cannot be read (%s), taken as empty", entry.name, error)
+            entry.allocatable = {}
+        self.vectors.write(entry)
+
+    def node_deleted(self, name: str) -> None:
+        """Forget a node's object; pods and NodeMetric have deletions of their own."""
+        entry = self.entries.get(name)
+        if entry is not None:
+            entry.node = None
+            entry.allocatable = {}
+            self._settle(entry)
+
+    def keep_nodes(self, names: Iterable[str]) -> None:
+        """Forget the nodes that a new list no longer holds."""
+        for name in {entry.name for entry in self.entries.values() if entry.node}.difference(names):
+            self.node_deleted(name)
+
+    # NodeMetrics
+
+    def metric_changed(self, metric: NodeMetric) -> None:
+        """Take a node's newest report, whatever its age: reports count in the order they arrive."""
+        entry = self._entry(metric.metadata.name)
+        entry.metric = metric
+        entry.load.set_report(node_metric_intake.read(metric, self._policy.resources))
+        self.vectors.write(entry)
+
+    def metric_deleted(self, name: str) -> None:
+        """Forget a node's report."""
+        entry = self.entries.get(name)
+        if entry is not None:
+            entry.metric = None
+            entry.load.drop_report()
+            self._settle(entry)
+
+    def keep_metrics(self, names: Iterable[str]) -> None:
+        """Forget the reports that a new list no longer holds."""
+        for name in {entry.name for entry in self.entries.values() if entry.metric}.difference(names):
+            self.metric_deleted(name)
+
+    # pods
+
+    def pod_changed(self, pod: pods.Pod, now: float) -> None:
+        """Take what the watch shows of a pod; it wins over any notice."""
+        uid, node_name = pod.metadata.uid, pod.spec.node_name
+        if not node_name:
+            return
+        known_on = self._node_of_pod.get(uid)
+        if known_on is not None and known_on != node_name:
+            self.pod_deleted(uid)
+        known = self.entries[node_name].load.pods.get(uid) if known_on == node_name else None
+        if not pod_facts.counts_on_its_node(pod):
+            self.pod_deleted(uid)
+        elif known is None or known.signature != pod_facts.signature(pod):
+            self._assign(node_name, pod, now, confirmed=True)
+        elif not known.confirmed:
+            self._noticed.pop(uid, None)
+            self.entries[node_name].load.pods[uid] = msgspec.structs.replace(known, confirmed=True)
+
+    def pod_deleted(self, uid: str) -> None:
+        """Stop counting a pod, wherever it counts."""
+        self._noticed.pop(uid, None)
+        node_name = self._node_of_pod.pop(uid, None)
+        if node_name is not None:
+            entry = self.entries[node_name]
+            entry.load.remove(uid)
+            self._settle(entry)
+
+    def pod_name_deleted(self, key: tuple[str, str]) -> None:
+        """Stop counting whatever counts under a (namespace, name): a deletion that does not tell the UID."""
+        for uid, node_name in list(self._node_of_pod.items()):
+            if self.entries[node_name].load.pods[uid].facts.key == key:
+                self.pod_deleted(uid)
+
+    def keep_pods(self, keys: Collection[tuple[str, str]]) -> None:
+        """Forget the pods that a new list no longer holds, but for those only noticed: the list may be older.
+
+        Of several pods under one (namespace, name) only the newest can exist.
+        """
+        newer = set()
+        for uid, node_name in reversed(list(self._node_of_pod.items())):
+            pod = self.entries[node_name].load.pods[uid]
+            if pod.confirmed and (pod.facts.key not in keys or pod.facts.key in newer):
+                self.pod_deleted(uid)
+            newer.add(pod.facts.key)
+
+    # bind notices
+
+    def pod_noticed(self, pod: pods.Pod, node_name: str, now: float) -> bool:
+        """Count a pod on the node the scheduler is about to bind it to; False where the watch already knows better."""
+        uid = pod.metadata.uid
+        if not node_name or not pod_facts.counts_on_its_node(pod):
+            return False
+        if uid in self._node_of_pod and uid not in self._noticed:
+            return False
+        self.pod_deleted(uid)
+        self._assign(node_name, pod, now, confirmed=False)
+        self._noticed[uid] = now + self._notice_ttl_seconds
+        return True
+
+    def notice_void(self, uid: str) -> None:
+        """Take back a notice: the scheduler asks about the pod again, so it was not bound."""
+        if uid in self._noticed:
+            self.pod_deleted(uid)
+
+    def expire_notices(self, now: float) -> int:
+        """Take back the notices that no watch event confirmed in time; return how many."""
+        expired = 0
+        while self._noticed and next(iter(self._noticed.values())) <= now:
+            self.pod_deleted(next(iter(self._noticed)))
+            expired += 1
+        return expired
+
+    # sizes
+
+    def counts(self) -> dict[str, int]:
+        """How many nodes, reports, pods and unconfirmed notices are held."""
+        return {
+            "nodes": len(self.vectors.rows),
+            "node_metrics": sum(entry.metric is not None for entry in list(self.entries.values())),
+            "pods": len(self._node_of_pod),
+            "unconfirmed_pods": len(self._noticed),
+        }
+
+    def _assign(self, node_name: str, pod: pods.Pod, now: float, *, confirmed: bool) -> None:
+        entry = self._entry(node_name)
+        entry.load.assign(pod_facts.assigned(pod, self._policy, now, confirmed=confirmed))
+        self._node_of_pod[pod.metadata.uid] = node_name
+        if confirmed:
+            self._noticed.pop(pod.metadata.uid, None)
+        self.vectors.write(entry)
+
+    def _entry(self, name: str) -> NodeEntry:
+        entry = self.entries.get(name)
+        if entry is None:
+            load = NodeLoad(len(self._policy.resources), system_in_prod=self._system_in_prod)
+            entry = self.entries[name] = NodeEntry(name, self.vectors.take_row(), load)
+        return entry
+
+    def _settle(self, entry: NodeEntry) -> None:
+        self.vectors.write(entry)
+        if entry.is_empty():
+            del self.entries[entry.name]
+            self.vectors.free_row(entry)

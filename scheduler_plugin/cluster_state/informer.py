@@ -1,0 +1,133 @@
+"""Watches of Nodes, Pods and NodeMetrics -> calls on the cluster state. No arithmetic.
+
+One event per turn of the event loop: a scheduler's call never waits for more than one of them, also while thousands
+of objects are listed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Callable, Collection
+from typing import Final, NamedTuple, TypeVar
+
+from api_types import pods
+from apiserver_client import resources, session, watching
+from scheduler_plugin.cluster_state.cluster import Cluster
+from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_RUNNING_SOMEWHERE: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+"""Pods that use something; one that ends leaves the selection and arrives as deleted."""
+
+
+class Watches(NamedTuple):
+    """How each watch is doing."""
+
+    nodes: watching.WatchState
+    pods: watching.WatchState
+    node_metrics: watching.WatchState
+
+    def unsynced(self) -> list[str]:
+        """Names of the watches whose first list is not complete, with what stands in the way."""
+        return [
+            name + (f" ({state.last_error})" if state.last_error else "")
+            for name, state in self._asdict().items()
+            if not state.synced
+        ]
+
+
+def new_watches() -> Watches:
+    """Watches that have not begun."""
+    return Watches(watching.WatchState(), watching.WatchState(), watching.WatchState())
+
+
+class Informer:
+    """Feeds one cluster state."""
+
+    def __init__(self, api: session.Session, cluster: Cluster, watches: Watches, clock: Callable[[], float]) -> None:
+        self._api = api
+        self._cluster = cluster
+        self._watches = watches
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Follow everything, for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_nodes())
+            group.create_task(self._follow_pods())
+            group.create_task(self._follow_node_metrics())
+
+    async def _follow_nodes(self) -> None:
+        await _follow(
+            watching.list_then_watch(self._api, resources.NODES, decode=pods.Node, state=self._watches.nodes),
+            changed=self._cluster.node_changed,
+            deleted=lambda key, _node: self._cluster.node_deleted(key.name),
+            keep=lambda keys: self._cluster.keep_nodes(name for _namespace, name in keys),
+        )
+
+    async def _follow_pods(self) -> None:
+        await _follow(
+            watching.list_then_watch(
+                self._api,
+                resources.PODS,
+                field_selector=_RUNNING_SOMEWHERE,
+                decode=pods.Pod,
+                state=self._watches.pods,
+            ),
+            changed=lambda pod: self._cluster.pod_changed(pod, self._clock()),
+            deleted=self._pod_deleted,
+            keep=self._cluster.keep_pods,
+        )
+
+    def _pod_deleted(self, key: watching.Key, pod: pods.Pod | None) -> None:
+        if pod is not None:
+            self._cluster.pod_deleted(pod.metadata.uid)
+        else:
+            self._cluster.pod_name_deleted(key)
+
+    async def _follow_node_metrics(self) -> None:
+        await _follow(
+            watching.list_then_watch(
+                self._api, resources.NODE_METRICS, decode=NodeMetric, state=self._watches.node_metrics
+            ),
+            changed=self._cluster.metric_changed,
+            deleted=lambda key, _metric: self._cluster.metric_deleted(key.name),
+            keep=lambda keys: self._cluster.keep_metrics(name for _namespace, name in keys),
+        )
+
+
+async def _follow(
+    events: AsyncGenerator[watching.Event[T], None],
+    *,
+    changed: Callable[[T], None],
+    deleted: Callable[[watching.Key, T | None], None],
+    keep: Callable[[Collection[tuple[str, str]]], None],
+) -> None:
+    async with contextlib.aclosing(events):
+        async for event in events:
+            try:
+                _take(event, changed, deleted, keep)
+            except Exception:
+                log.exception("an event of the watch was dropped: %s", getattr(event, "key", ""))
+            await asyncio.sleep(0)
+
+
+def _take(
+    event: watching.Event[T],
+    changed: Callable[[T], None],
+    deleted: Callable[[watching.Key, T | None], None],
+    keep: Callable[[Collection[tuple[str, str]]], None],
+) -> None:
+    if isinstance(event, watching.Changed):
+        changed(event.object)
+    elif isinstance(event, watching.Deleted):
+        deleted(event.key, event.object)
+    elif isinstance(event, watching.Synced):
+        keep(event.keys)
+    else:
+        log.warning("%s cannot be read, what was known of it stays: %s", event.key, event.reason)

@@ -1,0 +1,175 @@
+"""One NodeMetric as it arrives -> the numbers that decisions read (koordinator-loadaware section 6).
+
+Slim structs decode only what is used. Quantities become integers once per report; a broken one makes the usage it
+stands in "not reported", never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from api_types import mid_report, names, pods, priority_and_qos, quantities
+from scheduler_plugin.cluster_state import times
+from scheduler_plugin.cluster_state.estimation import Vector
+
+DEFAULT_REPORT_INTERVAL_SECONDS: Final = 60
+_PROD: Final = priority_and_qos.PriorityClass.PROD.value
+
+
+class _Wire(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Base of the slim structs."""
+
+
+class ResourceMap(_Wire, frozen=True, gc=False):
+    """Quantities by resource name."""
+
+    resources: pods.QuantityMap | None = None
+
+
+_NOTHING: Final = ResourceMap()
+
+
+class AggregatedUsage(_Wire, frozen=True, gc=False):
+    """Statistics over one window."""
+
+    duration: str = "0s"
+    usage: dict[str, ResourceMap] | None = None
+
+
+class NodeUsage(_Wire, frozen=True, gc=False):
+    """Usage of the node."""
+
+    node_usage: ResourceMap = _NOTHING
+    system_usage: ResourceMap = _NOTHING
+    aggregated_node_usages: list[AggregatedUsage] | None = None
+
+
+class PodUsage(_Wire, frozen=True, gc=False):
+    """Usage of one pod."""
+
+    name: str = ""
+    namespace: str = ""
+    pod_usage: ResourceMap = _NOTHING
+    priority: str = ""
+
+
+class Status(mid_report.MidReport, rename="camel", frozen=True):
+    """What the agent reports: what Mid is calculated from, and usage."""
+
+    node_metric: NodeUsage | None = None
+    pods_metric: list[PodUsage | None] | None = None
+
+
+class CollectPolicy(_Wire, frozen=True, gc=False):
+    """How often the agent reports."""
+
+    report_interval_seconds: int | None = None
+
+
+class Spec(_Wire, frozen=True, gc=False):
+    """Policies of the node."""
+
+    metric_collect_policy: CollectPolicy | None = None
+    mid_colocation_policy: dict[str, Any] | None = None
+    """As written: the Mid guard alone reads it (ours)."""
+
+
+class NodeMetric(_Wire, frozen=True, gc=False):
+    """The parts of a NodeMetric that scheduling reads."""
+
+    metadata: pods.ObjectMeta = pods.ObjectMeta()
+    spec: Spec = Spec()
+    status: Status = Status()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """One report in vectors over the policy's resources."""
+
+    update_time: float | None
+    """Time of the sample, seconds since the epoch; None where the report does not say."""
+    interval_seconds: float
+    node_usage: Vector | None
+    """None only where the report has no usable node usage at all."""
+    system_usage: Vector
+    aggregated: Mapping[tuple[str, int], Vector]
+    """(statistic, window in nanoseconds) -> usage; window 0 is the longest one reported."""
+    pod_usage: Mapping[tuple[str, str], Vector]
+    prod_pods: frozenset[tuple[str, str]]
+    """Keys of the pods that the report lists as Prod."""
+
+
+def read(metric: NodeMetric, resources: tuple[str, ...]) -> LoadReport:
+    """Turn a NodeMetric into vectors."""
+    status = metric.status
+    policy = metric.spec.metric_collect_policy
+    interval = policy.report_interval_seconds if policy else None
+    usage = status.node_metric
+    pod_usage: dict[tuple[str, str], Vector] = {}
+    prod_pods = set()
+    for key, vector, priority in _reported_pods(status.pods_metric or (), resources):
+        pod_usage[key] = vector
+        if priority == _PROD:
+            prod_pods.add(key)
+    return LoadReport(
+        update_time=times.moment_or_none(status.update_time),
+        interval_seconds=DEFAULT_REPORT_INTERVAL_SECONDS if interval is None else interval,
+        node_usage=_vector(usage.node_usage.resources, resources) if usage else None,
+        system_usage=(_vector(usage.system_usage.resources, resources) if usage else None) or (0,) * len(resources),
+        aggregated=_aggregated(usage.aggregated_node_usages or (), resources) if usage else {},
+        pod_usage=pod_usage,
+        prod_pods=frozenset(prod_pods),
+    )
+
+
+def _reported_pods(
+    items: list[PodUsage | None] | tuple[()], resources: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, str], Vector, str]]:
+    for item in items:
+        if item is not None and item.pod_usage.resources:
+            vector = _vector(item.pod_usage.resources, resources)
+            if vector is not None:
+                yield (item.namespace, item.name), vector, item.priority
+
+
+def _aggregated(
+    entries: list[AggregatedUsage] | tuple[()], resources: tuple[str, ...]
+) -> dict[tuple[str, int], Vector]:
+    by_window: dict[tuple[str, int], Vector] = {}
+    longest: dict[str, int] = {}
+    for entry in entries:
+        try:
+            window = times.duration_nanos(entry.duration)
+        except ValueError:
+            continue
+        for statistic, usage in (entry.usage or {}).items():
+            vector = _vector(usage.resources, resources) if usage.resources else None
+            if vector is not None:
+                by_window[statistic, window] = vector
+                longest[statistic] = max(longest.get(statistic, 0), window)
+    return by_window | {(statistic, 0): by_window[statistic, window] for statistic, window in longest.items()}
+
+
+def _vector(quantity_map: pods.QuantityMap | None, resources: tuple[str, ...]) -> Vector | None:
+    """Units of each resource, 0 where it is absent; None where one cannot be read."""
+    if not quantity_map:
+        return (0,) * len(resources)
+    try:
+        return tuple([_units(name, quantity_map[name]) if name in quantity_map else 0 for name in resources])
+    except quantities.InvalidQuantity:
+        return None
+
+
+def _units(resource: str, quantity: str | float) -> int:
+    """`quantities.resource_units`, the two spellings of an agent's reports first: plain digits, and milli-cores."""
+    if type(quantity) is str and quantity.isascii():
+        if resource != names.CPU:
+            if quantity.isdigit():
+                return int(quantity)
+        elif quantity[-1:] == "m" and quantity[:-1].isdigit():
+            return int(quantity[:-1])
+    return quantities.resource_units(resource, quantity)

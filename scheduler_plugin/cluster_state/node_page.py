@@ -1,0 +1,63 @@
+"""What is known of one node, for people (koordinator-loadaware section 13). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from scheduler_plugin.cluster_state.node_vectors import NodeEntry
+from scheduler_plugin.cluster_state.pod_facts import AssignedPod
+
+
+def node_page(entry: NodeEntry | None, resources: Sequence[str]) -> dict[str, Any]:
+    """Assigned pods by time of assignment, and the sums with the pods they come from; empty for an unknown node.
+
+    Amounts are integers: cpu in milli-cores, all else in base units. Times are seconds since the epoch.
+    """
+    if entry is None:
+        return {}
+    load = entry.load
+    ordered = sorted(load.pods.values(), key=lambda pod: pod.timestamp)
+    page: dict[str, Any] = {"pods": [_pod(pod, resources) for pod in ordered]}
+    report = load.report
+    if report is None:
+        return page
+    estimated = [pod for pod in ordered if pod.estimate]
+    excesses = [(pod, load.excess(pod, report)) for pod in estimated]
+    return page | {
+        "updateTime": load.update_time,
+        "reportIntervalSeconds": report.interval_seconds,
+        "nodeUsage": None if report.node_usage is None else amounts(report.node_usage, resources),
+        "prodUsage": amounts(load.prod_usage, resources),
+        "nodeDelta": amounts(load.node_delta, resources),
+        "prodDelta": amounts(load.prod_delta, resources),
+        "nodeEstimated": amounts(load.node_estimated, resources),
+        "nodeDeltaPods": _names(pod for pod, excess in excesses if any(excess.node)),
+        "prodDeltaPods": _names(pod for pod, excess in excesses if any(excess.prod)),
+        "nodeEstimatedPods": _names(estimated),
+    }
+
+
+def amounts(vector: Iterable[int], resources: Sequence[str]) -> dict[str, int]:
+    """Vector by resource name."""
+    return dict(zip(resources, vector, strict=True))
+
+
+def _pod(pod: AssignedPod, resources: Sequence[str]) -> dict[str, Any]:
+    return {
+        "timestamp": pod.timestamp,
+        "pod": _name(pod),
+        "uid": pod.facts.uid,
+        "estimated": amounts(pod.estimate, resources) if pod.estimate else None,
+        "estimatedDeadline": pod.forced_until,
+        "confirmedByWatch": pod.confirmed,
+    }
+
+
+def _name(pod: AssignedPod) -> str:
+    namespace, name = pod.facts.key
+    return f"{namespace}/{name}" if namespace else name
+
+
+def _names(several: Iterable[AssignedPod]) -> list[str]:
+    return sorted(_name(pod) for pod in several)

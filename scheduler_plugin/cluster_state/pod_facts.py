@@ -1,0 +1,99 @@
+"""What decisions need to know of one pod, derived once from its object.
+
+A pod that is assigned to a node is kept as an `AssignedPod` (a few numbers), not as the object: at 450,000 pods the
+objects alone would not fit.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from api_types import names, pods, priority_and_qos, quantities
+from scheduler_plugin.cluster_state import estimation, times
+from scheduler_plugin.cluster_state.estimation import EstimationPolicy, Vector
+
+
+class PodFacts(msgspec.Struct, frozen=True, gc=False):
+    """One pod, as the policies see it."""
+
+    uid: str
+    key: tuple[str, str]
+    """(namespace, name): how reports name pods."""
+    is_prod: bool
+    is_daemon: bool
+    """Owned by a DaemonSet."""
+    estimate: Vector | None
+    """Estimated usage; None where estimating failed."""
+    mid_cpu_millis: int = 0
+    mid_memory_bytes: int = 0
+
+
+class AssignedPod(msgspec.Struct, frozen=True, gc=False):
+    """A pod that counts on a node."""
+
+    facts: PodFacts
+    estimate: Vector | None
+    """The estimate that counts: None where it failed or is zero in every resource."""
+    timestamp: float
+    """When it was assigned, seconds since the epoch."""
+    forced_until: float | None
+    signature: int
+    """Of all that an update may change (spec and conditions): equal means nothing to do."""
+    confirmed: bool
+    """Whether the watch showed it there; until then only the bind notice did."""
+
+
+def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
+    """Derive the facts of a pod."""
+    try:
+        requests = pods.requests(pod.spec)
+        is_prod = priority_and_qos.priority_class(pod) is priority_and_qos.PriorityClass.PROD
+        estimate = policy.vector(estimation.estimate(pod, policy))
+    except quantities.InvalidQuantity:
+        requests, is_prod, estimate = {}, False, None
+    return PodFacts(
+        uid=pod.metadata.uid,
+        key=(pod.metadata.namespace, pod.metadata.name),
+        is_prod=is_prod,
+        is_daemon=any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references or ()),
+        estimate=estimate,
+        mid_cpu_millis=requests.get(names.MID_CPU, 0),
+        mid_memory_bytes=requests.get(names.MID_MEMORY, 0),
+    )
+
+
+def counts_on_its_node(pod: pods.Pod) -> bool:
+    """Whether an assigned pod uses anything: terminal pods and reservation placeholders do not."""
+    is_placeholder = pods.annotations_of(pod.metadata).get(names.ANNOTATION_RESERVE_POD) == "true"
+    return not pods.is_terminal(pod) and not is_placeholder
+
+
+def assigned(pod: pods.Pod, policy: EstimationPolicy, now: float, *, confirmed: bool) -> AssignedPod:
+    """Record of a pod that was just put on a node, or seen there: stamped by its PodScheduled condition, else now."""
+    scheduled_at = true_since(pod, "PodScheduled")
+    timestamp = now if scheduled_at is None else scheduled_at
+    facts = read(pod, policy)
+    return AssignedPod(
+        facts=facts,
+        estimate=facts.estimate if facts.estimate and any(facts.estimate) else None,
+        timestamp=timestamp,
+        forced_until=estimation.forced_until(pod, policy, timestamp, true_since(pod, "Initialized")),
+        signature=signature(pod),
+        confirmed=confirmed,
+    )
+
+
+def signature(pod: pods.Pod) -> int:
+    """Hash of what makes an update of an assigned pod worth looking at: its spec and its conditions.
+
+    Labels and annotations are left out as upstream does: they are read when the pod is assigned.
+    """
+    return hash(msgspec.json.encode((pod.spec, pod.status.conditions)))
+
+
+def true_since(pod: pods.Pod, condition_type: str) -> float | None:
+    """Moment since which a condition is True; None where it is not, or does not say since when."""
+    for condition in pod.status.conditions or ():
+        if condition.type == condition_type and condition.status == "True":
+            return times.moment_or_none(condition.last_transition_time)
+    return None

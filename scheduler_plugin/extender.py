@@ -1,0 +1,174 @@
+"""The verbs of the extender: a request's bytes in, the answer's bytes out. No sockets, no clock.
+
+- filter forgets what an earlier try of the pod left behind, and remembers the pod for its bind notice;
+- right after the answer of filter, `prepare` encodes what prioritize will be asked: kube-scheduler sends the same pod
+  and the very names it was given, so that its call costs one comparison. A request that differs is simply decoded;
+- bind is a notice: its refusal makes kube-scheduler (with `ignorable: true`) bind the pod itself.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+
+from api_types import pods
+from scheduler_plugin import extender_types, reply_rows
+from scheduler_plugin.cluster_state import pod_facts
+from scheduler_plugin.cluster_state.cluster import Cluster
+from scheduler_plugin.cluster_state.estimation import EstimationPolicy
+from scheduler_plugin.cluster_state.node_vectors import Rows
+from scheduler_plugin.cluster_state.pod_facts import PodFacts
+from scheduler_plugin.extender_types import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
+from scheduler_plugin.plugins.policy import ReasonCodes
+from scheduler_plugin.scheduling_cycle import SchedulingCycle
+
+T = TypeVar("T")
+
+_REMEMBERED_PODS: Final = 4096  # between filter and bind: far more than one scheduler has under way at a time
+_PREPARED_SECONDS: Final = 2.0  # between filter and prioritize lies the scheduler's own scoring, milliseconds
+_NAMES_KEY: Final = b'"NodeNames":['
+_ARGS: Final = msgspec.json.Decoder(ExtenderArgs)
+_BINDING: Final = msgspec.json.Decoder(ExtenderBindingArgs)
+
+NOTICE_TAKEN: Final = msgspec.json.encode(
+    {"Error": "no error: this extender only takes note of the node, kube-scheduler binds the pod itself"}
+)
+
+
+class BadRequest(Exception):
+    """A request that cannot be answered; the message says what is wrong with it."""
+
+
+class _Prepared(NamedTuple):
+    """The answer to a prioritize call that is expected soon."""
+
+    request: bytes
+    answer: bytes
+    until: float
+
+
+class _Filtered(NamedTuple):
+    """What the last filter call passed on."""
+
+    head: bytes
+    pod: PodFacts
+    rows: Rows
+    at: float
+
+
+class Extender:
+    """Answers the verbs from one cluster state."""
+
+    def __init__(
+        self, cluster: Cluster, cycle: SchedulingCycle, replies: reply_rows.ReplyRows, policy: EstimationPolicy
+    ) -> None:
+        self._cluster = cluster
+        self._vectors = cluster.vectors
+        self._cycle = cycle
+        self._replies = replies
+        self._policy = policy
+        self._pods: collections.OrderedDict[str, pods.Pod] = collections.OrderedDict()
+        self._filtered: _Filtered | None = None
+        self._prepared: _Prepared | None = None
+        self.rejections: list[int] = [0] * (1 + len(cycle.reasons))
+        """How many nodes were rejected with each reason code since the start."""
+
+    def filter(self, body: bytes, now: float) -> bytes:
+        """Names (or whole nodes, where those were sent) that the pod may run on. Raises BadRequest."""
+        args = _decode(_ARGS, body)
+        self._filtered = self._prepared = None
+        self._cluster.notice_void(args.pod.metadata.uid)
+        self._remember(args.pod)
+        names = _names(args)
+        rows = self._vectors.find(names)
+        pod = pod_facts.read(args.pod, self._policy)
+        codes = self._cycle.filter(pod, rows, now)
+        if codes is not None:
+            self._count(codes)
+        if args.node_names is None and args.nodes is not None:
+            return self._whole_nodes(args.nodes.items or [], names, codes)
+        passing = rows if codes is None else rows[codes == 0]
+        if not len(passing):
+            return msgspec.json.encode(
+                ExtenderFilterResult(node_names=[], failed_and_unresolvable_nodes=self._reasons(names, codes))
+            )
+        encoded = self._replies.node_names(passing)
+        names_at = body.rfind(_NAMES_KEY)
+        if len(passing) > 1 and names_at >= 0:
+            self._filtered = _Filtered(body[: names_at + len(_NAMES_KEY)], pod, passing, now)
+        return b'{"NodeNames":[%b]}' % encoded
+
+    def prepare(self) -> None:
+        """Encode ahead what prioritize will answer for what filter has just passed."""
+        filtered, self._filtered = self._filtered, None
+        if filtered is None:
+            return
+        names = self._replies.node_names(filtered.rows).translate(None, b" ")
+        scores = self._cycle.prioritize(filtered.pod, filtered.rows, filtered.at)
+        self._prepared = _Prepared(
+            b"%b%b]}" % (filtered.head, names),
+            self._replies.priorities(filtered.rows, scores),
+            filtered.at + _PREPARED_SECONDS,
+        )
+
+    def prioritize(self, body: bytes, now: float) -> bytes:
+        """Score of each node, 0..100; a node that is not known is left out, which counts as 0. Raises BadRequest."""
+        self.prepare()
+        prepared = self._prepared
+        if prepared is not None and now < prepared.until and body == prepared.request:
+            return prepared.answer
+        args = _decode(_ARGS, body)
+        rows = self._vectors.find(_names(args))
+        rows = rows[rows >= 0]
+        pod = pod_facts.read(args.pod, self._policy)
+        return self._replies.priorities(rows, self._cycle.prioritize(pod, rows, now))
+
+    def bind(self, body: bytes, now: float) -> bytes:
+        """Take note of where a pod goes, and refuse to bind it. Raises BadRequest."""
+        binding = _decode(_BINDING, body)
+        pod = self._pods.pop(binding.pod_uid, None)
+        if pod is not None:
+            self._cluster.pod_noticed(pod, binding.node, now)
+        return NOTICE_TAKEN
+
+    def _remember(self, pod: pods.Pod) -> None:
+        self._pods[pod.metadata.uid] = pod
+        self._pods.move_to_end(pod.metadata.uid)
+        if len(self._pods) > _REMEMBERED_PODS:
+            self._pods.popitem(last=False)
+
+    def _count(self, codes: ReasonCodes) -> None:
+        for code, count in enumerate(np.bincount(codes)):
+            self.rejections[code] += int(count)
+
+    def _reasons(self, names: Sequence[str], codes: ReasonCodes | None) -> dict[str, str]:
+        if codes is None:
+            return {}
+        return {
+            name: self._cycle.reasons[code - 1] for name, code in zip(names, codes.tolist(), strict=True) if code > 0
+        }
+
+    def _whole_nodes(self, nodes: Sequence[msgspec.Raw], names: Sequence[str], codes: ReasonCodes | None) -> bytes:
+        passing = nodes if codes is None else [node for node, code in zip(nodes, codes, strict=True) if code == 0]
+        failed = None if passing else self._reasons(names, codes)
+        return msgspec.json.encode(ExtenderFilterResult(nodes={"items": passing}, failed_and_unresolvable_nodes=failed))
+
+
+def _names(args: ExtenderArgs) -> list[str]:
+    if args.node_names is not None:
+        return args.node_names
+    try:
+        return [extender_types.name_of(node) for node in (args.nodes and args.nodes.items) or ()]
+    except msgspec.DecodeError as error:
+        raise BadRequest(f"a node in Nodes.items cannot be read: {error}") from error
+
+
+def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRequest(f"the body is not what kube-scheduler sends: {error}") from error

@@ -1,0 +1,164 @@
+"""Puts the process together and runs it: configuration -> policies -> rows -> verbs -> server, fed by the watches."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import logging
+import math
+import signal
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+
+from apiserver_client import session, watching
+from daemon import http_endpoint
+from scheduler_plugin import metrics
+from scheduler_plugin.cluster_state import informer, node_page
+from scheduler_plugin.cluster_state.cluster import Cluster
+from scheduler_plugin.cluster_state.node_vectors import NodeVectors
+from scheduler_plugin.configuration import Configuration
+from scheduler_plugin.extender import Extender
+from scheduler_plugin.extender_server import ExtenderServer
+from scheduler_plugin.plugins import catalog
+from scheduler_plugin.plugins.load_aware import LoadAware
+from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
+from scheduler_plugin.reply_rows import ReplyRows
+from scheduler_plugin.request_dispatch import Dispatch
+from scheduler_plugin.scheduling_cycle import SchedulingCycle, WeightedPolicy
+from scheduler_plugin.settings import SchedulerPluginSettings
+
+log = logging.getLogger(__name__)
+
+_HEARTBEAT_SECONDS: Final = 1.0
+_STUCK_SECONDS: Final = 10.0  # a healthy loop is never away for longer than milliseconds
+_PAGE_SECONDS: Final = 2.0  # patience of a debug page with the event loop
+
+
+class Parts:
+    """Everything between the configuration and the verbs. No I/O."""
+
+    def __init__(self, configuration: Configuration, *, notice_ttl_seconds: float) -> None:
+        args = configuration.args[LoadAware.name]
+        assert isinstance(args, LoadAwareArgs)
+        policy = args.estimation_policy()
+        policies = [WeightedPolicy(catalog.POLICIES[name].build(own), 1) for name, own in configuration.args.items()]
+        replies = ReplyRows()
+        self.resources = policy.resources
+        self.vectors = NodeVectors([*(policy for policy, _weight in policies), replies])
+        self.cluster = Cluster(
+            policy,
+            self.vectors,
+            system_in_prod=args.prod_usage_include_sys,
+            notice_ttl_seconds=notice_ttl_seconds,
+        )
+        self.cycle = SchedulingCycle(policies, self.vectors)
+        self.extender = Extender(self.cluster, self.cycle, replies, policy)
+
+
+class ExtenderApp:
+    """The running process."""
+
+    def __init__(self, settings: SchedulerPluginSettings, configuration: Configuration) -> None:
+        self._settings = settings
+        self._configuration = configuration
+        self._parts = Parts(configuration, notice_ttl_seconds=settings.notice_ttl_seconds)
+        self._watches = informer.new_watches()
+        self._registry = CollectorRegistry()
+        self._beat_at = time.monotonic()
+        self._stop = asyncio.Event()
+        for default in (ProcessCollector, PlatformCollector, GCCollector):
+            default(registry=self._registry)
+        metrics.register_rejections(self._registry, self._parts.cycle.reasons, self._parts.extender.rejections)
+        metrics.register_state(
+            self._registry,
+            self._parts.cluster.counts,
+            {name: functools.partial(_silence_seconds, state) for name, state in self._watches._asdict().items()},
+        )
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT. Raises CannotListen, NoCredentials."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        dispatch = Dispatch(
+            self._parts.extender, metrics.RequestMetrics(self._registry), self._watches.unsynced, time.time
+        )
+        settings = self._settings
+        server = ExtenderServer(
+            settings.listen_address,
+            settings.listen_port,
+            dispatch,
+            max_body_bytes=settings.max_body_mebibytes * 1024**2,
+        )
+        endpoint = self._endpoint(loop)
+        async with session.open_session(settings.kubeconfig, user_agent="koord-scheduler-plugin") as api:
+            endpoint.start()
+            try:
+                await server.start()
+                log.info("kube-scheduler is served on %s:%d, probes on %d", server.address, server.port, endpoint.port)
+                await self._until_stopped(informer.Informer(api, self._parts.cluster, self._watches, time.time))
+            finally:
+                await server.stop()
+                endpoint.stop()
+
+    async def _until_stopped(self, watches: informer.Informer) -> None:
+        tasks = [asyncio.create_task(watches.run()), asyncio.create_task(self._keep_house())]
+        stop = asyncio.create_task(self._stop.wait())
+        done, _pending = await asyncio.wait([*tasks, stop], return_when=asyncio.FIRST_COMPLETED)
+        for task in [*tasks, stop]:
+            task.cancel()
+        await asyncio.gather(*tasks, stop, return_exceptions=True)
+        for task in done - {stop}:
+            task.result()  # a task that ended by itself failed: say how
+
+    async def _keep_house(self) -> None:
+        """Beat for /healthz, let unconfirmed notices go, spare the collector what the first lists made."""
+        frozen = False
+        while True:
+            self._beat_at = time.monotonic()
+            self._parts.cluster.expire_notices(time.time())
+            if not frozen and not self._watches.unsynced():
+                gc.collect()
+                gc.freeze()
+                frozen = True
+                log.info("ready: %s", self._parts.cluster.counts())
+            await asyncio.sleep(_HEARTBEAT_SECONDS)
+
+    def _endpoint(self, loop: asyncio.AbstractEventLoop) -> http_endpoint.HttpEndpoint:
+        def node_page_of(query: Mapping[str, str]) -> http_endpoint.Page:
+            page = asyncio.run_coroutine_threadsafe(self._node_page(query["path"]), loop)
+            return http_endpoint.json_page(page.result(_PAGE_SECONDS))
+
+        return http_endpoint.HttpEndpoint(
+            self._settings.probe_address,
+            self._settings.probe_port,
+            health=self._health,
+            ready=self._ready,
+            registry=self._registry,
+            routes={"/debug/nodes/": node_page_of, "/debug/config": lambda _query: self._configuration_page()},
+        )
+
+    async def _node_page(self, name: str) -> dict[str, Any]:
+        """Run in the event loop: nothing changes underneath."""
+        return node_page.node_page(self._parts.cluster.entries.get(name), self._parts.resources)
+
+    def _configuration_page(self) -> http_endpoint.Page:
+        return http_endpoint.Page("application/yaml", yaml.safe_dump(self._configuration.document()).encode())
+
+    def _health(self) -> http_endpoint.Verdict:
+        silent = time.monotonic() - self._beat_at
+        return http_endpoint.Verdict(silent < _STUCK_SECONDS, f"event loop last seen {silent:.1f} s ago")
+
+    def _ready(self) -> http_endpoint.Verdict:
+        waiting_for = self._watches.unsynced()
+        text = f"waiting for the first list of {', '.join(waiting_for)}" if waiting_for else "caches are synced"
+        return http_endpoint.Verdict(not waiting_for, text)
+
+
+def _silence_seconds(state: watching.WatchState) -> float:
+    return math.nan if state.last_activity is None else time.monotonic() - state.last_activity

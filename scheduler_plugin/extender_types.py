@@ -1,0 +1,56 @@
+"""Wire shapes of the kube-scheduler extender protocol, v1 (not ours, hence not in api_types).
+
+Go writes its field names as they are, so the keys are capitalised; the pod inside is spelled as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from api_types import pods
+
+
+class NodeList(msgspec.Struct, frozen=True):
+    """Whole nodes, sent where `nodeCacheCapable` is false; kept as they came, because the answer repeats them."""
+
+    items: list[msgspec.Raw] | None = None
+
+
+class ExtenderArgs(msgspec.Struct, rename="pascal", frozen=True):
+    """Request of filter and prioritize."""
+
+    pod: pods.Pod
+    nodes: NodeList | None = None
+    node_names: list[str] | None = None
+
+
+class ExtenderBindingArgs(msgspec.Struct, frozen=True):
+    """Request of bind."""
+
+    pod_name: str = msgspec.field(name="PodName", default="")
+    pod_namespace: str = msgspec.field(name="PodNamespace", default="")
+    pod_uid: str = msgspec.field(name="PodUID", default="")
+    node: str = msgspec.field(name="Node", default="")
+
+
+class ExtenderFilterResult(msgspec.Struct, rename="pascal", frozen=True, omit_defaults=True):
+    """Answer of filter where it is not written by hand: nothing passed, or whole nodes were sent."""
+
+    nodes: Mapping[str, Sequence[msgspec.Raw]] | None = None
+    node_names: Sequence[str] | None = None
+    failed_and_unresolvable_nodes: Mapping[str, str] | None = None
+    error: str = ""
+
+
+class _Named(msgspec.Struct, frozen=True):
+    metadata: pods.ObjectMeta
+
+
+_NODE_NAME = msgspec.json.Decoder(_Named)
+
+
+def name_of(node: msgspec.Raw) -> str:
+    """Name of a whole node. Raises msgspec.DecodeError."""
+    return _NODE_NAME.decode(node).metadata.name

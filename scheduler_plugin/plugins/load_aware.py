@@ -1,0 +1,240 @@
+"""LoadAwareScheduling: keep pods off nodes that run hot, prefer those that are cool (koordinator-loadaware 10, 11).
+
+    percent = round(used / allocatable * 100)                          filter: reject where percent > limit
+    s_r     = 0 if used > allocatable else (allocatable - used) * 100 // allocatable
+    score   = (sum of weight_r * s_r + D * min of s_r) // (sum of weight_r + D)          D: dominantResourceWeight
+
+`used` is the node's usage, what its report does not show yet, and the pod's own estimate. Float operations stand in
+upstream's order, because it decides what 14.5 % is. Both answers depend on a pod only through its estimate and on
+whether it is Prod, so they are kept for all nodes per such class, and only rows that changed are computed again.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from api_types import names, pods
+from scheduler_plugin.cluster_state import times
+from scheduler_plugin.cluster_state.estimation import Vector
+from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, NodeEntry, NodeVectors, Rows, grown
+from scheduler_plugin.cluster_state.pod_facts import PodFacts
+from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
+from scheduler_plugin.plugins import load_aware_thresholds
+from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
+from scheduler_plugin.plugins.load_aware_thresholds import Profiles
+from scheduler_plugin.plugins.policy import ReasonCodes
+
+_EXPIRED: Final = 1  # reason code
+_KEPT_CLASSES: Final = 128  # pods of one workload are one class; 16 bytes a node and class
+
+_OTHER, _PROD = 0, 1  # first axis of the columns: which pods they are for
+
+
+def usage_percent(used: Ints, total: Ints) -> Floats:
+    """Whole percent of `total` in use, halves rounded away from zero; 0 where there is no total."""
+    ratio = np.divide(used, total, out=np.zeros(np.broadcast(used, total).shape), where=total != 0)
+    percent = ratio * 100
+    whole = np.trunc(percent)
+    rounded: Floats = np.where(np.abs(percent - whole) >= 0.5, whole + np.sign(percent), whole)
+    return rounded
+
+
+def least_used_score(used: Ints, capacity: Ints) -> Ints:
+    """Free share in whole percent, rounded down; 0 for no capacity and for more used than there is."""
+    nothing_left = (capacity == 0) | (used > capacity)
+    score: Ints = np.where(nothing_left, 0, (capacity - used) * 100 // np.where(capacity == 0, 1, capacity))
+    return score
+
+
+def weighted_score(dominant_weight: int, weights: Ints, used: Ints, allocatable: Ints) -> Ints:
+    """Score over the resources of the first axis; 0 where nothing has a weight."""
+    total_weight = int(weights.sum()) + dominant_weight
+    if total_weight <= 0:
+        return np.zeros(used.shape[1:], dtype=np.int64)
+    scores = least_used_score(used, allocatable)
+    dominant = scores.min(axis=0, initial=100)
+    score: Ints = (np.tensordot(weights, scores, axes=1) + dominant_weight * dominant) // total_weight
+    return score
+
+
+class _Columns:
+    """What both answers read of each node; R resources, N rows, and one layer for Prod pods, one for all others."""
+
+    def __init__(self, resource_count: int) -> None:
+        self.allocatable: Ints = np.zeros((resource_count, 0), dtype=np.int64)
+        self.limits_percent: Ints = np.zeros((2, resource_count, 0), dtype=np.int64)
+        self.filtered_usage: Ints = np.zeros((2, resource_count, 0), dtype=np.int64)
+        self.scored_usage: Ints = np.zeros((2, resource_count, 0), dtype=np.int64)
+        self.by_statistic: Bools = np.zeros((2, 0), dtype=np.bool_)
+        self.is_reported: Bools = np.zeros(0, dtype=np.bool_)
+        self.is_measured: Bools = np.zeros(0, dtype=np.bool_)
+        self.expires_at: Floats = np.zeros(0, dtype=np.float64)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more rows."""
+        for name, array in vars(self).items():
+            setattr(self, name, grown(array, capacity))
+
+
+class _ClassAnswers:
+    """Both answers of one class of pods for every row."""
+
+    __slots__ = ("codes", "scores", "valid_until", "version")
+
+    def __init__(self, codes: ReasonCodes, scores: Ints, version: int, valid_until: float) -> None:
+        self.codes = codes
+        self.scores = scores
+        self.version = version
+        self.valid_until = valid_until
+
+
+class LoadAware:
+    """The policy. `args` are completed and judged (see load_aware_args)."""
+
+    name = "LoadAwareScheduling"
+    reasons: Sequence[str]
+
+    def __init__(self, args: LoadAwareArgs) -> None:
+        self._args = args
+        self._resources = args.resources()
+        self._weights: Ints = np.array([args.resource_weights.get(name, 0) for name in self._resources], dtype=np.int64)
+        self._limits = load_aware_thresholds.ThresholdMerge(load_aware_thresholds.of_args(args), self._resources)
+        expiration = args.node_metric_expiration_seconds
+        self._expiration_seconds = math.inf if expiration is None else float(expiration)
+        block = args.aggregated
+        self._scored_statistic = block.score_aggregation_type if block else ""
+        self._scored_window_nanos = times.duration_nanos(block.score_aggregated_duration) if block else 0
+        self._columns = _Columns(len(self._resources))
+        self._answers: collections.OrderedDict[tuple[Vector | None, bool], _ClassAnswers] = collections.OrderedDict()
+        self.reasons = (
+            "node(s) nodeMetric expired",
+            *(f"node(s) {resource} usage exceed threshold" for resource in self._resources),
+            *(f"node(s) {resource} aggregated usage exceed threshold" for resource in self._resources),
+        )
+
+    # columns
+
+    def grow(self, capacity: int) -> None:
+        """Make room for `capacity` rows."""
+        self._columns.grow(capacity)
+
+    def write(self, entry: NodeEntry) -> None:
+        """Read one node's limits and load into its row."""
+        columns, row, load = self._columns, entry.row, entry.load
+        annotations = pods.annotations_of(entry.node.metadata) if entry.node else {}
+        profiles = self._limits.profiles(annotations.get(names.ANNOTATION_USAGE_THRESHOLDS))
+        columns.allocatable[:, row] = [entry.allocatable.get(name, 0) for name in self._resources]
+        columns.is_reported[row] = load.report is not None
+        columns.is_measured[row] = load.report is not None and load.report.node_usage is not None
+        columns.expires_at[row] = self._expires_at(load)
+        for layer in (_OTHER, _PROD):
+            limits, usage, by_statistic = _filter_profile(load, profiles, is_prod=layer == _PROD)
+            columns.limits_percent[layer, :, row] = limits
+            columns.filtered_usage[layer, :, row] = usage
+            columns.by_statistic[layer, row] = by_statistic
+            columns.scored_usage[layer, :, row] = self._scored_usage(load, is_prod=layer == _PROD)
+
+    def _scored_usage(self, load: NodeLoad, *, is_prod: bool) -> Vector:
+        if is_prod and self._args.score_according_prod_usage:
+            return load.prod()
+        if self._scored_statistic:
+            return load.aggregated(self._scored_statistic, self._scored_window_nanos)
+        return load.plain()
+
+    def _expires_at(self, load: NodeLoad) -> float:
+        """Moment the report is too old; always, where it does not say when it was made."""
+        if self._expiration_seconds == math.inf:
+            return math.inf
+        updated_at = load.report.update_time if load.report else None
+        return -math.inf if updated_at is None else updated_at + self._expiration_seconds
+
+    # answers
+
+    def reject(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> ReasonCodes | None:
+        """Reason codes of the candidates; DaemonSet pods run everywhere."""
+        if pod.is_daemon:
+            return None
+        codes: ReasonCodes = self._answers_of(pod, vectors, now).codes[rows]
+        return codes
+
+    def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Ints:
+        """Scores of the candidates; 0 without a fresh report."""
+        scores: Ints = self._answers_of(pod, vectors, now).scores[rows]
+        return scores
+
+    def _answers_of(self, pod: PodFacts, vectors: NodeVectors, now: float) -> _ClassAnswers:
+        key = (pod.estimate, pod.is_prod)
+        answers = self._answers.get(key)
+        if answers is None or now >= answers.valid_until or len(answers.codes) != len(self._columns.expires_at):
+            answers = self._answers[key] = self._compute(pod, vectors.version, now)
+            if len(self._answers) > _KEPT_CLASSES:
+                self._answers.popitem(last=False)
+        elif answers.version != vectors.version:
+            self._update(answers, pod, vectors, now)
+        self._answers.move_to_end(key)
+        return answers
+
+    def _compute(self, pod: PodFacts, version: int, now: float) -> _ClassAnswers:
+        everything = slice(None)
+        return _ClassAnswers(
+            self._codes(pod, everything, now),
+            self._scores(pod, everything, now),
+            version,
+            _first_after(self._columns.expires_at, now),
+        )
+
+    def _update(self, answers: _ClassAnswers, pod: PodFacts, vectors: NodeVectors, now: float) -> None:
+        changed = vectors.changed_since(answers.version)
+        answers.codes[changed] = self._codes(pod, changed, now)
+        answers.scores[changed] = self._scores(pod, changed, now)
+        answers.valid_until = min(answers.valid_until, _first_after(self._columns.expires_at[changed], now))
+        answers.version = vectors.version
+
+    def _codes(self, pod: PodFacts, rows: Rows | slice, now: float) -> ReasonCodes:
+        columns, layer = self._columns, _PROD if pod.is_prod else _OTHER
+        limits = columns.limits_percent[layer][:, rows]
+        total = columns.allocatable[:, rows]
+        used = columns.filtered_usage[layer][:, rows] + _column(pod.estimate, len(self._resources))
+        exceeds = (limits != 0) & (total != 0) & (usage_percent(used, total) > limits)
+        first = exceeds.argmax(axis=0) + np.where(columns.by_statistic[layer][rows], len(self._resources), 0)
+        codes = np.where(exceeds.any(axis=0) & columns.is_measured[rows], _EXPIRED + 1 + first, 0)
+        if self._args.filter_expired_node_metrics:
+            if_expired = _EXPIRED if self._args.enable_schedule_when_node_metrics_expired is False else 0
+            codes = np.where(columns.expires_at[rows] <= now, if_expired, codes)
+        is_checked = limits.any(axis=0) & columns.is_reported[rows]
+        return np.where(is_checked, codes, 0).astype(np.int16)
+
+    def _scores(self, pod: PodFacts, rows: Rows | slice, now: float) -> Ints:
+        columns, layer = self._columns, _PROD if pod.is_prod else _OTHER
+        total = columns.allocatable[:, rows]
+        if pod.estimate is None:
+            return np.zeros(total.shape[1:], dtype=np.int64)
+        used = columns.scored_usage[layer][:, rows] + _column(pod.estimate, len(self._resources))
+        score = weighted_score(self._args.dominant_resource_weight, self._weights, used, total)
+        is_fresh = columns.is_measured[rows] & (columns.expires_at[rows] > now)
+        fresh: Ints = np.where(is_fresh, score, 0)
+        return fresh
+
+
+def _filter_profile(load: NodeLoad, profiles: Profiles, *, is_prod: bool) -> tuple[Vector, Vector, bool]:
+    """The one profile a pod is held to on a node: its limits, the usage they hold for, whether that is a statistic."""
+    if is_prod and any(profiles.prod):
+        return profiles.prod, load.prod(), False
+    if profiles.aggregated is not None:
+        return profiles.aggregated, load.aggregated(profiles.statistic, profiles.window_nanos), True
+    return profiles.plain, load.plain(), False
+
+
+def _column(estimate: Vector | None, resource_count: int) -> Ints:
+    return np.array(estimate or (0,) * resource_count, dtype=np.int64)[:, np.newaxis]
+
+
+def _first_after(moments: npt.NDArray[Any], now: float) -> float:
+    later = moments[moments > now]
+    return float(later.min()) if later.size else math.inf

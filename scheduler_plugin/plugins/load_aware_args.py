@@ -1,0 +1,195 @@
+"""Arguments of LoadAwareScheduling: upstream's names, defaults and validation (koordinator-loadaware section 2).
+
+Three steps, each on its own: `LoadAwareArgs` decodes strictly, `with_defaults` completes, `problems` judges the
+completed arguments. What the plugin runs with is always the completed and judged form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Self
+
+import pydantic
+from pydantic.alias_generators import to_camel
+
+from api_types import config_problem, names
+from api_types.config_problem import Problem
+from scheduler_plugin.cluster_state import times
+from scheduler_plugin.cluster_state.estimation import EstimationPolicy
+
+_INT64_MAX: Final = 2**63 - 1
+_STATISTICS: Final = ("avg", "p50", "p90", "p95", "p99")
+_DEFAULT_WEIGHTS: Final = {names.CPU: 1, names.MEMORY: 1}
+_DEFAULT_THRESHOLDS_PERCENT: Final = {names.CPU: 65, names.MEMORY: 95}
+_DEFAULT_FACTORS_PERCENT: Final = {names.CPU: 85, names.MEMORY: 70}
+_DEFAULT_EXPIRATION_SECONDS: Final = 180
+
+
+def _go_duration(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("want a duration as text, like 5m0s")  # noqa: TRY004  # pydantic turns only ValueError into a problem
+    times.duration_nanos(value)
+    return value
+
+
+Int64 = Annotated[int, pydantic.Field(ge=-_INT64_MAX - 1, le=_INT64_MAX)]
+Percents = dict[str, Int64]
+Duration = Annotated[str, pydantic.PlainValidator(_go_duration)]
+
+
+class _Args(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(
+        alias_generator=to_camel, extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
+    )
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _null_is_not_given(cls, value: Any) -> Any:
+        return {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else value
+
+
+class AggregatedArgs(_Args):
+    """Percentiles instead of the mean."""
+
+    usage_thresholds: Percents = {}
+    """Percent of allocatable per resource above which the filter rejects."""
+    usage_aggregation_type: str = ""
+    """Statistic the filter compares: avg, p50, p90, p95 or p99. Empty: the block does not filter."""
+    usage_aggregated_duration: Duration = "0s"
+    """Window of that statistic; 0s is the longest one reported."""
+    score_aggregation_type: str = ""
+    """Statistic the score starts from; empty: the mean."""
+    score_aggregated_duration: Duration = "0s"
+    """Window of that statistic; 0s is the longest one reported."""
+
+
+class LoadAwareArgs(_Args):
+    """Arguments as an administrator writes them; None and empty mean "not given"."""
+
+    filter_expired_node_metrics: bool | None = None
+    """Whether a node whose report is too old is treated by `enableScheduleWhenNodeMetricsExpired`. Default true."""
+    node_metric_expiration_seconds: Int64 | None = None
+    """Age from which a report is too old. Default 180."""
+    enable_schedule_when_node_metrics_expired: bool | None = None
+    """Whether a node with a too old report passes unchecked (true) or is rejected (false). Default false."""
+    resource_weights: Percents = {}
+    """Weight of each resource in the score, 1..100. Default cpu 1, memory 1, unless dominantResourceWeight is set."""
+    dominant_resource_weight: Int64 = 0
+    """Weight of the scarcest resource in the score, 0..100."""
+    usage_thresholds: Percents = {}
+    """Percent of allocatable above which the filter rejects, 0 = not checked. Default cpu 65, memory 95."""
+    prod_usage_thresholds: Percents = {}
+    """The same for Prod pods, compared with the usage of the Prod pods only."""
+    prod_usage_include_sys: bool = False
+    """Whether system usage is part of the Prod usage."""
+    score_according_prod_usage: bool | None = None
+    """Whether Prod pods are scored by the usage of the Prod pods only."""
+    estimator: str = ""
+    """Accepted for compatibility; there is one estimator, defaultEstimator."""
+    estimated_scaling_factors: Percents = {}
+    """Percent of max(request, limit) a pod is expected to use, 1..100. Default cpu 85, memory 70, completed per key."""
+    estimated_seconds_after_pod_scheduled: Int64 | None = None
+    """How long after scheduling the estimate counts even where usage is reported."""
+    estimated_seconds_after_initialized: Int64 | None = None
+    """The same after initialisation; wins over the one above."""
+    allow_customize_estimation: bool = False
+    """Whether pods may override factors and seconds by annotation."""
+    aggregated: AggregatedArgs | None = None
+    """Percentiles instead of the mean."""
+    supported_resources: list[str] = []
+    """Further resources to keep in view."""
+
+    def with_defaults(self) -> Self:
+        """Complete what is not given. Thresholds and weights are all or nothing, scaling factors per key."""
+        weights = self.resource_weights
+        if not weights and self.dominant_resource_weight == 0:
+            weights = _DEFAULT_WEIGHTS
+        return self.model_copy(
+            update={
+                "filter_expired_node_metrics": _given(self.filter_expired_node_metrics, default=True),
+                "enable_schedule_when_node_metrics_expired": _given(
+                    self.enable_schedule_when_node_metrics_expired, default=False
+                ),
+                "node_metric_expiration_seconds": _DEFAULT_EXPIRATION_SECONDS
+                if self.node_metric_expiration_seconds is None
+                else self.node_metric_expiration_seconds,
+                "resource_weights": weights,
+                "usage_thresholds": self.usage_thresholds or _DEFAULT_THRESHOLDS_PERCENT,
+                "estimated_scaling_factors": {**_DEFAULT_FACTORS_PERCENT, **self.estimated_scaling_factors},
+            }
+        )
+
+    def resources(self) -> tuple[str, ...]:
+        """Resources in view, in the order of every vector: cpu, memory and all that are named anywhere, bytewise."""
+        named = {
+            names.CPU,
+            names.MEMORY,
+            *self.usage_thresholds,
+            *self.prod_usage_thresholds,
+            *(self.aggregated.usage_thresholds if self.aggregated else ()),
+            *self.resource_weights,
+            *self.estimated_scaling_factors,
+            *self.supported_resources,
+        }
+        return tuple(sorted(named, key=str.encode))
+
+    def estimation_policy(self) -> EstimationPolicy:
+        """Everything the estimates depend on."""
+        return EstimationPolicy(
+            resources=self.resources(),
+            scaling_factors_percent=self.estimated_scaling_factors,
+            allow_customize=self.allow_customize_estimation,
+            seconds_after_scheduled=self.estimated_seconds_after_pod_scheduled,
+            seconds_after_initialized=self.estimated_seconds_after_initialized,
+        )
+
+
+def problems(args: LoadAwareArgs) -> list[Problem]:
+    """Everything wrong with completed arguments, in upstream's order; a map with several bad entries is one."""
+    return [*_own_problems(args), *(_aggregated_problems(args.aggregated) if args.aggregated else ())]
+
+
+def _own_problems(args: LoadAwareArgs) -> Iterator[Problem]:
+    expiration = args.node_metric_expiration_seconds
+    if expiration is not None and expiration <= 0:
+        yield _problem(("nodeMetricExpirationSeconds",), expiration, "a number of seconds above 0")
+    yield from _out_of_range(("resourceWeights",), args.resource_weights, 1)
+    if not 0 <= args.dominant_resource_weight <= 100:
+        yield _problem(("dominantResourceWeight",), args.dominant_resource_weight, "0..100")
+    yield from _out_of_range(("usageThresholds",), args.usage_thresholds, 0)
+    yield from _out_of_range(("estimatedScalingFactors",), args.estimated_scaling_factors, 1)
+    without_factor = sorted(args.resource_weights.keys() - args.estimated_scaling_factors.keys())
+    if without_factor:
+        wanted = f"a factor for each resource that has a weight ({', '.join(without_factor)} has none)"
+        yield _problem(("estimatedScalingFactors",), args.estimated_scaling_factors, wanted)
+
+
+def _aggregated_problems(args: AggregatedArgs) -> Iterator[Problem]:
+    yield from _out_of_range(("aggregated", "usageThresholds"), args.usage_thresholds, 0)
+    yield from _bad_statistic(("aggregated", "usageAggregationType"), args.usage_aggregation_type)
+    yield from _negative(("aggregated", "usageAggregatedDuration"), args.usage_aggregated_duration)
+    yield from _bad_statistic(("aggregated", "scoreAggregationType"), args.score_aggregation_type)
+    yield from _negative(("aggregated", "scoreAggregatedDuration"), args.score_aggregated_duration)
+
+
+def _out_of_range(path: tuple[str, ...], percents: Mapping[str, int], lowest: int) -> Iterator[Problem]:
+    if any(not lowest <= percent <= 100 for percent in percents.values()):
+        yield _problem(path, dict(percents), f"each of {lowest}..100")
+
+
+def _bad_statistic(path: tuple[str, ...], statistic: str) -> Iterator[Problem]:
+    if statistic and statistic not in _STATISTICS:
+        yield _problem(path, statistic, f"one of {', '.join(_STATISTICS)}, or nothing")
+
+
+def _negative(path: tuple[str, ...], duration: str) -> Iterator[Problem]:
+    if times.duration_nanos(duration) < 0:
+        yield _problem(path, duration, "a duration of 0s or more")
+
+
+def _problem(path: tuple[str, ...], seen: Any, wanted: str) -> Problem:
+    return Problem(path, config_problem.quoted(seen), wanted, config_problem.Effect.DOCUMENT_REFUSED)
+
+
+def _given(value: bool | None, *, default: bool) -> bool:
+    return default if value is None else value

@@ -1,0 +1,144 @@
+"""Which limits hold on a node: the arguments' profile, overridden by the node's annotation (section 10.1).
+
+Each of the three parts (plain, prod, aggregated) is taken from the annotation where it is given there, else from the
+arguments; maps are replaced whole, never merged per resource. An annotation that is not exactly of the expected
+shape changes nothing. Its values are not range-checked, as upstream.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from scheduler_plugin.cluster_state import times
+from scheduler_plugin.cluster_state.estimation import Vector
+from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
+
+_INT64 = range(-(2**63), 2**63)
+
+
+class Aggregated(NamedTuple):
+    """Limits on a statistic of usage."""
+
+    limits_percent: Mapping[str, int]
+    statistic: str
+    window_nanos: int
+
+
+class Thresholds(NamedTuple):
+    """Limits by resource name, in percent of allocatable."""
+
+    plain: Mapping[str, int]
+    prod: Mapping[str, int]
+    aggregated: Aggregated | None
+
+
+class Profiles(NamedTuple):
+    """Limits of one node as vectors, 0 = not checked."""
+
+    plain: Vector
+    prod: Vector
+    aggregated: Vector | None
+    statistic: str
+    window_nanos: int
+
+
+class _NotOfTheShape(Exception):
+    """The annotation is not what it should be, so it counts as absent."""
+
+
+def of_args(args: LoadAwareArgs) -> Thresholds:
+    """Limits of the arguments alone."""
+    block = args.aggregated
+    aggregated = None
+    if block and block.usage_thresholds and block.usage_aggregation_type:
+        window = times.duration_nanos(block.usage_aggregated_duration)
+        aggregated = Aggregated(block.usage_thresholds, block.usage_aggregation_type, window)
+    return Thresholds(args.usage_thresholds, args.prod_usage_thresholds, aggregated)
+
+
+class ThresholdMerge:
+    """Limits for any node of a cluster; annotations that many nodes share are read once."""
+
+    def __init__(self, thresholds: Thresholds, resources: tuple[str, ...]) -> None:
+        self._thresholds = thresholds
+        self._resources = resources
+        self.profiles = functools.lru_cache(maxsize=1024)(self._profiles)
+
+    def _profiles(self, annotation: str | None) -> Profiles:
+        merged = merge(self._thresholds, annotation)
+        aggregated = merged.aggregated
+        return Profiles(
+            plain=self._vector(merged.plain),
+            prod=self._vector(merged.prod),
+            aggregated=self._vector(aggregated.limits_percent) if aggregated else None,
+            statistic=aggregated.statistic if aggregated else "",
+            window_nanos=aggregated.window_nanos if aggregated else 0,
+        )
+
+    def _vector(self, limits: Mapping[str, int]) -> Vector:
+        return tuple([limits.get(resource, 0) for resource in self._resources])
+
+
+def merge(thresholds: Thresholds, annotation: str | None) -> Thresholds:
+    """Limits of one node."""
+    if not annotation:
+        return thresholds
+    try:
+        given = _members(msgspec.json.decode(annotation))
+        own = Thresholds(
+            plain=_limits(given.get("usagethresholds")),
+            prod=_limits(given.get("produsagethresholds")),
+            aggregated=_aggregated(_members(given.get("aggregatedusage"))),
+        )
+    except (msgspec.DecodeError, UnicodeEncodeError, _NotOfTheShape):
+        return thresholds
+    return Thresholds(
+        plain=own.plain or thresholds.plain,
+        prod=own.prod or thresholds.prod,
+        aggregated=own.aggregated or thresholds.aggregated,
+    )
+
+
+def _members(value: Any) -> Mapping[str, Any]:
+    """Members of a JSON object, keys in lower case because Go matches them so; null has none."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _NotOfTheShape
+    return {key.lower(): member for key, member in value.items()}
+
+
+def _limits(value: Any) -> Mapping[str, int]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(_is_int64(limit) for limit in value.values()):
+        raise _NotOfTheShape
+    return {resource: limit or 0 for resource, limit in value.items()}
+
+
+def _is_int64(value: Any) -> bool:
+    return value is None or (type(value) is int and value in _INT64)
+
+
+def _aggregated(members: Mapping[str, Any]) -> Aggregated | None:
+    limits = _limits(members.get("usagethresholds"))
+    statistic = members.get("usageaggregationtype") or ""
+    if not isinstance(members.get("usageaggregationtype", ""), str | None):
+        raise _NotOfTheShape
+    window = _window(members.get("usageaggregatedduration"))
+    return Aggregated(limits, statistic, window) if limits and statistic else None
+
+
+def _window(value: Any) -> int:
+    if value is None:
+        return 0
+    if not isinstance(value, str):
+        raise _NotOfTheShape
+    try:
+        return times.duration_nanos(value)
+    except ValueError as error:
+        raise _NotOfTheShape from error

@@ -1,0 +1,107 @@
+"""MidGuard: a Mid pod runs only where the newest prediction still has room for it (design 4.5).
+
+    left = min(Mid the node publishes, Mid by the newest NodeMetric) - Mid requests of the pods assigned there
+
+The node's status lags behind the prediction it is made of; between two updates kube-scheduler would fill what is no
+longer there. The formula is `api_types.mid_resource`, the manager's own. Where the NodeMetric does not carry its
+inputs (upstream's agent or manager, static mode, colocation off) what the node publishes stands alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pydantic
+
+from api_types import mid_report, mid_resource, names, pods, quantities, slo_controller_config
+from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
+from scheduler_plugin.cluster_state.node_vectors import Ints, NodeEntry, NodeVectors, Rows, grown
+from scheduler_plugin.cluster_state.pod_facts import PodFacts
+from scheduler_plugin.plugins.policy import ReasonCodes
+
+REASON: Final = "node(s) didn't have enough Mid resources left by the newest prediction"
+
+
+class MidGuard:
+    """The policy; it has no arguments and does not score."""
+
+    name = "MidGuard"
+    reasons: Sequence[str] = (REASON,)
+
+    def __init__(self) -> None:
+        self._left: Ints = np.zeros((2, 0), dtype=np.int64)
+        """mid-cpu in milli-cores and mid-memory in bytes that are left on each node; negative where overcommitted."""
+        self._offers: dict[int, _Offer] = {}
+        """By row; calculated again only when the node's objects change, not with every pod."""
+
+    def grow(self, capacity: int) -> None:
+        """Make room for `capacity` rows."""
+        self._left = grown(self._left, capacity)
+
+    def write(self, entry: NodeEntry) -> None:
+        """Bring one node's row up to date."""
+        offer = self._offers.get(entry.row)
+        if offer is None or offer.node is not entry.node or offer.metric is not entry.metric:
+            offer = self._offers[entry.row] = _Offer(entry)
+        assigned = (entry.load.mid_cpu_millis, entry.load.mid_memory_bytes)
+        self._left[:, entry.row] = [offer.mid[0] - assigned[0], offer.mid[1] - assigned[1]]
+
+    def reject(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> ReasonCodes | None:  # noqa: ARG002  # see Policy
+        """Reject candidates with too little left; pods that request no Mid pass."""
+        if not pod.mid_cpu_millis and not pod.mid_memory_bytes:
+            return None
+        wanted = np.array([[pod.mid_cpu_millis], [pod.mid_memory_bytes]], dtype=np.int64)
+        too_little = (wanted > 0) & (wanted > self._left[:, rows])
+        codes: ReasonCodes = np.any(too_little, axis=0).astype(np.int16)
+        return codes
+
+    def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Ints | None:  # noqa: ARG002  # see Policy
+        """Has no preference."""
+        return None
+
+
+class _Offer:
+    """mid-cpu and mid-memory that pods may request on a node in all, and the objects it was calculated from."""
+
+    __slots__ = ("metric", "mid", "node")
+
+    def __init__(self, entry: NodeEntry) -> None:
+        self.node = entry.node
+        self.metric = entry.metric
+        published = (entry.allocatable.get(names.MID_CPU, 0), entry.allocatable.get(names.MID_MEMORY, 0))
+        predicted = predicted_mid(entry.metric, entry.node, entry.allocatable) if entry.metric and entry.node else None
+        self.mid = (
+            (min(published[0], predicted[0]), min(published[1], predicted[1])) if predicted is not None else published
+        )
+
+
+def predicted_mid(metric: NodeMetric, node: pods.Node, allocatable: pods.Resources) -> tuple[int, int] | None:
+    """mid-cpu and mid-memory by the newest report; None where it does not carry what the formula needs."""
+    policy = _policy(msgspec.json.encode(metric.spec.mid_colocation_policy))
+    if policy is None:
+        return None
+    try:
+        bound = mid_report.reported_requests(metric.status)
+        if bound is None:
+            return None
+        capacity = pods.units(node.status.capacity) if policy.static_percent else {}
+        inputs = mid_report.inputs_from(metric.status, policy, allocatable, capacity, bound)
+        mid_cpu, mid_memory = (mid_resource.calculate(inputs[native]).value for native in (names.CPU, names.MEMORY))
+    except (mid_report.BadReport, mid_resource.NoPrediction, quantities.InvalidQuantity):
+        return None
+    return mid_cpu, mid_memory
+
+
+@functools.lru_cache(maxsize=256)
+def _policy(document: bytes) -> mid_report.MidPolicy | None:
+    """Read the node's policy as the manager wrote it; None without one, with a broken one, and where it is off."""
+    decoded: Any = msgspec.json.decode(document)
+    try:
+        policy = slo_controller_config.MidColocationPolicy.model_validate(decoded)
+    except pydantic.ValidationError:
+        return None
+    return mid_report.mid_policy(policy) if policy.enable else None

@@ -1,0 +1,66 @@
+"""From a path to a verb: readiness, errors and measurement around the extender."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+
+from scheduler_plugin import extender_server, metrics
+from scheduler_plugin.extender import BadRequest, Extender
+from scheduler_plugin.extender_server import Answer
+
+log = logging.getLogger(__name__)
+
+
+class Dispatch:
+    """The handler of the server."""
+
+    def __init__(
+        self,
+        extender: Extender,
+        request_metrics: metrics.RequestMetrics,
+        unsynced: Callable[[], Sequence[str]],
+        clock: Callable[[], float],
+    ) -> None:
+        self._extender = extender
+        self._metrics = request_metrics
+        self._unsynced = unsynced
+        self._clock = clock
+        self._synced = False
+        self._verbs: dict[str, Callable[[bytes, float], bytes]] = {
+            "/filter": extender.filter,
+            "/prioritize": extender.prioritize,
+            "/bind": extender.bind,
+        }
+
+    def __call__(self, method: str, path: str, body: bytes) -> Answer:
+        """Answer one request; never raises."""
+        verb = self._verbs.get(path)
+        if verb is None:
+            text = (
+                f"there is no {path[:100]}, there are {' '.join(self._verbs)}; probes and metrics have their own port"
+            )
+            return extender_server.error_answer(HTTPStatus.NOT_FOUND, text)
+        if method != "POST":
+            text = f"{path} takes POST, as kube-scheduler sends it, not {method[:20]}"
+            return extender_server.error_answer(HTTPStatus.METHOD_NOT_ALLOWED, text)
+        began = time.perf_counter()
+        answer = self._answer(path, verb, body)
+        self._metrics.observe(path[1:], answer.status, time.perf_counter() - began)
+        return answer
+
+    def _answer(self, path: str, verb: Callable[[bytes, float], bytes], body: bytes) -> Answer:
+        if not self._synced and (waiting_for := self._unsynced()):
+            text = f"not ready: waiting for the first list of {', '.join(waiting_for)}"
+            return extender_server.error_answer(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        self._synced = True
+        try:
+            answer = verb(body, self._clock())
+        except BadRequest as error:
+            return extender_server.error_answer(HTTPStatus.BAD_REQUEST, str(error))
+        except Exception:
+            log.exception("%s failed", path)
+            return extender_server.error_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error, see the log")
+        return Answer(HTTPStatus.OK, answer, self._extender.prepare if path == "/filter" else None)

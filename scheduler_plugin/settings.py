@@ -1,0 +1,39 @@
+"""Settings of the process, from flags, environment (KOORD_SCHEDULER_...) or file. Policies have a file of their own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import pydantic
+
+from daemon import logs
+from daemon.settings import Settings
+
+ENV_PREFIX: Final = "KOORD_SCHEDULER"
+
+Port = Annotated[int, pydantic.Field(ge=0, le=65535)]
+
+
+class SchedulerPluginSettings(Settings):
+    """Where it listens, what it reads, how it logs."""
+
+    config: str | None = None
+    """File with the policies and their arguments (KubeSchedulerConfiguration's pluginConfig); none: the defaults."""
+    listen_address: str = "127.0.0.1"
+    """Address kube-scheduler calls; it runs in the same pod, nobody else needs it."""
+    listen_port: Port = 10261
+    """Port kube-scheduler calls (urlPrefix in its configuration)."""
+    probe_address: str = "0.0.0.0"  # noqa: S104  # the kubelet's probes come from outside the pod
+    """Address of probes, metrics and debug pages."""
+    probe_port: Port = 10262
+    """Port of probes, metrics and debug pages."""
+    kubeconfig: str | None = None
+    """Kubeconfig file; none: the service account of the pod, else the usual places."""
+    notice_ttl_seconds: Annotated[float, pydantic.Field(gt=0, le=86400)] = 120.0
+    """How long a pod counts on a node that only the bind notice named. Covers a slow apiserver, ends a lost binding."""
+    max_body_mebibytes: Annotated[int, pydantic.Field(ge=1, le=1024)] = 32
+    """Largest request taken. 15,000 node names are 0.7 MiB; whole nodes (nodeCacheCapable: false) are 13 kB each."""
+    log_format: logs.LogFormat = logs.LogFormat.TEXT
+    """text or json."""
+    log_level: logs.LogLevel = logs.LogLevel.INFO
+    """debug, info, warning or error."""
