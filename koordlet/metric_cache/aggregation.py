@@ -1,0 +1,141 @@
+"""Aggregates over the last axis of arrays of samples, where NaN is no sample.
+
+Percentile p of n samples is the one at index max(trunc(float32(n) * float32(p)) - 1, 0) of the ascending order, which
+is what Koordinator's agent reports: no interpolation, and for n = 10 the 9th sample for p90, p95 and p99 alike.
+An aggregate over no samples is NaN, a count of none is 0.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordlet.metric_cache.cache import WindowSamples
+from koordlet.samples import RESOURCES, Resource, SeriesKey, UsageSample
+
+Samples = NDArray[np.floating]
+Aggregate = NDArray[np.float64]
+
+COLD_SHARE = 0.5
+"""An aggregate is cold while the samples span strictly less than this share of the window."""
+
+
+class Statistic(enum.StrEnum):
+    """The aggregates there are."""
+
+    AVG = "avg"
+    P50 = "p50"
+    P90 = "p90"
+    P95 = "p95"
+    P99 = "p99"
+    STD = "std"
+    LAST = "last"
+    COUNT = "count"
+
+
+PERCENTILES: Mapping[Statistic, float] = {
+    Statistic.P50: 0.5,
+    Statistic.P90: 0.9,
+    Statistic.P95: 0.95,
+    Statistic.P99: 0.99,
+}
+
+
+def count(values: Samples) -> NDArray[np.int64]:
+    """Return the number of samples."""
+    samples: NDArray[np.int64] = np.sum(~np.isnan(values), axis=-1, dtype=np.int64)
+    return samples
+
+
+def average(values: Samples) -> Aggregate:
+    """Return the arithmetic mean."""
+    samples = count(values)
+    total = np.nansum(values, axis=-1, dtype=np.float64)
+    return np.where(samples > 0, total / np.maximum(samples, 1), np.nan)
+
+
+def standard_deviation(values: Samples) -> Aggregate:
+    """Return the standard deviation of the samples as a population: root of the mean squared distance to the mean."""
+    distances = values.astype(np.float64) - average(values)[..., np.newaxis]
+    return np.sqrt(average(distances**2))
+
+
+def percentiles(values: Samples, ratios: Sequence[float]) -> Aggregate:
+    """Return the percentiles `ratios` (0 < ratio <= 1), as [ratio, ...]: one sort for all of them."""
+    samples = count(values)
+    if values.shape[-1] == 0:
+        return np.full((len(ratios), *samples.shape), np.nan)
+    indices = [(samples.astype(np.float32) * np.float32(ratio)).astype(np.int64) - 1 for ratio in ratios]
+    ordered = np.sort(values, axis=-1)  # NaN goes last
+    taken = np.take_along_axis(ordered, np.maximum(np.stack(indices, axis=-1), 0), axis=-1)
+    return np.moveaxis(taken, -1, 0).astype(np.float64)
+
+
+def last(values: Samples, at_seconds: NDArray[np.float64]) -> Aggregate:
+    """Return the sample with the newest stamp, the one appended last of several. `at_seconds` is [sample]."""
+    if values.shape[-1] == 0:
+        return np.full(values.shape[:-1], np.nan)
+    newest_first = values[..., np.argsort(at_seconds, kind="stable")[::-1]]
+    index = np.argmax(~np.isnan(newest_first), axis=-1)
+    return np.take_along_axis(newest_first, index[..., np.newaxis], axis=-1)[..., 0].astype(np.float64)
+
+
+def span_seconds(values: Samples, at_seconds: NDArray[np.float64]) -> Aggregate:
+    """Return the time between the oldest and the newest sample, 0 if there are none. `at_seconds` is [sample]."""
+    present = ~np.isnan(values)
+    newest = np.max(np.where(present, at_seconds, -np.inf), axis=-1, initial=-np.inf)
+    oldest = np.min(np.where(present, at_seconds, np.inf), axis=-1, initial=np.inf)
+    return np.where(present.any(axis=-1), newest - oldest, 0.0)
+
+
+def is_cold(span: float, window_seconds: float) -> bool:
+    """Tell whether samples that span so many seconds are too few to speak for a window."""
+    return span < COLD_SHARE * window_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregates:
+    """Several statistics of several series over one window."""
+
+    window_seconds: float
+    series: Mapping[SeriesKey, int]
+    """Index of each series."""
+    values: Mapping[Statistic, NDArray[np.floating]]
+    """[resource, series] of each statistic."""
+    spans: Aggregate
+    """[resource, series]: seconds between the oldest and the newest sample."""
+
+    def usage(self, statistic: Statistic, key: SeriesKey) -> UsageSample | None:
+        """Return one aggregate of one series, None where there were no samples."""
+        cpu_cores, memory_bytes = self.values[statistic][:, self.series[key]]
+        if math.isnan(cpu_cores) or math.isnan(memory_bytes):
+            return None
+        return UsageSample(float(cpu_cores), float(memory_bytes))
+
+    def is_cold(self, key: SeriesKey) -> bool:
+        """Tell whether the CPU samples of a series span too little of the window."""
+        return is_cold(float(self.spans[RESOURCES.index(Resource.CPU), self.series[key]]), self.window_seconds)
+
+
+def aggregate(samples: WindowSamples, statistics: Collection[Statistic]) -> Aggregates:
+    """Calculate statistics of all series of a window together."""
+    values, at_seconds = samples.values, samples.at_seconds
+    wanted = [statistic for statistic in PERCENTILES if statistic in statistics]
+    found: dict[Statistic, NDArray[np.floating]] = {}
+    if wanted:
+        found.update(zip(wanted, percentiles(values, [PERCENTILES[one] for one in wanted]), strict=True))
+    if Statistic.AVG in statistics:
+        found[Statistic.AVG] = average(values)
+    if Statistic.STD in statistics:
+        found[Statistic.STD] = standard_deviation(values)
+    if Statistic.LAST in statistics:
+        found[Statistic.LAST] = last(values, at_seconds)
+    if Statistic.COUNT in statistics:
+        found[Statistic.COUNT] = count(values).astype(np.float64)
+    series = {key: index for index, key in enumerate(samples.keys)}
+    return Aggregates(samples.window.seconds, series, found, span_seconds(values, at_seconds))

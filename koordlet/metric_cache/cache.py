@@ -1,0 +1,48 @@
+"""What a metric cache is: samples of one instant go in, the samples of a window come out as arrays.
+
+An archive of history (InfluxDB) is not one of these: it is written to, and nothing the agent decides reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordlet.samples import SeriesKey, SeriesKind, UsageSample
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The instants t with `until_seconds - seconds < t <= until_seconds`, in Unix time."""
+
+    until_seconds: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSamples:
+    """The samples of some series in a window, in the order they were appended."""
+
+    window: Window
+    keys: tuple[SeriesKey, ...]
+    at_seconds: NDArray[np.float64]
+    """[sample]: Unix time of each."""
+    values: NDArray[np.floating]
+    """[resource, series, sample]: cores and bytes, in the order of `samples.RESOURCES` and `keys`; NaN is no sample."""
+
+
+class MetricCache(Protocol):
+    """Remembers the recent past of many series."""
+
+    def append(self, at_seconds: float, samples: Mapping[SeriesKey, UsageSample]) -> None:
+        """Add the samples of one instant. A value that is no finite number of at least zero is no sample."""
+
+    def keys(self, kind: SeriesKind | None = None) -> list[SeriesKey]:
+        """Return the series that are remembered, of one kind or all, the oldest first."""
+
+    def samples(self, keys: Sequence[SeriesKey], window: Window) -> WindowSamples:
+        """Return what is known of these series in the window; a series that is not remembered has no samples."""

@@ -1,0 +1,134 @@
+"""The metric cache that decisions are made from: a ring of fixed size in this process's memory.
+
+One row for each series, one column ("slot") for each append; the newest append overwrites the oldest. Rows are taken
+at first sight and go back to a free list when a series had no sample for the whole window. The array has its full
+size from the start, and the kernel gives it memory as rows are first used: 14 KB a series at 1,800 slots.
+
+float32 keeps 24 bits, a relative error below 1e-7: less than the counters themselves are worth.
+
+Clocks step. Slots are in the order of appending, and a query selects by stamp: after a step back the samples stamped
+in the future are invisible until their time has come, after a step forward those before are older than they were.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordlet.metric_cache.cache import Window, WindowSamples
+from koordlet.samples import RESOURCES, SeriesKey, SeriesKind, UsageSample
+
+_COUNTED_KINDS = frozenset({SeriesKind.POD, SeriesKind.CONTAINER})
+_UNCOUNTED_SERIES = 32
+"""Rows for node, system and classes, of which there are a dozen: pods never crowd them out."""
+
+_EXPIRY_APPENDS = 60
+"""Appends between two searches for series that ended: rows need not come back sooner."""
+
+
+class EmbeddedCache:
+    """`MetricCache` over a ring. Threads may share it.
+
+    `window_seconds` at one append every `interval_seconds` is what it holds (fewer seconds if appends come faster,
+    more if they come slower). `max_series` limits the pods and containers remembered at a time; samples of others are
+    refused and counted.
+    """
+
+    def __init__(self, window_seconds: float = 1800.0, interval_seconds: float = 1.0, max_series: int = 1500) -> None:
+        self.refused_samples = 0
+        """Samples of pods and containers that found no row, since the start."""
+        self._window_seconds = window_seconds
+        self._max_series = max_series
+        self._slots = math.ceil(window_seconds / interval_seconds)
+        rows = max_series + _UNCOUNTED_SERIES
+        self._no_row = rows
+        """A row that takes the samples of refused series, and that no query reads."""
+        self._at_seconds = np.empty(self._slots, np.float64)
+        self._values = np.empty((len(RESOURCES), rows + 1, self._slots), np.float32)
+        self._last_append = np.zeros(rows + 1, np.int64)
+        self._last_seconds = np.zeros(rows + 1, np.float64)
+        self._rows: dict[SeriesKey, int] = {}
+        self._free = list(reversed(range(rows)))
+        self._rows_ever_used = 0
+        self._counted = 0
+        self._appends = 0
+        self._lock = threading.Lock()
+
+    @property
+    def series_count(self) -> int:
+        """Series remembered now."""
+        return len(self._rows)
+
+    def append(self, at_seconds: float, samples: Mapping[SeriesKey, UsageSample]) -> None:
+        """Add the samples of one instant (see `MetricCache`)."""
+        with self._lock:
+            slot = self._appends % self._slots
+            self._appends += 1
+            self._at_seconds[slot] = at_seconds
+            self._values[:, : self._rows_ever_used, slot] = np.nan
+            known = self._rows.get
+            rows = [self._take_row(key) if (row := known(key)) is None else row for key in samples]
+            self.refused_samples += rows.count(self._no_row)
+            self._values[:, rows, slot] = _clean(samples.values())
+            self._last_append[rows] = self._appends
+            self._last_seconds[rows] = at_seconds
+            if self._appends % _EXPIRY_APPENDS == 0:
+                self._expire(at_seconds)
+
+    def keys(self, kind: SeriesKind | None = None) -> list[SeriesKey]:
+        """Return the series that are remembered (see `MetricCache`)."""
+        with self._lock:
+            return [key for key in self._rows if kind is None or key.kind is kind]
+
+    def samples(self, keys: Sequence[SeriesKey], window: Window) -> WindowSamples:
+        """Return what is known of these series in the window (see `MetricCache`)."""
+        with self._lock:
+            first = max(self._appends - self._slots, 0)
+            stamps = self._at_seconds[np.arange(first, self._appends) % self._slots]
+            inside = (stamps > window.until_seconds - window.seconds) & (stamps <= window.until_seconds)
+            numbers = first + np.flatnonzero(inside)
+            known = [index for index, key in enumerate(keys) if key in self._rows]
+            values = np.full((len(RESOURCES), len(keys), len(numbers)), np.nan, np.float32)
+            if len(numbers) > 0 and known:
+                values[:, known] = self._recorded([self._rows[keys[index]] for index in known], numbers)
+            return WindowSamples(window, tuple(keys), stamps[inside], values)
+
+    def _recorded(self, rows: Sequence[int], numbers: NDArray[np.intp]) -> NDArray[np.float32]:
+        """[resource, row, number]: the values of some appends, by their ascending numbers, copied in whole runs."""
+        start, stop = int(numbers[0]) % self._slots, int(numbers[-1]) % self._slots + 1
+        if start < stop:
+            values = self._values[:, rows, start:stop]
+        else:
+            values = np.concatenate((self._values[:, rows, start:], self._values[:, rows, :stop]), axis=-1)
+        return values if values.shape[-1] == len(numbers) else values[..., numbers - numbers[0]]
+
+    def _take_row(self, key: SeriesKey) -> int:
+        counted = key.kind in _COUNTED_KINDS
+        if not self._free or (counted and self._counted >= self._max_series):
+            return self._no_row
+        row = self._rows[key] = self._free.pop()
+        self._values[:, row] = np.nan
+        self._rows_ever_used = max(self._rows_ever_used, row + 1)
+        self._counted += counted
+        return row
+
+    def _expire(self, now_seconds: float) -> None:
+        """Free the rows of series without a sample in all slots, or for longer than the window."""
+        for key, row in list(self._rows.items()):
+            appends_ago = self._appends - self._last_append[row]
+            if appends_ago >= self._slots or now_seconds - self._last_seconds[row] >= self._window_seconds:
+                del self._rows[key]
+                self._free.append(row)
+                self._counted -= key.kind in _COUNTED_KINDS
+
+
+def _clean(samples: Collection[UsageSample]) -> NDArray[np.float64]:
+    """[resource, sample], with NaN for what no usage can be."""
+    flat = np.fromiter(itertools.chain.from_iterable(samples), np.float64, len(RESOURCES) * len(samples))
+    values = flat.reshape(-1, len(RESOURCES)).T
+    return np.where((values >= 0) & (values <= np.finfo(np.float32).max), values, np.nan)
