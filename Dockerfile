@@ -1,0 +1,54 @@
+# The three components, a target each:  docker build --target koordlet --tag koord-suite/koordlet .
+#
+# Dependencies come as wheels made outside (`python -m e2e.cluster wheels` fills dist/wheels): the build needs no network
+# and the result holds no compiler and no pip. BASE is any image with a `python3` of 3.11 or newer; the wheels must be
+# made for that version.
+ARG BASE=docker.io/library/python:3.12-slim
+
+FROM ${BASE} AS wheels
+ARG WHEELS=dist/wheels
+COPY ${WHEELS} /wheels
+COPY --chmod=0555 e2e/cluster/images/install-wheels /usr/local/bin/install-wheels
+
+FROM wheels AS koordlet-libraries
+RUN install-wheels koordlet
+
+FROM wheels AS manager-libraries
+RUN install-wheels manager
+
+FROM wheels AS scheduler-libraries
+RUN install-wheels scheduler
+
+# Byte code is made here, once, and never checked against its source: the file systems of the pods are read-only.
+FROM ${BASE} AS sources
+WORKDIR /app
+COPY api_types api_types
+COPY apiserver_client apiserver_client
+COPY daemon daemon
+COPY koordlet koordlet
+COPY manager manager
+COPY scheduler_plugin scheduler_plugin
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app
+
+FROM ${BASE} AS component
+ENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+WORKDIR /app
+COPY --from=sources /app/api_types api_types
+COPY --from=sources /app/apiserver_client apiserver_client
+COPY --from=sources /app/daemon daemon
+USER 65532:65532
+
+FROM component AS koordlet
+COPY --from=koordlet-libraries /venv /venv
+COPY --from=sources /app/koordlet koordlet
+ENTRYPOINT ["python", "-m", "koordlet"]
+
+FROM component AS manager
+COPY --from=manager-libraries /venv /venv
+COPY --from=sources /app/manager manager
+ENTRYPOINT ["python", "-m", "manager"]
+
+FROM component AS scheduler-plugin
+COPY --from=scheduler-libraries /venv /venv
+COPY --from=sources /app/scheduler_plugin scheduler_plugin
+ENTRYPOINT ["python", "-m", "scheduler_plugin"]

@@ -1,0 +1,55 @@
+"""What tests and demos use of a cluster that is up, whoever provides it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from e2e.cluster import commands, fake_nodes, go_binaries
+from e2e.cluster.failures import ClusterProblem
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """How a running cluster is reached.
+
+    audit_log: the apiserver's, one JSON event a line, or None where the provider does not show it.
+    """
+
+    provider: str
+    kubeconfig: Path
+    kubectl: Path
+    helm: Path
+    audit_log: Path | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """KUBECONFIG, and a PATH on which kubectl and helm are found first."""
+        folders = dict.fromkeys([str(self.kubectl.parent), str(self.helm.parent), os.environ.get("PATH", "")])
+        return {"KUBECONFIG": str(self.kubeconfig), "PATH": ":".join(folders)}
+
+    def run(self, *words: str, stdin: str | None = None, timeout_seconds: float = 120) -> str:
+        """Run kubectl (or helm, when the first word says so) and return its stdout. Raises ClusterProblem."""
+        program, rest = (self.helm, words[1:]) if words[0] == "helm" else (self.kubectl, words)
+        return commands.run(
+            [program, *rest], stdin=stdin, environment=self.environment, timeout_seconds=timeout_seconds
+        )
+
+    def get(self, *words: str) -> Any:
+        """`kubectl get ... -o json`, parsed."""
+        return json.loads(self.run("get", *words, "--output=json"))
+
+    def real_nodes(self) -> list[str]:
+        """Names of the nodes that run pods."""
+        listed = self.get("nodes", f"--selector=!{fake_nodes.LABEL}")["items"]
+        return [node["metadata"]["name"] for node in listed]
+
+
+def reach(provider: str, kubeconfig: Path, audit_log: Path | None = None) -> Cluster:
+    """A Cluster with the clients found or built. Raises ClusterProblem when there is no such kubeconfig."""
+    if not kubeconfig.exists():
+        raise ClusterProblem(f"{kubeconfig}: no such kubeconfig; start a cluster with `python -m e2e.cluster up`")
+    return Cluster(provider, kubeconfig, go_binaries.client("kubectl"), go_binaries.client("helm"), audit_log)

@@ -1,0 +1,65 @@
+"""A certificate authority for one cluster and the certificates it signs, made with the openssl command.
+
+Kubernetes reads identity from the subject: CN is the user, O are the groups.
+"""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+from e2e.cluster import commands
+
+VALID_DAYS = "3650"  # the cluster is thrown away long before
+
+
+def make_authority(folder: Path) -> None:
+    """Write ca.crt and ca.key, and the key pair that signs service-account tokens (sa.key, sa.pub)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    _make_key(folder / "ca.key")
+    commands.run(
+        ["openssl", "req", "-x509", "-new", "-key", folder / "ca.key", "-subj", "/CN=koord-suite-local",
+         "-days", VALID_DAYS, "-out", folder / "ca.crt"]
+    )  # fmt: skip
+    _make_key(folder / "sa.key")
+    commands.run(["openssl", "pkey", "-in", folder / "sa.key", "-pubout", "-out", folder / "sa.pub"])
+
+
+def sign(folder: Path, name: str, *, user: str, group: str | None = None, addresses: tuple[str, ...] = ()) -> None:
+    """Write NAME.crt and NAME.key, signed by the authority in `folder`.
+
+    With addresses (IPs or DNS names) the certificate serves them; without, it identifies a client.
+    """
+    key, request, certificate, extensions = (folder / f"{name}.{kind}" for kind in ("key", "csr", "crt", "ext"))
+    subject = f"/O={group}/CN={user}" if group else f"/CN={user}"
+    _make_key(key)
+    extensions.write_text(extension_lines(addresses))
+    commands.run(["openssl", "req", "-new", "-key", key, "-subj", subject, "-out", request])
+    commands.run(
+        ["openssl", "x509", "-req", "-in", request, "-CA", folder / "ca.crt", "-CAkey", folder / "ca.key",
+         "-CAcreateserial", "-days", VALID_DAYS, "-extfile", extensions, "-out", certificate]
+    )  # fmt: skip
+    request.unlink()
+    extensions.unlink()
+
+
+def extension_lines(addresses: tuple[str, ...]) -> str:
+    """Openssl's extension file of a server (with addresses) or of a client (without)."""
+    lines = ["keyUsage=critical,digitalSignature,keyEncipherment"]
+    if addresses:
+        named = [f"IP:{a}" if a.replace(".", "").isdigit() else f"DNS:{a}" for a in addresses]
+        lines += ["extendedKeyUsage=serverAuth", f"subjectAltName={','.join(named)}"]
+    else:
+        lines.append("extendedKeyUsage=clientAuth")
+    return "\n".join(lines) + "\n"
+
+
+def embedded(file: Path) -> str:
+    """A certificate or key as a kubeconfig embeds it."""
+    return base64.b64encode(file.read_bytes()).decode()
+
+
+def _make_key(file: Path) -> None:
+    commands.run(["openssl", "ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", file])
+    file.chmod(0o600)

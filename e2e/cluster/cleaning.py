@@ -1,0 +1,81 @@
+"""Putting a machine back to what it was: the steps of `down` after the control plane is told to end.
+
+Every step takes away only what this cluster made: below its own folders, by its own names, or new since `before` and
+empty. What a step cannot account for stays, and `leftovers.differences` names it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from e2e.cluster import commands, firewall, leftovers, network, node
+from e2e.cluster.layout import Layout
+from e2e.cluster.leftovers import Machine
+
+CNI_RESULTS = Path("/var/lib/cni/results")
+KUBELET_FIXED_FOLDER = Path("/var/lib/kubelet")  # device plugins live there whatever --root-dir says
+POD_LOG_LINKS = Path("/var/log/containers")
+
+
+def end_pods(places: Layout) -> None:
+    """Kill every container of our containerd, which must run; its shims end with them."""
+    tasks = commands.run(node.ctr(places, "tasks", "list", "--quiet")).split()
+    if tasks:
+        commands.succeeds(node.ctr(places, "tasks", "delete", "--force", *tasks), timeout_seconds=60)
+    containers = commands.run(node.ctr(places, "containers", "list", "--quiet")).split()
+    if containers:
+        commands.succeeds(node.ctr(places, "containers", "delete", *containers), timeout_seconds=60)
+
+
+def put_back(places: Layout, before: Machine) -> None:
+    """Undo what the cluster did to the machine, once none of its processes runs."""
+    unmount_below([places.state, places.run, KUBELET_FIXED_FOLDER])
+    network.remove_bridge()
+    firewall.remove_ours(before.tables)
+    _restore_kernel_settings(before)
+    for group in leftovers.kubernetes_cgroups():
+        if str(group) not in before.cgroups:
+            _remove_empty_folders(group)
+    _remove_files(places, before)
+    shutil.rmtree(places.run, ignore_errors=True)
+
+
+def unmount_below(folders: Iterable[Path]) -> None:
+    """Unmount everything at or below these folders, the deepest first."""
+    ours = [point for point in leftovers.mount_points() if any(Path(point).is_relative_to(f) for f in folders)]
+    for point in sorted(ours, key=lambda path: path.count("/"), reverse=True):
+        if not commands.succeeds(["umount", point]):
+            commands.succeeds(["umount", "--lazy", point])
+
+
+def _restore_kernel_settings(before: Machine) -> None:
+    for name, value in leftovers.look().kernel_settings.items():
+        was = before.kernel_settings.get(name)
+        if was is not None and was != value:
+            with contextlib.suppress(OSError):
+                (leftovers.KERNEL_SETTINGS / name).write_text(was)
+
+
+def _remove_files(places: Layout, before: Machine) -> None:
+    for result in CNI_RESULTS.glob("koord-suite-*"):
+        sandbox = result.name.removeprefix("koord-suite-").removesuffix("-eth0")
+        (CNI_RESULTS / f"cni-loopback-{sandbox}-lo").unlink(missing_ok=True)
+        result.unlink()
+    for link in POD_LOG_LINKS.glob("*.log"):
+        if link.is_symlink() and link.readlink().is_relative_to(places.state):
+            link.unlink()
+    if str(KUBELET_FIXED_FOLDER) not in before.folders:
+        shutil.rmtree(KUBELET_FIXED_FOLDER, ignore_errors=True)
+    for watched in leftovers.FOLDERS_WATCHED:
+        if watched not in before.folders:
+            _remove_empty_folders(Path(watched))
+
+
+def _remove_empty_folders(top: Path) -> None:
+    for folder, _, _ in os.walk(top, topdown=False):
+        with contextlib.suppress(OSError):
+            Path(folder).rmdir()

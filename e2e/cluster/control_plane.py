@@ -1,0 +1,167 @@
+"""etcd, kube-apiserver, kube-controller-manager and kube-scheduler: identities, command lines, signs of life."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from e2e.cluster import certificates, health, kubeconfigs, layout, processes
+from e2e.cluster.layout import Layout
+from e2e.cluster.processes import Program
+
+AUDIT_POLICY = Path(__file__).parent / "node_files" / "audit-policy.yaml"
+READY_TIMEOUT_SECONDS = 90.0
+APISERVER_URL = f"https://{layout.HOST_ADDRESS}:{layout.APISERVER_PORT}"
+
+CLIENTS = {
+    "admin": ("koord-suite-admin", "system:masters"),
+    "kube-controller-manager": ("system:kube-controller-manager", None),
+    "kube-scheduler": ("system:kube-scheduler", None),
+    "kube-proxy": ("system:kube-proxy", None),
+    "kubelet": (f"system:node:{layout.NODE_NAME}", "system:nodes"),
+    "apiserver-to-kubelet": ("koord-suite-apiserver", "system:masters"),
+}
+"""Client certificate -> its user and group."""
+
+
+def make_identities(places: Layout) -> None:
+    """Certificates and kubeconfigs of everyone, unless an earlier `up` has made them."""
+    if places.kubeconfig.exists():
+        return
+    certificates.make_authority(places.certificates)
+    addresses = (
+        "127.0.0.1", layout.HOST_ADDRESS, layout.APISERVER_SERVICE_ADDRESS,
+        "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+    )  # fmt: skip
+    certificates.sign(places.certificates, "apiserver", user="kube-apiserver", addresses=addresses)
+    for name, (user, group) in CLIENTS.items():
+        certificates.sign(places.certificates, name, user=user, group=group)
+        kubeconfigs.write(
+            places.client_kubeconfig(name), server=APISERVER_URL, certificates_folder=places.certificates, name=name
+        )
+    kubeconfigs.write(places.kubeconfig, server=APISERVER_URL, certificates_folder=places.certificates, name="admin")
+
+
+def start(places: Layout, binaries: Path) -> None:
+    """Start each, in order, and wait until it is ready. What already runs is only looked at."""
+    store, server, *clients = programs(places, binaries)
+    start_one(store, places)
+    start_one(server, places)
+    for client in clients:
+        processes.start(client, places.processes)
+    for client in clients:
+        start_one(client, places)
+
+
+def start_one(program: Program, places: Layout) -> None:
+    """Start one program, unless it runs, and wait until it is ready."""
+    processes.start(program, places.processes)
+    health.wait(
+        f"{program.name} ready",
+        lambda: READY_CHECKS[program.name](places),
+        READY_TIMEOUT_SECONDS,
+        program.name,
+        places.processes,
+    )
+
+
+READY_CHECKS: dict[str, Callable[[Layout], bool]] = {
+    "etcd": lambda _: health.answers(f"http://127.0.0.1:{layout.ETCD_CLIENT_PORT}/readyz"),
+    "kube-apiserver": lambda places: health.answers(
+        f"{APISERVER_URL}/readyz", authority=places.certificates / "ca.crt"
+    ),
+    "kube-controller-manager": lambda _: health.answers("https://127.0.0.1:10257/healthz"),
+    "kube-scheduler": lambda _: health.answers("https://127.0.0.1:10259/readyz"),
+}
+
+
+def programs(places: Layout, binaries: Path) -> list[Program]:
+    """All of them, in the order of their start."""
+    return [
+        etcd(places, binaries),
+        kube_apiserver(places, binaries),
+        kube_controller_manager(places, binaries),
+        kube_scheduler(places, binaries),
+    ]
+
+
+def etcd(places: Layout, binaries: Path) -> Program:
+    """Without fsync: the data lives as long as the cluster."""
+    client, peer = (f"http://127.0.0.1:{port}" for port in (layout.ETCD_CLIENT_PORT, layout.ETCD_PEER_PORT))
+    return _program(
+        binaries / "etcd",
+        name="local",
+        data_dir=places.state / "etcd",
+        unsafe_no_fsync="true",
+        log_level="warn",
+        listen_client_urls=client,
+        advertise_client_urls=client,
+        listen_peer_urls=peer,
+        initial_advertise_peer_urls=peer,
+        initial_cluster=f"local={peer}",
+    )
+
+
+def kube_apiserver(places: Layout, binaries: Path) -> Program:
+    """Listens on the bridge, where pods find it behind the `kubernetes` service. The audit log is on."""
+    keys = places.certificates
+    return _program(
+        binaries / "kube-apiserver",
+        advertise_address=layout.HOST_ADDRESS,
+        bind_address=layout.HOST_ADDRESS,
+        secure_port=layout.APISERVER_PORT,
+        allow_privileged="true",
+        authorization_mode="Node,RBAC",
+        enable_admission_plugins="NodeRestriction",
+        etcd_servers=f"http://127.0.0.1:{layout.ETCD_CLIENT_PORT}",
+        service_cluster_ip_range=layout.SERVICE_SUBNET,
+        service_account_issuer="https://kubernetes.default.svc",
+        service_account_key_file=keys / "sa.pub",
+        service_account_signing_key_file=keys / "sa.key",
+        tls_cert_file=keys / "apiserver.crt",
+        tls_private_key_file=keys / "apiserver.key",
+        client_ca_file=keys / "ca.crt",
+        kubelet_client_certificate=keys / "apiserver-to-kubelet.crt",
+        kubelet_client_key=keys / "apiserver-to-kubelet.key",
+        kubelet_preferred_address_types="InternalIP",  # or `kubectl logs` asks DNS for the node's name
+        audit_policy_file=AUDIT_POLICY,
+        audit_log_path=places.audit_log,
+        audit_log_maxsize=200,
+        audit_log_maxbackup=3,
+        profiling="false",
+    )
+
+
+def kube_controller_manager(places: Layout, binaries: Path) -> Program:
+    """Without node CIDRs: the one real node's pod network is fixed, and fake nodes would use the range up."""
+    return _program(
+        binaries / "kube-controller-manager",
+        kubeconfig=places.client_kubeconfig("kube-controller-manager"),
+        authentication_kubeconfig=places.client_kubeconfig("kube-controller-manager"),
+        authorization_kubeconfig=places.client_kubeconfig("kube-controller-manager"),
+        bind_address="127.0.0.1",
+        leader_elect="false",
+        use_service_account_credentials="true",
+        service_account_private_key_file=places.certificates / "sa.key",
+        flex_volume_plugin_dir=places.state / "volume-plugins",
+        root_ca_file=places.certificates / "ca.crt",
+        profiling="false",
+    )
+
+
+def kube_scheduler(places: Layout, binaries: Path) -> Program:
+    """The cluster's default scheduler; the suite installs its own beside it."""
+    return _program(
+        binaries / "kube-scheduler",
+        kubeconfig=places.client_kubeconfig("kube-scheduler"),
+        authentication_kubeconfig=places.client_kubeconfig("kube-scheduler"),
+        authorization_kubeconfig=places.client_kubeconfig("kube-scheduler"),
+        bind_address="127.0.0.1",
+        leader_elect="false",
+        profiling="false",
+    )
+
+
+def _program(binary: Path, **flags: object) -> Program:
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
+    return Program(binary.name, [str(binary), *words], {})

@@ -1,0 +1,82 @@
+"""What the local cluster takes from the distribution.
+
+As root on Debian what is missing gets installed; elsewhere it is named.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from e2e.cluster import commands, progress
+from e2e.cluster.failures import ClusterProblem
+
+PATHS_BY_PACKAGE: dict[str, tuple[str, ...]] = {
+    "runc": ("runc",),
+    "containerd": ("containerd", "ctr"),
+    "containernetworking-plugins": ("/usr/lib/cni/bridge", "/usr/lib/cni/portmap"),
+    "buildah": ("buildah",),
+    "conntrack": ("conntrack",),
+    "ethtool": ("ethtool",),
+    "gcc": ("gcc",),
+    "iproute2": ("ip",),
+    "iptables": ("iptables-save", "iptables-restore"),
+    "libc6-dev": ("/usr/include/stdio.h",),
+    "mmdebstrap": ("mmdebstrap",),
+    "nftables": ("nft",),
+    "openssl": ("openssl",),
+    "socat": ("socat",),
+}
+"""Debian package -> programs and files that show it is there; a name is looked up on PATH, a path is looked at."""
+
+
+def is_there(wanted: str) -> bool:
+    """Whether a program is on PATH (or in an sbin folder, which a user's PATH often lacks), or a file exists."""
+    if wanted.startswith("/"):
+        return Path(wanted).exists()
+    return shutil.which(wanted, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is not None
+
+
+def missing(is_there: Callable[[str], bool] = is_there) -> dict[str, list[str]]:
+    """Packages that are not (wholly) there, each with what of it is missing."""
+    gaps = {package: [p for p in paths if not is_there(p)] for package, paths in PATHS_BY_PACKAGE.items()}
+    return {package: paths for package, paths in gaps.items() if paths}
+
+
+def ensure() -> None:
+    """Install what is missing. Raises ClusterProblem that names it where this is no Debian."""
+    gaps = missing()
+    if not gaps:
+        return
+    packages = sorted(gaps)
+    absent = ", ".join(path for paths in gaps.values() for path in paths)
+    if shutil.which("apt-get") is None:
+        raise ClusterProblem(
+            f"missing programs: {absent}; install them (on Debian: {' '.join(packages)}) and try again"
+        )
+    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    options = ["-o", "Dpkg::Use-Pty=0", "--no-install-recommends", "--yes"]
+    # The packages must not start services of their own: this cluster runs a containerd of its own.
+    with progress.step(f"installing Debian packages {' '.join(packages)}"), _services_stay_down():
+        commands.run(["apt-get", "update"], environment=quiet)
+        commands.run(["apt-get", "install", *options, *packages], environment=quiet)
+    if still := missing():
+        raise ClusterProblem(f"installed {' '.join(packages)}, and still missing: {still}")
+
+
+class _services_stay_down:  # noqa: N801 -- reads as a phrase in a with statement
+    """While it lasts, Debian's policy-rc.d answers 101: packages start no service. A policy already there is kept."""
+
+    policy = Path("/usr/sbin/policy-rc.d")
+
+    def __enter__(self) -> None:
+        self.ours = not self.policy.exists()
+        if self.ours:
+            self.policy.write_text("#!/bin/sh\nexit 101\n")
+            self.policy.chmod(0o755)
+
+    def __exit__(self, *_: object) -> None:
+        if self.ours:
+            self.policy.unlink(missing_ok=True)

@@ -1,0 +1,66 @@
+"""The background process of fake nodes: renews their Leases and lets go of their pods that are being deleted.
+
+KUBECONFIG=... python -m e2e.cluster.fake_node_heartbeats
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import sys
+import time
+
+import kubernetes
+from kubernetes.client import CoordinationV1Api, CoreV1Api, V1DeleteOptions, V1Lease, V1LeaseSpec, V1ObjectMeta
+from kubernetes.client.exceptions import ApiException
+
+from e2e.cluster import fake_nodes
+
+NAMESPACE = "kube-node-lease"
+LEASE_SECONDS = 40  # as kubelets ask for
+LET_GO_EVERY_SECONDS = 2.0
+RENEW_EVERY_ROUNDS = 8  # every 16 s; the controller manager loses patience after 50 s
+
+
+def renew(leases: CoordinationV1Api, nodes: list[str], now: dt.datetime) -> None:
+    """Renew the Lease of every node, creating what is not there."""
+    for name in nodes:
+        spec = V1LeaseSpec(holder_identity=name, lease_duration_seconds=LEASE_SECONDS, renew_time=now)
+        body = V1Lease(metadata=V1ObjectMeta(name=name, namespace=NAMESPACE), spec=spec)
+        try:
+            leases.patch_namespaced_lease(name, NAMESPACE, body)
+        except ApiException as refused:
+            if refused.status != 404:
+                raise
+            leases.create_namespaced_lease(NAMESPACE, body)
+
+
+def let_go(pods: CoreV1Api) -> None:
+    """Finish the deletion of pods that wait for a kubelet which does not exist."""
+    # resource_version 0: from the apiserver's cache, so that this costs etcd nothing
+    for pod in pods.list_pod_for_all_namespaces(resource_version="0").items:
+        meta, spec = pod.metadata, pod.spec
+        assert meta is not None
+        assert spec is not None
+        if meta.deletion_timestamp and (spec.node_name or "").startswith(fake_nodes.PREFIX):
+            now = V1DeleteOptions(grace_period_seconds=0)
+            pods.delete_namespaced_pod(str(meta.name), str(meta.namespace), body=now)
+
+
+def main() -> None:
+    """Go on for ever; an apiserver that is away is asked again."""
+    kubernetes.config.load_kube_config()  # type: ignore[no-untyped-call]
+    core, leases = CoreV1Api(), CoordinationV1Api()
+    for round_number in itertools.count():
+        try:
+            if round_number % RENEW_EVERY_ROUNDS == 0:
+                listed = core.list_node(label_selector=fake_nodes.LABEL, resource_version="0").items
+                renew(leases, [str(item.metadata.name) for item in listed if item.metadata], dt.datetime.now(dt.UTC))
+            let_go(core)
+        except Exception as problem:
+            print(f"heartbeats: {problem}", file=sys.stderr, flush=True)
+        time.sleep(LET_GO_EVERY_SECONDS)
+
+
+if __name__ == "__main__":
+    main()

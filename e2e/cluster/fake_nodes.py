@@ -1,0 +1,91 @@
+"""Nodes without a machine: Node objects that our heartbeats keep Ready, for tests of placement among many nodes.
+
+They are tainted and labelled, so nothing lands on them unasked; a pod bound to one stays Pending for ever, which is as
+good as running for a scheduler. What a kubelet owes the apiserver beyond that is paid by `fake_node_heartbeats`, which
+runs in the background as long as there are fake nodes.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+from e2e.cluster import content_cache, processes, progress
+from e2e.cluster.processes import Program
+
+if TYPE_CHECKING:
+    from e2e.cluster.access import Cluster
+
+LABEL = "koord-suite.io/fake"
+PREFIX = "fake-"
+CAPACITY = {"cpu": "16", "memory": "65536Mi", "ephemeral-storage": "100Gi", "pods": "110"}
+ALLOCATABLE = {**CAPACITY, "cpu": "15500m", "memory": "63488Mi"}
+
+FOLDER = content_cache.ROOT / "fake-nodes"
+HEARTBEATS = "heartbeats"
+
+
+def node(index: int, now: dt.datetime) -> dict[str, Any]:
+    """The Node object of one fake node, Ready as of `now`."""
+    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    name = f"{PREFIX}{index}"
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {LABEL: "true", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
+        },
+        "spec": {"taints": [{"key": LABEL, "value": "true", "effect": "NoSchedule"}]},
+        "status": {
+            "capacity": dict(CAPACITY),
+            "allocatable": dict(ALLOCATABLE),
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": "True",
+                    "reason": "FakeNode",
+                    "message": "kept ready by e2e.cluster",
+                    "lastHeartbeatTime": stamp,
+                    "lastTransitionTime": stamp,
+                }
+            ],
+        },
+    }
+
+
+def set_count(cluster: Cluster, count: int) -> None:
+    """Register or remove fake nodes until there are `count`, and have them kept Ready. 0 ends the heartbeats."""
+    present = {item["metadata"]["name"] for item in cluster.get("nodes", f"--selector={LABEL}")["items"]}
+    wanted = {f"{PREFIX}{index}": index for index in range(count)}
+    surplus, lacking = sorted(present - set(wanted)), [wanted[name] for name in wanted if name not in present]
+    if surplus:
+        with progress.step(f"removing {len(surplus)} fake nodes"):
+            cluster.run("delete", "node", "--wait=false", *surplus)
+    if lacking:
+        now = dt.datetime.now(dt.UTC)
+        with progress.step(f"registering {len(lacking)} fake nodes"):
+            listed = {"apiVersion": "v1", "kind": "List", "items": [node(index, now) for index in lacking]}
+            cluster.run("create", "--filename=-", stdin=json.dumps(listed))
+    if count == 0:
+        stop_heartbeats()
+    else:
+        processes.start(heartbeats(cluster), FOLDER)
+        ready = "--for=condition=Ready"
+        cluster.run("wait", "node", ready, f"--selector={LABEL}", "--timeout=60s")
+        progress.say(f"{count} fake nodes are Ready")
+
+
+def heartbeats(cluster: Cluster) -> Program:
+    """The background process."""
+    environment = {"KUBECONFIG": str(cluster.kubeconfig), "PYTHONPATH": str(content_cache.REPOSITORY)}
+    return Program(HEARTBEATS, [sys.executable, "-m", "e2e.cluster.fake_node_heartbeats"], environment)
+
+
+def stop_heartbeats() -> None:
+    """End the background process, if it runs."""
+    processes.stop(HEARTBEATS, FOLDER)
+    shutil.rmtree(FOLDER, ignore_errors=True)

@@ -1,0 +1,46 @@
+"""Asking programs whether they are ready, and waiting for them with a clear end."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from http import HTTPStatus
+from pathlib import Path
+
+from e2e.cluster import processes, progress
+from e2e.cluster.failures import ClusterProblem
+
+
+def answers(url: str, *, authority: Path | None = None) -> bool:
+    """Whether a GET is answered with 200.
+
+    Over https the certificate is checked against `authority` where one is given; components that make up their own
+    certificate are asked on loopback only.
+    """
+    trust = ssl.create_default_context(cafile=str(authority) if authority else None)
+    if authority is None:
+        trust.check_hostname = False
+        trust.verify_mode = ssl.CERT_NONE
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust))
+    try:
+        with direct.open(url, timeout=2) as answer:
+            return bool(answer.status == HTTPStatus.OK)
+    except (OSError, urllib.error.URLError, http.client.HTTPException):
+        return False
+
+
+def wait(what: str, is_so: Callable[[], bool], timeout_seconds: float, program: str, folder: Path) -> None:
+    """Wait for a program in `folder`; raise ClusterProblem with its last words when it ends, or does not get there."""
+
+    def is_so_unless_ended() -> bool:
+        processes.require_alive(program, folder)
+        return is_so()
+
+    def give_up() -> None:
+        words = processes.last_words(program, folder)
+        raise ClusterProblem(f"{what}: not so after {timeout_seconds:.0f} s; {program} last said: {words}")
+
+    progress.wait_until(what, is_so_unless_ended, timeout_seconds, otherwise=give_up)

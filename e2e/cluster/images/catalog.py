@@ -1,0 +1,55 @@
+"""Every image that this repository builds, in one list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster import content_cache
+
+HERE = Path(__file__).parent
+REPOSITORY = content_cache.REPOSITORY
+
+
+@dataclass(frozen=True)
+class Image:
+    """What an image is made from.
+
+    inputs: files and folders whose content decides its tag (base, wheels and program add theirs).
+    target: stage of the Dockerfile. program: the one Go binary it holds; its folder is then the build's context.
+    """
+
+    name: str
+    dockerfile: Path
+    context: Path
+    inputs: tuple[Path, ...]
+    target: str = ""
+    program: str = ""
+    needs_base: bool = False
+    needs_wheels: bool = False
+
+
+def _component(name: str, package: str) -> Image:
+    packages = ("api_types", "apiserver_client", "daemon", package)
+    files = (REPOSITORY / "Dockerfile", REPOSITORY / ".dockerignore", HERE / "install-wheels")
+    inputs = (*files, *(REPOSITORY / name for name in packages))
+    return Image(
+        name, REPOSITORY / "Dockerfile", REPOSITORY, inputs, target=name, needs_base=True, needs_wheels=True
+    )  # fmt: skip
+
+
+def _small(name: str, folder: Path, *, needs_base: bool = False, program: str = "") -> Image:
+    return Image(name, folder / "Dockerfile", folder, (folder,), needs_base=needs_base, program=program)
+
+
+PAUSE = _small("pause", HERE / "pause", program="pause")
+"""Under every pod; the local provider loads it at `up`, others bring their own."""
+
+LOADED: tuple[Image, ...] = (
+    _component("koordlet", "koordlet"),
+    _component("manager", "manager"),
+    _component("scheduler-plugin", "scheduler_plugin"),
+    _small("kube-scheduler", HERE / "kube_scheduler", program="kube-scheduler"),
+    _small("workload", HERE / "workload", needs_base=True),
+)
+"""What `load-images` loads."""

@@ -1,0 +1,48 @@
+"""The libraries of each component as wheels for the Python of the base image, pinned by constraints.txt."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from e2e.cluster import commands, content_cache, progress
+
+COMPONENTS = ("koordlet", "manager", "scheduler")
+PIP = "pip==25.3"  # runs inside the build from its own wheel; any that knows --python will do
+CONSTRAINTS = content_cache.REPOSITORY / "constraints.txt"
+
+
+def requirements(pyproject: Mapping[str, object]) -> dict[str, list[str]]:
+    """Component -> what it requires: what every component does, plus its own extra."""
+    project = pyproject["project"]
+    assert isinstance(project, Mapping)
+    return {name: [*project["dependencies"], *project["optional-dependencies"][name]] for name in COMPONENTS}
+
+
+def folder(python_version: str) -> Path:
+    """Folder with the wheels, pip's own among them, and one `<component>.txt` each that names what to install."""
+    wanted = requirements(tomllib.loads((content_cache.REPOSITORY / "pyproject.toml").read_text()))
+    key = content_cache.digest(repr(wanted), python_version, PIP, CONSTRAINTS)
+    return content_cache.folder("wheels", key, lambda target: _download(wanted, python_version, target))
+
+
+def copy_into(target: Path, python_version: str) -> None:
+    """Fill a folder of the user's choice, for a `docker build` by hand."""
+    shutil.copytree(folder(python_version), target, dirs_exist_ok=True)
+
+
+def _download(wanted: Mapping[str, Sequence[str]], python_version: str, target: Path) -> None:
+    pinned = ["--constraint", CONSTRAINTS] if CONSTRAINTS.exists() else []
+    together = sorted({line for lines in wanted.values() for line in lines})
+    with progress.step(f"collecting wheels for Python {python_version}"):
+        commands.run(
+            [
+                sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+                "--only-binary=:all:", f"--python-version={python_version}", "--dest", target, *pinned, PIP, *together,
+            ]
+        )  # fmt: skip
+    for component, lines in wanted.items():
+        (target / f"{component}.txt").write_text("\n".join(lines) + "\n")

@@ -1,0 +1,49 @@
+"""The bridge that host and pods share, made before anything starts, because the apiserver listens on its address."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+from e2e.cluster import commands, layout
+from e2e.cluster.failures import ClusterProblem
+
+BRIDGED_TRAFFIC_PASSES_IPTABLES = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
+
+
+def make_bridge() -> None:
+    """Create the bridge with the host's address on it, unless it is there. Needs root."""
+    if layout.BRIDGE not in links():
+        commands.run(["ip", "link", "add", layout.BRIDGE, "type", "bridge"])
+        commands.run(["ip", "address", "add", f"{layout.HOST_ADDRESS}/24", "dev", layout.BRIDGE])
+    commands.run(["ip", "link", "set", layout.BRIDGE, "up"])
+    if not BRIDGED_TRAFFIC_PASSES_IPTABLES.exists():
+        commands.succeeds(["modprobe", "br_netfilter"])
+    # Where the kernel has no bridge filter, only pods that call a service whose pod is on the same node suffer.
+    with contextlib.suppress(OSError):
+        BRIDGED_TRAFFIC_PASSES_IPTABLES.write_text("1")
+
+
+def require_free_subnet() -> None:
+    """Raise ClusterProblem when a link of this machine already has an address in the cluster's pod subnet."""
+    for link in json.loads(commands.run(["ip", "-json", "-4", "address"])):
+        for address in link["addr_info"]:
+            if address["local"].startswith("10.244."):
+                raise ClusterProblem(
+                    f"address {address['local']} of {link['ifname']} lies in the pod network {layout.CLUSTER_SUBNET}; "
+                    "another cluster seems to run on this machine: end it first"
+                )
+
+
+def remove_bridge() -> None:
+    """Remove the bridge and what hangs on it."""
+    for link in links(master=layout.BRIDGE) if layout.BRIDGE in links() else []:
+        commands.succeeds(["ip", "link", "delete", link])
+    commands.succeeds(["ip", "link", "delete", layout.BRIDGE])
+
+
+def links(*, master: str | None = None) -> set[str]:
+    """Names of the machine's network links (of those on a bridge)."""
+    argv = ["ip", "-json", "link", "show", *(["master", master] if master else [])]
+    return {link["ifname"] for link in json.loads(commands.run(argv) or "[]") if "ifname" in link}

@@ -1,0 +1,154 @@
+"""The one real node: containerd, kubelet and kube-proxy, with the pod network that they share with the host.
+
+containerd is Debian's, with a configuration, state and socket of our own: the machine's own containerd, if there is
+one, is never touched. What each flag answers is told beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from string import Template
+
+from e2e.cluster import commands, health, layout, processes
+from e2e.cluster.layout import Layout
+from e2e.cluster.processes import Program
+
+FILES = Path(__file__).parent / "node_files"
+PAUSE_IMAGE = "docker.io/koord-suite/pause:local"
+READY_TIMEOUT_SECONDS = 60.0
+SYSTEMD_RESOLV_CONF = Path("/run/systemd/resolve/resolv.conf")
+
+
+def programs(places: Layout, binaries: Path) -> list[Program]:
+    """All of them, in the order of their start."""
+    return [containerd(places), kubelet(places, binaries), kube_proxy(places, binaries)]
+
+
+def start_one(program: Program, places: Layout) -> None:
+    """Start one program, unless it runs, and wait until it is ready."""
+    processes.start(program, places.processes)
+    is_ready = READY_CHECKS[program.name]
+    name = program.name
+    health.wait(f"{name} ready", lambda: is_ready(places), READY_TIMEOUT_SECONDS, name, places.processes)
+
+
+READY_CHECKS: dict[str, Callable[[Layout], bool]] = {
+    "containerd": lambda places: places.containerd_socket.exists() and commands.succeeds(ctr(places, "version")),
+    "kubelet": lambda _: health.answers("http://127.0.0.1:10248/healthz"),
+    "kube-proxy": lambda _: health.answers("http://127.0.0.1:10256/healthz"),
+}
+
+
+def ctr(places: Layout, *words: str | Path) -> list[str]:
+    """Command line of containerd's client, in the namespace where the kubelet's containers live."""
+    return ["ctr", "--address", str(places.containerd_socket), "--namespace", "k8s.io", *map(str, words)]
+
+
+def write_configuration(places: Layout) -> None:
+    """Write the configuration of containerd, of the pod network and of the kubelet."""
+    network = places.state / "cni"
+    network.mkdir(parents=True, exist_ok=True)
+    places.run.mkdir(parents=True, exist_ok=True)
+    (network / "10-koord-suite.conflist").write_text(json.dumps(pod_network(places), indent=2))
+    values = {
+        "root": places.state / "containerd",
+        "run": places.run,
+        "socket": places.containerd_socket,
+        "opt": places.state / "containerd-opt",
+        "pause_image": PAUSE_IMAGE,
+        "network": network,
+    }
+    (places.state / "containerd.toml").write_text(Template((FILES / "containerd.toml").read_text()).substitute(values))
+    (places.state / "kubelet.json").write_text(json.dumps(kubelet_configuration(places), indent=2))
+
+
+def pod_network(places: Layout) -> dict[str, object]:
+    """CNI configuration: pods hang on the bridge whose own address is the host's."""
+    return {
+        "cniVersion": "1.0.0",
+        "name": "koord-suite",
+        "plugins": [
+            {
+                "type": "bridge",
+                "bridge": layout.BRIDGE,
+                "isGateway": True,
+                "ipMasq": True,
+                "hairpinMode": True,
+                "ipam": {
+                    "type": "host-local",
+                    "ranges": [[{"subnet": layout.POD_SUBNET, "gateway": layout.HOST_ADDRESS}]],
+                    "routes": [{"dst": "0.0.0.0/0"}],
+                    "dataDir": str(places.state / "cni-addresses"),
+                },
+            },
+            {"type": "portmap", "capabilities": {"portMappings": True}},
+        ],
+    }
+
+
+def kubelet_configuration(places: Layout) -> dict[str, object]:
+    """KubeletConfiguration. Allocatable stays what the machine has, less the eviction threshold."""
+    resolv_conf = SYSTEMD_RESOLV_CONF if SYSTEMD_RESOLV_CONF.exists() else Path("/etc/resolv.conf")
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": layout.HOST_ADDRESS,
+        "healthzBindAddress": "127.0.0.1",
+        "containerRuntimeEndpoint": f"unix://{places.containerd_socket}",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": str(places.certificates / "ca.crt")},
+        },
+        "authorization": {"mode": "Webhook"},
+        "cgroupDriver": "cgroupfs",
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "resolvConf": str(resolv_conf),
+        "podLogsDir": str(places.state / "pod-logs"),
+        "volumePluginDir": str(places.state / "volume-plugins"),
+        # A full disk is the developer's own affair, and images that were loaded by hand must not be collected.
+        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+        "imageGCHighThresholdPercent": 100,
+        "imageGCLowThresholdPercent": 99,
+        "makeIPTablesUtilChains": False,
+    }
+
+
+def containerd(places: Layout) -> Program:
+    """The container runtime."""
+    return Program("containerd", ["containerd", "--config", str(places.state / "containerd.toml")], {})
+
+
+def kubelet(places: Layout, binaries: Path) -> Program:
+    """The node's agent. It registers as the node `local` with the bridge's address."""
+    argv = [
+        str(binaries / "kubelet"),
+        f"--config={places.state / 'kubelet.json'}",
+        f"--kubeconfig={places.client_kubeconfig('kubelet')}",
+        f"--root-dir={places.state / 'kubelet'}",
+        f"--cert-dir={places.state / 'kubelet-serving'}",
+        f"--hostname-override={layout.NODE_NAME}",
+        f"--node-ip={layout.HOST_ADDRESS}",
+    ]
+    return Program("kubelet", argv, {})
+
+
+def kube_proxy(places: Layout, binaries: Path) -> Program:
+    """Service addresses by iptables. The zeros and the false leave the machine's conntrack and routing as they are."""
+    argv = [
+        str(binaries / "kube-proxy"),
+        f"--kubeconfig={places.client_kubeconfig('kube-proxy')}",
+        f"--hostname-override={layout.NODE_NAME}",
+        f"--cluster-cidr={layout.CLUSTER_SUBNET}",
+        "--proxy-mode=iptables",
+        "--conntrack-max-per-core=0",
+        "--conntrack-tcp-timeout-established=0s",
+        "--conntrack-tcp-timeout-close-wait=0s",
+        "--iptables-localhost-nodeports=false",
+        "--healthz-bind-address=127.0.0.1:10256",
+        "--metrics-bind-address=127.0.0.1:10249",
+    ]
+    return Program("kube-proxy", argv, {})

@@ -1,0 +1,196 @@
+"""A one-node cluster of processes on this machine: no Docker, no registry. Needs root on Linux.
+
+`up` reads like a parts list. It is repeatable: what runs is looked at, what does not is started, so an interrupted
+`up` or a restarted machine is mended by another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from e2e.cluster import (
+    access,
+    cleaning,
+    commands,
+    content_cache,
+    control_plane,
+    debian_packages,
+    go_binaries,
+    layout,
+    leftovers,
+    network,
+    node,
+    ports,
+    processes,
+    progress,
+)
+from e2e.cluster.access import Cluster
+from e2e.cluster.failures import ClusterProblem
+from e2e.cluster.images import building, catalog
+from e2e.cluster.layout import Layout
+
+STOP_ORDER = (
+    "kubelet", "kube-proxy", "containerd", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd",
+)  # fmt: skip
+NODE_READY_SECONDS = 60.0
+
+
+class Local:
+    """See the module."""
+
+    def __init__(self, places: Layout | None = None) -> None:
+        self.places = places or Layout()
+
+    def up(self) -> Cluster:
+        """See Provider."""
+        require_root_on_linux()
+        places = self.places
+        with _alone(places):
+            debian_packages.ensure()
+            binaries = go_binaries.everything()
+            pause = building.archive(catalog.PAUSE, self.builder())
+            self._look_at_the_machine()
+            network.make_bridge()
+            control_plane.make_identities(places)
+            control_plane.start(places, binaries)
+            node.write_configuration(places)
+            node.start_one(node.containerd(places), places)
+            self._import(pause, node.PAUSE_IMAGE)
+            node.start_one(node.kubelet(places, binaries), places)
+            node.start_one(node.kube_proxy(places, binaries), places)
+            cluster = self.cluster()
+            self._wait_for_pods_to_be_welcome(cluster)
+        return cluster
+
+    def down(self) -> list[str]:
+        """See Provider."""
+        require_root_on_linux()
+        places = self.places
+        if not places.state.exists():
+            progress.say("no local cluster: nothing to end")
+            return []
+        with _alone(places):
+            before = leftovers.Machine.from_json(places.machine_before.read_text())
+            self._end_pods()
+            for name in STOP_ORDER:
+                processes.stop(name, places.processes)
+            progress.say(f"ended {', '.join(STOP_ORDER)}")
+            processes.end(processes.of_this_cluster(places.processes), grace_seconds=2)
+            cleaning.put_back(places, before)
+            remaining = [f"process: {p.pid} {p.name()}" for p in processes.of_this_cluster(places.processes)]
+            shutil.rmtree(places.state)
+            remaining += leftovers.differences(before, leftovers.look())
+        return remaining
+
+    def status(self) -> Mapping[str, str]:
+        """See Provider."""
+        found = {}
+        checks = {**control_plane.READY_CHECKS, **node.READY_CHECKS}
+        for name in reversed(STOP_ORDER):
+            if processes.find(name, self.places.processes) is None:
+                found[name] = "not running"
+            else:
+                found[name] = "ok" if checks[name](self.places) else "running, but not ready"
+        return found
+
+    def cluster(self) -> Cluster:
+        """See Provider."""
+        return access.reach("local", self.places.kubeconfig, self.places.audit_log)
+
+    def builder(self) -> building.Builder:
+        """See Provider."""
+        return building.Buildah()
+
+    def load(self, archives: Sequence[building.Archive]) -> None:
+        """See Provider."""
+        for archive in archives:
+            self._import(archive, f"docker.io/koord-suite/{archive.name}:dev")
+
+    def stop(self, component: str) -> None:
+        """See Provider."""
+        self._require_known(component)
+        processes.stop(component, self.places.processes)
+        progress.say(f"{component} stopped")
+
+    def start(self, component: str) -> None:
+        """See Provider."""
+        self._require_known(component)
+        binaries, places = go_binaries.everything(), self.places
+        programs = [*control_plane.programs(places, binaries), *node.programs(places, binaries)]
+        (program,) = [program for program in programs if program.name == component]
+        starter = control_plane.start_one if component in control_plane.READY_CHECKS else node.start_one
+        starter(program, places)
+
+    def _require_known(self, component: str) -> None:
+        if component not in STOP_ORDER:
+            raise ClusterProblem(f"{component}: no such component; there are {', '.join(STOP_ORDER)}")
+
+    def _look_at_the_machine(self) -> None:
+        if self.places.machine_before.exists():
+            return
+        ports.require_free(layout.PORTS)
+        network.require_free_subnet()
+        self.places.state.mkdir(parents=True, exist_ok=True)
+        self.places.machine_before.write_text(leftovers.look().to_json())
+
+    def _import(self, archive: building.Archive, second_name: str) -> None:
+        known = commands.run(node.ctr(self.places, "images", "list", "--quiet")).split()
+        reference = f"docker.io/{archive.reference}"
+        if reference not in known:
+            with progress.step(f"importing {archive.reference}"):
+                commands.run(node.ctr(self.places, "images", "import", archive.file))
+        commands.run(node.ctr(self.places, "images", "tag", "--force", reference, second_name))
+
+    def _wait_for_pods_to_be_welcome(self, cluster: Cluster) -> None:
+        def give_up() -> None:
+            words = processes.last_words("kubelet", self.places.processes)
+            raise ClusterProblem(f"node {layout.NODE_NAME} is not Ready after {NODE_READY_SECONDS:.0f} s: {words}")
+
+        def is_ready() -> bool:
+            ask = [cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", "get", "--output=json"]
+            try:
+                account = commands.run([*ask, "serviceaccount", "default"])
+                listed = json.loads(commands.run([*ask, "node", layout.NODE_NAME]))["status"]["conditions"]
+            except ClusterProblem:
+                return False
+            return bool(account) and any(c["type"] == "Ready" and c["status"] == "True" for c in listed)
+
+        progress.wait_until(f"node {layout.NODE_NAME} Ready", is_ready, NODE_READY_SECONDS, otherwise=give_up)
+
+    def _end_pods(self) -> None:
+        processes.stop("kubelet", self.places.processes)
+        running = processes.of_this_cluster(self.places.processes)
+        if any("shim" in process.name() for process in running):
+            node.start_one(node.containerd(self.places), self.places)
+            with progress.step("ending pods"):
+                cleaning.end_pods(self.places)
+
+
+def require_root_on_linux() -> None:
+    """Raise ClusterProblem that says what to do instead."""
+    ways_out = "use a Docker engine (--provider kind) or a cluster you have (--provider existing, with KUBECONFIG)"
+    if not sys.platform.startswith("linux"):
+        raise ClusterProblem(f"a local cluster runs on Linux only, this is {sys.platform}; {ways_out}")
+    if os.geteuid() != 0:
+        raise ClusterProblem(
+            f"a local cluster (kubelet, containerd, iptables) needs root: run it with sudo, or {ways_out}"
+        )
+
+
+@contextlib.contextmanager
+def _alone(places: Layout) -> Iterator[None]:
+    """One `up` or `down` at a time."""
+    content_cache.ROOT.mkdir(exist_ok=True)
+    with Path(f"{places.state}.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as taken:
+            raise ClusterProblem(f"another `up` or `down` holds {lock.name}; wait for it to end") from taken
+        yield
