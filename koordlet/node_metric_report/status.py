@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from api_types import names, node_metric, quantities, wire_model
 from api_types import priority_and_qos as pq
 from koordlet.pods_on_node import PodOnNode
+from koordlet.prediction import reclaimable
 from koordlet.samples import UsageSample
 
 Statistics = Mapping[str, UsageSample | None]
@@ -64,7 +65,8 @@ def usage(sample: UsageSample | None) -> node_metric.ResourceMap:
 
 def peak_resources(cpu_cores: float, memory_bytes: float) -> wire_model.ResourceList:
     """A predicted quantity on the wire, rounded up to whole milli-cores and bytes."""
-    return whole_resources({names.CPU: math.ceil(cpu_cores * 1000), names.MEMORY: math.ceil(memory_bytes)})
+    whole = reclaimable.whole_peak(cpu_cores, memory_bytes)
+    return whole_resources({names.CPU: whole.cpu_millis, names.MEMORY: whole.memory_bytes})
 
 
 def whole_resources(units: Mapping[str, int]) -> wire_model.ResourceList:

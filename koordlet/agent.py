@@ -1,0 +1,222 @@
+"""The agent: wires its parts together and does the tick, in the order the data flows.
+
+collect -> remember -> (every 30 s) learn -> (when due) report; all on one event loop, so nothing needs a lock. Clocks
+are read here and handed down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import logging
+import random
+import time
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from apiserver_client import backoff, session
+from daemon.http_endpoint import Verdict
+from koordlet import predict_policy, telemetry
+from koordlet.cluster_view import ClusterView
+from koordlet.node_metric_report import reporter, schedule
+from koordlet.node_observer import NodeObserver, Observation
+from koordlet.prediction import checkpoint
+from koordlet.prediction.checkpoint import CheckpointProblem
+from koordlet.settings import KoordletSettings
+
+log = logging.getLogger(__name__)
+
+TICK_SECONDS: Final = 1.0
+TRAIN_SECONDS: Final = 30.0
+_STUCK_TICKS: Final = 10.0
+"""Healthy means that the last tick is not older: ten missed ticks are no longer a busy machine."""
+_LEAST_REPORT_INTERVAL_SECONDS: Final = 30.0  # as upstream's agent
+_JITTER: Final = 0.1
+"""Reports come up to this share of the interval early, so that the agents of a cluster do not write in step."""
+
+
+class Agent:
+    """One node's agent. `run` lives until `stop` is set."""
+
+    def __init__(self, settings: KoordletSettings, observer: NodeObserver, registry: CollectorRegistry) -> None:
+        self.settings = settings
+        self.observer = observer
+        self.view = ClusterView(settings.node_name)
+        self.counts = telemetry.Counts()
+        self.stop = asyncio.Event()
+        self.state_problem: CheckpointProblem | None = None
+        self._durations = telemetry.durations(registry)
+        self._published: schedule.Published | None = None
+        self._last_tick = time.monotonic()
+        self._next_report = 0.0
+        self._next_check = 0.0
+        self._earliest_write = 0.0
+        self._failures = 0
+        self._last_outcome: reporter.Outcome | None = None
+        self._checkpoint = Path(settings.state_dir) / "prediction.checkpoint" if settings.state_dir else None
+        registry.register(telemetry.AgentCollector(observer, self.counts, self.view.watches))
+
+    async def run(self, api: session.Session) -> None:
+        """Observe and report until `stop` is set, then write the checkpoint."""
+        self._restore()
+        async with asyncio.TaskGroup() as group:
+            background = [
+                group.create_task(self.view.watch(api)),
+                group.create_task(self._keep_checkpoint()),
+            ]
+            try:
+                await self._tick_until_stopped(api, group)
+            finally:
+                for task in background:
+                    task.cancel()
+        await self._save()
+        self.observer.close()
+
+    async def _tick_until_stopped(self, api: session.Session, group: asyncio.TaskGroup) -> None:
+        reporting: asyncio.Task[None] | None = None
+        next_tick = time.monotonic()
+        next_training = next_tick + TRAIN_SECONDS
+        while not self.stop.is_set():
+            self._tick()
+            now = time.monotonic()
+            if now >= next_training:
+                self._train()
+                next_training = now + TRAIN_SECONDS
+            if (reporting is None or reporting.done()) and self._may_report(now):
+                reporting = group.create_task(self._report_if_due(api, now))
+            next_tick = max(next_tick + TICK_SECONDS, time.monotonic())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.stop.wait(), next_tick - time.monotonic())
+        if reporting is not None:
+            reporting.cancel()
+
+    def _tick(self) -> None:
+        """Collect and remember; whatever goes wrong in one tick is logged, and the next one is tried."""
+        with self._durations.time():
+            try:
+                self.observer.observe(time.time(), self.view)
+            except Exception:
+                log.exception("a tick failed")
+        self.counts.ticks += 1
+        self._last_tick = time.monotonic()
+
+    def _train(self) -> None:
+        policy = predict_policy.in_force(self.view.spec.predict_policy)
+        try:
+            done = self.observer.train(time.time(), predict_policy.parameters(policy))
+        except Exception:
+            log.exception("a round of training failed")
+            return
+        self.counts.trainings += 1
+        self.counts.unusable_values += done.unusable_values
+
+    def _may_report(self, now: float) -> bool:
+        return (
+            self.view.resource_version is not None
+            and now >= self._earliest_write
+            and now >= min(self._next_check, self._next_report)
+        )
+
+    async def _report_if_due(self, api: session.Session, now: float) -> None:
+        """Publish when the interval has passed, or early when the prediction moved."""
+        policy = predict_policy.in_force(self.view.spec.predict_policy)
+        self._next_check = now + (policy.check_interval_seconds or 0)
+        observation = self.observer.report(time.time(), self.view, policy, self._state_problem_text())
+        if observation is None:
+            return
+        is_early = now < self._next_report
+        if is_early and not self._is_news(observation, policy.resource_diff_threshold_percent or 0):
+            return
+        resource_version = self.view.resource_version
+        if resource_version is None:
+            return
+        sent = await reporter.send(api, self.settings.node_name, observation.status, resource_version)
+        self._note(sent, observation, now, policy.force_update_interval_seconds or 0)
+        self.counts.early_reports += is_early and sent.outcome is reporter.Outcome.WRITTEN
+
+    def _is_news(self, observation: Observation, threshold_percent: float) -> bool:
+        allocatable = observation.allocatable
+        if self._published is None or allocatable is None:
+            return True
+        return schedule.is_news(observation.publishes, self._published, allocatable, threshold_percent)
+
+    def _note(self, sent: reporter.Sent, observation: Observation, now: float, force_update_seconds: float) -> None:
+        self.counts.reports[sent.outcome] += 1
+        if sent.outcome is not self._last_outcome:
+            log.log(
+                logging.INFO if sent.outcome is reporter.Outcome.WRITTEN else logging.WARNING,
+                "report to NodeMetric %s: %s%s",
+                self.settings.node_name,
+                sent.outcome,
+                f": {sent.problem}" if sent.problem else "",
+            )
+            self._last_outcome = sent.outcome
+        if sent.outcome is not reporter.Outcome.WRITTEN or sent.resource_version is None:
+            pause = backoff.DEFAULT.seconds(self._failures, random.random)
+            self._failures += 1
+            self._earliest_write = now + max(schedule.LEAST_SECONDS_BETWEEN_WRITES, pause)
+            return
+        self._failures = 0
+        self.view.saw_version(sent.resource_version)
+        self.observer.conditions = observation.status.conditions or []
+        self._published = observation.publishes
+        self.counts.last_report_seconds = time.time()
+        collect_policy = self.view.spec.metric_collect_policy
+        wanted = (collect_policy.report_interval_seconds if collect_policy else None) or 60
+        interval = schedule.seconds_between_reports(max(wanted, _LEAST_REPORT_INTERVAL_SECONDS), force_update_seconds)
+        self._earliest_write = now + schedule.LEAST_SECONDS_BETWEEN_WRITES
+        self._next_report = now + interval * (1.0 - _JITTER * random.random())  # noqa: S311  # spreads load, hides nothing
+
+    def _state_problem_text(self) -> str | None:
+        problem = self.state_problem
+        return None if problem is None or problem.is_first_start else problem.message
+
+    def _restore(self) -> None:
+        if self._checkpoint is None:
+            return
+        found = checkpoint.load(self._checkpoint, self.settings.node_name)
+        if isinstance(found, CheckpointProblem):
+            self.state_problem = found
+            log.log(logging.INFO if found.is_first_start else logging.WARNING, "%s", found.message)
+            return
+        self.observer.server.restore(found.models)
+        saved = dt.datetime.fromtimestamp(found.saved_seconds, dt.UTC)
+        log.info("%s: history of %d series, saved %s", self._checkpoint, len(found.models.keys), saved.isoformat())
+
+    async def _keep_checkpoint(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.checkpoint_interval_seconds)
+            await self._save()
+
+    async def _save(self) -> None:
+        if self._checkpoint is None:
+            return
+        models = self.observer.server.export()
+        if not models.keys:
+            return
+        problem = await asyncio.to_thread(
+            checkpoint.save, self._checkpoint, models, self.settings.node_name, time.time()
+        )
+        self.counts.checkpoint_writes += problem is None
+        self.counts.checkpoint_failures += problem is not None
+        if problem is not None and problem != self.state_problem:
+            log.warning("%s", problem.message)
+        self.state_problem = problem
+
+    def health(self) -> Verdict:
+        """Whether the tick goes on."""
+        age = time.monotonic() - self._last_tick
+        return Verdict(age < _STUCK_TICKS * TICK_SECONDS, f"last tick {age:.1f} s ago")
+
+    def ready(self) -> Verdict:
+        """Whether the agent knows its pods and measures its node."""
+        missing = [name for name, state in self.view.watches.items() if not state.synced]
+        if missing:
+            faults = {str(state.last_error) for state in self.view.watches.values() if state.last_error}
+            return Verdict(False, f"waiting for {', '.join(missing)}" + "".join(f"\n{fault}" for fault in faults))
+        if self.observer.newest_at_seconds is None:
+            return Verdict(False, "no sample of the node yet")
+        return Verdict(True, "measuring and following the cluster")

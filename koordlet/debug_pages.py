@@ -1,0 +1,53 @@
+"""Pages that show what a prediction was made of, so that it can be checked by code that shares nothing with ours.
+
+`/debug/samples` gives every raw sample held and the instants of training. Built on the event loop, not in the thread
+of the HTTP endpoint: what it reads is being written there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy.typing as npt
+
+from daemon.http_endpoint import Page, Route, json_page
+from koordlet.node_observer import NodeObserver
+from koordlet.samples import RESOURCES
+
+_TIMEOUT_SECONDS: Final = 5.0
+
+
+def _column(values: npt.NDArray[Any]) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values.tolist()]
+
+
+def samples(observer: NodeObserver) -> dict[str, Any]:
+    """Every raw sample held: times, and per series and resource one value a time, null where there was none."""
+    held = observer.held_samples()
+    return {
+        "atSeconds": held.at_seconds.tolist(),
+        "trainedAtSeconds": list(observer.trained_at_seconds),
+        "series": [
+            {
+                "kind": key.kind,
+                "identity": key.identity,
+                **{resource: _column(held.values[row, index]) for row, resource in enumerate(RESOURCES)},
+            }
+            for index, key in enumerate(held.keys)
+        ],
+    }
+
+
+def routes(observer: NodeObserver, loop: asyncio.AbstractEventLoop) -> Mapping[str, Route]:
+    """The pages, by path."""
+
+    async def build() -> dict[str, Any]:
+        return samples(observer)
+
+    def show_samples(_query: Mapping[str, str]) -> Page:
+        return json_page(asyncio.run_coroutine_threadsafe(build(), loop).result(_TIMEOUT_SECONDS))
+
+    return {"/debug/samples": show_samples}

@@ -1,0 +1,254 @@
+"""Everything of the agent that needs no cluster: measure, remember, learn, and sum up what is known in a status.
+
+What the cluster knows (pods, allocatable, policies) comes in as a view; `NoCluster` stands for a machine without one.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime as dt
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from api_types import node_metric, slo_controller_config, wire_model
+from koordlet import predict_policy
+from koordlet.collectors import catalog
+from koordlet.collectors.collect_statistics import CollectStatistics
+from koordlet.collectors.host_root import HostRoot
+from koordlet.metric_cache import aggregation
+from koordlet.metric_cache.aggregation import Statistic
+from koordlet.metric_cache.cache import Window, WindowSamples
+from koordlet.metric_cache.embedded import EmbeddedCache
+from koordlet.node_metric_report import conditions, predicted, schedule, status
+from koordlet.pods_on_node import PodOnNode, PodTable
+from koordlet.prediction import class_series
+from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.peaks import NoPrediction
+from koordlet.prediction.server import Prediction, PredictionServer
+from koordlet.prediction.usage_models import TrainingRound
+from koordlet.samples import NODE, SYSTEM, NoData, SeriesKey, SeriesKind, UsageSample
+
+CACHE_SECONDS: Final = 1800.0
+TRAINING_WINDOW_SECONDS: Final = 30.0
+_DEFAULT_WINDOW_SECONDS: Final = 300
+_LEAST_WINDOW_SECONDS: Final = 60  # as upstream's agent
+_LOAD_WATCHER_WINDOW_SECONDS: Final = 900
+"""Reported beside the windows of the spec: Trimaran's load watcher speaks in 15 minutes."""
+_REPORTED: Final = (Statistic.AVG, Statistic.P50, Statistic.P90, Statistic.P95, Statistic.P99, Statistic.STD)
+_DEFAULT_PARAMETERS: Final = predict_policy.parameters(predict_policy.in_force(None))
+
+
+class Cluster(Protocol):
+    """What the observer needs to know of the cluster."""
+
+    pods: PodTable
+    spec: node_metric.NodeMetricSpec
+    generation: int | None
+
+    @property
+    def allocatable(self) -> WholeAmounts | None:
+        """Native allocatable of the node, None while unknown."""
+
+    @property
+    def capacity(self) -> WholeAmounts | None:
+        """Capacity of the node, None while unknown."""
+
+
+class NoCluster:
+    """A machine without a cluster: nothing is bound to it, and nothing of it is reserved."""
+
+    def __init__(self, observer: NodeObserver) -> None:
+        self.pods = PodTable()
+        self.pods.keep_only(())
+        self.spec = node_metric.NodeMetricSpec()
+        self.generation: int | None = None
+        self._observer = observer
+
+    @property
+    def allocatable(self) -> WholeAmounts | None:
+        """Everything the machine has."""
+        return self.capacity
+
+    @property
+    def capacity(self) -> WholeAmounts | None:
+        """CPUs and memory of the machine."""
+        return self._observer.machine_capacity()
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A status that may be published, and the values that say whether it is news."""
+
+    status: node_metric.NodeMetricStatus
+    publishes: schedule.Published
+    allocatable: Mapping[str, int] | None
+
+
+class NodeObserver:
+    """Measures one machine. Not thread-safe: everything is called from one event loop."""
+
+    def __init__(self, host_root: Path, max_series: int) -> None:
+        self.server = PredictionServer(_DEFAULT_PARAMETERS)
+        self.newest: Mapping[SeriesKey, UsageSample] = {}
+        self.newest_at_seconds: float | None = None
+        self.no_data: Sequence[NoData] = ()
+        self.prediction: Prediction | None = None
+        self.conditions: Sequence[node_metric.Condition] = ()
+        """Those of the last report; a condition keeps its transition time while its status lasts."""
+        self.trained_at_seconds: collections.deque[float] = collections.deque(
+            maxlen=math.ceil(CACHE_SECONDS / TRAINING_WINDOW_SECONDS)
+        )
+        self._collector = catalog.SnapshotCollector(HostRoot.at(host_root))
+        self._cache = EmbeddedCache(CACHE_SECONDS, max_series=max_series)
+
+    @property
+    def collect_statistics(self) -> CollectStatistics:
+        """Cost and failures of the collectors."""
+        return self._collector.statistics
+
+    @property
+    def tracked_series(self) -> int:
+        """Series held in the metric cache."""
+        return self._cache.series_count
+
+    @property
+    def refused_samples(self) -> int:
+        """Samples that found no room in the metric cache."""
+        return self._cache.refused_samples
+
+    def machine_capacity(self) -> WholeAmounts | None:
+        """CPUs and memory of the machine itself, None while they cannot be read."""
+        facts = self._collector.machine_facts()
+        return None if facts is None else WholeAmounts(facts.cpu_count * 1000, facts.memory_bytes)
+
+    def observe(self, now_seconds: float, cluster: Cluster) -> None:
+        """One tick: a snapshot of the node, as series, into the metric cache."""
+        pods = cluster.pods.by_uid()
+        named = frozenset().union(*(pod.container_ids for pod in pods.values())) if cluster.pods.synced else None
+        snapshot = self._collector.collect(now_seconds, named or None)
+        self.no_data = snapshot.no_data
+        classes = {uid: pod.priority_class for uid, pod in pods.items()}
+        self.newest = class_series.series_of(snapshot, classes, _reserved(cluster))
+        self._cache.append(now_seconds, self.newest)
+        if snapshot.node is not None:
+            self.newest_at_seconds = now_seconds
+
+    def train(self, now_seconds: float, parameters: PredictParameters) -> TrainingRound:
+        """Learn the p90 of the last 30 s of every series."""
+        self.server.configure(parameters)
+        keys = [key for kind in SeriesKind if kind is not SeriesKind.CONTAINER for key in self._cache.keys(kind)]
+        samples = self._cache.samples(keys, Window(now_seconds, TRAINING_WINDOW_SECONDS))
+        p90 = aggregation.aggregate(samples, (Statistic.P90,))
+        values = {key: usage for key in keys if (usage := p90.usage(Statistic.P90, key)) is not None}
+        done = self.server.train(now_seconds, values)
+        self.trained_at_seconds.append(now_seconds)
+        return done
+
+    def report(
+        self,
+        now_seconds: float,
+        cluster: Cluster,
+        policy: slo_controller_config.PredictPolicy,
+        state_problem: str | None,
+    ) -> Observation | None:
+        """The status as of the newest sample; None while the node was never measured."""
+        if self.newest_at_seconds is None:
+            return None
+        bound = cluster.pods.active() if cluster.pods.synced else None
+        answer = self._predict(now_seconds, bound, cluster.allocatable)
+        self.prediction = None if isinstance(answer, NoPrediction) else answer
+        now = dt.datetime.fromtimestamp(now_seconds, dt.UTC)
+        peak = None if isinstance(answer, NoPrediction) else predicted.publishable(answer, policy, now)
+        facts = conditions.Facts(
+            has_node_usage=now_seconds - self.newest_at_seconds < _LEAST_WINDOW_SECONDS,
+            no_data=self.no_data,
+            pods_are_known=bound is not None,
+            warm_pods=self.prediction.warm_pods if self.prediction else 0,
+            cold_pods=self.prediction.cold_pods if self.prediction else 0,
+            cold_start_period_seconds=policy.cold_start_period_seconds or 0,
+            no_prediction=answer.reason if isinstance(answer, NoPrediction) else None,
+            state_problem=state_problem,
+        )
+        judged = conditions.judge(facts, self.conditions, now, cluster.generation)
+        built = self._status(cluster, bound, peak, judged)
+        allocatable = None if cluster.allocatable is None else predicted.units(cluster.allocatable)
+        publishes = schedule.Published(peak.peak if peak else None, peak.reclaimable if peak else None)
+        return Observation(built, publishes, allocatable)
+
+    def held_samples(self) -> WindowSamples:
+        """Every raw sample held."""
+        until = self.newest_at_seconds or 0.0
+        return self._cache.samples(self._cache.keys(), Window(until, CACHE_SECONDS))
+
+    def close(self) -> None:
+        """Close every file."""
+        self._collector.close()
+
+    def _predict(
+        self, now_seconds: float, bound: Sequence[PodOnNode] | None, allocatable: WholeAmounts | None
+    ) -> Prediction | NoPrediction:
+        if bound is None:
+            return NoPrediction("the apiserver has not yet told which pods are bound to this node")
+        return self.server.predict(now_seconds, bound, allocatable)
+
+    def _status(
+        self,
+        cluster: Cluster,
+        bound: Sequence[PodOnNode] | None,
+        peak: status.PredictedPeak | None,
+        judged: list[node_metric.Condition],
+    ) -> node_metric.NodeMetricStatus:
+        sampled_at = self.newest_at_seconds or 0.0
+        collect = cluster.spec.metric_collect_policy or node_metric.MetricCollectPolicy()
+        window = max(collect.aggregate_duration_seconds or _DEFAULT_WINDOW_SECONDS, _LEAST_WINDOW_SECONDS)
+        by_uid = {SeriesKey(SeriesKind.POD, pod.uid): pod for pod in bound or ()}
+        recent = self._cache.samples([NODE, SYSTEM, *by_uid], Window(sampled_at, window))
+        means = aggregation.aggregate(recent, (Statistic.AVG,))
+        windows = [(seconds, self._statistics(sampled_at, seconds)) for seconds in _windows(collect)]
+        return status.build(
+            status.Report(
+                sampled_at=dt.datetime.fromtimestamp(sampled_at, dt.UTC),
+                observed_generation=cluster.generation,
+                node_usage=means.usage(Statistic.AVG, NODE),
+                system_usage=means.usage(Statistic.AVG, SYSTEM),
+                node_windows=[(seconds, found[NODE]) for seconds, found in windows],
+                system_windows=[(seconds, found[SYSTEM]) for seconds, found in windows],
+                pods=[(pod, usage) for key, pod in by_uid.items() if (usage := means.usage(Statistic.AVG, key))],
+                bound=bound,
+                predicted=peak,
+                conditions=judged,
+            )
+        )
+
+    def _statistics(self, until_seconds: float, window_seconds: int) -> dict[SeriesKey, status.Statistics]:
+        """Statistics of node and system over one window; None where the data span less than half of it."""
+        samples = self._cache.samples((NODE, SYSTEM), Window(until_seconds, window_seconds))
+        found = aggregation.aggregate(samples, _REPORTED)
+        return {
+            key: {name: None if found.is_cold(key) else found.usage(name, key) for name in _REPORTED}
+            for key in (NODE, SYSTEM)
+        }
+
+
+def _reserved(cluster: Cluster) -> class_series.Reserved | None:
+    """What the node keeps back from pods, at least nothing: an amplified allocatable may exceed the capacity."""
+    capacity, allocatable = cluster.capacity, cluster.allocatable
+    if capacity is None or allocatable is None:
+        return None
+    return class_series.Reserved(
+        max(capacity.cpu_millis - allocatable.cpu_millis, 0) / 1000,
+        float(max(capacity.memory_bytes - allocatable.memory_bytes, 0)),
+    )
+
+
+def _windows(collect: node_metric.MetricCollectPolicy) -> Iterable[int]:
+    policy = collect.node_aggregate_policy
+    if policy is not None and policy.durations is not None:
+        wanted = {round(wire_model.parse_duration(text)) for text in policy.durations}
+    else:
+        wanted = {300, 600, 1800}
+    return sorted(wanted | {_LOAD_WATCHER_WINDOW_SECONDS})

@@ -1,0 +1,43 @@
+"""What the agent would publish for this machine, measured here and now, without a cluster."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from koordlet import node_observer, predict_policy
+from koordlet.settings import KoordletSettings
+
+LEAST_SECONDS: Final = 3.0
+_TRAIN_SECONDS: Final = 30.0
+
+
+def show(settings: KoordletSettings, seconds: float) -> int:
+    """Observe for so long, print the status as YAML; progress goes to standard error."""
+    observer = node_observer.NodeObserver(Path(settings.host_root), settings.max_series)
+    policy = predict_policy.in_force(None)
+    cluster = node_observer.NoCluster(observer)
+    print(f"measuring {settings.host_root} for {seconds:g} s ...", file=sys.stderr)  # noqa: T201  # a command's progress
+    begin = time.monotonic()
+    trained = 0
+    for tick in range(int(seconds) + 1):
+        time.sleep(max(begin + tick - time.monotonic(), 0.0))
+        observer.observe(time.time(), cluster)
+        due = int((time.monotonic() - begin) / _TRAIN_SECONDS)
+        if due > trained:
+            observer.train(time.time(), predict_policy.parameters(policy))
+            trained = due
+    if not trained:
+        observer.train(time.time(), predict_policy.parameters(policy))
+    observation = observer.report(time.time(), cluster, policy, None)
+    observer.close()
+    if observation is None:
+        for each in observer.no_data:
+            print(f"koordlet: {each.source} {each.path}: {each.reason}", file=sys.stderr)  # noqa: T201
+        return 1
+    yaml.safe_dump({"status": observation.status.to_wire()}, sys.stdout, sort_keys=False)
+    return 0

@@ -1,0 +1,150 @@
+"""The agent's /metrics. Values are read from the agent when somebody asks, so that a tick pays nothing for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, Histogram, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from api_types.priority_and_qos import PriorityClass
+from apiserver_client.watching import WatchState
+from koordlet.node_metric_report.reporter import Outcome
+from koordlet.node_observer import NodeObserver
+from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind
+
+_KINDS = {
+    "node": NODE,
+    "system": SYSTEM,
+    "prod": SeriesKey(SeriesKind.CLASS, PriorityClass.PROD),
+    "mid": SeriesKey(SeriesKind.CLASS, PriorityClass.MID),
+    "batch": SeriesKey(SeriesKind.CLASS, PriorityClass.BATCH),
+    "free": SeriesKey(SeriesKind.CLASS, PriorityClass.FREE),
+}
+
+
+@dataclass(slots=True)
+class Counts:
+    """What happened since the agent started."""
+
+    ticks: int = 0
+    trainings: int = 0
+    unusable_values: int = 0
+    checkpoint_writes: int = 0
+    checkpoint_failures: int = 0
+    reports: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
+    early_reports: int = 0
+    last_report_seconds: float | None = None
+    """Unix time of the last report that was written."""
+
+
+def durations(registry: CollectorRegistry) -> Histogram:
+    """How long a tick takes, the only metric that is counted as it happens."""
+    return Histogram(
+        "koordlet_tick_duration_seconds",
+        "Wall time of one tick: collect, sum up, remember.",
+        buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0),
+        registry=registry,
+    )
+
+
+class AgentCollector(Collector):
+    """Reads the agent when Prometheus asks."""
+
+    def __init__(self, observer: NodeObserver, counts: Counts, watches: Mapping[str, WatchState]) -> None:
+        self._observer = observer
+        self._counts = counts
+        self._watches_of = watches
+
+    def collect(self) -> Iterable[Metric]:
+        """All metrics but the tick's duration."""
+        yield from self._usage()
+        yield from self._sources()
+        yield from self._prediction()
+        yield from self._reports()
+        yield from self._watches()
+
+    def _usage(self) -> Iterator[Metric]:
+        cpu = GaugeMetricFamily("koordlet_usage_cpu_cores", "Newest CPU usage, by what used it.", labels=["kind"])
+        memory = GaugeMetricFamily(
+            "koordlet_usage_memory_bytes", "Newest memory usage without page cache, by what used it.", labels=["kind"]
+        )
+        for kind, key in _KINDS.items():
+            if (usage := self._observer.newest.get(key)) is not None:
+                cpu.add_metric([kind], usage.cpu_cores)
+                memory.add_metric([kind], usage.memory_bytes)
+        yield from (cpu, memory)
+        if self._observer.newest_at_seconds is not None:
+            yield GaugeMetricFamily(
+                "koordlet_sample_timestamp_seconds", "Unix time of the newest sample.", self._observer.newest_at_seconds
+            )
+        yield GaugeMetricFamily("koordlet_tracked_series", "Series held in memory.", self._observer.tracked_series)
+        yield CounterMetricFamily("koordlet_ticks", "Ticks done.", self._counts.ticks)
+        yield CounterMetricFamily(
+            "koordlet_refused_samples", "Samples refused: too many series.", self._observer.refused_samples
+        )
+
+    def _sources(self) -> Iterator[Metric]:
+        statistics = self._observer.collect_statistics
+        reads = CounterMetricFamily("koordlet_source_reads", "Times a source was read.", labels=["source"])
+        failures = CounterMetricFamily(
+            "koordlet_source_failures", "Reads of a source that gave no data.", labels=["source"]
+        )
+        spent = CounterMetricFamily("koordlet_source_seconds", "Wall time spent reading a source.", labels=["source"])
+        for name, source in sorted(statistics.sources.items()):
+            reads.add_metric([name], source.reads)
+            failures.add_metric([name], source.failures)
+            spent.add_metric([name], source.total_seconds)
+        yield from (reads, failures, spent)
+        yield GaugeMetricFamily("koordlet_tracked_cgroups", "Pods and containers followed.", statistics.groups)
+        yield GaugeMetricFamily("koordlet_kept_files", "Cgroup files kept open.", statistics.descriptors_kept)
+
+    def _prediction(self) -> Iterator[Metric]:
+        yield CounterMetricFamily("koordlet_trainings", "Rounds of training done.", self._counts.trainings)
+        yield CounterMetricFamily(
+            "koordlet_unusable_values",
+            "Values kept out of the training: NaN, infinite, negative.",
+            self._counts.unusable_values,
+        )
+        writes = CounterMetricFamily("koordlet_checkpoint_writes", "Checkpoints written.", labels=["outcome"])
+        writes.add_metric(["written"], self._counts.checkpoint_writes)
+        writes.add_metric(["failed"], self._counts.checkpoint_failures)
+        yield writes
+        cpu = GaugeMetricFamily("koordlet_prod_peak_cpu_cores", "Predicted CPU peak of Prod.", labels=["predictor"])
+        memory = GaugeMetricFamily(
+            "koordlet_prod_peak_memory_bytes", "Predicted memory peak of Prod.", labels=["predictor"]
+        )
+        pods = GaugeMetricFamily("koordlet_prod_pods", "Prod pods by recorded history.", labels=["history"])
+        if (prediction := self._observer.prediction) is not None:
+            cpu.add_metric([prediction.parameters.predictor], prediction.prod[Resource.CPU].peak)
+            memory.add_metric([prediction.parameters.predictor], prediction.prod[Resource.MEMORY].peak)
+            pods.add_metric(["warm"], prediction.warm_pods)
+            pods.add_metric(["cold"], prediction.cold_pods)
+        yield from (cpu, memory, pods)
+
+    def _reports(self) -> Iterator[Metric]:
+        reports = CounterMetricFamily("koordlet_reports", "NodeMetric reports by outcome.", labels=["outcome"])
+        for outcome, count in self._counts.reports.items():
+            reports.add_metric([outcome], count)
+        yield reports
+        yield CounterMetricFamily(
+            "koordlet_early_reports", "Reports sent early: the prediction moved.", self._counts.early_reports
+        )
+        if self._counts.last_report_seconds is not None:
+            yield GaugeMetricFamily(
+                "koordlet_last_report_timestamp_seconds",
+                "Unix time of the last report that was written.",
+                self._counts.last_report_seconds,
+            )
+
+    def _watches(self) -> Iterator[Metric]:
+        synced = GaugeMetricFamily("koordlet_watch_synced", "Whether a watch has seen a whole list.", labels=["watch"])
+        events = CounterMetricFamily("koordlet_watch_events", "Events a watch has seen.", labels=["watch"])
+        reconnects = CounterMetricFamily("koordlet_watch_reconnects", "Times a watch reconnected.", labels=["watch"])
+        for name, state in self._watches_of.items():
+            synced.add_metric([name], float(state.synced))
+            events.add_metric([name], state.events)
+            reconnects.add_metric([name], state.reconnects)
+        yield from (synced, events, reconnects)
