@@ -1,0 +1,66 @@
+"""A prediction in cores and bytes -> the whole units and the fields that a report publishes. Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+
+from api_types import names, node_metric, slo_controller_config, wire_model
+from koordlet import predict_policy
+from koordlet.node_metric_report import status
+from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.peaks import NodePeak, Peak
+from koordlet.prediction.server import Prediction
+from koordlet.samples import Resource
+
+
+def units(amounts: WholeAmounts) -> dict[str, int]:
+    """Whole amounts by resource name."""
+    return {names.CPU: amounts.cpu_millis, names.MEMORY: amounts.memory_bytes}
+
+
+def _of_node(node: Mapping[Resource, NodePeak], read: Callable[[NodePeak], float]) -> wire_model.ResourceList:
+    return status.peak_resources(read(node[Resource.CPU]), read(node[Resource.MEMORY]))
+
+
+def _term(prod: Mapping[Resource, Peak], read: Callable[[Peak], float | None]) -> wire_model.ResourceList | None:
+    cpu, memory = read(prod[Resource.CPU]), read(prod[Resource.MEMORY])
+    return None if cpu is None or memory is None else status.peak_resources(cpu, memory)
+
+
+def _prod(prediction: Prediction) -> node_metric.ProdPrediction:
+    prod = prediction.prod
+    return node_metric.ProdPrediction(
+        peak=status.whole_resources(units(prediction.prod_peak)),
+        class_peak=_term(prod, lambda peak: peak.class_peak),
+        pod_sum_peak=_term(prod, lambda peak: peak.pod_sum_peak),
+        cold_requests=_term(prod, lambda peak: peak.cold_requests),
+        system_peak=_term(prod, lambda peak: peak.system_peak),
+    )
+
+
+def publishable(
+    prediction: Prediction, policy: slo_controller_config.PredictPolicy, predicted_at: dt.datetime
+) -> status.PredictedPeak:
+    """The prediction as it stands in a report; every peak is rounded up, mean and deviation as well."""
+    node = prediction.node
+    return status.PredictedPeak(
+        prediction=node_metric.Prediction(
+            predictor=prediction.parameters.predictor,
+            parameters=predict_policy.published(policy, prediction.parameters),
+            time=predicted_at,
+            since=dt.datetime.fromtimestamp(prediction.since_seconds, dt.UTC),
+            warm_pods=prediction.warm_pods,
+            cold_pods=prediction.cold_pods,
+            node=node_metric.NodePrediction(
+                mean=_of_node(node, lambda each: each.mean),
+                stdev=_of_node(node, lambda each: each.stdev),
+                peak=_of_node(node, lambda each: each.peak),
+            )
+            if node
+            else None,
+            prod=_prod(prediction),
+        ),
+        peak=units(prediction.prod_peak),
+        reclaimable=units(prediction.prod_reclaimable),
+    )
