@@ -18,7 +18,7 @@ import enum
 import json
 import ssl
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -85,6 +85,7 @@ class ScriptedServer:
         self.requests: list[Received] = []
         self.connections = 0
         self.hung_up = 0
+        self._something_happened = asyncio.Condition()
         self._scripts: dict[tuple[str, str], list[Answer | Stream | Move]] = defaultdict(list)
 
     def on(self, method: str, path: str, *answers: Answer | Stream | Move) -> None:
@@ -94,6 +95,15 @@ class ScriptedServer:
     def asked(self, method: str, path: str | None = None) -> list[Received]:
         """Requests of a method, as far as they have arrived."""
         return [it for it in self.requests if it.method == method and path in (None, it.path)]
+
+    async def until(self, true: Callable[[], object]) -> None:
+        """Wait until a condition on what has arrived here holds."""
+        async with self._something_happened:
+            await self._something_happened.wait_for(true)
+
+    async def _tell(self) -> None:
+        async with self._something_happened:
+            self._something_happened.notify_all()
 
     def session(self, **changes: Any) -> contextlib.AbstractAsyncContextManager[session.Session]:
         """A session with this server; `changes` are fields of the connection, `timeouts` those of the session."""
@@ -106,10 +116,12 @@ class ScriptedServer:
         try:
             while (request := await _receive(reader)) is not None:
                 self.requests.append(request)
+                await self._tell()
                 script = self._scripts.get((request.method, request.path), [NOT_SERVED])
                 await self._play(script.pop(0) if len(script) > 1 else script[0], reader, writer)
         except ConnectionError:
             self.hung_up += 1
+            await self._tell()
         finally:
             writer.close()
 

@@ -1,0 +1,145 @@
+"""Kubeconfig files, whole and broken: what becomes of them, and the one line that says what is wrong."""
+
+import base64
+import ssl
+
+import pytest
+import yaml
+
+from apiserver_client import errors, kubeconfig
+
+PEM = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+
+
+def document(cluster=None, user=None, **changes):
+    whole = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "dev",
+        "clusters": [{"name": "c", "cluster": {"server": "https://10.0.0.1:6443/", **(cluster or {})}}],
+        "contexts": [{"name": "dev", "context": {"cluster": "c", "user": "u", "namespace": "team"}}],
+        "users": [{"name": "u", "user": {"token": "t0"} if user is None else user}],
+    }
+    return {**whole, **changes}
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(content, name="config"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+        return path
+
+    return write
+
+
+def refused(path, context=None):
+    with pytest.raises(errors.NoCredentials) as caught:
+        kubeconfig.load([path], context)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+    return str(caught.value)
+
+
+def test_server_namespace_and_token_come_from_the_current_context(written):
+    loaded = kubeconfig.load([written(document())])
+    assert (loaded.server, loaded.namespace, loaded.read_token()) == ("https://10.0.0.1:6443", "team", "t0")
+
+
+def test_another_context_can_be_named(written):
+    contexts = [{"name": "other", "context": {"cluster": "c"}}]
+    loaded = kubeconfig.load([written(document(contexts=contexts))], "other")
+    assert (loaded.namespace, loaded.read_token()) == ("default", None)
+
+
+def test_relative_paths_start_at_the_file(written, tmp_path):
+    user = {"tokenFile": "secrets/token", "client-certificate": "/abs/a.crt", "client-key": "a.key"}
+    loaded = kubeconfig.load([written(document({"certificate-authority": "ca.crt"}, user), "deep/config")])
+    assert loaded.ca_path == tmp_path / "deep/ca.crt"
+    assert loaded.token_path == tmp_path / "deep/secrets/token"
+    assert str(loaded.client_certificate_path) == "/abs/a.crt"
+    assert loaded.client_key_path == tmp_path / "deep/a.key"
+
+
+def test_data_wins_over_a_path_and_is_decoded(written):
+    data = base64.b64encode(PEM).decode()
+    loaded = kubeconfig.load([written(document({"certificate-authority": "x", "certificate-authority-data": data}))])
+    assert (loaded.ca_path, loaded.ca_data) == (None, PEM)
+
+
+def test_what_the_parser_underneath_drops_is_kept(written):
+    loaded = kubeconfig.load([written(document({"tls-server-name": "kube", "proxy-url": "http://p:1"}))])
+    assert (loaded.tls_server_name, loaded.proxy_url) == ("kube", "http://p:1")
+
+
+def test_of_several_files_the_first_that_has_an_entry_wins(written, tmp_path):
+    first = written({"clusters": [{"name": "c", "cluster": {"server": "https://first"}}]}, "one")
+    second = written(document(), "two")
+    loaded = kubeconfig.load([tmp_path / "missing", first, second])
+    assert (loaded.server, loaded.read_token()) == ("https://first", "t0")
+
+
+def test_null_lists_are_empty_lists(written):
+    contexts = [{"name": "dev", "context": {"cluster": "c"}}]
+    assert kubeconfig.load([written(document(users=None, contexts=contexts))]).read_token() is None
+
+
+def test_secrets_do_not_show_in_a_log(written):
+    assert "t0" not in repr(kubeconfig.load([written(document())]))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    assert "cannot read the kubeconfig" in refused(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a: [b", "is not YAML"),
+        ("\x00", "is not YAML"),
+        ("just text", "is not a kubeconfig: it has no clusters"),
+        ("{}", "is not a kubeconfig: it has no clusters"),
+        (document(clusters=[{"name": "c"}]), "is not a kubeconfig: KeyError('cluster')"),
+        (document(clusters={"c": {}}), "is not a kubeconfig"),
+        (document({"server": 7}), "is not a kubeconfig"),
+        (document(**{"current-context": None}), "current-context is not set; contexts: dev"),
+        (document(**{"current-context": "prod"}), "no context named 'prod'; there are: dev"),
+        (
+            document(contexts=[{"name": "dev", "context": {"cluster": "x"}}]),
+            "no cluster named 'x'; there are: c",
+        ),
+        (
+            document(contexts=[{"name": "dev", "context": {"cluster": "c", "user": "x"}}]),
+            "no user named 'x'; there are: u",
+        ),
+        (document({"certificate-authority-data": "%"}), "certificate-authority-data is not base64"),
+        (document(user={"auth-provider": {"name": "gcp"}}), "auth-provider is not supported"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line_with_the_file(written, content, expected):
+    assert expected in refused(written(content))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "expected"),
+    [
+        ({"certificate-authority": "none.crt"}, "none.crt"),
+        ({"certificate-authority-data": base64.b64encode(b"no pem").decode()}, "data in the kubeconfig"),
+        ({"certificate-authority": "ca.crt", "insecure-skip-tls-verify": True}, "give one"),
+    ],
+)
+def test_a_certificate_that_cannot_be_loaded_is_named(written, cluster, expected):
+    loaded = kubeconfig.load([written(document(cluster))])
+    with pytest.raises(errors.NoCredentials, match=expected):
+        loaded.tls_context()
+
+
+def test_an_insecure_cluster_is_not_verified(written):
+    context = kubeconfig.load([written(document({"insecure-skip-tls-verify": True}))]).tls_context()
+    assert context is not None
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
+
+
+def test_a_server_without_tls_needs_no_context(written):
+    assert kubeconfig.load([written(document({"server": "http://127.0.0.1:8001"}))]).tls_context() is None

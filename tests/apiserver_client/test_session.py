@@ -1,0 +1,203 @@
+"""The session itself: what goes out, how TLS and the network fail, what the apiserver warns of."""
+
+import asyncio
+import logging
+
+import pytest
+
+from apiserver_client import errors, objects, resources, session
+from tests.fakes import apiserver, certificates
+
+NODE = "/api/v1/nodes/n"
+OK = apiserver.Answer({"metadata": {"name": "n"}})
+
+
+async def get_node(api):
+    return await objects.get(api, resources.NODES, "n")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("certificates")
+
+
+@pytest.fixture(scope="module")
+def ours(folder):
+    return certificates.make(folder, "ours")
+
+
+@pytest.fixture(scope="module")
+def foreign(folder):
+    return certificates.make(folder, "foreign")
+
+
+async def test_requests_name_the_program_and_ask_for_plain_json(server):
+    server.on("GET", NODE, OK)
+    async with server.session() as api:
+        await get_node(api)
+    headers = server.requests[0].headers
+    assert headers["user-agent"] == "test/1"
+    assert (headers["accept"], headers["accept-encoding"]) == ("application/json", "identity")
+
+
+async def test_a_connection_is_used_again(server):
+    server.on("GET", NODE, OK)
+    async with server.session() as api:
+        for _ in range(3):
+            await get_node(api)
+    assert server.connections == 1
+
+
+async def test_the_path_of_the_servers_url_is_kept(server):
+    server.on("GET", "/k8s/clusters/c1" + NODE, OK)
+    async with server.session(server=f"{server.url}/k8s/clusters/c1") as api:
+        assert await get_node(api) == OK.document
+
+
+async def test_proxies_of_the_environment_are_not_used(server, monkeypatch):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    server.on("GET", NODE, OK)
+    async with server.session() as api:
+        assert await get_node(api) == OK.document
+
+
+async def test_the_proxy_of_the_kubeconfig_is_used(server):
+    server.on("GET", NODE, OK)
+    async with server.session(server="http://kube.invalid", proxy_url=server.url) as api:
+        assert await get_node(api) == OK.document
+    assert server.requests[0].headers["host"] == "kube.invalid"
+
+
+async def test_a_refused_connection_names_server_and_source_of_the_credentials():
+    async with apiserver.running() as server:
+        pass
+    async with server.session() as api:
+        with pytest.raises(errors.Unreachable) as caught:
+            await get_node(api)
+    assert str(caught.value).startswith(f"GET {NODE}: cannot reach {server.url}: [Errno 111]")
+    assert str(caught.value).endswith("(the test)")
+
+
+async def test_the_callers_own_trouble_is_not_taken_for_the_cause():
+    async with apiserver.running() as server:
+        pass
+    async with server.session() as api:
+        try:
+            {}["the callers own"]
+        except KeyError:
+            with pytest.raises(errors.Unreachable, match="Errno 111") as caught:
+                await get_node(api)
+    assert "own" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "timeouts", [session.Timeouts(read=0.02), session.Timeouts(request=0.02)], ids=["read", "whole request"]
+)
+async def test_an_answer_that_does_not_come_is_unreachable(server, timeouts):
+    server.on("GET", NODE, apiserver.HANG)
+    async with server.session(timeouts=timeouts) as api:
+        with pytest.raises(errors.Unreachable, match=f"{server.url} did not answer in time"):
+            await get_node(api)
+
+
+async def test_an_answer_that_breaks_off_is_unreachable(server):
+    server.on("GET", NODE, apiserver.Stream(b'{"metadata":', apiserver.ABORT))
+    async with server.session() as api:
+        with pytest.raises(errors.Unreachable, match="cannot reach"):
+            await get_node(api)
+
+
+async def test_a_login_page_instead_of_json_is_unintelligible(server):
+    server.on("GET", NODE, apiserver.Answer(b"<html>please log in"))
+    async with server.session() as api:
+        with pytest.raises(errors.Unintelligible, match=f"GET {NODE}: unexpected answer: JSON is malformed"):
+            await get_node(api)
+
+
+async def test_a_redirect_is_not_followed(server):
+    server.on("GET", NODE, apiserver.Answer(b"", 302, (("Location", "http://login.invalid/"),)))
+    async with server.session() as api:
+        with pytest.raises(errors.Refused, match="302"):
+            await get_node(api)
+
+
+async def test_a_server_of_the_given_authority_is_trusted(ours):
+    async with apiserver.running(ours.server_context()) as server:
+        server.on("GET", NODE, OK)
+        async with server.session(ca_path=ours.certificate_path) as api:
+            assert await get_node(api) == OK.document
+        async with server.session(ca_data=ours.certificate_path.read_bytes()) as api:
+            assert await get_node(api) == OK.document
+
+
+async def test_a_server_of_another_authority_is_not_trusted(ours, foreign):
+    async with (
+        apiserver.running(foreign.server_context()) as server,
+        server.session(ca_path=ours.certificate_path) as api,
+    ):
+        with pytest.raises(errors.Untrusted) as caught:
+            await get_node(api)
+    assert str(caught.value) == (
+        f"GET {NODE}: no TLS with {server.url}: self-signed certificate; the certificates come from the test"
+    )
+
+
+async def test_a_name_that_the_certificate_does_not_have_can_be_given(folder):
+    named = certificates.make(folder, "named", alternative="DNS:kube.example")
+    async with apiserver.running(named.server_context()) as server:
+        server.on("GET", NODE, OK)
+        async with server.session(ca_path=named.certificate_path) as api:
+            with pytest.raises(errors.Untrusted, match="IP address mismatch"):
+                await get_node(api)
+        async with server.session(ca_path=named.certificate_path, tls_server_name="kube.example") as api:
+            assert await get_node(api) == OK.document
+
+
+async def test_a_client_certificate_logs_in(ours, foreign):
+    async with apiserver.running(ours.server_context(trusted_clients=foreign)) as server:
+        server.on("GET", NODE, OK)
+        mine = {"client_certificate_data": foreign.certificate_path.read_bytes(), "client_key_path": foreign.key_path}
+        async with server.session(ca_path=ours.certificate_path, **mine) as api:
+            assert await get_node(api) == OK.document
+        async with server.session(ca_path=ours.certificate_path) as api:
+            with pytest.raises(errors.Unreachable):
+                await get_node(api)
+
+
+async def test_a_key_that_does_not_fit_is_named(ours, foreign):
+    mine = {"client_certificate_path": foreign.certificate_path, "client_key_path": ours.key_path}
+    async with apiserver.running() as server:
+        with pytest.raises(errors.NoCredentials, match=rf"{ours.key_path}.*MISMATCH"):
+            async with server.session(server="https://127.0.0.1:1", **mine):
+                pass
+
+
+async def test_a_server_that_does_not_answer_to_tls_is_unreachable(server, ours):
+    url = server.url.replace("http:", "https:")
+    timeouts = session.Timeouts(connect=0.02)
+    async with server.session(server=url, ca_path=ours.certificate_path, timeouts=timeouts) as api:
+        with pytest.raises(errors.Unreachable, match=f"cannot reach {url}"):
+            await get_node(api)
+
+
+async def test_a_warning_of_the_apiserver_is_logged_once(server, caplog):
+    warning = ("Warning", '299 - "unknown field \\"status.prediction\\""')
+    server.on("PUT", NODE + "/status", apiserver.Answer(headers=(warning,)))
+    async with server.session() as api:
+        with caplog.at_level(logging.WARNING, logger="apiserver_client"):
+            for _ in range(3):
+                await objects.replace_status(api, resources.NODES, "n", {})
+    assert len(caplog.messages) == 1
+    assert "unknown field" in caplog.text
+
+
+async def test_cancelling_a_call_closes_its_connection(server):
+    server.on("GET", NODE, apiserver.HANG)
+    async with server.session() as api:
+        task = asyncio.create_task(get_node(api))
+        await server.until(lambda: server.requests)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await server.until(lambda: server.hung_up)
