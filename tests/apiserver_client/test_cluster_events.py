@@ -1,0 +1,76 @@
+"""Events about an object: their shape, and that the same thing said again is counted."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from apiserver_client import cluster_events, errors, resources
+from tests.fakes import apiserver
+
+CONFIG = cluster_events.Subject(resources.CONFIG_MAPS, "slo-controller-config", "u1", "koordinator-system", "12")
+NOON = datetime(2026, 10, 21, 12, 0, 0, 999, tzinfo=UTC)
+
+
+def event(subject=CONFIG, message="bad key", now=NOON):
+    return cluster_events.body(
+        subject, severity="Warning", reason="InvalidConfig", message=message, reporter="koord-manager", now=now
+    )
+
+
+def test_an_event_names_its_object_and_lives_beside_it():
+    made = event()
+    assert made["metadata"]["namespace"] == "koordinator-system"
+    assert made["involvedObject"] == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "slo-controller-config",
+        "namespace": "koordinator-system",
+        "uid": "u1",
+        "resourceVersion": "12",
+    }
+    assert (made["firstTimestamp"], made["lastTimestamp"], made["count"]) == ("2026-10-21T12:00:00Z",) * 2 + (1,)
+
+
+def test_an_event_of_a_cluster_wide_object_lives_in_default():
+    made = event(cluster_events.Subject(resources.NODES, "n1", "u2"))
+    assert made["metadata"]["namespace"] == "default"
+    assert "namespace" not in made["involvedObject"]
+
+
+def test_the_same_words_have_the_same_name_and_other_words_another():
+    assert event()["metadata"] == event(now=NOON + timedelta(hours=1))["metadata"]
+    assert event()["metadata"] != event(message="another")["metadata"]
+
+
+def test_a_long_message_is_cut_to_what_the_apiserver_takes():
+    message = event(message="x" * 5000)["message"]
+    assert len(message) == 1024
+    assert message.endswith("x…")
+
+
+def test_times_are_in_utc_and_need_a_zone():
+    east = datetime(2026, 10, 21, 14, 0, tzinfo=timezone(timedelta(hours=2)))
+    assert cluster_events.timestamp(east) == "2026-10-21T12:00:00Z"
+    with pytest.raises(ValueError, match="no time zone"):
+        cluster_events.timestamp(datetime(2026, 10, 21))
+
+
+async def test_the_same_thing_said_again_is_counted(server):
+    made = event()
+    collection = "/api/v1/namespaces/koordinator-system/events"
+    stored = f"{collection}/{made['metadata']['name']}"
+    server.on("POST", collection, apiserver.Answer(made, 201), apiserver.status(409, "AlreadyExists"))
+    server.on("GET", stored, apiserver.Answer({**made, "count": 4}))
+    server.on("PATCH", stored, apiserver.Answer(made))
+    async with server.session() as api:
+        await cluster_events.record(api, made)
+        assert [it.method for it in server.requests] == ["POST"]
+        await cluster_events.record(api, event(now=NOON + timedelta(minutes=5)))
+    assert server.requests[-1].document == {"count": 5, "lastTimestamp": "2026-10-21T12:05:00Z"}
+
+
+async def test_an_event_that_is_refused_is_an_error_for_the_caller(server):
+    server.on("POST", "/api/v1/namespaces/koordinator-system/events", apiserver.status(403, "Forbidden"))
+    async with server.session() as api:
+        with pytest.raises(errors.Forbidden):
+            await cluster_events.record(api, event())

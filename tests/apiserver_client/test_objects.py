@@ -1,0 +1,131 @@
+"""One function a verb: what goes over the wire, and what comes back."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from apiserver_client import errors, objects, resources
+from tests.fakes import apiserver
+
+PODS = "/api/v1/namespaces/ns/pods"
+NODE_METRIC = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics/n1"
+STORED = apiserver.Answer({"metadata": {"name": "n1", "resourceVersion": "8"}, "status": {"updateTime": "now"}})
+
+
+class Meta(msgspec.Struct, rename="camel"):
+    resource_version: str
+
+
+class Slim(msgspec.Struct):
+    metadata: Meta
+
+
+def pod(name):
+    return {"metadata": {"name": name, "namespace": "ns", "resourceVersion": "1"}, "spec": {"nodeName": "n1"}}
+
+
+async def test_an_object_is_a_dictionary_unless_a_type_is_asked_for(server):
+    server.on("GET", NODE_METRIC, STORED)
+    async with server.session() as api:
+        plain = await objects.get(api, resources.NODE_METRICS, "n1")
+        slim = await objects.get(api, resources.NODE_METRICS, "n1", decode=Slim)
+    assert plain == STORED.document
+    assert slim == Slim(Meta("8"))
+
+
+@pytest.mark.parametrize(
+    ("write", "method", "path", "content_type"),
+    [
+        (objects.replace, "PUT", NODE_METRIC, "application/json"),
+        (objects.replace_status, "PUT", NODE_METRIC + "/status", "application/json"),
+        (objects.merge_patch, "PATCH", NODE_METRIC, "application/merge-patch+json"),
+        (objects.merge_patch_status, "PATCH", NODE_METRIC + "/status", "application/merge-patch+json"),
+        (objects.json_patch, "PATCH", NODE_METRIC, "application/json-patch+json"),
+    ],
+)
+async def test_each_way_to_write_has_its_verb_path_and_type(server, write, method, path, content_type):
+    server.on(method, path, STORED)
+    body: Any = [{"op": "remove", "path": "/spec"}] if write is objects.json_patch else {"spec": None}
+    async with server.session() as api:
+        stored = await write(api, resources.NODE_METRICS, "n1", body, decode=Slim)
+    assert stored.metadata.resource_version == "8"
+    (request,) = server.requests
+    assert request.document == body
+    assert request.headers["content-type"] == content_type
+
+
+@pytest.mark.parametrize("body", [{"kind": "Pod"}, b'{"kind":"Pod"}', msgspec.defstruct("P", [("kind", str)])("Pod")])
+async def test_a_body_may_be_a_dictionary_a_struct_or_json(server, body):
+    server.on("POST", PODS, apiserver.Answer(pod("a"), 201))
+    async with server.session() as api:
+        await objects.create(api, resources.PODS, body, namespace="ns")
+    assert server.requests[0].document == {"kind": "Pod"}
+
+
+async def test_creating_without_a_namespace_is_a_mistake_of_ours(server):
+    async with server.session() as api:
+        with pytest.raises(ValueError, match="Pod is created in a namespace"):
+            await objects.create(api, resources.PODS, {})
+
+
+async def test_a_delete_can_be_held_to_one_uid(server):
+    server.on("DELETE", PODS + "/a", apiserver.Answer({"status": "Success"}))
+    async with server.session() as api:
+        await objects.delete(api, resources.PODS, "a", namespace="ns", uid="u1")
+        await objects.delete(api, resources.PODS, "a", namespace="ns")
+    assert server.requests[0].document["preconditions"] == {"uid": "u1"}
+    assert server.requests[1].body == b""
+
+
+async def test_a_list_is_read_page_by_page(server):
+    server.on(
+        "GET",
+        "/api/v1/pods",
+        apiserver.page("7", pod("a"), pod("b"), more="t1"),
+        apiserver.page("7", pod("c"), more="t2"),
+        apiserver.page("7", pod("d")),
+    )
+    async with server.session() as api:
+        listing = await objects.list_all(
+            api, resources.PODS, field_selector="spec.nodeName=n1", label_selector="app=x", page_size=2
+        )
+    assert [item["metadata"]["name"] for item in listing.items] == ["a", "b", "c", "d"]
+    assert listing.resource_version == "7"
+    wanted = {"fieldSelector": "spec.nodeName=n1", "labelSelector": "app=x", "limit": "2"}
+    assert [it.query for it in server.requests] == [wanted, wanted | {"continue": "t1"}, wanted | {"continue": "t2"}]
+
+
+async def test_a_list_may_be_empty_or_null(server):
+    metadata = {"resourceVersion": "3"}
+    server.on("GET", PODS, apiserver.page("3"), apiserver.Answer({"metadata": metadata, "items": None}))
+    async with server.session() as api:
+        for _ in range(2):
+            assert await objects.list_all(api, resources.PODS, namespace="ns") == objects.Listing([], "3")
+
+
+async def test_a_list_that_took_too_long_is_gone(server):
+    expired = apiserver.status(410, "Expired", "The provided continue parameter is too old")
+    server.on("GET", PODS, apiserver.page("3", pod("a"), more="t"), expired)
+    async with server.session() as api:
+        with pytest.raises(errors.Gone):
+            await objects.list_all(api, resources.PODS, namespace="ns")
+
+
+async def test_an_item_that_cannot_be_decoded_is_named(server):
+    class Strict(msgspec.Struct):
+        spec: dict[str, int]
+
+    server.on("GET", PODS, apiserver.page("3", pod("a")))
+    async with server.session() as api:
+        with pytest.raises(errors.Unintelligible, match=r"Pod ns/a: .*Expected `int`, got `str`"):
+            await objects.list_all(api, resources.PODS, namespace="ns", decode=Strict)
+
+
+async def test_a_refusal_tells_verb_and_resource(server):
+    server.on("PUT", NODE_METRIC + "/status", apiserver.status(403, "Forbidden", "no access"))
+    async with server.session() as api:
+        with pytest.raises(errors.Forbidden) as caught:
+            await objects.replace_status(api, resources.NODE_METRICS, "n1", {})
+    call = caught.value.call
+    assert (call.verb, call.resource, call.group) == ("update", "nodemetrics/status", "slo.koordinator.sh")

@@ -1,0 +1,227 @@
+"""What a watch survives: expired versions, broken and silent connections, refusals. No event is lost, none invented."""
+
+import logging
+
+import pytest
+
+from apiserver_client import errors, resources, watching
+from tests.apiserver_client.test_watching import PODS, bookmark, pod, take
+from tests.fakes import apiserver
+
+HANG, ABORT = apiserver.HANG, apiserver.ABORT
+EXPIRED = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
+
+
+def added(name, version):
+    return apiserver.event("ADDED", pod(name, version))
+
+
+def versions(server):
+    return [request.query["resourceVersion"] for request in server.asked("WATCH")]
+
+
+def a_clock(*, step):
+    moment = 0.0
+
+    def now():
+        nonlocal moment
+        moment += step
+        return moment
+
+    return now
+
+
+@pytest.mark.parametrize(
+    "expired",
+    [
+        apiserver.Stream(added("b", "6"), apiserver.event("ERROR", EXPIRED)),
+        apiserver.Answer(EXPIRED, 410),
+    ],
+    ids=["event", "status"],
+)
+async def test_an_expired_version_means_a_new_list(server, naps, expired):
+    server.on("GET", PODS, apiserver.page("5", pod("a")), apiserver.page("9", pod("c")))
+    server.on("WATCH", PODS, expired, apiserver.Stream(added("d", "10"), HANG))
+    state = watching.WatchState()
+    count = 6 if isinstance(expired, apiserver.Stream) else 5
+    async with server.session() as api:
+        taken = await take(count, api, sleep=naps, state=state)
+    assert taken[-3:] == ["changed c", "synced c", "changed d"]
+    assert versions(server)[-1] == "9"
+    assert (state.lists, state.reconnects, state.last_error) == (2, 0, None)
+
+
+async def test_a_version_that_expires_again_and_again_is_listed_ever_more_slowly(server, naps):
+    server.on("GET", PODS, apiserver.page("5"))
+    server.on("WATCH", PODS, apiserver.Answer(EXPIRED, 410))
+    async with server.session() as api:
+        await take(5, api, sleep=naps, uniform=lambda: 0.0)
+    assert naps.seconds == pytest.approx([0.4, 0.8, 1.6, 3.2])
+
+
+async def test_a_list_that_outlives_its_token_is_asked_for_in_one_piece(server, naps):
+    token_expired = apiserver.status(410, "Expired", "The provided continue parameter is too old")
+    server.on("GET", PODS, apiserver.page("5", pod("a"), more="t"), token_expired, apiserver.page("8", pod("b")))
+    async with server.session() as api:
+        assert await take(3, api, sleep=naps) == ["changed a", "changed b", "synced b"]
+    assert [(it.query.get("limit"), it.query.get("continue")) for it in server.requests] == [
+        ("500", None),
+        ("500", "t"),
+        (None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [(ABORT,), (b'{"type":"ADDED","obj', ABORT), (b'{"type":"ADDED","obj',)],
+    ids=["between lines", "in a line", "in a line, properly ended"],
+)
+async def test_a_broken_connection_goes_on_from_the_last_version(server, naps, cut):
+    server.on("GET", PODS, apiserver.page("5"))
+    server.on(
+        "WATCH", PODS, apiserver.Stream(added("a", "6"), bookmark("8"), *cut), apiserver.Stream(added("b", "9"), HANG)
+    )
+    state = watching.WatchState()
+    async with server.session() as api:
+        assert await take(3, api, sleep=naps, state=state) == ["synced ", "changed a", "changed b"]
+    assert versions(server) == ["5", "8"]
+    assert len(server.asked("GET")) == 1
+    assert (state.reconnects, state.lists, state.last_error) == (1, 1, None)
+
+
+async def test_a_silent_peer_is_left_and_asked_again(server, naps):
+    server.on("GET", PODS, apiserver.page("5"))
+    server.on("WATCH", PODS, apiserver.Stream(added("a", "6"), HANG), apiserver.Stream(added("b", "7"), HANG))
+    told = []
+    async with server.session() as api:
+        taken = await take(
+            3, api, sleep=naps, silence_timeout_seconds=0.03, on_state=lambda it: told.append(it.last_error)
+        )
+        await server.until(lambda: server.hung_up == 2)
+    assert taken == ["synced ", "changed a", "changed b"]
+    assert versions(server) == ["5", "6"]
+    assert any(isinstance(error, errors.Silent) and "sent nothing for 0.03 s" in str(error) for error in told)
+
+
+async def test_a_peer_that_does_not_even_answer_is_left_too(server, naps):
+    server.on("GET", PODS, apiserver.page("5"))
+    server.on("WATCH", PODS, HANG, apiserver.Stream(added("b", "7"), HANG))
+    async with server.session() as api:
+        assert await take(2, api, sleep=naps, silence_timeout_seconds=0.03) == ["synced ", "changed b"]
+
+
+async def test_two_silent_watches_in_a_row_put_the_version_in_doubt(server, naps):
+    server.on("GET", PODS, apiserver.page("5"), apiserver.page("3", pod("a")))
+    server.on("WATCH", PODS, apiserver.Stream(HANG))
+    async with server.session() as api:
+        taken = await take(3, api, sleep=naps, silence_timeout_seconds=0.01)
+    assert taken == ["synced ", "changed a", "synced a"]
+    assert versions(server) == ["5", "5"]
+
+
+async def test_bytes_that_keep_coming_are_no_silence(server, naps):
+    beats = [bookmark(str(version)) for version in range(6, 12)]
+    server.on("GET", PODS, apiserver.page("5"))
+    server.on("WATCH", PODS, apiserver.Stream(*beats, added("a", "12"), HANG))
+    async with server.session() as api:
+        assert await take(2, api, sleep=naps, silence_timeout_seconds=5.0) == ["synced ", "changed a"]
+    assert versions(server) == ["5"]
+
+
+async def test_the_planned_end_of_a_watch_is_no_fault(server, naps):
+    server.on("GET", PODS, apiserver.page("5"))
+    server.on("WATCH", PODS, apiserver.Stream(added("a", "6")), apiserver.Stream(added("b", "7"), HANG))
+    state = watching.WatchState()
+    async with server.session() as api:
+        await take(3, api, sleep=naps, now=a_clock(step=10.0), state=state)
+    assert versions(server) == ["5", "6"]
+    assert (naps.seconds, state.reconnects, state.last_error) == ([], 0, None)
+
+
+async def test_a_watch_that_ends_at_once_does_not_make_a_busy_loop(server, naps):
+    server.on("GET", PODS, apiserver.page("5"))
+    server.on("WATCH", PODS, *[apiserver.Stream()] * 4, apiserver.Stream(added("a", "6"), HANG))
+    async with server.session() as api:
+        await take(2, api, sleep=naps, uniform=lambda: 0.0)
+    assert naps.seconds == pytest.approx([0.4, 0.8, 1.6, 3.2])
+
+
+async def test_a_quiet_watch_that_held_for_long_starts_over_with_short_waits(server, naps):
+    server.on("GET", PODS, apiserver.page("5"))
+    server.on("WATCH", PODS, *[apiserver.Stream(ABORT)] * 4, apiserver.Stream(added("a", "6"), HANG))
+    async with server.session() as api:
+        await take(2, api, sleep=naps, uniform=lambda: 0.0, now=a_clock(step=50.0))
+    assert naps.seconds == pytest.approx([0.4] * 4)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind"),
+    [
+        (apiserver.NOT_SERVED, errors.UnknownResource),
+        (apiserver.status(403, "Forbidden", "pods is forbidden"), errors.Forbidden),
+        (apiserver.status(401, "Unauthorized"), errors.Unauthorized),
+        (apiserver.status(503, "ServiceUnavailable"), errors.ServerError),
+        (apiserver.Answer(b"<html>"), errors.Unintelligible),
+    ],
+    ids=lambda it: getattr(it, "__name__", ""),
+)
+async def test_what_lasts_is_reported_and_tried_until_it_is_mended(server, naps, refusal, kind, caplog):
+    server.on("GET", PODS, *[refusal] * 4, apiserver.page("5", pod("a")))
+    state, told = watching.WatchState(), []
+    with caplog.at_level(logging.INFO, logger="apiserver_client.watching"):
+        async with server.session() as api:
+            await take(2, api, sleep=naps, state=state, on_state=lambda it: told.append(type(it.last_error)))
+    assert told == [kind] * 4 + [type(None)]
+    assert len(naps.seconds) == 4
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING", "INFO"]
+    assert "connected again" in caplog.messages[-1]
+
+
+async def test_an_apiserver_that_asks_for_patience_gets_it(server, naps):
+    server.on("GET", PODS, apiserver.status(429, "TooManyRequests", retry_after="7"), apiserver.page("5"))
+    async with server.session() as api:
+        await take(1, api, sleep=naps)
+    assert naps.seconds == [7.0]
+
+
+async def test_a_throttled_watch_goes_on_where_it_was(server, naps):
+    server.on("GET", PODS, apiserver.page("5"))
+    throttled = apiserver.event(
+        "ERROR", {"code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 3}}
+    )
+    server.on("WATCH", PODS, apiserver.Stream(throttled), apiserver.Stream(added("a", "6"), HANG))
+    async with server.session() as api:
+        await take(2, api, sleep=naps)
+    assert naps.seconds == [3.0]
+    assert versions(server) == ["5", "5"]
+
+
+async def test_an_apiserver_that_is_away_is_waited_for(naps):
+    async with apiserver.running() as server:
+        pass
+    told = []
+
+    async def sleep(seconds):
+        await naps(seconds)
+        if len(naps.seconds) == 3:
+            raise InterruptedError("enough")
+
+    async with server.session() as api:
+        with pytest.raises(InterruptedError):
+            await take(1, api, sleep=sleep, uniform=lambda: 0.0, on_state=lambda it: told.append(it.last_error))
+    assert naps.seconds == pytest.approx([0.4, 0.8, 1.6])
+    assert all(isinstance(error, errors.Unreachable) and server.url in str(error) for error in told)
+
+
+async def test_a_missing_crd_is_named_with_the_way_out(server, naps):
+    told = []
+
+    def on_state(state):
+        told.append(str(state.last_error))
+        server.on("GET", resources.NODE_METRICS.path(), apiserver.page("1"))
+
+    async with server.session() as api:
+        events = watching.list_then_watch(api, resources.NODE_METRICS, sleep=naps, on_state=on_state)
+        assert await anext(events) == watching.Synced(frozenset())
+        await events.aclose()
+    assert "does not serve nodemetrics.slo.koordinator.sh: install its CRD" in told[0]
