@@ -9,25 +9,16 @@ import argparse
 import pathlib
 import sys
 
-import yaml
-
-from api_types import crd_manifest, names
+from api_types import crd_manifest, names, yaml_text
 
 ROOT = pathlib.Path(__file__).parent.parent
 FILE = f"{names.GROUP}_{names.NODE_METRIC_PLURAL}.yaml"
 HEAD = "# Generated from api_types/node_metric.py by `make update`. Do not edit.\n"
 
 
-class _Plain(yaml.SafeDumper):
-    """Write a repeated value twice instead of as an anchor, which nobody reads."""
-
-    def ignore_aliases(self, _data: object) -> bool:
-        return True
-
-
 def generated() -> dict[pathlib.Path, str]:
     """Content of each generated file."""
-    crd = HEAD + yaml.dump(crd_manifest.manifest(), Dumper=_Plain, sort_keys=False, width=120, allow_unicode=True)
+    crd = HEAD + yaml_text.dump(crd_manifest.manifest())
     return {ROOT / "crds" / FILE: crd, ROOT / "charts" / "koord-suite" / "files" / FILE: crd}
 
 

@@ -7,8 +7,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-import yaml
-
+from api_types import yaml_text
 from koordlet import node_observer, predict_policy
 from koordlet.settings import KoordletSettings
 
@@ -39,5 +38,5 @@ def show(settings: KoordletSettings, seconds: float) -> int:
         for each in observer.no_data:
             print(f"koordlet: {each.source} {each.path}: {each.reason}", file=sys.stderr)  # noqa: T201
         return 1
-    yaml.safe_dump({"status": observation.status.to_wire()}, sys.stdout, sort_keys=False)
+    sys.stdout.write(yaml_text.dump({"status": observation.status.to_wire()}))
     return 0

@@ -1,9 +1,10 @@
 import datetime as dt
+import re
 
 import jsonschema
 import pytest
 
-from api_types import crd_manifest, node_metric
+from api_types import crd_manifest, node_metric, yaml_text
 from tests import factories
 
 
@@ -80,3 +81,8 @@ def test_the_crd_has_no_default_no_null_and_no_reference():
 def test_every_field_of_ours_is_described():
     status = crd_manifest.structural_schema()["properties"]["status"]["properties"]
     assert [name for name, field in status.items() if not field.get("description")] == []
+
+
+def test_the_key_of_n_sigma_is_quoted_because_kubernetes_reads_a_bare_n_as_a_boolean():
+    assert yaml_text.dump({"n": 5, "y": "n", "name": "no"}) == "'n': 5\n'y': 'n'\nname: 'no'\n"
+    assert re.search(r"^ +n:", yaml_text.dump(crd_manifest.manifest()), re.MULTILINE) is None
