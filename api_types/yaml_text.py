@@ -1,7 +1,7 @@
 """Objects as YAML text that Kubernetes' own parsers read back the same.
 
-They follow YAML 1.1 to the letter where PyYAML does not: a bare `n` or `y`, such as the key of N-sigma's N, is a boolean
-to them. Repeated values are written twice instead of as anchors, which nobody reads.
+They follow YAML 1.1 to the letter where PyYAML does not: a bare `n` or `y`, such as the key of N-sigma's N, is a
+boolean to them. Repeated values are written twice instead of as anchors, which nobody reads.
 """
 
 from __future__ import annotations
