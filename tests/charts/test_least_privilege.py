@@ -45,6 +45,23 @@ def test_the_manager_writes_node_status_and_node_metrics_cluster_wide_and_the_re
     }
 
 
+def test_the_manager_changes_no_config_map_but_its_own():
+    rendered = chart.render()
+    role = verbs(rendered.of_kind("Role")["koord-manager"])
+    assert role["", "configmaps", ""] == READ
+    (own,) = [name for (_, resource, name) in role if resource == "configmaps" and name]
+    assert role["", "configmaps", own] == {"patch"}
+    assert "data" not in rendered.of_kind("ConfigMap")[own]
+
+
+def test_outside_its_namespace_the_manager_may_only_post_events_about_nodes():
+    rendered = chart.render()
+    elsewhere = [role for role in rendered.of_kind("Role").values() if role["metadata"]["namespace"] != chart.NAMESPACE]
+    (role,) = elsewhere
+    assert role["metadata"]["namespace"] == "default"
+    assert verbs(role) == {("", "events", ""): {"create", "get", "patch"}}
+
+
 @pytest.mark.parametrize("role", ["koord-manager", "koord-scheduler"])
 def test_a_lease_can_be_changed_only_by_its_name(role):
     leases = {
@@ -53,7 +70,7 @@ def test_a_lease_can_be_changed_only_by_its_name(role):
         if resource == "leases"
     }
     assert leases.pop("") == {"create"}
-    assert set(leases) == {role}
+    assert leases == {role: {"get", "update"}}
 
 
 def test_no_role_has_a_wildcard_or_reads_secrets():

@@ -66,7 +66,7 @@ def test_a_part_that_is_switched_off_leaves_nothing_of_its_own(part):
 def test_every_object_of_a_namespace_names_it():
     cluster_wide = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PriorityClass"}
     elsewhere = {item["metadata"]["namespace"] for item in chart.render().objects if item["kind"] not in cluster_wide}
-    assert elsewhere == {chart.NAMESPACE, "kube-system"}
+    assert elsewhere == {chart.NAMESPACE, "kube-system", "default"}
 
 
 def test_every_container_requests_little_and_limits_memory_but_not_cpu():
