@@ -121,6 +121,11 @@ def _prediction(metric: WireMetric | None, where: str) -> pods.Resources | None:
     return amounts if MID_OF_NATIVE.keys() <= amounts.keys() else None
 
 
+def check_usable(report: MidReport, policy: MidPolicy) -> None:
+    """Whether inputs can be made of a report, whatever the node. Raises NoPrediction or BadReport."""
+    inputs_from(report, policy, {}, {}, reported_requests(report) or Requests({}, {}))
+
+
 def inputs_from(
     report: MidReport,
     policy: MidPolicy,

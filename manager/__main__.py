@@ -1,0 +1,151 @@
+"""`python -m manager run` in a cluster, `python -m manager check-config FILE` anywhere."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import uuid
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+
+from apiserver_client import connection, credentials, errors
+from daemon import http_endpoint, logs, settings
+from manager import check_config, event_routing, leading
+from manager.leader_election import LeaderElection, Role
+from manager.mid_resource.reasons import Reason
+from manager.settings import ENV_PREFIX, ManagerSettings
+from manager.slo_config.sync import State
+from manager.telemetry import Telemetry
+
+log = logging.getLogger("manager")
+
+_WRONG_SETTINGS = 2
+_STUCK_SECONDS = 60.0  # an event loop that has not turned for a minute will not turn again
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m manager", description="Turns configuration and reports into Mid resources on nodes."
+    )
+    commands = parser.add_subparsers(dest="command", metavar="{run,check-config}")
+    run = commands.add_parser("run", help="run in a cluster (the default)")
+    settings.add_arguments(run, ManagerSettings, ENV_PREFIX)
+    check = commands.add_parser("check-config", help="say what is wrong with a colocation-config document")
+    check.add_argument("file", metavar="FILE", help="JSON document or ConfigMap manifest; - is standard input")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; 2 means that the settings are wrong, 1 that something else is."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help")):
+        given.insert(0, "run")
+    arguments = _parser().parse_args(given)
+    if arguments.command == "check-config":
+        return check_config.check(arguments.file)
+    try:
+        chosen = settings.from_sources(ManagerSettings, arguments, os.environ, ENV_PREFIX)
+    except settings.SettingsError as error:
+        return _refuse(error.problems)
+    logs.configure(chosen.log_format, chosen.log_level)
+    logging.getLogger("kopf").setLevel(logging.WARNING)  # its own story of each event is of no use to an operator
+    try:
+        to = credentials.find(chosen.kubeconfig or None)
+        event_routing.connection_info(to, leading.now())
+        return _Program(chosen, to).run()
+    except (errors.ApiServerError, http_endpoint.CannotListen, event_routing.UnsupportedCredentials) as error:
+        log.error("%s", error)  # noqa: TRY400  # the message says it all
+        return 1
+
+
+def _refuse(problems: Sequence[str]) -> int:
+    for problem in problems:
+        sys.stderr.write(f"{problem}\n")
+    return _WRONG_SETTINGS
+
+
+class _Program:
+    """One process: a candidate first, then the leader, until it is told to end or loses the Lease."""
+
+    def __init__(self, chosen: ManagerSettings, to: connection.Connection) -> None:
+        self._settings = chosen
+        self._to = to
+        self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        self._role_changed = threading.Event()
+        self._stop = threading.Event()
+        registry = CollectorRegistry()
+        for collector in (GCCollector, PlatformCollector, ProcessCollector):
+            collector(registry=registry)
+        self._telemetry = Telemetry(registry, reasons=[*Reason], states=[*State])
+        self._leadership = leading.Leadership()
+        self._election = LeaderElection(to, chosen, self._identity, self._on_role)
+        self._endpoint = http_endpoint.HttpEndpoint(
+            chosen.http_address, chosen.http_port, health=self._health, ready=self._ready, registry=registry
+        )
+
+    def run(self) -> int:
+        """Run until told to end. Raises CannotListen."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._end())
+        self._endpoint.start()
+        log.info("candidate %s for the Lease %s at %s", self._identity, self._settings.lease, self._to.server)
+        self._election.start()
+        try:
+            self._role_changed.wait()
+            if self._election.role is Role.LEADER and not self._stop.is_set():
+                self._lead()
+        finally:
+            lost = self._election.role is Role.LOST
+            self._election.stop()
+            self._endpoint.stop()
+        return int(lost)
+
+    def _lead(self) -> None:
+        log.info("leading")
+        work = leading.lead(
+            self._to,
+            self._settings,
+            self._telemetry,
+            self._leadership,
+            identity=self._identity,
+            stop=self._stop,
+        )
+        asyncio.run(work)
+
+    def _end(self) -> None:
+        self._stop.set()
+        self._role_changed.set()
+
+    def _on_role(self, role: Role) -> None:
+        self._telemetry.leader.set(int(role is Role.LEADER))
+        if role is Role.LOST:
+            self._stop.set()
+        self._role_changed.set()
+
+    def _health(self) -> http_endpoint.Verdict:
+        if not self._election.is_alive():
+            return http_endpoint.Verdict(False, "the leader election has ended")
+        silence = self._leadership.silence_seconds()
+        if self._election.role is Role.LEADER and silence > _STUCK_SECONDS:
+            return http_endpoint.Verdict(False, f"the event loop has not turned for {silence:.0f} s")
+        return http_endpoint.Verdict(True, f"alive as {self._election.role.value}")
+
+    def _ready(self) -> http_endpoint.Verdict:
+        silence = self._election.silence_seconds()
+        if silence > self._settings.lease_duration_seconds:
+            why = self._election.last_error or "no answer"
+            return http_endpoint.Verdict(False, f"cannot look after the Lease for {silence:.0f} s: {why}")
+        if self._election.role is Role.LEADER and self._leadership.problem:
+            return http_endpoint.Verdict(False, f"leader, not working: {self._leadership.problem}")
+        return http_endpoint.Verdict(True, self._election.role.value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

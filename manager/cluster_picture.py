@@ -1,0 +1,94 @@
+"""What the manager last saw of nodes and NodeMetrics: decoded once, the newest version of each. No I/O.
+
+Level-based: an event only renews the picture and says which node it concerns; decisions are taken from the picture.
+Events of one object may overtake one another (a namesake's deletion, an answer to our own patch), so an older version
+never replaces a newer one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from api_types import pods
+from api_types.mid_report import MidReport
+
+
+class NodeMetricMetadata(msgspec.Struct, rename="camel", frozen=True):
+    """Identity of a NodeMetric; owner references as they stand, because they are written back."""
+
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    owner_references: list[dict[str, Any]] | None = None
+
+
+class NodeMetric(msgspec.Struct, frozen=True):
+    """The parts of a NodeMetric that the manager reads."""
+
+    metadata: NodeMetricMetadata = NodeMetricMetadata()
+    spec: dict[str, Any] | None = None
+    status: MidReport | None = None
+
+
+ViewT = TypeVar("ViewT", bound=pods.Node | NodeMetric)
+
+
+class NewestOf(Generic[ViewT]):
+    """The newest version of each object of one type, by name."""
+
+    def __init__(self, view: type[ViewT]) -> None:
+        self._view = view
+        self._objects: dict[str, ViewT] = {}
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def names(self) -> list[str]:
+        """Names of all objects there are."""
+        return list(self._objects)
+
+    def get(self, name: str) -> ViewT | None:
+        """Object of this name, None where there is none."""
+        return self._objects.get(name)
+
+    def see(self, wire: Mapping[str, Any]) -> ViewT:
+        """Decode an object that exists and remember it if it is news. Raises msgspec.ValidationError."""
+        seen: ViewT = msgspec.convert(wire, type=self._view)
+        self.remember(seen)
+        return seen
+
+    def remember(self, seen: ViewT) -> None:
+        """Remember an object unless a newer version of it is known."""
+        known = self._objects.get(seen.metadata.name)
+        if known is None or _version(seen) >= _version(known):
+            self._objects[seen.metadata.name] = seen
+
+    def forget(self, name: str, uid: str | None = None) -> None:
+        """Forget an object that is gone; with `uid` only if it is still this very one."""
+        known = self._objects.get(name)
+        if known is not None and uid in (None, known.metadata.uid):
+            del self._objects[name]
+
+
+def _version(seen: pods.Node | NodeMetric) -> int:
+    text = seen.metadata.resource_version
+    return int(text) if text.isdecimal() else 0
+
+
+class ClusterPicture:
+    """Nodes and NodeMetrics as last seen."""
+
+    def __init__(self) -> None:
+        self.nodes = NewestOf(pods.Node)
+        self.node_metrics = NewestOf(NodeMetric)
+
+
+def created(seen: pods.Node | NodeMetric) -> dt.datetime | None:
+    """When the object was created."""
+    text = seen.metadata.creation_timestamp
+    return dt.datetime.fromisoformat(text) if text else None

@@ -1,0 +1,153 @@
+"""Which Kubernetes event calls what: the only file that knows kopf.
+
+Only `on.event` handlers, which keep no state on objects: no finalizers, no annotations, no peering. A handler renews
+the picture and names the node concerned; nothing is decided here and nothing is awaited but the configuration.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import kopf
+import msgspec
+
+from api_types import names
+from apiserver_client import connection, errors
+from manager.cluster_picture import ClusterPicture, NewestOf
+from manager.settings import ManagerSettings
+from manager.slo_config import controller as slo_config
+from manager.telemetry import Telemetry
+
+log = logging.getLogger(__name__)
+
+_TOKEN_LIFE: Final = dt.timedelta(minutes=10)
+"""After this long kopf logs in again: the kubelet replaces a token long before it expires."""
+
+
+Handlers = kopf.OperatorRegistry
+
+
+class UnsupportedCredentials(Exception):
+    """The credentials are of a kind that kopf cannot be given."""
+
+
+def connection_info(to: connection.Connection, now: dt.datetime) -> kopf.ConnectionInfo:
+    """Our connection in kopf's terms, with the token as of now. Raises UnsupportedCredentials, errors.NoCredentials."""
+    if to.exec_command is not None or to.tls_server_name is not None:
+        what = "a credential program" if to.exec_command is not None else "tls-server-name"
+        raise UnsupportedCredentials(
+            f"{to.origin}: the manager cannot use {what}; give a kubeconfig with a token or a client certificate"
+        )
+    return kopf.ConnectionInfo(
+        server=to.server,
+        ca_path=to.ca_path,
+        ca_data=to.ca_data,
+        insecure=to.insecure,
+        username=to.username,
+        password=to.password,
+        token=to.read_token(),
+        certificate_path=to.client_certificate_path,
+        certificate_data=to.client_certificate_data,
+        private_key_path=to.client_key_path,
+        private_key_data=to.client_key_data,
+        default_namespace=to.namespace,
+        proxy_url=to.proxy_url,
+        expiration=now + _TOKEN_LIFE if to.token_path is not None else None,
+    )
+
+
+def registry(
+    to: connection.Connection,
+    settings: ManagerSettings,
+    *,
+    picture: ClusterPicture,
+    config: slo_config.ConfigController,
+    mark: Callable[[str], None],
+    telemetry: Telemetry,
+    clock: Callable[[], dt.datetime],
+) -> kopf.OperatorRegistry:
+    """Every handler there is. `mark` is told the name of each node that an event concerns."""
+    handlers = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=handlers)
+    async def log_in(**_: Any) -> kopf.ConnectionInfo:
+        return connection_info(to, clock())
+
+    @kopf.on.event("", "v1", "nodes", registry=handlers)
+    async def node(event: kopf.RawEvent, **_: Any) -> None:
+        telemetry.events_seen.labels("nodes").inc()
+        _renew(picture.nodes, event, mark)
+
+    @kopf.on.event(names.GROUP, names.VERSION, names.NODE_METRIC_PLURAL, registry=handlers)
+    async def node_metric(event: kopf.RawEvent, **_: Any) -> None:
+        telemetry.events_seen.labels("nodemetrics").inc()
+        _renew(picture.node_metrics, event, mark)
+
+    @kopf.on.event("", "v1", "configmaps", registry=handlers)
+    async def config_map(event: kopf.RawEvent, **_: Any) -> None:
+        telemetry.events_seen.labels("configmaps").inc()
+        seen = msgspec.convert(event["object"], type=slo_config.ConfigMap)
+        if seen.metadata.name == settings.config_map and seen.metadata.namespace == settings.namespace:
+            await _apply(config, None if event["type"] == "DELETED" else seen)
+
+    return handlers
+
+
+def _renew(objects: NewestOf[Any], event: Mapping[str, Any], mark: Callable[[str], None]) -> None:
+    wire = event["object"]
+    name, uid = wire["metadata"]["name"], wire["metadata"].get("uid")
+    if event["type"] == "DELETED":
+        objects.forget(name, uid)
+    else:
+        try:
+            objects.see(wire)
+        except msgspec.ValidationError as error:
+            log.warning("%s %s cannot be read: %s", wire.get("kind", "object"), name, error)
+            return
+    mark(name)
+
+
+async def _apply(config: slo_config.ConfigController, seen: slo_config.ConfigMap | None) -> None:
+    try:
+        await config.apply(seen)
+    except errors.ApiServerError as error:
+        log.warning("cannot follow the configuration: %s", error)
+
+
+def operator_settings(settings: ManagerSettings) -> kopf.OperatorSettings:
+    """Time-outs on everything: a peer that died without a word is found in a minute."""
+    chosen = kopf.OperatorSettings()
+    chosen.posting.enabled = False
+    chosen.peering.standalone = True
+    chosen.watching.server_timeout = 300  # seconds after which the apiserver ends a watch, so that it moves on
+    chosen.watching.client_timeout = 330
+    chosen.watching.connect_timeout = 10
+    chosen.watching.inactivity_timeout = 90  # bookmarks come every 60 to 62 s
+    chosen.watching.chunk_size = 500
+    chosen.watching.field_selectors["", "v1", "configmaps"] = f"metadata.name={settings.config_map}"
+    chosen.networking.request_timeout = 60
+    chosen.networking.connect_timeout = 10
+    chosen.process.ultimate_exiting_timeout = 15
+    return chosen
+
+
+async def follow(
+    handlers: kopf.OperatorRegistry,
+    settings: ManagerSettings,
+    *,
+    identity: str,
+    stop: threading.Event,
+) -> None:
+    """Follow the cluster until `stop` is set or a signal asks to end."""
+    await kopf.operator(
+        registry=handlers,
+        settings=operator_settings(settings),
+        identity=identity,  # type: ignore[arg-type]  # a NewType of str that kopf keeps to itself
+        standalone=True,
+        namespaces=[settings.namespace],
+        stop_flag=stop,
+    )

@@ -1,0 +1,248 @@
+"""Brings one node's Mid resources to what they should be: gather, judge, calculate, compare, patch."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from api_types import mid_report, names, pods
+from api_types.mid_report import MidPolicy, MidReport
+from apiserver_client import errors, objects, resources, session
+from apiserver_client.cluster_events import Subject
+from manager import cluster_picture
+from manager.announcements import Announcer
+from manager.mid_resource import bound_requests, calculator, evidence, judgement, receipt, writing
+from manager.mid_resource.judgement import Verdict
+from manager.mid_resource.reasons import TEXTS, Reason
+from manager.settings import ManagerSettings
+from manager.slo_config.strategy import NodeStrategy
+from manager.telemetry import Telemetry
+
+log = logging.getLogger(__name__)
+
+FROM_REPORT = "report"
+FROM_PODS = "pods"
+_PUBLISHING = (Reason.CALCULATED, Reason.CALCULATED_FROM_RECLAIMABLE, Reason.STATIC)
+_NEXT_LOOK_SLACK = 1.0  # seconds after a deadline, so that the look comes after it and not on it
+
+
+@functools.lru_cache(maxsize=1024)  # one entry for each way in which nodes differ
+def mid_policy_of(strategy: NodeStrategy) -> MidPolicy:
+    """Policy that the formula takes, of a node with this strategy."""
+    return mid_report.mid_policy(strategy.strategy)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One node at one moment."""
+
+    name: str
+    node: pods.Node
+    report: MidReport
+    strategy: NodeStrategy
+    policy: MidPolicy
+    published: calculator.Published
+    written: receipt.Receipt | None
+    evidence: evidence.Evidence
+    judgement: judgement.Judgement
+    now: dt.datetime
+
+    @property
+    def refresh_period(self) -> dt.timedelta:
+        return dt.timedelta(seconds=self.strategy.strategy.update_time_threshold_seconds or 0)
+
+
+class MidController:
+    """Keeps nothing that a successor could not find out again; `clock` gives aware time."""
+
+    def __init__(
+        self,
+        api: session.Session,
+        *,
+        picture: cluster_picture.ClusterPicture,
+        settings: ManagerSettings,
+        announcer: Announcer,
+        telemetry: Telemetry,
+        clock: Callable[[], dt.datetime],
+    ) -> None:
+        self._api = api
+        self._picture = picture
+        self._settings = settings
+        self._announcer = announcer
+        self._telemetry = telemetry
+        self._clock = clock
+        self._last_usable: dict[str, tuple[str, dt.datetime]] = {}
+        self._told: dict[str, str] = {}
+
+    def forget(self, name: str) -> None:
+        """Forget a node that is gone."""
+        self._last_usable.pop(name, None)
+        self._told.pop(name, None)
+        self._telemetry.forget_node(name)
+
+    async def reconcile(self, name: str, strategy: NodeStrategy) -> float | None:
+        """Bring a node there; gives the seconds after which time alone may ask for more. Raises ApiServerError."""
+        node = self._picture.nodes.get(name)
+        if node is None:
+            return None
+        if not _has_resources(node):
+            self._telemetry.show_node(name, Reason.NODE_WITHOUT_RESOURCES, {})
+            return None
+        case = self._case(name, node, strategy)
+        target, requests_from = await self._target(case)
+        cause = writing.cause(
+            target,
+            case.judgement.verdict,
+            case.published,
+            case.written,
+            threshold=strategy.strategy.resource_diff_threshold or 0.0,
+            refresh_period=case.refresh_period,
+            now=case.now,
+        )
+        if cause is not None:
+            await self._write(case, target, requests_from, cause)
+        self._telemetry.show_node(name, target.reason, target.values)
+        await self._announce(case, target)
+        return self._next_look(case, target, written_now=cause is not None)
+
+    def _case(self, name: str, node: pods.Node, strategy: NodeStrategy) -> _Case:
+        metric = self._picture.node_metrics.get(name)
+        policy = mid_policy_of(strategy)
+        uid, last_usable = self._last_usable.get(name, ("", None))
+        known = evidence.gather(node, metric, strategy, policy, last_usable if uid == node.metadata.uid else None)
+        now = self._clock()
+        judged = judgement.judge(known, now)
+        if judged.verdict is Verdict.CALCULATE and known.sample_time is not None:
+            self._last_usable[name] = (node.metadata.uid, known.sample_time)
+            self._telemetry.sample_age.observe(max((now - known.sample_time).total_seconds(), 0.0))
+        return _Case(
+            name=name,
+            node=node,
+            report=(metric.status if metric else None) or MidReport(),
+            strategy=strategy,
+            policy=policy,
+            published=calculator.published_on(node),
+            written=receipt.of_node(node),
+            evidence=known,
+            judgement=judged,
+            now=now,
+        )
+
+    async def _target(self, case: _Case) -> tuple[calculator.Target, str]:
+        """What to publish, and where the requests in it were taken from."""
+        reason = case.judgement.reason
+        match case.judgement.verdict:
+            case Verdict.KEEP:
+                before = case.written.requests_from if case.written else ""
+                return calculator.kept(case.published, reason, case.written), before
+            case Verdict.WITHDRAW:
+                bound = await self._still_bound(case)
+                return calculator.withdrawn(bound, reason), FROM_PODS if bound else ""
+            case Verdict.CALCULATE:
+                requests, requests_from = mid_report.reported_requests(case.report), FROM_REPORT
+                if requests is None:
+                    requests, requests_from = await bound_requests.of_node(self._api, case.name), FROM_PODS
+                return self._calculated(case, requests), requests_from
+
+    def _calculated(self, case: _Case, requests: mid_report.Requests) -> calculator.Target:
+        inputs = mid_report.inputs_from(
+            case.report, case.policy, pods.allocatable(case.node), pods.units(case.node.status.capacity), requests
+        )
+        sample = case.evidence.sample_time
+        published_sample = case.written.sample if case.written and case.written.reason in _PUBLISHING else ""
+        return calculator.calculated(
+            inputs,
+            case.published,
+            case.strategy.strategy.mid_max_increase_percent or calculator.UNLIMITED_INCREASE_PERCENT,
+            same_sample=sample is not None and receipt.spelled(sample) == published_sample,
+        )
+
+    async def _still_bound(self, case: _Case) -> Mapping[str, int] | None:
+        """Mid requests to leave room for in a withdrawal; None where nothing is to be left.
+
+        A node that carries none of our keys, and whose agent says that no Mid pod is there, is not asked for its pods:
+        a cluster without colocation costs nothing.
+        """
+        if not case.policy.floor:
+            return None
+        if case.published.is_empty():
+            reported = case.report.allocated
+            if case.written is None or (reported is not None and not any(map(_is_positive, reported.mid.values()))):
+                return None
+        return (await bound_requests.of_node(self._api, case.name)).mid
+
+    async def _write(self, case: _Case, target: calculator.Target, requests_from: str, cause: writing.Cause) -> None:
+        match case.judgement.verdict:
+            case Verdict.CALCULATE:
+                sample = case.evidence.sample_time
+            case Verdict.KEEP:
+                sample = receipt.parse_time(case.written.sample) if case.written else None
+            case Verdict.WITHDRAW:
+                sample = None
+        made = receipt.make(
+            target.reason,
+            case.now,
+            detail=case.judgement.detail,
+            sample=sample,
+            requests_from=requests_from,
+            lines=target.lines,
+        )
+        patch = writing.node_patch(target, made)
+        patch["metadata"]["uid"] = case.node.metadata.uid  # a namesake that replaced this node is refused, not patched
+        level = logging.DEBUG if cause is writing.Cause.REFRESH else logging.INFO
+        log.log(level, "%s: %s %s (%s, %s)", case.name, cause.value, dict(target.values), target.reason, made.detail)
+        try:
+            with self._telemetry.write("node_status"):
+                seen = await objects.merge_patch_status(self._api, resources.NODES, case.name, patch, decode=pods.Node)
+        except errors.NotFound:
+            self._picture.nodes.forget(case.name, case.node.metadata.uid)
+        else:
+            self._picture.nodes.remember(seen)
+
+    async def _announce(self, case: _Case, target: calculator.Target) -> None:
+        """Post an Event on the node where the reason became another one that people want to know of."""
+        before = self._told.get(case.name, case.written.reason if case.written else "")
+        self._told[case.name] = target.reason
+        if before == target.reason or not _worth_telling(before, target.reason, case.published):
+            return
+        severity = "Normal" if target.reason in (*_PUBLISHING, Reason.COLOCATION_DISABLED) else "Warning"
+        values = ", ".join(
+            f"{mid} {'removed' if value is None else value}" for mid, value in sorted(target.values.items())
+        )
+        detail = f" ({case.judgement.detail})" if case.judgement.detail else ""
+        message = f"Mid resources {TEXTS[target.reason]}{detail}: {values}"
+        about = Subject(resources.NODES, case.name, case.node.metadata.uid)
+        await self._announcer.say(about, severity, target.reason.value, message)  # type: ignore[arg-type]
+
+    def _next_look(self, case: _Case, target: calculator.Target, *, written_now: bool) -> float | None:
+        if case.judgement.verdict is Verdict.WITHDRAW:
+            return None if target.removes_all() else float(self._settings.withdrawal_check_seconds)
+        deadlines = [case.judgement.changes_at] if case.judgement.changes_at else []
+        last_write = case.now if written_now else receipt.parse_time(case.written.time if case.written else None)
+        if last_write is not None and not target.removes_all():
+            deadlines.append(last_write + case.refresh_period)
+        if not deadlines:
+            return None
+        return max((min(deadlines) - case.now).total_seconds(), 0.0) + _NEXT_LOOK_SLACK
+
+
+def _has_resources(node: pods.Node) -> bool:
+    """Whether the node has said what it has: before that nothing is written to it (koordinator-core 4.7)."""
+    lists = (node.status.capacity, node.status.allocatable)
+    return all(native in (each or {}) for native in (names.CPU, names.MEMORY) for each in lists)
+
+
+def _is_positive(quantity: str | float) -> bool:
+    return str(quantity) not in ("0", "0.0")
+
+
+def _worth_telling(before: str, now: Reason, published: calculator.Published) -> bool:
+    """Withdrawals, refusals and the return from them; not the everyday change between calculated and kept."""
+    if now in _PUBLISHING:
+        return before not in _PUBLISHING and before not in (Reason.NO_PREDICTION, Reason.AWAITING_FIRST_REPORT)
+    if now is Reason.COLOCATION_DISABLED:
+        return not published.is_empty()
+    return now not in (Reason.NO_PREDICTION, Reason.AWAITING_FIRST_REPORT)

@@ -1,0 +1,76 @@
+"""What is known of a node's reports, boiled down to what a judgement needs. Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+from api_types import mid_report, pods
+from api_types import slo_controller_config as slo
+from api_types.mid_report import MidPolicy, MidReport
+from api_types.mid_resource import NoPrediction
+from manager import cluster_picture
+from manager.mid_resource import receipt
+from manager.slo_config.strategy import NodeStrategy
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Times are aware; None where there is none."""
+
+    enabled: bool
+    degrade_after: dt.timedelta
+    node_metric_exists: bool
+    exists_since: dt.datetime | None
+    """When the Node or its NodeMetric was created, whichever is younger: older samples are of a namesake."""
+    sample_time: dt.datetime | None
+    usable: bool
+    """Whether Mid can be calculated from the newest report: it holds a prediction, or the mode needs none."""
+    refused: str | None
+    """What is wrong with the newest report, where it holds a value that cannot be."""
+    last_usable: dt.datetime | None
+    """Sample time of the last report that could be used."""
+
+
+def degrade_after(strategy: slo.ColocationStrategy) -> dt.timedelta:
+    """Age beyond which a sample does not count."""
+    return dt.timedelta(minutes=strategy.degrade_time_minutes or slo.DEFAULTS.degrade_time_minutes or 15)
+
+
+def gather(
+    node: pods.Node,
+    metric: cluster_picture.NodeMetric | None,
+    strategy: NodeStrategy,
+    policy: MidPolicy,
+    last_usable: dt.datetime | None,
+) -> Evidence:
+    """Evidence on one node; `last_usable` is what the manager remembers, the node's receipt may know better."""
+    report = (metric.status if metric else None) or MidReport()
+    usable, refused = _checked(report, policy)
+    births = [cluster_picture.created(each) for each in (node, metric) if each is not None]
+    times = [last_usable, _sample_of_receipt(node)]
+    return Evidence(
+        enabled=strategy.enabled,
+        degrade_after=degrade_after(strategy.strategy),
+        node_metric_exists=metric is not None,
+        exists_since=max((birth for birth in births if birth), default=None),
+        sample_time=receipt.parse_time(report.update_time),
+        usable=usable,
+        refused=refused,
+        last_usable=max((time for time in times if time), default=None),
+    )
+
+
+def _checked(report: MidReport, policy: MidPolicy) -> tuple[bool, str | None]:
+    try:
+        mid_report.check_usable(report, policy)
+    except NoPrediction:
+        return False, None
+    except mid_report.BadReport as error:
+        return False, str(error)
+    return True, None
+
+
+def _sample_of_receipt(node: pods.Node) -> dt.datetime | None:
+    written = receipt.of_node(node)
+    return receipt.parse_time(written.sample) if written else None

@@ -1,0 +1,87 @@
+"""Whether a node's Mid resources are calculated anew, kept as they are, or withdrawn. Pure.
+
+Absent is not zero: a report that cannot be used takes nothing away until what was last good is `degradeTimeMinutes`
+old. Source: design 4.4 (withdrawal), koordinator-core 4.9 (degraded).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+from manager.mid_resource.evidence import Evidence
+from manager.mid_resource.reasons import Reason
+
+FUTURE_TOLERANCE: Final = dt.timedelta(minutes=5)
+"""A sample may be this far ahead of our clock: clocks of nodes drift, and a minute or two is no nonsense."""
+
+
+class Verdict(enum.Enum):
+    """What to do."""
+
+    CALCULATE = enum.auto()
+    KEEP = enum.auto()
+    WITHDRAW = enum.auto()
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What to do, why, and when time alone would change the answer."""
+
+    verdict: Verdict
+    reason: Reason
+    detail: str = ""
+    changes_at: dt.datetime | None = None
+
+
+def judge(evidence: Evidence, now: dt.datetime) -> Judgement:
+    """Decide for one node."""
+    return _without_report(evidence, now) or _by_age(evidence, now) or _by_content(evidence, now)
+
+
+def _without_report(evidence: Evidence, now: dt.datetime) -> Judgement | None:
+    if not evidence.enabled:
+        return Judgement(Verdict.WITHDRAW, Reason.COLOCATION_DISABLED)
+    if not evidence.node_metric_exists:
+        return Judgement(Verdict.WITHDRAW, Reason.NODE_METRIC_MISSING)
+    since, sample = evidence.exists_since, evidence.sample_time
+    if sample is not None and (since is None or sample >= since):
+        return None
+    if since is None or is_degraded(since, evidence.degrade_after, now):
+        return Judgement(Verdict.WITHDRAW, Reason.NEVER_REPORTED)
+    return Judgement(Verdict.KEEP, Reason.AWAITING_FIRST_REPORT, changes_at=since + evidence.degrade_after)
+
+
+def _by_age(evidence: Evidence, now: dt.datetime) -> Judgement | None:
+    sample = evidence.sample_time
+    assert sample is not None
+    if sample > now + FUTURE_TOLERANCE:
+        detail = f"status.updateTime: seen {sample.isoformat()}, want no later than {now.isoformat()}"
+        return _unusable(evidence, now, Reason.REPORT_REFUSED, detail)
+    if is_degraded(sample, evidence.degrade_after, now):
+        return Judgement(Verdict.WITHDRAW, Reason.SAMPLE_TOO_OLD, f"the newest sample is of {sample.isoformat()}")
+    return None
+
+
+def _by_content(evidence: Evidence, now: dt.datetime) -> Judgement:
+    if evidence.refused is not None:
+        return _unusable(evidence, now, Reason.REPORT_REFUSED, evidence.refused)
+    if not evidence.usable:
+        return _unusable(evidence, now, Reason.NO_PREDICTION, "")
+    assert evidence.sample_time is not None
+    return Judgement(Verdict.CALCULATE, Reason.CALCULATED, changes_at=evidence.sample_time + evidence.degrade_after)
+
+
+def _unusable(evidence: Evidence, now: dt.datetime, keep: Reason, detail: str) -> Judgement:
+    """Keep what is published until the last report that could be used is `degradeTimeMinutes` old."""
+    last = evidence.last_usable
+    if last is None or is_degraded(last, evidence.degrade_after, now):
+        return Judgement(Verdict.WITHDRAW, Reason.PREDICTION_TOO_OLD, detail)
+    return Judgement(Verdict.KEEP, keep, detail, changes_at=last + evidence.degrade_after)
+
+
+def is_degraded(sample: dt.datetime | None, degrade_after: dt.timedelta, now: dt.datetime) -> bool:
+    """Whether a sample is too old to count, or there is none. The deadline itself is still good."""
+    return sample is None or now > sample + degrade_after

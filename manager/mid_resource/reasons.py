@@ -1,0 +1,44 @@
+"""Why a node's Mid resources are what they are: one stable code and one text each.
+
+The same codes stand in the receipt, in Events and in metrics. Codes are never renamed: people alert on them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Final
+
+
+class Reason(enum.StrEnum):
+    """Stable code."""
+
+    CALCULATED = "Calculated"
+    CALCULATED_FROM_RECLAIMABLE = "CalculatedFromReclaimable"
+    STATIC = "Static"
+    AWAITING_FIRST_REPORT = "AwaitingFirstReport"
+    NO_PREDICTION = "NoPrediction"
+    REPORT_REFUSED = "ReportRefused"
+    COLOCATION_DISABLED = "ColocationDisabled"
+    NODE_METRIC_MISSING = "NodeMetricMissing"
+    NEVER_REPORTED = "NeverReported"
+    SAMPLE_TOO_OLD = "SampleTooOld"
+    PREDICTION_TOO_OLD = "PredictionTooOld"
+    NODE_WITHOUT_RESOURCES = "NodeWithoutResources"
+
+
+TEXTS: Final[Mapping[Reason, str]] = {
+    Reason.CALCULATED: "calculated from the predicted peak of the Prod pods",
+    Reason.CALCULATED_FROM_RECLAIMABLE: "calculated from the reclaimable amount that the agent reports",
+    Reason.STATIC: "a fixed share of the node's capacity (midReclaimMode static)",
+    Reason.AWAITING_FIRST_REPORT: "kept: the agent has not reported on this node yet",
+    Reason.NO_PREDICTION: "kept: the newest report carries no prediction",
+    Reason.REPORT_REFUSED: "kept: the newest report holds a value that cannot be",
+    Reason.COLOCATION_DISABLED: "withdrawn: colocation is not enabled for this node",
+    Reason.NODE_METRIC_MISSING: "withdrawn: the node has no NodeMetric",
+    Reason.NEVER_REPORTED: "withdrawn: the agent has not reported for degradeTimeMinutes",
+    Reason.SAMPLE_TOO_OLD: "withdrawn: the newest sample is older than degradeTimeMinutes",
+    Reason.PREDICTION_TOO_OLD: "withdrawn: there is no prediction, or the last one is older than degradeTimeMinutes",
+    Reason.NODE_WITHOUT_RESOURCES: "kept: the node has no cpu or no memory in capacity or allocatable yet",
+}
+"""What each code means, for people."""

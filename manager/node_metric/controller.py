@@ -1,0 +1,115 @@
+"""Keeps one node's NodeMetric: there while its Node is, owned by it, its spec as the node's strategy says.
+
+Only our own fields are written, by merge patch; the status belongs to the agent.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from api_types import names, pods
+from api_types.node_metric import NodeMetricSpec
+from apiserver_client import errors, objects, resources, session
+from manager import cluster_picture
+from manager.node_metric import collect_policy
+from manager.slo_config.strategy import NodeStrategy
+from manager.telemetry import Telemetry
+
+log = logging.getLogger(__name__)
+
+
+class NodeMetricController:
+    """Writes what differs from the picture and renews the picture by the answers."""
+
+    def __init__(self, api: session.Session, picture: cluster_picture.ClusterPicture, telemetry: Telemetry) -> None:
+        self._api = api
+        self._picture = picture
+        self._telemetry = telemetry
+
+    async def list_all(self) -> None:
+        """Learn all NodeMetrics there are, so that one that was not seen is one that is not there.
+
+        Raises errors.ApiServerError.
+        """
+        listing = await objects.list_all(self._api, resources.NODE_METRICS, decode=cluster_picture.NodeMetric)
+        for metric in listing.items:
+            self._picture.node_metrics.remember(metric)
+
+    async def reconcile(self, name: str, strategy: NodeStrategy | None) -> None:
+        """Create, update or delete. Without a strategy (no configuration yet) an existing spec stays as it is.
+
+        Raises errors.ApiServerError.
+        """
+        node, metric = self._picture.nodes.get(name), self._picture.node_metrics.get(name)
+        if node is None:
+            if metric is not None:
+                await self._delete_orphan(name, metric)
+            return
+        wanted = collect_policy.spec_of(strategy) if strategy else None
+        if metric is None:
+            metric = await self._create(node, wanted or collect_policy.DEFAULT_SPEC)
+        await self._update(node, metric, wanted)
+
+    async def _create(self, node: pods.Node, spec: NodeMetricSpec) -> cluster_picture.NodeMetric:
+        name = node.metadata.name
+        body = {
+            "apiVersion": names.API_VERSION,
+            "kind": names.NODE_METRIC_KIND,
+            "metadata": {"name": name, "ownerReferences": collect_policy.owner_references(None, node)},
+            "spec": spec.to_wire(),
+        }
+        try:
+            with self._telemetry.write("node_metric"):
+                made = await objects.create(self._api, resources.NODE_METRICS, body, decode=cluster_picture.NodeMetric)
+        except errors.AlreadyExists:
+            made = await objects.get(self._api, resources.NODE_METRICS, name, decode=cluster_picture.NodeMetric)
+        else:
+            log.info("%s: created the NodeMetric", name)
+        self._picture.node_metrics.remember(made)
+        return made
+
+    async def _update(self, node: pods.Node, metric: cluster_picture.NodeMetric, wanted: NodeMetricSpec | None) -> None:
+        name = node.metadata.name
+        patch: dict[str, Any] = {}
+        if owners := collect_policy.owner_references(metric.metadata.owner_references, node):
+            patch["metadata"] = {"ownerReferences": owners}
+        if wanted and (spec := collect_policy.spec_patch(metric.spec, wanted)):
+            patch["spec"] = spec
+        if not patch:
+            return
+        log.info("%s: updating the NodeMetric: %s", name, ", ".join(_changed(patch)))
+        try:
+            with self._telemetry.write("node_metric"):
+                seen = await objects.merge_patch(
+                    self._api, resources.NODE_METRICS, name, patch, decode=cluster_picture.NodeMetric
+                )
+        except errors.NotFound:
+            self._picture.node_metrics.forget(name, metric.metadata.uid)
+            raise
+        self._picture.node_metrics.remember(seen)
+
+    async def _delete_orphan(self, name: str, metric: cluster_picture.NodeMetric) -> None:
+        """Delete a NodeMetric whose Node is gone: asked for first, because the picture may not hold all nodes yet."""
+        try:
+            node = await objects.get(self._api, resources.NODES, name, decode=pods.Node)
+        except errors.NotFound:
+            pass
+        else:
+            self._picture.nodes.remember(node)
+            return
+        try:
+            with self._telemetry.write("node_metric"):
+                await objects.delete(self._api, resources.NODE_METRICS, name, uid=metric.metadata.uid)
+        except (errors.NotFound, errors.Conflict):
+            pass  # gone already, or a namesake took its place
+        else:
+            log.info("%s: deleted the NodeMetric, its Node is gone", name)
+        self._picture.node_metrics.forget(name, metric.metadata.uid)
+
+
+def _changed(patch: dict[str, Any], path: str = "") -> list[str]:
+    """Key paths that a patch sets."""
+    if not isinstance(patch, dict):
+        return [path]
+    return [found for key, value in patch.items() for found in _changed(value, f"{path}.{key}".removeprefix("."))]

@@ -1,0 +1,55 @@
+"""Settings of the manager. What concerns nodes stands in the ConfigMap instead."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pydantic
+
+from api_types import names
+from daemon import logs, settings
+
+ENV_PREFIX: Final = "MANAGER"
+DEFAULT_HTTP_PORT: Final = 9317
+
+
+class ManagerSettings(settings.Settings):
+    """Validated once at start, frozen."""
+
+    namespace: str = pydantic.Field(names.NAMESPACE, min_length=1, max_length=63)
+    """Namespace of the configuration and of the Lease."""
+    config_map: str = pydantic.Field(names.SLO_CONTROLLER_CONFIG, min_length=1, max_length=253)
+    """ConfigMap whose key colocation-config is followed."""
+    last_good_config_map: str = pydantic.Field("koord-manager-last-good-config", min_length=1, max_length=253)
+    """ConfigMap in which the manager keeps the last document it could use."""
+    kubeconfig: str = ""
+    """Kubeconfig file; empty means KUBECONFIG, then the pod's service account, then ~/.kube/config."""
+    workers: int = pydantic.Field(8, ge=1, le=64)
+    """Nodes worked on at once, which is also the number of parallel writes."""
+    withdrawal_check_seconds: int = pydantic.Field(30, ge=5, le=600)
+    """How often a node whose Mid resources are withdrawn, but still in use, is looked at again."""
+    lease: str = pydantic.Field("koord-manager", min_length=1, max_length=253)
+    """Lease that says who leads."""
+    lease_duration_seconds: float = pydantic.Field(15.0, ge=3.0, le=120.0)
+    """How long others wait for a leader that no longer renews."""
+    renew_deadline_seconds: float = pydantic.Field(10.0, ge=2.0, le=100.0)
+    """How long a leader goes on without a renewal before it stops; shorter than the lease, so that two never lead."""
+    retry_period_seconds: float = pydantic.Field(2.0, ge=0.2, le=30.0)
+    """Time between two looks at the Lease."""
+    http_address: str = "0.0.0.0"  # noqa: S104  # kubelet probes reach a pod from outside
+    """Address of /healthz, /readyz and /metrics."""
+    http_port: int = pydantic.Field(DEFAULT_HTTP_PORT, ge=0, le=65535)
+    """Port of /healthz, /readyz and /metrics."""
+    log_format: logs.LogFormat = logs.LogFormat.TEXT
+    """How a log line looks: text or json."""
+    log_level: logs.LogLevel = logs.LogLevel.INFO
+    """From which level on lines are written: debug, info, warning or error."""
+
+    @pydantic.model_validator(mode="after")
+    def _lease_times_fit(self) -> ManagerSettings:
+        if not self.retry_period_seconds < self.renew_deadline_seconds < self.lease_duration_seconds - 1:
+            raise ValueError(
+                "want retry-period-seconds < renew-deadline-seconds < lease-duration-seconds - 1, "
+                f"seen {self.retry_period_seconds:g}, {self.renew_deadline_seconds:g}, {self.lease_duration_seconds:g}"
+            )
+        return self

@@ -1,0 +1,61 @@
+"""One state of the ConfigMap against the configuration in force: what holds from now on, and what to tell. Pure.
+
+A ConfigMap that is not there, and one without the key, mean the defaults; a document that cannot be used changes
+nothing. Source: design 3.2, koordinator-core 4.4.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from api_types import colocation_document, names
+from api_types.config_problem import Problem
+from manager.slo_config import strategy
+
+
+class State(enum.StrEnum):
+    """Where the configuration in force comes from."""
+
+    APPLIED = "applied"
+    KEY_ABSENT = "key-absent"
+    CONFIG_MAP_ABSENT = "configmap-absent"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What follows from one state of the ConfigMap."""
+
+    state: State
+    configuration: strategy.Configuration | None
+    """In force from now on; None where nothing good was ever seen."""
+    changed: bool
+    """Whether it differs from what was in force."""
+    text: str | None
+    """The document's text; None where there is none."""
+    problems: tuple[Problem, ...] = ()
+    unused: tuple[str, ...] = ()
+
+    @property
+    def from_document(self) -> bool:
+        """Whether a ConfigMap was there and could be used."""
+        return self.state in (State.APPLIED, State.KEY_ABSENT)
+
+
+def document_text(data: Mapping[str, str] | None) -> str | None:
+    """The document in a ConfigMap's data; None where the key is absent or empty."""
+    return (data or {}).get(names.COLOCATION_CONFIG_KEY) or None
+
+
+def synced(in_force: strategy.Configuration | None, config_map: Mapping[str, str] | None, *, exists: bool) -> Outcome:
+    """Judge the ConfigMap's data (`exists` False where there is no ConfigMap) against the configuration in force."""
+    text = document_text(config_map) if exists else None
+    reading = colocation_document.read_config(text)
+    if reading.config is None:
+        return Outcome(State.REFUSED, in_force, False, text, reading.problems)
+    configured = strategy.configuration(reading.config)
+    with_text = State.KEY_ABSENT if text is None else State.APPLIED
+    state = with_text if exists else State.CONFIG_MAP_ABSENT
+    return Outcome(state, configured, configured != in_force, text, reading.problems, reading.unused)

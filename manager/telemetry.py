@@ -1,0 +1,128 @@
+"""The manager's Prometheus metrics: one place where all of them are named. Labels are bounded.
+
+The label `node` is bounded by the number of nodes, and a node's series go with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from api_types import names
+from apiserver_client import errors
+
+_WRITE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_AGE_BUCKETS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
+KINDS = ("node_status", "node_metric", "last_good_config")
+
+
+class Telemetry:
+    """Every metric of the manager. `reasons` and `states` are all values that those labels may take."""
+
+    def __init__(self, registry: CollectorRegistry, *, reasons: Iterable[str], states: Iterable[str]) -> None:
+        self.registry = registry
+        self.leader = Gauge("koord_manager_leader", "1 while this process holds the Lease.", registry=registry)
+        self.config_generation = Gauge(
+            "koord_manager_config_generation", "Configurations put in force since the start.", registry=registry
+        )
+        self._config_state = Gauge(
+            "koord_manager_config_state", "1 for the state the ConfigMap is in.", ["state"], registry=registry
+        )
+        self.config_problems = Gauge(
+            "koord_manager_config_problems", "Problems in the newest document, advice included.", registry=registry
+        )
+        self.writes = Counter(
+            "koord_manager_writes", "Writes to the apiserver, by what and how they ended.", ["kind", "result"],
+            registry=registry,
+        )  # fmt: skip
+        self._write_seconds = Histogram(
+            "koord_manager_write_seconds", "Time a write took.", ["kind"], registry=registry, buckets=_WRITE_BUCKETS
+        )
+        self.sample_age = Histogram(
+            "koord_manager_sample_age_seconds", "Age of the sample that Mid resources were calculated from.",
+            registry=registry, buckets=_AGE_BUCKETS,
+        )  # fmt: skip
+        self._mid_cpu = Gauge(
+            "koord_manager_node_mid_cpu_cores", "mid-cpu published on a node, in cores.", ["node"], registry=registry
+        )
+        self._mid_memory = Gauge(
+            "koord_manager_node_mid_memory_bytes", "mid-memory published on a node.", ["node"], registry=registry
+        )
+        self._nodes = Gauge(
+            "koord_manager_nodes", "Nodes by the reason code of their Mid resources.", ["reason"], registry=registry
+        )
+        self.events_seen = Counter(
+            "koord_manager_watch_events", "Events received, by resource.", ["resource"], registry=registry
+        )
+        self.events_lost = Counter(
+            "koord_manager_kubernetes_events_lost", "Events that could not be posted.", registry=registry
+        )
+        self.queue_depth = Gauge("koord_manager_queue_depth", "Nodes waiting for a worker.", registry=registry)
+        self._states = tuple(states)
+        self._reason_of_node: dict[str, str] = {}
+        self._tally: Tally[str] = Tally()
+        self._start_at_zero(reasons)
+
+    def _start_at_zero(self, reasons: Iterable[str]) -> None:
+        """Counters that appear with their first increment hide that increment from rate()."""
+        for reason in reasons:
+            self._nodes.labels(reason).set(0)
+        for state in self._states:
+            self._config_state.labels(state).set(0)
+        for kind in KINDS:
+            for result in ("ok", "error"):
+                self.writes.labels(kind, result)
+        for resource in ("nodes", "nodemetrics", "configmaps"):
+            self.events_seen.labels(resource)
+
+    def set_config_state(self, state: str) -> None:
+        """Show which state the ConfigMap is in."""
+        for each in self._states:
+            self._config_state.labels(each).set(int(each == state))
+
+    def set_queue_depth(self, depth: Callable[[], int]) -> None:
+        """Show a queue's depth, asked for when the metrics are read."""
+        self.queue_depth.set_function(depth)
+
+    @contextlib.contextmanager
+    def write(self, kind: str) -> Iterator[None]:
+        """Time and count a write. An error passes through."""
+        start = time.perf_counter()
+        try:
+            yield
+        except errors.ApiServerError:
+            self.writes.labels(kind, "error").inc()
+            raise
+        self.writes.labels(kind, "ok").inc()
+        self._write_seconds.labels(kind).observe(time.perf_counter() - start)
+
+    def show_node(self, node: str, reason: str, values: Mapping[str, int | None]) -> None:
+        """Show what is published on a node, and why."""
+        before = self._reason_of_node.get(node)
+        if before != reason:
+            if before is not None:
+                self._count(before, -1)
+            self._reason_of_node[node] = reason
+            self._count(reason, +1)
+        for gauge, mid, scale in ((self._mid_cpu, names.MID_CPU, 1000), (self._mid_memory, names.MID_MEMORY, 1)):
+            value = values.get(mid)
+            if value is None:
+                gauge.remove_by_labels({"node": node})
+            else:
+                gauge.labels(node).set(value / scale)
+
+    def forget_node(self, node: str) -> None:
+        """Drop the series of a node that is gone."""
+        reason = self._reason_of_node.pop(node, None)
+        if reason is not None:
+            self._count(reason, -1)
+        for gauge in (self._mid_cpu, self._mid_memory):
+            gauge.remove_by_labels({"node": node})
+
+    def _count(self, reason: str, change: int) -> None:
+        self._tally[reason] += change
+        self._nodes.labels(reason).set(self._tally[reason])
