@@ -108,8 +108,8 @@ class CgroupDiscovery:
             return _NOTHING
         if known is not None and known.links == links >= _FEWEST_LINKS:
             return known
-        self._moved = True
         listing = self._listings[path] = _listing(links, path, cgroup_layout.subgroups(folder))
+        self._moved |= listing != known
         return listing
 
 

@@ -22,9 +22,6 @@ from koordlet.samples import NoData, UsageSample
 
 _SOURCE = "node usage"
 
-_UNREADABLE = (OSError, KeyError, IndexError, TypeError, ValueError)
-"""What psutil raises for a file that is missing, too short, or not what a kernel prints."""
-
 
 class NodeMemory(NamedTuple):
     """Memory of the node, in bytes."""
@@ -53,40 +50,53 @@ class MachineFacts(NamedTuple):
     """MemTotal."""
 
 
+class UnreadableProc(Exception):
+    """A file of the host's /proc is missing or not what a kernel prints. Callers turn it into `NoData`."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
 @contextmanager
-def _procfs(proc_root: Path) -> Iterator[None]:
+def _psutil_reading(proc_root: Path, file: str, wanted: str) -> Iterator[None]:
     """Point psutil at the host's /proc, and back: elsewhere in this process it means the process's own."""
     own, psutil.PROCFS_PATH = psutil.PROCFS_PATH, str(proc_root)
     try:
         yield
+    except OSError as problem:
+        raise UnreadableProc(proc_root / file, problem.strerror or str(problem)) from problem
+    except (KeyError, IndexError, TypeError, ValueError) as problem:
+        raise UnreadableProc(proc_root / file, f"{problem}; {wanted} wanted") from problem
     finally:
         psutil.PROCFS_PATH = own
 
 
 def busy_cpu_seconds(proc_root: Path) -> float:
     """Return the CPU time that all CPUs spent working since boot, a whole number of clock ticks."""
-    with _procfs(proc_root):
+    with _psutil_reading(proc_root, "stat", "a first line of ten CPU times is"):
         times = psutil.cpu_times()
     return float(times.user + times.nice + times.system + times.irq + times.softirq)
 
 
 def memory(proc_root: Path) -> NodeMemory:
-    """Return the node's memory. ValueError when the numbers contradict one another."""
-    with _procfs(proc_root):
+    """Return the node's memory."""
+    with _psutil_reading(proc_root, "meminfo", "MemTotal, MemFree and MemAvailable in kB are"):
         read = psutil.virtual_memory()
-    if not 0 <= read.available <= read.total or read.total == 0:
-        raise ValueError(f"MemAvailable is {read.available} bytes of MemTotal {read.total}")
+        if not 0 <= read.available <= read.total or read.total == 0:
+            raise ValueError(f"MemAvailable is {read.available} bytes of MemTotal {read.total}")
     return NodeMemory(read.total, read.available, read.free)
 
 
 def machine_facts(proc_root: Path) -> MachineFacts | None:
     """Return what the machine has, None when its /proc does not say."""
-    with _procfs(proc_root):
-        try:
-            facts = MachineFacts(len(psutil.cpu_times(percpu=True)), psutil.virtual_memory().total)
-        except _UNREADABLE:
-            return None
-    return facts if all(facts) else None
+    try:
+        with _psutil_reading(proc_root, "stat", "a line for every CPU is"):
+            cpu_count = len(psutil.cpu_times(percpu=True))
+        return MachineFacts(cpu_count, memory(proc_root).total_bytes) if cpu_count else None
+    except UnreadableProc:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +127,16 @@ class NodeUsage:
             try:
                 now = CpuReading(0, round(busy_cpu_seconds(self._proc_root) * 1e9), self._monotonic_ns())
                 used_bytes = memory(self._proc_root).usage_bytes
-            except _UNREADABLE as problem:
-                return self._no_measurement(f"{type(problem).__name__}: {problem}")
+            except UnreadableProc as problem:
+                return self._no_measurement(problem.path, problem.reason)
         rate = counter_rates.cpu_cores(self._before, now, cpu_count)
         self._before = now
         if rate is NoRate.FIRST_READING:
             return NodeMeasurement(None)
         if isinstance(rate, NoRate):
-            return self._no_measurement(rate.value)
+            return self._no_measurement(self._proc_root / "stat", rate.value)
         return NodeMeasurement(UsageSample(rate, float(used_bytes)))
 
-    def _no_measurement(self, reason: str) -> NodeMeasurement:
+    def _no_measurement(self, path: Path, reason: str) -> NodeMeasurement:
         self._statistics.failed(_SOURCE)
-        return NodeMeasurement(None, (NoData(_SOURCE, str(self._proc_root), reason),))
+        return NodeMeasurement(None, (NoData(_SOURCE, str(path), reason),))

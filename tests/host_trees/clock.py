@@ -1,0 +1,16 @@
+"""A monotonic clock that only the test moves."""
+
+from __future__ import annotations
+
+
+class Clock:
+    """Called like `time.monotonic_ns`."""
+
+    def __init__(self) -> None:
+        self.nanoseconds = 5_000_000_000
+
+    def __call__(self) -> int:
+        return self.nanoseconds
+
+    def advance(self, seconds: float) -> None:
+        self.nanoseconds += round(seconds * 1e9)

@@ -1,0 +1,105 @@
+"""Which groups are found, and when a change is seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from koordlet.collectors.cgroup_discovery import CONTAINER_SEARCH_TICKS, FULL_SCAN_SECONDS, CgroupDiscovery
+from koordlet.samples import NoData
+from tests.host_trees.plain_files import BESTEFFORT, BURSTABLE, CGROUPFS, GUARANTEED, SYSTEMD, V1, V2, PlainHost
+
+UID = "2a9c3a50-4f1e-4e0c-9d51-0a5c3f2a7b1e"
+CID = "c" * 64
+NEW = "d" * 64
+
+
+@pytest.fixture
+def host(tmp_path):
+    host = PlainHost(tmp_path)
+    host.set_group(host.pod(UID), 1.0, 1)
+    host.set_group(host.container(UID, CID), 1.0, 1)
+    return host
+
+
+@pytest.fixture
+def discovery(host):
+    return CgroupDiscovery(host.host_root.cgroup_root)
+
+
+@pytest.mark.parametrize("nesting", ["", "kubelet"])
+@pytest.mark.parametrize("driver", [CGROUPFS, SYSTEMD])
+@pytest.mark.parametrize("version", [V1, V2])
+def test_pods_of_every_class_and_their_containers_are_found_in_every_layout(tmp_path, version, driver, nesting):
+    host = PlainHost(tmp_path, version, driver, nesting)
+    for uid, qos in (("uid-1", GUARANTEED), ("uid-2", BURSTABLE), ("uid-3", BESTEFFORT)):
+        host.set_group(host.pod(uid, qos), 1.0, 1)
+        host.set_group(host.container(uid, CID, qos), 1.0, 1)
+    found = CgroupDiscovery(host.host_root.cgroup_root).refresh(0.0)
+    assert found.pods.keys() == {"uid-1", "uid-2", "uid-3"}
+    assert found.pods["uid-2"].path == str(host.pod("uid-2", BURSTABLE))
+    assert found.pods["uid-2"].containers == {CID: str(host.container("uid-2", CID, BURSTABLE))}
+
+
+def test_the_monitor_of_a_cri_o_container_is_not_a_container(tmp_path):
+    host = PlainHost(tmp_path, V2, SYSTEMD)
+    host.set_group(host.container(UID, CID, runtime="crio"), 1.0, 1)
+    host.set_group(host.container(UID, CID, runtime="crio-conmon"), 1.0, 1)
+    found = CgroupDiscovery(host.host_root.cgroup_root).refresh(0.0)
+    assert found.pods[UID].containers == {CID: str(host.container(UID, CID, runtime="crio"))}
+
+
+def test_the_answer_is_the_same_object_while_nothing_comes_or_goes(discovery):
+    first = discovery.refresh(0.0)
+    assert all(discovery.refresh(tick) is first for tick in range(1, 20))
+
+
+def test_a_new_pod_is_found_at_once_with_its_containers(host, discovery):
+    discovery.refresh(0.0)
+    host.set_group(host.container("new", NEW, BESTEFFORT), 1.0, 1)
+    assert discovery.refresh(1.0).pods["new"].containers.keys() == {NEW}
+
+
+def test_a_removed_pod_is_gone_at_once(host, discovery):
+    discovery.refresh(0.0)
+    host.remove_group(host.pod(UID))
+    assert discovery.refresh(1.0).pods == {}
+
+
+def test_a_new_container_is_found_within_a_round_of_turns(host, discovery):
+    discovery.refresh(0.0)
+    host.set_group(host.container(UID, NEW), 1.0, 1)
+    for tick in range(CONTAINER_SEARCH_TICKS):
+        found = discovery.refresh(float(tick))
+    assert found.pods[UID].containers.keys() == {CID, NEW}
+
+
+def test_a_container_replaced_between_two_looks_is_seen_after_look_again(host, discovery):
+    old = discovery.refresh(0.0).pods[UID].containers[CID]
+    host.remove_group(host.container(UID, CID))
+    host.set_group(host.container(UID, NEW), 1.0, 1)
+    discovery.look_again(old)
+    assert discovery.refresh(1.0).pods[UID].containers.keys() == {NEW}
+
+
+def test_a_full_scan_repairs_what_link_counts_missed(host, discovery):
+    discovery.refresh(0.0)
+    host.remove_group(host.pod(UID))
+    host.set_group(host.pod("other"), 1.0, 1)
+    assert discovery.refresh(FULL_SCAN_SECONDS + 1).pods.keys() == {"other"}
+
+
+def test_a_kubelet_that_starts_later_is_found_by_the_next_full_scan(tmp_path):
+    host = PlainHost(tmp_path)
+    kubepods = host.host_root.cgroup_root / "kubepods"
+    kubepods.rename(tmp_path / "away")
+    discovery = CgroupDiscovery(host.host_root.cgroup_root)
+    assert isinstance(discovery.refresh(0.0), NoData)
+    (tmp_path / "away").rename(kubepods)
+    assert discovery.refresh(FULL_SCAN_SECONDS + 1).pods == {}
+
+
+def test_a_root_of_pods_that_goes_away_takes_its_pods_with_it(host, discovery, tmp_path):
+    discovery.refresh(0.0)
+    (host.host_root.cgroup_root / "kubepods").rename(tmp_path / "away")
+    assert discovery.refresh(1.0).pods == {}
+    assert isinstance(discovery.refresh(FULL_SCAN_SECONDS + 1), NoData)

@@ -1,0 +1,151 @@
+"""The text of cgroup files, as kernels print it and as they do not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from koordlet.collectors import cgroup_files
+from koordlet.collectors.cgroup_files import CPU_FILES, MEMORY_FILES, CgroupVersion, MemoryStat, UsageFile
+
+V1_KEYS = [
+    f"total_{key}"
+    for key in ("cache", "rss", "inactive_anon", "active_anon", "inactive_file", "active_file", "unevictable")
+]
+V2_KEYS = ["anon", "file", "inactive_anon", "active_anon", "inactive_file", "active_file", "unevictable"]
+
+# Excerpts of what kernels print, in their order; in v1 the group's own keys stand before the hierarchical ones.
+V1_TEXT = b"""cache 405504
+rss 1000000
+inactive_anon 1
+active_anon 2
+inactive_file 3
+active_file 4
+unevictable 5
+hierarchical_memory_limit 9223372036854771712
+total_cache 405504
+total_rss 8192000
+total_rss_huge 0
+total_shmem 0
+total_pgfault 1538910
+total_inactive_anon 6107136
+total_active_anon 1576960
+total_inactive_file 53293056
+total_active_file 239071232
+total_unevictable 19365888
+"""
+V2_TEXT = b"""anon 7684096
+file 292364288
+kernel 12345
+kernel_stack 16384
+sock 0
+inactive_anon 6107136
+active_anon 1576960
+inactive_file 53293056
+active_file 239071232
+unevictable 19365888
+slab_reclaimable 100
+workingset_refault_anon 0
+pgfault 1538910
+"""
+USAGE = 6107136 + 1576960 + 19365888
+
+
+def without(text: bytes, key: str) -> bytes:
+    return b"\n".join(line for line in text.splitlines() if not line.startswith(key.encode() + b" ")) + b"\n"
+
+
+def number_or_problem(file: UsageFile, text: bytes) -> int | str:
+    try:
+        return file.parse(text)
+    except ValueError as problem:
+        return str(problem)
+
+
+@pytest.mark.parametrize(("version", "text"), [(CgroupVersion.V1, V1_TEXT), (CgroupVersion.V2, V2_TEXT)])
+def test_memory_usage_is_anonymous_and_unevictable_memory(version, text):
+    assert MEMORY_FILES[version].parse(text) == USAGE
+
+
+def test_the_hierarchical_keys_of_v1_count_not_the_groups_own():
+    assert cgroup_files.memory_stat_v1(V1_TEXT) == MemoryStat(
+        405504, 8192000, 6107136, 1576960, 53293056, 239071232, 19365888
+    )
+
+
+def test_cache_and_rss_are_file_and_anon_in_v2():
+    stat = cgroup_files.memory_stat_v2(V2_TEXT)
+    assert (stat.cache, stat.rss) == (292364288, 7684096)
+
+
+def test_page_cache_adds_the_file_pages():
+    stat = cgroup_files.memory_stat_v2(V2_TEXT)
+    assert stat.usage_with_page_cache_bytes == USAGE + 53293056 + 239071232
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "key"),
+    [(CgroupVersion.V1, V1_TEXT, key) for key in V1_KEYS] + [(CgroupVersion.V2, V2_TEXT, key) for key in V2_KEYS],
+)
+def test_every_one_of_the_seven_keys_is_required_and_named_when_missing(version, text, key):
+    with pytest.raises(ValueError, match=rf"memory\.stat has no number for {key};"):
+        MEMORY_FILES[version].parse(without(text, key))
+
+
+@pytest.mark.parametrize("value", [b"", b"-5", b"x", b"1.5", b"0x10", b"NaN"])
+@pytest.mark.parametrize(
+    ("version", "text", "key"),
+    [(CgroupVersion.V1, V1_TEXT, key) for key in V1_KEYS] + [(CgroupVersion.V2, V2_TEXT, key) for key in V2_KEYS],
+)
+def test_every_one_of_the_seven_keys_must_be_a_number(version, text, key, value):
+    line = key.encode() + b" "
+    broken = b"\n".join(line + value if old.startswith(line) else old for old in text.splitlines()) + b"\n"
+    with pytest.raises(ValueError, match=rf"memory\.stat has no number for {key};"):
+        MEMORY_FILES[version].parse(broken)
+
+
+@given(data=st.data(), version=st.sampled_from(list(CgroupVersion)))
+def test_the_order_of_the_lines_does_not_matter(data, version):
+    text = V1_TEXT if version is CgroupVersion.V1 else V2_TEXT
+    lines = data.draw(st.permutations(text.splitlines()))
+    assert MEMORY_FILES[version].parse(b"\n".join(lines)) == USAGE
+
+
+@given(text=st.binary(max_size=200), version=st.sampled_from(list(CgroupVersion)))
+def test_any_bytes_are_a_number_or_no_data(text, version):
+    for file in (CPU_FILES[version], MEMORY_FILES[version]):
+        found = number_or_problem(file, text)
+        assert found >= 0 if isinstance(found, int) else file.name in found
+
+
+@given(cut=st.integers(0, 450), version=st.sampled_from(list(CgroupVersion)))
+def test_a_text_cut_short_between_lines_gives_the_usage_or_nothing(cut, version):
+    text = V1_TEXT if version is CgroupVersion.V1 else V2_TEXT
+    found = number_or_problem(MEMORY_FILES[version], text[: text.rfind(b"\n", 0, cut) + 1])
+    assert found == USAGE or isinstance(found, str)
+
+
+def test_cpuacct_usage_is_nanoseconds():
+    assert CPU_FILES[CgroupVersion.V1].parse(b"123456789012\n") == 123456789012
+
+
+def test_cpu_stat_is_microseconds():
+    text = b"usage_usec 1234567\nuser_usec 1000000\nsystem_usec 234567\nnr_periods 0\n"
+    assert CPU_FILES[CgroupVersion.V2].parse(text) == 1234567000
+
+
+def test_usage_usec_is_found_wherever_it_stands():
+    assert cgroup_files.cpu_nanoseconds_v2(b"user_usec 5\nusage_usec 7") == 7000
+
+
+@pytest.mark.parametrize("text", [b"", b"\n", b"-1\n", b"x\n", b"1 2\n"])
+def test_a_cpuacct_usage_that_is_no_number_is_refused(text):
+    with pytest.raises(ValueError, match=r"cpuacct\.usage is .*; one number is wanted"):
+        cgroup_files.cpu_nanoseconds_v1(text)
+
+
+@pytest.mark.parametrize("text", [b"", b"user_usec 5\n", b"usage_usec\n", b"usage_usec -5\n", b"xusage_usec 5\n"])
+def test_a_cpu_stat_without_usage_is_refused(text):
+    with pytest.raises(ValueError, match=r"cpu\.stat has no number for usage_usec"):
+        cgroup_files.cpu_nanoseconds_v2(text)

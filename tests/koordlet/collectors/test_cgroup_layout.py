@@ -1,0 +1,102 @@
+"""What a host's cgroup tree is taken for."""
+
+from __future__ import annotations
+
+import pytest
+
+from koordlet.collectors import cgroup_layout
+from koordlet.collectors.cgroup_files import CgroupVersion
+from koordlet.samples import NoData
+from tests.host_trees.plain_files import CGROUPFS, HYBRID, SYSTEMD, V1, V2, PlainHost
+
+
+def test_v2_is_one_hierarchy_for_both_controllers(tmp_path):
+    root = PlainHost(tmp_path, V2).host_root.cgroup_root
+    layout = cgroup_layout.probe(root)
+    assert layout.cpu == layout.memory
+    assert (layout.cpu.path, layout.cpu.version) == (root, CgroupVersion.V2)
+
+
+@pytest.mark.parametrize("version", [V1, HYBRID])
+def test_v1_has_a_hierarchy_for_each_controller_even_beside_v2(tmp_path, version):
+    root = PlainHost(tmp_path, version).host_root.cgroup_root
+    layout = cgroup_layout.probe(root)
+    assert (layout.cpu.path, layout.cpu.version) == (root / "cpuacct", CgroupVersion.V1)
+    assert (layout.memory.path, layout.memory.version) == (root / "memory", CgroupVersion.V1)
+
+
+def test_a_joint_cpu_controller_is_found_without_its_link(tmp_path):
+    root = PlainHost(tmp_path, V1).host_root.cgroup_root
+    (root / "cpuacct").rename(root / "cpu,cpuacct")
+    assert cgroup_layout.probe(root).cpu.path == root / "cpu,cpuacct"
+
+
+def test_each_controller_is_read_where_it_is_when_v2_has_taken_over_memory(tmp_path):
+    root = PlainHost(tmp_path, HYBRID).host_root.cgroup_root
+    (root / "memory" / "memory.stat").unlink()
+    (root / "unified" / "cgroup.controllers").write_text("memory pids\n")
+    layout = cgroup_layout.probe(root)
+    assert layout.cpu.version is CgroupVersion.V1
+    assert (layout.memory.path, layout.memory.version) == (root / "unified", CgroupVersion.V2)
+
+
+@pytest.mark.parametrize(
+    ("driver", "nesting", "root_of_pods"),
+    [
+        (CGROUPFS, "", "kubepods"),
+        (SYSTEMD, "", "kubepods.slice"),
+        (CGROUPFS, "kubelet", "kubelet/kubepods"),
+        (SYSTEMD, "kubelet", "kubelet.slice/kubelet-kubepods.slice"),
+        (CGROUPFS, "docker/4f5e/kubelet", "docker/4f5e/kubelet/kubepods"),
+    ],
+)
+@pytest.mark.parametrize("version", [V1, V2])
+def test_the_root_of_pods_is_found_for_every_driver_and_nesting(tmp_path, version, driver, nesting, root_of_pods):
+    root = PlainHost(tmp_path, version, driver, nesting).host_root.cgroup_root
+    assert cgroup_layout.probe(root).roots_of_pods == (root_of_pods,)
+
+
+def test_a_cluster_inside_a_container_is_part_of_that_container(tmp_path):
+    host = PlainHost(tmp_path, V2)
+    inner = host.container("outer", "a" * 64) / "kubelet" / "kubepods" / "podinner"
+    host.set_group(inner, 1.0, 1)
+    assert cgroup_layout.probe(host.host_root.cgroup_root).roots_of_pods == ("kubepods",)
+
+
+def test_roots_side_by_side_are_all_read(tmp_path):
+    host = PlainHost(tmp_path, V2)
+    (host.host_root.cgroup_root / "kubepods.slice").mkdir()
+    assert cgroup_layout.probe(host.host_root.cgroup_root).roots_of_pods == ("kubepods", "kubepods.slice")
+
+
+def test_a_host_without_controllers_is_no_data_with_what_was_tried(tmp_path):
+    found = cgroup_layout.probe(tmp_path)
+    assert isinstance(found, NoData)
+    assert (found.source, found.path) == ("cgroup controllers", str(tmp_path))
+    assert found.reason.startswith("no cpu and no memory controller, neither v1 (cpuacct/ and memory/")
+
+
+def test_only_the_missing_controller_is_named(tmp_path):
+    root = PlainHost(tmp_path, V2).host_root.cgroup_root
+    (root / "cgroup.controllers").write_text("cpuset cpu io pids\n")
+    assert cgroup_layout.probe(root).reason.startswith("no memory controller,")
+
+
+def test_a_folder_that_does_not_exist_is_no_data(tmp_path):
+    assert isinstance(cgroup_layout.probe(tmp_path / "nowhere"), NoData)
+
+
+def test_a_host_without_a_kubelet_is_no_data_that_says_how_far_was_looked(tmp_path):
+    host = PlainHost(tmp_path, V2)
+    for qos in ("burstable", "besteffort", ""):
+        (host.host_root.cgroup_root / "kubepods" / qos).rmdir()
+    (host.host_root.cgroup_root / "system.slice" / "ssh.service").mkdir(parents=True)
+    found = cgroup_layout.probe(host.host_root.cgroup_root)
+    assert found.source == "pod cgroups"
+    assert found.reason.startswith("no kubepods or kubepods.slice in 2 groups, at most 8 levels deep")
+
+
+def test_the_search_gives_up_on_a_host_full_of_other_groups(tmp_path, monkeypatch):
+    monkeypatch.setattr(cgroup_layout, "_MOST_GROUPS_SEARCHED", 3)
+    host = PlainHost(tmp_path, V2, CGROUPFS, "a/b/c/d/e")
+    assert isinstance(cgroup_layout.probe(host.host_root.cgroup_root), NoData)

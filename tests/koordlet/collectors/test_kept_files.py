@@ -1,0 +1,93 @@
+"""Files read again and again, with and without a descriptor to keep."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from koordlet.collectors.kept_files import DescriptorBudget, KeptFile
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.fixture(params=[10, 0], ids=["kept", "opened anew"])
+def budget(request):
+    return DescriptorBudget(request.param)
+
+
+def test_every_read_gives_the_content_of_that_moment(tmp_path, budget):
+    path = tmp_path / "file"
+    path.write_text("one")
+    file = KeptFile(str(path), budget)
+    assert file.read() == b"one"
+    path.write_text("two and more")
+    assert file.read() == b"two and more"
+    path.write_text("3")
+    assert file.read() == b"3"
+    file.close()
+
+
+def test_a_missing_file_is_an_os_error_until_it_is_there(tmp_path, budget):
+    file = KeptFile(str(tmp_path / "file"), budget)
+    with pytest.raises(FileNotFoundError):
+        file.read()
+    (tmp_path / "file").write_text("x")
+    assert file.read() == b"x"
+    file.close()
+
+
+def test_no_descriptor_is_kept_beyond_the_budget(tmp_path):
+    (tmp_path / "file").write_text("x")
+    budget = DescriptorBudget(2)
+    before = descriptors()
+    files = [KeptFile(str(tmp_path / "file"), budget) for _ in range(5)]
+    assert [file.read() for file in files] == [b"x"] * 5
+    assert (descriptors() - before, budget.kept, budget.left) == (2, 2, 0)
+    for file in files:
+        file.close()
+    assert (descriptors() - before, budget.kept, budget.left) == (0, 0, 2)
+
+
+def test_a_closed_descriptor_makes_room_for_another_file(tmp_path):
+    (tmp_path / "file").write_text("x")
+    budget = DescriptorBudget(1)
+    first, second = (KeptFile(str(tmp_path / "file"), budget) for _ in range(2))
+    first.read()
+    first.close()
+    second.read()
+    assert budget.kept == 1
+    second.close()
+
+
+def test_another_file_under_the_same_path_has_another_inode_when_opened_anew(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    file = KeptFile(str(path), DescriptorBudget(0))
+    file.read()
+    before = file.inode
+    (tmp_path / "other").write_text("new")
+    (tmp_path / "other").rename(path)
+    assert file.read() == b"new"
+    assert file.inode != before
+
+
+def test_a_negative_budget_keeps_nothing():
+    assert DescriptorBudget(-5).left == 0
+
+
+def test_the_budget_of_the_process_is_its_hard_limit_less_a_reserve():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 1000))\n"
+        "from koordlet.collectors.kept_files import DescriptorBudget\n"
+        "print(DescriptorBudget.of_process().left, *resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["744", "1000", "1000"]
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)

@@ -1,0 +1,133 @@
+"""The node's own numbers, from a /proc made of files."""
+
+from __future__ import annotations
+
+import re
+
+import psutil
+import pytest
+
+from koordlet.collectors import node_usage
+from koordlet.collectors.collect_statistics import CollectStatistics
+from koordlet.collectors.node_usage import MachineFacts, NodeMeasurement, NodeUsage
+from koordlet.samples import UsageSample
+from tests.host_trees.clock import Clock
+from tests.host_trees.plain_files import PlainHost
+
+GIB = 1 << 30
+
+
+@pytest.fixture
+def host(tmp_path):
+    host = PlainHost(tmp_path)
+    host.set_node(busy_ticks=1000, used_bytes=GIB)
+    return host
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def node(host, clock):
+    return NodeUsage(host.host_root.proc_root, CollectStatistics(), clock)
+
+
+def test_cpu_time_is_user_nice_system_irq_and_softirq(host):
+    stat = host.host_root.proc_root / "stat"
+    stat.write_text("cpu  1 20 300 9999 9999 4000 50000 9999 9999 9999\n")
+    ticks = node_usage.busy_cpu_seconds(host.host_root.proc_root) * 100
+    assert ticks == pytest.approx(54321)
+
+
+def test_memory_in_use_is_total_less_available(host):
+    meminfo = host.host_root.proc_root / "meminfo"
+    text = meminfo.read_text().splitlines()[3:]
+    text += ["MemTotal:       263432804 kB", "MemFree:        254391744 kB", "MemAvailable:   256703236 kB"]
+    meminfo.write_text("\n".join(text) + "\n")
+    memory = node_usage.memory(host.host_root.proc_root)
+    assert memory.usage_bytes == 6891077632
+    assert memory.usage_with_page_cache_bytes == 9258045440
+    assert memory.total_bytes == 269755191296
+
+
+def test_the_machine_has_the_cpus_and_memory_that_its_proc_lists(host):
+    host.set_node(0, 0, total_bytes=8 * GIB, cpus=6)
+    assert node_usage.machine_facts(host.host_root.proc_root) == MachineFacts(6, 8 * GIB)
+
+
+def test_a_machine_without_proc_has_no_facts(tmp_path):
+    assert node_usage.machine_facts(tmp_path / "nowhere") is None
+
+
+def test_psutil_looks_at_the_process_own_proc_again_afterwards(host):
+    node_usage.busy_cpu_seconds(host.host_root.proc_root)
+    node_usage.machine_facts(host.host_root.proc_root / "nowhere")
+    assert psutil.PROCFS_PATH == "/proc"
+
+
+def test_the_first_reading_gives_no_sample_of_either_resource_and_is_no_fault(node):
+    assert node.collect() == NodeMeasurement(None, ())
+
+
+def test_usage_is_the_mean_since_the_tick_before(host, node, clock):
+    node.collect()
+    clock.advance(2.0)
+    host.set_node(busy_ticks=1300, used_bytes=2 * GIB)
+    assert node.collect() == NodeMeasurement(UsageSample(1.5, float(2 * GIB)))
+
+
+def test_a_tick_that_failed_is_part_of_the_next_interval(host, node, clock):
+    node.collect()
+    stat = host.host_root.proc_root / "stat"
+    stat.unlink()
+    clock.advance(1.0)
+    assert node.collect().usage is None
+    clock.advance(3.0)
+    host.set_node(busy_ticks=1800, used_bytes=GIB)
+    assert node.collect().usage == UsageSample(2.0, float(GIB))
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "reason"),
+    [
+        ("stat", None, "No such file or directory"),
+        ("stat", "", r".*; a first line of ten CPU times is wanted"),
+        ("stat", "cpu 1 2 3\n", r".*; a first line of ten CPU times is wanted"),
+        ("stat", "cpu a b c d e f g h i j\n", r".*'a'; a first line of ten CPU times is wanted"),
+        ("meminfo", None, "No such file or directory"),
+        ("meminfo", "MemFree: 5 kB\n", r".*MemTotal.*; MemTotal, MemFree and MemAvailable in kB are wanted"),
+        ("meminfo", "MemTotal: many kB\n", r".*'many'; MemTotal, MemFree and MemAvailable in kB are wanted"),
+    ],
+)
+def test_a_proc_that_cannot_be_read_is_no_data_with_the_reason(host, node, clock, file, text, reason):
+    node.collect()
+    clock.advance(1.0)
+    path = host.host_root.proc_root / file
+    path.unlink() if text is None else path.write_text(text)
+    measurement = node.collect()
+    assert measurement.usage is None
+    (no_data,) = measurement.no_data
+    assert (no_data.source, no_data.path) == ("node usage", str(path))
+    assert re.fullmatch(reason, no_data.reason)
+
+
+def test_counters_that_went_back_are_no_data(host, node, clock):
+    node.collect()
+    clock.advance(1.0)
+    host.set_node(busy_ticks=500, used_bytes=GIB)
+    measurement = node.collect()
+    assert measurement.usage is None
+    assert [no_data.reason for no_data in measurement.no_data] == ["the counter went back"]
+
+
+def test_reads_failures_and_time_are_counted(host, clock, tmp_path):
+    statistics = CollectStatistics()
+    node = NodeUsage(host.host_root.proc_root, statistics, clock)
+    node.collect()
+    (host.host_root.proc_root / "stat").unlink()
+    node.collect()
+    source = statistics.sources["node usage"]
+    assert (source.reads, source.failures) == (2, 1)
+    assert 0 < source.last_seconds <= source.total_seconds
