@@ -146,6 +146,14 @@ async def test_a_watch_that_ends_at_once_does_not_make_a_busy_loop(server, naps)
     assert naps.seconds == pytest.approx([0.4, 0.8, 1.6, 3.2])
 
 
+async def test_faults_with_events_in_between_do_not_add_up(server, naps):
+    server.on("GET", PODS, apiserver.page("5"))
+    server.on("WATCH", PODS, *[apiserver.Stream(added("a", str(version)), ABORT) for version in range(6, 10)])
+    async with server.session() as api:
+        await take(5, api, sleep=naps, uniform=lambda: 0.0)
+    assert naps.seconds == pytest.approx([0.4] * 3)
+
+
 async def test_a_quiet_watch_that_held_for_long_starts_over_with_short_waits(server, naps):
     server.on("GET", PODS, apiserver.page("5"))
     server.on("WATCH", PODS, *[apiserver.Stream(ABORT)] * 4, apiserver.Stream(added("a", "6"), HANG))

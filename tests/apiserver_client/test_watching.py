@@ -68,18 +68,19 @@ async def test_a_list_comes_first_then_its_keys_then_the_changes(server):
 async def test_objects_come_decoded_with_their_keys(server):
     server.on("GET", PODS, apiserver.page("5", pod("a")))
     server.on("WATCH", PODS, apiserver.Stream(apiserver.event("DELETED", pod("a")), apiserver.HANG))
-    async with server.session() as api:
-        async with contextlib.aclosing(watching.list_then_watch(api, resources.PODS, decode=Slim)) as events:
-            assert await anext(events) == watching.Changed(watching.Key("ns", "a"), Slim(Meta("a")))
-            assert await anext(events) == watching.Synced(frozenset({("ns", "a")}))
-            assert await anext(events) == watching.Deleted(watching.Key("ns", "a"), Slim(Meta("a")))
+    async with (
+        server.session() as api,
+        contextlib.aclosing(watching.list_then_watch(api, resources.PODS, decode=Slim)) as events,
+    ):
+        assert await anext(events) == watching.Changed(watching.Key("ns", "a"), Slim(Meta("a")))
+        assert await anext(events) == watching.Synced(frozenset({("ns", "a")}))
+        assert await anext(events) == watching.Deleted(watching.Key("ns", "a"), Slim(Meta("a")))
 
 
 async def test_objects_are_dictionaries_unless_a_type_is_asked_for(server):
     server.on("GET", PODS, apiserver.page("5", pod("a")))
-    async with server.session() as api:
-        async with contextlib.aclosing(watching.list_then_watch(api, resources.PODS)) as events:
-            first = await anext(events)
+    async with server.session() as api, contextlib.aclosing(watching.list_then_watch(api, resources.PODS)) as events:
+        first = await anext(events)
     assert isinstance(first, watching.Changed)
     assert first.object == pod("a")
 
@@ -120,9 +121,14 @@ async def test_only_the_first_list_may_come_from_the_cache(server, naps):
     assert [it.query.get("resourceVersion") for it in server.asked("GET")] == ["0", None]
 
 
+async def test_the_later_pages_of_a_list_from_the_cache_are_asked_for_by_token_alone(server):
+    server.on("GET", PODS, apiserver.page("5", pod("a"), more="t"), apiserver.page("5", pod("b")))
+    async with server.session() as api:
+        await take(3, api, first_list_from_cache=True)
+    assert server.requests[1].query == {"limit": "500", "continue": "t"}
+
+
 async def test_an_object_that_cannot_be_decoded_spoils_no_other(server):
-    bad = pod("bad")
-    bad["metadata"]["name"] = "bad"
     server.on("GET", PODS, apiserver.page("5", pod("a", spec={"n": 1}), pod("bad", spec=[]), pod("c", spec={"n": 2})))
     gone = apiserver.event("DELETED", pod("bad", spec=[]))
     server.on("WATCH", PODS, apiserver.Stream(apiserver.event("MODIFIED", pod("a", spec=[])), gone, apiserver.HANG))
@@ -161,13 +167,15 @@ async def test_others_on_the_loop_run_between_the_objects_of_a_page(server):
             turns += 1
             await asyncio.sleep(0)
 
-    async with server.session() as api:
-        async with contextlib.aclosing(watching.list_then_watch(api, resources.PODS, decode=Slim)) as events:
+    async with (
+        server.session() as api,
+        contextlib.aclosing(watching.list_then_watch(api, resources.PODS, decode=Slim)) as events,
+    ):
+        await anext(events)
+        other = asyncio.create_task(count())
+        for _ in range(399):
             await anext(events)
-            other = asyncio.create_task(count())
-            for _ in range(399):
-                await anext(events)
-            other.cancel()
+        other.cancel()
     assert turns >= 90
 
 
@@ -176,11 +184,13 @@ async def test_synced_counts_when_the_consumer_has_taken_it(server):
     server.on("WATCH", PODS, apiserver.Stream(apiserver.event("ADDED", pod("b")), apiserver.HANG))
     state, told = watching.WatchState(), []
     options = {"decode": Slim, "state": state, "on_state": lambda now: told.append((now.synced, now.lists))}
-    async with server.session() as api:
-        async with contextlib.aclosing(watching.list_then_watch(api, resources.PODS, **options)) as events:
-            assert [text(await anext(events)) for _ in range(2)] == ["changed a", "synced a"]
-            assert not state.synced, "the consumer may still be busy with it"
-            await anext(events)
+    async with (
+        server.session() as api,
+        contextlib.aclosing(watching.list_then_watch(api, resources.PODS, **options)) as events,
+    ):
+        assert [text(await anext(events)) for _ in range(2)] == ["changed a", "synced a"]
+        assert not state.synced, "the consumer may still be busy with it"
+        await anext(events)
     assert state.synced
     assert told == [(True, 1)]
 
