@@ -117,6 +117,9 @@ def _completed(entry: CatalogEntry, args: Any, path: KeyPath, problems: list[Pro
     except pydantic.ValidationError as error:
         schema = entry.args.model_json_schema(by_alias=True)
         problems += [_decoding_problem(schema, path, dict(item)) for item in error.errors()]
+        broken = {item["loc"][0] for item in error.errors() if item["loc"]}
+        if broken:  # what can be read is judged too
+            _completed(entry, {key: value for key, value in args.items() if key not in broken}, path, problems)
         return None
     judged = entry.problems(completed)
     problems += [Problem((*path, *own.path), own.seen, own.wanted, own.effect) for own in judged]

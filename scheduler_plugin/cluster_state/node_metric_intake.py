@@ -6,7 +6,7 @@ stands in "not reported", never zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -111,10 +111,15 @@ def read(metric: NodeMetric, resources: tuple[str, ...]) -> LoadReport:
     usage = status.node_metric
     pod_usage: dict[tuple[str, str], Vector] = {}
     prod_pods = set()
-    for key, vector, priority in _reported_pods(status.pods_metric or (), resources):
-        pod_usage[key] = vector
-        if priority == _PROD:
-            prod_pods.add(key)
+    for item in status.pods_metric or ():
+        if item is None or not item.pod_usage.resources:
+            continue
+        vector = _vector(item.pod_usage.resources, resources)
+        if vector is not None:
+            key = (item.namespace, item.name)
+            pod_usage[key] = vector
+            if item.priority == _PROD:
+                prod_pods.add(key)
     return LoadReport(
         update_time=times.moment_or_none(status.update_time),
         interval_seconds=DEFAULT_REPORT_INTERVAL_SECONDS if interval is None else interval,
@@ -124,16 +129,6 @@ def read(metric: NodeMetric, resources: tuple[str, ...]) -> LoadReport:
         pod_usage=pod_usage,
         prod_pods=frozenset(prod_pods),
     )
-
-
-def _reported_pods(
-    items: list[PodUsage | None] | tuple[()], resources: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, str], Vector, str]]:
-    for item in items:
-        if item is not None and item.pod_usage.resources:
-            vector = _vector(item.pod_usage.resources, resources)
-            if vector is not None:
-                yield (item.namespace, item.name), vector, item.priority
 
 
 def _aggregated(

@@ -23,7 +23,7 @@ def node_page(entry: NodeEntry | None, resources: Sequence[str]) -> dict[str, An
     if report is None:
         return page
     estimated = [pod for pod in ordered if pod.estimate]
-    excesses = [(pod, load.excess(pod, report)) for pod in estimated]
+    alone = [(pod, load.alone(pod)) for pod in estimated]
     return page | {
         "updateTime": load.update_time,
         "reportIntervalSeconds": report.interval_seconds,
@@ -32,8 +32,8 @@ def node_page(entry: NodeEntry | None, resources: Sequence[str]) -> dict[str, An
         "nodeDelta": amounts(load.node_delta, resources),
         "prodDelta": amounts(load.prod_delta, resources),
         "nodeEstimated": amounts(load.node_estimated, resources),
-        "nodeDeltaPods": _names(pod for pod, excess in excesses if any(excess.node)),
-        "prodDeltaPods": _names(pod for pod, excess in excesses if any(excess.prod)),
+        "nodeDeltaPods": _names(pod for pod, own in alone if any(own.node_delta)),
+        "prodDeltaPods": _names(pod for pod, own in alone if any(own.prod_delta)),
         "nodeEstimatedPods": _names(estimated),
     }
 

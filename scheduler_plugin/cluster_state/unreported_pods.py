@@ -9,25 +9,18 @@ with reported usage u (or none), estimate e (koordinator-loadaware section 8):
     prod_delta      += max(0, e - u)   Prod pod, under the same conditions; all of e where the report does not list
                                        it as Prod
 
-Because u is inside the node's usage, usage + max(0, e - u) replaces the pod's usage by max(e, u). A new report
-rebuilds every sum, so that removals always undo exactly what was added.
+node_estimated does not depend on the report. Because u is inside the node's usage, usage + max(0, e - u) replaces the
+pod's usage by max(e, u). A new report rebuilds every other sum, so that removals always undo exactly what was added.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Self
 
 from scheduler_plugin.cluster_state.estimation import Vector
 from scheduler_plugin.cluster_state.node_metric_intake import LoadReport
 from scheduler_plugin.cluster_state.pod_facts import AssignedPod
-
-
-class Excess(NamedTuple):
-    """By how much one pod's estimate exceeds what is reported of it, for the node and for its Prod pods."""
-
-    node: Vector
-    prod: Vector
 
 
 class NodeLoad:
@@ -55,6 +48,7 @@ class NodeLoad:
         self.pods: dict[str, AssignedPod] = {}
         self.mid_cpu_millis = 0
         self.mid_memory_bytes = 0
+        self.node_estimated = list(self.zero)
         self._reset_sums()
 
     def set_report(self, report: LoadReport) -> None:
@@ -75,20 +69,23 @@ class NodeLoad:
         """Count a pod, in place of what was known under its UID."""
         self.remove(pod.facts.uid)
         self.pods[pod.facts.uid] = pod
-        self.mid_cpu_millis += pod.facts.mid_cpu_millis
-        self.mid_memory_bytes += pod.facts.mid_memory_bytes
-        if self.report is not None:
-            self._count(pod, self.report, 1)
+        self._add(pod, 1)
 
     def remove(self, uid: str) -> AssignedPod | None:
         """Stop counting a pod; None where it did not count."""
         pod = self.pods.pop(uid, None)
         if pod is not None:
-            self.mid_cpu_millis -= pod.facts.mid_cpu_millis
-            self.mid_memory_bytes -= pod.facts.mid_memory_bytes
-            if self.report is not None:
-                self._count(pod, self.report, -1)
+            self._add(pod, -1)
         return pod
+
+    def alone(self, pod: AssignedPod) -> Self:
+        """Compute the same sums for one of the pods only."""
+        result = type(self)(len(self.zero), system_in_prod=self.system_in_prod)
+        result.update_time = self.update_time
+        result.assign(pod)
+        if self.report is not None:
+            result.set_report(self.report)
+        return result
 
     def is_empty(self) -> bool:
         """Whether there is nothing left to know."""
@@ -111,47 +108,40 @@ class NodeLoad:
             return _sum(vector, self.node_delta)
         return self.plain() if window_nanos == 0 else tuple(self.node_estimated)
 
-    def is_estimated(self, pod: AssignedPod, report: LoadReport) -> bool:
-        """Whether a pod's estimate counts in the deltas."""
-        if pod.estimate is None:
-            return False
-        if self.update_time is None or pod.facts.key not in report.pod_usage:
-            return True
-        if self.update_time - report.interval_seconds < pod.timestamp:
-            return True
-        return pod.forced_until is not None and pod.forced_until > self.update_time
-
-    def excess(self, pod: AssignedPod, report: LoadReport) -> Excess:
-        """What one pod adds to the deltas."""
-        estimate = pod.estimate
-        if estimate is None:
-            return Excess(self.zero, self.zero)
-        usage = report.pod_usage.get(pod.facts.key)
-        active = pod.facts.is_prod and pod.facts.key in report.prod_pods
-        counts = self.is_estimated(pod, report)
-        return Excess(
-            node=_excess(estimate, usage) if counts else self.zero,
-            prod=_excess(estimate, usage if active else None)
-            if pod.facts.is_prod and (counts or not active)
-            else self.zero,
-        )
-
     def _reset_sums(self) -> None:
-        with_system = self.report is not None and self.system_in_prod
-        self.prod_usage = list(self.report.system_usage) if with_system and self.report else list(self.zero)
+        report = self.report
+        self.prod_usage = list(report.system_usage if report is not None and self.system_in_prod else self.zero)
         self.node_delta = list(self.zero)
         self.prod_delta = list(self.zero)
-        self.node_estimated = list(self.zero)
+
+    def _add(self, pod: AssignedPod, sign: int) -> None:
+        self.mid_cpu_millis += sign * pod.facts.mid_cpu_millis
+        self.mid_memory_bytes += sign * pod.facts.mid_memory_bytes
+        _add(self.node_estimated, pod.estimate or self.zero, sign)
+        if self.report is not None:
+            self._count(pod, self.report, sign)
 
     def _count(self, pod: AssignedPod, report: LoadReport, sign: int) -> None:
-        facts = pod.facts
-        if facts.is_prod and facts.key in report.prod_pods:
-            _add(self.prod_usage, report.pod_usage[facts.key], sign)
-        if pod.estimate is not None:
-            excess = self.excess(pod, report)
-            _add(self.node_delta, excess.node, sign)
-            _add(self.prod_delta, excess.prod, sign)
-            _add(self.node_estimated, pod.estimate, sign)
+        """Add to (or take from) the sums that depend on the report; the table at the head of this module."""
+        facts, estimate = pod.facts, pod.estimate
+        usage = report.pod_usage.get(facts.key)
+        is_reported_prod = facts.is_prod and facts.key in report.prod_pods
+        if is_reported_prod and usage is not None:
+            _add(self.prod_usage, usage, sign)
+        if estimate is None:
+            return
+        is_estimated = usage is None or self._is_estimated_though_reported(pod, report)
+        if is_estimated:
+            _add(self.node_delta, _excess(estimate, usage), sign)
+        if facts.is_prod and not is_reported_prod:
+            _add(self.prod_delta, _excess(estimate, None), sign)
+        elif facts.is_prod and is_estimated:
+            _add(self.prod_delta, _excess(estimate, usage), sign)
+
+    def _is_estimated_though_reported(self, pod: AssignedPod, report: LoadReport) -> bool:
+        if self.update_time is None or self.update_time - report.interval_seconds < pod.timestamp:
+            return True
+        return pod.forced_until is not None and pod.forced_until > self.update_time
 
 
 def _sum(first: Iterable[int], second: Iterable[int]) -> Vector:

@@ -6,18 +6,16 @@
 
 `used` is the node's usage, what its report does not show yet, and the pod's own estimate. Float operations stand in
 upstream's order, because it decides what 14.5 % is. Both answers depend on a pod only through its estimate and on
-whether it is Prod, so they are kept for all nodes per such class, and only rows that changed are computed again.
+whether it is Prod: pods that agree in these are one class, and share what `kept_answers` keeps.
 """
 
 from __future__ import annotations
 
-import collections
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from api_types import names, pods
 from scheduler_plugin.cluster_state import times
@@ -26,12 +24,12 @@ from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, Nod
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
 from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
 from scheduler_plugin.plugins import load_aware_thresholds
+from scheduler_plugin.plugins.kept_answers import KeptAnswers
 from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware_thresholds import Profiles
 from scheduler_plugin.plugins.policy import ReasonCodes
 
 _EXPIRED: Final = 1  # reason code
-_KEPT_CLASSES: Final = 128  # pods of one workload are one class; 16 bytes a node and class
 
 _OTHER, _PROD = 0, 1  # first axis of the columns: which pods they are for
 
@@ -82,16 +80,8 @@ class _Columns:
             setattr(self, name, grown(array, capacity))
 
 
-class _ClassAnswers:
-    """Both answers of one class of pods for every row."""
-
-    __slots__ = ("codes", "scores", "valid_until", "version")
-
-    def __init__(self, codes: ReasonCodes, scores: Ints, version: int, valid_until: float) -> None:
-        self.codes = codes
-        self.scores = scores
-        self.version = version
-        self.valid_until = valid_until
+_PodClass = tuple[Vector | None, bool]
+"""All that an answer depends on of a pod: its estimate, and whether it is Prod."""
 
 
 class LoadAware:
@@ -111,7 +101,8 @@ class LoadAware:
         self._scored_statistic = block.score_aggregation_type if block else ""
         self._scored_window_nanos = times.duration_nanos(block.score_aggregated_duration) if block else 0
         self._columns = _Columns(len(self._resources))
-        self._answers: collections.OrderedDict[tuple[Vector | None, bool], _ClassAnswers] = collections.OrderedDict()
+        self._codes: KeptAnswers[_PodClass] = KeptAnswers(self._compute_codes)
+        self._scores: KeptAnswers[_PodClass] = KeptAnswers(self._compute_scores)
         self.reasons = (
             "node(s) nodeMetric expired",
             *(f"node(s) {resource} usage exceed threshold" for resource in self._resources),
@@ -160,47 +151,20 @@ class LoadAware:
         """Reason codes of the candidates; DaemonSet pods run everywhere."""
         if pod.is_daemon:
             return None
-        codes: ReasonCodes = self._answers_of(pod, vectors, now).codes[rows]
+        codes: ReasonCodes = self._codes.of((pod.estimate, pod.is_prod), vectors, self._columns.expires_at, now)[rows]
         return codes
 
     def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Ints:
         """Scores of the candidates; 0 without a fresh report."""
-        scores: Ints = self._answers_of(pod, vectors, now).scores[rows]
+        scores: Ints = self._scores.of((pod.estimate, pod.is_prod), vectors, self._columns.expires_at, now)[rows]
         return scores
 
-    def _answers_of(self, pod: PodFacts, vectors: NodeVectors, now: float) -> _ClassAnswers:
-        key = (pod.estimate, pod.is_prod)
-        answers = self._answers.get(key)
-        if answers is None or now >= answers.valid_until or len(answers.codes) != len(self._columns.expires_at):
-            answers = self._answers[key] = self._compute(pod, vectors.version, now)
-            if len(self._answers) > _KEPT_CLASSES:
-                self._answers.popitem(last=False)
-        elif answers.version != vectors.version:
-            self._update(answers, pod, vectors, now)
-        self._answers.move_to_end(key)
-        return answers
-
-    def _compute(self, pod: PodFacts, version: int, now: float) -> _ClassAnswers:
-        everything = slice(None)
-        return _ClassAnswers(
-            self._codes(pod, everything, now),
-            self._scores(pod, everything, now),
-            version,
-            _first_after(self._columns.expires_at, now),
-        )
-
-    def _update(self, answers: _ClassAnswers, pod: PodFacts, vectors: NodeVectors, now: float) -> None:
-        changed = vectors.changed_since(answers.version)
-        answers.codes[changed] = self._codes(pod, changed, now)
-        answers.scores[changed] = self._scores(pod, changed, now)
-        answers.valid_until = min(answers.valid_until, _first_after(self._columns.expires_at[changed], now))
-        answers.version = vectors.version
-
-    def _codes(self, pod: PodFacts, rows: Rows | slice, now: float) -> ReasonCodes:
-        columns, layer = self._columns, _PROD if pod.is_prod else _OTHER
+    def _compute_codes(self, pod_class: _PodClass, rows: Rows | slice, now: float) -> ReasonCodes:
+        estimate, is_prod = pod_class
+        columns, layer = self._columns, _PROD if is_prod else _OTHER
         limits = columns.limits_percent[layer][:, rows]
         total = columns.allocatable[:, rows]
-        used = columns.filtered_usage[layer][:, rows] + _column(pod.estimate, len(self._resources))
+        used = columns.filtered_usage[layer][:, rows] + _column(estimate, len(self._resources))
         exceeds = (limits != 0) & (total != 0) & (usage_percent(used, total) > limits)
         first = exceeds.argmax(axis=0) + np.where(columns.by_statistic[layer][rows], len(self._resources), 0)
         codes = np.where(exceeds.any(axis=0) & columns.is_measured[rows], _EXPIRED + 1 + first, 0)
@@ -210,12 +174,13 @@ class LoadAware:
         is_checked = limits.any(axis=0) & columns.is_reported[rows]
         return np.where(is_checked, codes, 0).astype(np.int16)
 
-    def _scores(self, pod: PodFacts, rows: Rows | slice, now: float) -> Ints:
-        columns, layer = self._columns, _PROD if pod.is_prod else _OTHER
+    def _compute_scores(self, pod_class: _PodClass, rows: Rows | slice, now: float) -> Ints:
+        estimate, is_prod = pod_class
+        columns, layer = self._columns, _PROD if is_prod else _OTHER
         total = columns.allocatable[:, rows]
-        if pod.estimate is None:
+        if estimate is None:
             return np.zeros(total.shape[1:], dtype=np.int64)
-        used = columns.scored_usage[layer][:, rows] + _column(pod.estimate, len(self._resources))
+        used = columns.scored_usage[layer][:, rows] + _column(estimate, len(self._resources))
         score = weighted_score(self._args.dominant_resource_weight, self._weights, used, total)
         is_fresh = columns.is_measured[rows] & (columns.expires_at[rows] > now)
         fresh: Ints = np.where(is_fresh, score, 0)
@@ -233,8 +198,3 @@ def _filter_profile(load: NodeLoad, profiles: Profiles, *, is_prod: bool) -> tup
 
 def _column(estimate: Vector | None, resource_count: int) -> Ints:
     return np.array(estimate or (0,) * resource_count, dtype=np.int64)[:, np.newaxis]
-
-
-def _first_after(moments: npt.NDArray[Any], now: float) -> float:
-    later = moments[moments > now]
-    return float(later.min()) if later.size else math.inf

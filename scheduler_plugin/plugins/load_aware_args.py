@@ -32,7 +32,7 @@ def _go_duration(value: Any) -> str:
     return value
 
 
-Int64 = Annotated[int, pydantic.Field(ge=-_INT64_MAX - 1, le=_INT64_MAX)]
+Int64 = Annotated[int, pydantic.Field(ge=-_INT64_MAX - 1, le=_INT64_MAX), pydantic.WithJsonSchema({"type": "integer"})]
 Percents = dict[str, Int64]
 Duration = Annotated[str, pydantic.PlainValidator(_go_duration)]
 
