@@ -41,7 +41,7 @@ def test_the_manager_writes_node_status_and_node_metrics_cluster_wide_and_the_re
     writes = {key: found - READ for key, found in wide.items() if found - READ}
     assert writes == {
         ("", "nodes/status", ""): {"patch"},
-        (SLO, "nodemetrics", ""): {"create", "patch", "update", "delete"},
+        (SLO, "nodemetrics", ""): {"create", "patch", "delete"},
     }
 
 
