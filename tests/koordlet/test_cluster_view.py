@@ -1,0 +1,92 @@
+import asyncio
+import contextlib
+
+from koordlet import cluster_view
+from tests.fakes import apiserver
+
+PODS = "/api/v1/pods"
+NODES = "/api/v1/nodes"
+NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+
+NODE = {
+    "metadata": {"name": "n1", "resourceVersion": "3"},
+    "status": {"capacity": {"cpu": "4", "memory": "8Gi"}, "allocatable": {"cpu": "3500m", "memory": "7Gi"}},
+}
+POD = {
+    "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
+    "spec": {"containers": []},
+    "status": {"phase": "Running"},
+}
+
+
+def node_metric(version="5", generation=2, **spec):
+    return {"metadata": {"name": "n1", "resourceVersion": version, "generation": generation}, "spec": spec}
+
+
+def changed(kind, document):
+    return {"type": kind, "object": document}
+
+
+@contextlib.asynccontextmanager
+async def watching(server, until):
+    view = cluster_view.ClusterView("n1")
+    async with server.session() as api:
+        task = asyncio.create_task(view.watch(api))
+        async with asyncio.timeout(10):
+            while not until(view):
+                await asyncio.sleep(0.005)
+        yield view
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def script(server, *, metrics=(), then=()):
+    server.on("GET", PODS, apiserver.page("1", POD))
+    server.on("GET", NODES, apiserver.page("3", NODE))
+    server.on("GET", NODE_METRICS, apiserver.page("5", *metrics))
+    server.on("WATCH", PODS, apiserver.Stream(apiserver.HANG))
+    server.on("WATCH", NODES, apiserver.Stream(apiserver.HANG))
+    server.on("WATCH", NODE_METRICS, apiserver.Stream(*then, apiserver.HANG))
+
+
+def all_synced(view):
+    return all(state.synced for state in view.watches.values())
+
+
+async def test_only_objects_of_the_own_node_are_asked_for():
+    async with apiserver.running() as server:
+        script(server)
+        async with watching(server, all_synced) as view:
+            assert [pod.uid for pod in view.pods.active()] == ["u"]
+            assert view.allocatable == (3500, 7 << 30)
+            assert view.capacity == (4000, 8 << 30)
+            assert view.resource_version is None
+        selectors = {request.path: request.query["fieldSelector"] for request in server.asked("GET")}
+    assert selectors == {PODS: "spec.nodeName=n1", NODES: "metadata.name=n1", NODE_METRICS: "metadata.name=n1"}
+
+
+async def test_a_changed_spec_is_followed_with_its_generation():
+    async with apiserver.running() as server:
+        newer = node_metric("6", 3, predictPolicy={"n": 3})
+        script(server, metrics=[node_metric(predictPolicy={"n": 4})], then=[changed("MODIFIED", newer)])
+        async with watching(server, lambda view: view.generation == 3) as view:
+            assert view.spec.predict_policy.n == 3
+            assert view.resource_version == "6"
+
+
+async def test_a_spec_that_cannot_be_followed_leaves_the_one_before_in_force():
+    async with apiserver.running() as server:
+        broken = node_metric("6", 3, predictPolicy={"n": "many"})
+        script(server, metrics=[node_metric(predictPolicy={"n": 4})], then=[changed("MODIFIED", broken)])
+        async with watching(server, lambda view: view.spec_problem) as view:
+            assert view.spec.predict_policy.n == 4
+            assert view.generation == 2
+            assert view.spec_problem.startswith("spec.predictPolicy.n is 'many'")
+
+
+async def test_without_a_node_metric_there_is_nothing_to_write_to():
+    async with apiserver.running() as server:
+        script(server, metrics=[node_metric()], then=[changed("DELETED", node_metric("9"))])
+        async with watching(server, lambda view: all_synced(view) and view.resource_version is None):
+            pass
