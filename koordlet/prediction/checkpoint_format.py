@@ -133,7 +133,7 @@ def _verified_content(data: bytes) -> tuple[memoryview, int]:
     if len(data) < wanted:
         raise Refused(Refusal.TRUNCATED, f"{len(data)} bytes, want {wanted}")
     content = memoryview(data)[_PREFIX.size :]
-    if len(data) > wanted or zlib.crc32(content) != checksum:
+    if zlib.crc32(content) != checksum:
         raise Refused(Refusal.CORRUPT, f"checksum of {len(data)} bytes is not {checksum:#010x}")
     return content, header_length
 

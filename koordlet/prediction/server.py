@@ -154,28 +154,27 @@ class PredictionServer:
         return series if age_seconds <= STALE_SECONDS else None
 
     def _node_peaks(self, now_seconds: float, bound: Sequence[PodOnNode]) -> dict[Resource, NodePeak]:
-        running = self._running_pods(bound)
         found = {}
         for resource in RESOURCES:
             node = self._current(now_seconds, resource, NODE)
             system = self._current(now_seconds, resource, SYSTEM)
             if node is None or system is None:
                 return {}
-            pods = self._models.statistics(resource, running)
+            pods = self._models.statistics(resource, self._running_pods(resource, bound))
             peak = n_sigma.everything(node, pods, system, self._parameters.n)
             found[resource] = NodePeak(float(node.mean()[0]), float(node.stdev()[0]), peak)
         return found
 
-    def _running_pods(self, bound: Sequence[PodOnNode]) -> list[SeriesKey]:
+    def _running_pods(self, resource: Resource, bound: Sequence[PodOnNode]) -> list[SeriesKey]:
         """Pods with a model that run: bound and not terminated, or measured last time but not heard of yet."""
         terminated = {_pod_key(pod): pod.is_terminated for pod in bound}
         modelled = self._models.pods()
         newest = self._models.last_seconds(modelled) == self._models.trained_seconds
-        complete = np.isfinite(self._models.first_seconds(modelled))
+        known = np.isfinite(self._models.statistics(resource, modelled).mean())
         return [
             key
-            for key, is_newest, is_complete in zip(modelled, newest, complete, strict=True)
-            if is_complete and not terminated.get(key, not is_newest)
+            for key, is_newest, is_known in zip(modelled, newest, known, strict=True)
+            if is_known and not terminated.get(key, not is_newest)
         ]
 
     def _since_seconds(self) -> float | None:

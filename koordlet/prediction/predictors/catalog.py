@@ -43,6 +43,6 @@ def predict(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPredictio
     if predictor is None:
         return NoPrediction(f"predictor {parameters.predictor!r} is unknown, want one of {', '.join(PREDICTORS)}")
     answer = predictor(load, parameters)
-    if isinstance(answer, Peak) and not (math.isfinite(answer.peak) and answer.peak >= 0):
+    if isinstance(answer, Peak) and not 0 <= answer.peak < math.inf:
         return NoPrediction(f"{parameters.predictor} gave {answer.peak} for {load.resource}")
     return answer

@@ -177,6 +177,12 @@ def test_a_process_that_goes_on_may_always_save_also_after_its_half_life_was_sho
         now = START + 9030 + 30 * step
         train(server, now, {"a": 1.0})
         assert checkpoint.save(path, server.export(), NODE, now) is None
+    server.configure(DEFAULTS)
+    server.train(START + 9700, {})
+    assert checkpoint.save(path, server.export(), NODE, START + 9700) is None
+    server.configure(shorter)
+    server.train(START + 9800, {})
+    assert checkpoint.save(path, server.export(), NODE, START + 20_000) is None  # it forgot faster than the file says
 
 
 def test_pods_that_went_do_not_count_as_lost_history(tmp_path):

@@ -138,6 +138,7 @@ def test_other_buckets_are_refused():
         lambda header: header.update(rows=[]),
         lambda header: header["banks"]["memory"].update(halfLifeSeconds="long"),
         lambda header: header["banks"]["memory"].update(cells=10**9),
+        lambda header: header["banks"]["memory"].update(cells=1),
         lambda header: header["banks"].pop("cpu"),
     ],
 )

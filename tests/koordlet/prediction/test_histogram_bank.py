@@ -63,6 +63,12 @@ def test_buckets_below_epsilon_at_either_end_are_not_read_as_lowest_or_highest()
     assert percentile(bank, 0.0, 1.0) == [2.0, 2.0]
 
 
+def test_what_weighs_less_than_epsilon_below_the_lowest_bucket_is_not_counted_on_the_way_up():
+    """Of 2.4 in all, 1.08 is wanted: not reached by the 1.0 up to 2, though it would be with the 0.4 below 1."""
+    bank = bank_of([(0.5, 0.4, 0), (1.5, 1.0, 0), (2.5, 1.0, 0)], LinearBuckets(10.0, 1.0, 0.5))
+    assert percentile(bank, 0.45) == [3.0]
+
+
 def test_a_row_is_empty_until_a_bucket_weighs_epsilon():
     bank = HistogramBank(LinearBuckets(1.0, 0.1, 1e-15))
     bank.add(ROW, np.array([0.1]), START, 3e-16)

@@ -117,20 +117,42 @@ def test_pods_of_other_classes_count_for_the_node_but_not_for_prod():
     assert prediction.node[Resource.CPU].peak == pytest.approx(5.5)
 
 
-def test_the_node_counts_pods_measured_but_not_heard_of_and_not_those_that_are_gone():
-    server = PredictionServer(replace(LONG_MEMORY, cold_start_period_seconds=0))
-    for step in range(10):
-        train(server, START + 30 * step, {"gone": 8.0, "done": 4.0, "unheard": 1.0})
-    train(server, START + 300, {"unheard": 1.0, "done": 4.0})
-    (system, gone, done, unheard) = (0.5, 8.0, 4.0, 1.0)
-    whole = server.predict(START + 300, [Pod("done", is_terminated=True)], ALLOCATABLE).node[Resource.CPU]
-    mean = (10 * (system + gone + done + unheard) + (system + done + unheard)) / 11
-    assert whole.mean == pytest.approx(mean)
-    steady = replace(LONG_MEMORY, cold_start_period_seconds=0, n=1e-9)
-    server.configure(steady)
-    train(server, START + 330, {"unheard": 1.0, "done": 4.0})
-    answer = server.predict(START + 330, [Pod("done", is_terminated=True)], ALLOCATABLE)
-    assert answer.node[Resource.CPU].peak == pytest.approx(answer.node[Resource.CPU].mean)  # not 1.5 + gone + done
+def in_turn(at_seconds, resource_of_one):
+    """Two pods of which always just one works, so that the node is steady and they are not: sig is 6 for each."""
+    on = int(at_seconds // 30) % 2
+    return {"a": UsageSample(2.0 * on, 2.0 * on), "b": UsageSample(2.0 - 2 * on, 2.0 - 2 * on), **resource_of_one}
+
+
+def node_peak(pods, last_round=("a", "b", "c"), resource=Resource.CPU):
+    """Peak of a node with these two and a pod `c` of 1 core that was never measured for memory."""
+    server = PredictionServer(LONG_MEMORY)
+    for step in range(241):
+        at_seconds = START + 30 * step
+        usage = in_turn(at_seconds, {"c": UsageSample(1.0, math.nan)})
+        measured = {uid: usage[uid] for uid in (last_round if step == 240 else usage)}
+        series = class_series.series_of(snapshot(at_seconds, {}), {}, Reserved(0.0, 0.0))
+        server.train(at_seconds, series | {SeriesKey(SeriesKind.POD, uid): u for uid, u in measured.items()})
+    prediction = server.predict(START + 7200, pods, ALLOCATABLE)
+    return prediction.node[resource].peak
+
+
+@pytest.mark.parametrize(
+    ("pods", "last_round", "expected"),
+    [
+        ([Pod("a"), Pod("b"), Pod("c")], "abc", 0.5 + 6 + 6 + 1),
+        ([], "abc", 0.5 + 6 + 6 + 1),
+        ([Pod("a"), Pod("b", is_terminated=True)], "abc", 0.5 + 6 + 1),
+        ([Pod("a"), Pod("b")], "ac", 0.5 + 6 + 6 + 1),
+        ([Pod("a")], "ac", 0.5 + 6 + 1),
+    ],
+    ids=["bound", "measured but not heard of yet", "terminated", "bound and not measured last", "gone"],
+)
+def test_the_node_counts_the_pods_that_run(pods, last_round, expected):
+    assert node_peak(pods, last_round) == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_pod_measured_in_part_does_not_hide_the_others():
+    assert node_peak([Pod("a"), Pod("b"), Pod("c")], resource=Resource.MEMORY) == pytest.approx(GIB + 12.0, abs=0.1)
 
 
 def test_without_a_sample_of_prod_there_is_no_prediction_but_a_reason():
