@@ -45,11 +45,11 @@ class PlainHost:
 
     def __init__(self, root: Path, version: str = V2, driver: str = CGROUPFS, nesting: str = "") -> None:
         self.host_root = HostRoot.at(root)
-        self._version = version
+        self.version = version
         self._driver = driver
         self._nesting = nesting
         self._cgroups = self.host_root.cgroup_root
-        mounts = [self._cpu_mount, self._memory_mount]
+        mounts = [self.cpu_mount, self.memory_mount]
         for mount in mounts:
             mount.mkdir(parents=True, exist_ok=True)
         if version == V2:
@@ -64,12 +64,12 @@ class PlainHost:
         self.host_root.proc_root.mkdir(parents=True, exist_ok=True)
 
     @property
-    def _cpu_mount(self) -> Path:
-        return self._cgroups if self._version == V2 else self._cgroups / "cpuacct"
+    def cpu_mount(self) -> Path:
+        return self._cgroups if self.version == V2 else self._cgroups / "cpuacct"
 
     @property
-    def _memory_mount(self) -> Path:
-        return self._cgroups if self._version == V2 else self._cgroups / "memory"
+    def memory_mount(self) -> Path:
+        return self._cgroups if self.version == V2 else self._cgroups / "memory"
 
     def set_node(self, busy_ticks: int, used_bytes: int, total_bytes: int = 16 << 30, cpus: int = 4) -> None:
         """Write /proc/stat and /proc/meminfo. The busy ticks are spread over the five busy columns."""
@@ -101,17 +101,17 @@ class PlainHost:
 
     def write(self, group: Path, file: str, text: str) -> None:
         """Put any text into a file of a group, keeping the inode as a kernel does."""
-        mount = self._memory_mount if file.startswith("memory.") else self._cpu_mount
+        mount = self.memory_mount if file.startswith("memory.") else self.cpu_mount
         (mount / group / file).write_text(text)
 
     def remove_file(self, group: Path, file: str) -> None:
         """Take one file of a group away, as where a controller is not enabled for it."""
-        mount = self._memory_mount if file.startswith("memory.") else self._cpu_mount
+        mount = self.memory_mount if file.startswith("memory.") else self.cpu_mount
         (mount / group / file).unlink()
 
     def remove_group(self, group: Path) -> None:
         """Remove a group and those in it."""
-        for mount in {self._cpu_mount, self._memory_mount}:
+        for mount in {self.cpu_mount, self.memory_mount}:
             shutil.rmtree(mount / group)
 
     @property
@@ -125,11 +125,11 @@ class PlainHost:
         return root / f"{self._slice_prefix}kubepods-{qos}.slice" if qos else root
 
     def _mkdir(self, group: Path) -> None:
-        for mount in {self._cpu_mount, self._memory_mount}:
+        for mount in {self.cpu_mount, self.memory_mount}:
             (mount / group).mkdir(parents=True, exist_ok=True)
 
     def _write_group(self, group: Path, cpu_seconds: float, memory_bytes: int) -> None:
-        if self._version == V2:
+        if self.version == V2:
             usec = round(cpu_seconds * 1e6)
             self.write(group, "cpu.stat", f"usage_usec {usec}\nuser_usec {usec}\nsystem_usec 0\nnr_periods 0\n")
             self.write(group, "memory.stat", memory_stat_v2(memory_bytes))

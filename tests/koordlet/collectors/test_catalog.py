@@ -1,0 +1,134 @@
+"""One tick makes one snapshot of everything."""
+
+from __future__ import annotations
+
+import pytest
+
+from koordlet.collectors.catalog import SnapshotCollector
+from koordlet.samples import Snapshot, UsageSample
+from tests.host_trees.clock import Clock
+from tests.host_trees.plain_files import CGROUPFS, SYSTEMD, V1, V2, PlainHost
+
+GIB = 1 << 30
+CID = "c" * 64
+
+
+class Node:
+    """A host that uses `node` cores and whose pods use what the test says, over ticks of one second."""
+
+    def __init__(self, root, version=V2, driver=CGROUPFS):
+        self.host = PlainHost(root, version, driver)
+        self.clock = Clock()
+        self.ticks = 0
+        self.busy = {"node": 0.0}
+        self.collector = SnapshotCollector(self.host.host_root, self.clock)
+
+    def tick(self, node, pods, seconds=1.0):
+        self.ticks += 1
+        self.clock.advance(seconds)
+        self.busy["node"] += node * seconds
+        self.host.set_node(round(self.busy["node"] * 100), 4 * GIB)
+        for uid, cores in pods.items():
+            self.busy[uid] = self.busy.get(uid, 0.0) + cores * seconds
+            self.host.set_group(self.host.pod(uid), self.busy[uid], GIB)
+            self.host.set_group(self.host.container(uid, CID.replace("c", uid)), self.busy[uid], GIB // 2)
+        return self.collector.collect(1000.0 + self.ticks)
+
+
+@pytest.fixture(params=[(V1, CGROUPFS), (V1, SYSTEMD), (V2, CGROUPFS), (V2, SYSTEMD)], ids="-".join)
+def node(request, tmp_path):
+    node = Node(tmp_path, *request.param)
+    yield node
+    node.collector.close()
+
+
+def test_the_first_snapshot_has_no_usage_and_no_fault(node):
+    assert node.tick(2.0, {"a": 0.5}) == Snapshot(
+        at_seconds=1001.0,
+        node=None,
+        system=None,
+        containers_of_pod={"a": (CID.replace("c", "a"),)},
+        unmeasured_pods=frozenset({"a"}),
+    )
+
+
+def test_a_snapshot_holds_node_pods_containers_and_the_rest_as_system(node):
+    node.tick(2.0, {"a": 0.5, "b": 0.25})
+    assert node.tick(2.0, {"a": 0.5, "b": 0.25}) == Snapshot(
+        at_seconds=1002.0,
+        node=UsageSample(2.0, 4 * GIB),
+        system=UsageSample(1.25, 2 * GIB),
+        pods={"a": UsageSample(0.5, GIB), "b": UsageSample(0.25, GIB)},
+        containers={CID.replace("c", uid): UsageSample(cores, GIB // 2) for uid, cores in (("a", 0.5), ("b", 0.25))},
+        containers_of_pod={uid: (CID.replace("c", uid),) for uid in "ab"},
+    )
+
+
+def test_system_is_never_below_zero(node):
+    node.tick(0.5, {"a": 1.0})
+    assert node.tick(0.5, {"a": 1.0}).system.cpu_cores == 0.0
+
+
+def test_the_usage_of_a_new_pod_does_not_count_as_system(node):
+    node.tick(2.0, {"a": 0.5})
+    snapshot = node.tick(2.0, {"a": 0.5, "b": 1.5})
+    assert (snapshot.node.cpu_cores, snapshot.system, snapshot.unmeasured_pods) == (2.0, None, {"b"})
+    assert node.tick(2.0, {"a": 0.5, "b": 1.0}).system.cpu_cores == 0.5
+
+
+def test_the_last_moments_of_a_pod_do_not_count_as_system(node):
+    node.tick(2.0, {"a": 0.5, "b": 1.5})
+    node.tick(2.0, {"a": 0.5, "b": 1.5})
+    node.host.remove_group(node.host.pod("b"))
+    assert node.tick(2.0, {"a": 0.5}).system is None
+    assert node.tick(2.0, {"a": 0.5}).system.cpu_cores == 1.5
+
+
+def test_pods_are_measured_while_the_node_is_not(node):
+    node.tick(2.0, {"a": 0.5})
+    (node.host.host_root.proc_root / "stat").write_text("")
+    node.clock.advance(1.0)
+    snapshot = node.collector.collect(1002.0)
+    assert (snapshot.node, snapshot.system, snapshot.pods.keys()) == (None, None, {"a"})
+    assert [no_data.source for no_data in snapshot.no_data] == ["node usage"]
+
+
+def test_the_node_is_measured_while_pods_cannot_be_found(tmp_path):
+    node = Node(tmp_path)
+    (node.host.host_root.cgroup_root / "cgroup.controllers").unlink()
+    node.tick(2.0, {})
+    snapshot = node.tick(2.0, {})
+    assert (snapshot.node, snapshot.system) == (UsageSample(2.0, 4 * GIB), None)
+    assert [no_data.source for no_data in snapshot.no_data] == ["cgroup controllers"]
+
+
+def test_a_host_where_nothing_can_be_read_is_two_reasons_and_no_exception(tmp_path):
+    node = Node(tmp_path / "there")
+    collector = SnapshotCollector(type(node.host.host_root).at(tmp_path / "elsewhere"), node.clock)
+    snapshot = collector.collect(1.0)
+    assert (snapshot.node, snapshot.system, snapshot.pods) == (None, None, {})
+    assert {no_data.source for no_data in snapshot.no_data} == {"node usage", "cgroup controllers"}
+    assert all(str(tmp_path / "elsewhere") in no_data.path for no_data in snapshot.no_data)
+
+
+def test_a_wall_clock_that_steps_changes_stamps_and_no_rates(node):
+    node.tick(2.0, {"a": 0.5})
+    node.ticks -= 500
+    snapshot = node.tick(2.0, {"a": 0.5})
+    assert (snapshot.at_seconds, snapshot.node.cpu_cores, snapshot.pods["a"].cpu_cores) == (502.0, 2.0, 0.5)
+
+
+def test_a_node_that_does_more_than_its_cpus_can_is_no_data(node):
+    node.tick(2.0, {"a": 0.5})
+    snapshot = node.tick(100.0, {"a": 0.5})
+    assert snapshot.node is None
+    assert [no_data.reason for no_data in snapshot.no_data] == ["the rate is more than the machine's CPUs can do"]
+
+
+def test_every_source_counts_its_reads(node):
+    node.tick(2.0, {"a": 0.5})
+    node.tick(2.0, {"a": 0.5})
+    sources = node.collector.statistics.sources
+    assert {name: (source.reads, source.failures) for name, source in sources.items()} == dict.fromkeys(
+        ("node usage", "pod discovery", "pod cpu", "pod memory"), (2, 0)
+    )

@@ -1,0 +1,260 @@
+"""Pods and containers from tick to tick, in both versions of cgroups, with descriptors kept and not."""
+
+from __future__ import annotations
+
+import pytest
+
+from koordlet.collectors.cgroup_discovery import CgroupDiscovery
+from koordlet.collectors.collect_statistics import CollectStatistics
+from koordlet.collectors.kept_files import DescriptorBudget
+from koordlet.collectors.pod_usage import CONTAINER_MEMORY_TICKS, PodUsage
+from koordlet.samples import UsageSample
+from tests.host_trees.clock import Clock
+from tests.host_trees.plain_files import BESTEFFORT, MIB, V1, V2, PlainHost
+
+CID, SANDBOX = "c" * 64, "5" * 64
+
+
+class Node:
+    """A host, a clock and the collector that is tested; each `tick` is a second after the one before."""
+
+    def __init__(self, root, version, descriptors):
+        self.host = PlainHost(root, version)
+        self.clock = Clock()
+        self.budget = DescriptorBudget(descriptors)
+        self.statistics = CollectStatistics()
+        self.usage = PodUsage(
+            CgroupDiscovery(self.host.host_root.cgroup_root), self.budget, self.statistics, self.clock
+        )
+
+    def tick(self, seconds=1.0, **options):
+        self.clock.advance(seconds)
+        return self.usage.collect(**options)
+
+
+@pytest.fixture(params=[V1, V2])
+def version(request):
+    return request.param
+
+
+@pytest.fixture(params=[1000, 0], ids=["kept", "transient"])
+def node(request, tmp_path, version):
+    node = Node(tmp_path, version, request.param)
+    node.host.set_group(node.host.pod("a"), 10.0, 100 * MIB)
+    node.host.set_group(node.host.container("a", CID), 9.0, 80 * MIB)
+    yield node
+    node.usage.close()
+    assert node.budget.kept == 0
+
+
+def grow(node, cpu_seconds, memory_bytes=100 * MIB):
+    node.host.set_group(node.host.pod("a"), cpu_seconds, memory_bytes)
+
+
+def test_the_first_reading_of_a_pod_is_no_sample_and_leaves_the_sum_unknown(node):
+    first = node.tick()
+    assert (first.pods, first.containers, first.no_data) == ({}, {}, ())
+    assert first.unmeasured_pods == {"a"}
+    assert not first.complete
+
+
+def test_usage_is_the_rate_since_the_tick_before_and_the_memory_of_now(node):
+    node.tick()
+    grow(node, 10.5, 120 * MIB)
+    node.host.set_group(node.host.container("a", CID), 9.25, 90 * MIB)
+    second = node.tick(seconds=2.0)
+    assert second.pods == {"a": UsageSample(0.25, 120 * MIB)}
+    assert second.containers == {CID: UsageSample(0.125, 90 * MIB)}
+    assert second.containers_of_pod == {"a": (CID,)}
+    assert second.complete
+
+
+def test_a_pod_counts_by_its_own_group_not_by_the_sum_of_its_containers(node):
+    node.tick()
+    node.host.set_group(node.host.container("a", CID), 9.5, 80 * MIB)
+    assert node.tick().pods["a"].cpu_cores == 0.0
+
+
+def test_a_new_pod_is_unmeasured_for_one_tick(node):
+    node.tick()
+    node.host.set_group(node.host.pod("b", BESTEFFORT), 1.0, MIB)
+    measured = node.tick()
+    assert (measured.pods.keys(), measured.unmeasured_pods, measured.complete) == ({"a"}, {"b"}, False)
+    measured = node.tick()
+    assert (measured.pods.keys(), measured.unmeasured_pods, measured.complete) == ({"a", "b"}, frozenset(), True)
+
+
+def test_a_pod_that_went_away_leaves_the_sum_unknown_for_one_tick(node):
+    node.host.set_group(node.host.pod("b"), 1.0, MIB)
+    node.tick()
+    node.tick()
+    node.host.remove_group(node.host.pod("b"))
+    gone = node.tick()
+    assert (gone.pods.keys(), gone.unmeasured_pods, gone.no_data, gone.complete) == ({"a"}, frozenset(), (), False)
+    assert node.tick().complete
+
+
+def test_a_node_without_pods_is_measured_completely(node):
+    node.tick()
+    node.host.remove_group(node.host.pod("a"))
+    node.tick()
+    assert node.tick().complete
+
+
+def test_a_counter_that_went_back_is_no_sample_and_says_so(node, version):
+    node.tick()
+    grow(node, 1.0)
+    measured = node.tick()
+    assert (measured.pods, measured.unmeasured_pods, measured.complete) == ({}, {"a"}, False)
+    (no_data,) = measured.no_data
+    file = "cpuacct.usage" if version == V1 else "cpu.stat"
+    assert no_data.path.endswith(f"kubepods/burstable/poda/{file}")
+    assert (no_data.source, no_data.reason) == ("pod cpu", "the counter went back")
+    grow(node, 1.5)
+    assert node.tick().pods["a"].cpu_cores == 0.5
+
+
+def test_more_than_the_machine_can_do_is_no_sample(node):
+    node.tick()
+    grow(node, 10_000.0)
+    assert node.tick(cpu_count=4).unmeasured_pods == {"a"}
+
+
+def test_no_rate_spans_a_tick_of_no_time(node):
+    node.tick()
+    grow(node, 11.0)
+    assert node.tick(seconds=0.0).unmeasured_pods == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "memory.stat has no number for "),
+        ("anon 5\n", "memory.stat has no number for "),
+        ("oom\n", "memory.stat has no number for "),
+    ],
+)
+def test_memory_that_makes_no_sense_is_no_sample_and_never_zero(node, text, reason):
+    node.tick()
+    node.host.write(node.host.pod("a"), "memory.stat", text)
+    measured = node.tick()
+    assert (measured.pods, measured.unmeasured_pods) == ({}, {"a"})
+    (no_data,) = measured.no_data
+    assert no_data.source == "pod memory"
+    assert no_data.reason.startswith(reason)
+    assert node.statistics.sources["pod memory"].failures == 1
+
+
+def test_a_rate_after_a_failed_memory_read_spans_one_tick(node):
+    node.tick()
+    node.host.write(node.host.pod("a"), "memory.stat", "")
+    grow_cpu_only = {"v1": ("cpuacct.usage", "11000000000\n"), "v2": ("cpu.stat", "usage_usec 11000000\n")}
+    node.host.write(node.host.pod("a"), *grow_cpu_only[node.host.version])
+    node.tick()
+    grow(node, 11.5)
+    assert node.tick().pods["a"].cpu_cores == 0.5
+
+
+def test_a_group_without_the_memory_controller_names_the_missing_file(tmp_path, version):
+    node = Node(tmp_path, version, 100)
+    node.host.set_group(node.host.pod("a"), 1.0, MIB)
+    node.host.remove_file(node.host.pod("a"), "memory.stat")
+    node.tick()
+    measured = node.tick()
+    assert measured.unmeasured_pods == {"a"}
+    assert [(one.source, one.reason) for one in measured.no_data] == [("pod memory", "No such file or directory")]
+    assert measured.no_data[0].path.endswith("poda/memory.stat")
+    node.usage.close()
+
+
+def test_the_fault_of_one_pod_leaves_the_others_measured(node):
+    node.host.set_group(node.host.pod("b"), 1.0, MIB)
+    node.tick()
+    node.host.write(node.host.pod("b"), "memory.stat", "")
+    measured = node.tick()
+    assert (measured.pods.keys(), measured.unmeasured_pods) == ({"a"}, {"b"})
+
+
+def test_only_the_named_containers_are_read(node):
+    node.host.set_group(node.host.container("a", SANDBOX), 1.0, MIB)
+    node.tick(named_containers=frozenset({CID}))
+    measured = node.tick(named_containers=frozenset({CID}))
+    assert measured.containers.keys() == {CID}
+    assert measured.containers_of_pod == {"a": (CID,)}
+    assert measured.complete
+    assert node.statistics.groups == 2
+
+
+def test_a_container_named_later_is_measured_from_its_second_reading(node):
+    node.tick(named_containers=frozenset())
+    assert node.tick(named_containers=frozenset({CID})).containers == {}
+    assert node.tick(named_containers=frozenset({CID})).containers.keys() == {CID}
+
+
+def test_without_names_every_container_is_read(node):
+    node.host.set_group(node.host.container("a", SANDBOX), 1.0, MIB)
+    node.tick()
+    assert node.tick().containers.keys() == {CID, SANDBOX}
+
+
+def test_the_memory_of_a_container_is_read_by_turns_and_that_of_a_pod_every_tick(node):
+    node.tick()
+    node.tick()
+    memory = []
+    for tick in range(1, 2 * CONTAINER_MEMORY_TICKS + 1):
+        for group in (node.host.pod("a"), node.host.container("a", CID)):
+            node.host.set_group(group, 20.0 + tick, tick * MIB)
+        measured = node.tick()
+        assert measured.pods["a"].memory_bytes == tick * MIB
+        memory.append(measured.containers[CID].memory_bytes / MIB)
+    read_at = [tick for tick, seen in enumerate(memory, start=1) if seen == tick]
+    assert len(read_at) == 2
+    assert read_at[1] - read_at[0] == CONTAINER_MEMORY_TICKS
+
+
+def test_a_container_whose_memory_became_unreadable_has_no_sample(node):
+    node.tick()
+    node.tick()
+    node.host.write(node.host.container("a", CID), "memory.stat", "")
+    measured = [node.tick() for _ in range(CONTAINER_MEMORY_TICKS)]
+    assert CID not in measured[-1].containers
+    assert measured[-1].complete, "containers are not part of the sum over pods"
+
+
+def test_a_group_recreated_under_the_same_name_begins_anew(tmp_path, version):
+    node = Node(tmp_path, version, 0)
+    node.host.set_group(node.host.pod("a"), 10.0, MIB)
+    node.tick()
+    replacement = tmp_path / "replacement"
+    file = "cpuacct.usage" if version == V1 else "cpu.stat"
+    replacement.write_text("99000000000\n" if version == V1 else "usage_usec 99000000\n")
+    replacement.rename(node.host.cpu_mount / node.host.pod("a") / file)
+    measured = node.tick()
+    assert (measured.pods, measured.unmeasured_pods, measured.no_data) == ({}, {"a"}, ())
+
+
+def test_a_host_without_pods_to_find_says_so_and_comes_back(tmp_path):
+    node = Node(tmp_path, V2, 10)
+    node.host.set_group(node.host.pod("a"), 10.0, MIB)
+    node.tick()
+    node.tick()
+    controllers = node.host.host_root.cgroup_root / "cgroup.controllers"
+    text = controllers.read_text()
+    controllers.unlink()
+    lost = node.tick(seconds=60.0)
+    assert (lost.pods, lost.complete) == ({}, False)
+    assert [no_data.source for no_data in lost.no_data] == ["cgroup controllers"]
+    assert node.budget.kept == 0
+    controllers.write_text(text)
+    assert node.tick(seconds=60.0).unmeasured_pods == {"a"}
+    assert node.tick().pods.keys() == {"a"}
+
+
+def test_descriptors_and_groups_are_counted(tmp_path):
+    node = Node(tmp_path, V2, 3)
+    node.host.set_group(node.host.pod("a"), 1.0, MIB)
+    node.host.set_group(node.host.container("a", CID), 1.0, MIB)
+    node.tick()
+    assert node.tick().complete
+    assert (node.statistics.groups, node.statistics.descriptors_kept) == (2, 3)
+    node.usage.close()
