@@ -9,6 +9,9 @@ import yaml
 from api_types import names
 from daemon import settings
 from koordlet.settings import KoordletSettings
+from manager.settings import ManagerSettings
+from scheduler_plugin import configuration
+from scheduler_plugin.settings import SchedulerPluginSettings
 from tests.charts import chart
 
 
@@ -83,20 +86,57 @@ def test_every_lasting_container_is_probed():
             assert container["livenessProbe"]["httpGet"]["port"] in ports
 
 
-def test_the_agent_understands_its_arguments():
-    container = chart.render("koordlet.httpPort=9999", "logFormat=json").containers()["koordlet/koordlet"]
+def understood(container, model, prefix):
+    """Settings that a program makes of a container's arguments and environment."""
     run, *arguments = container["args"]
-    parser = argparse.ArgumentParser()
-    settings.add_arguments(parser, KoordletSettings, "KOORDLET")
-    understood = settings.from_sources(
-        KoordletSettings, parser.parse_args(arguments), {"KOORDLET_NODE_NAME": "worker-1"}, "KOORDLET"
-    )
-    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert run == "run"
-    assert {f"{understood.host_root}/proc", f"{understood.host_root}/sys/fs/cgroup", understood.state_dir} == mounts
-    assert understood.http_port == container["ports"][0]["containerPort"] == 9999
-    assert understood.log_format == "json"
-    assert "KOORDLET_NODE_NAME" in {variable["name"] for variable in container["env"]}
+    parser = argparse.ArgumentParser()
+    settings.add_arguments(parser, model, prefix)
+    environment = {variable["name"]: variable.get("value", "from-the-pod") for variable in container["env"]}
+    return settings.from_sources(model, parser.parse_args(arguments), environment, prefix)
+
+
+def test_the_agent_understands_its_arguments_and_finds_its_folders():
+    container = chart.render("koordlet.httpPort=9999", "logFormat=json").containers()["koordlet/koordlet"]
+    chosen = understood(container, KoordletSettings, "KOORDLET")
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert not chosen.required_for_run()
+    assert {f"{chosen.host_root}/proc", f"{chosen.host_root}/sys/fs/cgroup", chosen.state_dir} == mounts
+    assert chosen.http_port == container["ports"][0]["containerPort"] == 9999
+    assert chosen.log_format == "json"
+
+
+def test_the_manager_understands_its_arguments_and_may_write_what_it_is_told_to():
+    rendered = chart.render("logLevel=debug")
+    container = rendered.containers()["koord-manager/manager"]
+    chosen = understood(container, ManagerSettings, "MANAGER")
+    allowed = {
+        name for rule in rendered.of_kind("Role")["koord-manager"]["rules"] for name in rule.get("resourceNames", [])
+    }
+    assert chosen.namespace == "from-the-pod"
+    assert chosen.http_port == container["ports"][0]["containerPort"]
+    assert chosen.log_level == "debug"
+    assert chosen.config_map in rendered.of_kind("ConfigMap")
+    assert allowed == {chosen.lease, chosen.last_good_config_map}
+
+
+def test_the_extender_understands_its_arguments_and_listens_where_kube_scheduler_calls():
+    rendered = chart.render()
+    container = rendered.containers()["koord-scheduler/scheduler-plugin"]
+    chosen = understood(container, SchedulerPluginSettings, "KOORD_SCHEDULER")
+    (extender,) = scheduler_config()["extenders"]
+    (mount,) = container["volumeMounts"]
+    folder, _, file = chosen.config.rpartition("/")
+    assert folder == mount["mountPath"]
+    assert file in rendered.of_kind("ConfigMap")["koord-scheduler"]["data"]
+    assert extender["urlPrefix"] == f"http://{chosen.listen_address}:{chosen.listen_port}"
+    assert chosen.probe_port == container["ports"][0]["containerPort"]
+
+
+def test_the_extender_accepts_its_policies():
+    text = chart.render().of_kind("ConfigMap")["koord-scheduler"]["data"]["scheduler-plugin.yaml"]
+    args = configuration.parse(yaml.safe_load(text)).args["LoadAwareScheduling"]
+    assert args.usage_thresholds == {"cpu": 65, "memory": 95}
 
 
 def test_the_agent_runs_on_tainted_nodes_and_not_on_simulated_ones():
