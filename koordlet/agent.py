@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from apiserver_client import backoff, session
 from daemon.http_endpoint import Verdict
-from koordlet import predict_policy, telemetry
+from koordlet import collect_policy, predict_policy, telemetry
 from koordlet.cluster_view import ClusterView
 from koordlet.node_metric_report import reporter, schedule
 from koordlet.node_observer import NodeObserver, Observation
@@ -33,7 +33,6 @@ TICK_SECONDS: Final = 1.0
 TRAIN_SECONDS: Final = 30.0
 _STUCK_TICKS: Final = 10.0
 """Healthy means that the last tick is not older: ten missed ticks are no longer a busy machine."""
-_LEAST_REPORT_INTERVAL_SECONDS: Final = 30.0  # as upstream's agent
 _JITTER: Final = 0.1
 """Reports come up to this share of the interval early, so that the agents of a cluster do not write in step."""
 
@@ -164,9 +163,8 @@ class Agent:
         self.observer.conditions = observation.status.conditions or []
         self._published = observation.publishes
         self.counts.last_report_seconds = time.time()
-        collect_policy = self.view.spec.metric_collect_policy
-        wanted = (collect_policy.report_interval_seconds if collect_policy else None) or 60
-        interval = schedule.seconds_between_reports(max(wanted, _LEAST_REPORT_INTERVAL_SECONDS), force_update_seconds)
+        wanted = collect_policy.report_interval_seconds(self.view.spec.metric_collect_policy)
+        interval = schedule.seconds_between_reports(wanted, force_update_seconds)
         self._earliest_write = now + schedule.LEAST_SECONDS_BETWEEN_WRITES
         self._next_report = now + interval * (1.0 - _JITTER * random.random())  # noqa: S311  # spreads load, hides nothing
 

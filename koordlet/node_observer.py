@@ -8,13 +8,13 @@ from __future__ import annotations
 import collections
 import datetime as dt
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from api_types import node_metric, slo_controller_config, wire_model
-from koordlet import predict_policy
+from api_types import node_metric, slo_controller_config
+from koordlet import collect_policy, predict_policy
 from koordlet.collectors import catalog
 from koordlet.collectors.collect_statistics import CollectStatistics
 from koordlet.collectors.host_root import HostRoot
@@ -34,10 +34,8 @@ from koordlet.samples import NODE, SYSTEM, NoData, SeriesKey, SeriesKind, UsageS
 
 CACHE_SECONDS: Final = 1800.0
 TRAINING_WINDOW_SECONDS: Final = 30.0
-_DEFAULT_WINDOW_SECONDS: Final = 300
-_LEAST_WINDOW_SECONDS: Final = 60  # as upstream's agent
-_LOAD_WATCHER_WINDOW_SECONDS: Final = 900
-"""Reported beside the windows of the spec: Trimaran's load watcher speaks in 15 minutes."""
+_FRESH_SECONDS: Final = 60.0
+"""A node whose newest sample is older is not measured any more."""
 _REPORTED: Final = (Statistic.AVG, Statistic.P50, Statistic.P90, Statistic.P95, Statistic.P99, Statistic.STD)
 _DEFAULT_PARAMETERS: Final = predict_policy.parameters(predict_policy.in_force(None))
 
@@ -164,7 +162,7 @@ class NodeObserver:
         now = dt.datetime.fromtimestamp(now_seconds, dt.UTC)
         peak = None if isinstance(answer, NoPrediction) else predicted.publishable(answer, policy, now)
         facts = conditions.Facts(
-            has_node_usage=now_seconds - self.newest_at_seconds < _LEAST_WINDOW_SECONDS,
+            has_node_usage=now_seconds - self.newest_at_seconds < _FRESH_SECONDS,
             no_data=self.no_data,
             pods_are_known=bound is not None,
             warm_pods=self.prediction.warm_pods if self.prediction else 0,
@@ -203,12 +201,16 @@ class NodeObserver:
         judged: list[node_metric.Condition],
     ) -> node_metric.NodeMetricStatus:
         sampled_at = self.newest_at_seconds or 0.0
-        collect = cluster.spec.metric_collect_policy or node_metric.MetricCollectPolicy()
-        window = max(collect.aggregate_duration_seconds or _DEFAULT_WINDOW_SECONDS, _LEAST_WINDOW_SECONDS)
+        collect = cluster.spec.metric_collect_policy
         by_uid = {SeriesKey(SeriesKind.POD, pod.uid): pod for pod in bound or ()}
-        recent = self._cache.samples([NODE, SYSTEM, *by_uid], Window(sampled_at, window))
+        recent = self._cache.samples(
+            [NODE, SYSTEM, *by_uid], Window(sampled_at, collect_policy.usage_window_seconds(collect))
+        )
         means = aggregation.aggregate(recent, (Statistic.AVG,))
-        windows = [(seconds, self._statistics(sampled_at, seconds)) for seconds in _windows(collect)]
+        windows = [
+            (seconds, self._statistics(sampled_at, seconds))
+            for seconds in collect_policy.aggregate_windows_seconds(collect)
+        ]
         return status.build(
             status.Report(
                 sampled_at=dt.datetime.fromtimestamp(sampled_at, dt.UTC),
@@ -243,12 +245,3 @@ def _reserved(cluster: Cluster) -> class_series.Reserved | None:
         max(capacity.cpu_millis - allocatable.cpu_millis, 0) / 1000,
         float(max(capacity.memory_bytes - allocatable.memory_bytes, 0)),
     )
-
-
-def _windows(collect: node_metric.MetricCollectPolicy) -> Iterable[int]:
-    policy = collect.node_aggregate_policy
-    if policy is not None and policy.durations is not None:
-        wanted = {round(wire_model.parse_duration(text)) for text in policy.durations}
-    else:
-        wanted = {300, 600, 1800}
-    return sorted(wanted | {_LOAD_WATCHER_WINDOW_SECONDS})
