@@ -1,4 +1,4 @@
-"""`spec.metricCollectPolicy` of the NodeMetric -> intervals and windows in force, with upstream's defaults and floors."""
+"""`spec.metricCollectPolicy` of the NodeMetric -> intervals and windows in force, with upstream defaults and floors."""
 
 from __future__ import annotations
 
