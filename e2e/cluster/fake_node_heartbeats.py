@@ -9,9 +9,18 @@ import datetime as dt
 import itertools
 import sys
 import time
+from collections.abc import Mapping
 
 import kubernetes
-from kubernetes.client import CoordinationV1Api, CoreV1Api, V1DeleteOptions, V1Lease, V1LeaseSpec, V1ObjectMeta
+from kubernetes.client import (
+    CoordinationV1Api,
+    CoreV1Api,
+    V1DeleteOptions,
+    V1Lease,
+    V1LeaseSpec,
+    V1ObjectMeta,
+    V1OwnerReference,
+)
 from kubernetes.client.exceptions import ApiException
 
 from e2e.cluster import fake_nodes
@@ -22,11 +31,13 @@ LET_GO_EVERY_SECONDS = 2.0
 RENEW_EVERY_ROUNDS = 8  # every 16 s; the controller manager loses patience after 50 s
 
 
-def renew(leases: CoordinationV1Api, nodes: list[str], now: dt.datetime) -> None:
-    """Renew the Lease of every node, creating what is not there."""
-    for name in nodes:
+def renew(leases: CoordinationV1Api, uids: Mapping[str, str], now: dt.datetime) -> None:
+    """Renew the Lease of every node (name -> uid), creating what is not there. A Lease goes when its node goes."""
+    for name, uid in uids.items():
+        owner = V1OwnerReference(api_version="v1", kind="Node", name=name, uid=uid)
+        metadata = V1ObjectMeta(name=name, namespace=NAMESPACE, owner_references=[owner])
         spec = V1LeaseSpec(holder_identity=name, lease_duration_seconds=LEASE_SECONDS, renew_time=now)
-        body = V1Lease(metadata=V1ObjectMeta(name=name, namespace=NAMESPACE), spec=spec)
+        body = V1Lease(metadata=metadata, spec=spec)
         try:
             leases.patch_namespaced_lease(name, NAMESPACE, body)
         except ApiException as refused:
@@ -55,7 +66,8 @@ def main() -> None:
         try:
             if round_number % RENEW_EVERY_ROUNDS == 0:
                 listed = core.list_node(label_selector=fake_nodes.LABEL, resource_version="0").items
-                renew(leases, [str(item.metadata.name) for item in listed if item.metadata], dt.datetime.now(dt.UTC))
+                uids = {str(item.metadata.name): str(item.metadata.uid) for item in listed if item.metadata}
+                renew(leases, uids, dt.datetime.now(dt.UTC))
             let_go(core)
         except Exception as problem:
             print(f"heartbeats: {problem}", file=sys.stderr, flush=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,15 +41,25 @@ def start(program: Program, folder: Path) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, **program.environment, MARK: str(folder)}
-    with _log(program.name, folder).open("ab") as log, contextlib.suppress(psutil.NoSuchProcess):
-        try:
-            child = subprocess.Popen(
-                list(program.argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
-                start_new_session=True, cwd="/",
-            )  # fmt: skip
-        except OSError as error:
-            raise ClusterProblem(f"{program.name}: cannot start {program.argv[0]}: {error.strerror}") from error
-        _pid_file(program.name, folder).write_text(f"{child.pid} {psutil.Process(child.pid).create_time()}\n")
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    streams = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, str(_log(program.name, folder)), append, 0o644),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    try:
+        pid = os.posix_spawnp(
+            program.argv[0],
+            list(program.argv),
+            environment,
+            file_actions=streams,
+            setsid=True,  # no terminal's Ctrl-C reaches it
+            setsigdef=[signal.SIGPIPE],  # which Python ignores
+        )
+    except OSError as error:
+        raise ClusterProblem(f"{program.name}: cannot start {program.argv[0]}: {error.strerror}") from error
+    with contextlib.suppress(psutil.NoSuchProcess):
+        _pid_file(program.name, folder).write_text(f"{pid} {psutil.Process(pid).create_time()}\n")
 
 
 def find(name: str, folder: Path) -> psutil.Process | None:

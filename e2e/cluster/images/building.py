@@ -101,7 +101,6 @@ class Buildah:
         options = ["--build-arg", f"BASE={base}", "--pull-never"] if base else []
         self._run("bud", "--quiet", "--layers", "--file", dockerfile, "--tag", reference, *options, *arguments, context)
         self._run("push", "--quiet", reference, f"docker-archive:{archive}:{reference}")
-        self._run("untag", reference)
 
     def _base(self) -> str:
         name = f"localhost/koord-suite/base:{self.base_key()}"

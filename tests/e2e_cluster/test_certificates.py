@@ -1,0 +1,57 @@
+"""Certificates that openssl itself accepts."""
+
+import json
+import shutil
+import stat
+import subprocess
+
+import pytest
+
+from e2e.cluster import certificates, kubeconfigs
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl command")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pki") / "certificates"
+    certificates.make_authority(folder)
+    certificates.sign(folder, "apiserver", user="kube-apiserver", addresses=("127.0.0.1", "kubernetes.default.svc"))
+    certificates.sign(folder, "kubelet", user="system:node:local", group="system:nodes")
+    return folder
+
+
+def openssl(*words):
+    return subprocess.run(["openssl", *map(str, words)], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(("name", "purpose"), [("apiserver", "sslserver"), ("kubelet", "sslclient")])
+def test_a_signed_certificate_is_valid_for_its_purpose(folder, name, purpose):
+    assert "OK" in openssl("verify", "-CAfile", folder / "ca.crt", "-purpose", purpose, folder / f"{name}.crt")
+
+
+def test_a_server_certificate_names_addresses_and_host_names(folder):
+    text = openssl("x509", "-in", folder / "apiserver.crt", "-noout", "-ext", "subjectAltName")
+    assert "IP Address:127.0.0.1" in text
+    assert "DNS:kubernetes.default.svc" in text
+
+
+def test_a_client_certificate_says_user_and_group(folder):
+    subject = openssl("x509", "-in", folder / "kubelet.crt", "-noout", "-subject", "-nameopt", "RFC2253")
+    assert "CN=system:node:local" in subject
+    assert "O=system:nodes" in subject
+
+
+def test_keys_are_for_their_owner_only(folder):
+    for key in folder.glob("*.key"):
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600, key.name
+
+
+def test_a_kubeconfig_is_complete_in_itself_and_for_its_owner_only(folder, tmp_path):
+    file = tmp_path / "kubeconfig"
+    kubeconfigs.write(file, server="https://192.0.2.1:6443", certificates_folder=folder, name="kubelet")
+    document = json.loads(file.read_text())
+    assert document["clusters"][0]["cluster"]["server"] == "https://192.0.2.1:6443"
+    assert document["users"][0]["user"]["client-certificate-data"]
+    assert str(folder) not in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -1,0 +1,85 @@
+"""Results kept under the hash of what they are made from."""
+
+import pytest
+
+from e2e.cluster import content_cache
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch):
+    monkeypatch.setattr(content_cache, "ROOT", tmp_path / "cache")
+    return tmp_path / "cache"
+
+
+def sources(folder, **texts):
+    folder.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_the_same_content_has_the_same_digest_wherever_it_lies(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    here, there = sources(tmp_path / "app", a="1"), sources(tmp_path / "elsewhere" / "app", a="1")
+    assert content_cache.digest(here) == content_cache.digest(there)
+
+
+@pytest.mark.parametrize("changed", [{"a": "2"}, {"b": "1"}, {"a": "1", "b": ""}])
+def test_other_content_other_name_or_one_more_empty_file_changes_the_digest(tmp_path, changed):
+    (tmp_path / "other").mkdir()
+    first, second = sources(tmp_path / "app", a="1"), sources(tmp_path / "other" / "app", **changed)
+    assert content_cache.digest(first) != content_cache.digest(second)
+
+
+def test_byte_code_does_not_count(tmp_path):
+    folder = sources(tmp_path / "app", a="1")
+    before = content_cache.digest(folder)
+    sources(folder / "__pycache__", **{"a.cpython-311.pyc": "x"})
+    assert content_cache.digest(folder) == before
+
+
+def test_an_absent_file_is_not_an_empty_one(tmp_path):
+    absent = content_cache.digest(tmp_path / "constraints.txt")
+    (tmp_path / "constraints.txt").touch()
+    assert content_cache.digest(tmp_path / "constraints.txt") != absent
+
+
+def test_texts_do_not_run_into_each_other():
+    assert content_cache.digest("ab", "c") != content_cache.digest("a", "bc")
+
+
+def test_a_result_is_built_once():
+    built = []
+
+    def build(folder):
+        built.append(folder)
+        (folder / "binary").write_text("x")
+
+    first = content_cache.folder("go", "key", build)
+    assert content_cache.folder("go", "key", build) == first
+    assert len(built) == 1
+    assert (first / "binary").read_text() == "x"
+
+
+def test_a_failed_build_leaves_nothing_that_looks_finished(root):
+    def fail(folder):
+        (folder / "half").write_text("x")
+        raise RuntimeError("compiler")
+
+    with pytest.raises(RuntimeError):
+        content_cache.folder("go", "key", fail)
+    assert list((root / "go").iterdir()) == []
+
+
+def test_an_interrupted_build_is_swept_away_by_the_next(root):
+    (root / "go" / ".key-abandoned").mkdir(parents=True)
+    content_cache.folder("go", "key", lambda folder: None)
+    assert [entry.name for entry in (root / "go").iterdir()] == ["key"]
+
+
+def test_old_results_go_when_newer_ones_come(root):
+    for key in ("first", "second", "third"):
+        content_cache.folder("go", key, lambda folder: None)
+    kept = {entry.name for entry in (root / "go").iterdir()}
+    assert len(kept) == content_cache.KEPT_PER_KIND
+    assert "third" in kept

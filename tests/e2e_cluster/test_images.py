@@ -1,0 +1,82 @@
+"""Which image is built when, and what goes into it."""
+
+import pytest
+
+from e2e.cluster import content_cache
+from e2e.cluster.images import building, catalog, wheels
+from e2e.cluster.images.catalog import Image
+
+
+class RecordingBuilder:
+    """A Builder that writes the name of what it was asked for."""
+
+    python_version = "3.11"
+
+    def __init__(self, base="base-1"):
+        self.base = base
+        self.built = []
+
+    def base_key(self):
+        return self.base
+
+    def build(self, dockerfile, context, arguments, reference, archive):
+        self.built.append((reference, list(arguments)))
+        archive.write_text(reference)
+
+
+@pytest.fixture
+def image(tmp_path, monkeypatch):
+    monkeypatch.setattr(content_cache, "ROOT", tmp_path / "cache")
+    folder = tmp_path / "tool"
+    folder.mkdir()
+    (folder / "Dockerfile").write_text("FROM scratch\n")
+    (folder / "tool.py").write_text("print(1)\n")
+    return Image("tool", folder / "Dockerfile", folder, (folder,), target="tool", needs_base=True)
+
+
+def test_an_unchanged_image_is_built_once_and_keeps_its_name(image):
+    builder = RecordingBuilder()
+    first, second = building.archive(image, builder), building.archive(image, builder)
+    assert first == second
+    assert [reference for reference, _ in builder.built] == [f"docker.io/{first.reference}"]
+    assert first.file.read_text() == f"docker.io/{first.reference}"
+
+
+def test_a_changed_source_gives_another_name(image):
+    first = building.archive(image, RecordingBuilder())
+    (image.context / "tool.py").write_text("print(2)\n")
+    assert building.archive(image, RecordingBuilder()).reference != first.reference
+
+
+def test_another_base_gives_another_name(image):
+    first = building.archive(image, RecordingBuilder("base-1"))
+    assert building.archive(image, RecordingBuilder("base-2")).reference != first.reference
+
+
+def test_the_stage_of_the_dockerfile_is_asked_for(image):
+    builder = RecordingBuilder()
+    building.archive(image, builder)
+    assert builder.built[0][1] == ["--target", "tool"]
+
+
+def test_every_catalogued_image_has_a_dockerfile_and_its_stage():
+    for image in (catalog.PAUSE, *catalog.LOADED):
+        text = image.dockerfile.read_text()
+        assert not image.target or f" AS {image.target}\n" in text
+        assert all(path.exists() for path in image.inputs), image.name
+
+
+def test_only_the_manager_gets_kopf_and_only_the_others_numpy():
+    wanted = wheels.requirements(
+        {
+            "project": {
+                "dependencies": ["lightkube"],
+                "optional-dependencies": {"koordlet": ["numpy"], "manager": ["kopf"], "scheduler": ["numpy"]},
+            }
+        }
+    )
+    assert wanted == {
+        "koordlet": ["lightkube", "numpy"],
+        "manager": ["lightkube", "kopf"],
+        "scheduler": ["lightkube", "numpy"],
+    }

@@ -1,0 +1,69 @@
+"""What differs on a machine before and after."""
+
+import dataclasses
+
+import pytest
+
+from e2e.cluster import leftovers
+from e2e.cluster.leftovers import Machine
+
+BEFORE = Machine(
+    mounts=["/", "/proc"],
+    links=["eth0", "lo"],
+    cgroups=[],
+    folders=["/var/lib/cni"],
+    rules={"iptables": ["filter: -A INPUT -j MINE"]},
+    tables={"iptables": ["filter"]},
+    kernel_settings={"net/ipv4/ip_forward": "0", "kernel/panic": "1"},
+)
+
+
+def after(**changes):
+    return dataclasses.replace(BEFORE, **changes)
+
+
+def test_an_unchanged_machine_has_no_leftovers():
+    assert leftovers.differences(BEFORE, after()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"mounts": ["/", "/proc", "/run/x"]}, "mount: /run/x"),
+        ({"links": ["cni0", "eth0", "lo"]}, "link: cni0"),
+        ({"cgroups": ["/sys/fs/cgroup/cpu/kubepods"]}, "cgroup: /sys/fs/cgroup/cpu/kubepods"),
+        ({"folders": ["/var/lib/cni", "/var/lib/cni/results"]}, "folder: /var/lib/cni/results"),
+        ({"rules": {"iptables": ["filter: -A INPUT -j MINE", "nat: :KUBE-X -"]}}, "iptables: nat: :KUBE-X -"),
+        (
+            {"kernel_settings": {"net/ipv4/ip_forward": "1", "kernel/panic": "1"}},
+            "kernel setting net.ipv4.ip_forward: 1, was 0",
+        ),
+    ],
+)
+def test_every_kind_of_leftover_is_named(changes, told):
+    assert leftovers.differences(BEFORE, after(**changes)) == [told]
+
+
+def test_what_went_away_meanwhile_is_nobodys_leftover():
+    assert (
+        leftovers.differences(BEFORE, after(mounts=["/"], links=["lo"], folders=[], rules={}, kernel_settings={})) == []
+    )
+
+
+def test_an_empty_table_more_is_no_leftover():
+    assert leftovers.differences(BEFORE, after(tables={"iptables": ["filter", "nat"]})) == []
+
+
+def test_a_look_survives_its_file():
+    assert Machine.from_json(BEFORE.to_json()) == BEFORE
+
+
+def test_kernel_settings_of_single_links_and_counters_are_not_watched():
+    for name in (
+        "net/ipv4/conf/veth1/forwarding",
+        "net/ipv6/neigh/cni0/gc_stale_time",
+        "net/netfilter/nf_conntrack_count",
+    ):
+        assert leftovers.KERNEL_SETTINGS_ALIVE.search(name)
+    for name in ("net/ipv4/conf/all/forwarding", "net/ipv4/ip_forward", "vm/overcommit_memory", "kernel/panic"):
+        assert not leftovers.KERNEL_SETTINGS_ALIVE.search(name)

@@ -1,0 +1,110 @@
+"""What the programs of the local cluster are told."""
+
+import json
+import re
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+
+import pytest
+import yaml
+
+from e2e.cluster import control_plane, fake_nodes, go_binaries, layout, node
+from e2e.cluster.failures import ClusterProblem
+from e2e.cluster.layout import Layout
+
+PLACES = Layout(state=Path("/state"), run=Path("/run/x"))
+BINARIES = Path("/bin")
+PROGRAMS = [*control_plane.programs(PLACES, BINARIES), *node.programs(PLACES, BINARIES)]
+
+
+def test_kubernetes_is_the_version_that_go_mod_requires():
+    flags = go_binaries.linker_flags((go_binaries.MODULE / "go.mod").read_text())
+    assert "-X k8s.io/component-base/version.gitVersion=v1.34.4" in flags
+    assert "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34" in flags
+    assert "-X helm.sh/helm/v3/internal/version.version=v3.19.5" in flags
+
+
+def test_a_go_mod_without_kubernetes_is_refused_by_name():
+    with pytest.raises(ClusterProblem, match=r"no version of k8s.io/kubernetes is required"):
+        go_binaries.linker_flags("module x\n\nrequire helm.sh/helm/v3 v3.19.5\n")
+
+
+def test_every_binary_is_a_tool_of_the_module():
+    go_mod = (go_binaries.MODULE / "go.mod").read_text()
+    for package in go_binaries.PACKAGES.values():
+        assert f"\t{package}\n" in go_mod
+
+
+def test_every_port_that_a_program_is_told_to_use_is_checked_before_the_start():
+    told = {int(port) for program in PROGRAMS for word in program.argv for port in re.findall(r":(\d+)$", word)}
+    assert told
+    assert told <= set(layout.PORTS)
+
+
+def test_nothing_listens_beyond_loopback_and_the_bridge():
+    kubelet = node.kubelet_configuration(PLACES)
+    assert {kubelet["address"], kubelet["healthzBindAddress"]} == {layout.HOST_ADDRESS, "127.0.0.1"}
+    for program in PROGRAMS:
+        for word in program.argv:
+            name, _, value = word.partition("=")
+            if name.endswith(("bind-address", "listen-client-urls", "listen-peer-urls")):
+                assert "127.0.0.1" in value or value == layout.HOST_ADDRESS, word
+
+
+def test_pods_get_addresses_of_the_bridges_subnet():
+    network = node.pod_network(PLACES)
+    (pods,) = network["plugins"][0]["ipam"]["ranges"][0]
+    assert ip_address(pods["gateway"]) in ip_network(pods["subnet"])
+    assert pods["gateway"] == layout.HOST_ADDRESS
+    assert ip_network(pods["subnet"]).subnet_of(ip_network(layout.CLUSTER_SUBNET))
+    assert ip_address(layout.APISERVER_SERVICE_ADDRESS) == ip_network(layout.SERVICE_SUBNET)[1]
+
+
+def test_a_socket_path_fits_into_what_unix_allows():
+    assert len(str(Layout().containerd_socket) + ".ttrpc") <= 107
+
+
+def audit_level(verb, group, resource, user="system:serviceaccount:koordinator-system:koord-manager", groups=()):
+    """The level of the first rule that applies, as the apiserver decides."""
+    for rule in yaml.safe_load(control_plane.AUDIT_POLICY.read_text())["rules"]:
+        whose = rule.get("users", []) + rule.get("userGroups", [])
+        if "nonResourceURLs" in rule or (whose and not {user, *groups} & set(whose)):
+            continue
+        if "verbs" in rule and verb not in rule["verbs"]:
+            continue
+        named = rule.get("resources")
+        if named is None or any(
+            each["group"] == group and ("resources" not in each or resource in each["resources"]) for each in named
+        ):
+            return rule["level"]
+    return "None"
+
+
+@pytest.mark.parametrize(
+    ("verb", "group", "resource"),
+    [
+        ("patch", "", "nodes/status"),
+        ("update", "slo.koordinator.sh", "nodemetrics/status"),
+        ("create", "slo.koordinator.sh", "nodemetrics"),
+        ("patch", "", "configmaps"),
+    ],
+)
+def test_the_audit_log_has_the_body_of_writes_that_the_suite_is_about(verb, group, resource):
+    assert audit_level(verb, group, resource) == "Request"
+
+
+def test_the_audit_log_names_other_requests_without_their_body():
+    assert audit_level("list", "", "pods") == "Metadata"
+    assert audit_level("create", "", "secrets") == "Metadata"
+    assert audit_level("watch", "", "nodes", user="system:kube-scheduler") == "None"
+
+
+def test_a_fake_node_is_tainted_labelled_and_ready():
+    import datetime as dt
+
+    made = fake_nodes.node(7, dt.datetime(2026, 1, 2, tzinfo=dt.UTC))
+    assert made["metadata"]["name"] == "fake-7"
+    assert made["metadata"]["labels"]["koord-suite.io/fake"] == "true"
+    assert made["spec"]["taints"] == [{"key": "koord-suite.io/fake", "value": "true", "effect": "NoSchedule"}]
+    assert [c["status"] for c in made["status"]["conditions"] if c["type"] == "Ready"] == ["True"]
+    assert json.dumps(made)
