@@ -45,6 +45,8 @@ class DiscoveredGroups:
 
     layout: CgroupLayout
     pods: Mapping[str, PodGroup]
+    unmeasurable: Mapping[str, NoData]
+    """Pods whose groups say nothing of them, by UID; none of them is in `pods`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class CgroupDiscovery:
     def __init__(self, cgroup_root: Path) -> None:
         self._cgroup_root = cgroup_root
         self._layout: CgroupLayout | NoData | None = None
+        self._strays: Mapping[str, NoData] = {}
         self._listings: dict[str, _Listing] = {}
         self._found: DiscoveredGroups | None = None
         self._moved = False
@@ -73,13 +76,20 @@ class CgroupDiscovery:
         """Return the groups of this instant; the same object as before when nothing came or went."""
         if self._layout is None or monotonic_seconds >= self._next_full_scan_seconds:
             self._next_full_scan_seconds = monotonic_seconds + FULL_SCAN_SECONDS
-            self._layout = cgroup_layout.probe(self._cgroup_root)
-            self._listings.clear()
+            self._layout = self._probe()
         return self._layout if isinstance(self._layout, NoData) else self._discover(self._layout)
 
     def look_again(self, group_path: str) -> None:
         """Distrust what is known of the folder that holds this group: reading the group failed."""
         self._listings.pop(group_path.rpartition("/")[0], None)
+
+    def _probe(self) -> CgroupLayout | NoData:
+        self._listings.clear()
+        self._found = None
+        layout = cgroup_layout.probe(self._cgroup_root)
+        if not isinstance(layout, NoData):
+            self._strays = cgroup_layout.pods_with_stray_containers(layout.cpu.path)
+        return layout
 
     def _discover(self, layout: CgroupLayout) -> DiscoveredGroups:
         mount = layout.cpu.path
@@ -89,7 +99,11 @@ class CgroupDiscovery:
         pods = {uid: path for folder in folders for uid, path in self._list(mount, folder).pods.items()}
         containers = {uid: self._containers(mount, path, turn) for turn, (uid, path) in enumerate(pods.items())}
         if self._found is None or self._moved:
-            self._found = DiscoveredGroups(layout, {uid: PodGroup(path, containers[uid]) for uid, path in pods.items()})
+            self._found = DiscoveredGroups(
+                layout=layout,
+                pods={uid: PodGroup(path, containers[uid]) for uid, path in pods.items() if uid not in self._strays},
+                unmeasurable={uid: reason for uid, reason in self._strays.items() if uid in pods},
+            )
         return self._found
 
     def _containers(self, mount: Path, pod_path: str, turn: int) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ node.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,11 @@ _DEEPEST_ROOT = 8
 """Levels searched for a root of pods. Rootless kind on systemd is 7 deep, the deepest known."""
 _MOST_GROUPS_SEARCHED = 5000
 """Groups looked at in one search: bounds it to some 30 ms on a host full of other groups."""
+
+_STRAY_REASON = (
+    "the container is not in its pod's group: kubelet and container runtime use different cgroup drivers; "
+    "set SystemdCgroup = true in the runtime's configuration"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,21 @@ def _roots_of_pods(cpu_mount: Path) -> tuple[str, ...] | NoData:
         reason=f"no kubepods or kubepods.slice in {searched} groups, at most {_DEEPEST_ROOT} levels deep: "
         "no kubelet runs here, or this is not the host's cgroup tree",
     )
+
+
+def pods_with_stray_containers(cpu_mount: Path) -> Mapping[str, NoData]:
+    """Return the pods whose containers run outside the pod's group, by UID, each with the reason it cannot be measured.
+
+    A runtime that uses cgroupfs under a kubelet that uses systemd puts containers beside or into its own service, and
+    the groups of the pods stay empty: their counters exist, and count nothing.
+    """
+    strays: dict[str, NoData] = {}
+    services = (f"system.slice/{name}" for name in subgroups(f"{cpu_mount}/system.slice"))
+    for folder in ("", "system.slice", *services):
+        for name in subgroups(f"{cpu_mount}/{folder}"):
+            if (uid := cgroup_names.pod_uid_of_stray(name)) is not None:
+                strays[uid] = NoData("pod cgroups", str(cpu_mount / folder / name), _STRAY_REASON)
+    return strays
 
 
 def subgroups(directory: str) -> list[str]:

@@ -24,6 +24,8 @@ _POD = re.compile(
 # containerd writes cri-containerd-<id>.scope or <id>, cri-o crio-<id>[.scope], cri-dockerd docker-<id>.scope or <id>.
 # conmon is cri-o's monitor of a container, not a container. Ids have 64 hex digits; 12 is the short form of old tools.
 _CONTAINER = re.compile(r"(?:(?!.*conmon)[a-z][a-z-]*-)?(?P<id>[0-9a-f]{12,64})(?:\.scope)?")
+# Where the kubelet speaks systemd's names and the runtime takes them for plain ones.
+_STRAY = re.compile(rf"(?:{_POD.pattern}):[a-z][a-z-]*:[0-9a-f]{{12,64}}")
 
 
 def is_root_of_pods(name: str) -> bool:
@@ -52,3 +54,12 @@ def container_id(name: str) -> str | None:
     """
     match = _CONTAINER.fullmatch(name)
     return match.group("id") if match else None
+
+
+def pod_uid_of_stray(name: str) -> str | None:
+    """UID of the pod that a container belongs to whose group stands outside the pod's, None for any other group.
+
+    Such groups have the pod's slice, the runtime and the id in one name: `kubepods-pod<uid>.slice:cri-containerd:<id>`.
+    """
+    match = _STRAY.fullmatch(name)
+    return pod_uid(name.partition(":")[0]) if match else None

@@ -83,8 +83,9 @@ class PodUsage:
                 self._statistics.failed(_DISCOVERY)
                 self.close()
                 return PodMeasurements(no_data=(found,))
+            self._statistics.failed(_DISCOVERY, len(found.unmeasurable))
             self._follow(found, named_containers)
-        self._no_data = []
+        self._no_data = list(found.unmeasurable.values())
         with self._statistics.timed(_CPU):
             pod_rates = self._rates(self._pods, cpu_count)
             container_rates = self._rates(self._containers, cpu_count)
@@ -98,7 +99,7 @@ class PodUsage:
                 for container, rate in container_rates.items()
                 if container in self._container_memory
             },
-            known=found.pods.keys(),
+            known=found.pods.keys() | found.unmeasurable.keys(),
         )
 
     def close(self) -> None:

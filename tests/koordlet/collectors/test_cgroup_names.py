@@ -78,3 +78,17 @@ def test_the_id_of_a_container_is_in_its_name_under_every_runtime(name):
 )
 def test_monitors_and_other_groups_are_no_containers(name):
     assert cgroup_names.container_id(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "uid"),
+    [
+        (f"kubepods-burstable-pod{ESCAPED}.slice:cri-containerd:{CID}", UID),
+        (f"kubelet-kubepods-pod{ESCAPED}.slice:crio:{CID}", UID),
+        (f"kubepods-burstable-pod{ESCAPED}.slice", None),
+        (f"cri-containerd-{CID}.scope", None),
+        ("ssh.service", None),
+    ],
+)
+def test_a_container_outside_its_pod_tells_whose_it_is(name, uid):
+    assert cgroup_names.pod_uid_of_stray(name) == uid

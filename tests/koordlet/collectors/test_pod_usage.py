@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from koordlet.collectors.cgroup_discovery import CgroupDiscovery
@@ -10,7 +13,7 @@ from koordlet.collectors.kept_files import DescriptorBudget
 from koordlet.collectors.pod_usage import CONTAINER_MEMORY_TICKS, PodUsage
 from koordlet.samples import UsageSample
 from tests.host_trees.clock import Clock
-from tests.host_trees.plain_files import BESTEFFORT, MIB, V1, V2, PlainHost
+from tests.host_trees.plain_files import BESTEFFORT, CGROUPFS, MIB, SYSTEMD, V1, V2, PlainHost
 
 CID, SANDBOX = "c" * 64, "5" * 64
 
@@ -18,8 +21,8 @@ CID, SANDBOX = "c" * 64, "5" * 64
 class Node:
     """A host, a clock and the collector that is tested; each `tick` is a second after the one before."""
 
-    def __init__(self, root, version, descriptors):
-        self.host = PlainHost(root, version)
+    def __init__(self, root, version, descriptors, driver=CGROUPFS):
+        self.host = PlainHost(root, version, driver)
         self.clock = Clock()
         self.budget = DescriptorBudget(descriptors)
         self.statistics = CollectStatistics()
@@ -250,6 +253,20 @@ def test_a_host_without_pods_to_find_says_so_and_comes_back(tmp_path):
     assert node.tick().pods.keys() == {"a"}
 
 
+def test_a_controller_that_is_mounted_elsewhere_is_followed_there(tmp_path):
+    node = Node(tmp_path, V1, 10)
+    node.host.set_group(node.host.pod("a"), 10.0, MIB)
+    node.tick()
+    assert node.tick().pods.keys() == {"a"}
+    elsewhere = node.host.host_root.cgroup_root / "cpu,cpuacct"
+    shutil.copytree(node.host.cpu_mount, elsewhere)
+    node.host.cpu_mount.rename(tmp_path / "away")
+    assert node.tick(seconds=60.0).unmeasured_pods == {"a"}
+    (elsewhere / node.host.pod("a") / "cpuacct.usage").write_text("10500000000\n")
+    assert node.tick().pods["a"].cpu_cores == 0.5
+    node.usage.close()
+
+
 def test_descriptors_and_groups_are_counted(tmp_path):
     node = Node(tmp_path, V2, 3)
     node.host.set_group(node.host.pod("a"), 1.0, MIB)
@@ -257,4 +274,19 @@ def test_descriptors_and_groups_are_counted(tmp_path):
     node.tick()
     assert node.tick().complete
     assert (node.statistics.groups, node.statistics.descriptors_kept) == (2, 3)
+    node.usage.close()
+
+
+@pytest.mark.parametrize("folder", ["", "system.slice", "system.slice/containerd.service"])
+def test_a_pod_whose_containers_run_outside_its_group_is_unmeasured_with_the_way_out(tmp_path, version, folder):
+    node = Node(tmp_path, version, 10, SYSTEMD)
+    for uid in ("a", "b"):
+        node.host.set_group(node.host.pod(uid), 1.0, MIB)
+    node.host.set_group(Path(folder) / f"kubepods-burstable-poda.slice:cri-containerd:{CID}", 5.0, MIB)
+    node.tick()
+    measured = node.tick()
+    assert (measured.pods.keys(), measured.unmeasured_pods, measured.complete) == ({"b"}, {"a"}, False)
+    (no_data,) = measured.no_data
+    assert no_data.path.endswith(f"poda.slice:cri-containerd:{CID}")
+    assert "set SystemdCgroup = true" in no_data.reason
     node.usage.close()

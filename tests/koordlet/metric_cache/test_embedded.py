@@ -134,6 +134,14 @@ def test_a_clock_set_back_forgets_no_series():
     assert cache.keys() == [pod("a")]
 
 
+def test_after_a_clock_set_back_a_series_that_ended_is_forgotten_once_the_ring_went_round():
+    cache = EmbeddedCache(window_seconds=100)
+    cache.append(1000.0, {pod("ended"): UsageSample(1, 1)})
+    for stamp in range(10, 130):
+        cache.append(float(stamp), {pod("runs"): UsageSample(1, 1)})
+    assert cache.keys() == [pod("runs")]
+
+
 def test_a_clock_set_forward_forgets_series_that_ended_and_keeps_those_that_run():
     cache = EmbeddedCache(window_seconds=100)
     cache.append(1.0, {pod("ended"): UsageSample(1, 1), pod("runs"): UsageSample(1, 1)})
