@@ -1,0 +1,118 @@
+"""The cluster and the suite that all stories share, and what each story gets of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from e2e.cluster import __main__ as cluster_command
+from e2e.cluster import fake_nodes as fakes
+from e2e.cluster import running
+from e2e.cluster.access import Cluster
+from e2e.cluster.providers.catalog import PROVIDERS
+from e2e.story import configuration, waiting
+from e2e.story.eyes import Eyes
+from e2e.story.installation import Suite
+
+LAST = ("test_crd_missing", "test_colocation_off_with_mid_pod_running", "test_no_kopf_traces", "test_service_accounts")
+"""Stories that disturb the cluster, then those that judge what all others have left behind."""
+FAKE_NODES = 2
+DEFAULT_TIMEOUT_SECONDS = 420
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("e2e")
+    group.addoption(
+        "--provider", choices=list(PROVIDERS), help="who provides the cluster (default: the one that is up)"
+    )
+    group.addoption("--keep-cluster", action="store_true", help="leave cluster and suite as the last story leaves them")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the stories, and give each the time that a cluster needs."""
+    stories = [item for item in items if item.path.parent.name == "e2e"]
+
+    def place(item: pytest.Item) -> int:
+        return LAST.index(item.path.stem) + 1 if item.path.stem in LAST else 0
+
+    items[:] = [item for item in items if item not in stories] + sorted(stories, key=place)
+    for item in stories:
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECONDS))
+
+
+@pytest.fixture(scope="session")
+def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
+    """A cluster: the one that is up, or one that is started here and ended at the end."""
+    was_up = running.name() is not None
+    provider = pytestconfig.getoption("--provider")
+    assert cluster_command.main(["up", *(["--provider", provider] if provider else [])]) == 0
+    yield running.cluster()
+    if not was_up and not pytestconfig.getoption("--keep-cluster"):
+        assert cluster_command.main(["down"]) == 0, "something is left over, see the output above"
+
+
+@pytest.fixture(scope="session")
+def eyes(cluster: Cluster) -> Iterator[Eyes]:
+    """The cluster through the official client."""
+    seeing = Eyes(cluster.kubeconfig)
+    yield seeing
+    seeing.close()
+
+
+@pytest.fixture(scope="session")
+def suite(cluster: Cluster, eyes: Eyes, pytestconfig: pytest.Config) -> Iterator[Suite]:
+    """The suite from this checkout, configured as stories start; afterwards what was there before."""
+    installed = Suite(cluster, running.load_images())
+    earlier = installed.revision()
+    document = configuration.read(eyes) if earlier else None
+    if earlier:
+        configuration.write(eyes, configuration.BASE)
+    installed.install()
+    yield installed
+    if pytestconfig.getoption("--keep-cluster"):
+        return
+    if earlier:
+        installed.roll_back(earlier)
+        configuration.write(eyes, document)
+    else:
+        installed.uninstall()
+
+
+@pytest.fixture(scope="session")
+def node(cluster: Cluster) -> str:
+    """Name of the real node."""
+    return cluster.real_nodes()[0]
+
+
+@pytest.fixture(scope="session")
+def fake_nodes(cluster: Cluster, suite: Suite) -> Iterator[list[str]]:
+    """Names of fake nodes, of which there are as many as before afterwards."""
+    before = len(cluster.get("nodes", f"--selector={fakes.LABEL}")["items"])
+    fakes.set_count(cluster, max(FAKE_NODES, before))
+    yield [f"{fakes.PREFIX}{index}" for index in range(FAKE_NODES)]
+    fakes.set_count(cluster, before)
+
+
+@pytest.fixture(scope="module")
+def namespace(eyes: Eyes, suite: Suite, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace of the story's own; its pods are gone before the next story begins."""
+    name = "story-" + re.sub(r"^test-|[^a-z0-9-]", "", request.path.stem.replace("_", "-"))
+    waiting.until(f"no namespace {name}", lambda: eyes.find("Namespace", name) is None, within_seconds=60)
+    eyes.create("Namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    eyes_on_account = f"service account of namespace {name}"
+    waiting.until(eyes_on_account, lambda: eyes.find("ServiceAccount", "default", name))
+    yield name
+    for pod in eyes.list("Pod", name):
+        eyes.delete("Pod", pod["metadata"]["name"], name, grace_seconds=1)
+    waiting.until(f"no pods in {name}", lambda: eyes.list("Pod", name), lambda pods: not pods)
+    eyes.delete("Namespace", name)
+
+
+@pytest.fixture
+def configure(eyes: Eyes, suite: Suite) -> Iterator[Callable[[dict | str], None]]:
+    """Edit the configuration; afterwards it is what stories start from."""
+    yield lambda document: configuration.write(eyes, document)
+    configuration.write(eyes, configuration.BASE)

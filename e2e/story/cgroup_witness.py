@@ -1,0 +1,90 @@
+"""A pod's own accounts, read from its cgroup by this process: what the agent's report is held against.
+
+The pod's folder is found by its UID in the folder's name, whatever hierarchy, driver or runtime made it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+CGROUPS = Path("/sys/fs/cgroup")
+_EVERY_SECONDS = 0.25
+
+
+class Account(NamedTuple):
+    """What the kernel had counted at one moment."""
+
+    at_seconds: float
+    cpu_seconds: float
+    memory_bytes: int
+    """Anonymous memory: what the processes hold, page cache aside."""
+
+
+class CgroupWitness:
+    """Reads a pod's accounts all the time, until it is closed. Raises LookupError where its cgroup is not visible."""
+
+    def __init__(self, pod_uid: str) -> None:
+        names = {f"pod{pod_uid}", f"pod{pod_uid.replace('-', '_')}.slice"}
+        self._cpu = _folder("cpuacct", names, "cpuacct.usage") or _folder("", names, "cpu.stat")
+        self._memory = _folder("memory", names, "memory.stat") or _folder("", names, "memory.stat")
+        if self._cpu is None or self._memory is None:
+            raise LookupError(f"no cgroup of pod {pod_uid} below {CGROUPS}: its node is another machine")
+        self.accounts: list[Account] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read_on, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._stop.set()
+        self._thread.join()
+
+    def _read_on(self) -> None:
+        while not self._stop.wait(_EVERY_SECONDS):
+            self.accounts.append(Account(time.time(), self._cpu_seconds(), self._memory_bytes()))
+
+    def _cpu_seconds(self) -> float:
+        assert self._cpu is not None
+        text = self._cpu.read_text()
+        if self._cpu.name == "cpuacct.usage":
+            return int(text) / 1e9
+        return int(_fields(text)["usage_usec"]) / 1e6
+
+    def _memory_bytes(self) -> int:
+        assert self._memory is not None
+        fields = _fields(self._memory.read_text())
+        return int(fields["total_rss"] if "total_rss" in fields else fields["anon"])
+
+    def cpu_seconds_between(self, start_seconds: float, end_seconds: float) -> float:
+        """CPU time that the pod used between two moments, both within what was read (LookupError)."""
+        return self._cpu_seconds_at(end_seconds) - self._cpu_seconds_at(start_seconds)
+
+    def memory_bytes_between(self, start_seconds: float, end_seconds: float) -> float:
+        """Mean memory between two moments."""
+        values = [each.memory_bytes for each in self.accounts if start_seconds <= each.at_seconds <= end_seconds]
+        return sum(values) / len(values)
+
+    def _cpu_seconds_at(self, at_seconds: float) -> float:
+        for before, after in zip(self.accounts, self.accounts[1:], strict=False):
+            if before.at_seconds <= at_seconds <= after.at_seconds:
+                share = (at_seconds - before.at_seconds) / (after.at_seconds - before.at_seconds)
+                return before.cpu_seconds + share * (after.cpu_seconds - before.cpu_seconds)
+        first, last = (self.accounts[0].at_seconds, self.accounts[-1].at_seconds) if self.accounts else (0.0, 0.0)
+        raise LookupError(f"nothing was read at {at_seconds:.1f}, only from {first:.1f} to {last:.1f}")
+
+
+def _folder(controller: str, names: set[str], file: str) -> Path | None:
+    for folder, below, _ in os.walk(CGROUPS / controller):
+        for name in names & set(below):
+            found = Path(folder, name, file)
+            if found.exists():
+                return found
+    return None
+
+
+def _fields(text: str) -> dict[str, str]:
+    return dict(line.split(maxsplit=1) for line in text.splitlines())

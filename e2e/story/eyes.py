@@ -1,0 +1,156 @@
+"""The cluster as it is seen from outside: through the official client, as plain dicts, with its own quantities."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client, config, dynamic
+from kubernetes.client.exceptions import ApiException
+from kubernetes.utils.quantity import parse_quantity
+
+from e2e.story import waiting
+
+SUITE_NAMESPACE = "koordinator-system"
+CONFIG_MAP = "slo-controller-config"
+MID_CPU, MID_MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
+RECEIPT = "koordinator.sh/mid-resource-receipt"
+
+_GONE = 404
+_API_VERSIONS = {"NodeMetric": "slo.koordinator.sh/v1alpha1", "Deployment": "apps/v1", "DaemonSet": "apps/v1"}
+
+Dict = dict[str, Any]
+
+
+def moment(text: str) -> dt.datetime:
+    """A time as objects state it."""
+    return dt.datetime.fromisoformat(text)
+
+
+def cpu_millis(quantity: str) -> int:
+    """Whole milli-cores of a native CPU quantity."""
+    return int(parse_quantity(quantity) * 1000)
+
+
+def units(quantity: str) -> int:
+    """Whole units of any other quantity."""
+    return int(parse_quantity(quantity))
+
+
+def cores_or_bytes(resources: Mapping[str, str]) -> tuple[Decimal, Decimal]:
+    """CPU in cores and memory in bytes of a native resource list."""
+    return parse_quantity(resources["cpu"]), parse_quantity(resources["memory"])
+
+
+class Eyes:
+    """Reads and writes objects by kind."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self.api_client = config.new_client_from_config(str(kubeconfig))
+        self.dynamic = dynamic.DynamicClient(self.api_client)
+        self.core = client.CoreV1Api(self.api_client)
+
+    def close(self) -> None:
+        """Close connections."""
+        self.api_client.close()
+
+    def _kind(self, kind: str) -> Any:
+        return self.dynamic.resources.get(api_version=_API_VERSIONS.get(kind, "v1"), kind=kind)
+
+    def get(self, kind: str, name: str, namespace: str | None = None) -> Dict:
+        """One object. Raises ApiException."""
+        return self._kind(kind).get(name=name, namespace=namespace).to_dict()
+
+    def find(self, kind: str, name: str, namespace: str | None = None) -> Dict | None:
+        """One object, None where there is none."""
+        try:
+            return self.get(kind, name, namespace)
+        except ApiException as refused:
+            if refused.status == _GONE:
+                return None
+            raise
+
+    def list(self, kind: str, namespace: str | None = None, **selectors: str) -> list[Dict]:
+        """Objects of a kind; selectors are `label_selector` and `field_selector`."""
+        return self._kind(kind).get(namespace=namespace, **selectors).to_dict()["items"]
+
+    def create(self, kind: str, body: Dict, namespace: str | None = None) -> Dict:
+        """Create an object."""
+        return self._kind(kind).create(body=body, namespace=namespace).to_dict()
+
+    def patch(self, kind: str, name: str, body: Dict, namespace: str | None = None) -> Dict:
+        """Merge-patch an object."""
+        content_type = "application/merge-patch+json"
+        return self._kind(kind).patch(body=body, name=name, namespace=namespace, content_type=content_type).to_dict()
+
+    def patch_status(self, kind: str, name: str, body: Dict) -> Dict:
+        """Merge-patch the status of a cluster-scoped object."""
+        status = self._kind(kind).status
+        return status.patch(body=body, name=name, content_type="application/merge-patch+json").to_dict()
+
+    def delete(self, kind: str, name: str, namespace: str | None = None, *, grace_seconds: int | None = None) -> None:
+        """Delete an object that may be gone already."""
+        options = {} if grace_seconds is None else {"body": {"gracePeriodSeconds": grace_seconds}}
+        try:
+            self._kind(kind).delete(name=name, namespace=namespace, **options)
+        except ApiException as refused:
+            if refused.status != _GONE:
+                raise
+
+    # what the stories ask for again and again
+
+    def node_metric(self, node: str) -> Dict:
+        """The NodeMetric of a node."""
+        return self.get("NodeMetric", node)
+
+    def mid(self, node: str) -> tuple[int, int] | None:
+        """Mid CPU (milli-cores) and memory (bytes) that a node offers; None while it offers none.
+
+        Capacity and allocatable must agree, as must the presence of both keys.
+        """
+        status = self.get("Node", node)["status"]
+        offers = [
+            {key: status[part][key] for key in (MID_CPU, MID_MEMORY) if key in status[part]}
+            for part in ("capacity", "allocatable")
+        ]
+        assert offers[0] == offers[1], f"capacity and allocatable of {node} disagree on Mid: {offers}"
+        assert len(offers[0]) in {0, 2}, f"{node} carries one Mid resource without the other: {offers[0]}"
+        return (units(offers[0][MID_CPU]), units(offers[0][MID_MEMORY])) if offers[0] else None
+
+    def receipt(self, node: str) -> Dict | None:
+        """The receipt of a node's Mid resources."""
+        text = (self.get("Node", node)["metadata"].get("annotations") or {}).get(RECEIPT)
+        return json.loads(text) if text else None
+
+    def events_of(self, name: str, namespace: str, reason: str | None = None) -> list[Dict]:
+        """Events about an object, by its name."""
+        selector = f"involvedObject.name={name}" + (f",reason={reason}" if reason else "")
+        return self.list("Event", namespace, field_selector=selector)
+
+    def pod_phase(self, name: str, namespace: str) -> str:
+        """Phase of a pod, with the reason where it has one."""
+        status = self.get("Pod", name, namespace)["status"]
+        return status["phase"] + (f" ({status['reason']}: {status.get('message')})" if status.get("reason") else "")
+
+    def wait_running(self, namespace: str, *names: str, within_seconds: float = 90.0) -> None:
+        """Wait until pods run."""
+        for name in names:
+            waiting.until(
+                f"pod {namespace}/{name} runs",
+                lambda name=name: self.pod_phase(name, namespace),
+                lambda phase: phase == "Running",
+                within_seconds=within_seconds,
+            )
+
+    def wait_report(self, node: str, after: dt.datetime, *, within_seconds: float = 90.0) -> Dict:
+        """Wait for a report whose sample is not older than `after`."""
+        return waiting.until(
+            f"NodeMetric {node} with a sample of {after:%H:%M:%S} or later",
+            lambda: self.node_metric(node),
+            lambda seen: "updateTime" in (seen.get("status") or {}) and moment(seen["status"]["updateTime"]) >= after,
+            within_seconds=within_seconds,
+        )

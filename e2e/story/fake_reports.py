@@ -1,0 +1,27 @@
+"""NodeMetric reports of fake nodes, written by the stories in place of an agent."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from e2e.story import waiting
+from e2e.story.eyes import MID_CPU, MID_MEMORY, Eyes
+
+
+def status(*, cpu_millis: int, memory_mib: int, prod_cpu_millis: int = 0, prod_memory_mib: int = 0) -> dict[str, Any]:
+    """A report of now: this usage, all of it by Prod pods that request so much, and predicted to peak there."""
+    usage = {"cpu": f"{cpu_millis}m", "memory": f"{memory_mib}Mi"}
+    prod = {"cpu": f"{prod_cpu_millis}m", "memory": f"{prod_memory_mib}Mi"}
+    return {
+        "updateTime": dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "nodeMetric": {"nodeUsage": {"resources": usage}, "systemUsage": {"resources": {"cpu": "0", "memory": "0"}}},
+        "prodPeakMetric": {"resource": {"resources": usage}},
+        "allocated": {"prod": prod, "mid": {MID_CPU: "0", MID_MEMORY: "0"}},
+    }
+
+
+def report(eyes: Eyes, node: str, reported: dict[str, Any]) -> None:
+    """Write a report, once the manager has made the node's NodeMetric."""
+    waiting.until(f"the manager makes a NodeMetric for {node}", lambda: eyes.find("NodeMetric", node))
+    eyes.patch_status("NodeMetric", node, {"status": reported})

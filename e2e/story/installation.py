@@ -1,0 +1,107 @@
+"""The suite in the cluster under test: installed by helm from this checkout's chart and images, and taken away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from e2e.cluster.access import Cluster
+from e2e.cluster.failures import ClusterProblem
+from e2e.story import configuration
+from e2e.story.eyes import SUITE_NAMESPACE
+
+RELEASE = "koord-suite"
+CRD = "nodemetrics.slo.koordinator.sh"
+CHART = Path(__file__).resolve().parents[2] / "charts" / "koord-suite"
+HELM_SECONDS = 240
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The installed suite: its release in the cluster, and the images of this checkout."""
+
+    cluster: Cluster
+    images: Mapping[str, str]
+    """Image name (koordlet, workload ...) -> reference."""
+
+    @property
+    def workload(self) -> str:
+        """Image of pods with a known load."""
+        return self.images["workload"]
+
+    def values(self) -> dict[str, Any]:
+        """Chart values for tests: our images, debug pages, history in memory, colocation on from the start."""
+        return {
+            "colocationConfig": configuration.BASE,
+            "crds": {"install": not self._someone_else_owns_the_crd()},
+            "koordlet": {
+                "image": self._image("koordlet"),
+                # A history from an earlier run would be part of the prediction and not of the raw samples.
+                "extraArgs": ["--enable-debug-pages", "--state-dir="],
+            },
+            "manager": {"image": self._image("manager")},
+            "scheduler": {
+                "image": self._image("kube-scheduler"),
+                "replicas": 1,
+                "plugin": {"image": self._image("scheduler-plugin")},
+            },
+        }
+
+    def _someone_else_owns_the_crd(self) -> bool:
+        found = self.cluster.run("get", "crd", CRD, "--ignore-not-found", "--output=json").strip()
+        labels = json.loads(found)["metadata"].get("labels", {}) if found else None
+        return labels is not None and labels.get("app.kubernetes.io/managed-by") != "Helm"
+
+    def _image(self, name: str) -> dict[str, str]:
+        repository, _, tag = self.images[name].rpartition(":")
+        return {"repository": repository, "tag": tag}
+
+    def install(self, *flags: str) -> None:
+        """Install, or upgrade what is there, and wait until it is ready. Raises ClusterProblem."""
+        self._helm("upgrade", "--install", "--create-namespace", "--values=-", *flags, stdin=json.dumps(self.values()))
+
+    def switch_extender(self, *, on: bool) -> None:
+        """Have kube-scheduler ask the extender, or place pods like the default scheduler."""
+        self._helm("upgrade", "--reuse-values", f"--set=scheduler.plugin.enabled={str(on).lower()}")
+
+    def _helm(self, verb: str, *flags: str, stdin: str | None = None) -> None:
+        where = [RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE, "--wait", f"--timeout={HELM_SECONDS}s"]
+        self.cluster.run("helm", verb, *where, *flags, stdin=stdin, timeout_seconds=HELM_SECONDS + 30)
+
+    def revision(self) -> int | None:
+        """Revision of the release that is installed, None where there is none."""
+        try:
+            told = self.cluster.run("helm", "status", RELEASE, "--namespace", SUITE_NAMESPACE, "--output=json")
+        except ClusterProblem:
+            return None
+        return int(json.loads(told)["version"])
+
+    def roll_back(self, revision: int) -> None:
+        """Put an earlier release back."""
+        self.cluster.run(
+            *("helm", "rollback", RELEASE, str(revision), "--namespace", SUITE_NAMESPACE, "--wait"),
+            timeout_seconds=HELM_SECONDS,
+        )
+
+    def uninstall(self) -> None:
+        """Take the suite away."""
+        self.cluster.run(
+            "helm", "uninstall", RELEASE, "--namespace", SUITE_NAMESPACE, "--wait", timeout_seconds=HELM_SECONDS
+        )
+        self.cluster.run("delete", "namespace", SUITE_NAMESPACE, "--wait=false")
+
+    def pods(self, name: str) -> list[str]:
+        """Names of the pods of one workload: koordlet, koord-manager, koord-scheduler."""
+        selector = f"--selector=app.kubernetes.io/name={name},app.kubernetes.io/instance={RELEASE}"
+        listed = self.cluster.get("pods", "--namespace", SUITE_NAMESPACE, selector)["items"]
+        return [pod["metadata"]["name"] for pod in listed if "deletionTimestamp" not in pod["metadata"]]
+
+    def agent_page(self, path: str) -> Any:
+        """A JSON page of the (only) real node's agent, through the apiserver."""
+        (pod,) = self.pods("koordlet")
+        return json.loads(
+            self.cluster.run("get", "--raw", f"/api/v1/namespaces/{SUITE_NAMESPACE}/pods/{pod}:9316/proxy{path}")
+        )

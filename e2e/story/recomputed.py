@@ -1,0 +1,129 @@
+"""The prediction of a node, worked out again from raw samples by plain sums: design 4.2 and 4.3 and nothing else.
+
+Every half minute each series gives one value: the p90 of its samples of the last 30 s. Its weight in mean and
+deviation halves with every half-life of age. There are no buckets, no running moments and no arrays here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+WINDOW_SECONDS = 30.0
+RESOURCES = ("cpu", "memory")
+
+Key = tuple[str, str]
+"""Kind and identity of a series."""
+
+
+class Moments(NamedTuple):
+    """Decayed mean and standard deviation."""
+
+    mean: float
+    stdev: float
+
+    def sig(self, n: float) -> float:
+        """Mean + N * stdev."""
+        return self.mean + n * self.stdev
+
+
+def p90(values: list[float]) -> float:
+    """The value at index max(trunc(n * 0.9) - 1, 0) of the ascending order."""
+    return sorted(values)[max(int(len(values) * 0.9) - 1, 0)]
+
+
+def moments(values: Iterable[tuple[float, float]], half_life_seconds: float) -> Moments:
+    """Of (time, value) pairs."""
+    pairs = list(values)
+    newest = max(at for at, _ in pairs)
+    weights = [2.0 ** ((at - newest) / half_life_seconds) for at, _ in pairs]
+    total = math.fsum(weights)
+    mean = math.fsum(weight * value for weight, (_, value) in zip(weights, pairs, strict=True)) / total
+    squares = math.fsum(weight * (value - mean) ** 2 for weight, (_, value) in zip(weights, pairs, strict=True))
+    return Moments(mean, math.sqrt(squares / total))
+
+
+@dataclass(frozen=True)
+class RawSamples:
+    """What the agent's /debug/samples shows, up to a moment."""
+
+    at_seconds: list[float]
+    trained_at_seconds: list[float]
+    series: Mapping[Key, Mapping[str, list[float | None]]]
+
+    @classmethod
+    def of_page(cls, page: Mapping[str, Any], until_seconds: float) -> RawSamples:
+        """Read the page, leaving out the trainings after a moment."""
+        return cls(
+            page["atSeconds"],
+            [at for at in page["trainedAtSeconds"] if at <= until_seconds],
+            {(each["kind"], each["identity"]): {name: each[name] for name in RESOURCES} for each in page["series"]},
+        )
+
+    def is_whole(self) -> bool:
+        """Whether every value that was trained on can be worked out: nothing before the first sample was needed."""
+        return bool(self.trained_at_seconds) and self.at_seconds[0] > self.trained_at_seconds[0] - 2 * WINDOW_SECONDS
+
+    def learnt(self, key: Key) -> dict[str, list[tuple[float, float]]]:
+        """What was learnt of a series: resource -> (time of training, value)."""
+        found: dict[str, list[tuple[float, float]]] = {name: [] for name in RESOURCES}
+        columns = self.series[key]
+        for trained in self.trained_at_seconds:
+            recent = [i for i, at in enumerate(self.at_seconds) if trained - WINDOW_SECONDS < at <= trained]
+            windows = {name: [v for i in recent if (v := columns[name][i]) is not None] for name in RESOURCES}
+            if all(windows.values()):
+                for name, values in windows.items():
+                    found[name].append((trained, p90(values)))
+        return found
+
+    def moments(self, key: Key, resource: str, half_life_seconds: float) -> Moments:
+        """Mean and deviation of a series."""
+        return moments(self.learnt(key)[resource], half_life_seconds)
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """Predictor n-sigma-v2 with no margin, for one resource."""
+
+    class_peak: float
+    pod_sum_peak: float
+    system_peak: float
+    cold_requests: float
+
+    @property
+    def peak(self) -> float:
+        """Peak[Prod]."""
+        return max(self.class_peak, self.pod_sum_peak + self.system_peak) + self.cold_requests
+
+
+def prod_peaks(
+    raw: RawSamples,
+    resource: str,
+    *,
+    warm_uids: Iterable[str],
+    cold_requests: float,
+    n: float,
+    half_life_seconds: float,
+) -> Peaks:
+    """max( sig(prod + S), sum over warm Prod pods sig(p) + sig(S) ) + C, term by term."""
+
+    def sig(key: Key) -> float:
+        return raw.moments(key, resource, half_life_seconds).sig(n)
+
+    return Peaks(
+        class_peak=sig(("prod-and-unreserved-system", "")),
+        pod_sum_peak=math.fsum(sig(("pod", uid)) for uid in warm_uids),
+        system_peak=sig(("unreserved-system", "")),
+        cold_requests=cold_requests,
+    )
+
+
+def node_peak(raw: RawSamples, resource: str, *, uids: Iterable[str], n: float, half_life_seconds: float) -> float:
+    """max( sig(node), sum over all pods sig(p) + sig(system) )."""
+
+    def sig(key: Key) -> float:
+        return raw.moments(key, resource, half_life_seconds).sig(n)
+
+    return max(sig(("node", "")), math.fsum(sig(("pod", uid)) for uid in uids) + sig(("system", "")))

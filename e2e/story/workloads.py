@@ -1,0 +1,78 @@
+"""Pods of the stories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from e2e.story.eyes import MID_CPU, MID_MEMORY
+
+FAKE = "koord-suite.io/fake"
+SCHEDULER = "koord-scheduler"
+MEBIBYTE = 2**20
+
+
+def pod(
+    name: str,
+    image: str,
+    *args: str,
+    requests: Mapping[str, str] | None = None,
+    limits: Mapping[str, str] | None = None,
+    scheduler: str = "default-scheduler",
+    priority_class: str = "koord-prod",
+    nodes: list[str] | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """A pod with one container; `nodes` are the names of the nodes it may run on, fake ones among them."""
+    spec: dict[str, Any] = {
+        "schedulerName": scheduler,
+        "priorityClassName": priority_class,
+        "terminationGracePeriodSeconds": 1,
+        "automountServiceAccountToken": False,
+        "containers": [
+            {
+                "name": "work",
+                "image": image,
+                "args": list(args),
+                "imagePullPolicy": "IfNotPresent",
+                "resources": {"requests": dict(requests or {}), "limits": dict(limits or {})},
+            }
+        ],
+    }
+    if nodes is not None:
+        expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": nodes}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        spec["tolerations"] = [{"key": FAKE, "operator": "Exists"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name, **(labels or {})}},
+        "spec": spec,
+    }
+
+
+def load(*, cores: str = "0", memory_mib: int = 0, phase_seconds: float | None = None) -> list[str]:
+    """Arguments of the workload image; several levels of `cores`, comma-separated, take turns."""
+    phases = [] if phase_seconds is None else [f"--phase-seconds={phase_seconds}"]
+    return [f"--cpu-cores={cores}", f"--memory-mib={memory_mib}", *phases]
+
+
+def mid_pod(
+    name: str, image: str, *, cpu_millis: int, memory_mib: int, nodes: list[str] | None = None, cores: str = "0"
+) -> dict[str, Any]:
+    """A Mid pod as the proposal writes one."""
+    wanted = {MID_CPU: str(cpu_millis), MID_MEMORY: f"{memory_mib}Mi"}
+    made = pod(
+        name,
+        image,
+        *load(cores=cores),
+        requests=wanted,
+        limits=wanted,
+        scheduler=SCHEDULER,
+        priority_class="koord-mid",
+        nodes=nodes,
+        labels={"koordinator.sh/qosClass": "BE"},
+    )
+    made["spec"]["priority"] = 7000
+    return made

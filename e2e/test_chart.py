@@ -1,0 +1,51 @@
+"""The chart passes helm's linter and the apiserver's own checks without a warning, and keeps what users wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+from e2e.cluster.access import Cluster
+from e2e.story.eyes import CONFIG_MAP, SUITE_NAMESPACE
+from e2e.story.installation import CHART, RELEASE, Suite
+
+
+def _run(cluster: Cluster, program: str, *words: str, stdin: str | None = None) -> str:
+    """Stdout of a command that must succeed without a warning."""
+    path = {"helm": cluster.helm, "kubectl": cluster.kubectl}[program]
+    environment = {**os.environ, **cluster.environment}
+    ended = subprocess.run(
+        [path, *words], input=stdin, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "warning" not in ended.stderr.lower(), ended.stderr
+    return ended.stdout
+
+
+def test_helm_lint_has_nothing_to_say(cluster: Cluster) -> None:
+    said = _run(cluster, "helm", "lint", "--strict", str(CHART))
+    assert "[WARNING]" not in said
+    assert "0 chart(s) failed" in said
+
+
+def test_the_apiserver_accepts_every_object_as_it_is_rendered(cluster: Cluster) -> None:
+    """Before the suite is installed; where it is, server-side apply keeps kubectl from minding that helm made it."""
+    rendered = _run(cluster, "helm", "template", RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE)
+    is_there = cluster.run("get", "namespace", SUITE_NAMESPACE, "--ignore-not-found").strip()
+    if not is_there:
+        cluster.run("create", "namespace", SUITE_NAMESPACE)
+    way = ["--server-side", "--force-conflicts"] if is_there else []
+    applied = _run(cluster, "kubectl", "apply", "--dry-run=server", "--filename=-", *way, stdin=rendered)
+    assert "daemonset.apps/koordlet" in applied
+    assert "deployment.apps/koord-manager" in applied
+    assert "deployment.apps/koord-scheduler" in applied
+
+
+def test_an_upgrade_keeps_what_users_wrote_into_the_config_map(cluster: Cluster, suite: Suite) -> None:
+    where = ("configmap", CONFIG_MAP, "--namespace", SUITE_NAMESPACE)
+    written = cluster.get(*where)["data"]["colocation-config"]
+    edited = {"colocation-config": written + "\n"}
+    cluster.run("patch", *where, "--patch", json.dumps({"data": edited}))
+    suite.install()
+    assert cluster.get(*where)["data"] == edited

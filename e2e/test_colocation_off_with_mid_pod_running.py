@@ -1,0 +1,90 @@
+"""Colocation is switched off while a Mid pod runs: the pod lives on, even over a kubelet restart; no other fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from e2e.cluster import running
+from e2e.cluster.failures import ClusterProblem
+from e2e.story import configuration, waiting, workloads
+from e2e.story.eyes import MID_CPU, Eyes
+from e2e.story.installation import Suite
+
+CPU_MILLIS, MEMORY_MIB = 30, 48
+
+
+@pytest.fixture(scope="module")
+def survivor(eyes: Eyes, suite: Suite, node: str, namespace: str) -> Iterator[dict[str, Any]]:
+    """A running Mid pod, after colocation was switched off."""
+    waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=120)
+    pod = workloads.mid_pod("survivor", suite.workload, cpu_millis=CPU_MILLIS, memory_mib=MEMORY_MIB, nodes=[node])
+    eyes.create("Pod", pod, namespace)
+    eyes.wait_running(namespace, "survivor")
+    waiting.until(
+        "its start in its status",
+        lambda: eyes.get("Pod", "survivor", namespace)["status"]["containerStatuses"][0]["state"].get("running"),
+    )
+    before = eyes.get("Pod", "survivor", namespace)
+    configuration.write(eyes, configuration.changed(enable=False))
+    yield before
+    configuration.write(eyes, configuration.BASE)
+
+
+def test_exactly_what_the_pod_requests_stays_on_the_node(eyes: Eyes, node: str, survivor: dict[str, Any]) -> None:
+    left = CPU_MILLIS, MEMORY_MIB * workloads.MEBIBYTE
+    waiting.until("Mid is what is bound", lambda: eyes.mid(node), lambda seen: seen == left)
+
+
+def test_the_pod_survives_a_restart_of_the_kubelet(
+    eyes: Eyes, node: str, namespace: str, survivor: dict[str, Any]
+) -> None:
+    try:
+        running.provider().stop("kubelet")
+    except ClusterProblem as impossible:
+        pytest.skip(str(impossible))
+    running.provider().start("kubelet")
+    waiting.until("the node is Ready", lambda: _conditions(eyes, node), lambda seen: seen["Ready"] == "True")
+    # The new kubelet admits every pod anew; a second pod that starts shows that it is through with it.
+    witness = workloads.pod("witness", survivor["spec"]["containers"][0]["image"], nodes=[node])
+    eyes.create("Pod", witness, namespace)
+    eyes.wait_running(namespace, "witness")
+    after = eyes.get("Pod", "survivor", namespace)
+    assert after["status"]["phase"] == "Running", after["status"]
+    assert after["metadata"]["uid"] == survivor["metadata"]["uid"]
+    assert _containers(after) == _containers(survivor)
+
+
+def _conditions(eyes: Eyes, node: str) -> dict[str, str]:
+    return {each["type"]: each["status"] for each in eyes.get("Node", node)["status"]["conditions"]}
+
+
+def _containers(pod: dict[str, Any]) -> list[tuple[str, int]]:
+    return [(each["containerID"], each["restartCount"]) for each in pod["status"]["containerStatuses"]]
+
+
+def test_no_new_mid_pod_fits(
+    eyes: Eyes,
+    suite: Suite,
+    node: str,
+    namespace: str,
+    survivor: dict[str, Any],
+) -> None:
+    eyes.create("Pod", workloads.mid_pod("late", suite.workload, cpu_millis=1, memory_mib=1, nodes=[node]), namespace)
+    refusals = waiting.until("it is refused", lambda: eyes.events_of("late", namespace, "FailedScheduling"))
+    assert MID_CPU in refusals[-1]["message"]
+    assert eyes.pod_phase("late", namespace) == "Pending"
+    eyes.delete("Pod", "late", namespace)
+
+
+def test_the_keys_disappear_with_the_last_mid_pod(
+    eyes: Eyes,
+    node: str,
+    namespace: str,
+    survivor: dict[str, Any],
+) -> None:
+    eyes.delete("Pod", "survivor", namespace)
+    waiting.until("no Mid on the node", lambda: eyes.mid(node), lambda seen: seen is None, within_seconds=90)
+    assert eyes.receipt(node) is None

@@ -1,0 +1,147 @@
+"""An edit of the ConfigMap reaches every NodeMetric and every node's Mid resources; a wrong one reaches none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from e2e.story import configuration, fake_reports, mid_formula, waiting
+from e2e.story.configuration import BASE
+from e2e.story.eyes import CONFIG_MAP, SUITE_NAMESPACE, Eyes
+
+GIB = 1024  # MiB
+
+
+@pytest.fixture(scope="module")
+def nodes(eyes: Eyes, node: str, fake_nodes: list[str]) -> list[str]:
+    """The real node and fake ones with reports."""
+    for index, fake in enumerate(fake_nodes):
+        reported = fake_reports.status(
+            cpu_millis=1000 * (index + 1), memory_mib=4 * GIB, prod_cpu_millis=6000, prod_memory_mib=24 * GIB
+        )
+        fake_reports.report(eyes, fake, reported)
+    everyone = [node, *fake_nodes]
+    waiting.until("every node offers Mid", lambda: [eyes.mid(each) for each in everyone], all, within_seconds=90)
+    return everyone
+
+
+def specs(eyes: Eyes, nodes: list[str]) -> list[dict[str, Any]]:
+    return [eyes.node_metric(each)["spec"] for each in nodes]
+
+
+def test_a_valid_edit_reaches_every_spec_and_every_mid_resource(
+    configure: Callable[..., None], eyes: Eyes, nodes: list[str], fake_nodes: list[str]
+) -> None:
+    before = {each: eyes.mid(each) for each in fake_nodes}
+    policy = {**BASE["nodePredictPolicy"], "n": 3}
+    configure(configuration.changed(nodePredictPolicy=policy, midUnallocatedPercent=20, midMemoryThresholdPercent=10))
+
+    def has_arrived(spec: dict[str, Any]) -> bool:
+        mid = spec["midColocationPolicy"]
+        return (spec["predictPolicy"]["n"], mid["midUnallocatedPercent"], mid["midMemoryThresholdPercent"]) == (
+            3,
+            20,
+            10,
+        )
+
+    waiting.until("the edit in every spec", lambda: specs(eyes, nodes), lambda seen: all(map(has_arrived, seen)))
+    for each in fake_nodes:
+        waiting.until(
+            f"other Mid on {each}", lambda each=each: eyes.mid(each), lambda seen, each=each: seen != before[each]
+        )
+    for each in nodes:
+        offered, metric = mid_formula.same_sample(eyes, each)
+        exact = mid_formula.of(offered, metric)
+        found = eyes.mid(each)
+        assert found is not None
+        assert all(map(mid_formula.is_floor_of, found, exact)), (
+            f"{each} offers {found}, want {[float(x) for x in exact]}"
+        )
+
+
+def test_the_agent_follows_an_edit(configure: Callable[..., None], eyes: Eyes, node: str) -> None:
+    policy = {**BASE["nodePredictPolicy"], "predictor": "n-sigma-v1"}
+    configure(configuration.changed(nodePredictPolicy=policy))
+    waiting.until(
+        "a prediction by the other predictor",
+        lambda: eyes.node_metric(node)["status"].get("prediction", {}).get("predictor"),
+        lambda seen: seen == "n-sigma-v1",
+        within_seconds=90,
+    )
+    configure(BASE)
+    waiting.until(
+        "a prediction by the first predictor again",
+        lambda: eyes.node_metric(node)["status"].get("prediction", {}).get("predictor"),
+        lambda seen: seen == "n-sigma-v2",
+        within_seconds=90,
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        pytest.param(
+            configuration.changed(midUnallocatedPercent=101), ["midUnallocatedPercent", "101"], id="out-of-range"
+        ),
+        pytest.param(configuration.changed(degradeTimeMinutes="15"), ["degradeTimeMinutes", "15"], id="wrong-type"),
+        pytest.param(configuration.changed(midCpuTreshold=50), ["midCpuTreshold"], id="misspelt"),
+        pytest.param(
+            configuration.changed(nodePredictPolicy={"predictor": "crystal-ball"}),
+            ["nodePredictPolicy.predictor", "crystal-ball", "n-sigma-v2"],
+            id="unknown-predictor",
+        ),
+        pytest.param('{"enable": true,', ["colocation-config"], id="broken-json"),
+    ],
+)
+def test_an_invalid_edit_changes_nothing_and_is_told_by_an_event(
+    configure: Callable[..., None],
+    eyes: Eyes,
+    nodes: list[str],
+    fake_nodes: list[str],
+    wrong: dict[str, Any] | str,
+    named: list[str],
+) -> None:
+    configure(BASE)
+    unlike = lambda seen: any(spec["midColocationPolicy"].get("midUnallocatedPercent") != 50 for spec in seen)  # noqa: E731
+    waiting.until("the first configuration", lambda: specs(eyes, nodes), lambda seen: not unlike(seen))
+    before = specs(eyes, nodes), [eyes.mid(each) for each in fake_nodes]
+
+    configure(wrong)
+    event = waiting.until(
+        f"an Event that names {named}",
+        lambda: eyes.events_of(CONFIG_MAP, SUITE_NAMESPACE),
+        lambda events: any(told(event, named) for event in events),
+    )
+    assert next(each for each in event if told(each, named))["type"] == "Warning"
+    assert (specs(eyes, nodes), [eyes.mid(each) for each in fake_nodes]) == before, json.dumps(wrong)
+
+
+def told(event: dict[str, Any], named: list[str]) -> bool:
+    """Whether an Event names all of it."""
+    return event["type"] == "Warning" and all(word in event["message"] for word in named)
+
+
+def test_a_bad_entry_for_some_nodes_leaves_the_others_what_they_have(
+    configure: Callable[..., None], eyes: Eyes, node: str, fake_nodes: list[str], nodes: list[str]
+) -> None:
+    selector = {"matchLabels": {"koord-suite.io/fake": "true"}}
+    entry = {"name": "fakes", "nodeSelector": selector, "midUnallocatedPercent": 30}
+    configure(configuration.changed(nodeConfigs=[entry], midUnallocatedPercent=40))
+
+    def percents() -> dict[str, int]:
+        return {each: eyes.node_metric(each)["spec"]["midColocationPolicy"]["midUnallocatedPercent"] for each in nodes}
+
+    wanted = {node: 40, **dict.fromkeys(fake_nodes, 30)}
+    waiting.until("the entry on the nodes it selects", percents, lambda seen: seen == wanted)
+
+    configure(configuration.changed(nodeConfigs=[{**entry, "midUnallocatedPercent": 300}], midUnallocatedPercent=45))
+    fallen_back = dict.fromkeys(nodes, 45)
+    waiting.until("the cluster's value for all nodes", percents, lambda seen: seen == fallen_back)
+    waiting.until(
+        "an Event that names the entry",
+        lambda: eyes.events_of(CONFIG_MAP, SUITE_NAMESPACE),
+        lambda events: any(told(event, ["nodeConfigs", "300"]) for event in events),
+    )

@@ -1,0 +1,102 @@
+"""Mid pods run on what is offered, are counted, and never meet a kubelet that does not know of it yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from e2e.story import configuration, waiting, workloads
+from e2e.story.configuration import BASE
+from e2e.story.eyes import MID_CPU, MID_MEMORY, Eyes, units
+from e2e.story.installation import Suite
+
+PODS = 8
+MEMORY_MIB = 32
+CPU_MILLIS = 20
+
+
+@pytest.fixture(scope="module")
+def offered(eyes: Eyes, suite: Suite, node: str) -> tuple[int, int]:
+    """Mid of the node."""
+    return waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=120)
+
+
+def _names(prefix: str) -> list[str]:
+    return [f"{prefix}-{index}" for index in range(PODS)]
+
+
+def _create(eyes: Eyes, suite: Suite, namespace: str, node: str, prefix: str) -> None:
+    for name in _names(prefix):
+        pod = workloads.mid_pod(name, suite.workload, cpu_millis=CPU_MILLIS, memory_mib=MEMORY_MIB, nodes=[node])
+        eyes.create("Pod", pod, namespace)
+
+
+def _delete(eyes: Eyes, namespace: str, prefix: str) -> None:
+    for name in _names(prefix):
+        eyes.delete("Pod", name, namespace, grace_seconds=1)
+    waiting.until("the pods are gone", lambda: eyes.list("Pod", namespace), lambda pods: not pods)
+
+
+def _counted(eyes: Eyes, node: str) -> tuple[int, int]:
+    mid = eyes.node_metric(node)["status"]["allocated"]["mid"]
+    return units(mid[MID_CPU]), units(mid[MID_MEMORY])
+
+
+def test_mid_pods_run_as_best_effort_and_are_counted(
+    eyes: Eyes, suite: Suite, node: str, namespace: str, offered: tuple[int, int]
+) -> None:
+    assert offered[0] >= PODS * CPU_MILLIS
+    assert offered[1] >= PODS * MEMORY_MIB * workloads.MEBIBYTE
+    before = _counted(eyes, node)
+    _create(eyes, suite, namespace, node, "first")
+    eyes.wait_running(namespace, *_names("first"))
+    pod = eyes.get("Pod", "first-0", namespace)
+    assert pod["spec"]["priority"] == 7000
+    assert pod["status"]["qosClass"] == "BestEffort"
+    wanted = before[0] + PODS * CPU_MILLIS, before[1] + PODS * MEMORY_MIB * workloads.MEBIBYTE
+    waiting.until("their requests in the report", lambda: _counted(eyes, node), lambda seen: seen == wanted)
+
+
+def test_the_report_shows_them_as_mid(eyes: Eyes, node: str, namespace: str) -> None:
+    def look() -> set[tuple[str, str]]:
+        listed = eyes.node_metric(node)["status"]["podsMetric"]
+        return {(each["priority"], each["qos"]) for each in listed if each["namespace"] == namespace}
+
+    waiting.until("the pods in podsMetric", look, lambda seen: seen == {("koord-mid", "BE")})
+
+
+def test_a_mid_pod_that_is_too_large_stays_pending_and_its_event_says_why(
+    eyes: Eyes, suite: Suite, node: str, namespace: str, offered: tuple[int, int]
+) -> None:
+    pod = workloads.mid_pod("too-large", suite.workload, cpu_millis=offered[0] * 3 + 1000, memory_mib=1, nodes=[node])
+    eyes.create("Pod", pod, namespace)
+    events = waiting.until(
+        "an event", lambda: eyes.events_of("too-large", namespace, "FailedScheduling"), within_seconds=30
+    )
+    assert MID_CPU in events[0]["message"], events[0]["message"]
+    assert eyes.pod_phase("too-large", namespace) == "Pending"
+    eyes.delete("Pod", "too-large", namespace)
+
+
+def test_pods_that_wait_for_mid_run_the_instant_it_appears(
+    eyes: Eyes, suite: Suite, node: str, namespace: str, configure: Callable[..., None]
+) -> None:
+    _delete(eyes, namespace, "first")
+    configure(configuration.changed(enable=False))
+    waiting.until("no Mid on the node", lambda: eyes.mid(node), lambda seen: seen is None)
+    _create(eyes, suite, namespace, node, "waiting")
+    waiting.until(
+        "all of them are refused for now",
+        lambda: [eyes.events_of(name, namespace, "FailedScheduling") for name in _names("waiting")],
+        all,
+    )
+    configure(BASE)
+    phases = waiting.until(
+        "all of them have left Pending",
+        lambda: [eyes.pod_phase(name, namespace) for name in _names("waiting")],
+        lambda seen: "Pending" not in seen,
+        within_seconds=120,
+        every_seconds=0.2,
+    )
+    assert phases == ["Running"] * PODS

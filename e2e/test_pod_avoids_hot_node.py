@@ -1,0 +1,91 @@
+"""A node that runs hot takes no more pods, the pod's event says why, and it is the extender that sees to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from e2e.story import fake_reports, waiting, workloads
+from e2e.story.eyes import Eyes
+from e2e.story.installation import Suite
+
+THRESHOLDS = "scheduling.koordinator.sh/usage-thresholds"
+CPU_REASON = "cpu usage exceed threshold"
+HOT_MILLIS, COOL_MILLIS = 14000, 1000  # of 15500 allocatable
+CHOOSERS = 4
+
+
+@pytest.fixture
+def reports(eyes: Eyes, fake_nodes: list[str]) -> Callable[[], tuple[str, str]]:
+    """Report a hot node and a cool one, as of now; returns their names."""
+
+    def write() -> tuple[str, str]:
+        hot, cool = fake_nodes[:2]
+        fake_reports.report(eyes, hot, fake_reports.status(cpu_millis=HOT_MILLIS, memory_mib=4096))
+        fake_reports.report(eyes, cool, fake_reports.status(cpu_millis=COOL_MILLIS, memory_mib=4096))
+        return hot, cool
+
+    return write
+
+
+def _pod(suite: Suite, name: str, nodes: list[str]) -> dict:
+    requests = {"cpu": "100m", "memory": "32Mi"}
+    return workloads.pod(name, suite.workload, requests=requests, scheduler=workloads.SCHEDULER, nodes=nodes)
+
+
+def _node_of(eyes: Eyes, name: str, namespace: str) -> str | None:
+    return eyes.get("Pod", name, namespace)["spec"].get("nodeName")
+
+
+def _refusal(eyes: Eyes, name: str, namespace: str) -> str:
+    events = waiting.until(f"{name} is refused", lambda: eyes.events_of(name, namespace, "FailedScheduling"))
+    return events[-1]["message"]
+
+
+def test_pods_that_may_choose_go_to_the_cool_node(
+    eyes: Eyes, suite: Suite, namespace: str, reports: Callable[[], tuple[str, str]]
+) -> None:
+    hot, cool = reports()
+    names = [f"chooser-{index}" for index in range(CHOOSERS)]
+    for name in names:
+        eyes.create("Pod", _pod(suite, name, [hot, cool]), namespace)
+    chosen = waiting.until("all are bound", lambda: [_node_of(eyes, name, namespace) for name in names], all)
+    assert chosen == [cool] * CHOOSERS
+
+
+def test_a_pod_that_may_not_choose_waits_and_lands_there_with_the_extender_switched_off(
+    eyes: Eyes, suite: Suite, namespace: str, reports: Callable[[], tuple[str, str]]
+) -> None:
+    hot, _ = reports()
+    eyes.create("Pod", _pod(suite, "only-there", [hot]), namespace)
+    assert CPU_REASON in _refusal(eyes, "only-there", namespace)
+    assert _node_of(eyes, "only-there", namespace) is None
+    suite.switch_extender(on=False)
+    try:
+        waiting.until(
+            "the same pod is bound", lambda: _node_of(eyes, "only-there", namespace), lambda seen: seen == hot
+        )
+    finally:
+        suite.switch_extender(on=True)
+
+
+@pytest.fixture
+def low_threshold(eyes: Eyes, node: str) -> Iterator[None]:
+    """Call the real node hot above 1 % of its CPU, which it always uses: the control plane runs on it."""
+    limits = json.dumps({"usageThresholds": {"cpu": 1}})
+    eyes.patch("Node", node, {"metadata": {"annotations": {THRESHOLDS: limits}}})
+    yield
+    eyes.patch("Node", node, {"metadata": {"annotations": {THRESHOLDS: None}}})
+
+
+@pytest.mark.usefixtures("low_threshold")
+def test_a_load_that_was_really_measured_keeps_a_pod_away(eyes: Eyes, suite: Suite, node: str, namespace: str) -> None:
+    eyes.create("Pod", _pod(suite, "measured", [node]), namespace)
+    assert CPU_REASON in _refusal(eyes, "measured", namespace)
+    assert _node_of(eyes, "measured", namespace) is None
+
+
+def test_the_pod_runs_once_the_node_is_no_longer_hot(eyes: Eyes, namespace: str) -> None:
+    eyes.wait_running(namespace, "measured", within_seconds=120)

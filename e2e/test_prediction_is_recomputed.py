@@ -1,0 +1,190 @@
+"""Mean, deviation and peak in the NodeMetric follow from the raw samples, worked out here from the definition."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, NamedTuple
+
+import pytest
+
+from e2e.story import waiting, workloads
+from e2e.story.configuration import BASE
+from e2e.story.eyes import Eyes, cpu_millis, moment, units
+from e2e.story.installation import Suite
+from e2e.story.recomputed import RESOURCES, RawSamples, node_peak, prod_peaks
+
+TRAININGS = 4
+N = BASE["nodePredictPolicy"]["n"]
+HALF_LIFE_SECONDS = {
+    "cpu": BASE["nodePredictPolicy"]["cpuHalfLifeSeconds"],
+    "memory": BASE["nodePredictPolicy"]["memoryHalfLifeSeconds"],
+}
+READ = {"cpu": cpu_millis, "memory": units}
+IN_UNITS = {"cpu": 1000, "memory": 1}
+BAND = {range(9000, 10000): "prod", range(7000, 8000): "mid", range(5000, 6000): "batch", range(3000, 4000): "free"}
+
+
+class Story(NamedTuple):
+    """One report, the raw samples up to its prediction, and the pods on the node."""
+
+    status: dict[str, Any]
+    raw: RawSamples
+    pods: list[dict[str, Any]]
+
+    @property
+    def prediction(self) -> dict[str, Any]:
+        return self.status["prediction"]
+
+    def prod_uids(self) -> list[str]:
+        return [pod["metadata"]["uid"] for pod in self.pods if class_of(pod) == "prod"]
+
+
+def class_of(pod: dict[str, Any]) -> str:
+    """Class with default (koordinator-core 5): the numeric priority's band, else by Kubernetes' own QoS class."""
+    for band, name in BAND.items():
+        if pod["spec"].get("priority") in band:
+            return name
+    return "batch" if pod["status"]["qosClass"] == "BestEffort" else "prod"
+
+
+@pytest.fixture(scope="module")
+def story(suite: Suite, eyes: Eyes, node: str, namespace: str) -> Story:
+    """Two Prod pods with opposite tides, watched for some rounds of training by an agent that knows only our policy."""
+    for name, cores in (("flood", "0.05,0.25"), ("ebb", "0.25,0.05")):
+        arguments = workloads.load(cores=cores, phase_seconds=45, memory_mib=40)
+        requests = {"cpu": "300m", "memory": "256Mi"}
+        eyes.create("Pod", workloads.pod(name, suite.workload, *arguments, requests=requests, nodes=[node]), namespace)
+    eyes.wait_running(namespace, "flood", "ebb")
+    if not _history_is_of_one_policy(suite, eyes, node):
+        (agent,) = suite.pods("koordlet")
+        eyes.delete("Pod", agent, "koordinator-system")
+        waiting.until("another agent", lambda: suite.pods("koordlet"), lambda pods: len(pods) == 1 and pods != [agent])
+        waiting.until("its samples", lambda: suite.agent_page("/debug/samples")["atSeconds"], within_seconds=90)
+    started = dt.datetime.now(dt.UTC).timestamp()
+    return waiting.until(
+        f"a report with a prediction of {TRAININGS} more trainings",
+        lambda: _look(suite, eyes, node, started),
+        within_seconds=TRAININGS * 30 + 90,
+        every_seconds=2,
+    )
+
+
+def _history_is_of_one_policy(suite: Suite, eyes: Eyes, node: str) -> bool:
+    """Whether the agent has learnt by our half-lives only, and still holds all that it learnt from."""
+    raw = RawSamples.of_page(suite.agent_page("/debug/samples"), until_seconds=float("inf"))
+    spec = eyes.node_metric(node)
+    writers = [entry for entry in spec["metadata"]["managedFields"] if "f:spec" in entry["fieldsV1"]]
+    settled = max(moment(entry["time"]).timestamp() for entry in writers)
+    return (
+        bool(raw.at_seconds)
+        and raw.at_seconds[0] > dt.datetime.now(dt.UTC).timestamp() - 1500
+        and (not raw.trained_at_seconds or raw.trained_at_seconds[0] > settled)
+    )
+
+
+def _look(suite: Suite, eyes: Eyes, node: str, started: float) -> Story | None:
+    """The newest report and its samples; None while a training may lie between the two, or there are too few."""
+    status = eyes.node_metric(node).get("status") or {}
+    page = suite.agent_page("/debug/samples")
+    if "prediction" not in status:
+        return None
+    predicted = moment(status["prediction"]["time"]).timestamp()
+    if any(predicted - 1 < at < predicted + 2 for at in page["trainedAtSeconds"]):
+        return None  # the wire cuts moments to whole seconds: which came first cannot be told
+    raw = RawSamples.of_page(page, until_seconds=predicted)
+    pods = eyes.list("Pod", field_selector=f"spec.nodeName={node}")
+    enough = sum(at > started for at in raw.trained_at_seconds) >= TRAININGS
+    return Story(status, raw, pods) if enough else None
+
+
+def test_the_samples_are_whole(story: Story) -> None:
+    assert story.raw.is_whole()
+    assert story.prediction["predictor"] == "n-sigma-v2"
+    assert story.prediction["coldPods"] == 0
+    assert story.prediction["warmPods"] == len(story.prod_uids())
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_node_mean_deviation_and_peak_follow_from_the_samples(story: Story, resource: str) -> None:
+    half_life = HALF_LIFE_SECONDS[resource]
+    found = story.raw.moments(("node", ""), resource, half_life)
+    uids = [pod["metadata"]["uid"] for pod in story.pods]
+    peak = node_peak(story.raw, resource, uids=uids, n=N, half_life_seconds=half_life)
+    published = {name: READ[resource](values[resource]) for name, values in story.prediction["node"].items()}
+    assert found.stdev > 0, "a load without variation proves little"
+    assert published == about({"mean": found.mean, "stdev": found.stdev, "peak": peak}, resource)
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_every_term_of_the_peak_of_prod_follows_from_the_samples(story: Story, resource: str) -> None:
+    terms = prod_peaks(
+        story.raw,
+        resource,
+        warm_uids=story.prod_uids(),
+        cold_requests=0.0,
+        n=N,
+        half_life_seconds=HALF_LIFE_SECONDS[resource],
+    )
+    published = {name: READ[resource](values[resource]) for name, values in story.prediction["prod"].items()}
+    assert published == about(
+        {
+            "peak": terms.peak,
+            "classPeak": terms.class_peak,
+            "podSumPeak": terms.pod_sum_peak,
+            "systemPeak": terms.system_peak,
+            "coldRequests": terms.cold_requests,
+        },
+        resource,
+    )
+    peak = story.status["prodPeakMetric"]["resource"]["resources"][resource]
+    assert READ[resource](peak) == published["peak"]
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_reclaimable_is_what_prod_requests_and_its_peak_leaves(
+    story: Story, eyes: Eyes, node: str, resource: str
+) -> None:
+    allocatable, allocated, peak, reclaimable = (
+        READ[resource](resources[resource])
+        for resources in (
+            eyes.get("Node", node)["status"]["allocatable"],
+            story.status["allocated"]["prod"],
+            story.status["prodPeakMetric"]["resource"]["resources"],
+            story.status["prodReclaimableMetric"]["resource"]["resources"],
+        )
+    )
+    assert reclaimable == max(0, min(allocated - peak, allocatable - peak))
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_sums_and_differences_are_taken_inside_one_snapshot(story: Story, eyes: Eyes, node: str, resource: str) -> None:
+    """prod, system, S and prod + S of an instant are sums and differences of that instant's node and pods."""
+    status = eyes.get("Node", node)["status"]
+    scale = IN_UNITS[resource]
+    reserved = (
+        max(READ[resource](status["capacity"][resource]) - READ[resource](status["allocatable"][resource]), 0) / scale
+    )
+    columns = {key: values[resource] for key, values in story.raw.series.items()}
+    pods = {uid: column for (kind, uid), column in columns.items() if kind == "pod"}
+    prod, here = set(story.prod_uids()), {pod["metadata"]["uid"] for pod in story.pods}
+    checked = 0
+    for i in range(len(story.raw.at_seconds)):
+        present = {uid: column[i] for uid, column in pods.items() if column[i] is not None}
+        node_usage, system = columns["node", ""][i], columns["system", ""][i]
+        if node_usage is None or system is None or not present.keys() <= here:
+            continue
+        assert system == pytest.approx(max(node_usage - sum(present.values()), 0), rel=1e-5, abs=1e-6 * node_usage)
+        unreserved = max(system - reserved, 0)
+        assert columns["unreserved-system", ""][i] == pytest.approx(unreserved, rel=1e-5, abs=1e-6 * node_usage)
+        prod_usage = sum(value for uid, value in present.items() if uid in prod)
+        assert columns["class", "koord-prod"][i] == pytest.approx(prod_usage, rel=1e-5)
+        both = prod_usage + unreserved
+        assert columns["prod-and-unreserved-system", ""][i] == pytest.approx(both, rel=1e-5, abs=1e-6 * node_usage)
+        checked += 1
+    assert checked > TRAININGS * 30 / 2
+
+
+def about(exact: dict[str, float], resource: str) -> dict[str, Any]:
+    """Published integers for exact values: rounded up, give or take what 24 bits of a sample are worth."""
+    scale = IN_UNITS[resource]
+    return {name: pytest.approx(value * scale + 0.5, rel=1e-6, abs=1.0) for name, value in exact.items()}

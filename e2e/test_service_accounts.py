@@ -1,0 +1,93 @@
+"""By the apiserver's audit log: each component may do what it does, and does no more than it should."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from e2e.cluster.access import Cluster
+from e2e.story.eyes import MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE
+from e2e.story.installation import Suite
+
+PREFIX = f"system:serviceaccount:{SUITE_NAMESPACE}:"
+WRITES = {"create", "update", "patch", "delete", "deletecollection"}
+WRITTEN_BY = {
+    "koordlet": {"nodemetrics/status"},
+    "koord-manager": {"nodes/status", "nodemetrics", "events", "leases"},
+    "koord-scheduler": {"leases", "events", "pods/binding", "pods/status"},
+}
+"""Service account -> what it writes. kube-scheduler's own writes stand under the last one."""
+
+
+@pytest.fixture(scope="module")
+def requests(cluster: Cluster, suite: Suite) -> list[dict[str, Any]]:
+    """What the suite's service accounts asked of the apiserver since the cluster was started."""
+    if cluster.audit_log is None or not cluster.audit_log.exists():
+        pytest.skip(f"provider {cluster.provider} does not show the apiserver's audit log")
+    return list(_of_suite(cluster))
+
+
+def _of_suite(cluster: Cluster) -> Iterator[dict[str, Any]]:
+    assert cluster.audit_log is not None
+    with cluster.audit_log.open() as lines:
+        for line in lines:
+            if PREFIX in line:
+                event = json.loads(line)
+                if event["stage"] == "ResponseComplete" and event["user"]["username"].startswith(PREFIX):
+                    yield event
+
+
+def _account(event: dict[str, Any]) -> str:
+    return event["user"]["username"].removeprefix(PREFIX)
+
+
+def _target(event: dict[str, Any]) -> str:
+    what = event.get("objectRef", {})
+    return "/".join(filter(None, (what.get("resource"), what.get("subresource"))))
+
+
+def test_nothing_they_ask_for_is_forbidden(requests: list[dict[str, Any]]) -> None:
+    assert {_account(event) for event in requests} == set(WRITTEN_BY)
+    denied = Counter(
+        f"{_account(event)} {event['verb']} {_target(event)}: {event['responseStatus'].get('message', '')}"
+        for event in requests
+        if event["responseStatus"]["code"] in {401, 403} and "being terminated" not in str(event["responseStatus"])
+    )
+    assert not denied
+
+
+def test_each_writes_only_what_is_its_own(requests: list[dict[str, Any]]) -> None:
+    for event in requests:
+        if event["verb"] in WRITES:
+            assert _target(event) in WRITTEN_BY[_account(event)], f"{_account(event)} {event['verb']} {_target(event)}"
+
+
+def test_the_manager_touches_nothing_of_a_node_but_its_keys_and_its_annotation(requests: list[dict[str, Any]]) -> None:
+    patches = [event for event in requests if _target(event) == "nodes/status" and event["verb"] == "patch"]
+    assert patches
+    for body in (event["requestObject"] for event in patches):
+        assert set(body) <= {"metadata", "status"}
+        assert set(body.get("metadata", {})) <= {"annotations", "resourceVersion", "uid"}
+        assert set(body.get("metadata", {}).get("annotations") or {}) <= {RECEIPT}
+        assert set(body.get("status", {})) <= {"capacity", "allocatable"}
+        for values in body.get("status", {}).values():
+            assert set(values) <= {MID_CPU, MID_MEMORY}
+
+
+def test_the_agent_never_reports_more_often_than_every_five_seconds(requests: list[dict[str, Any]]) -> None:
+    from datetime import datetime  # noqa: PLC0415
+
+    reports = [
+        datetime.fromisoformat(event["requestReceivedTimestamp"])
+        for event in requests
+        if _account(event) == "koordlet" and event["verb"] == "update" and event["responseStatus"]["code"] == 200
+    ]
+    assert reports
+    gaps = [(after - before).total_seconds() for before, after in itertools.pairwise(reports)]
+    # A restarted agent begins anew; anything else keeps its distance.
+    assert sum(gap < 4.5 for gap in gaps) <= 2, [gap for gap in gaps if gap < 4.5]

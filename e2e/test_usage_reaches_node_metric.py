@@ -1,0 +1,120 @@
+"""What a pod uses, by the kernel's own account, is what its node's NodeMetric says.
+
+The load alternates between two levels, so that a report of a wrong window would differ. The kubelet's Summary API is
+asked for a third opinion.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from e2e.cluster.access import Cluster
+from e2e.story import workloads
+from e2e.story.cgroup_witness import CgroupWitness
+from e2e.story.configuration import BASE
+from e2e.story.eyes import Eyes, cores_or_bytes, moment
+from e2e.story.installation import Suite
+
+POD = "known-load"
+MEMORY_MIB = 128
+WINDOW_SECONDS = BASE["metricAggregateDurationSeconds"]
+SETTLING_SECONDS = 8  # the container starts, takes its memory, and the witness has begun to read
+
+
+class Told(NamedTuple):
+    """What was seen of the pod over the same window."""
+
+    reported: Any  # podUsage of the report: (cores, bytes)
+    accounted: tuple[float, float]  # its cgroup's own account: cores, bytes
+    kubelet: tuple[float, float]  # the Summary API's
+
+
+class SummaryWitness:
+    """The kubelet's Summary API about one pod, read every few seconds until closed."""
+
+    def __init__(self, cluster: Cluster, node: str, namespace: str) -> None:
+        self._read = lambda: json.loads(cluster.run("get", "--raw", f"/api/v1/nodes/{node}/proxy/stats/summary"))
+        self._namespace = namespace
+        self.accounts: dict[float, tuple[float, int]] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read_on, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _read_on(self) -> None:
+        while not self._stop.wait(3.0):
+            for pod in self._read()["pods"]:
+                if pod["podRef"]["namespace"] == self._namespace and "usageCoreNanoSeconds" in pod.get("cpu", {}):
+                    at = moment(pod["cpu"]["time"]).timestamp()
+                    self.accounts[at] = (pod["cpu"]["usageCoreNanoSeconds"] / 1e9, pod["memory"]["rssBytes"])
+
+    def usage_around(self, start_seconds: float, end_seconds: float) -> tuple[float, float]:
+        """Mean cores between the readings nearest to both moments, and the last reading's memory."""
+        first, last = (min(self.accounts, key=lambda at: abs(at - wanted)) for wanted in (start_seconds, end_seconds))
+        (used_before, _), (used_after, memory) = self.accounts[first], self.accounts[last]
+        return (used_after - used_before) / (last - first), memory
+
+
+@pytest.fixture(scope="module")
+def told(cluster: Cluster, suite: Suite, eyes: Eyes, node: str, namespace: str) -> Iterator[Told]:
+    """Let the pod run for a whole window of a report."""
+    arguments = workloads.load(cores="0.15,0.45", phase_seconds=3, memory_mib=MEMORY_MIB)
+    pod = workloads.pod(POD, suite.workload, *arguments, requests={"cpu": "100m", "memory": "64Mi"}, nodes=[node])
+    eyes.create("Pod", pod, namespace)
+    eyes.wait_running(namespace, POD)
+    try:
+        own = CgroupWitness(eyes.get("Pod", POD, namespace)["metadata"]["uid"])
+    except LookupError as invisible:
+        pytest.skip(str(invisible))
+    kubelet = SummaryWitness(cluster, node, namespace)
+    whole_window = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=WINDOW_SECONDS + SETTLING_SECONDS)
+    status = eyes.wait_report(node, whole_window, within_seconds=WINDOW_SECONDS + 75)["status"]
+    end = moment(status["updateTime"]).timestamp() + 0.5  # the wire cuts the moment of the sample to whole seconds
+    start = end - WINDOW_SECONDS
+    time.sleep(2)  # both witnesses read a little beyond the end
+    own.close()
+    kubelet.close()
+    (reported,) = [each["podUsage"]["resources"] for each in status["podsMetric"] if each["namespace"] == namespace]
+    accounted = own.cpu_seconds_between(start, end) / WINDOW_SECONDS, own.memory_bytes_between(start, end)
+    return Told(cores_or_bytes(reported), accounted, kubelet.usage_around(start, end))
+
+
+def test_the_integral_of_reported_cpu_is_the_growth_of_the_pods_own_account(told: Told) -> None:
+    reported, accounted = float(told.reported[0]), told.accounted[0]
+    assert accounted > 0.2, "the load was not what it should be"
+    assert abs(reported - accounted) <= max(0.05 * accounted, 0.02)
+
+
+def test_the_kubelet_agrees_on_cpu(told: Told) -> None:
+    reported, kubelet = float(told.reported[0]), told.kubelet[0]
+    assert abs(reported - kubelet) <= max(0.05 * kubelet, 0.02)
+
+
+def test_reported_memory_is_what_the_pods_processes_hold(told: Told) -> None:
+    reported, accounted = float(told.reported[1]), told.accounted[1]
+    assert accounted > MEMORY_MIB * workloads.MEBIBYTE
+    assert abs(reported - accounted) <= 0.05 * accounted
+
+
+def test_the_kubelet_agrees_on_memory(told: Told) -> None:
+    reported, kubelet = float(told.reported[1]), told.kubelet[1]
+    assert abs(reported - kubelet) <= 0.05 * kubelet
+
+
+def test_nodemetrics_read_well_in_a_terminal(cluster: Cluster, suite: Suite, eyes: Eyes, node: str) -> None:
+    eyes.wait_report(node, dt.datetime.now(dt.UTC) - dt.timedelta(seconds=60))
+    head, line = cluster.run("get", "nodemetrics", node).splitlines()
+    assert len(head) < 120
+    shown = dict(zip(head.split("  "), line.split("  "), strict=False))
+    assert line.startswith(node), shown
+    assert "<none>" not in line, f"{head}\n{line}"
