@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
@@ -71,6 +71,15 @@ def _refuse(problems: Sequence[str]) -> int:
     return _WRONG_SETTINGS
 
 
+def _leaves(failure: BaseException) -> Iterator[BaseException]:
+    """Errors in a group, or the error itself."""
+    if not isinstance(failure, BaseExceptionGroup):
+        yield failure
+        return
+    for each in failure.exceptions:
+        yield from _leaves(each)
+
+
 class _Program:
     """One process: a candidate first, then the leader, until it is told to end or loses the Lease."""
 
@@ -95,19 +104,21 @@ class _Program:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._end())
         self._endpoint.start()
+        failed = False
         log.info("candidate %s for the Lease %s at %s", self._identity, self._settings.lease, self._to.server)
         self._election.start()
         try:
             self._role_changed.wait()
             if self._election.role is Role.LEADER and not self._stop.is_set():
-                self._lead()
+                failed = not self._lead()
         finally:
             lost = self._election.role is Role.LOST
             self._election.stop()
             self._endpoint.stop()
-        return int(lost)
+        return int(lost or failed)
 
-    def _lead(self) -> None:
+    def _lead(self) -> bool:
+        """Lead until the end; whether it was the end that was asked for."""
         log.info("leading")
         work = leading.lead(
             self._to,
@@ -117,7 +128,13 @@ class _Program:
             identity=self._identity,
             stop=self._stop,
         )
-        asyncio.run(work)
+        try:
+            asyncio.run(work)
+        except Exception as failure:
+            for reason in _leaves(failure):
+                log.exception("cannot go on: %s: %s", type(reason).__name__, reason, exc_info=reason)
+            return False
+        return True
 
     def _end(self) -> None:
         self._stop.set()

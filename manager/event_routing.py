@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -129,25 +128,23 @@ def operator_settings(settings: ManagerSettings) -> kopf.OperatorSettings:
     chosen.watching.inactivity_timeout = 90  # bookmarks come every 60 to 62 s
     chosen.watching.chunk_size = 500
     chosen.watching.field_selectors["", "v1", "configmaps"] = f"metadata.name={settings.config_map}"
+    chosen.queueing.idle_timeout = 1.0  # a handler only updates the picture: its worker may go at once
+    chosen.queueing.exit_timeout = 0.5
     chosen.networking.request_timeout = 60
     chosen.networking.connect_timeout = 10
     chosen.process.ultimate_exiting_timeout = 15
     return chosen
 
 
-async def follow(
-    handlers: kopf.OperatorRegistry,
-    settings: ManagerSettings,
-    *,
-    identity: str,
-    stop: threading.Event,
-) -> None:
-    """Follow the cluster until `stop` is set or a signal asks to end."""
+async def follow(handlers: Handlers, settings: ManagerSettings, *, identity: str) -> None:
+    """Follow the cluster until cancelled, or until SIGTERM or SIGINT.
+
+    kopf takes over both signals, and ends every task of the loop that began after this was called.
+    """
     await kopf.operator(
         registry=handlers,
         settings=operator_settings(settings),
         identity=identity,  # type: ignore[arg-type]  # a NewType of str that kopf keeps to itself
         standalone=True,
         namespaces=[settings.namespace],
-        stop_flag=stop,
     )

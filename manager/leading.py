@@ -94,11 +94,12 @@ async def lead(
             for step in (config.start, node_metrics.list_all):
                 await _until_it_works(step, leadership, stop)
             workers = group.create_task(queue.run())
-            stopping = group.create_task(_cancel_at(stop, workers))
+            await asyncio.sleep(0)  # let the workers begin before kopf does, which ends what begins after it
             leadership.problem = None
-            if not stop.is_set():
-                await event_routing.follow(handlers, settings, identity=identity, stop=stop)
-            for task in (beating, workers, stopping):
+            following = group.create_task(event_routing.follow(handlers, settings, identity=identity))
+            ending = group.create_task(_end_at(stop, workers, following))
+            await asyncio.wait([following])
+            for task in (beating, workers, ending):
                 task.cancel()
 
 
@@ -125,8 +126,9 @@ async def _beat(leadership: Leadership) -> None:
         await asyncio.sleep(_BEAT_SECONDS)
 
 
-async def _cancel_at(stop: threading.Event, workers: asyncio.Task[None]) -> None:
-    """When told to stop, stop writing at once: kopf takes longer to end."""
-    while not stop.is_set():
+async def _end_at(stop: threading.Event, *tasks: asyncio.Task[None]) -> None:
+    """When told to stop, end the tasks, the first of them first: nothing may be written once the Lease is lost."""
+    while not stop.is_set():  # noqa: ASYNC110  # set by another thread
         await asyncio.sleep(_BEAT_SECONDS)
-    workers.cancel()
+    for task in tasks:
+        task.cancel()

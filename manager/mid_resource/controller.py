@@ -242,7 +242,7 @@ def _is_positive(quantity: str | float) -> bool:
 def _worth_telling(before: str, now: Reason, published: calculator.Published) -> bool:
     """Withdrawals, refusals and the return from them; not the everyday change between calculated and kept."""
     if now in _PUBLISHING:
-        return before not in _PUBLISHING and before not in (Reason.NO_PREDICTION, Reason.AWAITING_FIRST_REPORT)
-    if now is Reason.COLOCATION_DISABLED:
-        return not published.is_empty()
-    return now not in (Reason.NO_PREDICTION, Reason.AWAITING_FIRST_REPORT)
+        return before not in (*_PUBLISHING, Reason.NO_PREDICTION)
+    if now in (Reason.NO_PREDICTION, Reason.AWAITING_FIRST_REPORT):
+        return False
+    return now in (Reason.REPORT_REFUSED, Reason.NEVER_REPORTED) or not published.is_empty()

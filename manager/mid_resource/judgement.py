@@ -13,6 +13,7 @@ from typing import Final
 
 from manager.mid_resource.evidence import Evidence
 from manager.mid_resource.reasons import Reason
+from manager.mid_resource.receipt import spelled
 
 FUTURE_TOLERANCE: Final = dt.timedelta(minutes=5)
 """A sample may be this far ahead of our clock: clocks of nodes drift, and a minute or two is no nonsense."""
@@ -58,10 +59,10 @@ def _by_age(evidence: Evidence, now: dt.datetime) -> Judgement | None:
     sample = evidence.sample_time
     assert sample is not None
     if sample > now + FUTURE_TOLERANCE:
-        detail = f"status.updateTime: seen {sample.isoformat()}, want no later than {now.isoformat()}"
+        detail = f"status.updateTime: seen {spelled(sample)}, want no later than {spelled(now)}"
         return _unusable(evidence, now, Reason.REPORT_REFUSED, detail)
     if is_degraded(sample, evidence.degrade_after, now):
-        return Judgement(Verdict.WITHDRAW, Reason.SAMPLE_TOO_OLD, f"the newest sample is of {sample.isoformat()}")
+        return Judgement(Verdict.WITHDRAW, Reason.SAMPLE_TOO_OLD, f"sample of {spelled(sample)}")
     return None
 
 

@@ -6,6 +6,7 @@ Only our own fields are written, by merge patch; the status belongs to the agent
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 from api_types import names, pods
@@ -17,6 +18,8 @@ from manager.slo_config.strategy import NodeStrategy
 from manager.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
+
+_MOST_KEYS_LOGGED = 3
 
 
 class NodeMetricController:
@@ -108,8 +111,10 @@ class NodeMetricController:
         self._picture.node_metrics.forget(name, metric.metadata.uid)
 
 
-def _changed(patch: dict[str, Any], path: str = "") -> list[str]:
-    """Key paths that a patch sets."""
-    if not isinstance(patch, dict):
-        return [path]
-    return [found for key, value in patch.items() for found in _changed(value, f"{path}.{key}".removeprefix("."))]
+def _changed(patch: dict[str, Any]) -> Iterator[str]:
+    """Names of the objects that a patch sets, and how much of them."""
+    for part, fields in patch.items():
+        for name, value in (fields if isinstance(fields, dict) else {}).items():
+            keys = ", ".join(list(value)[:_MOST_KEYS_LOGGED]) if isinstance(value, dict) else ""
+            more = " ..." if isinstance(value, dict) and len(value) > _MOST_KEYS_LOGGED else ""
+            yield f"{part}.{name}" + (f" ({keys}{more})" if keys else "")
