@@ -113,6 +113,15 @@ def test_a_proc_that_cannot_be_read_is_no_data_with_the_reason(host, node, clock
     assert re.fullmatch(reason, no_data.reason)
 
 
+def test_a_node_without_memory_is_no_data(host, node, clock):
+    node.collect()
+    clock.advance(1.0)
+    host.set_node(busy_ticks=1100, used_bytes=0, total_bytes=0)
+    measurement = node.collect()
+    assert measurement.usage is None
+    assert measurement.no_data[0].reason.startswith("MemAvailable is 0 bytes of MemTotal 0; ")
+
+
 def test_counters_that_went_back_are_no_data(host, node, clock):
     node.collect()
     clock.advance(1.0)
