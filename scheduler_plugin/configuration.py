@@ -92,7 +92,8 @@ def _given_args(document: Any, problems: list[Problem]) -> dict[str, tuple[KeyPa
         for key, value in document.items()
         if key not in _TOP_LEVEL
     ]
-    entries = document.get("pluginConfig") or []
+    entries = document.get("pluginConfig")
+    entries = [] if entries is None else entries
     if not isinstance(entries, list):
         problems.append(_problem(("pluginConfig",), entries, "a list of objects with name and args"))
         return {}
@@ -101,7 +102,7 @@ def _given_args(document: Any, problems: list[Problem]) -> dict[str, tuple[KeyPa
         path: KeyPath = ("pluginConfig", index)
         if not isinstance(entry, dict) or not entry.keys() <= {"name", "args"}:
             problems.append(_problem(path, entry, "an object with name and args"))
-        elif entry.get("name") not in catalog.POLICIES:
+        elif entry.get("name") not in list(catalog.POLICIES):
             known = ", ".join(catalog.POLICIES)
             problems.append(_problem((*path, "name"), entry.get("name"), f"one of {known}"))
         elif entry["name"] in given:

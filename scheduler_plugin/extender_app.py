@@ -71,6 +71,7 @@ class ExtenderApp:
         self._registry = CollectorRegistry()
         self._beat_at = time.monotonic()
         self._stop = asyncio.Event()
+        self._ports: tuple[int, int] | None = None
         for default in (ProcessCollector, PlatformCollector, GCCollector):
             default(registry=self._registry)
         metrics.register_rejections(self._registry, self._parts.cycle.reasons, self._parts.extender.rejections)
@@ -84,7 +85,7 @@ class ExtenderApp:
         """Serve until SIGTERM or SIGINT. Raises CannotListen, NoCredentials."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
+            loop.add_signal_handler(number, self.stop)
         dispatch = Dispatch(
             self._parts.extender, metrics.RequestMetrics(self._registry), self._watches.unsynced, time.time
         )
@@ -100,11 +101,20 @@ class ExtenderApp:
             endpoint.start()
             try:
                 await server.start()
+                self._ports = (server.port, endpoint.port)
                 log.info("kube-scheduler is served on %s:%d, probes on %d", server.address, server.port, endpoint.port)
                 await self._until_stopped(informer.Informer(api, self._parts.cluster, self._watches, time.time))
             finally:
                 await server.stop()
                 endpoint.stop()
+
+    def ports(self) -> tuple[int, int] | None:
+        """Ports of the verbs and of the probes, once it listens."""
+        return self._ports
+
+    def stop(self) -> None:
+        """End `run`: finish the call in flight, then return."""
+        self._stop.set()
 
     async def _until_stopped(self, watches: informer.Informer) -> None:
         tasks = [asyncio.create_task(watches.run()), asyncio.create_task(self._keep_house())]

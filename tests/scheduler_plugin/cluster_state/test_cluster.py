@@ -1,0 +1,202 @@
+"""Where pods count, as watches and bind notices tell it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.factories import NOW
+
+FOUR_CORES = {"cpu": "4", "memory": "1Gi"}
+
+
+@pytest.fixture
+def cluster():
+    cluster = factories.parts().cluster
+    for name in ("n1", "n2"):
+        cluster.node_changed(factories.node(name))
+        cluster.metric_changed(factories.metric(name, usage={"cpu": "10", "memory": "1Gi"}))
+    return cluster
+
+
+def cpu(cluster, node="n1"):
+    return cluster.entries[node].load.plain()[0]
+
+
+def held_on(cluster):
+    return {uid: name for name, entry in cluster.entries.items() for uid in entry.load.pods}
+
+
+def bound(node="n1", **more):
+    return factories.pod(node=node, requests=FOUR_CORES, **{"scheduled": -10, "phase": "Running", **more})
+
+
+def waiting():
+    return factories.pod(requests=FOUR_CORES)
+
+
+def test_a_bind_notice_counts_at_once(cluster):
+    assert cluster.pod_noticed(waiting(), "n1", NOW)
+    assert cpu(cluster) == 10_000 + 3_400
+
+
+def test_the_watch_confirms_a_notice_without_counting_twice(cluster):
+    cluster.pod_noticed(waiting(), "n1", NOW)
+    cluster.pod_changed(bound(), NOW + 1)
+    assert cpu(cluster) == 10_000 + 3_400
+    cluster.expire_notices(NOW + 10_000)
+    assert held_on(cluster) == {"uid-web-1": "n1"}
+
+
+def test_the_watch_moves_a_pod_that_was_bound_elsewhere(cluster):
+    cluster.pod_noticed(waiting(), "n1", NOW)
+    cluster.pod_changed(bound("n2"), NOW + 1)
+    assert (cpu(cluster, "n1"), cpu(cluster, "n2")) == (10_000, 13_400)
+
+
+def test_a_notice_does_not_overrule_the_watch(cluster):
+    cluster.pod_changed(bound("n2"), NOW)
+    assert not cluster.pod_noticed(waiting(), "n1", NOW + 1)
+    assert held_on(cluster) == {"uid-web-1": "n2"}
+
+
+def test_a_notice_nobody_confirms_is_let_go(cluster):
+    cluster.pod_noticed(waiting(), "n1", NOW)
+    assert cluster.expire_notices(NOW + 119) == 0
+    assert cluster.expire_notices(NOW + 120) == 1
+    assert cpu(cluster) == 10_000
+
+
+def test_a_pod_asked_about_again_was_not_bound(cluster):
+    cluster.pod_noticed(waiting(), "n1", NOW)
+    cluster.notice_void("uid-web-1")
+    assert held_on(cluster) == {}
+    cluster.pod_changed(bound(), NOW)
+    cluster.notice_void("uid-web-1")
+    assert held_on(cluster) == {"uid-web-1": "n1"}
+
+
+def test_the_same_notice_twice_counts_once(cluster):
+    cluster.pod_noticed(waiting(), "n1", NOW)
+    cluster.pod_noticed(waiting(), "n1", NOW)
+    assert cpu(cluster) == 13_400
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_ended_counts_no_more(cluster, phase):
+    cluster.pod_changed(bound(), NOW)
+    cluster.pod_changed(bound(phase=phase), NOW)
+    assert held_on(cluster) == {}
+
+
+def test_a_pod_whose_phase_is_unknown_still_counts(cluster):
+    cluster.pod_changed(bound(phase="Unknown"), NOW)
+    assert held_on(cluster) == {"uid-web-1": "n1"}
+
+
+def test_a_reservation_placeholder_does_not_count(cluster):
+    cluster.pod_changed(bound(annotations={"scheduling.koordinator.sh/reserve-pod": "true"}), NOW)
+    assert held_on(cluster) == {}
+
+
+def test_a_repeated_update_does_not_renew_the_timestamp(cluster):
+    cluster.pod_changed(bound(scheduled=None), NOW)
+    cluster.pod_changed(bound(scheduled=None, labels={"new": "label"}), NOW + 500)
+    assert cluster.entries["n1"].load.pods["uid-web-1"].timestamp == NOW
+
+
+def test_a_new_condition_renews_the_record(cluster):
+    cluster.pod_changed(bound(scheduled=None), NOW)
+    cluster.pod_changed(bound(scheduled=-7), NOW + 500)
+    assert cluster.entries["n1"].load.pods["uid-web-1"].timestamp == NOW - 7
+
+
+def test_a_deletion_ends_a_pod_wherever_it_counts(cluster):
+    cluster.pod_changed(bound("n2"), NOW)
+    cluster.pod_deleted("uid-web-1")
+    cluster.pod_deleted("uid-web-1")
+    assert held_on(cluster) == {}
+
+
+def test_a_list_drops_what_it_does_not_hold_but_not_what_was_only_noticed(cluster):
+    cluster.pod_changed(bound(name="a"), NOW)
+    cluster.pod_changed(bound(name="b"), NOW)
+    cluster.pod_noticed(factories.pod(name="c"), "n1", NOW)
+    cluster.keep_pods({("default", "b")})
+    assert held_on(cluster) == {"uid-b": "n1", "uid-c": "n1"}
+
+
+def test_a_pod_that_came_back_under_its_name_while_we_were_away_replaces_the_old_one(cluster):
+    cluster.pod_changed(bound(uid="old"), NOW)
+    cluster.pod_changed(bound("n2", uid="new"), NOW)
+    cluster.keep_pods({("default", "web-1")})
+    assert held_on(cluster) == {"new": "n2"}
+
+
+def test_pods_wait_for_the_first_report_of_their_node():
+    cluster = factories.parts().cluster
+    cluster.pod_changed(bound(), NOW)
+    cluster.metric_changed(factories.metric("n1", usage={"cpu": "1", "memory": "0"}))
+    assert cpu(cluster) == 1_000 + 3_400
+
+
+def test_nothing_is_left_of_a_node_once_object_report_and_pods_are_gone(cluster):
+    cluster.pod_changed(bound(), NOW)
+    cluster.node_deleted("n1")
+    cluster.metric_deleted("n1")
+    assert "n1" in cluster.entries
+    cluster.pod_deleted("uid-web-1")
+    assert "n1" not in cluster.entries
+    assert cluster.counts() == {"nodes": 1, "node_metrics": 1, "pods": 0, "unconfirmed_pods": 0}
+
+
+def test_lists_of_nodes_and_reports_drop_what_is_gone(cluster):
+    cluster.keep_nodes(["n2"])
+    cluster.keep_metrics(["n2"])
+    assert list(cluster.entries) == ["n2"]
+
+
+def test_a_row_is_used_again_by_another_node(cluster):
+    row = cluster.entries["n1"].row
+    cluster.keep_nodes(["n2"])
+    cluster.keep_metrics(["n2"])
+    cluster.node_changed(factories.node("n3"))
+    assert cluster.entries["n3"].row == row
+    assert list(cluster.vectors.find(["n1", "n3"])) == [-1, row]
+
+
+uids, nodes = st.sampled_from(["a", "b", "c"]), st.sampled_from(["n1", "n2", "n3"])
+events = st.lists(
+    st.tuples(st.just("watch"), uids, nodes, st.sampled_from(["Running", "Succeeded"]))
+    | st.tuples(st.just("notice"), uids, nodes, st.just(""))
+    | st.tuples(st.just("retry"), uids, nodes, st.just(""))
+    | st.tuples(st.just("delete"), uids, nodes, st.just(""))
+    | st.tuples(st.just("time"), uids, nodes, st.just("")),
+    max_size=25,
+)
+
+
+@given(events)
+def test_whatever_happens_a_pod_counts_on_one_node_at_most_and_the_watch_has_the_last_word(taken):
+    cluster = factories.parts(notice_ttl_seconds=10).cluster
+    now, shown = NOW, {}
+    for what, uid, node, phase in taken:
+        now += 1
+        if what == "watch":
+            cluster.pod_changed(factories.pod(uid, uid=uid, node=node, phase=phase), now)
+            shown[uid] = node if phase == "Running" else None
+        elif what == "notice":
+            cluster.pod_noticed(factories.pod(uid, uid=uid), node, now)
+        elif what == "retry":
+            cluster.notice_void(uid)
+        elif what == "delete":
+            cluster.pod_deleted(uid)
+            shown.pop(uid, None)
+        else:
+            now += 20
+            cluster.expire_notices(now)
+        placements = [(held, name) for name, entry in cluster.entries.items() for held in entry.load.pods]
+        assert len({held for held, _name in placements}) == len(placements)
+        assert {(held, name) for held, name in shown.items() if name} <= set(placements)
+    cluster.expire_notices(now + 20)
+    assert held_on(cluster) == {uid: name for uid, name in shown.items() if name}

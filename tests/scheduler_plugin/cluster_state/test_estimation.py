@@ -1,0 +1,86 @@
+"""Expected numbers are the known-good values of koordinator-loadaware section 5."""
+
+import pytest
+
+from scheduler_plugin.cluster_state import estimation
+from scheduler_plugin.cluster_state.estimation import EstimationPolicy
+from tests.scheduler_plugin import factories
+
+RESOURCES = ("cpu", "memory")
+FACTORS = "scheduling.koordinator.sh/load-estimated-scaling-factors"
+AFTER_SCHEDULED = "scheduling.koordinator.sh/load-estimated-seconds-after-pod-scheduled"
+
+
+def policy(cpu=85, memory=70, **more):
+    return EstimationPolicy(RESOURCES, {"cpu": cpu, "memory": memory}, **more)
+
+
+def estimated(given=None, **pod):
+    return estimation.estimate(factories.pod(**pod), given or policy())
+
+
+def test_a_request_is_scaled():
+    assert estimated(requests={"cpu": "4", "memory": "8Gi"}) == {"cpu": 3400, "memory": 6012954214}
+
+
+def test_the_larger_of_limit_and_request_is_scaled():
+    assert estimated(requests={"cpu": "4"}, limits={"cpu": "8"})["cpu"] == 6800
+
+
+def test_the_limit_caps_the_estimate():
+    assert estimated(policy(cpu=100), requests={"cpu": "4"}, limits={"cpu": "1"})["cpu"] == 1000
+
+
+def test_halves_round_away_from_zero():
+    assert estimated(policy(50, 50), requests={"cpu": "3m", "memory": "5"}) == {"cpu": 2, "memory": 3}
+
+
+def test_a_pod_that_asks_for_nothing_is_charged_the_floor():
+    assert estimated() == {"cpu": 250, "memory": 209715200}
+
+
+def test_a_mid_pod_is_charged_its_mid_requests():
+    requests = {"kubernetes.io/mid-cpu": "4k", "kubernetes.io/mid-memory": "8Gi"}
+    assert estimated(priority=7500, requests=requests) == {"cpu": 3400, "memory": 6012954214}
+
+
+def test_a_mid_pod_without_mid_requests_is_charged_nothing():
+    assert estimated(priority=7500, requests={"cpu": "4"}) == {"cpu": 0, "memory": 0}
+
+
+def test_a_free_pod_is_charged_nothing():
+    assert estimated(priority=3500, requests={"cpu": "4"}) == {"cpu": 0, "memory": 0}
+
+
+def test_a_batch_pod_with_native_requests_is_charged_the_floor():
+    assert estimated(priority=5500, requests={"cpu": "4"}) == {"cpu": 250, "memory": 209715200}
+
+
+def test_factors_of_the_pod_count_only_where_that_is_allowed():
+    requests = {"cpu": "4", "memory": "8Gi"}
+    annotations = {FACTORS: '{"cpu":150}'}
+    assert estimated(requests=requests, annotations=annotations)["cpu"] == 3400
+    allowed = policy(allow_customize=True)
+    assert estimated(allowed, requests=requests, annotations=annotations) == {"cpu": 6000, "memory": 6012954214}
+
+
+@pytest.mark.parametrize("annotation", ['{"cpu":"150"}', '{"cpu":150.0}', '{"cpu":true}', "[]", "{}", "null", "{} x"])
+def test_factors_that_are_not_whole_integers_are_ignored_whole(annotation):
+    found = estimated(policy(allow_customize=True), requests={"cpu": "4"}, annotations={FACTORS: annotation})
+    assert found["cpu"] == 3400
+
+
+def test_seconds_after_initialisation_win_even_where_they_end_earlier():
+    given = policy(seconds_after_scheduled=180, seconds_after_initialized=10)
+    assert estimation.forced_until(factories.pod(), given, -60.0, -30.0) == -20
+
+
+def test_seconds_after_scheduling_hold_while_the_pod_is_not_initialised():
+    given = policy(seconds_after_scheduled=180, seconds_after_initialized=10)
+    assert estimation.forced_until(factories.pod(), given, -60.0, None) == 120
+
+
+@pytest.mark.parametrize(("text", "deadline"), [("0", None), ("30", 30.0), ("-5", 180.0), ("x", 180.0), ("+7", 7.0)])
+def test_the_pods_own_seconds_switch_off_or_replace_the_arguments(text, deadline):
+    given = policy(allow_customize=True, seconds_after_scheduled=180)
+    assert estimation.forced_until(factories.pod(annotations={AFTER_SCHEDULED: text}), given, 0.0, None) == deadline

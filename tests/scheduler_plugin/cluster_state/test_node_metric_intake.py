@@ -1,0 +1,60 @@
+from scheduler_plugin.cluster_state import node_metric_intake
+from tests.scheduler_plugin import factories
+
+RESOURCES = ("cpu", "memory")
+GI = 1024**3
+
+
+def read(**metric):
+    return node_metric_intake.read(factories.metric(**metric), RESOURCES)
+
+
+def usage(**resources):
+    return {"resources": resources}
+
+
+def test_usage_becomes_integers_in_the_order_of_the_resources():
+    assert read(usage={"cpu": "1450m", "memory": "2Gi"}).node_usage == (1450, 2 * GI)
+
+
+def test_a_report_without_node_metric_has_no_usage_rather_than_zero():
+    assert read(usage=None).node_usage is None
+
+
+def test_an_empty_usage_is_zero():
+    assert read(usage={}).node_usage == (0, 0)
+
+
+def test_a_usage_that_is_no_quantity_is_not_reported():
+    assert read(usage={"cpu": "lots"}).node_usage is None
+
+
+def test_the_interval_defaults_to_a_minute():
+    assert read(usage={}, interval=None).interval_seconds == 60
+    assert read(usage={}, interval=30).interval_seconds == 30
+
+
+def test_window_zero_is_the_longest_window_with_data():
+    aggregated = [
+        {"duration": "5m0s", "usage": {"p95": usage(cpu="5")}},
+        {"duration": "30m", "usage": {"p95": {}}},
+        {"duration": "10m", "usage": {"p95": usage(cpu="10"), "avg": usage(cpu="1")}},
+        {"duration": "soon", "usage": {"p95": usage(cpu="99")}},
+    ]
+    report = read(usage={}, aggregated=aggregated)
+    assert report.aggregated["p95", 0] == (10_000, 0)
+    assert report.aggregated["p95", 300 * 10**9] == (5_000, 0)
+    assert ("p95", 1800 * 10**9) not in report.aggregated
+
+
+def test_pods_without_usage_are_not_reported_and_the_last_of_two_wins():
+    items = [
+        factories.reported("a", "1", "1Gi"),
+        {"namespace": "default", "name": "b", "podUsage": {}},
+        None,
+        factories.reported("a", "2", "1Gi", priority="koord-mid"),
+        {"namespace": "default", "name": "c", "podUsage": usage(**{"nvidia.com/gpu": "1"})},
+    ]
+    report = read(usage={}, pods_metric=items)
+    assert report.pod_usage == {("default", "a"): (2000, GI), ("default", "c"): (0, 0)}
+    assert report.prod_pods == {("default", "a")}

@@ -1,0 +1,154 @@
+"""Sums of one node. The table of six pods is koordinator-loadaware section 19; the rest are properties."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler_plugin.cluster_state import node_metric_intake
+from scheduler_plugin.cluster_state.node_metric_intake import LoadReport
+from scheduler_plugin.cluster_state.pod_facts import AssignedPod, PodFacts
+from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
+from tests.scheduler_plugin import factories
+
+GI = 1024**3
+
+
+def assigned(name, estimate=(1000, 100), *, prod=True, at=0.0, forced_until=None, mid=(0, 0)):
+    facts = PodFacts(f"uid-{name}", ("ns", name), prod, False, estimate, *mid)
+    return AssignedPod(facts, estimate if estimate and any(estimate) else None, at, forced_until, 0, True)
+
+
+def report(pod_usage=(), prod=(), *, updated=0.0, usage=(5000, 500), system=(70, 7)):
+    keyed = {("ns", name): vector for name, vector in dict(pod_usage).items()}
+    return LoadReport(updated, 60, usage, system, {}, keyed, frozenset(("ns", name) for name in prod))
+
+
+def load_of(*pods, given_report=None, system_in_prod=False):
+    load = NodeLoad(2, system_in_prod=system_in_prod)
+    for pod in pods:
+        load.assign(pod)
+    if given_report is not None:
+        load.set_report(given_report)
+    return load
+
+
+def sums(load):
+    return load.plain(), load.prod(), tuple(load.node_estimated), tuple(load.node_delta), tuple(load.prod_delta)
+
+
+def test_the_upstream_table_of_six_pods():
+    load = NodeLoad(2, system_in_prod=False)
+    for kind, prod in (("prod", True), ("mid", False)):
+        for index in range(3):
+            load.assign(assigned(f"{kind}-{index}", (2000, 4 * GI), prod=prod))
+    items = [
+        factories.reported(f"{kind}-{index}", cpu, memory, priority, namespace="ns")
+        for kind, priorities in (
+            ("prod", ("koord-prod", "koord-prod", "koord-mid")),
+            ("mid", ("koord-mid",) * 2 + ("koord-prod",)),
+        )
+        for index, (priority, (cpu, memory)) in enumerate(
+            zip(priorities, (("1", "6Gi"), ("4", "2Gi"), ("3", "6Gi")), strict=True)
+        )
+    ]
+    load.set_report(
+        node_metric_intake.read(factories.metric(usage={}, updated=None, pods_metric=items), ("cpu", "memory"))
+    )
+    assert load.prod_usage == [5000, 8 * GI]
+    assert load.node_delta == [2000, 4 * GI]
+    assert load.prod_delta == [3000, 6 * GI]
+    assert load.node_estimated == [12000, 24 * GI]
+    for pod in list(load.pods):
+        load.remove(pod)
+    assert (load.prod_usage, load.node_delta, load.prod_delta, load.node_estimated) == ([0, 0],) * 4
+
+
+@pytest.mark.parametrize(("scheduled_at", "delta"), [(-60.0, 0), (-59.0, 800)])
+def test_a_pod_younger_than_one_report_is_still_estimated(scheduled_at, delta):
+    load = load_of(assigned("a", at=scheduled_at), given_report=report({"a": (200, 100)}, ["a"]))
+    assert load.node_delta == [delta, 0]
+
+
+@pytest.mark.parametrize(("deadline", "delta"), [(0.0, 0), (1.0, 800)])
+def test_a_forced_estimate_ends_with_the_first_report_at_its_deadline(deadline, delta):
+    pod = assigned("a", at=-1000.0, forced_until=deadline)
+    assert load_of(pod, given_report=report({"a": (200, 100)}, ["a"])).node_delta == [delta, 0]
+
+
+def test_usage_above_the_estimate_lowers_nothing():
+    load = load_of(assigned("a", at=0.0), given_report=report({"a": (3000, 50)}, ["a"]))
+    assert load.node_delta == [0, 50]
+
+
+def test_a_report_without_time_keeps_the_time_before():
+    load = load_of(assigned("a", at=-1000.0), given_report=report({"a": (1, 1)}))
+    load.set_report(report({"a": (1, 1)}, updated=None))
+    assert load.update_time == 0.0
+    assert load.node_delta == [0, 0]
+
+
+def test_system_usage_is_prod_usage_where_asked_for():
+    pod = assigned("a", at=-1000.0)
+    assert load_of(pod, given_report=report({"a": (1, 2)}, ["a"]), system_in_prod=True).prod_usage == [71, 9]
+
+
+def test_a_window_nobody_reported_reads_as_the_estimates_alone():
+    load = load_of(assigned("a", (300, 30)), given_report=report())
+    assert load.aggregated("p95", 5) == (300, 30)
+    assert load.aggregated("p95", 0) == load.plain()
+
+
+def test_without_usage_the_estimates_stand_alone():
+    assert load_of(assigned("a", (300, 30)), given_report=report(usage=None)).plain() == (300, 30)
+
+
+names = st.sampled_from("abcde")
+vectors = st.tuples(st.integers(-50, 5000), st.integers(0, 5000))
+pods_strategy = st.builds(
+    assigned,
+    names,
+    st.none() | vectors,
+    prod=st.booleans(),
+    at=st.sampled_from([-100.0, -60.0, -59.0, 0.0]),
+    forced_until=st.none() | st.sampled_from([-1.0, 0.0, 1.0]),
+    mid=st.tuples(st.integers(0, 9), st.integers(0, 9)),
+)
+reports = st.builds(
+    report,
+    st.dictionaries(names, st.tuples(st.integers(0, 5000), st.integers(0, 5000))),
+    updated=st.none() | st.sampled_from([-30.0, 0.0, 30.0]),
+    usage=st.none() | vectors,
+).flatmap(
+    lambda made: st.sets(st.sampled_from(sorted(made.pod_usage)) if made.pod_usage else st.nothing()).map(
+        lambda prod: LoadReport(made.update_time, 60, made.node_usage, (70, 7), {}, made.pod_usage, frozenset(prod))
+    )
+)
+steps = st.lists(
+    st.tuples(st.just("assign"), pods_strategy)
+    | st.tuples(st.just("remove"), names)
+    | st.tuples(st.just("report"), reports)
+    | st.tuples(st.just("drop"), st.none()),
+    max_size=20,
+)
+
+
+@given(steps, st.booleans())
+def test_sums_kept_step_by_step_equal_sums_built_from_scratch(taken, system_in_prod):
+    load = NodeLoad(2, system_in_prod=system_in_prod)
+    for what, value in taken:
+        if what == "assign":
+            load.assign(value)
+        elif what == "remove":
+            load.remove(f"uid-{value}")
+        elif what == "report":
+            load.set_report(value)
+        else:
+            load.drop_report()
+    fresh = NodeLoad(2, system_in_prod=system_in_prod)
+    fresh.update_time = load.update_time
+    for pod in load.pods.values():
+        fresh.assign(pod)
+    if load.report is not None:
+        fresh.set_report(load.report)
+    assert sums(load) == sums(fresh)
+    assert (load.mid_cpu_millis, load.mid_memory_bytes) == (fresh.mid_cpu_millis, fresh.mid_memory_bytes)

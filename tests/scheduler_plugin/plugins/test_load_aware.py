@@ -1,0 +1,105 @@
+"""Worked examples of koordinator-loadaware sections 10, 11 and 19."""
+
+import json
+
+import numpy as np
+import pytest
+
+from scheduler_plugin.plugins import load_aware
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.factories import NOW
+
+
+def ints(*values):
+    return np.array(values, dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("used", "total", "percent"), [(145, 1000, 14), (155, 1000, 16), (655, 1000, 66), (65499, 100000, 65)]
+)
+def test_percentages_round_in_upstreams_order_of_float_operations(used, total, percent):
+    assert load_aware.usage_percent(ints(used), ints(total)) == [percent]
+
+
+def test_percentages_of_negative_usage_round_away_from_zero():
+    assert load_aware.usage_percent(ints(-5, -25), ints(1000, 1000)).tolist() == [-1, -3]
+
+
+def decide(pod, *, args=None, usage, now=NOW, **node):
+    parts = factories.parts(args)
+    parts.cluster.node_changed(factories.node("n1", **{"cpu": "96", "memory": "512Gi", **node}))
+    parts.cluster.metric_changed(factories.metric("n1", usage=usage))
+    answer = json.loads(parts.extender.filter(factories.request(pod, ["n1"]), now))
+    score = json.loads(parts.extender.prioritize(factories.request(pod, ["n1"]), now))[0]["Score"]
+    return (answer.get("FailedAndUnresolvableNodes") or {}).get("n1"), score
+
+
+BEST_EFFORT = factories.pod_document(priority=None)
+SIXTEEN_CORES = factories.pod_document(requests={"cpu": "16", "memory": "32Gi"}, limits={"cpu": "16", "memory": "32Gi"})
+
+
+def test_a_node_below_its_limits_passes():
+    assert decide(BEST_EFFORT, usage={"cpu": "60", "memory": "256Gi"})[0] is None
+
+
+def test_a_hot_node_is_rejected_and_the_reason_names_the_resource():
+    assert decide(BEST_EFFORT, usage={"cpu": "70", "memory": "256Gi"})[0] == "node(s) cpu usage exceed threshold"
+
+
+def test_an_idle_node_scores_by_what_the_pod_would_leave():
+    assert decide(SIXTEEN_CORES, usage={})[1] == 90
+
+
+def test_the_scarcest_resource_alone_scores_where_it_alone_has_a_weight():
+    assert decide(SIXTEEN_CORES, args={"dominantResourceWeight": 10}, usage={})[1] == 85
+
+
+def test_a_used_node_scores_lower():
+    assert decide(SIXTEEN_CORES, usage={"cpu": "32", "memory": "10Gi"})[1] == 72
+
+
+def test_a_twin_that_was_just_assigned_lowers_the_score():
+    parts = factories.parts()
+    parts.cluster.node_changed(factories.node("n1", cpu="96", memory="512Gi"))
+    parts.cluster.metric_changed(factories.metric("n1", usage={"cpu": "32", "memory": "10Gi"}))
+    twin = factories.pod("twin", requests={"cpu": "16", "memory": "32Gi"}, limits={"cpu": "16", "memory": "32Gi"})
+    parts.cluster.pod_noticed(twin, "n1", NOW)
+    answer = parts.extender.prioritize(factories.request(SIXTEEN_CORES, ["n1"]), NOW)
+    assert json.loads(answer) == [{"Host": "n1", "Score": 63}]
+
+
+def test_an_expired_report_rejects_and_scores_zero():
+    usage = {"cpu": "1", "memory": "1Gi"}
+    assert decide(BEST_EFFORT, usage=usage, now=NOW + 179)[0] is None
+    assert decide(BEST_EFFORT, usage=usage, now=NOW + 180) == ("node(s) nodeMetric expired", 0)
+
+
+def test_an_expired_report_passes_where_the_arguments_say_so():
+    args = {"enableScheduleWhenNodeMetricsExpired": True}
+    assert decide(BEST_EFFORT, args=args, usage={"cpu": "90", "memory": "1Gi"}, now=NOW + 180) == (None, 0)
+
+
+def test_a_kept_answer_expires_with_its_report_though_nothing_changed():
+    parts = factories.parts()
+    parts.cluster.node_changed(factories.node("n1"))
+    parts.cluster.metric_changed(factories.metric("n1", usage={"cpu": "1", "memory": "1Gi"}))
+    body = factories.request(BEST_EFFORT, ["n1"])
+    assert json.loads(parts.extender.filter(body, NOW))["NodeNames"] == ["n1"]
+    assert json.loads(parts.extender.filter(body, NOW + 200))["NodeNames"] == []
+
+
+def test_the_nodes_own_limits_replace_those_of_the_arguments():
+    own = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 80}}'}
+    assert decide(BEST_EFFORT, usage={"cpu": "70", "memory": "1Gi"}, annotations=own)[0] is None
+
+
+def test_raw_allocatable_is_what_usage_is_a_share_of():
+    amplified = {"node.koordinator.sh/raw-allocatable": '{"cpu": 96}'}
+    usage = {"cpu": "70", "memory": "1Gi"}
+    assert decide(BEST_EFFORT, usage=usage, cpu="192")[0] is None
+    assert decide(BEST_EFFORT, usage=usage, cpu="192", annotations=amplified)[0] == "node(s) cpu usage exceed threshold"
+
+
+def test_a_daemon_pod_runs_also_on_a_hot_node():
+    daemon = factories.pod_document(priority=None, owner_kind="DaemonSet")
+    assert decide(daemon, usage={"cpu": "95", "memory": "1Gi"})[0] is None

@@ -1,0 +1,98 @@
+import pydantic
+import pytest
+
+from scheduler_plugin.plugins import load_aware_args
+from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
+
+
+def completed(**given):
+    return LoadAwareArgs.model_validate(given).with_defaults()
+
+
+def fields(**given):
+    return [".".join(problem.path) for problem in load_aware_args.problems(completed(**given))]
+
+
+def test_thresholds_and_weights_are_all_or_nothing():
+    args = completed(usageThresholds={"cpu": 50}, resourceWeights={"memory": 3})
+    assert (args.usage_thresholds, args.resource_weights) == ({"cpu": 50}, {"memory": 3})
+
+
+def test_scaling_factors_are_completed_per_resource():
+    assert completed(estimatedScalingFactors={"cpu": 50}).estimated_scaling_factors == {"cpu": 50, "memory": 70}
+
+
+def test_a_dominant_weight_leaves_the_weights_empty():
+    assert completed(dominantResourceWeight=1).resource_weights == {}
+
+
+def test_null_means_not_given():
+    args = completed(usageThresholds=None, filterExpiredNodeMetrics=None, aggregated=None)
+    assert args == completed()
+    assert args.filter_expired_node_metrics is True
+
+
+def test_completing_twice_changes_nothing():
+    assert completed().with_defaults() == completed()
+
+
+def test_all_problems_are_found_in_upstreams_order():
+    found = fields(
+        nodeMetricExpirationSeconds=0,
+        resourceWeights={"gpu": 0},
+        dominantResourceWeight=101,
+        usageThresholds={"cpu": -1, "memory": 101},
+        estimatedScalingFactors={"cpu": 0},
+        aggregated={
+            "usageThresholds": {"cpu": 101},
+            "usageAggregationType": "P95",
+            "usageAggregatedDuration": "-1m",
+            "scoreAggregationType": "max",
+            "scoreAggregatedDuration": "-1s",
+        },
+    )
+    assert found == [
+        "nodeMetricExpirationSeconds",
+        "resourceWeights",
+        "dominantResourceWeight",
+        "usageThresholds",
+        "estimatedScalingFactors",
+        "estimatedScalingFactors",
+        "aggregated.usageThresholds",
+        "aggregated.usageAggregationType",
+        "aggregated.usageAggregatedDuration",
+        "aggregated.scoreAggregationType",
+        "aggregated.scoreAggregatedDuration",
+    ]
+
+
+def test_prod_thresholds_are_not_judged():
+    assert fields(prodUsageThresholds={"cpu": 900}) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"usageThresholds": {"cpu": 65.0}},
+        {"usageThresholds": {"cpu": "65"}},
+        {"usageThresholds": {"cpu": True}},
+        {"dominantResourceWeight": 2**63},
+        {"aggregated": {"usageAggregatedDuration": 300}},
+        {"aggregated": {"usageAggregatedDuration": "5 minutes"}},
+        {"usagethresholds": {}},
+    ],
+)
+def test_what_upstream_cannot_decode_is_refused(given):
+    with pytest.raises(pydantic.ValidationError):
+        LoadAwareArgs.model_validate(given)
+
+
+def test_the_vector_holds_every_resource_named_anywhere_in_bytewise_order():
+    args = LoadAwareArgs.model_validate(
+        {
+            "prodUsageThresholds": {"example.com/b": 1},
+            "aggregated": {"usageThresholds": {"Z": 1}},
+            "supportedResources": ["ephemeral-storage"],
+        }
+    )
+    assert args.resources() == ("Z", "cpu", "ephemeral-storage", "example.com/b", "memory")

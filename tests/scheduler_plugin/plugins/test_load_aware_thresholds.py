@@ -1,0 +1,73 @@
+"""The table of koordinator-loadaware 10.1 and its fine print."""
+
+import pytest
+
+from scheduler_plugin.plugins import load_aware_thresholds
+from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
+from scheduler_plugin.plugins.load_aware_thresholds import Aggregated, ThresholdMerge, Thresholds
+
+ARGS = Thresholds({"cpu": 65}, {"cpu": 50}, Aggregated({"cpu": 60}, "p95", 0))
+PLAIN_ONLY = ARGS._replace(aggregated=None)
+OWN_AGGREGATED = '{"aggregatedUsage": {"usageThresholds": {"cpu": 7}, "usageAggregationType": "avg"}}'
+
+
+def merge(annotation, thresholds=ARGS):
+    return load_aware_thresholds.merge(thresholds, annotation)
+
+
+def test_each_part_is_taken_from_the_annotation_where_it_is_given():
+    assert merge('{"usageThresholds": {"memory": 7}}') == ARGS._replace(plain={"memory": 7})
+    assert merge('{"prodUsageThresholds": {"cpu": 7}}') == ARGS._replace(prod={"cpu": 7})
+    assert merge(OWN_AGGREGATED, PLAIN_ONLY).aggregated == Aggregated({"cpu": 7}, "avg", 0)
+
+
+def test_keys_match_in_any_case_and_unknown_ones_do_not_matter():
+    assert merge('{"USAGETHRESHOLDS": {"cpu": 7}, "more": []}').plain == {"cpu": 7}
+
+
+def test_an_aggregated_block_without_limits_or_statistic_is_dropped():
+    assert merge('{"aggregatedUsage": {"usageThresholds": {"cpu": 7}}}') == ARGS
+    assert merge('{"aggregatedUsage": {"usageAggregationType": "avg"}}') == ARGS
+
+
+def test_a_window_is_read_as_go_text():
+    own = OWN_AGGREGATED.replace('"avg"', '"x", "usageAggregatedDuration": "5m"')
+    assert merge(own).aggregated == Aggregated({"cpu": 7}, "x", 300 * 10**9)
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "",
+        "nonsense",
+        "[]",
+        "null",
+        '{"usageThresholds": {"cpu": 7.0}}',
+        '{"usageThresholds": {"cpu": "7"}}',
+        '{"usageThresholds": {"cpu": true}}',
+        '{"usageThresholds": {"cpu": 9223372036854775808}}',
+        '{"usageThresholds": {"cpu": 7}, "prodUsageThresholds": {"cpu": 1.5}}',
+        '{"usageThresholds": {"cpu": 7}, "aggregatedUsage": {"usageAggregatedDuration": 300}}',
+        '{"usageThresholds": {"cpu": 7}, "aggregatedUsage": {"usageAggregatedDuration": ""}}',
+        '{"usageThresholds": {"cpu": 7}, "aggregatedUsage": {"usageAggregationType": 0}}',
+        '{"usageThresholds": {"cpu": 7}} x',
+    ],
+)
+def test_an_annotation_that_is_not_exactly_right_changes_nothing(annotation):
+    assert merge(annotation) == ARGS
+
+
+def test_a_part_without_effect_switches_the_check_off():
+    profiles = ThresholdMerge(ARGS, ("cpu", "memory")).profiles('{"usageThresholds": {"cpu": 0}}')
+    assert profiles.plain == (0, 0)
+    assert profiles.prod == (50, 0)
+
+
+def test_the_arguments_filter_by_a_statistic_only_with_limits_and_statistic():
+    def aggregated(**block):
+        return load_aware_thresholds.of_args(LoadAwareArgs.model_validate({"aggregated": block})).aggregated
+
+    assert aggregated(usageThresholds={"cpu": 60}) is None
+    assert aggregated(usageAggregationType="p95") is None
+    both = aggregated(usageThresholds={"cpu": 60}, usageAggregationType="p95", usageAggregatedDuration="5m")
+    assert both == Aggregated({"cpu": 60}, "p95", 300 * 10**9)

@@ -1,0 +1,169 @@
+"""The verbs, bytes in and bytes out."""
+
+import json
+
+import pytest
+
+from scheduler_plugin.extender import BadRequest
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.factories import NOW
+
+HOT = "node(s) cpu usage exceed threshold"
+POD = factories.pod_document(requests={"cpu": "1", "memory": "1Gi"})
+
+
+@pytest.fixture
+def parts():
+    parts = factories.parts()
+    for name, cpu in (("cool", "10"), ("warm", "40"), ("hot", "90")):
+        parts.cluster.node_changed(factories.node(name))
+        parts.cluster.metric_changed(factories.metric(name, usage={"cpu": cpu, "memory": "10Gi"}))
+    return parts
+
+
+def ask(verb, pod, names, now=NOW):
+    return json.loads(verb(factories.request(pod, names), now))
+
+
+def bind(parts, node, uid="uid-web-1", now=NOW):
+    binding = {"PodName": "web-1", "PodNamespace": "default", "PodUID": uid, "Node": node}
+    return json.loads(parts.extender.bind(json.dumps(binding).encode(), now))
+
+
+def scores(parts, names=("cool", "warm"), now=NOW):
+    return {entry["Host"]: entry["Score"] for entry in ask(parts.extender.prioritize, POD, list(names), now)}
+
+
+def test_filter_keeps_the_order_and_says_nothing_of_failures_while_a_node_is_left(parts):
+    assert ask(parts.extender.filter, POD, ["hot", "warm", "cool"]) == {"NodeNames": ["warm", "cool"]}
+
+
+def test_filter_gives_reasons_as_unresolvable_when_no_node_is_left(parts):
+    answer = ask(parts.extender.filter, POD, ["hot", "nowhere"])
+    assert answer["NodeNames"] == []
+    assert answer["FailedAndUnresolvableNodes"] == {
+        "hot": HOT,
+        "nowhere": "node(s) not known to the load-aware extender",
+    }
+
+
+def test_a_node_that_is_not_known_does_not_shift_the_others(parts):
+    assert ask(parts.extender.filter, POD, ["nowhere", "cool", "hot", "warm"]) == {"NodeNames": ["cool", "warm"]}
+    assert scores(parts, ["nowhere", "warm", "cool"]).keys() == {"warm", "cool"}
+
+
+def test_no_names_are_answered_with_none(parts):
+    assert ask(parts.extender.filter, POD, [])["NodeNames"] == []
+
+
+def test_whole_nodes_are_answered_with_whole_nodes(parts):
+    nodes = [{"metadata": {"name": name, "labels": {"kept": "as it came"}}} for name in ("hot", "cool")]
+    body = json.dumps({"Pod": POD, "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None}).encode()
+    assert json.loads(parts.extender.filter(body, NOW)) == {"Nodes": {"items": [nodes[1]]}}
+    assert [entry["Host"] for entry in json.loads(parts.extender.prioritize(body, NOW))] == ["hot", "cool"]
+
+
+def test_whole_nodes_that_all_fail_come_with_reasons(parts):
+    body = json.dumps({"Pod": POD, "Nodes": {"items": [{"metadata": {"name": "hot"}}]}}).encode()
+    assert json.loads(parts.extender.filter(body, NOW)) == {
+        "Nodes": {"items": []},
+        "FailedAndUnresolvableNodes": {"hot": HOT},
+    }
+
+
+def test_the_cooler_node_scores_higher(parts):
+    found = scores(parts)
+    assert found["cool"] > found["warm"] > 0
+
+
+def test_what_was_prepared_is_what_would_have_been_computed(parts):
+    fresh = scores(parts)
+    ask(parts.extender.filter, POD, ["cool", "warm"])
+    parts.extender.prepare()
+    assert parts.extender._prepared.request == factories.request(POD, ["cool", "warm"])
+    assert scores(parts) == fresh
+
+
+def test_what_was_prepared_is_for_that_very_request_and_not_for_long(parts):
+    ask(parts.extender.filter, POD, ["cool", "warm"])
+    parts.extender.prepare()
+    parts.cluster.metric_changed(factories.metric("warm", usage={"cpu": "0", "memory": "0"}))
+    parts.cluster.metric_changed(factories.metric("cool", usage={"cpu": "60", "memory": "90Gi"}))
+    as_filtered = scores(parts)
+    assert as_filtered["cool"] > as_filtered["warm"]  # one cycle of the scheduler sees one state
+    assert scores(parts, ["warm", "cool"])["warm"] > as_filtered["warm"]
+    assert scores(parts, now=NOW + 3)["warm"] > as_filtered["warm"]
+
+
+def test_bind_is_noted_and_refused(parts):
+    ask(parts.extender.filter, POD, ["cool", "warm"])
+    before = scores(parts)["cool"]
+    assert "kube-scheduler binds the pod itself" in bind(parts, "cool")["Error"]
+    twin = ask(
+        parts.extender.prioritize, factories.pod_document("twin", requests={"cpu": "1", "memory": "1Gi"}), ["cool"]
+    )
+    assert twin[0]["Score"] < before
+
+
+def test_filtering_a_pod_again_takes_its_notice_back(parts):
+    ask(parts.extender.filter, POD, ["cool"])
+    bind(parts, "cool")
+    ask(parts.extender.filter, POD, ["cool"])
+    assert parts.cluster.counts()["unconfirmed_pods"] == 0
+
+
+def test_a_bind_of_a_pod_that_was_never_filtered_is_refused_too_and_counts_nothing(parts):
+    assert bind(parts, "cool", uid="stranger")["Error"]
+    assert parts.cluster.counts()["pods"] == 0
+
+
+def test_a_burst_spreads_over_equal_nodes_because_each_choice_is_known_to_the_next():
+    parts = factories.parts()
+    names = [f"n{index}" for index in range(5)]
+    for name in names:
+        parts.cluster.node_changed(factories.node(name, cpu="20"))
+        parts.cluster.metric_changed(factories.metric(name, usage={"cpu": "1", "memory": "1Gi"}))
+    placed = dict.fromkeys(names, 0)
+    for index in range(20):
+        pod = factories.pod_document(f"burst-{index}", requests={"cpu": "1", "memory": "1Gi"})
+        passing = ask(parts.extender.filter, pod, names)["NodeNames"]
+        best = max(ask(parts.extender.prioritize, pod, passing), key=lambda entry: entry["Score"])["Host"]
+        bind(parts, best, uid=pod["metadata"]["uid"])
+        placed[best] += 1
+    assert set(placed.values()) == {4}
+
+
+def test_rejected_nodes_are_counted_by_reason(parts):
+    ask(parts.extender.filter, POD, ["hot", "nowhere", "cool"])
+    by_reason = dict(zip(parts.cycle.reasons, parts.extender.rejections[1:], strict=True))
+    assert {reason: count for reason, count in by_reason.items() if count} == {
+        HOT: 1,
+        "node(s) not known to the load-aware extender": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"Pod": 5}',
+        b'{"Pod": {"spec": {"containers": 5}}}',
+        b'{"Pod": {}, "NodeNames": [1]}',
+        b'{"Pod": {}, "Nodes": {"items": [{}]}}',
+        b'{"Pod": {}, "Nodes": {"items": [7]}}',
+        b"\xff\xfe",
+    ],
+)
+def test_a_body_that_is_not_what_the_scheduler_sends_is_refused_with_words(parts, body):
+    with pytest.raises(BadRequest, match=r"cannot be read|not what kube-scheduler sends"):
+        parts.extender.filter(body, NOW)
+
+
+def test_a_pod_whose_quantities_cannot_be_read_is_judged_without_its_own_load(parts):
+    broken = factories.pod_document(requests={"cpu": "lots"})
+    assert ask(parts.extender.filter, broken, ["cool", "hot"]) == {"NodeNames": ["cool"]}
+    assert ask(parts.extender.prioritize, broken, ["cool"]) == [{"Host": "cool", "Score": 0}]

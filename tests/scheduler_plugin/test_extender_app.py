@@ -1,0 +1,153 @@
+"""The whole process but for its signal, between a scripted apiserver and a client on loopback."""
+
+import asyncio
+import contextlib
+import json
+import urllib.error
+import urllib.request
+
+import msgspec
+import pytest
+import yaml
+
+from scheduler_plugin import configuration
+from scheduler_plugin.extender_app import ExtenderApp
+from scheduler_plugin.settings import SchedulerPluginSettings
+from tests.fakes import apiserver
+from tests.scheduler_plugin import factories
+
+PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
+NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+
+
+def wire(item):
+    """Object of a factory as the apiserver sends it."""
+    return json.loads(msgspec.json.encode(item))
+
+
+def node(name):
+    return wire(factories.node(name, cpu="10"))
+
+
+def bound(name, on):
+    return factories.pod_document(name, node=on, requests={"cpu": "1"}, phase="Running")
+
+
+def metric(name, cpu):
+    document = wire(factories.metric(name, usage={"cpu": cpu, "memory": "1Gi"}))
+    return document | {"metadata": {"name": name, "resourceVersion": "7"}}
+
+
+@pytest.fixture
+async def server():
+    async with apiserver.running() as running:
+        running.on("GET", NODES, apiserver.page("5", node("n1"), node("n2")))
+        running.on("GET", PODS, apiserver.page("5", bound("old", "n1")))
+        running.on("GET", NODE_METRICS, apiserver.page("5", metric("n1", "1"), metric("n2", "9")))
+        for path in (NODES, PODS, NODE_METRICS):
+            running.on("WATCH", path, apiserver.Stream(apiserver.HANG))
+        yield running
+
+
+@contextlib.asynccontextmanager
+async def started(server, tmp_path):
+    kubeconfig = tmp_path / "kubeconfig"
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    document = {
+        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [context],
+        "current-context": "c",
+    }
+    kubeconfig.write_text(yaml.safe_dump(document))
+    settings = SchedulerPluginSettings(
+        listen_port=0, probe_port=0, probe_address="127.0.0.1", kubeconfig=str(kubeconfig)
+    )
+    app = ExtenderApp(settings, configuration.load(None))
+    running = asyncio.create_task(app.run())
+    while not app.ports():
+        assert not running.done(), running.exception()
+        await asyncio.sleep(0.005)
+    yield app.ports()
+    app.stop()
+    await running
+
+
+async def get(port, path):
+    def call():
+        with (
+            contextlib.suppress(urllib.error.HTTPError),
+            urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as answer,
+        ):
+            return answer.read().decode()
+
+    return await asyncio.to_thread(call)
+
+
+async def until_ready(port):
+    while await get(port, "/readyz") is None:
+        await asyncio.sleep(0.01)
+
+
+async def post(port, verb, document):
+    body = json.dumps(document).encode()
+
+    def call():
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{verb}", data=body) as answer:
+            return json.loads(answer.read())
+
+    return await asyncio.to_thread(call)
+
+
+async def test_it_lists_serves_and_stops(server, tmp_path):
+    async with started(server, tmp_path) as (port, probe_port):
+        await until_ready(probe_port)
+        pod = factories.pod_document("new", requests={"cpu": "1"})
+        # The reports of the script are years old: both nodes pass nowhere, which shows that they were read.
+        answer = await post(port, "filter", {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]})
+        assert set(answer["FailedAndUnresolvableNodes"].values()) == {"node(s) nodeMetric expired"}
+        page = json.loads(await get(probe_port, "/debug/nodes/n1"))
+        assert [held["pod"] for held in page["pods"]] == ["default/old"]
+        assert page["nodeUsage"]["cpu"] == 1000
+        assert json.loads(await get(probe_port, "/debug/nodes/nowhere")) == {}
+        assert "LoadAwareScheduling" in await get(probe_port, "/debug/config")
+        text = await get(probe_port, "/metrics")
+    for line in (
+        'koord_scheduler_plugin_requests_total{outcome="ok",verb="filter"} 1.0',
+        'koord_scheduler_plugin_requests_total{outcome="ok",verb="bind"} 0.0',
+        'koord_scheduler_plugin_rejected_nodes_total{reason="node(s) nodeMetric expired"} 2.0',
+        'koord_scheduler_plugin_tracked_objects{kind="nodes"} 2.0',
+        'koord_scheduler_plugin_tracked_objects{kind="pods"} 1.0',
+        'koord_scheduler_plugin_request_duration_seconds_count{verb="filter"} 1.0',
+    ):
+        assert line in text
+    (pods_list,) = server.asked("GET", PODS)
+    assert pods_list.query["fieldSelector"] == "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+
+
+async def test_until_every_list_is_complete_it_is_not_ready_and_says_what_is_missing(server, tmp_path):
+    server._scripts["GET", NODE_METRICS][:] = [apiserver.NOT_SERVED]
+    async with started(server, tmp_path) as (port, probe_port):
+        await server.until(lambda: server.asked("GET", NODE_METRICS) and server.asked("WATCH", PODS))
+        await asyncio.sleep(0.05)
+        assert await get(probe_port, "/readyz") is None
+        assert "event loop last seen" in await get(probe_port, "/healthz")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            await post(port, "filter", {"Pod": {}, "NodeNames": ["n1"]})
+        assert refused.value.code == 503
+        assert "install its CRD" in json.loads(refused.value.read())["Error"]
+
+
+async def test_watch_events_change_what_is_known(server, tmp_path):
+    gone = apiserver.event("DELETED", bound("old", "n1"))
+    added = apiserver.event("ADDED", bound("new", "n2"))
+    server._scripts["WATCH", PODS][:] = [apiserver.Stream(gone, added, apiserver.HANG)]
+    node_gone = apiserver.event("DELETED", node("n1"))
+    server._scripts["WATCH", NODES][:] = [apiserver.Stream(node_gone, apiserver.HANG)]
+    report_gone = apiserver.event("DELETED", metric("n1", "1"))
+    server._scripts["WATCH", NODE_METRICS][:] = [apiserver.Stream(report_gone, apiserver.HANG)]
+    async with started(server, tmp_path) as (_port, probe_port):
+        while json.loads(await get(probe_port, "/debug/nodes/n1")):
+            await asyncio.sleep(0.01)
+        page = json.loads(await get(probe_port, "/debug/nodes/n2"))
+        assert [held["pod"] for held in page["pods"]] == ["default/new"]

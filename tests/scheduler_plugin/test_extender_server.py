@@ -1,0 +1,195 @@
+"""The server over real loopback sockets."""
+
+import asyncio
+import json
+import socket
+
+import pytest
+
+from daemon.http_endpoint import CannotListen
+from scheduler_plugin import metrics, request_dispatch
+from scheduler_plugin.extender_server import ExtenderServer
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.factories import NOW
+
+LIMIT = 100_000
+BODY = factories.request(factories.pod_document(), ["n1"])
+
+
+class Client:
+    """A connection that sends bytes as told and reads whole answers."""
+
+    def __init__(self, reader, writer):
+        self.reader, self.writer = reader, writer
+
+    async def send(self, data):
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def answer(self):
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
+        body = await self.reader.readexactly(int(headers["content-length"]))
+        return int(head[0].split(" ")[1]), headers, json.loads(body)
+
+    async def is_closed(self):
+        return await self.reader.read(1) == b""
+
+
+def request(path="/filter", body=BODY, method="POST", extra=""):
+    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{extra}\r\n"
+    return head.encode() + body
+
+
+@pytest.fixture
+def unsynced():
+    return []
+
+
+@pytest.fixture
+async def server(unsynced):
+    parts = factories.parts()
+    parts.cluster.node_changed(factories.node("n1"))
+    counted = metrics.RequestMetrics(metrics.CollectorRegistry())
+    dispatch = request_dispatch.Dispatch(parts.extender, counted, lambda: unsynced, lambda: NOW)
+    server = ExtenderServer("127.0.0.1", 0, dispatch, max_body_bytes=LIMIT)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def client(server):
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    yield Client(reader, writer)
+    writer.close()
+
+
+async def test_one_connection_serves_many_requests(client):
+    for path, expected in (("/filter", {"NodeNames": ["n1"]}), ("/prioritize", [{"Host": "n1", "Score": 0}])) * 3:
+        await client.send(request(path))
+        assert (await client.answer())[::2] == (200, expected)
+
+
+async def test_a_request_may_arrive_in_any_pieces(client):
+    data = request()
+    for index in range(0, len(data), 7):
+        await client.send(data[index : index + 7])
+        await asyncio.sleep(0)
+    assert (await client.answer())[0] == 200
+
+
+async def test_requests_may_come_before_the_answers(client):
+    await client.send(request() + request("/prioritize") + request("/nowhere"))
+    assert [(await client.answer())[0] for _ in range(3)] == [200, 200, 404]
+
+
+async def test_a_body_larger_than_the_first_buffer_is_received_whole(client):
+    names = [f"node-{index:05d}" for index in range(6000)]
+    body = factories.request(factories.pod_document(), ["n1", *names])
+    assert 64 * 1024 < len(body) < LIMIT
+    await client.send(request(body=body) + request())
+    assert (await client.answer())[2] == {"NodeNames": ["n1"]}
+    assert (await client.answer())[2] == {"NodeNames": ["n1"]}
+
+
+async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(client):
+    await client.send(request(body=b"")[:-4].replace(b"Content-Length: 0", b"Content-Length: 100001") + b"\r\n\r\n")
+    status, headers, answer = await client.answer()
+    assert (status, headers["connection"]) == (413, "close")
+    assert "nodeCacheCapable: true" in answer["Error"]
+    assert await client.is_closed()
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"nonsense\r\n\r\n", 400),
+        (b"POST /filter HTTP/2\r\n\r\n", 400),
+        (b"POST /filter HTTP/1.1\r\nno colon\r\n\r\n", 400),
+        (b"POST /filter HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"POST /filter HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+        (b"POST /filter HTTP/1.1\r\n\r\n", 411),
+        (b"POST /filter HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 411),
+        (b"POST /filter HTTP/1.1\r\nX: " + b"x" * 17_000, 431),
+        (b"\x00" * 20_000, 431),
+    ],
+)
+async def test_a_request_without_a_clear_end_closes_the_connection(client, head, status):
+    await client.send(head)
+    answered, _headers, answer = await client.answer()
+    assert answered == status
+    assert answer["Error"]
+    assert await client.is_closed()
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "words"),
+    [
+        (request(body=b"{"), 400, "not what kube-scheduler sends"),
+        (request("/preempt"), 404, "there are /filter /prioritize /bind"),
+        (request(method="GET", body=b""), 405, "takes POST"),
+    ],
+)
+async def test_a_wrong_request_is_told_why_and_the_connection_stays(client, data, status, words):
+    await client.send(data)
+    answered, _headers, answer = await client.answer()
+    assert answered == status
+    assert words in answer["Error"]
+    await client.send(request())
+    assert (await client.answer())[0] == 200
+
+
+async def test_before_the_caches_are_synced_the_scheduler_is_told_to_go_on_without(client, unsynced):
+    unsynced.append("node_metrics")
+    await client.send(request())
+    status, _headers, answer = await client.answer()
+    assert status == 503
+    assert "first list of node_metrics" in answer["Error"]
+    unsynced.clear()
+    await client.send(request())
+    assert (await client.answer())[0] == 200
+
+
+async def test_a_client_may_ask_to_close(client):
+    await client.send(request(extra="Connection: close\r\n"))
+    assert (await client.answer())[1]["connection"] == "close"
+    assert await client.is_closed()
+
+
+async def test_a_client_that_waits_for_permission_gets_it(client):
+    data = request(extra="Expect: 100-continue\r\n")
+    await client.send(data[: -len(BODY)])
+    assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    await client.send(BODY)
+    assert (await client.answer())[0] == 200
+
+
+async def test_stopping_answers_what_is_half_received_and_closes_what_is_idle(server, client):
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    data = request()
+    await client.send(data)
+    await client.answer()
+    await client.send(data[:100])
+    await asyncio.sleep(0.01)
+    stopping = asyncio.create_task(server.stop())
+    assert await reader.read(1) == b""
+    await client.send(data[100:])
+    assert (await client.answer())[0] == 200
+    assert await client.is_closed()
+    await stopping
+    writer.close()
+
+
+async def test_a_port_in_use_is_named(server):
+    other = ExtenderServer("127.0.0.1", server.port, lambda *_: None, max_body_bytes=1)
+    with pytest.raises(CannotListen, match=f"cannot listen on 127.0.0.1:{server.port} for kube-scheduler"):
+        await other.start()
+
+
+async def test_hanging_up_in_the_middle_harms_nobody(server, client):
+    rude = socket.create_connection(("127.0.0.1", server.port))
+    rude.sendall(request()[:50])
+    rude.close()
+    await client.send(request())
+    assert (await client.answer())[0] == 200
