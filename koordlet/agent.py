@@ -33,8 +33,6 @@ TICK_SECONDS: Final = 1.0
 TRAIN_SECONDS: Final = 30.0
 _STUCK_TICKS: Final = 10.0
 """Healthy means that the last tick is not older: ten missed ticks are no longer a busy machine."""
-_JITTER: Final = 0.1
-"""Reports come up to this share of the interval early, so that the agents of a cluster do not write in step."""
 
 
 class Agent:
@@ -50,9 +48,7 @@ class Agent:
         self._durations = telemetry.durations(registry)
         self._published: schedule.Published | None = None
         self._last_tick = time.monotonic()
-        self._next_report = 0.0
-        self._next_check = 0.0
-        self._earliest_write = 0.0
+        self._schedule = schedule.ReportSchedule()
         self._failures = 0
         self._last_outcome: reporter.Outcome | None = None
         self._checkpoint = Path(settings.state_dir) / "prediction.checkpoint" if settings.state_dir else None
@@ -84,8 +80,8 @@ class Agent:
             if now >= next_training:
                 self._train()
                 next_training = now + TRAIN_SECONDS
-            if (reporting is None or reporting.done()) and self._may_report(now):
-                reporting = group.create_task(self._report_if_due(api, now))
+            if (reporting is None or reporting.done()) and self._schedule.may_look(now):
+                reporting = group.create_task(self._try_to_report(api, now))
             next_tick = max(next_tick + TICK_SECONDS, time.monotonic())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stop.wait(), next_tick - time.monotonic())
@@ -112,27 +108,26 @@ class Agent:
         self.counts.trainings += 1
         self.counts.unusable_values += done.unusable_values
 
-    def _may_report(self, now: float) -> bool:
-        return (
-            self.view.resource_version is not None
-            and now >= self._earliest_write
-            and now >= min(self._next_check, self._next_report)
-        )
+    async def _try_to_report(self, api: session.Session, now: float) -> None:
+        try:
+            await self._report_if_due(api, now)
+        except Exception:
+            log.exception("a report failed")
+            self._schedule.failed(now, backoff.DEFAULT.longest_seconds)
 
     async def _report_if_due(self, api: session.Session, now: float) -> None:
         """Publish when the interval has passed, or early when the prediction moved."""
+        if self.view.resource_version is None:
+            return
         policy = predict_policy.in_force(self.view.spec.predict_policy)
-        self._next_check = now + (policy.check_interval_seconds or 0)
+        self._schedule.looked(now, policy.check_interval_seconds or 0)
         observation = self.observer.report(time.time(), self.view, policy, self._state_problem_text())
         if observation is None:
             return
-        is_early = now < self._next_report
+        is_early = not self._schedule.is_due(now)
         if is_early and not self._is_news(observation, policy.resource_diff_threshold_percent or 0):
             return
-        resource_version = self.view.resource_version
-        if resource_version is None:
-            return
-        sent = await reporter.send(api, self.settings.node_name, observation.status, resource_version)
+        sent = await reporter.send(api, self.settings.node_name, observation.status, self.view.resource_version)
         self._note(sent, observation, now, policy.force_update_interval_seconds or 0)
         self.counts.early_reports += is_early and sent.outcome is reporter.Outcome.WRITTEN
 
@@ -156,7 +151,7 @@ class Agent:
         if sent.outcome is not reporter.Outcome.WRITTEN or sent.resource_version is None:
             pause = backoff.DEFAULT.seconds(self._failures, random.random)
             self._failures += 1
-            self._earliest_write = now + max(schedule.LEAST_SECONDS_BETWEEN_WRITES, pause)
+            self._schedule.failed(now, pause)
             return
         self._failures = 0
         self.view.saw_version(sent.resource_version)
@@ -165,8 +160,7 @@ class Agent:
         self.counts.last_report_seconds = time.time()
         wanted = collect_policy.report_interval_seconds(self.view.spec.metric_collect_policy)
         interval = schedule.seconds_between_reports(wanted, force_update_seconds)
-        self._earliest_write = now + schedule.LEAST_SECONDS_BETWEEN_WRITES
-        self._next_report = now + interval * (1.0 - _JITTER * random.random())  # noqa: S311  # spreads load, hides nothing
+        self._schedule.written(now, interval, random.random())  # noqa: S311  # spreads load, hides nothing
 
     def _state_problem_text(self) -> str | None:
         problem = self.state_problem

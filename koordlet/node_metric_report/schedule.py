@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -9,6 +10,9 @@ from typing import Final
 LEAST_SECONDS_BETWEEN_WRITES: Final = 5.0
 _FLOOR_OF_CHANGE: Final = 0.01
 """A change is relative to what was published, but at least to 1 % of allocatable: 2 m to 4 m is noise, not news."""
+
+_JITTER: Final = 0.1
+"""Reports come up to this share of the interval early, so that the agents of a cluster do not write in step."""
 
 Units = Mapping[str, int]
 
@@ -42,3 +46,33 @@ def is_news(new: Published, old: Published, allocatable: Units, threshold_percen
 def seconds_between_reports(report_interval_seconds: float, force_update_interval_seconds: float) -> float:
     """The report interval, bounded by the forced update interval."""
     return min(report_interval_seconds, force_update_interval_seconds)
+
+
+class ReportSchedule:
+    """When to look and when to write. The first report is due at once."""
+
+    def __init__(self) -> None:
+        self._next_report = -math.inf
+        self._next_check = -math.inf
+        self._earliest_write = -math.inf
+
+    def may_look(self, now: float) -> bool:
+        """Whether it is time to find out if something is worth a write."""
+        return now >= self._earliest_write and now >= min(self._next_check, self._next_report)
+
+    def looked(self, now: float, check_interval_seconds: float) -> None:
+        """Look for news again after the check interval."""
+        self._next_check = now + check_interval_seconds
+
+    def is_due(self, now: float) -> bool:
+        """Whether a report is written without news."""
+        return now >= self._next_report
+
+    def written(self, now: float, interval_seconds: float, uniform: float) -> None:
+        """A report was written; the next one comes up to a tenth early, by a number drawn from [0, 1)."""
+        self._next_report = now + interval_seconds * (1.0 - _JITTER * uniform)
+        self._earliest_write = now + LEAST_SECONDS_BETWEEN_WRITES
+
+    def failed(self, now: float, pause_seconds: float) -> None:
+        """A report was not written; the next attempt, with newer values, waits."""
+        self._earliest_write = now + max(LEAST_SECONDS_BETWEEN_WRITES, pause_seconds)
