@@ -29,7 +29,12 @@ def up(arguments: argparse.Namespace) -> int:
     progress.say(f"provider: {name}")
     provider = PROVIDERS[name]
     running.remember(name)
-    cluster = provider.up()
+    try:
+        cluster = provider.up()
+    except ClusterProblem:
+        if not provider.exists():
+            running.forget()
+        raise
     if arguments.fake_nodes is not None:
         fake_nodes.set_count(cluster, arguments.fake_nodes)
     progress.say('the cluster is up; to use it: eval "$(python -m e2e.cluster env)"')
@@ -48,7 +53,7 @@ def down(_: argparse.Namespace) -> int:
     running.forget()
     for line in remaining:
         print(f"left over: {line}")
-    progress.say("left over: see above" if remaining else "the machine is as it was before `up`")
+    progress.say("left over: see above" if remaining else "nothing is left over")
     return 1 if remaining else 0
 
 
@@ -121,6 +126,12 @@ def main(argv: Sequence[str]) -> int:
     except ClusterProblem as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 1
+    except PermissionError as refused:
+        print(f"error: {refused.filename}: permission denied; it is root's, run this with sudo", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on where it was, `down` ends what runs", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from ipaddress import ip_address
 from pathlib import Path
 from string import Template
 
@@ -107,6 +108,7 @@ def kubelet_configuration(places: Layout) -> dict[str, object]:
         "failCgroupV1": False,
         "failSwapOn": False,
         "resolvConf": str(resolv_conf),
+        "clusterDNS": name_servers(resolv_conf.read_text()),
         "podLogsDir": str(places.state / "pod-logs"),
         "volumePluginDir": str(places.state / "volume-plugins"),
         # A full disk is the developer's own affair, and images that were loaded by hand must not be collected.
@@ -115,6 +117,16 @@ def kubelet_configuration(places: Layout) -> dict[str, object]:
         "imageGCLowThresholdPercent": 99,
         "makeIPTablesUtilChains": False,
     }
+
+
+def name_servers(resolv_conf: str) -> list[str]:
+    """Name servers of the machine that pods can reach too.
+
+    They stand in for a DNS server of the cluster, which there is none: pods find the apiserver by its address, and
+    without any the kubelet would put a warning on each of them.
+    """
+    listed = [line.split()[1] for line in resolv_conf.splitlines() if line.startswith("nameserver ")]
+    return [each for each in listed if not ip_address(each).is_loopback and not ip_address(each).is_link_local]
 
 
 def containerd(places: Layout) -> Program:

@@ -60,6 +60,12 @@ def test_pods_get_addresses_of_the_bridges_subnet():
     assert ip_address(layout.APISERVER_SERVICE_ADDRESS) == ip_network(layout.SERVICE_SUBNET)[1]
 
 
+def test_pods_are_given_the_name_servers_of_the_machine_that_they_can_reach():
+    text = "# by hand\nsearch example.org\nnameserver 127.0.0.53\nnameserver 192.0.2.53\nnameserver fe80::1%eth0\n"
+    assert node.name_servers(text) == ["192.0.2.53"]
+    assert node.name_servers("") == []
+
+
 def test_a_socket_path_fits_into_what_unix_allows():
     assert len(str(Layout().containerd_socket) + ".ttrpc") <= 107
 

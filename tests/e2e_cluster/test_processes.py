@@ -21,6 +21,8 @@ def folder(tmp_path):
 def test_a_started_program_is_found_and_marked(folder):
     processes.start(SLEEPER, folder)
     found = processes.find("sleeper", folder)
+    while not found.cmdline():  # the kernel shows it an instant after the spawn has returned
+        pass
     assert found.cmdline() == ["sleep", "60"]
     assert found.environ()[processes.MARK] == str(folder)
     assert [p.pid for p in processes.of_this_cluster(folder)] == [found.pid]

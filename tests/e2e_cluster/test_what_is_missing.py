@@ -76,6 +76,13 @@ def test_another_provider_than_the_one_that_is_up_is_refused(monkeypatch, tmp_pa
     assert "a local cluster is up; end it first" in capsys.readouterr().err
 
 
+def test_an_up_that_started_nothing_does_not_stand_in_the_way_of_another_provider(monkeypatch, tmp_path):
+    monkeypatch.setattr(running, "REMEMBERED", tmp_path / "cluster-provider")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
+    assert command_line.main(["up", "--provider", "existing"]) == 1
+    assert running.name() is None
+
+
 def test_a_failing_program_is_told_with_its_exit_code_and_last_words():
     with pytest.raises(ClusterProblem, match=r"`sh -c .*` exit 3: first \| no space left"):
         commands.run(["sh", "-c", "echo first >&2; echo no space left >&2; exit 3"])

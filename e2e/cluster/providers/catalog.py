@@ -21,6 +21,10 @@ class Provider(Protocol):
         """End it. Returns what could not be taken away, a line each."""
         ...
 
+    def exists(self) -> bool:
+        """Whether there is something that `down` would end."""
+        ...
+
     def status(self) -> Mapping[str, str]:
         """Part of the cluster -> "ok", or what is wrong with it."""
         ...

@@ -28,6 +28,10 @@ class Existing:
         """See Provider; here leaves the cluster alone."""
         return []
 
+    def exists(self) -> bool:
+        """See Provider."""
+        return False
+
     def status(self) -> Mapping[str, str]:
         """See Provider."""
         try:

@@ -39,9 +39,15 @@ class Kind:
 
     def down(self) -> list[str]:
         """See Provider."""
+        if not self.exists():
+            return []
         commands.run([kind(), "delete", "cluster", "--name", NAME, "--kubeconfig", STATE / "kubeconfig"])
         shutil.rmtree(STATE, ignore_errors=True)
         return []
+
+    def exists(self) -> bool:
+        """See Provider."""
+        return STATE.exists()
 
     def status(self) -> Mapping[str, str]:
         """See Provider."""

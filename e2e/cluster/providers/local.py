@@ -73,7 +73,8 @@ class Local:
         """See Provider."""
         require_root_on_linux()
         places = self.places
-        if not places.state.exists():
+        if not self.exists():
+            shutil.rmtree(places.state, ignore_errors=True)
             progress.say("no local cluster: nothing to end")
             return []
         with _alone(places):
@@ -88,6 +89,10 @@ class Local:
             shutil.rmtree(places.state)
             remaining += leftovers.differences(before, leftovers.look())
         return remaining
+
+    def exists(self) -> bool:
+        """See Provider."""
+        return self.places.machine_before.exists()
 
     def status(self) -> Mapping[str, str]:
         """See Provider."""
