@@ -85,7 +85,7 @@ def memory(proc_root: Path) -> NodeMemory:
     with _psutil_reading(proc_root, "meminfo", "MemTotal, MemFree and MemAvailable in kB are"):
         read = psutil.virtual_memory()
         if not 0 <= read.available <= read.total or read.total == 0:
-            raise ValueError(f"MemAvailable is {read.available} bytes of MemTotal {read.total}")
+            raise ValueError(f"{read.available} bytes are available of {read.total}")
     return NodeMemory(read.total, read.available, read.free)
 
 

@@ -119,7 +119,9 @@ def test_a_node_without_memory_is_no_data(host, node, clock):
     host.set_node(busy_ticks=1100, used_bytes=0, total_bytes=0)
     measurement = node.collect()
     assert measurement.usage is None
-    assert measurement.no_data[0].reason.startswith("MemAvailable is 0 bytes of MemTotal 0; ")
+    assert measurement.no_data[0].reason.endswith(
+        " bytes are available of 0; MemTotal, MemFree and MemAvailable in kB are wanted"
+    )
 
 
 def test_counters_that_went_back_are_no_data(host, node, clock):
