@@ -1,0 +1,59 @@
+"""The preview on this very machine, under a load, beside the kernel's own counters over the same time."""
+
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+from koordlet import __main__ as command
+
+BURN_HALF_A_CORE = """
+import time
+while True:
+    end = time.monotonic() + 0.05
+    while time.monotonic() < end: pass
+    time.sleep(0.05)
+"""
+
+
+def busy_ticks():
+    user, nice, system, _idle, _iowait, irq, softirq, *_ = map(
+        int, pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:]
+    )
+    return user + nice + system + irq + softirq
+
+
+@contextlib.contextmanager
+def load():
+    process = subprocess.Popen([sys.executable, "-c", BURN_HALF_A_CORE])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_node_usage_is_what_the_kernel_counted_over_the_same_time(capsys):
+    with load():
+        before, began = busy_ticks(), time.monotonic()
+        assert command.main(["preview", "--for", "5s"]) == 0
+        ticks, elapsed = busy_ticks() - before, time.monotonic() - began
+    status = yaml.safe_load(capsys.readouterr().out)["status"]
+    used = status["nodeMetric"]["nodeUsage"]["resources"]["cpu"]
+    cores = float(used.removesuffix("m")) / (1000 if used.endswith("m") else 1)
+    counted = ticks / os.sysconf("SC_CLK_TCK") / elapsed
+    assert cores >= 0.4
+    assert cores == pytest.approx(counted, rel=0.05, abs=0.05)
+    assert {each["type"]: each["status"] for each in status["conditions"]}["Ready"] == "True"
+
+
+def test_a_machine_that_cannot_be_read_is_named_with_the_path(capsys, tmp_path):
+    assert command.main(["preview", "--for", "3s", "--host-root", str(tmp_path)]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert f"{tmp_path}/proc/stat" in shown.err
