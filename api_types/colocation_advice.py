@@ -35,18 +35,23 @@ def parameter_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
 
 
 def selector_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
-    """Entries that select nothing or everything, and the first two that select the same nodes."""
-    selectors = [entry.node_selector for entry in config.node_configs or ()]
-    for position, selector in enumerate(selectors):
+    """Entries that select nothing or everything."""
+    for position, entry in enumerate(config.node_configs or ()):
+        selector = entry.node_selector
         if selector is None or node_selector.is_empty(selector):
             meaning = "none is selected" if selector is None else "every node is selected"
-            seen = selector.to_wire() if selector else None
-            yield _advice(("nodeConfigs", position, "nodeSelector"), seen, f"a selector that is not empty ({meaning})")
+            wanted = f"a selector that is not empty ({meaning})"
+            yield _advice(("nodeConfigs", position, "nodeSelector"), selector and selector.to_wire(), wanted)
+
+
+def overlap_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
+    """The first two entries that select the same nodes."""
+    selectors = [entry.node_selector for entry in config.node_configs or ()]
     if both := node_selector.overlapping(selectors):
         first, second = both
-        seen = selectors[second].to_wire() if (selectors[second]) else None  # type: ignore[union-attr]
+        seen = selectors[second]
         wanted = f"nodes that nodeConfigs[{first}] does not select: the first entry that matches wins"
-        yield _advice(("nodeConfigs", second, "nodeSelector"), seen, wanted)
+        yield _advice(("nodeConfigs", second, "nodeSelector"), seen and seen.to_wire(), wanted)
 
 
 def name_advice(config: slo.ColocationConfig) -> Iterator[Problem]:

@@ -48,6 +48,7 @@ def read_config(text: str | None) -> Reading:
     refused = {problem.path[:2] for problem in problems}
     problems += colocation_advice.parameter_advice(config)
     problems += (advice for advice in colocation_advice.selector_advice(config) if advice.path[:2] not in refused)
+    problems += colocation_advice.overlap_advice(config)
     problems += colocation_advice.name_advice(config)
     return Reading(config, tuple(problems), tuple(_unused(config)))
 

@@ -1,4 +1,4 @@
-"""A node's strategy -> the spec of its NodeMetric, and the smallest patch that brings one there. Pure.
+"""A node's strategy -> the spec of its NodeMetric. Pure.
 
 Source: design 3.3, koordinator-core 4.6.
 """
@@ -6,10 +6,9 @@ Source: design 3.3, koordinator-core 4.6.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from api_types import node_metric, pods
+from api_types import node_metric
 from api_types import slo_controller_config as slo
 from api_types.node_metric import MetricCollectPolicy, NodeMemoryCollectPolicy, NodeMetricSpec
 from manager.slo_config.strategy import NodeStrategy
@@ -51,39 +50,3 @@ def spec_of(node: NodeStrategy) -> NodeMetricSpec:
 
 DEFAULT_SPEC: Final = NodeMetricSpec(metric_collect_policy=DEFAULT_COLLECT_POLICY)
 """Spec of a NodeMetric made while no good configuration has been seen: the agent's own defaults for the rest."""
-
-
-def spec_patch(current: Mapping[str, Any] | None, wanted: NodeMetricSpec) -> dict[str, Any]:
-    """Merge patch of `spec` that sets our fields and removes the ones we no longer set; {} where nothing differs.
-
-    Fields that the model does not know are somebody else's and stay.
-    """
-    return _patch(current or {}, wanted.to_wire(), NodeMetricSpec)
-
-
-def _patch(current: Mapping[str, Any], wanted: Mapping[str, Any], model: type[Any]) -> dict[str, Any]:
-    patch: dict[str, Any] = {}
-    for info in model.model_fields.values():
-        key = info.alias
-        if key not in wanted:
-            if key in current:
-                patch[key] = None
-        elif isinstance(current.get(key), Mapping) and (nested := slo.nested_model(info.annotation)):
-            if below := _patch(current[key], wanted[key], nested):
-                patch[key] = below
-        elif current.get(key) != wanted[key]:
-            patch[key] = wanted[key]
-    return patch
-
-
-def owner_references(current: list[dict[str, Any]] | None, node: pods.Node) -> list[dict[str, Any]] | None:
-    """References with the Node among them, so that a NodeMetric goes with its Node; None where they are right.
-
-    A reference to a Node of another UID is an earlier one of the same name and is dropped.
-    """
-    own = {"apiVersion": "v1", "kind": "Node", "name": node.metadata.name, "uid": node.metadata.uid}
-    others = [reference for reference in current or () if reference.get("kind") != "Node"]
-    nodes = [reference for reference in current or () if reference.get("kind") == "Node"]
-    if len(nodes) == 1 and own.items() <= nodes[0].items():
-        return None
-    return [*others, own]

@@ -6,14 +6,14 @@ Only our own fields are written, by merge patch; the status belongs to the agent
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from api_types import names, pods
-from api_types.node_metric import NodeMetricSpec
+from api_types import pods
 from apiserver_client import errors, objects, resources, session
 from manager import cluster_picture
-from manager.node_metric import collect_policy
+from manager.node_metric import collect_policy, planning
+from manager.node_metric.planning import Action
 from manager.slo_config.strategy import NodeStrategy
 from manager.telemetry import Telemetry
 
@@ -29,6 +29,8 @@ class NodeMetricController:
         self._api = api
         self._picture = picture
         self._telemetry = telemetry
+        self._dropped: dict[str, Mapping[str, Any]] = {}
+        """Patches that changed nothing, by node: the CRD has no place for them."""
 
     async def list_all(self) -> None:
         """Learn all NodeMetrics there are, so that one that was not seen is one that is not there.
@@ -44,24 +46,18 @@ class NodeMetricController:
 
         Raises errors.ApiServerError.
         """
-        node, metric = self._picture.nodes.get(name), self._picture.node_metrics.get(name)
-        if node is None:
-            if metric is not None:
-                await self._delete_orphan(name, metric)
-            return
         wanted = collect_policy.spec_of(strategy) if strategy else None
-        if metric is None:
-            metric = await self._create(node, wanted or collect_policy.DEFAULT_SPEC)
-        await self._update(node, metric, wanted)
+        node, metric = self._picture.nodes.get(name), self._picture.node_metrics.get(name)
+        todo = planning.plan(node, metric, wanted)
+        if todo.action is Action.CREATE:
+            metric = await self._create(name, todo.body)
+            todo = planning.plan(node, metric, wanted)  # it may have been there already
+        if todo.action is Action.UPDATE and metric is not None:
+            await self._update(name, metric, todo.body)
+        elif todo.action is Action.DELETE and metric is not None:
+            await self._delete_orphan(name, metric)
 
-    async def _create(self, node: pods.Node, spec: NodeMetricSpec) -> cluster_picture.NodeMetric:
-        name = node.metadata.name
-        body = {
-            "apiVersion": names.API_VERSION,
-            "kind": names.NODE_METRIC_KIND,
-            "metadata": {"name": name, "ownerReferences": collect_policy.owner_references(None, node)},
-            "spec": spec.to_wire(),
-        }
+    async def _create(self, name: str, body: Mapping[str, Any]) -> cluster_picture.NodeMetric:
         try:
             with self._telemetry.write("node_metric"):
                 made = await objects.create(self._api, resources.NODE_METRICS, body, decode=cluster_picture.NodeMetric)
@@ -72,14 +68,8 @@ class NodeMetricController:
         self._picture.node_metrics.remember(made)
         return made
 
-    async def _update(self, node: pods.Node, metric: cluster_picture.NodeMetric, wanted: NodeMetricSpec | None) -> None:
-        name = node.metadata.name
-        patch: dict[str, Any] = {}
-        if owners := collect_policy.owner_references(metric.metadata.owner_references, node):
-            patch["metadata"] = {"ownerReferences": owners}
-        if wanted and (spec := collect_policy.spec_patch(metric.spec, wanted)):
-            patch["spec"] = spec
-        if not patch:
+    async def _update(self, name: str, metric: cluster_picture.NodeMetric, patch: Mapping[str, Any]) -> None:
+        if self._dropped.get(name) == patch:
             return
         log.info("%s: updating the NodeMetric: %s", name, ", ".join(_changed(patch)))
         try:
@@ -91,6 +81,11 @@ class NodeMetricController:
             self._picture.node_metrics.forget(name, metric.metadata.uid)
             raise
         self._picture.node_metrics.remember(seen)
+        if seen.metadata.resource_version == metric.metadata.resource_version:
+            log.warning("%s: the CRD drops spec fields that it does not know: install the CRD of this project", name)
+            self._dropped[name] = patch
+        else:
+            self._dropped.pop(name, None)
 
     async def _delete_orphan(self, name: str, metric: cluster_picture.NodeMetric) -> None:
         """Delete a NodeMetric whose Node is gone: asked for first, because the picture may not hold all nodes yet."""
@@ -111,7 +106,7 @@ class NodeMetricController:
         self._picture.node_metrics.forget(name, metric.metadata.uid)
 
 
-def _changed(patch: dict[str, Any]) -> Iterator[str]:
+def _changed(patch: Mapping[str, Any]) -> Iterator[str]:
     """Names of the objects that a patch sets, and how much of them."""
     for part, fields in patch.items():
         for name, value in (fields if isinstance(fields, dict) else {}).items():

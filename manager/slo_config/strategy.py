@@ -7,9 +7,10 @@ stay in force. Source: design 3.2, koordinator-core 4.3.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Final, NamedTuple
 
 from api_types import colocation_document, names, node_selector
@@ -24,6 +25,9 @@ RATIO_LABELS: Final[Mapping[str, str]] = {
     names.LABEL_MID_STATIC_MEMORY_RESERVED_RATIO: "mid_static_memory_reserved_percent",
 }
 """Label with a decimal ratio -> the key it overrides, in percent."""
+
+_DECIMAL: Final = re.compile(r"\+?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_LARGEST_RATIO: Final = Decimal(10**6)  # arbitrary, far beyond sense; keeps the percent within every integer type
 
 
 class Layer(NamedTuple):
@@ -95,11 +99,10 @@ def _filled_in(*layers: slo.ColocationStrategy) -> slo.ColocationStrategy:
 
 def percent_of_ratio(text: str) -> int | None:
     """Percent of a decimal ratio, rounded half-up: "0.29" -> 29. None where it is no ratio, or negative."""
-    try:
-        ratio = Decimal(text)
-    except InvalidOperation:
+    if not _DECIMAL.fullmatch(text):
         return None
-    if not ratio.is_finite() or not 0 <= ratio < Decimal(2**31):
+    ratio = Decimal(text)
+    if ratio > _LARGEST_RATIO:
         return None
     return int((ratio * 100).to_integral_value(ROUND_HALF_UP))
 

@@ -1,0 +1,93 @@
+"""Node and NodeMetric as they are -> what to do with the NodeMetric: the smallest change that is needed. Pure.
+
+Source: design 3.3 ("the manager owns spec"), koordinator-core 4.6.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from api_types import names, pods
+from api_types import slo_controller_config as slo
+from api_types.node_metric import NodeMetricSpec
+from manager.cluster_picture import NodeMetric
+from manager.node_metric import collect_policy
+
+
+class Action(enum.StrEnum):
+    """What to do."""
+
+    NONE = "none"
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do; `body` is the object to create, or the merge patch of an update."""
+
+    action: Action
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+def plan(node: pods.Node | None, metric: NodeMetric | None, wanted: NodeMetricSpec | None) -> Plan:
+    """Decide. Without a wanted spec (no configuration yet) an existing one stays, a new one gets the default."""
+    if node is None:
+        return Plan(Action.NONE if metric is None else Action.DELETE)
+    if metric is None:
+        return Plan(Action.CREATE, _new(node, wanted or collect_policy.DEFAULT_SPEC))
+    patch: dict[str, Any] = {}
+    if owners := owner_references(metric.metadata.owner_references, node):
+        patch["metadata"] = {"ownerReferences": owners}
+    if wanted and (spec := spec_patch(metric.spec, wanted)):
+        patch["spec"] = spec
+    return Plan(Action.UPDATE, patch) if patch else Plan(Action.NONE)
+
+
+def _new(node: pods.Node, spec: NodeMetricSpec) -> dict[str, Any]:
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.NODE_METRIC_KIND,
+        "metadata": {"name": node.metadata.name, "ownerReferences": owner_references(None, node)},
+        "spec": spec.to_wire(),
+    }
+
+
+def spec_patch(current: Mapping[str, Any] | None, wanted: NodeMetricSpec) -> dict[str, Any]:
+    """Merge patch of `spec` that sets our fields and removes the ones we no longer set; {} where nothing differs.
+
+    Fields that the model does not know are somebody else's and stay.
+    """
+    return _patch(current or {}, wanted.to_wire(), NodeMetricSpec)
+
+
+def _patch(current: Mapping[str, Any], wanted: Mapping[str, Any], model: type[Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {}
+    for info in model.model_fields.values():
+        key = info.alias
+        if key not in wanted:
+            if key in current:
+                patch[key] = None
+        elif isinstance(current.get(key), Mapping) and (nested := slo.nested_model(info.annotation)):
+            if below := _patch(current[key], wanted[key], nested):
+                patch[key] = below
+        elif current.get(key) != wanted[key]:
+            patch[key] = wanted[key]
+    return patch
+
+
+def owner_references(current: list[dict[str, Any]] | None, node: pods.Node) -> list[dict[str, Any]] | None:
+    """References with the Node among them, so that a NodeMetric goes with its Node; None where they are right.
+
+    A reference to a Node of another UID is an earlier one of the same name and is dropped.
+    """
+    own = {"apiVersion": "v1", "kind": "Node", "name": node.metadata.name, "uid": node.metadata.uid}
+    others = [reference for reference in current or () if reference.get("kind") != "Node"]
+    nodes = [reference for reference in current or () if reference.get("kind") == "Node"]
+    if len(nodes) == 1 and own.items() <= nodes[0].items():
+        return None
+    return [*others, own]

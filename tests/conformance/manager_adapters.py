@@ -1,0 +1,426 @@
+"""Conformance cases of Koordinator's manager, as calls of our api_types and manager."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from api_types import colocation_advice, colocation_document, mid_report, names, node_selector, pods
+from api_types import slo_controller_config as slo
+from api_types.config_problem import refuses
+from api_types.node_selector import NodeSelector
+from manager import cluster_picture
+from manager.mid_resource import bound_requests, calculator, evidence, judgement, receipt, writing
+from manager.mid_resource.judgement import Verdict
+from manager.mid_resource.reasons import Reason
+from manager.node_metric import collect_policy, planning
+from manager.slo_config import strategy, sync
+
+NOW = dt.datetime(2026, 11, 21, 12, 0, 0, tzinfo=dt.UTC)
+MID_OF_BATCH = {names.BATCH_CPU: names.MID_CPU, names.BATCH_MEMORY: names.MID_MEMORY}
+UPSTREAM_KEYS = {
+    "enable", "metricAggregateDurationSeconds", "metricReportIntervalSeconds", "metricAggregatePolicy",
+    "metricMemoryCollectPolicy", "cpuReclaimThresholdPercent", "memoryReclaimThresholdPercent", "cpuCalculatePolicy",
+    "memoryCalculatePolicy", "degradeTimeMinutes", "updateTimeThresholdSeconds", "resourceDiffThreshold",
+    "midReclaimMode", "midCPUThresholdPercent", "midMemoryThresholdPercent", "midUnallocatedPercent",
+    "midStaticCPUReservedPercent", "midStaticMemoryReservedPercent", "batchCPUThresholdPercent",
+    "batchMemoryThresholdPercent", "extensions",
+}  # fmt: skip
+
+
+# Strategies
+
+
+def _document(config: Any) -> slo.ColocationConfig:
+    found = colocation_document.read_config(json.dumps(config))
+    assert found.config is not None, found.problems
+    return found.config
+
+
+def _labels(node: Mapping[str, Any]) -> dict[str, str]:
+    return node.get("labels") or {}
+
+
+def _annotations(node: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        key: text if isinstance(text, str) else json.dumps(text)
+        for key, text in (node.get("annotations") or {}).items()
+    }
+
+
+def node_strategy(case: Mapping[str, Any]) -> dict[str, Any]:
+    if case["config"] is None:
+        return {"strategy": None}
+    layers, _ = strategy.overlays(_document(case["config"]), _labels(case["node"]), _annotations(case["node"]))
+    return {"strategy": slo.merge(*(layer.strategy for layer in layers)).to_wire()}
+
+
+def annotation_strategy(case: Mapping[str, Any]) -> dict[str, Any]:
+    text = _annotations(case).get(names.ANNOTATION_COLOCATION_STRATEGY)
+    if text is None:
+        return {"strategy": None, "error": False}
+    found, _ = colocation_document.read_strategy(text)
+    return {"strategy": found.to_wire() if found else None, "error": found is None}
+
+
+def is_valid(case: Mapping[str, Any]) -> dict[str, Any]:
+    found, _ = colocation_document.read_strategy(json.dumps(case["strategy"]))
+    return {"valid": found is not None}
+
+
+def merge_objects(case: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return {"merged": slo.merge_objects(case["old"], case["new"]), "error": False}
+    except TypeError:
+        return {"error": True}
+
+
+# The document
+
+
+def _upstream(wire: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in wire.items() if key in UPSTREAM_KEYS}
+
+
+def _as_upstream_keeps_it(configured: strategy.Configuration) -> dict[str, Any]:
+    """Upstream keeps every entry merged with the cluster strategy."""
+    entries = [
+        {"name": entry.name, **({"nodeSelector": entry.selector.to_wire()} if entry.selector else {})}
+        | _upstream(entry.strategy.to_wire())
+        for entry in configured.entries
+    ]
+    return _upstream(configured.cluster.to_wire()) | ({"nodeConfigs": entries} if entries else {})
+
+
+def _cached(config: Mapping[str, Any]) -> strategy.Configuration:
+    """What upstream keeps, with our own keys at their defaults."""
+    document = _document(config)
+    ours = {key: value for key, value in slo.DEFAULTS.to_wire().items() if key not in UPSTREAM_KEYS}
+    below = slo.ColocationStrategy.model_validate(ours)
+    entries = tuple(
+        strategy.Entry(entry.name or "", entry.node_selector, slo.merge(below, entry))
+        for entry in document.node_configs or ()
+    )
+    return strategy.Configuration(slo.merge(below, document), entries, document)
+
+
+def _synced(in_force: strategy.Configuration | None, data: Mapping[str, str] | None) -> sync.Outcome:
+    return sync.synced(in_force, data, exists=data is not None)
+
+
+def sync_config(case: Mapping[str, Any]) -> dict[str, Any]:
+    outcome = _synced(_cached(case["cache"]["config"]), case["configmap_data"])
+    assert outcome.configuration is not None
+    return {
+        "changed": outcome.changed,
+        "config": _as_upstream_keeps_it(outcome.configuration),
+        "available": outcome.state is not sync.State.REFUSED or case["cache"]["available"],
+        "error_status": not outcome.from_document,
+    }
+
+
+def availability(case: Mapping[str, Any]) -> dict[str, Any]:
+    cached = _cached(case["cache_config"])
+    if case["cache_available"]:
+        return {"available": True, "config": _as_upstream_keeps_it(cached)}
+    outcome = _synced(cached, case["configmap_data"])
+    assert outcome.configuration is not None
+    available = outcome.state is not sync.State.REFUSED
+    return {"available": available, "config": _as_upstream_keeps_it(outcome.configuration)}
+
+
+def parameter_check(case: Mapping[str, Any]) -> dict[str, Any]:
+    found = colocation_document.read_config(json.dumps(case["config"]))
+    if found.config is None or refuses(found.problems):
+        return {"error": True}
+    layers = [found.config, *(found.config.node_configs or ())]
+    return {"error": any(list(colocation_advice.strategy_advice(layer)) for layer in layers)}
+
+
+def _selectors(case: Mapping[str, Any]) -> list[NodeSelector]:
+    return [NodeSelector.model_validate(each) for each in case["selectors"]]
+
+
+def selector_required(case: Mapping[str, Any]) -> dict[str, Any]:
+    config = _document({"nodeConfigs": case["nodeConfigs"]})
+    return {"error": any(colocation_advice.selector_advice(config))}
+
+
+def name_check(case: Mapping[str, Any]) -> dict[str, Any]:
+    config = _document({"nodeConfigs": [{"name": name} for name in case["names"]]})
+    return {"error": any(colocation_advice.name_advice(config))}
+
+
+# NodeMetric
+
+
+def check_collect_policy(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    found, _ = colocation_document.read_strategy(json.dumps(case["strategy"]))
+    try:
+        came = collect_policy.collect_policy(found).to_wire() if found else None
+    except collect_policy.ColocationDisabled:
+        came = None
+    wanted = [value for value in expected.values() if isinstance(value, Mapping)]
+    fits = (came is None) == bool(expected["error"]) and (not wanted or came is None or came in wanted)
+    return None if fits else f"expected {expected}, came {came}"
+
+
+def node_metric_spec(case: Mapping[str, Any]) -> dict[str, Any]:
+    outcome = _synced(None, case["configmap_data"])
+    if outcome.configuration is None:
+        spec = case["old_spec"] or collect_policy.DEFAULT_SPEC.to_wire()
+    else:
+        found = strategy.Strategies(outcome.configuration).of(_labels(case["node"]), _annotations(case["node"]))
+        spec = collect_policy.spec_of(found).to_wire()
+    return {"spec": {"metricCollectPolicy": spec["metricCollectPolicy"]}, "error": False}
+
+
+def node_metric_reconcile(case: Mapping[str, Any]) -> dict[str, Any]:
+    node = pods.Node(metadata=pods.ObjectMeta(name="node", uid="1")) if case["node_exists"] else None
+    metric = cluster_picture.NodeMetric() if case["nodemetric_exists"] else None
+    return {"action": planning.plan(node, metric, collect_policy.DEFAULT_SPEC).action.value, "error": False}
+
+
+# Mid resources
+
+
+def _resource_list(given: Mapping[str, int]) -> dict[str, str]:
+    return {"cpu": f"{given['cpu_milli']}m", "memory": str(given["memory_bytes"])}
+
+
+def _node(given: Mapping[str, Any]) -> pods.Node:
+    return pods.Node(
+        metadata=pods.ObjectMeta(name="node", labels=_labels(given), annotations=_annotations(given)),
+        status=pods.NodeStatus(
+            capacity=_resource_list(given["capacity"]), allocatable=_resource_list(given["allocatable"])
+        ),
+    )
+
+
+def _pod(given: Mapping[str, Any]) -> pods.Pod:
+    labels = {names.LABEL_QOS: given["qosClass"]} if given.get("qosClass") else {}
+    requests = {**_resource_list(given.get("requests") or {"cpu_milli": 0, "memory_bytes": 0})}
+    requests |= given.get("requests_extended") or {}
+    wire = {
+        "metadata": {"name": given.get("name", ""), "labels": labels},
+        "spec": {"priority": given.get("priority"), "containers": [{"resources": {"requests": requests}}]},
+        "status": {"phase": given.get("phase", "Running")},
+    }
+    return msgspec.convert(wire, type=pods.Pod)
+
+
+def _metric(given: Mapping[str, Any] | None) -> cluster_picture.NodeMetric | None:
+    if given is None:
+        return None
+    status: dict[str, Any] = {}
+    if given.get("update_age_seconds") is not None:
+        status["updateTime"] = (NOW - dt.timedelta(seconds=given["update_age_seconds"])).isoformat()
+    if given.get("prodReclaimable"):
+        status["prodReclaimableMetric"] = {"resource": {"resources": _resource_list(given["prodReclaimable"])}}
+    return msgspec.convert({"status": status}, type=cluster_picture.NodeMetric)
+
+
+def _target(case: Mapping[str, Any]) -> calculator.Target:
+    configured = strategy.configuration(_document(case["strategy"]))
+    node, metric = _node(case["node"]), _metric(case["nodeMetric"])
+    holds = strategy.node_strategy(configured, _labels(case["node"]), _annotations(case["node"]))
+    policy = mid_report.mid_policy(holds.strategy)
+    judged = judgement.judge(evidence.gather(node, metric, holds, policy, None), NOW)
+    if judged.verdict is not Verdict.CALCULATE or metric is None or metric.status is None:
+        return calculator.withdrawn(None, judged.reason)
+    bound = bound_requests.summed(_pod(each) for each in case["pods"] or ())
+    inputs = mid_report.inputs_from(
+        metric.status, policy, pods.allocatable(node), pods.units(node.status.capacity), bound
+    )
+    increase = holds.strategy.mid_max_increase_percent or 100
+    return calculator.calculated(inputs, calculator.Published({}, {}), increase, same_sample=False)
+
+
+def check_calculate(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    came = _target(case).values
+    wrong = [
+        f"{mid}: expected {expected[mid]}, came {came[mid]}"
+        for mid in names.MID_RESOURCES
+        if mid in expected and expected[mid] != came[mid]
+    ]
+    if not any(mid in expected for mid in names.MID_RESOURCES) and any(value is not None for value in came.values()):
+        wrong.append(f"expected no value, came {came}")
+    return "; ".join(wrong) or None
+
+
+def is_degraded(case: Mapping[str, Any]) -> dict[str, Any]:
+    metric = _metric(case["nodeMetric"])
+    sample = receipt.parse_time(metric.status.update_time if metric and metric.status else None)
+    return {"degrade": judgement.is_degraded(sample, dt.timedelta(minutes=case["degradeTimeMinutes"]), NOW)}
+
+
+def _mid_names(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {MID_OF_BATCH.get(name, name): value for name, value in given.items()}
+
+
+def needs_sync(case: Mapping[str, Any]) -> dict[str, Any]:
+    cause = writing.needs_sync(case["old_allocatable"], case["new_allocatable"], case["resourceDiffThreshold"])
+    return {"need_sync": cause is not None}
+
+
+def update_needed(case: Mapping[str, Any]) -> dict[str, Any]:
+    if case.get("new_node", case) is None:
+        return {"sync_status": False, "sync_meta": False}  # a node that is not in the picture is left before this
+    age = case["last_update_age_seconds"]
+    written = None if age is None else receipt.make(Reason.CALCULATED, NOW - dt.timedelta(seconds=age))
+    old = _mid_names(case["old_allocatable"])
+    cause = writing.cause(
+        calculator.Target(_mid_names(case["new_allocatable"]), Reason.CALCULATED),
+        Verdict.CALCULATE,
+        calculator.Published(old, old),
+        written,
+        threshold=case["resourceDiffThreshold"],
+        refresh_period=dt.timedelta(seconds=case["updateTimeThresholdSeconds"]),
+        now=NOW,
+    )
+    return {"sync_status": cause is not None, "sync_meta": False}
+
+
+def _patched(before: Mapping[str, Any], target: calculator.Target) -> dict[str, dict[str, Any]]:
+    """Both resource lists after the patch, as RFC 7386 has it."""
+    status = writing.node_patch(target, receipt.make(target.reason, NOW))["status"]
+    result = {}
+    for where in ("capacity", "allocatable"):
+        merged = {**before, **{name: value and int(value) for name, value in status[where].items()}}
+        result[where] = {name: value for name, value in merged.items() if value is not None}
+    return result
+
+
+def prepare(case: Mapping[str, Any]) -> dict[str, Any]:
+    values = {mid: (case["calculated"] or {}).get(mid) for mid in names.MID_RESOURCES}
+    batch = dict.fromkeys(MID_OF_BATCH, 1)
+    after = _patched({**case["node_mid_before"], **batch}, calculator.Target(values, Reason.CALCULATED))
+    mids = [{name: value for name, value in each.items() if name not in batch} for each in after.values()]
+    untouched = all(each.items() >= batch.items() for each in after.values())
+    return {"error": False, "capacity_mid": mids[0], "allocatable_mid": mids[1], "batch_untouched": untouched}
+
+
+def check_reset(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    came = {
+        name: value is None for name, value in calculator.withdrawn(None, Reason.COLOCATION_DISABLED).values.items()
+    }
+    wanted = {item["name"]: item["reset"] for item in expected["items"]}
+    return None if came == wanted else f"expected {wanted}, came {came}"
+
+
+def status_on_reset(case: Mapping[str, Any]) -> dict[str, Any]:
+    target = calculator.withdrawn(None, Reason.COLOCATION_DISABLED)
+    return {**_patched(_mid_names(case["old"]), target), "error": False}
+
+
+def is_disabled(case: Mapping[str, Any]) -> dict[str, Any]:
+    configured = strategy.configuration(_document(case["config"] or {}))
+    node = case["node"] or {}
+    return {"disabled": not strategy.node_strategy(configured, _labels(node), _annotations(node)).enabled}
+
+
+# Where we differ on purpose
+
+
+def _truncated_differently(ratio: str) -> bool:
+    ours = strategy.percent_of_ratio(ratio)
+    return ours is not None and ours != int(float(ratio) * 100)
+
+
+def _label_differs(case: Mapping[str, Any]) -> bool:
+    labels = _labels(case["input"].get("node") or {})
+    return any(_truncated_differently(labels[label]) for label in strategy.RATIO_LABELS if label in labels)
+
+
+def _annotation_out_of_range(case: Mapping[str, Any]) -> bool:
+    """Whether an annotation is right in form and refused for what it says: upstream does not look."""
+    given = case["input"].get("node") or case["input"]
+    text = _annotations(given).get(names.ANNOTATION_COLOCATION_STRATEGY)
+    if text is None:
+        return False
+    found, problems = colocation_document.read_strategy(text)
+    said_no = ("a known key", "at least", "above", "at most", "one of")
+    return found is None and all(any(each in problem.wanted for each in said_no) for problem in problems)
+
+
+def _not_static(case: Mapping[str, Any]) -> bool:
+    return case["input"]["strategy"].get("midReclaimMode") != slo.STATIC
+
+
+def _no_prediction(case: Mapping[str, Any]) -> bool:
+    metric = case["input"]["nodeMetric"]
+    return _not_static(case) and metric is not None and not metric.get("prodReclaimable")
+
+
+def _formula_differs(case: Mapping[str, Any]) -> bool:
+    """Whether a term that only one of the two formulas has can decide: reserved share, idle usage, size of the cap."""
+    given = case["input"]
+    metric = given["nodeMetric"]
+    if not _not_static(case) or metric is None or not metric.get("prodReclaimable"):
+        return False
+    capacity, used = given["node"]["capacity"], metric.get("nodeUsage") or {"cpu_milli": 0, "memory_bytes": 0}
+    busy = any(metric["prodReclaimable"][name] > capacity[name] - used[name] for name in capacity)
+    return busy or capacity != given["node"]["allocatable"] or bool(given["strategy"].get("midUnallocatedPercent"))
+
+
+ADAPTERS = {
+    "GetNodeColocationStrategy": node_strategy,
+    "GetColocationStrategyOnNode": annotation_strategy,
+    "UpdateColocationStrategyForNode": lambda case: {"percent": strategy.percent_of_ratio(case["label_value"])},
+    "IsColocationStrategyValid": is_valid,
+    "MergeCfg": merge_objects,
+    "sync colocation config": sync_config,
+    "config availability": availability,
+    "colocation config webhook parameter check": parameter_check,
+    "node selector overlap": lambda case: {"overlap": node_selector.overlapping(_selectors(case)) is not None},
+    "node conflict": lambda case: {
+        "conflict": node_selector.conflicting(_selectors(case), case["node_labels"]) is not None
+    },
+    "node selector required": selector_required,
+    "node config name check (flag on)": name_check,
+    "NodeMetric spec": node_metric_spec,
+    "NodeMetric reconcile": node_metric_reconcile,
+    "midresource isDegradeNeeded": is_degraded,
+    "midresource NeedSync": needs_sync,
+    "midresource Prepare": prepare,
+    "node update needed": update_needed,
+    "node status update on reset": status_on_reset,
+    "colocation disabled": is_disabled,
+    "IsResourceDiff": lambda case: {"diff": writing.is_resource_diff(case["old"], case["new"], case["threshold"])},
+}
+CHECKS = {
+    "collect policy from strategy": check_collect_policy,
+    "midresource Calculate": check_calculate,
+    "node resource calculation (mid part)": check_calculate,
+    "midresource Reset": check_reset,
+}
+_ROUNDING = "design 3.2: ratios are rounded half-up, not truncated"
+_ABSENT = "design 4.4: a report without prediction keeps the last value, absent is not zero"
+_FORMULA = "design 4.4: capped by a share of allocatable, the unallocated share added outside the cap"
+_VALIDATED = "design 3.2: annotations are validated like the ConfigMap"
+DIFFERENT_ON_PURPOSE = [
+    ("UpdateColocationStrategyForNode", lambda case: _truncated_differently(case["input"]["label_value"]), _ROUNDING),
+    ("GetNodeColocationStrategy", _label_differs, _ROUNDING),
+    ("GetNodeColocationStrategy", _annotation_out_of_range, _VALIDATED),
+    ("GetColocationStrategyOnNode", _annotation_out_of_range, _VALIDATED),
+    ("midresource Calculate", _no_prediction, _ABSENT),
+    ("midresource Calculate", _formula_differs, _FORMULA),
+    ("node resource calculation (mid part)", _no_prediction, _ABSENT),
+    ("node resource calculation (mid part)", _formula_differs, _FORMULA),
+    (
+        "node update needed",
+        lambda case: bool(case["input"].get("meta_change")),
+        "design 4.4: one patch carries both resources and the receipt, nothing else is written to a node",
+    ),
+]
+WITHOUT_COUNTERPART = {
+    "IsNodeColocationCfgValid": "a helper that nothing of upstream's calls",
+    "MinResourceList (cpu in milli)": "upstream's minimum with unused capacity is not part of design 4.4",
+    "batch safety margin": "Batch resources are not published",
+    "node reservation from annotation": "design 4.4 starts from allocatable, which is after reservations",
+}
+"""Functions that stay unmapped, and why."""
