@@ -23,6 +23,7 @@ class ClusterView:
 
     def __init__(self, node_name: str) -> None:
         self.node_name = node_name
+        self.may_lack_pods = False
         self.pods = pods_on_node.PodTable()
         self.allocatable: WholeAmounts | None = None
         self.capacity: WholeAmounts | None = None

@@ -6,6 +6,7 @@ What the cluster knows (pods, allocatable, policies) comes in as a view; `NoClus
 from __future__ import annotations
 
 import collections
+import dataclasses
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
@@ -46,6 +47,8 @@ class Cluster(Protocol):
     pods: PodTable
     spec: node_metric.NodeMetricSpec
     generation: int | None
+    may_lack_pods: bool
+    """Whether a machine without any pod group is to be expected, so that all its usage is the system's."""
 
     @property
     def allocatable(self) -> WholeAmounts | None:
@@ -64,6 +67,7 @@ class NoCluster:
         self.pods.keep_only(())
         self.spec = node_metric.NodeMetricSpec()
         self.generation: int | None = None
+        self.may_lack_pods = True
         self._observer = observer
 
     @property
@@ -128,6 +132,8 @@ class NodeObserver:
         pods = cluster.pods.by_uid()
         named = frozenset().union(*(pod.container_ids for pod in pods.values())) if cluster.pods.synced else None
         snapshot = self._collector.collect(now_seconds, named or None)
+        if cluster.may_lack_pods and not snapshot.pods and not snapshot.unmeasured_pods:
+            snapshot = dataclasses.replace(snapshot, system=snapshot.node)
         self.no_data = snapshot.no_data
         classes = {uid: pod.priority_class for uid, pod in pods.items()}
         self.newest = class_series.series_of(snapshot, classes, _reserved(cluster))

@@ -52,6 +52,18 @@ def test_node_usage_is_what_the_kernel_counted_over_the_same_time(capsys):
     assert {each["type"]: each["status"] for each in status["conditions"]}["Ready"] == "True"
 
 
+def test_on_a_machine_without_kubernetes_all_usage_is_the_systems_and_is_predicted(capsys, tmp_path):
+    (tmp_path / "proc").symlink_to("/proc")
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    assert command.main(["preview", "--for", "3s", "--host-root", str(tmp_path)]) == 0
+    status = yaml.safe_load(capsys.readouterr().out)["status"]
+    assert status["nodeMetric"]["systemUsage"] == status["nodeMetric"]["nodeUsage"]
+    assert status["prediction"]["prod"]["systemPeak"] == status["prodPeakMetric"]["resource"]["resources"]
+    degraded = next(each for each in status["conditions"] if each["type"] == "SourceDegraded")
+    assert degraded["status"] == "True"
+    assert str(tmp_path) in degraded["message"]
+
+
 def test_a_machine_that_cannot_be_read_is_named_with_the_path(capsys, tmp_path):
     assert command.main(["preview", "--for", "3s", "--host-root", str(tmp_path)]) == 1
     shown = capsys.readouterr()
