@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from e2e.cluster.failures import ClusterProblem
+
+# How klog, logrus and most others mark what went wrong.
+TELLING = re.compile(r"^[EF]\d{4} |level=(error|fatal)|\berror\b|\bpanic\b", re.IGNORECASE)
 
 
 def run(
@@ -53,9 +57,10 @@ def succeeds(argv: Sequence[object], *, timeout_seconds: float = 20) -> bool:
 
 
 def last_words(output: str, lines: int = 3) -> str:
-    """The end of a program's output on one line, which is where programs say what went wrong."""
+    """The last errors in a program's output on one line; of output without any, its end."""
     spoken = [line.strip() for line in output.splitlines() if line.strip()]
-    return " | ".join(spoken[-lines:]) or "it printed nothing"
+    telling = [line for line in spoken[-50:] if TELLING.search(line)]
+    return " | ".join((telling or spoken)[-lines:]) or "it printed nothing"
 
 
 def shorten(text: str, limit: int = 160) -> str:

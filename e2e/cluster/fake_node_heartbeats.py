@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import json
 import sys
 import time
 from collections.abc import Mapping
@@ -48,14 +49,13 @@ def renew(leases: CoordinationV1Api, uids: Mapping[str, str], now: dt.datetime) 
 
 def let_go(pods: CoreV1Api) -> None:
     """Finish the deletion of pods that wait for a kubelet which does not exist."""
-    # resource_version 0: from the apiserver's cache, so that this costs etcd nothing
-    for pod in pods.list_pod_for_all_namespaces(resource_version="0").items:
-        meta, spec = pod.metadata, pod.spec
-        assert meta is not None
-        assert spec is not None
-        if meta.deletion_timestamp and (spec.node_name or "").startswith(fake_nodes.PREFIX):
+    # resource_version 0: from the apiserver's cache, so that this costs etcd nothing; raw: models cost ten times more
+    listed = pods.list_pod_for_all_namespaces(resource_version="0", _preload_content=False)
+    for pod in json.loads(listed.data)["items"]:
+        meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
+        if "deletionTimestamp" in meta and node.startswith(fake_nodes.PREFIX):
             now = V1DeleteOptions(grace_period_seconds=0)
-            pods.delete_namespaced_pod(str(meta.name), str(meta.namespace), body=now)
+            pods.delete_namespaced_pod(meta["name"], meta["namespace"], body=now)
 
 
 def main() -> None:

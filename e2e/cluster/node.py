@@ -7,18 +7,21 @@ one, is never touched. What each flag answers is told beside it.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
 from string import Template
 
 from e2e.cluster import commands, health, layout, processes
+from e2e.cluster.failures import ClusterProblem
 from e2e.cluster.layout import Layout
 from e2e.cluster.processes import Program
 
 FILES = Path(__file__).parent / "node_files"
 PAUSE_IMAGE = "docker.io/koord-suite/pause:local"
 READY_TIMEOUT_SECONDS = 60.0
+CONTAINERD_RECOVERING = "server is not initialized yet"  # on which a kubelet ends
 SYSTEMD_RESOLV_CONF = Path("/run/systemd/resolve/resolv.conf")
 
 
@@ -33,6 +36,18 @@ def start_one(program: Program, places: Layout) -> None:
     is_ready = READY_CHECKS[program.name]
     name = program.name
     health.wait(f"{name} ready", lambda: is_ready(places), READY_TIMEOUT_SECONDS, name, places.processes)
+
+
+def start_kubelet(program: Program, places: Layout) -> None:
+    """Start the kubelet, again as long as containerd, started over, is still busy recovering its containers."""
+    for _ in range(int(READY_TIMEOUT_SECONDS)):
+        try:
+            return start_one(program, places)
+        except ClusterProblem:
+            if CONTAINERD_RECOVERING not in processes.last_words(program.name, places.processes):
+                raise
+            time.sleep(1)
+    return start_one(program, places)
 
 
 READY_CHECKS: dict[str, Callable[[Layout], bool]] = {

@@ -88,6 +88,18 @@ def test_a_failing_program_is_told_with_its_exit_code_and_last_words():
         commands.run(["sh", "-c", "echo first >&2; echo no space left >&2; exit 3"])
 
 
+def test_of_a_long_log_the_errors_are_told():
+    log = (
+        "I1121 12:20:03.6 watchdog_linux.go:137] not enabled\n"
+        'E1121 12:20:03.7 run.go:72] "command failed" err="server is not initialized yet"\n'
+        "I1121 12:20:03.8 manager.go:1] shutting down\n"
+    )
+    assert (
+        commands.last_words(log) == 'E1121 12:20:03.7 run.go:72] "command failed" err="server is not initialized yet"'
+    )
+    assert commands.last_words("") == "it printed nothing"
+
+
 def test_a_program_that_is_not_there_is_named():
     with pytest.raises(ClusterProblem, match=r"no-such-program: no such program on this machine"):
         commands.run(["no-such-program"])

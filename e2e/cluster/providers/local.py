@@ -63,7 +63,7 @@ class Local:
             node.write_configuration(places)
             node.start_one(node.containerd(places), places)
             self._import(pause, node.PAUSE_IMAGE)
-            node.start_one(node.kubelet(places, binaries), places)
+            node.start_kubelet(node.kubelet(places, binaries), places)
             node.start_one(node.kube_proxy(places, binaries), places)
             cluster = self.cluster()
             self._wait_for_pods_to_be_welcome(cluster)
