@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import kubernetes
 from kubernetes.client import (
@@ -50,7 +51,7 @@ def renew(leases: CoordinationV1Api, uids: Mapping[str, str], now: dt.datetime) 
 def let_go(pods: CoreV1Api) -> None:
     """Finish the deletion of pods that wait for a kubelet which does not exist."""
     # resource_version 0: from the apiserver's cache, so that this costs etcd nothing; raw: models cost ten times more
-    listed = pods.list_pod_for_all_namespaces(resource_version="0", _preload_content=False)
+    listed: Any = pods.list_pod_for_all_namespaces(resource_version="0", _preload_content=False)
     for pod in json.loads(listed.data)["items"]:
         meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
         if "deletionTimestamp" in meta and node.startswith(fake_nodes.PREFIX):
