@@ -18,7 +18,7 @@ from e2e.cluster.images.catalog import Image
 
 DOCKER_BASE = "docker.io/library/python:3.12-slim"
 DOCKER_BASE_PYTHON = "3.12"
-LAYERS_KEPT = 150  # some 30 builds; each layer is a full copy of the file system
+LAYERS_KEPT = 80  # some 10 builds; each layer may be a full copy of the file system
 
 
 @dataclass(frozen=True)
