@@ -1,0 +1,190 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api_types import colocation_document as document
+from api_types.config_problem import Effect
+
+
+def problems(text):
+    found = document.read_config(text if isinstance(text, str) else json.dumps(text))
+    return found.config, [str(problem) for problem in found.problems]
+
+
+@pytest.mark.parametrize("text", [None, ""])
+def test_no_text_sets_nothing(text):
+    found = document.read_config(text)
+    assert found.config is not None
+    assert found.config.to_wire() == {}
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"midCPUThresholdPercent": 150},
+            "midCPUThresholdPercent: seen 150, want an integer, at least 0 and at most 100",
+        ),
+        ({"metricReportIntervalSeconds": 60.5}, "metricReportIntervalSeconds: seen 60.5, want an integer, at least 1"),
+        ({"metricReportIntervalSeconds": "60"}, 'metricReportIntervalSeconds: seen "60", want an integer, at least 1'),
+        ({"degradeTimeMinutes": True}, "degradeTimeMinutes: seen true, want an integer, at least 1"),
+        ({"enable": 1}, "enable: seen 1, want true or false"),
+        ({"midFloor": "some"}, 'midFloor: seen "some", want one of allocated, none'),
+        ({"nodePredictPolicy": {"n": 0}}, "nodePredictPolicy.n: seen 0, want a number, above 0 and at most 20"),
+        ({"nodePredictPolicy": {"members": []}}, "nodePredictPolicy.members: seen [], want a list, not empty"),
+        ({"resourceDiffThreshold": 0}, "resourceDiffThreshold: seen 0, want a number, above 0"),
+        ({"foo": 1}, "foo: seen 1, want a known key"),
+        (
+            {"midCpuTresholdPercent": 1},
+            "midCpuTresholdPercent: seen 1, want a known key; is midCPUThresholdPercent meant?",
+        ),
+        (
+            {"metricAggregatePolicy": {"durations": ["5m", "soon"]}},
+            'metricAggregatePolicy.durations[1]: seen "soon", want a duration such as 5m or 1h30m0s',
+        ),
+        ("null", "the document: seen null, want an object"),
+        ("[]", "the document: seen [], want an object"),
+    ],
+)
+def test_what_is_wrong_is_said_by_key_path_value_seen_and_value_wanted(given, said):
+    config, lines = problems(given)
+    assert config is None
+    assert lines == [said]
+
+
+def test_every_problem_is_said_at_once():
+    config, lines = problems({"enable": "yes", "midFloor": "x", "a": 1})
+    assert config is None
+    assert len(lines) == 3
+
+
+@pytest.mark.parametrize("text", ['{"enable": tru', '{"enable": NaN}', "{", '{"a":' * 100_000])
+def test_text_that_is_no_json_is_refused(text):
+    config, lines = problems(text)
+    assert config is None
+    assert lines[0].startswith("the document: seen")
+    assert "want valid JSON" in lines[0]
+
+
+def test_an_integer_beyond_64_bits_is_no_integer():
+    config, lines = problems('{"metricReportIntervalSeconds": 99999999999999999999}')
+    assert config is None
+    assert "want an integer" in lines[0]
+
+
+def test_keys_match_whatever_their_case_and_the_last_one_wins():
+    assert problems('{"ENABLE": false, "enable": true}')[0].enable is True
+    assert problems('{"enable": true, "Enable": false}')[0].enable is False
+    assert problems('{"enable": true, "enable": false}')[0].enable is False
+
+
+def test_null_is_not_set():
+    assert problems('{"enable": true, "midFloor": null}')[0].to_wire() == {"enable": True}
+    assert problems('{"enable": true, "Enable": null}')[0].to_wire() == {}
+
+
+def test_an_integer_is_a_number_and_a_duration_is_put_into_its_canonical_form():
+    config, lines = problems({"nodePredictPolicy": {"n": 3}, "metricAggregatePolicy": {"durations": ["90s"]}})
+    assert lines == []
+    assert config.node_predict_policy.n == 3
+    assert config.metric_aggregate_policy.durations == ["1m30s"]
+
+
+def test_the_proposals_spelling_of_the_predict_policy_is_an_alias():
+    assert problems({"predictPolicy": {"n": 4}})[0].node_predict_policy.n == 4
+    assert problems({"predictPolicy": {"n": 4}, "nodePredictPolicy": {"n": 4}})[1] == []
+    config, lines = problems({"predictPolicy": {"n": 4}, "nodePredictPolicy": {"n": 5}})
+    assert config is None
+    assert lines == ['predictPolicy: seen {"n": 4}, want the same as nodePredictPolicy, or one of the two alone']
+
+
+POOL = {"matchLabels": {"pool": "x"}}
+
+
+def test_a_bad_entry_keeps_its_selector_and_sets_nothing():
+    entries = [
+        {"name": "bad", "nodeSelector": POOL, "enable": False, "midCPUThresholdPercent": 101},
+        {"name": "good", "nodeSelector": {"matchLabels": {"pool": "y"}}, "midCPUThresholdPercent": 10},
+    ]
+    found = document.read_config(json.dumps({"enable": True, "nodeConfigs": entries}))
+    assert found.config.to_wire()["nodeConfigs"] == [{"name": "bad", "nodeSelector": POOL}, entries[1]]
+    assert [problem.effect for problem in found.problems] == [Effect.LAYER_IGNORED]
+    assert found.problems[0].path == ("nodeConfigs", 0, "midCPUThresholdPercent")
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [{"matchExpressions": [{"key": "a", "operator": "out", "values": ["b"]}]}, {"matchLabel": {"pool": "x"}}],
+)
+def test_an_entry_whose_selector_means_nothing_selects_nothing(selector):
+    entry = {"name": "bad", "nodeSelector": selector, "enable": False}
+    found = document.read_config(json.dumps({"enable": True, "nodeConfigs": [entry]}))
+    assert found.config.to_wire()["nodeConfigs"] == [{"name": "bad"}]
+    assert [problem.effect for problem in found.problems] == [Effect.LAYER_IGNORED]
+
+
+def test_a_wrong_type_in_an_entry_fails_the_document():
+    assert problems({"nodeConfigs": [{"name": "x", "nodeSelector": POOL, "enable": "no"}]})[0] is None
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"resourceDiffThreshold": 5}, "resourceDiffThreshold"),
+        ({"midStaticCPUReservedPercent": 101}, "midStaticCPUReservedPercent"),
+        ({"midReclaimMode": "dynamic"}, "midReclaimMode"),
+        ({"nodeConfigs": [{"name": "x", "nodeSelector": {}}]}, "nodeConfigs[0].nodeSelector"),
+        ({"nodeConfigs": [{"nodeSelector": POOL}]}, "nodeConfigs[0].name"),
+        ({"nodeConfigs": [{"name": "x", "nodeSelector": POOL, "enable": True}]}, "nodeConfigs[0].enable"),
+        (
+            {"nodeConfigs": [{"name": "x", "nodeSelector": POOL}, {"name": "y", "nodeSelector": POOL}]},
+            "nodeConfigs[1].nodeSelector",
+        ),
+    ],
+)
+def test_what_upstream_accepts_is_accepted_and_pointed_out(given, path):
+    found = document.read_config(json.dumps(given))
+    assert found.config is not None
+    assert [problem.effect for problem in found.problems] == [Effect.ADVICE]
+    assert str(found.problems[0]).startswith(f"{path}: ")
+
+
+def test_keys_without_effect_are_named_wherever_they_stand():
+    entry = {"name": "x", "nodeSelector": POOL, "batchCPUThresholdPercent": 20}
+    found = document.read_config(json.dumps({"cpuReclaimThresholdPercent": 60, "nodeConfigs": [entry]}))
+    assert found.problems == ()
+    assert found.unused == ("cpuReclaimThresholdPercent", "nodeConfigs[0].batchCPUThresholdPercent")
+
+
+def test_a_nodes_annotation_is_refused_as_a_whole():
+    strategy, found = document.read_strategy('{"enable": true, "degradeTimeMinutes": -1}')
+    assert strategy is None
+    assert [problem.effect for problem in found] == [Effect.LAYER_IGNORED]
+    assert document.read_strategy("invalidField")[0] is None
+    assert document.read_strategy('{"enable": true}')[0].to_wire() == {"enable": True}
+
+
+def test_a_long_value_is_cut():
+    _, lines = problems({"midFloor": "x" * 5000})
+    assert len(lines[0]) < 300
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["enable", "nodeConfigs", "n"]), inner),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+def test_no_json_whatever_raises(value):
+    found = document.read_config(json.dumps(value))
+    assert (found.config is None) == any(problem.effect is Effect.DOCUMENT_REFUSED for problem in found.problems)
+
+
+@given(st.text())
+def test_no_text_whatever_raises(text):
+    assert document.read_config(text) is not None

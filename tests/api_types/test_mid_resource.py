@@ -1,0 +1,121 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api_types import mid_resource
+from api_types.mid_resource import MidInputs, Source
+
+NODE = MidInputs(allocatable=10_000, capacity=12_000, allocated_prod=8_000, allocated_mid=0, peak_prod=3_000)
+
+
+def value(**changes):
+    return mid_resource.calculate(replace(NODE, **changes)).value
+
+
+def test_what_prod_requests_and_will_not_need_is_offered():
+    terms = mid_resource.calculate(NODE)
+    assert terms == mid_resource.MidTerms(
+        source=Source.PEAK, reclaimable=5_000, cap=10_000, unallocated=2_000, unallocated_share=0, floor=0, value=5_000
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"reclaim_ratio_percent": 80}, 3_400),  # 0.8 * 8000 - 3000
+        ({"reclaim_ratio_percent": 10}, 0),  # 800 - 3000: nothing, not less
+        ({"threshold_percent": 30}, 3_000),
+        ({"threshold_percent": 0}, 0),
+        ({"unallocated_percent": 100}, 7_000),  # 5000 + (10000 - 8000)
+        ({"threshold_percent": 30, "unallocated_percent": 50}, 4_000),  # the share is added outside the cap
+        ({"allocated_prod": 15_000}, 7_000),  # requested beyond the node: bounded by 10000 - 3000
+        ({"peak_prod": 11_000}, 0),
+        ({"allocated_mid": 6_000}, 6_000),  # running Mid pods are never taken their key away
+        ({"allocated_mid": 6_000, "floor": False}, 5_000),
+        ({"peak_prod": None, "reclaimable_reported": 4_000}, 4_000),
+        ({"peak_prod": None, "reclaimable_reported": 4_000, "threshold_percent": 20}, 2_000),
+        ({"reclaimable_reported": 4_000}, 5_000),  # the peak is the better knowledge
+        ({"static_percent": 25}, 3_000),  # of capacity
+        ({"static_percent": 25, "threshold_percent": 10}, 1_200),
+        ({"static_percent": 150}, 12_000),
+        ({"static_percent": 0, "unallocated_percent": 100}, 0),
+        ({"threshold_percent": 33, "allocatable": 101, "allocated_prod": 101, "peak_prod": 0}, 33),  # floored
+    ],
+)
+def test_each_term_of_the_formula(changes, expected):
+    assert value(**changes) == expected
+
+
+def test_without_peak_and_reclaimable_there_is_no_answer():
+    with pytest.raises(mid_resource.NoPrediction):
+        value(peak_prod=None)
+
+
+amounts = st.integers(min_value=0, max_value=2**50)
+percents = st.integers(min_value=0, max_value=100)
+inputs = st.builds(
+    MidInputs,
+    allocatable=amounts,
+    capacity=amounts,
+    allocated_prod=amounts,
+    allocated_mid=amounts,
+    peak_prod=amounts,
+    reclaimable_reported=st.none() | amounts,
+    reclaim_ratio_percent=percents,
+    threshold_percent=percents,
+    unallocated_percent=percents,
+    floor=st.booleans(),
+    static_percent=st.none() | st.integers(min_value=0, max_value=200),
+)
+
+
+@given(inputs)
+def test_the_terms_add_up(given_inputs):
+    terms = mid_resource.calculate(given_inputs)
+    assert terms.value == max(min(terms.reclaimable, terms.cap) + terms.unallocated_share, terms.floor)
+    assert min(terms.reclaimable, terms.cap, terms.unallocated_share, terms.floor) >= 0
+
+
+@given(inputs)
+def test_beside_the_floor_mid_lies_between_nothing_and_the_cap_plus_the_unallocated_share(given_inputs):
+    free = replace(given_inputs, floor=False)
+    terms = mid_resource.calculate(free)
+    base = free.allocatable if free.static_percent is None else free.capacity
+    assert terms.value >= 0
+    assert terms.value * 100 <= base * free.threshold_percent + terms.unallocated * free.unallocated_percent
+
+
+@given(inputs)
+def test_with_the_floor_running_mid_pods_are_always_covered(given_inputs):
+    assert mid_resource.calculate(replace(given_inputs, floor=True)).value >= given_inputs.allocated_mid
+
+
+@given(inputs, amounts)
+def test_mid_never_exceeds_what_the_node_has_beyond_the_peak(given_inputs, peak):
+    free = replace(given_inputs, floor=False, static_percent=None, peak_prod=peak)
+    terms = mid_resource.calculate(free)
+    assert min(terms.reclaimable, terms.cap) <= max(free.allocatable - peak, 0)
+
+
+@pytest.mark.parametrize(
+    "name", ["allocatable", "allocated_mid", "reclaim_ratio_percent", "threshold_percent", "unallocated_percent"]
+)
+@given(given_inputs=inputs, more=st.integers(min_value=0, max_value=1000))
+def test_mid_rises_with_each_of_these(name, given_inputs, more):
+    raised = replace(given_inputs, **{name: getattr(given_inputs, name) + more})
+    assert mid_resource.calculate(raised).value >= mid_resource.calculate(given_inputs).value
+
+
+@given(inputs, amounts)
+def test_mid_falls_with_the_peak(given_inputs, more):
+    raised = replace(given_inputs, peak_prod=given_inputs.peak_prod + more)
+    assert mid_resource.calculate(raised).value <= mid_resource.calculate(given_inputs).value
+
+
+@given(inputs, amounts)
+def test_mid_rises_with_prod_requests_where_nothing_unallocated_is_given_away(given_inputs, more):
+    before = replace(given_inputs, unallocated_percent=0)
+    after = replace(before, allocated_prod=before.allocated_prod + more)
+    assert mid_resource.calculate(after).value >= mid_resource.calculate(before).value

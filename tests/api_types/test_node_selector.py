@@ -1,0 +1,71 @@
+import pytest
+
+from api_types import node_selector
+from api_types.node_selector import NodeSelector
+
+
+def selector(**wire):
+    return NodeSelector.model_validate(wire)
+
+
+def expression(key, operator, *values):
+    return {"key": key, "operator": operator, "values": list(values) or None}
+
+
+@pytest.mark.parametrize(
+    ("given", "labels", "expected"),
+    [
+        (selector(matchLabels={"a": "1"}), {"a": "1", "b": "2"}, True),
+        (selector(matchLabels={"a": "1"}), {"a": "2"}, False),
+        (selector(matchExpressions=[expression("a", "In", "1", "2")]), {"a": "2"}, True),
+        (selector(matchExpressions=[expression("a", "In", "1")]), {}, False),
+        (selector(matchExpressions=[expression("a", "NotIn", "1")]), {}, True),
+        (selector(matchExpressions=[expression("a", "NotIn", "1")]), {"a": "1"}, False),
+        (selector(matchExpressions=[expression("a", "Exists")]), {"a": ""}, True),
+        (selector(matchExpressions=[expression("a", "DoesNotExist")]), {"a": ""}, False),
+        (selector(matchLabels={"a": "1"}, matchExpressions=[expression("b", "Exists")]), {"a": "1"}, False),
+        (selector(), {"a": "1"}, True),
+        (None, {"a": "1"}, False),
+    ],
+)
+def test_a_selector_matches_as_kubernetes_does(given, labels, expected):
+    assert node_selector.matches(given, labels) is expected
+
+
+@pytest.mark.parametrize(
+    ("broken", "path"),
+    [
+        (expression("a", "out", "1"), "matchExpressions[0].operator"),
+        (expression("a", "In"), "matchExpressions[0].values"),
+        (expression("a", "Exists", "1"), "matchExpressions[0].values"),
+        (expression("", "Exists"), "matchExpressions[0].key"),
+    ],
+)
+def test_a_selector_that_means_nothing_names_its_fault_and_matches_no_node(broken, path):
+    given = selector(matchExpressions=[broken])
+    found = node_selector.fault(given)
+    assert found is not None
+    assert found[0] == path
+    assert not node_selector.matches(given, {"a": "1"})
+
+
+@pytest.mark.parametrize(
+    ("selectors", "expected"),
+    [
+        ([selector(matchLabels={"a": "1"}), selector(matchLabels={"a": "1", "b": "1"})], (0, 1)),
+        ([selector(matchLabels={"a": "1"}), selector(matchLabels={"a": "2"})], None),
+        ([selector(matchLabels={"a": "1"}), selector(matchLabels={"b": "1"})], None),
+        ([selector(matchLabels={"a": "1"}), selector(matchExpressions=[expression("a", "Exists")])], (0, 1)),
+        ([selector(matchExpressions=[expression("a", "In", "1", "2")]), selector(matchLabels={"a": "2"})], (0, 1)),
+        ([None, selector(matchLabels={"a": "1"})], None),
+        ([], None),
+    ],
+)
+def test_overlap_is_found_in_the_document_alone(selectors, expected):
+    assert node_selector.overlapping(selectors) == expected
+
+
+def test_a_real_node_shows_a_conflict_that_the_document_does_not():
+    selectors = [selector(matchLabels={"a": "1"}), selector(matchLabels={"b": "1"})]
+    assert node_selector.overlapping(selectors) is None
+    assert node_selector.conflicting(selectors, {"a": "1", "b": "1"}) == (0, 1)

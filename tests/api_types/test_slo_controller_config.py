@@ -1,0 +1,73 @@
+import pytest
+
+from api_types import slo_controller_config as slo
+from api_types.slo_controller_config import ColocationStrategy, PredictPolicy
+
+
+def test_defaults_are_those_of_the_design():
+    wire = slo.DEFAULTS.to_wire()
+    assert wire["enable"] is False
+    assert wire["degradeTimeMinutes"] == 15
+    assert wire["metricAggregatePolicy"] == {"durations": ["5m0s", "10m0s", "30m0s"]}
+    assert wire["midFloor"] == "allocated"
+    assert wire["nodePredictPolicy"]["n"] == 5
+    assert wire["nodePredictPolicy"]["coldStartPeriodSeconds"] == 7200
+    assert "safetyMarginPercent" not in wire["nodePredictPolicy"]  # depends on the predictor
+    assert "preset" not in wire
+    assert "batchCPUThresholdPercent" not in wire
+
+
+def test_keys_are_spelled_as_upstream_spells_them():
+    keys = {info.alias for info in slo.ColocationConfig.model_fields.values()}
+    assert {"midCPUThresholdPercent", "midStaticCPUReservedPercent", "cpuReclaimThresholdPercent"} <= keys
+    assert {"batchCPUThresholdPercent", "nodeConfigs", "metricMemoryCollectPolicy", "extensions"} <= keys
+
+
+def test_every_key_says_what_it_means():
+    for model in (slo.ColocationConfig, slo.NodeConfig, slo.PredictPolicy, slo.MetricAggregatePolicy):
+        for field, info in model.model_fields.items():
+            assert info.description, f"{model.__name__}.{field}"
+
+
+def test_a_layer_sets_its_own_keys_and_shows_what_lies_below():
+    below = ColocationStrategy(enable=True, mid_cpu_threshold_percent=80, extensions={"a": {"x": 1, "y": 1}})
+    over = ColocationStrategy(mid_cpu_threshold_percent=0, extensions={"a": {"y": 2}, "b": 3})
+    merged = slo.merge(below, over)
+    assert merged.enable is True
+    assert merged.mid_cpu_threshold_percent == 0
+    assert merged.extensions == {"a": {"x": 1, "y": 2}, "b": 3}
+
+
+def test_nested_objects_merge_and_lists_replace():
+    below = ColocationStrategy(node_predict_policy=PredictPolicy(n=3.0, members=["n-sigma-v1", "percentile"]))
+    over = ColocationStrategy(node_predict_policy=PredictPolicy(members=["borg-default"]))
+    merged = slo.merge(below, over).node_predict_policy
+    assert merged == PredictPolicy(n=3.0, members=["borg-default"])
+
+
+def test_an_empty_text_is_a_value():
+    merged = slo.merge(ColocationStrategy(cpu_calculate_policy="usage"), ColocationStrategy(cpu_calculate_policy=""))
+    assert merged.cpu_calculate_policy == ""
+
+
+@pytest.mark.parametrize(("old", "new"), [("text", {}), ({}, "text"), ([], {})])
+def test_only_objects_merge(old, new):
+    with pytest.raises(TypeError):
+        slo.merge_objects(old, new)
+
+
+def test_a_preset_is_a_complete_set_of_the_keys_that_decide_about_risk():
+    for preset in slo.PRESETS.values():
+        assert preset.mid_cpu_threshold_percent is not None
+        assert preset.mid_memory_threshold_percent is not None
+        assert preset.node_predict_policy is not None
+        assert preset.node_predict_policy.n is not None
+    shares = [slo.PRESETS[name].mid_cpu_threshold_percent for name in ("conservative", "balanced", "aggressive")]
+    assert shares == sorted(shares)
+
+
+def test_batch_keys_are_named_as_unused_where_they_are_set():
+    assert set(slo.unused_keys(ColocationStrategy(enable=True, cpu_reclaim_threshold_percent=60))) == {
+        "cpuReclaimThresholdPercent"
+    }
+    assert slo.unused_keys(ColocationStrategy(enable=True)) == {}

@@ -1,0 +1,309 @@
+"""A small kube-apiserver in memory, over real HTTP on loopback, with the semantics the manager relies on.
+
+    async with cluster.running() as server:
+        server.add("nodes", node)
+        server.get("nodes", "worker-1")["status"]["allocatable"]
+        server.writes                                  # (method, path, body) of every write, in order
+
+Kept: resource versions, UIDs, merge patches, the status subresource, optimistic locking, UID preconditions, deletion of
+what a deleted object owns, lists, watches from a version on, discovery. Not kept: validation, defaults, history limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import datetime as dt
+import json
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+from apiserver_client import connection
+from tests.fakes import apiserver
+
+_API = {
+    "": {"version": "v1", "kinds": {
+        "nodes": ("Node", False), "pods": ("Pod", True), "namespaces": ("Namespace", False),
+        "configmaps": ("ConfigMap", True), "events": ("Event", True),
+    }},
+    "coordination.k8s.io": {"version": "v1", "kinds": {"leases": ("Lease", True)}},
+    "apiextensions.k8s.io": {"version": "v1", "kinds": {
+        "customresourcedefinitions": ("CustomResourceDefinition", False),
+    }},
+    "slo.koordinator.sh": {"version": "v1alpha1", "kinds": {"nodemetrics": ("NodeMetric", False)}},
+}  # fmt: skip
+_KINDS = {plural: kind for group in _API.values() for plural, (kind, _) in group["kinds"].items()}
+_API_VERSIONS = {
+    plural: f"{name}/{group['version']}".removeprefix("/") for name, group in _API.items() for plural in group["kinds"]
+}
+Key = tuple[str, str, str]
+"""Plural, namespace ("" for cluster-wide), name."""
+
+
+class Refusal(Exception):
+    """An answer that is an error."""
+
+    def __init__(self, code: int, reason: str, name: str = "", message: str = "") -> None:
+        super().__init__(reason)
+        self.answer = apiserver.status(code, reason, message or reason, name=name)
+
+
+class Cluster:
+    """Objects by key; every change is kept, so that a watch may start anywhere."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.now = dt.datetime(2026, 11, 21, 10, tzinfo=dt.UTC)
+        """When objects are created that do not say."""
+        self.writes: list[tuple[str, str, Any]] = []
+        self.requests: list[apiserver.Received] = []
+        self.refuse: dict[tuple[str, str], Refusal] = {}
+        """(method, plural) -> what to answer instead, until it is taken out."""
+        self._objects: dict[Key, dict[str, Any]] = {}
+        self._changes: list[tuple[str, str, dict[str, Any]]] = []
+        self._changed = asyncio.Condition()
+        self._version = 100
+
+    def connection(self) -> connection.Connection:
+        return connection.Connection(server=self.url, origin="the test", namespace="koordinator-system")
+
+    def get(self, plural: str, name: str, namespace: str = "") -> dict[str, Any]:
+        """A copy of a stored object. Raises KeyError."""
+        return copy.deepcopy(self._objects[plural, namespace, name])
+
+    def all(self, plural: str) -> list[dict[str, Any]]:
+        return [copy.deepcopy(item) for key, item in self._objects.items() if key[0] == plural]
+
+    def add(self, plural: str, item: dict[str, Any], namespace: str = "") -> dict[str, Any]:
+        """Create an object as somebody else would."""
+        item = copy.deepcopy(item)
+        metadata = item.setdefault("metadata", {})
+        item["apiVersion"], item["kind"] = _API_VERSIONS[plural], _KINDS[plural]
+        key = (plural, namespace, metadata["name"])
+        if key in self._objects:
+            raise Refusal(409, "AlreadyExists", metadata["name"])
+        if namespace:
+            metadata["namespace"] = namespace
+        metadata["uid"] = str(uuid.uuid4())
+        metadata.setdefault("creationTimestamp", self.now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        return self._store(key, item, "ADDED")
+
+    def patch(self, plural: str, name: str, patch: dict[str, Any], namespace: str = "") -> dict[str, Any]:
+        """Merge a patch into an object, all of it, as somebody else would."""
+        key = (plural, namespace, name)
+        return self._replace(key, _merged(self._found(key), patch))
+
+    def remove(self, plural: str, name: str, namespace: str = "") -> None:
+        """Delete an object and what it owns."""
+        key = (plural, namespace, name)
+        gone = self._found(key)
+        del self._objects[key]
+        self._store_change("DELETED", plural, gone)
+        for other, item in list(self._objects.items()):
+            owners = item["metadata"].get("ownerReferences") or ()
+            if any(owner["uid"] == gone["metadata"]["uid"] for owner in owners):
+                self.remove(other[0], other[2], other[1])
+
+    def _found(self, key: Key) -> dict[str, Any]:
+        if key not in self._objects:
+            raise Refusal(404, "NotFound", key[2])
+        return self._objects[key]
+
+    def _replace(self, key: Key, item: dict[str, Any]) -> dict[str, Any]:
+        before = self._found(key)
+        if item["metadata"]["uid"] != before["metadata"]["uid"]:
+            raise Refusal(422, "Invalid", key[2], "metadata.uid: field is immutable")
+        if item == before:
+            return copy.deepcopy(before)
+        return self._store(key, item, "MODIFIED")
+
+    def _store(self, key: Key, item: dict[str, Any], change: str) -> dict[str, Any]:
+        self._version += 1
+        item["metadata"]["resourceVersion"] = str(self._version)
+        self._objects[key] = item
+        self._store_change(change, key[0], item)
+        return copy.deepcopy(item)
+
+    def _store_change(self, change: str, plural: str, item: dict[str, Any]) -> None:
+        item = copy.deepcopy(item)
+        if change == "DELETED":
+            self._version += 1
+            item["metadata"]["resourceVersion"] = str(self._version)
+        self._changes.append((change, plural, item))
+        asyncio.get_running_loop().create_task(self._notify())
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    # HTTP
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while (request := await apiserver._receive(reader)) is not None:
+                self.requests.append(request)
+                if request.method == "WATCH":
+                    await self._watch(request, writer)
+                    return
+                answer = self._answer(request)
+                body = json.dumps(answer.document).encode()
+                headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+                writer.write(apiserver._head(answer.status, headers) + body)
+                await writer.drain()
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    def _answer(self, request: apiserver.Received) -> apiserver.Answer:
+        if (found := discovery(request.path)) is not None:
+            return apiserver.Answer(found)
+        plural, namespace, name, subresource = _address(request.path)
+        try:
+            if refusal := self.refuse.get((request.method, plural)):
+                raise refusal
+            return apiserver.Answer(self._do(request, (plural, namespace, name), subresource))
+        except Refusal as refusal:
+            return refusal.answer
+
+    def _do(self, request: apiserver.Received, key: Key, subresource: str) -> dict[str, Any]:
+        plural, namespace, name = key
+        if request.method == "GET":
+            return self._found(key) if name else self._list(plural, namespace, request.query)
+        body = json.loads(request.body) if request.body else None
+        self.writes.append((request.method, request.path, body))
+        match request.method:
+            case "POST":
+                return self.add(plural, body, namespace)
+            case "PATCH":
+                return self._replace(key, _merged(self._found(key), _writable(plural, body, subresource)))
+            case "PUT":
+                before = self._found(key)
+                if body["metadata"].get("resourceVersion") not in (None, before["metadata"]["resourceVersion"]):
+                    raise Refusal(409, "Conflict", name)
+                return self._replace(key, {**before, **body, "metadata": {**before["metadata"], **body["metadata"]}})
+            case "DELETE":
+                wanted = ((body or {}).get("preconditions") or {}).get("uid")
+                if wanted not in (None, self._found(key)["metadata"]["uid"]):
+                    raise Refusal(409, "Conflict", name)
+                self.remove(plural, name, namespace)
+                return {"kind": "Status", "status": "Success"}
+        raise AssertionError(request.method)
+
+    def _list(self, plural: str, namespace: str, query: dict[str, str]) -> dict[str, Any]:
+        items = [item for key, item in self._objects.items() if key[0] == plural and namespace in ("", key[1])]
+        return {
+            "kind": f"{_KINDS[plural]}List",
+            "apiVersion": _API_VERSIONS[plural],
+            "metadata": {"resourceVersion": str(self._version)},
+            "items": [item for item in items if _selected(item, query.get("fieldSelector", ""))],
+        }
+
+    async def _watch(self, request: apiserver.Received, writer: asyncio.StreamWriter) -> None:
+        plural, namespace, _, _ = _address(request.path)
+        since = int(request.query.get("resourceVersion") or 0)
+        writer.write(apiserver._head(200, {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}))
+        sent = 0
+        while True:
+            for change, kind, item in self._changes[sent:]:
+                here = kind == plural and namespace in ("", item["metadata"].get("namespace", ""))
+                if here and int(item["metadata"]["resourceVersion"]) > since:
+                    line = json.dumps({"type": change, "object": item}).encode() + b"\n"
+                    writer.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+            sent = len(self._changes)
+            await writer.drain()
+            async with self._changed:
+                await self._changed.wait_for(lambda: len(self._changes) > sent or writer.is_closing())  # noqa: B023
+
+
+def _merged(before: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(before) if isinstance(before, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _merged(result.get(key), value)
+    return result
+
+
+def _writable(plural: str, patch: dict[str, Any], subresource: str) -> dict[str, Any]:
+    """What of a patch counts: for a Node's status also its annotations and labels, as on a real apiserver."""
+    if subresource == "status":
+        kept = ("metadata", "status") if plural == "nodes" else ("status",)
+        return {key: value for key, value in patch.items() if key in kept}
+    return {key: value for key, value in patch.items() if key != "status" or plural not in ("nodes", "nodemetrics")}
+
+
+def _selected(item: dict[str, Any], selector: str) -> bool:
+    for term in filter(None, selector.split(",")):
+        path, _, wanted = term.partition("=")
+        here: Any = item
+        for part in path.split("."):
+            here = (here or {}).get(part)
+        if (here or "") != wanted:
+            return False
+    return True
+
+
+def _address(path: str) -> tuple[str, str, str, str]:
+    parts = path.strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    namespace = ""
+    if len(parts) > 2 and parts[0] == "namespaces":
+        namespace, parts = parts[1], parts[2:]
+    name, subresource = [*parts[1:3], "", ""][:2]
+    return parts[0], namespace, name, subresource
+
+
+def discovery(path: str) -> dict[str, Any] | None:
+    """Documents by which a client learns what is served."""
+    if path == "/api":
+        return {"kind": "APIVersions", "versions": ["v1"]}
+    if path == "/apis":
+        groups = [
+            {
+                "name": name,
+                "preferredVersion": {"version": group["version"]},
+                "versions": [{"version": group["version"]}],
+            }
+            for name, group in _API.items()
+            if name
+        ]
+        return {"kind": "APIGroupList", "groups": groups}
+    for name, group in _API.items():
+        if path == (f"/apis/{name}/{group['version']}" if name else "/api/v1"):
+            verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
+            rows = [
+                {"name": plural, "singularName": kind.lower(), "kind": kind, "namespaced": spread, "verbs": verbs}
+                for plural, (kind, spread) in group["kinds"].items()
+            ]
+            return {"kind": "APIResourceList", "groupVersion": _API_VERSIONS[rows[0]["name"]], "resources": rows}
+    return None
+
+
+@contextlib.asynccontextmanager
+async def running() -> AsyncIterator[Cluster]:
+    """A cluster on a free port of loopback, with the namespace koordinator-system."""
+    made = Cluster()
+    tasks: set[asyncio.Task[None]] = set()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(made.serve(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    made.add("namespaces", {"metadata": {"name": "koordinator-system"}})
+    try:
+        yield made
+    finally:
+        server.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

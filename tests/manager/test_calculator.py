@@ -1,0 +1,76 @@
+import pytest
+
+from api_types import pods
+from api_types.mid_resource import MidInputs
+from manager.mid_resource import calculator
+from manager.mid_resource.calculator import Published
+from manager.mid_resource.reasons import Reason
+
+CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
+NOTHING = Published({}, {})
+
+
+def inputs(peak=2_000):
+    one = MidInputs(allocatable=10_000, capacity=10_000, allocated_prod=8_000, allocated_mid=0, peak_prod=peak)
+    return {"cpu": one, "memory": one}
+
+
+def published(value):
+    return Published({CPU: value, MEMORY: value}, {CPU: value, MEMORY: value})
+
+
+def test_both_resources_are_calculated_with_all_their_terms():
+    target = calculator.calculated(inputs(), NOTHING, 100, same_sample=False)
+    assert target.values == {CPU: 6_000, MEMORY: 6_000}
+    assert target.reason is Reason.CALCULATED
+    line = target.lines[CPU]
+    assert (line.published, line.calculated, line.reclaimable, line.cap, line.peak_prod) == (
+        6_000, 6_000, 6_000, 10_000, 2_000,
+    )  # fmt: skip
+    assert line.rise_limit is None
+
+
+@pytest.mark.parametrize(
+    ("before", "percent", "same_sample", "after"),
+    [
+        (NOTHING, 10, False, 1_000),
+        (published(1_000), 10, False, 2_000),
+        (published(1_000), 10, True, 1_000),  # a sample allows one rise
+        (published(5_500), 10, False, 6_000),
+        (published(9_000), 10, False, 6_000),  # a fall is never slowed down
+        (published(9_000), 10, True, 6_000),
+        (NOTHING, 100, True, 6_000),  # unlimited: a changed configuration counts at once
+    ],
+)
+def test_a_rise_is_bounded_per_update(before, percent, same_sample, after):
+    target = calculator.calculated(inputs(), before, percent, same_sample=same_sample)
+    assert target.values == {CPU: after, MEMORY: after}
+
+
+def test_a_bound_on_the_rise_never_uncovers_a_running_pod():
+    one = MidInputs(allocatable=10_000, capacity=10_000, allocated_prod=0, allocated_mid=5_000, peak_prod=0)
+    target = calculator.calculated({"cpu": one, "memory": one}, NOTHING, 1, same_sample=False)
+    assert target.values[CPU] == 5_000
+
+
+def test_a_withdrawal_leaves_exactly_what_is_bound():
+    target = calculator.withdrawn({CPU: 500}, Reason.SAMPLE_TOO_OLD)
+    assert target.values == {CPU: 500, MEMORY: 0}
+    assert not target.removes_all()
+
+
+@pytest.mark.parametrize("bound", [None, {}, {CPU: 0, MEMORY: 0}])
+def test_a_withdrawal_with_nothing_bound_removes_the_keys(bound):
+    target = calculator.withdrawn(bound, Reason.SAMPLE_TOO_OLD)
+    assert target.values == {CPU: None, MEMORY: None}
+    assert target.removes_all()
+
+
+def test_zero_is_published_as_zero():
+    target = calculator.calculated(inputs(peak=20_000), NOTHING, 100, same_sample=False)
+    assert target.values == {CPU: 0, MEMORY: 0}
+
+
+def test_published_values_are_read_in_whatever_form_the_apiserver_keeps_them():
+    node = pods.Node(status=pods.NodeStatus(capacity={CPU: "4k", "cpu": "4"}, allocatable={MEMORY: "1Ki"}))
+    assert calculator.published_on(node) == Published({CPU: 4_000}, {MEMORY: 1_024})

@@ -1,0 +1,43 @@
+import pytest
+
+from api_types import slo_controller_config as slo
+from api_types.slo_controller_config import ColocationStrategy, MetricAggregatePolicy
+from manager.node_metric import collect_policy
+from manager.slo_config.strategy import NodeStrategy
+
+DEFAULT = {
+    "aggregateDurationSeconds": 300,
+    "reportIntervalSeconds": 60,
+    "nodeAggregatePolicy": {"durations": ["5m0s", "10m0s", "30m0s"]},
+    "nodeMemoryCollectPolicy": "usageWithoutPageCache",
+}
+
+
+def holds(enabled=True, **keys):
+    return NodeStrategy(slo.merge(slo.DEFAULTS, ColocationStrategy(enable=enabled, **keys)), enabled, ())
+
+
+def test_the_collect_policy_follows_the_strategy():
+    strategy = holds(
+        metric_report_interval_seconds=30, metric_aggregate_policy=MetricAggregatePolicy(durations=["15m0s"])
+    )
+    wire = collect_policy.spec_of(strategy).to_wire()["metricCollectPolicy"]
+    assert wire == {**DEFAULT, "reportIntervalSeconds": 30, "nodeAggregatePolicy": {"durations": ["15m0s"]}}
+
+
+def test_a_node_that_takes_no_part_is_measured_by_the_default_policy():
+    spec = collect_policy.spec_of(holds(enabled=False, metric_report_interval_seconds=30)).to_wire()
+    assert spec["metricCollectPolicy"] == DEFAULT
+    assert spec["midColocationPolicy"]["enable"] is False
+
+
+def test_prediction_and_mid_policies_are_carried_whole():
+    spec = collect_policy.spec_of(holds(mid_cpu_threshold_percent=40)).to_wire()
+    assert spec["midColocationPolicy"]["midCPUThresholdPercent"] == 40
+    assert spec["midColocationPolicy"]["enable"] is True
+    assert spec["predictPolicy"]["predictor"] == "n-sigma-v2"
+
+
+def test_a_strategy_that_is_off_has_no_collect_policy_of_its_own():
+    with pytest.raises(collect_policy.ColocationDisabled):
+        collect_policy.collect_policy(ColocationStrategy(enable=False))

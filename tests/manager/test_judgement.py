@@ -1,0 +1,74 @@
+import datetime as dt
+from dataclasses import replace
+
+import pytest
+
+from manager.mid_resource.evidence import Evidence
+from manager.mid_resource.judgement import Verdict, is_degraded, judge
+from manager.mid_resource.reasons import TEXTS, Reason
+
+NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+
+
+def ago(minutes):
+    return NOW - dt.timedelta(minutes=minutes)
+
+
+FINE = Evidence(
+    enabled=True,
+    degrade_after=dt.timedelta(minutes=15),
+    node_metric_exists=True,
+    exists_since=ago(1000),
+    sample_time=ago(1),
+    usable=True,
+    refused=None,
+    last_usable=ago(2),
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "reason"),
+    [
+        ({}, Verdict.CALCULATE, Reason.CALCULATED),
+        ({"enabled": False}, Verdict.WITHDRAW, Reason.COLOCATION_DISABLED),
+        ({"node_metric_exists": False}, Verdict.WITHDRAW, Reason.NODE_METRIC_MISSING),
+        ({"sample_time": ago(15)}, Verdict.CALCULATE, Reason.CALCULATED),
+        ({"sample_time": ago(15.1)}, Verdict.WITHDRAW, Reason.SAMPLE_TOO_OLD),
+        ({"sample_time": ago(-2)}, Verdict.CALCULATE, Reason.CALCULATED),  # a clock that is a little ahead
+        ({"sample_time": ago(-60)}, Verdict.KEEP, Reason.REPORT_REFUSED),
+        ({"sample_time": ago(-60), "last_usable": ago(16)}, Verdict.WITHDRAW, Reason.PREDICTION_TOO_OLD),
+        ({"usable": False}, Verdict.KEEP, Reason.NO_PREDICTION),
+        ({"usable": False, "last_usable": ago(16)}, Verdict.WITHDRAW, Reason.PREDICTION_TOO_OLD),
+        ({"usable": False, "last_usable": None}, Verdict.WITHDRAW, Reason.PREDICTION_TOO_OLD),
+        ({"usable": False, "refused": "cpu: seen -1"}, Verdict.KEEP, Reason.REPORT_REFUSED),
+        ({"sample_time": None}, Verdict.WITHDRAW, Reason.NEVER_REPORTED),
+        ({"sample_time": None, "exists_since": ago(3)}, Verdict.KEEP, Reason.AWAITING_FIRST_REPORT),
+        ({"sample_time": ago(5), "exists_since": ago(3)}, Verdict.KEEP, Reason.AWAITING_FIRST_REPORT),
+        ({"sample_time": ago(3), "exists_since": ago(5)}, Verdict.CALCULATE, Reason.CALCULATED),
+        ({"sample_time": None, "exists_since": None}, Verdict.WITHDRAW, Reason.NEVER_REPORTED),
+    ],
+)
+def test_what_the_evidence_leads_to(changes, verdict, reason):
+    found = judge(replace(FINE, **changes), NOW)
+    assert (found.verdict, found.reason) == (verdict, reason)
+
+
+def test_a_judgement_says_when_time_alone_would_change_it():
+    assert judge(FINE, NOW).changes_at == ago(1) + FINE.degrade_after
+    assert judge(replace(FINE, usable=False), NOW).changes_at == ago(2) + FINE.degrade_after
+    assert judge(replace(FINE, enabled=False), NOW).changes_at is None
+
+
+def test_a_refusal_says_what_was_seen():
+    assert judge(replace(FINE, refused="status.x: seen -1"), NOW).detail == "status.x: seen -1"
+    assert "2026-11-21T13:00:00Z" in judge(replace(FINE, sample_time=ago(-60)), NOW).detail
+
+
+def test_the_deadline_itself_is_still_good():
+    assert not is_degraded(ago(15), dt.timedelta(minutes=15), NOW)
+    assert is_degraded(None, dt.timedelta(minutes=15), NOW)
+
+
+def test_every_reason_has_one_text():
+    assert set(TEXTS) == set(Reason)
+    assert len(set(TEXTS.values())) == len(TEXTS)

@@ -1,0 +1,67 @@
+import datetime as dt
+import json
+
+import pytest
+
+from api_types import mid_resource, names, pods
+from api_types.mid_resource import MidInputs
+from manager.mid_resource import receipt
+from manager.mid_resource.reasons import Reason
+
+NOW = dt.datetime(2026, 11, 21, 12, 0, 0, 999_999, tzinfo=dt.UTC)
+
+
+def node(text):
+    annotations = {} if text is None else {names.ANNOTATION_MID_RECEIPT: text}
+    return pods.Node(metadata=pods.ObjectMeta(annotations=annotations))
+
+
+def test_the_terms_in_a_receipt_add_up_to_what_was_published():
+    inputs = MidInputs(
+        allocatable=10_000, capacity=12_000, allocated_prod=8_000, allocated_mid=100, peak_prod=3_000,
+        threshold_percent=40, unallocated_percent=50,
+    )  # fmt: skip
+    terms = mid_resource.calculate(inputs)
+    wire = json.loads(
+        receipt.encode(
+            receipt.make(
+                Reason.CALCULATED, NOW, sample=NOW, requests_from="report",
+                lines={names.MID_CPU: receipt.line(inputs, terms, terms.value, None)},
+            )
+        )
+    )  # fmt: skip
+    assert (wire["time"], wire["sample"], wire["reason"]) == (
+        "2026-11-21T12:00:00Z",
+        "2026-11-21T12:00:00Z",
+        "Calculated",
+    )
+    line = wire["resources"][names.MID_CPU]
+    assert line["published"] == max(min(line["reclaimable"], line["cap"]) + line["unallocatedShare"], line["floor"])
+    assert line["published"] == 5_000
+    assert "riseLimit" not in line
+
+
+def test_terms_that_static_mode_does_not_use_are_absent():
+    inputs = MidInputs(allocatable=10, capacity=12, allocated_prod=8, allocated_mid=0, static_percent=50, floor=False)
+    line = receipt.line(inputs, mid_resource.calculate(inputs), 6, None)
+    assert (line.source, line.reclaimable, line.capacity) == ("static", 6, 12)
+    assert (line.peak_prod, line.unallocated_percent, line.floor) == (None, None, None)
+
+
+def test_a_receipt_is_read_back():
+    made = receipt.make(Reason.SAMPLE_TOO_OLD, NOW, detail="x")
+    assert receipt.of_node(node(receipt.encode(made))) == made
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"time": 1, "reason": "x"}'])
+def test_what_is_no_receipt_is_none(text):
+    assert receipt.of_node(node(text)) is None
+
+
+@pytest.mark.parametrize("text", [None, "", "yesterday", "2026-11-21T12:00:00"])
+def test_what_is_no_time_is_none(text):
+    assert receipt.parse_time(text) is None
+
+
+def test_times_of_other_zones_are_the_same_moment():
+    assert receipt.parse_time("2026-11-21T13:00:00+01:00") == dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)

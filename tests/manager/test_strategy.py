@@ -1,0 +1,121 @@
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api_types import colocation_document, names
+from manager.slo_config import strategy
+
+
+def configured(**document):
+    found = colocation_document.read_config(json.dumps(document))
+    assert found.config is not None, found.problems
+    return strategy.configuration(found.config)
+
+
+def node(config, labels=None, annotation=None):
+    annotations = {} if annotation is None else {names.ANNOTATION_COLOCATION_STRATEGY: annotation}
+    return strategy.node_strategy(config, labels or {}, annotations)
+
+
+ENTRIES = [
+    {"name": "x", "nodeSelector": {"matchLabels": {"pool": "x"}}, "midCPUThresholdPercent": 20},
+    {"name": "all", "nodeSelector": {}, "midCPUThresholdPercent": 10},
+]
+
+
+def test_the_first_entry_that_matches_wins():
+    config = configured(enable=True, midCPUThresholdPercent=80, nodeConfigs=ENTRIES)
+    assert node(config, {"pool": "x"}).strategy.mid_cpu_threshold_percent == 20
+    assert node(config, {"pool": "y"}).strategy.mid_cpu_threshold_percent == 10
+
+
+def test_layers_lie_on_one_another_in_the_documented_order():
+    config = configured(
+        enable=True,
+        preset="conservative",
+        midStaticCPUReservedPercent=1,
+        nodeConfigs=[{"name": "x", "nodeSelector": {"matchLabels": {"pool": "x"}}, "midStaticCPUReservedPercent": 2}],
+    )
+    annotation = '{"midStaticCPUReservedPercent": 3}'
+    label = {names.LABEL_MID_STATIC_CPU_RESERVED_RATIO: "0.04"}
+    steps = [node(config), node(config, {"pool": "x"}), node(config, {"pool": "x"}, annotation)]
+    steps.append(node(config, {"pool": "x", **label}, annotation))
+    assert [step.strategy.mid_static_cpu_reserved_percent for step in steps] == [1, 2, 3, 4]
+    assert [layer.name for layer in steps[-1].layers] == [
+        "defaults",
+        "preset conservative",
+        "cluster strategy",
+        "nodeConfigs[0] x",
+        "annotation node.koordinator.sh/colocation-strategy",
+        "labels",
+    ]
+
+
+def test_a_preset_lies_below_the_cluster_strategy_wherever_it_is_named():
+    config = configured(
+        enable=True,
+        midCPUThresholdPercent=55,
+        nodeConfigs=[{"name": "x", "nodeSelector": {"matchLabels": {"pool": "x"}}, "preset": "aggressive"}],
+    )
+    assert node(config).strategy.mid_memory_threshold_percent == 100
+    in_pool = node(config, {"pool": "x"}).strategy
+    assert in_pool.mid_memory_threshold_percent == 80
+    assert in_pool.mid_cpu_threshold_percent == 55
+
+
+@pytest.mark.parametrize(
+    ("cluster", "own", "enabled"),
+    [(True, None, True), (True, False, False), (False, True, False), (None, True, False), (True, True, True)],
+)
+def test_the_cluster_and_the_node_both_have_to_be_on(cluster, own, enabled):
+    document = {} if cluster is None else {"enable": cluster}
+    annotation = None if own is None else json.dumps({"enable": own})
+    assert node(configured(**document), annotation=annotation).enabled is enabled
+
+
+def test_a_bad_annotation_leaves_the_layers_below_and_is_reported():
+    found = node(configured(enable=True, midCPUThresholdPercent=70), annotation='{"midCPUThresholdPercent": 500}')
+    assert found.strategy.mid_cpu_threshold_percent == 70
+    [(where, problem)] = found.problems
+    assert names.ANNOTATION_COLOCATION_STRATEGY in where
+    assert str(problem).startswith("midCPUThresholdPercent: seen 500")
+
+
+@pytest.mark.parametrize(
+    ("text", "percent"),
+    [
+        ("0.29", 29), ("0.295", 30), ("0.294", 29), ("0", 0), ("1", 100), ("1.5", 150), (".5", 50), ("5e-1", 50),
+        ("-1", None), ("invalidField", None), ("", None), ("NaN", None), ("inf", None), ("1_0", None), ("1e9", None),
+    ],
+)  # fmt: skip
+def test_a_ratio_becomes_a_percentage_rounded_half_up(text, percent):
+    assert strategy.percent_of_ratio(text) == percent
+
+
+@given(st.decimals(min_value=0, max_value=10, places=6))
+def test_rounding_is_off_by_half_a_percent_at_most(ratio):
+    percent = strategy.percent_of_ratio(str(ratio))
+    assert percent is not None
+    assert abs(ratio * 100 - percent) <= Decimal("0.5")
+
+
+def test_a_label_that_is_no_ratio_is_left_out_and_reported():
+    found = node(configured(enable=True), {names.LABEL_MID_STATIC_CPU_RESERVED_RATIO: "half"})
+    assert found.strategy.mid_static_cpu_reserved_percent == 0
+    assert "seen 'half'" in str(found.problems[0][1])
+
+
+def test_nodes_that_differ_in_nothing_share_a_strategy():
+    known = strategy.Strategies(configured(enable=True, nodeConfigs=ENTRIES))
+    assert known.of({"pool": "x", "a": "1"}, {}) is known.of({"pool": "x", "a": "2"}, {"other": "annotation"})
+    assert known.of({"pool": "x"}, {}) is not known.of({"pool": "y"}, {})
+
+
+def test_documents_that_mean_the_same_are_equal():
+    assert configured(enable=False) == configured()
+    assert configured(enable=True) != configured()
+    assert configured(enable=True, degradeTimeMinutes=15) == configured(enable=True)
+    assert configured(nodeConfigs=ENTRIES) != configured()
