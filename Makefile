@@ -30,7 +30,7 @@ test: $(STAMP) ## Run all tests but the cluster ones
 
 .PHONY: e2e
 e2e: $(STAMP) ## Run the user stories on a real cluster (needs root or KUBECONFIG)
-	@$(BIN)/pytest e2e
+	@$(BIN)/pytest e2e tests/charts
 
 .PHONY: bench
 bench: $(STAMP) ## Measure, and print tables

@@ -7,8 +7,8 @@ import sys
 import time
 
 from e2e.cluster import __main__ as cluster_command
+from e2e.cluster import running
 from e2e.cluster.failures import ClusterProblem
-from e2e.cluster.providers import catalog as providers
 from e2e.demo.narration import Gone, Narrator
 from e2e.demo.story import Story
 
@@ -30,8 +30,8 @@ def main() -> int:
     try:
         if code := cluster_command.main(["up"]):
             return code
-        images = cluster_command.loaded_images()
-        story = Story(Narrator(providers.current().cluster()), images)
+        images = running.load_images()
+        story = Story(Narrator(running.cluster()), images)
         for chapter in story.chapters():
             chapter()
     except (ClusterProblem, Gone, AssertionError) as problem:

@@ -72,6 +72,7 @@ class Story:
             show=False,
             timeout_seconds=320,
         )
+        tell.run("rollout", "status", "daemonset/koordlet", "--namespace", NAMESPACE, "--timeout=120s", show=False)
         tell.run("get", "pods", "--namespace", NAMESPACE)
 
     def _image(self, value: str, image: str) -> list[tuple[str, str]]:
