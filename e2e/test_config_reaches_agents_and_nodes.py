@@ -53,13 +53,7 @@ def test_a_valid_edit_reaches_every_spec_and_every_mid_resource(
             f"other Mid on {each}", lambda each=each: eyes.mid(each), lambda seen, each=each: seen != before[each]
         )
     for each in nodes:
-        offered, metric = mid_formula.same_sample(eyes, each)
-        exact = mid_formula.of(offered, metric)
-        found = eyes.mid(each)
-        assert found is not None
-        assert all(map(mid_formula.is_floor_of, found, exact)), (
-            f"{each} offers {found}, want {[float(x) for x in exact]}"
-        )
+        mid_formula.wait_published(eyes, each)
 
 
 def test_the_agent_follows_an_edit(configure: Callable[..., None], eyes: Eyes, node: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from e2e.story import waiting
 from e2e.story.eyes import MID_CPU, MID_MEMORY, Eyes, cpu_millis, units
@@ -59,17 +59,43 @@ def is_floor_of(published: int, exact: Fraction) -> bool:
     return math.floor(exact) - FLOORS < published <= exact
 
 
-def same_sample(eyes: Eyes, node: str, *, within_seconds: float = 60.0) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A Node and the NodeMetric that its Mid resources were calculated from, by the receipt."""
+class Published(NamedTuple):
+    """What a node offers, and the NodeMetric it was calculated from."""
 
-    def look() -> tuple[dict[str, Any], dict[str, Any], str | None]:
-        receipt = eyes.receipt(node)
-        return eyes.get("Node", node), eyes.node_metric(node), receipt and receipt.get("sample")
+    offered: tuple[int, int]
+    node: dict[str, Any]
+    node_metric: dict[str, Any]
 
-    found, metric, _ = waiting.until(
-        f"Mid of {node} calculated from the newest report",
-        look,
-        lambda seen: seen[2] is not None and seen[2] == seen[1]["status"].get("updateTime"),
-        within_seconds=within_seconds,
-    )
-    return found, metric
+    def exact(self) -> tuple[Fraction, Fraction]:
+        """What the formula gives."""
+        return of(self.node, self.node_metric)
+
+    def is_due(self) -> bool:
+        """Whether the formula gives what is offered."""
+        return all(map(is_floor_of, self.offered, self.exact()))
+
+
+def wait_published(eyes: Eyes, node: str, *, within_seconds: float = 75.0) -> Published:
+    """Wait until a node offers what the formula gives for its newest report, by its receipt the one that was used.
+
+    A report, and an edited policy, each take a moment from the NodeMetric to the node.
+    """
+
+    def look() -> tuple[Published, str | None]:
+        seen, receipt = eyes.get("Node", node), eyes.receipt(node)
+        allocatable = seen["status"]["allocatable"]
+        offered = units(allocatable[MID_CPU]), units(allocatable[MID_MEMORY])
+        return Published(offered, seen, eyes.node_metric(node)), receipt and receipt.get("sample")
+
+    def holds(seen: tuple[Published, str | None]) -> bool:
+        published, sample = seen
+        return sample == published.node_metric["status"].get("updateTime") and published.is_due()
+
+    def shown(seen: tuple[Published, str | None]) -> str:
+        published, sample = seen
+        reported = published.node_metric["status"].get("updateTime")
+        due = [float(value) for value in published.exact()]
+        return f"{published.offered} offered by the sample of {sample}; {due} due by the report of {reported}"
+
+    what = f"{node} offers what the formula gives"
+    return waiting.until(what, look, holds, within_seconds=within_seconds, show=shown)[0]

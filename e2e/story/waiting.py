@@ -26,25 +26,26 @@ def until(
     *,
     within_seconds: float = 60.0,
     every_seconds: float = 0.5,
+    show: Callable[[T], str] = repr,
 ) -> T:
     """Look until what is seen is accepted, and return it.
 
-    A refused or failed look counts as seen and is repeated: what is waited for may not exist yet. Raises NotSo.
+    A refused or failed look counts as seen and is repeated: what is waited for may not exist yet. Raises NotSo, with
+    what was seen last as `show` puts it.
     """
     deadline = time.monotonic() + within_seconds
     while True:
-        seen: object
         try:
-            seen = value = look()
+            value = look()
             if accept(value):
                 return value
+            seen = show(value)
         except (ApiException, ClusterProblem, LookupError) as problem:
-            seen = problem
+            seen = f"{type(problem).__name__}: {problem}"
         if time.monotonic() > deadline:
-            raise NotSo(f"{what}: not so within {within_seconds:.0f} s; last seen: {_shown(seen)}")
+            raise NotSo(f"{what}: not so within {within_seconds:.0f} s; last seen: {_shortened(seen)}")
         time.sleep(every_seconds)
 
 
-def _shown(seen: object) -> str:
-    text = str(seen) if isinstance(seen, Exception) else repr(seen)
+def _shortened(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} ... ({len(text)} characters)"
