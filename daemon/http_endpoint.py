@@ -66,8 +66,8 @@ class HttpEndpoint:
         self.port = port
         self._registry = registry
         self._routes: dict[str, Route] = {
-            "/healthz": lambda _query: _probe_page(health()),
-            "/readyz": lambda _query: _probe_page(ready()),
+            "/healthz": lambda _query: probe_page(health()),
+            "/readyz": lambda _query: probe_page(ready()),
             "/metrics": self._metrics_page,
             **(routes or {}),
         }
@@ -101,7 +101,8 @@ class _Server(http.server.ThreadingHTTPServer):
     block_on_close = False
 
 
-def _probe_page(verdict: Verdict) -> Page:
+def probe_page(verdict: Verdict) -> Page:
+    """Show a verdict: 200 when all is well, 503 when not."""
     status = HTTPStatus.OK if verdict.ok else HTTPStatus.SERVICE_UNAVAILABLE
     return Page("text/plain; charset=utf-8", verdict.text.encode() + b"\n", status)
 

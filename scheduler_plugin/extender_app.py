@@ -69,7 +69,7 @@ class ExtenderApp:
         self._parts = Parts(configuration, notice_ttl_seconds=settings.notice_ttl_seconds)
         self._watches = informer.new_watches()
         self._registry = CollectorRegistry()
-        self._beat_at = time.monotonic()
+        self._began_at = self._beat_at = time.monotonic()
         self._stop = asyncio.Event()
         self._ports: tuple[int, int] | None = None
         for default in (ProcessCollector, PlatformCollector, GCCollector):
@@ -150,7 +150,11 @@ class ExtenderApp:
             health=self._health,
             ready=self._ready,
             registry=self._registry,
-            routes={"/debug/nodes/": node_page_of, "/debug/config": lambda _query: self._configuration_page()},
+            routes={
+                "/startupz": lambda _query: http_endpoint.probe_page(self._started()),
+                "/debug/nodes/": node_page_of,
+                "/debug/config": lambda _query: self._configuration_page(),
+            },
         )
 
     async def _node_page(self, name: str) -> dict[str, Any]:
@@ -168,6 +172,14 @@ class ExtenderApp:
         waiting_for = self._watches.unsynced()
         text = f"waiting for the first list of {', '.join(waiting_for)}" if waiting_for else "caches are synced"
         return http_endpoint.Verdict(not waiting_for, text)
+
+    def _started(self) -> http_endpoint.Verdict:
+        """Whether kube-scheduler, which starts after us, may go on: it must not wait for ever for a missing CRD."""
+        ready = self._ready()
+        waited = time.monotonic() - self._began_at
+        if ready.ok or waited < self._settings.startup_patience_seconds:
+            return ready
+        return http_endpoint.Verdict(True, f"{ready.text}; not waiting any longer after {waited:.0f} s")
 
 
 def _silence_seconds(state: watching.WatchState) -> float:

@@ -29,6 +29,8 @@ class SchedulerPluginSettings(Settings):
     """Port of probes, metrics and debug pages."""
     kubeconfig: str | None = None
     """Kubeconfig file; none: the service account of the pod, else the usual places."""
+    startup_patience_seconds: Annotated[float, pydantic.Field(ge=0, le=3600)] = 30.0
+    """How long kube-scheduler waits for the first lists; then it starts without us, which beats not scheduling."""
     notice_ttl_seconds: Annotated[float, pydantic.Field(gt=0, le=86400)] = 120.0
     """How long a pod counts on a node that only the bind notice named. Covers a slow apiserver, ends a lost binding."""
     max_body_mebibytes: Annotated[int, pydantic.Field(ge=1, le=1024)] = 32

@@ -50,7 +50,7 @@ async def server():
 
 
 @contextlib.asynccontextmanager
-async def started(server, tmp_path):
+async def started(server, tmp_path, **settings):
     kubeconfig = tmp_path / "kubeconfig"
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
     document = {
@@ -60,10 +60,10 @@ async def started(server, tmp_path):
         "current-context": "c",
     }
     kubeconfig.write_text(yaml.safe_dump(document))
-    settings = SchedulerPluginSettings(
-        listen_port=0, probe_port=0, probe_address="127.0.0.1", kubeconfig=str(kubeconfig)
+    chosen = SchedulerPluginSettings(
+        listen_port=0, probe_port=0, probe_address="127.0.0.1", kubeconfig=str(kubeconfig), **settings
     )
-    app = ExtenderApp(settings, configuration.load(None))
+    app = ExtenderApp(chosen, configuration.load(None))
     running = asyncio.create_task(app.run())
     while not app.ports():
         assert not running.done(), running.exception()
@@ -136,6 +136,15 @@ async def test_until_every_list_is_complete_it_is_not_ready_and_says_what_is_mis
             await post(port, "filter", {"Pod": {}, "NodeNames": ["n1"]})
         assert refused.value.code == 503
         assert "install its CRD" in json.loads(refused.value.read())["Error"]
+
+
+async def test_kube_scheduler_is_not_kept_waiting_for_ever_by_a_missing_crd(server, tmp_path):
+    server._scripts["GET", NODE_METRICS][:] = [apiserver.NOT_SERVED]
+    async with started(server, tmp_path) as (_port, probe_port):
+        assert await get(probe_port, "/startupz") is None
+    async with started(server, tmp_path, startup_patience_seconds=0.0) as (_port, probe_port):
+        assert "node_metrics; not waiting any longer" in await get(probe_port, "/startupz")
+        assert await get(probe_port, "/readyz") is None
 
 
 async def test_watch_events_change_what_is_known(server, tmp_path):
