@@ -22,7 +22,7 @@ from manager.settings import ManagerSettings
 
 log = logging.getLogger(__name__)
 
-_GRACE_SECONDS = 3.0  # for a clean end after a loss; below lease-duration - renew-deadline of the defaults, 5 s
+_GRACE = 0.6  # of the time between our renew deadline and the end of our lease: for a clean end after a loss
 
 
 class Role(enum.Enum):
@@ -165,7 +165,8 @@ class LeaderElection:
     def _lose(self) -> None:
         log.error("lost the Lease %s: ending, so that whoever holds it is alone", self._settings.lease)
         self._become(Role.LOST)
-        if not self._stop.wait(_GRACE_SECONDS):
+        margin_seconds = self._settings.lease_duration_seconds - self._settings.renew_deadline_seconds
+        if not self._stop.wait(_GRACE * margin_seconds):
             self._die(1)
 
 

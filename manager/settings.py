@@ -30,11 +30,11 @@ class ManagerSettings(settings.Settings):
     """How often a node whose Mid resources are withdrawn, but still in use, is looked at again."""
     lease: str = pydantic.Field("koord-manager", min_length=1, max_length=253)
     """Lease that says who leads."""
-    lease_duration_seconds: float = pydantic.Field(15.0, ge=3.0, le=120.0)
+    lease_duration_seconds: float = pydantic.Field(15.0, ge=1.0, le=120.0)
     """How long others wait for a leader that no longer renews."""
-    renew_deadline_seconds: float = pydantic.Field(10.0, ge=2.0, le=100.0)
-    """How long a leader goes on without a renewal before it stops; shorter than the lease, so that two never lead."""
-    retry_period_seconds: float = pydantic.Field(2.0, ge=0.2, le=30.0)
+    renew_deadline_seconds: float = pydantic.Field(10.0, ge=0.5, le=100.0)
+    """How long a leader goes on without a renewal before it stops; at most 0.8 of the lease, so that two never lead."""
+    retry_period_seconds: float = pydantic.Field(2.0, ge=0.05, le=30.0)
     """Time between two looks at the Lease."""
     http_address: str = "0.0.0.0"  # noqa: S104  # kubelet probes reach a pod from outside
     """Address of /healthz, /readyz and /metrics."""
@@ -47,9 +47,9 @@ class ManagerSettings(settings.Settings):
 
     @pydantic.model_validator(mode="after")
     def _lease_times_fit(self) -> ManagerSettings:
-        if not self.retry_period_seconds < self.renew_deadline_seconds < self.lease_duration_seconds - 1:
+        if not self.retry_period_seconds < self.renew_deadline_seconds <= 0.8 * self.lease_duration_seconds:
             raise ValueError(
-                "want retry-period-seconds < renew-deadline-seconds < lease-duration-seconds - 1, "
+                "want retry-period-seconds < renew-deadline-seconds <= 0.8 * lease-duration-seconds, "
                 f"seen {self.retry_period_seconds:g}, {self.renew_deadline_seconds:g}, {self.lease_duration_seconds:g}"
             )
         return self

@@ -210,7 +210,7 @@ class MidController:
             return
         severity = "Normal" if target.reason in (*_PUBLISHING, Reason.COLOCATION_DISABLED) else "Warning"
         values = ", ".join(
-            f"{mid} {'removed' if value is None else value}" for mid, value in sorted(target.values.items())
+            f"{mid} {'none' if value is None else value}" for mid, value in sorted(target.values.items())
         )
         detail = f" ({case.judgement.detail})" if case.judgement.detail else ""
         message = f"Mid resources {TEXTS[target.reason]}{detail}: {values}"

@@ -1,0 +1,117 @@
+import datetime as dt
+import json
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from apiserver_client import session
+from manager.announcements import Announcer
+from manager.cluster_picture import ClusterPicture
+from manager.mid_resource.controller import MidController
+from manager.mid_resource.reasons import Reason
+from manager.node_metric.controller import NodeMetricController
+from manager.settings import ManagerSettings
+from manager.slo_config.controller import ConfigController
+from manager.slo_config.sync import State
+from manager.telemetry import Telemetry
+from tests.fakes import cluster
+
+NAMESPACE = "koordinator-system"
+RECEIPT = "koordinator.sh/mid-resource-receipt"
+MID = ("kubernetes.io/mid-cpu", "kubernetes.io/mid-memory")
+
+
+class World:
+    """The manager's controllers over a cluster in memory, without kopf: the test says what was seen."""
+
+    def __init__(self, server, api):
+        self.server = server
+        self.now = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+        server.now = self.now - dt.timedelta(minutes=1)
+        self.telemetry = Telemetry(CollectorRegistry(), reasons=[*Reason], states=[*State])
+        self.changes = 0
+        self.settings = ManagerSettings()
+        self.picture = ClusterPicture()
+        announcer = Announcer(api, self.telemetry, self.clock)
+        self.config = ConfigController(api, self.settings, announcer, self.telemetry, self._changed)
+        self.node_metrics = NodeMetricController(api, self.picture, self.telemetry)
+        self.mid = MidController(
+            api, picture=self.picture, settings=self.settings, announcer=announcer, telemetry=self.telemetry,
+            clock=self.clock,
+        )  # fmt: skip
+
+    def clock(self):
+        return self.now
+
+    def _changed(self):
+        self.changes += 1
+
+    def configure(self, document):
+        text = document if isinstance(document, str) else json.dumps(document)
+        key = ("configmaps", "slo-controller-config", NAMESPACE)
+        data = {"data": {"colocation-config": text}}
+        try:
+            self.server.patch(*key[:2], data, NAMESPACE)
+        except cluster.Refusal:
+            self.server.add("configmaps", {"metadata": {"name": key[1]}, **data}, NAMESPACE)
+
+    def add_node(self, name="n1", cpu="10", memory="20k", **metadata):
+        amounts = {"cpu": cpu, "memory": memory}
+        self.server.add(
+            "nodes", {"metadata": {"name": name, **metadata}, "status": {"capacity": amounts, "allocatable": amounts}}
+        )
+
+    def report(self, name="n1", *, seconds_ago=5, **status):
+        time = (self.now - dt.timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.server.patch("nodemetrics", name, {"status": {"updateTime": time, **status}})
+
+    def see(self):
+        """Renew the picture from the cluster, as events would."""
+        for plural, known in (("nodes", self.picture.nodes), ("nodemetrics", self.picture.node_metrics)):
+            there = {item["metadata"]["name"]: item for item in self.server.all(plural)}
+            for name in set(known.names()) - set(there):
+                known.forget(name)
+            for item in there.values():
+                known.see(item)
+
+    async def settle(self, name="n1"):
+        """One look at a node; gives the seconds to the next one."""
+        self.see()
+        node = self.picture.nodes.get(name)
+        strategies = self.config.strategies
+        strategy = (
+            strategies.of(node.metadata.labels or {}, node.metadata.annotations or {}) if strategies and node else None
+        )
+        await self.node_metrics.reconcile(name, strategy)
+        return await self.mid.reconcile(name, strategy) if strategy else None
+
+    def mid_of(self, name="n1"):
+        """Published Mid resources; both lists have to say the same."""
+        status = self.server.get("nodes", name)["status"]
+        found = [
+            {key: int(status[where][key]) for key in MID if key in status[where]}
+            for where in ("capacity", "allocatable")
+        ]
+        assert found[0] == found[1]
+        return tuple(found[0].values())
+
+    def receipt(self, name="n1"):
+        text = (self.server.get("nodes", name)["metadata"].get("annotations") or {}).get(RECEIPT)
+        return json.loads(text) if text else None
+
+    def events(self):
+        return [(item["involvedObject"]["name"], item["type"], item["reason"]) for item in self.server.all("events")]
+
+
+@pytest.fixture
+async def world():
+    async with cluster.running() as server, session.connect(server.connection(), user_agent="test/1") as api:
+        yield World(server, api)
+
+
+def allocated(prod_cpu="8", prod_memory="16k", mid_cpu=0, mid_memory=0):
+    return {"prod": {"cpu": prod_cpu, "memory": prod_memory}, "mid": {MID[0]: mid_cpu, MID[1]: mid_memory}}
+
+
+def amounts(cpu, memory):
+    return {"resource": {"resources": {"cpu": cpu, "memory": memory}}}

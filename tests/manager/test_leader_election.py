@@ -1,0 +1,82 @@
+import asyncio
+import threading
+
+import pytest
+
+from manager.leader_election import LeaderElection, Role
+from manager.settings import ManagerSettings
+from tests.fakes import cluster
+
+SETTINGS = ManagerSettings(lease_duration_seconds=2.0, renew_deadline_seconds=0.6, retry_period_seconds=0.1)
+LEASE = ("leases", "koord-manager", "koordinator-system")
+
+
+@pytest.fixture
+async def server():
+    async with cluster.running() as made:
+        yield made
+
+
+class Candidate:
+    def __init__(self, server, name):
+        self.roles = []
+        self.died = threading.Event()
+        self.election = LeaderElection(
+            server.connection(), SETTINGS, name, self.roles.append, die=lambda _code: self.died.set()
+        )
+        self.election.start()
+
+    async def until(self, role):
+        async with asyncio.timeout(10):
+            while role not in self.roles:
+                await asyncio.sleep(0.01)
+
+    async def stop(self):
+        await asyncio.to_thread(self.election.stop)
+
+
+async def test_the_first_candidate_leads_and_the_second_stands_by_until_it_gives_up(server):
+    first = Candidate(server, "first")
+    await first.until(Role.LEADER)
+    second = Candidate(server, "second")
+    await asyncio.sleep(0.3)
+    assert second.roles == []
+    assert second.election.silence_seconds() < 2
+    await first.stop()
+    assert first.roles == [Role.LEADER, Role.STOPPED]
+    await second.until(Role.LEADER)
+    assert server.get(*LEASE)["spec"]["holderIdentity"] == "second"
+    await second.stop()
+    assert server.get(*LEASE)["spec"]["holderIdentity"] == ""
+
+
+async def test_a_leader_that_dies_is_succeeded_when_its_lease_has_expired(server):
+    server.add("leases", {
+        "metadata": {"name": "koord-manager"},
+        "spec": {"holderIdentity": "dead", "leaseDurationSeconds": 1, "leaseTransitions": 4},
+    }, "koordinator-system")  # fmt: skip
+    candidate = Candidate(server, "next")
+    await candidate.until(Role.LEADER)
+    assert server.get(*LEASE)["spec"]["leaseTransitions"] == 5
+    await candidate.stop()
+
+
+async def test_who_is_robbed_of_the_lease_has_lost_it_and_dies_if_it_does_not_end(server):
+    candidate = Candidate(server, "robbed")
+    await candidate.until(Role.LEADER)
+    server.patch("leases", "koord-manager", {"spec": {"holderIdentity": "thief"}}, "koordinator-system")
+    await candidate.until(Role.LOST)
+    assert candidate.roles == [Role.LEADER, Role.LOST]
+    await asyncio.to_thread(candidate.died.wait, 10)
+    assert candidate.died.is_set()
+
+
+async def test_who_cannot_renew_has_lost_it_before_others_may_take_it(server):
+    candidate = Candidate(server, "cut-off")
+    await candidate.until(Role.LEADER)
+    server.refuse["PUT", "leases"] = cluster.Refusal(403, "Forbidden", "koord-manager")
+    await candidate.until(Role.LOST)
+    await candidate.stop()
+    assert not candidate.died.is_set()
+    assert candidate.election.last_error is not None
+    assert "grant it by RBAC" in candidate.election.last_error

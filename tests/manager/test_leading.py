@@ -1,0 +1,115 @@
+"""The whole leader, kopf included, against a cluster in memory."""
+
+import asyncio
+import contextlib
+import datetime as dt
+import json
+import threading
+
+from prometheus_client import CollectorRegistry
+
+from manager import leading
+from manager.mid_resource.reasons import Reason
+from manager.settings import ManagerSettings
+from manager.slo_config.sync import State
+from manager.telemetry import Telemetry
+from tests.fakes import cluster
+from tests.manager.conftest import MID, NAMESPACE, allocated, amounts
+
+
+@contextlib.asynccontextmanager
+async def leader(server):
+    stop = threading.Event()
+    telemetry = Telemetry(CollectorRegistry(), reasons=[*Reason], states=[*State])
+    status = leading.Leadership()
+    task = asyncio.create_task(
+        leading.lead(server.connection(), ManagerSettings(), telemetry, status, identity="test", stop=stop)
+    )
+    try:
+        yield status
+    finally:
+        stop.set()
+        async with asyncio.timeout(10):
+            await task
+
+
+async def until(condition):
+    async with asyncio.timeout(20):
+        while True:
+            with contextlib.suppress(KeyError):
+                if condition():
+                    return
+            await asyncio.sleep(0.02)
+
+
+def add_node(server, name):
+    have = {"cpu": "10", "memory": "20k"}
+    server.add("nodes", {"metadata": {"name": name}, "status": {"capacity": have, "allocatable": have}})
+
+
+def report(server, name, peak):
+    server.patch("nodemetrics", name, {"status": {
+        "updateTime": leading.now().isoformat(), "allocated": allocated(), "prodPeakMetric": amounts(peak, "6k"),
+    }})  # fmt: skip
+
+
+def configure(server, document):
+    data = {"colocation-config": json.dumps(document)}
+    try:
+        server.patch("configmaps", "slo-controller-config", {"data": data}, NAMESPACE)
+    except cluster.Refusal:
+        server.add("configmaps", {"metadata": {"name": "slo-controller-config"}, "data": data}, NAMESPACE)
+
+
+def mid_cpu(server, name):
+    return server.get("nodes", name)["status"]["allocatable"].get(MID[0])
+
+
+async def test_events_become_node_metrics_and_mid_resources():
+    async with cluster.running() as server:
+        server.now = leading.now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        add_node(server, "n1")
+        configure(server, {"enable": True})
+        async with leader(server) as status:
+            await until(lambda: server.get("nodemetrics", "n1"))
+            assert status.problem is None
+            report(server, "n1", "2")
+            await until(lambda: mid_cpu(server, "n1") == "6000")
+            configure(server, {"enable": True, "midCPUThresholdPercent": 20})
+            await until(lambda: mid_cpu(server, "n1") == "2000")
+            assert server.get("nodemetrics", "n1")["spec"]["midColocationPolicy"]["midCPUThresholdPercent"] == 20
+            add_node(server, "n2")
+            await until(lambda: server.get("nodemetrics", "n2"))
+            server.remove("configmaps", "slo-controller-config", NAMESPACE)
+            await until(lambda: mid_cpu(server, "n1") is None)
+            server.remove("nodes", "n2")
+            await until(lambda: len(server.all("nodemetrics")) == 1)
+        assert "kopf" not in json.dumps([server.all(plural) for plural in ("nodes", "nodemetrics", "configmaps")])
+
+
+async def test_a_missing_crd_is_said_and_waited_for():
+    async with cluster.running() as server:
+        server.refuse["GET", "nodemetrics"] = cluster.Refusal(404, "NotFound")
+        async with leader(server) as status:
+            await until(lambda: "install its CRD" in (status.problem or ""))
+            del server.refuse["GET", "nodemetrics"]
+            await until(lambda: status.problem is None)
+
+
+async def test_a_successor_writes_nothing_where_everything_is_as_it_should_be():
+    async with cluster.running() as server:
+        server.now = leading.now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        for number in range(5):
+            add_node(server, f"n{number}")
+        configure(server, {"enable": True})
+        async with leader(server):
+            await until(lambda: len(server.all("nodemetrics")) == 5)
+            for number in range(5):
+                report(server, f"n{number}", "2")
+            await until(lambda: all(mid_cpu(server, f"n{number}") == "6000" for number in range(5)))
+        writes = len(server.writes)
+        async with leader(server):
+            await asyncio.sleep(0.5)
+            report(server, "n0", "4")
+            await until(lambda: mid_cpu(server, "n0") == "4000")
+        assert [path for _, path, _ in server.writes[writes:]] == ["/api/v1/nodes/n0/status"]

@@ -1,0 +1,233 @@
+import datetime as dt
+
+import pytest
+
+from tests.manager.conftest import MID, NAMESPACE, allocated, amounts
+
+ENABLED = {"enable": True}
+
+
+async def started(world, document=ENABLED):
+    world.configure(document)
+    await world.config.start()
+    world.add_node()
+    await world.settle()
+
+
+async def reported(world, peak="2", memory="6k", seconds_ago=5, **more):
+    world.report(seconds_ago=seconds_ago, **{"allocated": allocated(), "prodPeakMetric": amounts(peak, memory), **more})
+    return await world.settle()
+
+
+def bound_pod(world, name="p1", cpu="500", memory="100"):
+    requests = {MID[0]: cpu, MID[1]: memory}
+    world.server.add("pods", {
+        "metadata": {"name": name, "labels": {"koordinator.sh/qosClass": "BE"}},
+        "spec": {"nodeName": "n1", "priority": 7000, "containers": [{"resources": {"requests": requests}}]},
+        "status": {"phase": "Running"},
+    }, NAMESPACE)  # fmt: skip
+
+
+async def test_mid_is_what_prod_requests_and_will_not_need_with_every_term_in_the_receipt(world):
+    await started(world)
+    await reported(world)
+    assert world.mid_of() == (6_000, 10_000)
+    receipt = world.receipt()
+    assert (receipt["reason"], receipt["requestsFrom"], receipt["sample"]) == (
+        "Calculated", "report", "2026-11-21T11:59:55Z",
+    )  # fmt: skip
+    line = receipt["resources"][MID[0]]
+    assert (line["allocatedProd"], line["peakProd"], line["reclaimable"], line["published"]) == (8000, 2000, 6000, 6000)
+    assert ("n1", "Normal", "Calculated") in world.events()
+
+
+async def test_a_node_carries_nothing_of_ours_before_the_first_report(world):
+    await started(world)
+    assert world.mid_of() == ()
+    assert world.receipt() is None
+
+
+async def test_a_small_move_is_not_written_until_the_refresh(world):
+    await started(world)
+    await reported(world)
+    writes = len(world.server.writes)
+    await reported(world, peak="2100m")
+    assert len(world.server.writes) == writes
+    world.now += dt.timedelta(seconds=301)
+    await reported(world, peak="2100m")
+    assert world.mid_of() == (5_900, 10_000)
+
+
+async def test_a_move_beyond_the_threshold_is_written_at_once(world):
+    await started(world)
+    await reported(world)
+    await reported(world, peak="4")
+    assert world.mid_of() == (4_000, 10_000)
+
+
+async def test_a_report_without_prediction_takes_nothing_away_until_the_last_one_is_too_old(world):
+    await started(world, {**ENABLED, "updateTimeThresholdSeconds": 100_000})
+    await reported(world)
+    world.now += dt.timedelta(minutes=14)
+    nothing = {"prodPeakMetric": None, "prodReclaimableMetric": {"resource": {}}}
+    await reported(world, **nothing)
+    assert world.mid_of() == (6_000, 10_000)
+    world.now += dt.timedelta(minutes=2)
+    await reported(world, **nothing)
+    assert world.mid_of() == ()
+    assert world.receipt()["reason"] == "PredictionTooOld"
+    assert ("n1", "Warning", "PredictionTooOld") in world.events()
+
+
+async def test_what_was_last_good_is_known_to_a_successor_from_the_receipt(world):
+    await started(world)
+    await reported(world)
+    world.mid._last_usable.clear()
+    world.now += dt.timedelta(minutes=5)
+    await reported(world, prodPeakMetric=None)
+    assert world.mid_of() == (6_000, 10_000)
+
+
+async def test_a_stale_sample_withdraws_down_to_what_is_bound_and_then_removes_the_keys(world):
+    await started(world)
+    await reported(world)
+    bound_pod(world)
+    world.now += dt.timedelta(minutes=16)
+    seconds = await world.settle()
+    assert world.mid_of() == (500, 100)
+    assert seconds == world.settings.withdrawal_check_seconds
+    world.server.remove("pods", "p1", NAMESPACE)
+    assert await world.settle() is None
+    assert world.mid_of() == ()
+    assert world.receipt()["reason"] == "SampleTooOld"
+
+
+async def test_switched_off_a_node_keeps_its_pods_and_in_the_end_carries_nothing_of_ours(world):
+    await started(world)
+    await reported(world)
+    bound_pod(world)
+    world.configure({"enable": False})
+    await world.config.start()
+    await world.settle()
+    assert world.mid_of() == (500, 100)
+    assert world.receipt()["reason"] == "ColocationDisabled"
+    world.server.remove("pods", "p1", NAMESPACE)
+    await world.settle()
+    assert world.mid_of() == ()
+    assert world.receipt() is None
+
+
+async def test_without_a_floor_a_withdrawal_removes_at_once(world):
+    await started(world, {**ENABLED, "midFloor": "none"})
+    await reported(world)
+    bound_pod(world)
+    world.now += dt.timedelta(minutes=16)
+    await world.settle()
+    assert world.mid_of() == ()
+
+
+async def test_upstreams_agent_gives_reclaimable_and_its_requests_are_counted_from_one_pod_list(world):
+    await started(world, {**ENABLED, "midUnallocatedPercent": 50})
+    bound_pod(world)
+    world.server.add("pods", {
+        "metadata": {"name": "prod"},
+        "spec": {"nodeName": "n1", "containers": [{"resources": {"requests": {"cpu": "6", "memory": "10k"}}}]},
+        "status": {"phase": "Running"},
+    }, NAMESPACE)  # fmt: skip
+    world.report(prodReclaimableMetric=amounts("2", "3k"))
+    lists = [each for each in world.server.requests if each.path == "/api/v1/pods"]
+    await world.settle()
+    assert world.mid_of() == (2_000 + 2_000, 3_000 + 5_000)
+    receipt = world.receipt()
+    assert (receipt["reason"], receipt["requestsFrom"]) == ("CalculatedFromReclaimable", "pods")
+    asked = [each for each in world.server.requests if each.path == "/api/v1/pods"]
+    assert len(asked) == len(lists) + 1
+    assert asked[-1].query["fieldSelector"] == "spec.nodeName=n1"
+
+
+async def test_a_report_that_cannot_be_is_refused_with_a_reason_and_changes_nothing(world):
+    await started(world)
+    await reported(world)
+    for nonsense in (
+        {"prodPeakMetric": amounts("-1", "6k")},
+        {"prodPeakMetric": amounts("NaN", "6k")},
+        {"prodPeakMetric": amounts("9", "6k"), "seconds_ago": -3600},
+    ):
+        writes = [each for each in world.server.writes if "events" not in each[1]]
+        await reported(world, **nonsense)
+        assert [each for each in world.server.writes if "events" not in each[1]] == writes
+    assert world.mid_of() == (6_000, 10_000)
+    assert ("n1", "Warning", "ReportRefused") in world.events()
+
+
+@pytest.mark.parametrize("where", ["capacity", "allocatable"])
+async def test_a_key_that_somebody_took_away_is_put_back(world, where):
+    await started(world)
+    await reported(world)
+    world.server.patch("nodes", "n1", {"status": {where: {MID[0]: None}}})
+    await world.settle()
+    assert world.mid_of() == (6_000, 10_000)
+
+
+async def test_a_recreated_node_has_mid_back_with_one_report_and_old_samples_do_not_count(world):
+    await started(world)
+    await reported(world)
+    old = world.server.get("nodemetrics", "n1")["status"]
+    world.server.remove("nodes", "n1")
+    world.now += dt.timedelta(minutes=1)
+    world.add_node(creationTimestamp="2026-11-21T12:00:50Z")
+    await world.settle()
+    world.server.patch("nodemetrics", "n1", {"status": old})
+    await world.settle()
+    assert world.mid_of() == ()
+    await reported(world)
+    assert world.mid_of() == (6_000, 10_000)
+
+
+async def test_a_namesake_that_replaced_the_node_is_not_patched(world):
+    await started(world)
+    world.report(allocated=allocated(), prodPeakMetric=amounts("2", "6k"))
+    world.see()
+    seen = world.picture.nodes.get("n1")
+    world.server.remove("nodes", "n1")
+    world.add_node()
+    strategy = world.config.strategies.of({}, {})
+    assert world.picture.nodes.get("n1") is seen
+    with pytest.raises(Exception, match="immutable"):
+        await world.mid.reconcile("n1", strategy)
+    assert world.mid_of() == ()
+
+
+async def test_a_node_without_resources_is_left_alone(world):
+    await started(world)
+    world.server.add("nodes", {"metadata": {"name": "new"}, "status": {}})
+    assert await world.settle("new") is None
+    assert world.receipt("new") is None
+
+
+async def test_amplified_nodes_are_calculated_from_their_raw_allocatable(world):
+    await started(world)
+    raw = '{"cpu": "5", "memory": "10k"}'
+    world.server.patch("nodes", "n1", {"metadata": {"annotations": {"node.koordinator.sh/raw-allocatable": raw}}})
+    await reported(world)
+    assert world.mid_of() == (3_000, 4_000)
+
+
+async def test_a_cluster_without_colocation_costs_neither_writes_nor_pod_lists(world):
+    await started(world, {})
+    requests = len(world.server.requests)
+    world.report(allocated=allocated(), prodPeakMetric=amounts("2", "6k"))
+    await world.settle()
+    assert len(world.server.requests) == requests
+
+
+async def test_metrics_show_what_is_published_and_why(world):
+    await started(world)
+    await reported(world)
+    value = world.telemetry.registry.get_sample_value
+    assert value("koord_manager_node_mid_cpu_cores", {"node": "n1"}) == 6.0
+    assert value("koord_manager_nodes", {"reason": "Calculated"}) == 1
+    assert value("koord_manager_nodes", {"reason": "AwaitingFirstReport"}) == 0
+    world.mid.forget("n1")
+    assert value("koord_manager_node_mid_cpu_cores", {"node": "n1"}) is None
+    assert value("koord_manager_nodes", {"reason": "Calculated"}) == 0
