@@ -1,0 +1,54 @@
+import datetime as dt
+
+import pytest
+
+from apiserver_client import connection, errors
+from manager import event_routing
+from manager.settings import ManagerSettings
+
+NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+
+
+def to(**fields):
+    return connection.Connection(server="https://10.0.0.1:6443", origin="the test", **fields)
+
+
+def test_a_token_file_is_read_at_login_and_again_before_it_can_expire(tmp_path):
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    given = to(token_path=file, ca_path=tmp_path / "ca.crt")
+    info = event_routing.connection_info(given, NOW)
+    assert (info.token, info.ca_path, info.server) == ("first", tmp_path / "ca.crt", "https://10.0.0.1:6443")
+    assert info.expiration is not None
+    assert dt.timedelta(0) < info.expiration - NOW < dt.timedelta(minutes=30)
+    file.write_text("second\n")
+    assert event_routing.connection_info(given, NOW).token == "second"
+
+
+def test_credentials_that_do_not_rotate_do_not_expire():
+    assert event_routing.connection_info(to(token="t"), NOW).expiration is None
+
+
+@pytest.mark.parametrize(
+    "fields", [{"exec_command": connection.ExecCommand("v1", ("aws",))}, {"tls_server_name": "apiserver"}]
+)
+def test_credentials_that_kopf_cannot_use_are_refused_with_the_way_out(fields):
+    with pytest.raises(event_routing.UnsupportedCredentials, match="give a kubeconfig with a token or a client cert"):
+        event_routing.connection_info(to(**fields), NOW)
+
+
+def test_a_missing_token_is_said(tmp_path):
+    with pytest.raises(errors.NoCredentials, match="cannot read the token"):
+        event_routing.connection_info(to(token_path=tmp_path / "none"), NOW)
+
+
+def test_nothing_is_posted_peered_or_waited_for_without_end():
+    chosen = event_routing.operator_settings(ManagerSettings(config_map="other"))
+    assert chosen.posting.enabled is False
+    assert chosen.peering.standalone is True
+    bounds = (
+        chosen.watching.server_timeout, chosen.watching.client_timeout, chosen.watching.connect_timeout,
+        chosen.watching.inactivity_timeout, chosen.networking.request_timeout, chosen.networking.connect_timeout,
+    )  # fmt: skip
+    assert all(bound is not None and 0 < bound <= 600 for bound in bounds)
+    assert list(chosen.watching.field_selectors.values()) == ["metadata.name=other"]

@@ -1,0 +1,30 @@
+import pytest
+
+from manager.__main__ import main
+from manager.settings import ManagerSettings
+
+
+def test_the_defaults_are_valid():
+    assert ManagerSettings().namespace == "koordinator-system"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--renew-deadline-seconds", "14"], "want retry-period-seconds < renew-deadline-seconds <= 0.8 * lease"),
+        (["--workers", "0"], "flag --workers is '0'"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_before_anything_starts(flags, said, capsys):
+    assert main(["run", *flags]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_run_is_the_default_command(capsys):
+    assert main(["--workers", "0"]) == 2
+    assert "--workers" in capsys.readouterr().err
+
+
+def test_no_credentials_are_said_in_one_line(capsys, tmp_path):
+    assert main(["run", "--kubeconfig", str(tmp_path / "none")]) == 1
+    assert str(tmp_path / "none") in capsys.readouterr().err
