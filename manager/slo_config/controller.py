@@ -71,8 +71,8 @@ class ConfigController:
     async def start(self) -> None:
         """Read what was last good, then what is there now. Raises errors.ApiServerError."""
         stored = await self._read(self._settings.last_good_config_map)
-        if stored is not None:
-            self._stored = (stored.data or {}).get(names.COLOCATION_CONFIG_KEY, "")
+        if stored is not None and names.COLOCATION_CONFIG_KEY in (stored.data or {}):
+            self._stored = (stored.data or {})[names.COLOCATION_CONFIG_KEY]
             self._put_in_force(sync.synced(None, stored.data, exists=True))
         await self.apply(await self._read(self._settings.config_map))
 

@@ -61,6 +61,13 @@ async def test_a_manager_that_never_saw_a_good_document_decides_nothing(world):
     assert world.config.strategies is None
 
 
+async def test_an_empty_place_for_the_last_good_document_is_no_document(world):
+    world.server.add("configmaps", {"metadata": {"name": "koord-manager-last-good-config"}}, "koordinator-system")
+    world.configure("{")
+    await world.config.start()
+    assert world.config.strategies is None
+
+
 async def test_a_deleted_config_map_means_off_also_after_a_restart(world):
     world.configure({"enable": True})
     await world.config.start()
