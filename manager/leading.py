@@ -11,15 +11,16 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 
-from apiserver_client import backoff, connection, errors, session
+from api_types import pods
+from apiserver_client import backoff, connection, errors, objects, resources, session
 from manager import event_routing
 from manager.announcements import Announcer
-from manager.cluster_picture import ClusterPicture
+from manager.cluster_picture import ClusterPicture, NodeMetric
 from manager.mid_resource.controller import MidController
 from manager.node_metric.controller import NodeMetricController
 from manager.reconciler import Reconciler
 from manager.settings import ManagerSettings
-from manager.slo_config.controller import ConfigController
+from manager.slo_config import controller as slo_config
 from manager.telemetry import Telemetry
 from manager.work_queue import WorkQueue
 
@@ -72,7 +73,7 @@ async def lead(
             for name in picture.nodes.names():
                 queue.mark(name)
 
-        config = ConfigController(api, settings, announcer, telemetry, mark_all)
+        config = slo_config.ConfigController(api, settings, announcer, telemetry, mark_all)
         node_metrics = NodeMetricController(api, picture, telemetry)
         reconciler = Reconciler(
             picture=picture,
@@ -91,7 +92,7 @@ async def lead(
         )
         async with asyncio.TaskGroup() as group:
             beating = group.create_task(_beat(leadership))
-            for step in (config.start, node_metrics.list_all):
+            for step in (lambda: _learn(api, settings, picture), config.start):
                 await _until_it_works(step, leadership, stop)
             workers = group.create_task(queue.run())
             await asyncio.sleep(0)  # let the workers begin before kopf does, which ends what begins after it
@@ -101,6 +102,18 @@ async def lead(
             await asyncio.wait([following])
             for task in (beating, workers, ending):
                 task.cancel()
+
+
+async def _learn(api: session.Session, settings: ManagerSettings, picture: ClusterPicture) -> None:
+    """List what will be followed, so that what was not seen is not there, and so that our errors say what to grant.
+
+    Raises errors.ApiServerError.
+    """
+    for node in (await objects.list_all(api, resources.NODES, decode=pods.Node)).items:
+        picture.nodes.remember(node)
+    for metric in (await objects.list_all(api, resources.NODE_METRICS, decode=NodeMetric)).items:
+        picture.node_metrics.remember(metric)
+    await objects.list_all(api, resources.CONFIG_MAPS, namespace=settings.namespace, decode=slo_config.ConfigMap)
 
 
 async def _until_it_works(step: Callable[[], Awaitable[None]], leadership: Leadership, stop: threading.Event) -> None:

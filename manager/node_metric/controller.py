@@ -32,15 +32,6 @@ class NodeMetricController:
         self._dropped: dict[str, Mapping[str, Any]] = {}
         """Patches that changed nothing, by node: the CRD has no place for them."""
 
-    async def list_all(self) -> None:
-        """Learn all NodeMetrics there are, so that one that was not seen is one that is not there.
-
-        Raises errors.ApiServerError.
-        """
-        listing = await objects.list_all(self._api, resources.NODE_METRICS, decode=cluster_picture.NodeMetric)
-        for metric in listing.items:
-            self._picture.node_metrics.remember(metric)
-
     async def reconcile(self, name: str, strategy: NodeStrategy | None) -> None:
         """Create, update or delete. Without a strategy (no configuration yet) an existing spec stays as it is.
 

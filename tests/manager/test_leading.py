@@ -96,6 +96,25 @@ async def test_a_missing_crd_is_said_and_waited_for():
             await until(lambda: status.problem is None)
 
 
+async def test_a_missing_permission_is_said_with_the_rule_to_grant_and_waited_for():
+    async with cluster.running() as server:
+        server.refuse["GET", "nodes"] = cluster.Refusal(403, "Forbidden")
+        async with leader(server) as status:
+            await until(lambda: "grant it by RBAC (verbs: [list], resources: [nodes]" in (status.problem or ""))
+            del server.refuse["GET", "nodes"]
+            await until(lambda: status.problem is None)
+
+
+async def test_what_was_left_behind_while_nobody_led_is_cleaned_up():
+    async with cluster.running() as server:
+        server.now = leading.now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        add_node(server, "n1")
+        for name in ("n1", "gone"):
+            server.add("nodemetrics", {"metadata": {"name": name}})
+        async with leader(server):
+            await until(lambda: [item["metadata"]["name"] for item in server.all("nodemetrics")] == ["n1"])
+
+
 async def test_a_successor_writes_nothing_where_everything_is_as_it_should_be():
     async with cluster.running() as server:
         server.now = leading.now().replace(microsecond=0) - dt.timedelta(seconds=60)

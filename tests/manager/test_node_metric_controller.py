@@ -63,7 +63,8 @@ async def test_an_orphan_is_deleted_only_after_its_node_was_asked_for(world):
     world.add_node()
     world.server.add("nodemetrics", {"metadata": {"name": "n1"}})
     world.server.add("nodemetrics", {"metadata": {"name": "gone"}})
-    await world.node_metrics.list_all()
+    for item in world.server.all("nodemetrics"):
+        world.picture.node_metrics.see(item)
     await world.node_metrics.reconcile("n1", None)  # its node has not been seen yet
     await world.node_metrics.reconcile("gone", None)
     assert [item["metadata"]["name"] for item in world.server.all("nodemetrics")] == ["n1"]
