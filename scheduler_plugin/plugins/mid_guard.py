@@ -1,10 +1,14 @@
 """MidGuard: a Mid pod runs only where the newest prediction still has room for it (design 4.5).
 
-    left = min(Mid the node publishes, Mid by the newest NodeMetric) - Mid requests of the pods assigned there
+    left = Mid by the newest NodeMetric - Mid requests of the pods assigned there
 
 The node's status lags behind the prediction it is made of; between two updates kube-scheduler would fill what is no
 longer there. The formula is `api_types.mid_resource`, the manager's own. Where the NodeMetric does not carry its
-inputs (upstream's agent or manager, static mode, colocation off) what the node publishes stands alone.
+inputs (upstream's agent or manager, colocation off) nothing is left to guard.
+
+That requests also fit what the node publishes is NodeResourcesFit's part, before the extender is asked. It is not done
+again here: our watch may be milliseconds behind kube-scheduler's, so the instant Mid appears on a node we would refuse
+the very pods that its appearance woke, and nothing would wake them again for minutes.
 """
 
 from __future__ import annotations
@@ -24,6 +28,9 @@ from scheduler_plugin.cluster_state.pod_facts import PodFacts
 from scheduler_plugin.plugins.policy import ReasonCodes
 
 REASON: Final = "node(s) didn't have enough Mid resources left by the newest prediction"
+
+_UNBOUNDED: Final = (2**62, 2**62)
+"""Where there is no prediction to guard."""
 
 
 class MidGuard:
@@ -72,11 +79,8 @@ class _Offer:
     def __init__(self, entry: NodeEntry) -> None:
         self.node = entry.node
         self.metric = entry.metric
-        published = (entry.allocatable.get(names.MID_CPU, 0), entry.allocatable.get(names.MID_MEMORY, 0))
         predicted = predicted_mid(entry.metric, entry.node, entry.allocatable) if entry.metric and entry.node else None
-        self.mid = (
-            (min(published[0], predicted[0]), min(published[1], predicted[1])) if predicted is not None else published
-        )
+        self.mid = predicted or _UNBOUNDED
 
 
 def predicted_mid(metric: NodeMetric, node: pods.Node, allocatable: pods.Resources) -> tuple[int, int] | None:

@@ -51,11 +51,8 @@ def test_a_mid_pod_beyond_the_newest_prediction_is_rejected_though_the_node_publ
     assert rejects(report(peak)) == mid_guard.REASON
 
 
-def test_what_the_node_publishes_is_a_bound_too():
-    assert (
-        rejects(report(), published={"kubernetes.io/mid-cpu": "3999", "kubernetes.io/mid-memory": "8Gi"})
-        == mid_guard.REASON
-    )
+def test_what_the_node_publishes_is_left_to_kube_scheduler_whose_watch_may_be_ahead():
+    assert rejects(report(), published={"kubernetes.io/mid-cpu": "0", "kubernetes.io/mid-memory": "0"}) is None
 
 
 def test_mid_pods_assigned_there_take_their_share():
@@ -96,6 +93,6 @@ def test_bound_mid_pods_are_a_floor():
         report(policy={"enable": "perhaps"}),
     ],
 )
-def test_without_usable_inputs_the_published_amount_stands_alone(metric):
+def test_without_usable_inputs_there_is_nothing_to_guard(metric):
     assert rejects(metric, published=MID) is None
-    assert rejects(metric, published={**MID, "kubernetes.io/mid-cpu": "3999"}) == mid_guard.REASON
+    assert rejects(metric, published={**MID, "kubernetes.io/mid-cpu": "3999"}) is None
