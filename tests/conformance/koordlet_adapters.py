@@ -132,7 +132,7 @@ def cpu_ticks(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def node_memory(case: Mapping[str, Any]) -> dict[str, Any]:
     text = "".join(f"{name.removesuffix('_kB')}: {value} kB\n" for name, value in case.items())
-    with _proc(meminfo=text + "Buffers: 0 kB\nCached: 0 kB\n") as folder:
+    with _proc(meminfo=text + "Buffers: 0 kB\nCached: 0 kB\nShmem: 0 kB\nActive: 0 kB\nInactive: 0 kB\n") as folder:
         memory = node_usage.memory(Path(folder))
     return {
         "total_bytes": memory.total_bytes,
