@@ -103,3 +103,15 @@ def test_raw_allocatable_is_what_usage_is_a_share_of():
 def test_a_daemon_pod_runs_also_on_a_hot_node():
     daemon = factories.pod_document(priority=None, owner_kind="DaemonSet")
     assert decide(daemon, usage={"cpu": "95", "memory": "1Gi"})[0] is None
+
+
+def test_every_single_change_is_seen_by_the_next_call():
+    parts = factories.parts()
+    for name in ("n1", "n2"):
+        parts.cluster.node_changed(factories.node(name))
+    seen = []
+    for cpu in ("1", "90", "2", "91", "3"):
+        parts.cluster.metric_changed(factories.metric("n1", usage={"cpu": cpu, "memory": "1Gi"}))
+        answer = json.loads(parts.extender.filter(factories.request(BEST_EFFORT, ["n1", "n2"]), NOW))
+        seen.append(answer["NodeNames"])
+    assert seen == [["n1", "n2"], ["n2"], ["n1", "n2"], ["n2"], ["n1", "n2"]]
