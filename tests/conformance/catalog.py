@@ -1,11 +1,17 @@
-"""The one list of modules that map conformance functions to the product, and of functions that stay unmapped."""
+"""The one list of modules that map conformance functions to the product, see `not_mapped` for the rest."""
 
 from __future__ import annotations
 
 import importlib
 from types import ModuleType
 
-MODULES = ("koordlet_adapters", "manager_adapters", "loadaware_adapters")
+MODULES = (
+    "koordlet_adapters",
+    "prediction_adapters",
+    "reclaimable_adapters",
+    "manager_adapters",
+    "loadaware_adapters",
+)
 
 
 def modules() -> list[ModuleType]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import re
 import tempfile
@@ -14,13 +15,14 @@ import numpy as np
 
 from api_types import node_metric, pods, wire_model
 from api_types import priority_and_qos as pq
-from koordlet import collect_policy
+from koordlet import collect_policy, pods_on_node
 from koordlet.collectors import cgroup_files, counter_rates, node_usage
 from koordlet.metric_cache import aggregation
 from koordlet.node_metric_report import status
 from koordlet.prediction import buckets
 from koordlet.prediction.histogram_bank import HistogramBank
 from koordlet.samples import UsageSample
+from tests.conformance import adapters
 
 ROW = np.array([0])
 
@@ -37,7 +39,7 @@ def _usage(cpu_cores: float, memory_bytes: float) -> dict[str, int]:
 # Samples and usages
 
 
-def _samples(given: Any) -> np.ndarray:
+def samples(given: Any) -> np.ndarray:
     if isinstance(given, str):
         first, last = map(int, re.findall(r"\d+", given))
         return np.arange(first, last + 1, dtype=float)
@@ -45,7 +47,7 @@ def _samples(given: Any) -> np.ndarray:
 
 
 def percentile_of_samples(case: Mapping[str, Any]) -> dict[str, Any]:
-    values = _samples(case["samples"])
+    values = samples(case["samples"])
     if "percentile" not in case:
         names = {name: ratio for name, ratio in aggregation.PERCENTILES.items() if name != "max"}
         found = aggregation.percentiles(values, list(names.values()))
@@ -109,6 +111,60 @@ def pod_entry(case: Mapping[str, Any]) -> dict[str, Any]:
         "qos": pq.qos_class(pod),
         "podUsage": {"resources": _usage(case["avg_cpu_cores"], case["avg_memory_bytes"])},
     }
+
+
+def check_report_round(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    """All but `devices`: there are no GPUs in the design."""
+    usages = {name: UsageSample(**usage) for name, usage in case["avg"].items()}
+    reported = []
+    for name, sample in usages.items():
+        if name.startswith("pod "):
+            namespace, pod_name = name.removeprefix("pod ").split("/")
+            pod = pods_on_node.describe(_pod(case["pod"] | {"namespace": namespace, "name": pod_name}))
+            reported.append((pod, sample))
+    now = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
+    report = status.Report(
+        now, 1, usages.get("node"), usages.get("system"), [], [], reported, [pod for pod, _ in reported], None, []
+    )
+    built = status.build(report).to_wire()
+    came = {"status_update": True, "podsMetric": built.get("podsMetric", []), **built["nodeMetric"]}
+    wrong = [
+        f"{name}: expected {value}, came {came.get(name)}"
+        for name, value in expected.items()
+        if adapters.differs(_without_devices(value), _in_case_units(came.get(name)), 0, 0)
+    ]
+    return "; ".join(wrong) or None
+
+
+def _without_devices(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_devices(each) for name, each in value.items() if name != "devices"}
+    return [_without_devices(each) for each in value] if isinstance(value, list) else value
+
+
+def _in_case_units(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _units(each) if name == "resources" else _in_case_units(each) for name, each in value.items()}
+    return [_in_case_units(each) for each in value] if isinstance(value, list) else value
+
+
+def _in_force(spec: Mapping[str, Any] | None) -> list[Any]:
+    policy = node_metric.NodeMetricSpec.model_validate(spec or {}).metric_collect_policy
+    return [
+        collect_policy.report_interval_seconds(policy),
+        collect_policy.usage_window_seconds(policy),
+        collect_policy.aggregate_windows_seconds(policy),
+    ]
+
+
+def check_merged_spec(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    """What is in force under the new spec, whose gaps the product fills with its own defaults where it reads them."""
+    came, wanted = _in_force(case["new_spec"]), _in_force(expected["spec"])
+    return None if came == wanted else f"expected in force {wanted}, came {came}"
+
+
+def _brings_other_defaults(case: Mapping[str, Any]) -> bool:
+    return _in_force(case["input"]["old_spec"]) != _in_force(None)
 
 
 # Files of the host
@@ -206,12 +262,12 @@ def _buckets(options: Mapping[str, Any]) -> buckets.Buckets:
     )
 
 
-def _bank(options: Mapping[str, Any]) -> HistogramBank:
+def empty_bank(options: Mapping[str, Any]) -> HistogramBank:
     return HistogramBank(_buckets(options), options.get("half_life_seconds", math.inf))
 
 
-def _filled(options: Mapping[str, Any], samples: Sequence[Sequence[float]], start: float = 0.0) -> HistogramBank:
-    bank = _bank(options)
+def filled(options: Mapping[str, Any], samples: Sequence[Sequence[float]], start: float = 0.0) -> HistogramBank:
+    bank = empty_bank(options)
     for value, weight, *offset in samples:
         bank.add(ROW, np.array([float(value)]), start + (offset[0] if offset else 0.0), float(weight))
     return bank
@@ -246,7 +302,7 @@ def check_options(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str |
 
 def check_percentiles(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
     rows = case.get("samples_value_weight") or case.get("samples_value_weight_offset_seconds") or []
-    bank = _filled(case["options"], rows, case.get("start_unix_seconds", 0.0))
+    bank = filled(case["options"], rows, case.get("start_unix_seconds", 0.0))
     for operation in case.get("subtract_value_weight", []):
         bank.subtract(ROW, np.array([float(operation[0])]), 0.0, float(operation[1]))
     ratios = [ratio for ratio, _value in expected["percentiles"]]
@@ -261,7 +317,7 @@ def check_percentiles(case: Mapping[str, Any], expected: Mapping[str, Any]) -> s
 
 
 def is_empty(case: Mapping[str, Any]) -> dict[str, Any]:
-    bank = _bank(case["options"])
+    bank = empty_bank(case["options"])
     seen = []
     for operation in case["operations"]:
         if operation["op"] != "check":
@@ -276,9 +332,9 @@ def check_merge(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | N
     if f"left_{suffix}" not in case:
         suffix = "samples_value_weight_offset_seconds"
     start = case.get("start_unix_seconds", 0.0)
-    left, right = (_filled(case["options"], case[f"{side}_{suffix}"], start) for side in ("left", "right"))
+    left, right = (filled(case["options"], case[f"{side}_{suffix}"], start) for side in ("left", "right"))
     left.merge(0, right, 0)
-    whole = _filled(case["options"], expected[f"equals_histogram_of_{suffix}"], start)
+    whole = filled(case["options"], expected[f"equals_histogram_of_{suffix}"], start)
     at = left.reference_seconds or 0.0
     same = np.allclose(left.bucket_weights(ROW, at), whole.bucket_weights(ROW, at), rtol=1e-12, atol=1e-12)
     return None if same else "the merged histogram differs from that of all samples"
@@ -339,6 +395,8 @@ ADAPTERS = {
     "qos class (raw)": lambda case: {"qos_class": pq.raw_qos_class(_pod(case["pod"]))},
 }
 CHECKS = {
+    "report round": check_report_round,
+    "merge spec with defaults": check_merged_spec,
     "cpu usage v2": check_cpu_usage_v2,
     "LinearHistogramOptions": check_options,
     "ExponentialHistogramOptions": check_options,
@@ -350,6 +408,11 @@ CHECKS = {
     "defaultMemoryHistogram percentile bounds": _check_default(buckets.MEMORY_BYTES, "samples_bytes"),
 }
 DIFFERENT_ON_PURPOSE = [
+    (
+        "merge spec with defaults",
+        _brings_other_defaults,
+        "design 3.2: the agent knows one set of defaults, the published ones, and keeps no merged copy of them",
+    ),
     (
         "node usage",
         lambda case: case["input"]["memory_collect_policy"] != "usageWithoutPageCache",

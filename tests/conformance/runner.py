@@ -8,7 +8,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.conformance import adapters, catalog
+from tests.conformance import adapters, catalog, not_mapped
 
 
 class Outcome(enum.StrEnum):
@@ -44,7 +44,7 @@ class Runner:
             if difference.function == function and difference.applies(case):
                 return Result(case, Outcome.DIFFERENT, difference.reason)
         if function not in self.adapters and function not in self.checks:
-            return Result(case, Outcome.NOT_MAPPED)
+            return Result(case, Outcome.NOT_MAPPED, not_mapped.reason(function) or "no reason given")
         try:
             text = self._mismatch(case)
         except Exception as error:
@@ -63,13 +63,22 @@ class Runner:
 
 
 def table(results: Iterable[Result]) -> str:
-    """One row per function, the failing cases, and the closing line."""
+    """One row per function with the reasons of what differs or is not mapped, the failing cases, the closing line."""
     results = list(results)
     counts: dict[str, collections.Counter[Outcome]] = {}
+    reasons: dict[str, dict[str, None]] = {}
     for result in results:
-        counts.setdefault(result.case["function"], collections.Counter())[result.outcome] += 1
-    lines = [f"{'function':<48}" + "".join(f"{outcome:>22}" for outcome in Outcome)]
-    lines += [f"{name:<48}" + "".join(f"{row[outcome]:>22}" for outcome in Outcome) for name, row in counts.items()]
+        function = result.case["function"]
+        counts.setdefault(function, collections.Counter())[result.outcome] += 1
+        if result.outcome in (Outcome.DIFFERENT, Outcome.NOT_MAPPED):
+            reasons.setdefault(function, {})[result.text] = None
+    lines = [f"{'function':<48}" + "".join(f"{outcome:>22}" for outcome in Outcome) + "  reason"]
+    lines += [
+        f"{name:<48}"
+        + "".join(f"{row[outcome]:>22}" for outcome in Outcome)
+        + "".join(f"  {text}" for text in ["; ".join(reasons.get(name, ()))] if text)
+        for name, row in counts.items()
+    ]
     lines += [f"{result.case['id']}: {result.text}" for result in results if result.outcome is Outcome.FAILED]
     total = collections.Counter(result.outcome for result in results)
     lines.append(", ".join(f"{total[outcome]} {outcome}" for outcome in Outcome))

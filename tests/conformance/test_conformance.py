@@ -3,7 +3,7 @@ import pathlib
 
 import pytest
 
-from tests.conformance import runner
+from tests.conformance import not_mapped, runner
 
 CASES = [
     case
@@ -23,3 +23,17 @@ def test_the_product_gives_the_known_answer(case):
 def test_a_wrong_answer_fails():
     case = next(case for case in MAPPED if case["function"] in RUNNER.adapters and RUNNER.run(case).outcome == "passed")
     assert RUNNER.run({**case, "expected": {"nothing": "like it"}}).outcome == "failed"
+
+
+def test_a_function_without_a_counterpart_says_why_and_no_other_is_excused():
+    unmapped = {case["function"] for case in CASES if RUNNER.run(case).outcome == "not mapped"}
+    assert {name for name in unmapped if not_mapped.reason(name) is None} == set()
+    mapped = RUNNER.adapters.keys() | RUNNER.checks.keys()
+    assert {name for name in mapped if not_mapped.reason(name)} == set()
+
+
+def test_the_table_ends_with_the_counts_and_gives_reasons_in_the_row():
+    unknown = {"id": "x-1", "function": "GPU devices", "input": {}, "expected": {}}
+    lines = runner.table([RUNNER.run(unknown), RUNNER.run(MAPPED[0])]).splitlines()
+    assert lines[-1] == "1 passed, 0 failed, 0 different on purpose, 1 not mapped"
+    assert lines[1].endswith("no device metrics: CPU and memory only")

@@ -1,0 +1,162 @@
+"""Conformance cases of Koordinator's predict server and of saved histograms, as calls of koordlet/prediction."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from koordlet import pods_on_node
+from koordlet.prediction.histogram_bank import BankState
+from koordlet.prediction.usage_models import POD_EXPIRY_SECONDS, UsageModels
+from koordlet.samples import NODE, Resource, SeriesKey, SeriesKind, UsageSample
+from tests.conformance import koordlet_adapters, reclaimable_adapters
+
+START = 1.7e9
+ROUND_SECONDS = 60.0
+HALF_LIVES = {Resource.CPU: 43_200.0, Resource.MEMORY: 86_400.0}
+NODE_MODELS_UPSTREAM = 7
+"""The node, its system, and five classes."""
+
+
+# The predict server
+
+
+def _train(models: UsageModels, at_seconds: float, usage_of: Mapping[SeriesKey, UsageSample]) -> None:
+    models.train(at_seconds, usage_of, HALF_LIVES)
+
+
+def check_training(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    models = UsageModels()
+    key = SeriesKey(SeriesKind.POD, case["pod_uid"])
+    for step, cores in enumerate(koordlet_adapters.samples(case["cpu_cores_samples"])):
+        usage = {key: UsageSample(float(cores), float(case["memory_bytes_each"]))}
+        _train(models, START + ROUND_SECONDS * step, usage)
+    wrong = []
+    for name, wanted in expected.items():
+        found = re.fullmatch(r"\w+?_p(\d+)_(cpu_milli|memory_bytes)_at_(least|most)", name)
+        if found is None:
+            return f"{name} is no expectation this adapter knows"
+        resource = Resource.CPU if found[2] == "cpu_milli" else Resource.MEMORY
+        value = float(models.statistics(resource, [key]).percentile(float(found[1]))[0])
+        came = value * (1000 if resource is Resource.CPU else 1)
+        if (came < wanted) if found[3] == "least" else (came > wanted):
+            wrong.append(f"{name}: expected {wanted}, came {came}")
+    return "; ".join(wrong) or None
+
+
+def check_expiry(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    """Models of the pods; those of the node differ on purpose, see below."""
+    models = UsageModels()
+    node = {NODE: UsageSample(case["node_usage"]["cpu_cores"], case["node_usage"]["memory_bytes"])}
+    usage = {SeriesKey(SeriesKind.POD, _uid(pod)): UsageSample(0.5, 1e6) for pod in case["pods"]}
+    for step in range(case["training_rounds"]):
+        _train(models, START + ROUND_SECONDS * step, usage | node)
+    trained = len(models.pods())
+    last = START + ROUND_SECONDS * (case["training_rounds"] - 1)
+    _train(models, last + case["advance_clock_seconds"], node)
+    pods_left = 0 if not expected["model_count_after_gc"] else trained
+    wanted = (expected["model_count_after_training"] - NODE_MODELS_UPSTREAM, pods_left)
+    came = (trained, len(models.pods()))
+    return None if came == wanted else f"expected {wanted} models of pods after training and after gc, came {came}"
+
+
+def _uid(pod: Any) -> str:
+    return str(pod["uid"] if isinstance(pod, Mapping) else pod)
+
+
+def prediction_informer(case: Mapping[str, Any]) -> dict[str, Any]:
+    table = pods_on_node.PodTable()
+    for pod in case["pods"]:
+        wire = {"uid": _uid(pod), "requests": {"cpu_milli": 0, "memory_bytes": 0}}
+        table.put(reclaimable_adapters.pod_on_node(wire | (pod if isinstance(pod, dict) else {})))
+    table.keep_only([("default", _uid(pod)) for pod in case["pods"]])
+    return {"has_synced": table.synced, "pod_count": len(table.active())}
+
+
+# What a checkpoint keeps of a histogram
+
+
+def check_saved(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    rows = case.get("samples_value_weight_offset_seconds", [])
+    bank = koordlet_adapters.filled(case["options"], rows, case.get("start_unix_seconds", 0.0))
+    state = bank.state_of(koordlet_adapters.ROW)
+    reference = None if math.isnan(state.reference_seconds) else state.reference_seconds
+    came = {
+        "reference_timestamp_is_zero_time": reference is None,
+        "checkpoint_reference_equals_histogram_reference": reference == bank.reference_seconds,
+        "bucketWeights_empty": len(state.cells) == 0,
+        "totalWeight_zero": not state.columns[0, 0],
+    }
+    wrong = {name: value for name, value in expected.items() if came[name] != value}
+    return f"expected {wrong}, came {came}" if wrong else None
+
+
+def loaded(case: Mapping[str, Any]) -> dict[str, Any]:
+    """Upstream spreads the total over its rounded weights, our state has the weights themselves."""
+    given = case["checkpoint"]
+    cells = {int(bucket): weight for bucket, weight in given["bucketWeights"].items() if weight}
+    share = given["totalWeight"] / (sum(cells.values()) or 1)
+    reference = dt.datetime.fromisoformat(given["referenceTimestamp"])
+    state = BankState(
+        half_life_seconds=case["options"]["half_life_seconds"],
+        reference_seconds=reference.timestamp(),
+        cells=np.array(sorted(cells), np.intp),
+        cell_weights=np.array([cells[bucket] * share for bucket in sorted(cells)], float),
+        columns=np.array([[given["totalWeight"]], [0.0], [0.0], [reference.timestamp()], [reference.timestamp()]]),
+    )
+    bank = koordlet_adapters.empty_bank(case["options"])
+    bank.restore(koordlet_adapters.ROW, state)
+    came = dt.datetime.fromtimestamp(bank.reference_seconds or 0.0, dt.UTC)
+    return {
+        "error": False,
+        "is_empty": bool(bank.is_empty(koordlet_adapters.ROW)[0]),
+        "reference_timestamp": came.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+ADAPTERS = {
+    "DecayingHistogram.LoadFromCheckpoint": loaded,
+    "prediction informer": prediction_informer,
+}
+CHECKS = {
+    "DecayingHistogram.SaveToCheckpoint": check_saved,
+    "predict server training": check_training,
+    "predict server gc": check_expiry,
+}
+DIFFERENT_ON_PURPOSE = [
+    (
+        "DecayingHistogram.SaveToCheckpoint",
+        lambda case: isinstance(case["expected"].get("bucketWeights"), Mapping),
+        "design 5: the checkpoint is one binary file with exact weights, not JSON with weights rounded to 1..10000",
+    ),
+    (
+        "DecayingHistogram.LoadFromCheckpoint",
+        lambda case: case["expected"].get("error") is True,
+        "design 5: a checkpoint is one file with a CRC that is refused as a whole, not a JSON checked key by key",
+    ),
+    (
+        "predict server training",
+        lambda case: not all(re.search(r"_at_(least|most)$", name) for name in case["expected"]),
+        "design 4.2: buckets of CPU begin at 0.001 core and those of memory at 1 MiB, so percentiles end elsewhere",
+    ),
+    (
+        "predict server gc",
+        lambda case: not case["input"]["pods"] or case["input"]["model_expiration_seconds"] != POD_EXPIRY_SECONDS,
+        "design 4.2, 4.3: other series of the node, and they do not expire: a stale one is a NoPrediction",
+    ),
+    (
+        "prediction config defaults",
+        lambda _case: True,
+        "design 3.2, 5: coldStartPeriodSeconds is 7200 and comes with the NodeMetric; one checkpoint file in state-dir",
+    ),
+    (
+        "uid generator",
+        lambda _case: True,
+        "design 5: one checkpoint file for all models, so that the node's own need no file name",
+    ),
+]
