@@ -69,7 +69,6 @@ class Cluster:
     def metric_changed(self, metric: NodeMetric) -> None:
         """Take a node's newest report, whatever its age: reports count in the order they arrive."""
         entry = self._entry(metric.metadata.name)
-        entry.metric = metric
         entry.load.set_report(node_metric_intake.read(metric, self._policy.resources))
         self.vectors.write(entry)
 
@@ -77,13 +76,12 @@ class Cluster:
         """Forget a node's report."""
         entry = self.entries.get(name)
         if entry is not None:
-            entry.metric = None
             entry.load.drop_report()
             self._settle(entry)
 
     def keep_metrics(self, names: Iterable[str]) -> None:
         """Forget the reports that a new list no longer holds."""
-        for name in {entry.name for entry in self.entries.values() if entry.metric}.difference(names):
+        for name in {entry.name for entry in self.entries.values() if entry.load.report}.difference(names):
             self.metric_deleted(name)
 
     # pods
@@ -114,8 +112,9 @@ class Cluster:
             entry.load.remove(uid)
             self._settle(entry)
 
-    def pod_name_deleted(self, key: tuple[str, str]) -> None:
-        """Stop counting whatever counts under a (namespace, name): a deletion that does not tell the UID."""
+    def pod_name_deleted(self, namespace: str, name: str) -> None:
+        """Stop counting whatever counts under a name: a deletion that does not tell the UID."""
+        key = node_metric_intake.pod_key(namespace, name)
         for uid, node_name in list(self._node_of_pod.items()):
             if self.entries[node_name].load.pods[uid].facts.key == key:
                 self.pod_deleted(uid)
@@ -125,10 +124,11 @@ class Cluster:
 
         Of several pods under one (namespace, name) only the newest can exist.
         """
+        existing = {node_metric_intake.pod_key(*key) for key in keys}
         newer = set()
         for uid, node_name in reversed(list(self._node_of_pod.items())):
             pod = self.entries[node_name].load.pods[uid]
-            if pod.confirmed and (pod.facts.key not in keys or pod.facts.key in newer):
+            if pod.confirmed and (pod.facts.key not in existing or pod.facts.key in newer):
                 self.pod_deleted(uid)
             newer.add(pod.facts.key)
 
@@ -165,7 +165,7 @@ class Cluster:
         """How many nodes, reports, pods and unconfirmed notices are held."""
         return {
             "nodes": len(self.vectors.rows),
-            "node_metrics": sum(entry.metric is not None for entry in list(self.entries.values())),
+            "node_metrics": sum(entry.load.report is not None for entry in list(self.entries.values())),
             "pods": len(self._node_of_pod),
             "unconfirmed_pods": len(self._noticed),
         }

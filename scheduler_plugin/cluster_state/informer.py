@@ -88,7 +88,7 @@ class Informer:
         if pod is not None:
             self._cluster.pod_deleted(pod.metadata.uid)
         else:
-            self._cluster.pod_name_deleted(key)
+            self._cluster.pod_name_deleted(*key)
 
     async def _follow_node_metrics(self) -> None:
         await _follow(

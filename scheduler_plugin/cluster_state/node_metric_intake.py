@@ -6,13 +6,15 @@ stands in "not reported", never zero.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+import pydantic
 
-from api_types import mid_report, names, pods, priority_and_qos, quantities
+from api_types import mid_report, names, pods, priority_and_qos, quantities, slo_controller_config
 from scheduler_plugin.cluster_state import times
 from scheduler_plugin.cluster_state.estimation import Vector
 
@@ -75,7 +77,7 @@ class Spec(_Wire, frozen=True, gc=False):
 
     metric_collect_policy: CollectPolicy | None = None
     mid_colocation_policy: dict[str, Any] | None = None
-    """As written: the Mid guard alone reads it (ours)."""
+    """As written (ours)."""
 
 
 class NodeMetric(_Wire, frozen=True, gc=False):
@@ -98,9 +100,19 @@ class LoadReport:
     system_usage: Vector
     aggregated: Mapping[tuple[str, int], Vector]
     """(statistic, window in nanoseconds) -> usage; window 0 is the longest one reported."""
-    pod_usage: Mapping[tuple[str, str], Vector]
-    prod_pods: frozenset[tuple[str, str]]
+    pod_usage: Mapping[str, Vector]
+    """By `pod_key`."""
+    prod_pods: frozenset[str]
     """Keys of the pods that the report lists as Prod."""
+    mid_policy: mid_report.MidPolicy | None
+    """How the manager calculates Mid on this node; None where it does not say, or colocation is off."""
+    mid_report: mid_report.MidReport
+    """What Mid is calculated from."""
+
+
+def pod_key(namespace: str, name: str) -> str:
+    """How reports and pods are joined: by name, so that a pod that came back inherits usage until the next report."""
+    return f"{namespace}/{name}"
 
 
 def read(metric: NodeMetric, resources: tuple[str, ...]) -> LoadReport:
@@ -109,14 +121,14 @@ def read(metric: NodeMetric, resources: tuple[str, ...]) -> LoadReport:
     policy = metric.spec.metric_collect_policy
     interval = policy.report_interval_seconds if policy else None
     usage = status.node_metric
-    pod_usage: dict[tuple[str, str], Vector] = {}
+    pod_usage: dict[str, Vector] = {}
     prod_pods = set()
     for item in status.pods_metric or ():
         if item is None or not item.pod_usage.resources:
             continue
         vector = _vector(item.pod_usage.resources, resources)
         if vector is not None:
-            key = (item.namespace, item.name)
+            key = pod_key(item.namespace, item.name)
             pod_usage[key] = vector
             if item.priority == _PROD:
                 prod_pods.add(key)
@@ -128,7 +140,21 @@ def read(metric: NodeMetric, resources: tuple[str, ...]) -> LoadReport:
         aggregated=_aggregated(usage.aggregated_node_usages or (), resources) if usage else {},
         pod_usage=pod_usage,
         prod_pods=frozenset(prod_pods),
+        mid_policy=_mid_policy(msgspec.json.encode(metric.spec.mid_colocation_policy)),
+        mid_report=mid_report.MidReport(
+            status.update_time, status.allocated, status.prod_peak_metric, status.prod_reclaimable_metric
+        ),
     )
+
+
+@functools.lru_cache(maxsize=256)
+def _mid_policy(document: bytes) -> mid_report.MidPolicy | None:
+    """Read the node's policy as the manager wrote it; None without one, with a broken one, and where it is off."""
+    try:
+        policy = slo_controller_config.MidColocationPolicy.model_validate(msgspec.json.decode(document))
+    except pydantic.ValidationError:
+        return None
+    return mid_report.mid_policy(policy) if policy.enable else None
 
 
 def _aggregated(

@@ -55,8 +55,7 @@ def _pod(pod: AssignedPod, resources: Sequence[str]) -> dict[str, Any]:
 
 
 def _name(pod: AssignedPod) -> str:
-    namespace, name = pod.facts.key
-    return f"{namespace}/{name}" if namespace else name
+    return pod.facts.key.removeprefix("/")
 
 
 def _names(several: Iterable[AssignedPod]) -> list[str]:

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from api_types import pods
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
 
 Ints = npt.NDArray[np.int64]
@@ -26,9 +25,9 @@ _FIRST_CAPACITY: Final = 64  # rows; doubled whenever they run out
 
 
 class NodeEntry:
-    """Everything known of one node name: its object, its newest NodeMetric, its load. Any of them may be missing."""
+    """Everything known of one node name: its object, and its load. Either may be missing."""
 
-    __slots__ = ("allocatable", "load", "metric", "name", "node", "row")
+    __slots__ = ("allocatable", "load", "name", "node", "row")
 
     def __init__(self, name: str, row: int, load: NodeLoad) -> None:
         self.name = name
@@ -37,11 +36,10 @@ class NodeEntry:
         self.node: pods.Node | None = None
         self.allocatable: pods.Resources = {}
         """Native allocatable, the raw-allocatable annotation applied; empty without a node object."""
-        self.metric: NodeMetric | None = None
 
     def is_empty(self) -> bool:
         """Whether nothing is known any more."""
-        return self.node is None and self.metric is None and self.load.is_empty()
+        return self.node is None and self.load.is_empty()
 
 
 class RowWriter(Protocol):

@@ -6,10 +6,12 @@ objects alone would not fit.
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 
 from api_types import names, pods, priority_and_qos, quantities
-from scheduler_plugin.cluster_state import estimation, times
+from scheduler_plugin.cluster_state import estimation, node_metric_intake, times
 from scheduler_plugin.cluster_state.estimation import EstimationPolicy, Vector
 
 
@@ -17,8 +19,8 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     """One pod, as the policies see it."""
 
     uid: str
-    key: tuple[str, str]
-    """(namespace, name): how reports name pods."""
+    key: str
+    """As reports name it: `node_metric_intake.pod_key`."""
     is_prod: bool
     is_daemon: bool
     """Owned by a DaemonSet."""
@@ -48,18 +50,24 @@ def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
     try:
         requests = pods.requests(pod.spec)
         is_prod = priority_and_qos.priority_class(pod) is priority_and_qos.PriorityClass.PROD
-        estimate = policy.vector(estimation.estimate(pod, policy))
+        estimate = _shared(policy.vector(estimation.estimate(pod, policy)))
     except quantities.InvalidQuantity:
         requests, is_prod, estimate = {}, False, None
     return PodFacts(
         uid=pod.metadata.uid,
-        key=(pod.metadata.namespace, pod.metadata.name),
+        key=node_metric_intake.pod_key(pod.metadata.namespace, pod.metadata.name),
         is_prod=is_prod,
         is_daemon=any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references or ()),
         estimate=estimate,
         mid_cpu_millis=requests.get(names.MID_CPU, 0),
         mid_memory_bytes=requests.get(names.MID_MEMORY, 0),
     )
+
+
+@functools.lru_cache(maxsize=4096)
+def _shared(vector: Vector) -> Vector:
+    """Give equal vectors one object: pods of one workload are many."""
+    return vector
 
 
 def counts_on_its_node(pod: pods.Pod) -> bool:

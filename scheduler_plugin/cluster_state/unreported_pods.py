@@ -52,7 +52,7 @@ class NodeLoad:
         self._reset_sums()
 
     def set_report(self, report: LoadReport) -> None:
-        """Take a newer report; one without a time keeps the time of the one before."""
+        """Take a newer report; one without a time keeps the time of those before, while anything is known."""
         self.report = report
         if report.update_time is not None:
             self.update_time = report.update_time
@@ -64,6 +64,7 @@ class NodeLoad:
         """Forget the report; the pods stay, and count again with the next one."""
         self.report = None
         self._reset_sums()
+        self._forget_time_of_nothing()
 
     def assign(self, pod: AssignedPod) -> None:
         """Count a pod, in place of what was known under its UID."""
@@ -76,6 +77,7 @@ class NodeLoad:
         pod = self.pods.pop(uid, None)
         if pod is not None:
             self._add(pod, -1)
+            self._forget_time_of_nothing()
         return pod
 
     def alone(self, pod: AssignedPod) -> Self:
@@ -107,6 +109,10 @@ class NodeLoad:
         if vector is not None:
             return _sum(vector, self.node_delta)
         return self.plain() if window_nanos == 0 else tuple(self.node_estimated)
+
+    def _forget_time_of_nothing(self) -> None:
+        if self.is_empty():
+            self.update_time = None
 
     def _reset_sums(self) -> None:
         report = self.report

@@ -13,16 +13,13 @@ the very pods that its appearance woke, and nothing would wake them again for mi
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 import numpy as np
-import pydantic
 
-from api_types import mid_report, mid_resource, names, pods, quantities, slo_controller_config
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
+from api_types import mid_report, mid_resource, names, pods, quantities
+from scheduler_plugin.cluster_state.node_metric_intake import LoadReport
 from scheduler_plugin.cluster_state.node_vectors import Ints, NodeEntry, NodeVectors, Rows, grown
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
 from scheduler_plugin.plugins.policy import ReasonCodes
@@ -52,7 +49,7 @@ class MidGuard:
     def write(self, entry: NodeEntry) -> None:
         """Bring one node's row up to date."""
         offer = self._offers.get(entry.row)
-        if offer is None or offer.node is not entry.node or offer.metric is not entry.metric:
+        if offer is None or offer.node is not entry.node or offer.report is not entry.load.report:
             offer = self._offers[entry.row] = _Offer(entry)
         assigned = (entry.load.mid_cpu_millis, entry.load.mid_memory_bytes)
         self._left[:, entry.row] = [offer.mid[0] - assigned[0], offer.mid[1] - assigned[1]]
@@ -74,38 +71,27 @@ class MidGuard:
 class _Offer:
     """mid-cpu and mid-memory that pods may request on a node in all, and the objects it was calculated from."""
 
-    __slots__ = ("metric", "mid", "node")
+    __slots__ = ("mid", "node", "report")
 
     def __init__(self, entry: NodeEntry) -> None:
         self.node = entry.node
-        self.metric = entry.metric
-        predicted = predicted_mid(entry.metric, entry.node, entry.allocatable) if entry.metric and entry.node else None
+        self.report = entry.load.report
+        predicted = predicted_mid(self.report, entry.node, entry.allocatable) if self.report and entry.node else None
         self.mid = predicted or _UNBOUNDED
 
 
-def predicted_mid(metric: NodeMetric, node: pods.Node, allocatable: pods.Resources) -> tuple[int, int] | None:
+def predicted_mid(report: LoadReport, node: pods.Node, allocatable: pods.Resources) -> tuple[int, int] | None:
     """mid-cpu and mid-memory by the newest report; None where it does not carry what the formula needs."""
-    policy = _policy(msgspec.json.encode(metric.spec.mid_colocation_policy))
+    policy = report.mid_policy
     if policy is None:
         return None
     try:
-        bound = mid_report.reported_requests(metric.status)
+        bound = mid_report.reported_requests(report.mid_report)
         if bound is None:
             return None
         capacity = pods.units(node.status.capacity) if policy.static_percent else {}
-        inputs = mid_report.inputs_from(metric.status, policy, allocatable, capacity, bound)
+        inputs = mid_report.inputs_from(report.mid_report, policy, allocatable, capacity, bound)
         mid_cpu, mid_memory = (mid_resource.calculate(inputs[native]).value for native in (names.CPU, names.MEMORY))
     except (mid_report.BadReport, mid_resource.NoPrediction, quantities.InvalidQuantity):
         return None
     return mid_cpu, mid_memory
-
-
-@functools.lru_cache(maxsize=256)
-def _policy(document: bytes) -> mid_report.MidPolicy | None:
-    """Read the node's policy as the manager wrote it; None without one, with a broken one, and where it is off."""
-    decoded: Any = msgspec.json.decode(document)
-    try:
-        policy = slo_controller_config.MidColocationPolicy.model_validate(decoded)
-    except pydantic.ValidationError:
-        return None
-    return mid_report.mid_policy(policy) if policy.enable else None

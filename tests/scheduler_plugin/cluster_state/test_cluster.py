@@ -133,6 +133,13 @@ def test_a_pod_that_came_back_under_its_name_while_we_were_away_replaces_the_old
     assert held_on(cluster) == {"new": "n2"}
 
 
+def test_a_deletion_may_tell_the_name_only(cluster):
+    cluster.pod_changed(bound(name="a"), NOW)
+    cluster.pod_changed(bound(name="b"), NOW)
+    cluster.pod_name_deleted("default", "a")
+    assert held_on(cluster) == {"uid-b": "n1"}
+
+
 def test_pods_wait_for_the_first_report_of_their_node():
     cluster = factories.parts().cluster
     cluster.pod_changed(bound(), NOW)

@@ -1,9 +1,12 @@
 """Sums of one node. The table of six pods is koordinator-loadaware section 19; the rest are properties."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api_types import mid_report
 from scheduler_plugin.cluster_state import node_metric_intake
 from scheduler_plugin.cluster_state.node_metric_intake import LoadReport
 from scheduler_plugin.cluster_state.pod_facts import AssignedPod, PodFacts
@@ -11,16 +14,17 @@ from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
 from tests.scheduler_plugin import factories
 
 GI = 1024**3
+NO_MID = mid_report.MidReport()
 
 
 def assigned(name, estimate=(1000, 100), *, prod=True, at=0.0, forced_until=None, mid=(0, 0)):
-    facts = PodFacts(f"uid-{name}", ("ns", name), prod, False, estimate, *mid)
+    facts = PodFacts(f"uid-{name}", f"ns/{name}", prod, False, estimate, *mid)
     return AssignedPod(facts, estimate if estimate and any(estimate) else None, at, forced_until, 0, True)
 
 
 def report(pod_usage=(), prod=(), *, updated=0.0, usage=(5000, 500), system=(70, 7)):
-    keyed = {("ns", name): vector for name, vector in dict(pod_usage).items()}
-    return LoadReport(updated, 60, usage, system, {}, keyed, frozenset(("ns", name) for name in prod))
+    keyed = {f"ns/{name}": vector for name, vector in dict(pod_usage).items()}
+    return LoadReport(updated, 60, usage, system, {}, keyed, frozenset(f"ns/{name}" for name in prod), None, NO_MID)
 
 
 def load_of(*pods, given_report=None, system_in_prod=False):
@@ -87,6 +91,14 @@ def test_a_report_without_time_keeps_the_time_before():
     assert load.node_delta == [0, 0]
 
 
+def test_the_time_of_a_report_is_forgotten_once_nothing_is_known():
+    load = load_of(assigned("a"), given_report=report())
+    load.drop_report()
+    assert load.update_time == 0.0
+    load.remove("uid-a")
+    assert load.update_time is None
+
+
 def test_system_usage_is_prod_usage_where_asked_for():
     pod = assigned("a", at=-1000.0)
     assert load_of(pod, given_report=report({"a": (1, 2)}, ["a"]), system_in_prod=True).prod_usage == [71, 9]
@@ -120,7 +132,7 @@ reports = st.builds(
     usage=st.none() | vectors,
 ).flatmap(
     lambda made: st.sets(st.sampled_from(sorted(made.pod_usage)) if made.pod_usage else st.nothing()).map(
-        lambda prod: LoadReport(made.update_time, 60, made.node_usage, (70, 7), {}, made.pod_usage, frozenset(prod))
+        lambda prod: dataclasses.replace(made, prod_pods=frozenset(prod))
     )
 )
 steps = st.lists(
