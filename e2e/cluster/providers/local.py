@@ -53,6 +53,7 @@ class Local:
         require_root_on_linux()
         places = self.places
         with _alone(places):
+            self._require_free_ports()
             debian_packages.ensure()
             binaries = go_binaries.everything()
             pause = building.archive(catalog.PAUSE, self.builder())
@@ -137,10 +138,14 @@ class Local:
         if component not in STOP_ORDER:
             raise ClusterProblem(f"{component}: no such component; there are {', '.join(STOP_ORDER)}")
 
+    def _require_free_ports(self) -> None:
+        """Before anything is built, which takes minutes. An earlier `up` holds the ports itself."""
+        if not self.places.machine_before.exists():
+            ports.require_free(layout.PORTS)
+
     def _look_at_the_machine(self) -> None:
         if self.places.machine_before.exists():
             return
-        ports.require_free(layout.PORTS)
         network.require_free_subnet()
         self.places.state.mkdir(parents=True, exist_ok=True)
         self.places.machine_before.write_text(leftovers.look().to_json())
