@@ -41,10 +41,16 @@ class SchedulingCycle:
 
     def filter(self, pod: PodFacts, rows: Rows, now: float) -> ReasonCodes | None:
         """Reason code of each candidate, 0 where it passes; None where all pass."""
-        codes: ReasonCodes | None = None
         is_known: Bools = rows >= 0
-        if not is_known.all():
-            codes = np.where(is_known, 0, _UNKNOWN).astype(np.int16)
+        if is_known.all():
+            return self._judge(pod, rows, now)
+        codes = np.full(len(rows), _UNKNOWN, dtype=np.int16)
+        of_known = self._judge(pod, rows[is_known], now)
+        codes[is_known] = 0 if of_known is None else of_known
+        return codes
+
+    def _judge(self, pod: PodFacts, rows: Rows, now: float) -> ReasonCodes | None:
+        codes: ReasonCodes | None = None
         for (policy, _weight), first_code in zip(self._policies, self._first_code, strict=True):
             own = policy.reject(pod, rows, self._vectors, now)
             if own is None or not own.any():

@@ -15,7 +15,7 @@ import msgspec
 
 from api_types import pods, quantities
 from scheduler_plugin.cluster_state import node_metric_intake, pod_facts
-from scheduler_plugin.cluster_state.estimation import EstimationPolicy
+from scheduler_plugin.cluster_state.estimation import LARGEST, EstimationPolicy
 from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 from scheduler_plugin.cluster_state.node_vectors import NodeEntry, NodeVectors
 from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
@@ -45,7 +45,8 @@ class Cluster:
         entry = self._entry(node.metadata.name)
         entry.node = node
         try:
-            entry.allocatable = pods.allocatable(node)
+            allocatable = pods.allocatable(node)
+            entry.allocatable = {name: min(amount, LARGEST) for name, amount in allocatable.items()}
         except quantities.InvalidQuantity as error:
             log.warning("node %s: status.allocatable cannot be read (%s), taken as empty", entry.name, error)
             entry.allocatable = {}

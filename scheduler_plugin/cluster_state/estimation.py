@@ -23,6 +23,9 @@ from api_types import names, pods, priority_and_qos
 Vector = tuple[int, ...]
 """One integer per resource of the policy's `resources`, in its order; cpu in milli-cores, the rest in base units."""
 
+LARGEST: Final = 2**53
+"""No node has more of anything (8 PiB, 9 * 10**12 cores). Amounts are cut here, so that sums fit 64 bits."""
+
 _FLOORS: Final = {
     names.CPU: 250,
     names.BATCH_CPU: 250,
@@ -46,8 +49,8 @@ class EstimationPolicy:
     seconds_after_initialized: int | None = None
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
-        """Entries of `amounts` in the order of `resources`, 0 where it has none."""
-        return tuple([amounts.get(resource, 0) for resource in self.resources])
+        """Entries of `amounts` in the order of `resources`, 0 where it has none, cut at LARGEST."""
+        return tuple([max(-LARGEST, min(amounts.get(resource, 0), LARGEST)) for resource in self.resources])
 
 
 def round_half_away(value: float) -> int:
@@ -99,7 +102,7 @@ def _estimate_resource(requested_as: str, request: int, limit: int, factor_perce
     wanted = max(limit, request)
     if wanted == 0:
         return _FLOORS.get(requested_as, 0)
-    scaled = round_half_away(float(wanted) * float(factor_percent) / 100)
+    scaled = round_half_away(float(min(wanted, _INT64_MAX)) * float(factor_percent) / 100)
     return limit if 0 < limit < scaled else scaled
 
 

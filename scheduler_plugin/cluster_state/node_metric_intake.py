@@ -16,7 +16,7 @@ import pydantic
 
 from api_types import mid_report, names, pods, priority_and_qos, quantities, slo_controller_config
 from scheduler_plugin.cluster_state import times
-from scheduler_plugin.cluster_state.estimation import Vector
+from scheduler_plugin.cluster_state.estimation import LARGEST, Vector
 
 DEFAULT_REPORT_INTERVAL_SECONDS: Final = 60
 _PROD: Final = priority_and_qos.PriorityClass.PROD.value
@@ -176,13 +176,20 @@ def _aggregated(
 
 
 def _vector(quantity_map: pods.QuantityMap | None, resources: tuple[str, ...]) -> Vector | None:
-    """Units of each resource, 0 where it is absent; None where one cannot be read."""
+    """Units of each resource, 0 where it is absent; None where one cannot be read or cannot be."""
     if not quantity_map:
         return (0,) * len(resources)
-    try:
-        return tuple([_units(name, quantity_map[name]) if name in quantity_map else 0 for name in resources])
-    except quantities.InvalidQuantity:
-        return None
+    vector = []
+    for name in resources:
+        quantity = quantity_map.get(name)
+        try:
+            amount = 0 if quantity is None else _units(name, quantity)
+        except quantities.InvalidQuantity:
+            return None
+        if not 0 <= amount <= LARGEST:
+            return None
+        vector.append(amount)
+    return tuple(vector)
 
 
 def _units(resource: str, quantity: str | float) -> int:

@@ -59,8 +59,8 @@ def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
         is_prod=is_prod,
         is_daemon=any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references or ()),
         estimate=estimate,
-        mid_cpu_millis=requests.get(names.MID_CPU, 0),
-        mid_memory_bytes=requests.get(names.MID_MEMORY, 0),
+        mid_cpu_millis=min(requests.get(names.MID_CPU, 0), estimation.LARGEST),
+        mid_memory_bytes=min(requests.get(names.MID_MEMORY, 0), estimation.LARGEST),
     )
 
 

@@ -1,8 +1,11 @@
 """The verbs, bytes in and bytes out."""
 
+import contextlib
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scheduler_plugin.extender import BadRequest
 from tests.scheduler_plugin import factories
@@ -12,13 +15,15 @@ HOT = "node(s) cpu usage exceed threshold"
 POD = factories.pod_document(requests={"cpu": "1", "memory": "1Gi"})
 
 
-@pytest.fixture
-def parts():
+def populated():
     parts = factories.parts()
     for name, cpu in (("cool", "10"), ("warm", "40"), ("hot", "90")):
         parts.cluster.node_changed(factories.node(name))
         parts.cluster.metric_changed(factories.metric(name, usage={"cpu": cpu, "memory": "10Gi"}))
     return parts
+
+
+parts = pytest.fixture(populated, name="parts")
 
 
 def ask(verb, pod, names, now=NOW):
@@ -50,6 +55,12 @@ def test_filter_gives_reasons_as_unresolvable_when_no_node_is_left(parts):
 def test_a_node_that_is_not_known_does_not_shift_the_others(parts):
     assert ask(parts.extender.filter, POD, ["nowhere", "cool", "hot", "warm"]) == {"NodeNames": ["cool", "warm"]}
     assert scores(parts, ["nowhere", "warm", "cool"]).keys() == {"warm", "cool"}
+
+
+def test_an_empty_cluster_knows_no_node():
+    extender = factories.parts().extender
+    assert ask(extender.filter, POD, ["cool"])["FailedAndUnresolvableNodes"].keys() == {"cool"}
+    assert ask(extender.prioritize, POD, ["cool"]) == []
 
 
 def test_no_names_are_answered_with_none(parts):
@@ -167,3 +178,31 @@ def test_a_pod_whose_quantities_cannot_be_read_is_judged_without_its_own_load(pa
     broken = factories.pod_document(requests={"cpu": "lots"})
     assert ask(parts.extender.filter, broken, ["cool", "hot"]) == {"NodeNames": ["cool"]}
     assert ask(parts.extender.prioritize, broken, ["cool"]) == [{"Host": "cool", "Score": 0}]
+
+
+FUZZED = populated()
+REQUEST = factories.request(POD, ["cool", "warm", "hot", "nowhere"])
+damage = st.lists(st.tuples(st.integers(0, len(REQUEST)), st.integers(0, 40), st.binary(max_size=8)), max_size=3)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+)
+
+
+def damaged(cuts):
+    body = REQUEST
+    for at, length, inserted in cuts:
+        body = body[:at] + inserted + body[at + length :]
+    return body
+
+
+@settings(max_examples=300)
+@given(
+    st.binary(max_size=200) | damage.map(damaged) | json_values.map(lambda value: json.dumps({"Pod": value}).encode())
+)
+def test_any_bytes_are_answered_with_json_or_refused(body):
+    extender = FUZZED.extender
+    for verb in (extender.filter, extender.prioritize, extender.bind):
+        with contextlib.suppress(BadRequest):
+            json.loads(verb(body, NOW))
+        extender.prepare()

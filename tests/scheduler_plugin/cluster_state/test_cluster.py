@@ -140,6 +140,17 @@ def test_a_deletion_may_tell_the_name_only(cluster):
     assert held_on(cluster) == {"uid-b": "n1"}
 
 
+def test_absurd_amounts_break_nothing(cluster):
+    for name in "abc":
+        absurd = {"cpu": "1e999", "memory": "8Ei", "kubernetes.io/mid-cpu": "9E", "kubernetes.io/mid-memory": "1e300"}
+        cluster.pod_changed(factories.pod(name, node="n1", requests=absurd, limits=absurd), NOW)
+    cluster.node_changed(factories.node("n1", cpu="1e999", memory="9E", **{"kubernetes.io/mid-cpu": "1e999"}))
+    assert set(held_on(cluster)) == {"uid-a", "uid-b", "uid-c"}
+    for name in "abc":
+        cluster.pod_deleted(f"uid-{name}")
+    assert cpu(cluster) == 10_000
+
+
 def test_pods_wait_for_the_first_report_of_their_node():
     cluster = factories.parts().cluster
     cluster.pod_changed(bound(), NOW)

@@ -1,3 +1,5 @@
+import pytest
+
 from scheduler_plugin.cluster_state import node_metric_intake
 from tests.scheduler_plugin import factories
 
@@ -25,8 +27,9 @@ def test_an_empty_usage_is_zero():
     assert read(usage={}).node_usage == (0, 0)
 
 
-def test_a_usage_that_is_no_quantity_is_not_reported():
-    assert read(usage={"cpu": "lots"}).node_usage is None
+@pytest.mark.parametrize("cpu", ["lots", "-1", "1e18", "", "1e999"])
+def test_a_usage_that_cannot_be_is_not_reported(cpu):
+    assert read(usage={"cpu": cpu}).node_usage is None
 
 
 def test_the_interval_defaults_to_a_minute():
