@@ -1,4 +1,4 @@
-"""What the local cluster takes from the distribution.
+"""What the local cluster, and other tests that run real machines, take from the distribution.
 
 As root on Debian what is missing gets installed; elsewhere it is named.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from e2e.cluster import commands, progress
@@ -39,15 +39,17 @@ def is_there(wanted: str) -> bool:
     return shutil.which(wanted, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is not None
 
 
-def missing(is_there: Callable[[str], bool] = is_there) -> dict[str, list[str]]:
+def missing(
+    is_there: Callable[[str], bool] = is_there, wanted: Mapping[str, tuple[str, ...]] = PATHS_BY_PACKAGE
+) -> dict[str, list[str]]:
     """Packages that are not (wholly) there, each with what of it is missing."""
-    gaps = {package: [p for p in paths if not is_there(p)] for package, paths in PATHS_BY_PACKAGE.items()}
+    gaps = {package: [p for p in paths if not is_there(p)] for package, paths in wanted.items()}
     return {package: paths for package, paths in gaps.items() if paths}
 
 
-def ensure() -> None:
+def ensure(wanted: Mapping[str, tuple[str, ...]] = PATHS_BY_PACKAGE) -> None:
     """Install what is missing. Raises ClusterProblem that names it where this is no Debian."""
-    gaps = missing()
+    gaps = missing(wanted=wanted)
     if not gaps:
         return
     packages = sorted(gaps)
@@ -62,7 +64,7 @@ def ensure() -> None:
     with progress.step(f"installing Debian packages {' '.join(packages)}"), _services_stay_down():
         commands.run(["apt-get", "update"], environment=quiet)
         commands.run(["apt-get", "install", *options, *packages], environment=quiet)
-    if still := missing():
+    if still := missing(wanted=wanted):
         raise ClusterProblem(f"installed {' '.join(packages)}, and still missing: {still}")
 
 

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from koordlet.collectors.catalog import SnapshotCollector
-from tests.host_trees import live_cgroups_v1
-from tests.host_trees.live_cgroups_v1 import LiveCgroups
+from tests.host_trees import live_cgroups
+from tests.host_trees.live_cgroups import LiveCgroups
 
 CONTAINERS = 2
 # One process of the smallest interpreter there is for each container: a shell that grows and drops a string.
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=30, help="ticks measured for each row (default %(default)s)")
     parser.add_argument("--pause", type=float, default=0.2, help="seconds between ticks (default %(default)s)")
     arguments = parser.parse_args()
-    if reason := live_cgroups_v1.why_not():
+    if reason := live_cgroups.why_not("v1"):
         raise SystemExit(f"bench_collect {reason}")
     print("| pods x containers | tick, CPU ms | naive, CPU ms | | wall ms of the sources, mean |")
     print("|---|---|---|---|---|")

@@ -7,10 +7,11 @@ import shutil
 from pathlib import Path
 
 from koordlet.collectors.host_root import HostRoot
+from tests.host_trees.group_names import BESTEFFORT, BURSTABLE, CGROUPFS, GUARANTEED, SYSTEMD, GroupNames
+
+__all__ = ["BESTEFFORT", "BURSTABLE", "CGROUPFS", "GUARANTEED", "HYBRID", "SYSTEMD", "V1", "V2", "PlainHost"]
 
 V1, V2, HYBRID = "v1", "v2", "hybrid"
-CGROUPFS, SYSTEMD = "cgroupfs", "systemd"
-GUARANTEED, BURSTABLE, BESTEFFORT = "", "burstable", "besteffort"
 
 MIB = 1 << 20
 TICKS_PER_SECOND = 100
@@ -46,8 +47,9 @@ class PlainHost:
     def __init__(self, root: Path, version: str = V2, driver: str = CGROUPFS, nesting: str = "") -> None:
         self.host_root = HostRoot.at(root)
         self.version = version
-        self._driver = driver
-        self._nesting = nesting
+        self._names = GroupNames(driver, nesting)
+        self.pod = self._names.pod
+        self.container = self._names.container
         self._cgroups = self.host_root.cgroup_root
         mounts = [self.cpu_mount, self.memory_mount]
         for mount in mounts:
@@ -58,9 +60,9 @@ class PlainHost:
             (self._cgroups / "unified").mkdir()
             (self._cgroups / "unified" / "cgroup.controllers").write_text("")
         self._write_group(Path(), 0, 0)
-        self._mkdir(self._group_of_qos(GUARANTEED))
-        self._mkdir(self._group_of_qos(BURSTABLE))
-        self._mkdir(self._group_of_qos(BESTEFFORT))
+        self._mkdir(self._names.qos(GUARANTEED))
+        self._mkdir(self._names.qos(BURSTABLE))
+        self._mkdir(self._names.qos(BESTEFFORT))
         self.host_root.proc_root.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -82,18 +84,6 @@ class PlainHost:
         text = "".join(f"{key + ':':<15} {size // 1024:>8} kB\n" for key, size in sizes.items())
         (self.host_root.proc_root / "meminfo").write_text(text)
 
-    def pod(self, uid: str, qos: str = BURSTABLE) -> Path:
-        """Path of a pod's group, relative to a mount."""
-        if self._driver == CGROUPFS:
-            return self._group_of_qos(qos) / f"pod{uid}"
-        infix = f"-{qos}" if qos else ""
-        return self._group_of_qos(qos) / f"{self._slice_prefix}kubepods{infix}-pod{uid.replace('-', '_')}.slice"
-
-    def container(self, uid: str, container: str, qos: str = BURSTABLE, runtime: str = "cri-containerd") -> Path:
-        """Path of a container's group, relative to a mount."""
-        name = container if self._driver == CGROUPFS else f"{runtime}-{container}.scope"
-        return self.pod(uid, qos) / name
-
     def set_group(self, group: Path, cpu_seconds: float, memory_bytes: int) -> None:
         """Make a group, or change its numbers."""
         self._mkdir(group)
@@ -113,16 +103,6 @@ class PlainHost:
         """Remove a group and those in it."""
         for mount in {self.cpu_mount, self.memory_mount}:
             shutil.rmtree(mount / group)
-
-    @property
-    def _slice_prefix(self) -> str:
-        return f"{self._nesting}-" if self._nesting else ""
-
-    def _group_of_qos(self, qos: str) -> Path:
-        if self._driver == CGROUPFS:
-            return Path(self._nesting) / "kubepods" / qos
-        root = Path(f"{self._nesting}.slice" if self._nesting else "") / f"{self._slice_prefix}kubepods.slice"
-        return root / f"{self._slice_prefix}kubepods-{qos}.slice" if qos else root
 
     def _mkdir(self, group: Path) -> None:
         for mount in {self.cpu_mount, self.memory_mount}:

@@ -1,30 +1,55 @@
-"""The collector against real v1 cgroups with real processes in them.
+"""The collector against real cgroups with real processes in them, compared with the kernel's own counters.
 
-The clock is simulated, so a rate times its interval can be compared with the growth of the counter read from outside;
+It runs on whatever cgroups the machine has: v1 or v2. `e2e/test_cgroup_v2.py` runs it in a virtual machine with v2. The
+clock is simulated, so a rate times its interval can be compared with the growth of the counter read from outside;
 loads are processes that work until told to stop, and are stopped while counters are compared.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import errno
 import signal
 import time
 
 import pytest
 
 from koordlet.collectors.catalog import SnapshotCollector
-from tests.host_trees import live_cgroups_v1
+from koordlet.collectors.cgroup_discovery import CONTAINER_SEARCH_TICKS
+from koordlet.collectors.kept_files import DescriptorBudget, KeptFile
+from tests.host_trees import live_cgroups
 from tests.host_trees.clock import Clock
-from tests.host_trees.live_cgroups_v1 import LiveCgroups
+from tests.host_trees.group_names import CGROUPFS, SYSTEMD, GroupNames
+from tests.host_trees.live_cgroups import LiveCgroups
+from tests.host_trees.plain_files import V1, V2
 
-pytestmark = live_cgroups_v1.needed
+pytestmark = live_cgroups.needed
 
-POD = "kubepods/burstable/pod11111111-2222-3333-4444-555555555555"
 UID = "11111111-2222-3333-4444-555555555555"
 ONE, TWO = "1" * 64, "2" * 64
 MIB = 1 << 20
-SPIN = "while True: pass"
+SPIN = "while :; do :; done"
 HOLD = "import mmap,sys; held=mmap.mmap(-1,{bytes}); held.write(b'x'*{bytes}); print(1,flush=True); sys.stdin.read()"
 DEADLINE_SECONDS = 30.0
+PYTHON = ("python3", "-I", "-S", "-c")
+
+needs_v1 = pytest.mark.skipif(live_cgroups.version_here() != V1, reason="needs cgroups v1")
+needs_v2 = pytest.mark.skipif(live_cgroups.version_here() != V2, reason="needs cgroups v2")
+
+
+@dataclasses.dataclass(frozen=True)
+class Paths:
+    """Groups of one pod and its containers."""
+
+    pod: str
+    one: str
+    two: str
+
+
+@pytest.fixture(params=[CGROUPFS, SYSTEMD])
+def paths(request):
+    named = GroupNames(request.param)
+    return Paths(str(named.pod(UID)), str(named.container(UID, ONE)), str(named.container(UID, TWO)))
 
 
 @pytest.fixture
@@ -46,16 +71,12 @@ def collector(host, clock):
     collector.close()
 
 
-def cpu_ns(host, path):
-    return int(host.read("cpuacct", path, "cpuacct.usage"))
-
-
 def work(host, process, path, nanoseconds):
     """Let a process use that much CPU, and stop it."""
-    goal = cpu_ns(host, path) + nanoseconds
+    goal = host.cpu_nanoseconds(path) + nanoseconds
     deadline = time.monotonic() + DEADLINE_SECONDS
     process.send_signal(signal.SIGCONT)
-    while cpu_ns(host, path) < goal:
+    while host.cpu_nanoseconds(path) < goal:
         assert time.monotonic() < deadline, "the process does not run"
         time.sleep(0.002)
     stop(host, process, path)
@@ -64,13 +85,13 @@ def work(host, process, path, nanoseconds):
 def stop(host, process, path):
     process.send_signal(signal.SIGSTOP)
     before = -1
-    while before != (before := cpu_ns(host, path)):
+    while before != (before := host.cpu_nanoseconds(path)):
         time.sleep(0.005)
 
 
-def spin(host, container):
-    process = host.run(f"{POD}/{container}", "python3", "-c", SPIN)
-    work(host, process, f"{POD}/{container}", 10**6)
+def spin(host, path):
+    process = host.run(path, "sh", "-c", SPIN)
+    work(host, process, path, 10**6)
     return process
 
 
@@ -79,101 +100,149 @@ def tick(collector, clock, seconds=1.0):
     return collector.collect(1.0)
 
 
-def test_the_rate_of_a_pod_and_its_containers_is_the_growth_of_their_counters(host, collector, clock):
-    for container in (ONE, TWO):
-        host.group(f"{POD}/{container}")
-    processes = {container: spin(host, container) for container in (ONE, TWO)}
+def test_the_rate_of_a_pod_and_its_containers_is_the_growth_of_their_counters(host, collector, clock, paths):
+    for path in (paths.one, paths.two):
+        host.group(path)
+    first, second = spin(host, paths.one), spin(host, paths.two)
     tick(collector, clock)
-    before = {path: cpu_ns(host, path) for path in (POD, f"{POD}/{ONE}", f"{POD}/{TWO}")}
-    work(host, processes[ONE], f"{POD}/{ONE}", 30 * 10**6)
-    work(host, processes[TWO], f"{POD}/{TWO}", 10 * 10**6)
+    before = {path: host.cpu_nanoseconds(path) for path in (paths.pod, paths.one, paths.two)}
+    work(host, first, paths.one, 30 * 10**6)
+    work(host, second, paths.two, 10 * 10**6)
     snapshot = tick(collector, clock, seconds=2.0)
-    grown = {path: (cpu_ns(host, path) - count) / 2e9 for path, count in before.items()}
-    assert snapshot.pods[UID].cpu_cores == pytest.approx(grown[POD], rel=1e-6)
-    assert snapshot.containers[ONE].cpu_cores == pytest.approx(grown[f"{POD}/{ONE}"], rel=1e-6)
-    assert snapshot.containers[TWO].cpu_cores == pytest.approx(grown[f"{POD}/{TWO}"], rel=1e-6)
+    grown = {path: (host.cpu_nanoseconds(path) - count) / 2e9 for path, count in before.items()}
+    assert snapshot.pods[UID].cpu_cores == pytest.approx(grown[paths.pod], rel=1e-6)
+    assert snapshot.containers[ONE].cpu_cores == pytest.approx(grown[paths.one], rel=1e-6)
+    assert snapshot.containers[TWO].cpu_cores == pytest.approx(grown[paths.two], rel=1e-6)
     assert snapshot.containers[ONE].cpu_cores >= 0.015
 
 
-def test_memory_a_container_touches_is_in_its_pod(host, collector, clock):
-    host.group(f"{POD}/{ONE}")
-    process = host.run(f"{POD}/{ONE}", "python3", "-c", HOLD.format(bytes=64 * MIB))
+def test_memory_a_container_touches_is_in_its_pod(host, collector, clock, paths):
+    host.group(paths.one)
+    process = host.run(paths.one, *PYTHON, HOLD.format(bytes=64 * MIB))
     process.stdout.readline()
     tick(collector, clock)
     pod = tick(collector, clock).pods[UID]
-    outside = dict(line.split() for line in host.read("memory", POD, "memory.stat").splitlines())
-    expected = sum(int(outside[f"total_{key}"]) for key in ("inactive_anon", "active_anon", "unevictable"))
+    outside = host.memory_stat(paths.pod)
+    expected = sum(outside[key] for key in ("inactive_anon", "active_anon", "unevictable"))
     assert pod.memory_bytes == pytest.approx(expected, rel=0.02)
     assert 64 * MIB < pod.memory_bytes < 96 * MIB
 
 
-def test_page_cache_does_not_count(host, collector, clock, tmp_path):
-    host.group(f"{POD}/{ONE}")
+def test_page_cache_does_not_count(host, collector, clock, paths, tmp_path):
+    host.group(paths.one)
     writes = f"data=open('{tmp_path}/copy','wb'); data.write(b'x'*{32 * MIB}); data.close(); print(1,flush=True)"
-    process = host.run(f"{POD}/{ONE}", "python3", "-c", f"{writes}; import sys; sys.stdin.read()")
+    process = host.run(paths.one, *PYTHON, f"{writes}; import sys; sys.stdin.read()")
     process.stdout.readline()
     tick(collector, clock)
     pod = tick(collector, clock).pods[UID]
-    cache = dict(line.split() for line in host.read("memory", POD, "memory.stat").splitlines())["total_cache"]
-    assert int(cache) >= 31 * MIB
+    assert host.memory_stat(paths.pod)["file"] >= 31 * MIB
     assert pod.memory_bytes < 31 * MIB
 
 
-def test_a_pod_that_is_removed_is_dropped_without_a_fault_and_its_descriptors_closed(host, collector, clock):
-    host.group(f"{POD}/{ONE}")
+def test_a_container_killed_for_want_of_memory_leaves_its_pod_measured(host, collector, clock, paths):
+    host.group(paths.one)
+    host.limit_memory(paths.one, 24 * MIB)
+    tick(collector, clock)
+    process = host.run(paths.one, *PYTHON, HOLD.format(bytes=64 * MIB))
+    assert process.wait(DEADLINE_SECONDS) == -signal.SIGKILL
+    assert host.oom_kills(paths.one) == 1
+    snapshot = tick(collector, clock)
+    assert (snapshot.no_data, snapshot.unmeasured_pods) == ((), frozenset())
+    assert snapshot.pods[UID].memory_bytes < 24 * MIB
+    assert snapshot.pods[UID].cpu_cores * 1e9 == pytest.approx(host.cpu_nanoseconds(paths.pod), rel=1e-6)
+
+
+def test_a_pod_that_is_removed_is_dropped_without_a_fault_and_its_descriptors_closed(host, collector, clock, paths):
+    host.group(paths.one)
     tick(collector, clock)
     assert tick(collector, clock).pods.keys() == {UID}
     assert collector.statistics.descriptors_kept == 4
-    host.remove(POD)
+    host.remove(paths.pod)
     snapshot = tick(collector, clock)
     assert (snapshot.pods, snapshot.unmeasured_pods, snapshot.no_data) == ({}, frozenset(), ())
     assert collector.statistics.descriptors_kept == 0
 
 
-def test_a_pod_recreated_between_two_ticks_begins_anew(host, collector, clock):
-    host.group(f"{POD}/{ONE}")
-    host.end(spin(host, ONE))
+def test_a_kept_descriptor_of_a_removed_group_says_that_the_group_is_gone(host, paths):
+    host.group(paths.pod)
+    budget = DescriptorBudget(1)
+    file = KeptFile(str(host.folder("memory", paths.pod) / "memory.stat"), budget)
+    assert file.read()
+    assert budget.kept == 1
+    host.remove(paths.pod)
+    with pytest.raises(OSError) as caught:
+        file.read()
+    assert caught.value.errno == errno.ENODEV
+    file.close()
+
+
+def test_a_pod_recreated_between_two_ticks_begins_anew(host, collector, clock, paths):
+    host.group(paths.one)
+    host.end(spin(host, paths.one))
     tick(collector, clock)
     tick(collector, clock)
-    host.remove(POD)
-    host.group(POD)
+    host.remove(paths.pod)
+    host.group(paths.pod)
     assert tick(collector, clock).pods == {}, "the counter of another group gives no rate"
     for _ in range(2):
         snapshot = tick(collector, clock)
     assert snapshot.pods[UID].cpu_cores == 0.0
 
 
-def test_a_container_restarted_between_two_ticks_is_followed(host, collector, clock):
-    host.group(f"{POD}/{ONE}")
+def test_a_container_restarted_between_two_ticks_is_followed(host, collector, clock, paths):
+    host.group(paths.one)
     tick(collector, clock)
     tick(collector, clock)
-    host.remove(f"{POD}/{ONE}")
-    host.group(f"{POD}/{TWO}")
+    host.remove(paths.one)
+    host.group(paths.two)
     for _ in range(3):
         snapshot = tick(collector, clock)
     assert snapshot.containers.keys() == {TWO}
     assert (snapshot.pods.keys(), snapshot.no_data) == ({UID}, ())
 
 
-def test_a_pod_killed_while_it_works_never_counts_as_system(host, collector, clock):
-    host.group(f"{POD}/{ONE}")
-    process = spin(host, ONE)
+def test_a_container_added_to_a_running_pod_is_found_within_seconds(host, collector, clock, paths):
+    host.group(paths.one)
     tick(collector, clock)
-    work(host, process, f"{POD}/{ONE}", 20 * 10**6)
+    assert tick(collector, clock).containers.keys() == {ONE}
+    host.group(paths.two)
+    ticks = CONTAINER_SEARCH_TICKS + 1  # one more for a rate
+    assert [tick(collector, clock) for _ in range(ticks)][-1].containers.keys() == {ONE, TWO}
+
+
+def test_a_pod_killed_while_it_works_never_counts_as_system(host, collector, clock, paths):
+    host.group(paths.one)
+    process = spin(host, paths.one)
+    tick(collector, clock)
+    work(host, process, paths.one, 20 * 10**6)
     host.end(process)
-    host.remove(POD)
+    host.remove(paths.pod)
     snapshot = tick(collector, clock)
     assert snapshot.node is not None
     assert snapshot.system is None
     assert tick(collector, clock).system is not None
 
 
-def test_a_pod_whose_memory_group_is_missing_is_unmeasured_with_the_path(host, collector, clock):
-    host.group(POD)
-    (host.host_root.cgroup_root / "memory" / POD).rmdir()
+@needs_v1
+def test_a_pod_whose_memory_group_is_missing_is_unmeasured_with_the_path(host, collector, clock, paths):
+    host.group(paths.pod)
+    host.folder("memory", paths.pod).rmdir()
     tick(collector, clock)
     snapshot = tick(collector, clock)
     assert snapshot.unmeasured_pods == {UID}
     assert [(one.source, one.reason) for one in snapshot.no_data] == [("pod memory", "No such file or directory")]
-    host.group(POD)
+    host.group(paths.pod)
+    assert tick(collector, clock).pods.keys() == {UID}
+
+
+@needs_v2
+def test_a_pod_without_the_memory_controller_is_unmeasured_with_the_path(host, collector, clock, paths):
+    host.group(paths.pod)
+    passed_on = host.folder("memory", paths.pod).parent / "cgroup.subtree_control"
+    passed_on.write_text("-memory")
+    tick(collector, clock)
+    snapshot = tick(collector, clock)
+    assert snapshot.unmeasured_pods == {UID}
+    assert [(one.source, one.reason) for one in snapshot.no_data] == [("pod memory", "No such file or directory")]
+    passed_on.write_text("+memory")
     assert tick(collector, clock).pods.keys() == {UID}

@@ -1,0 +1,89 @@
+"""Kernel and root file system of the virtual machine: Debian's cloud kernel, and the Python base image on ext4.
+
+Made once (under a minute) and kept under the hash of what they are made from. The code under test is not in it.
+"""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster import commands, content_cache, progress
+from e2e.cluster.failures import ClusterProblem
+from e2e.cluster.images import debian_base, wheels
+
+PACKAGES = {"mmdebstrap": ("mmdebstrap",), "e2fsprogs": ("mke2fs",), "qemu-system-x86": ("qemu-system-x86_64",)}
+"""Debian packages this needs, with what shows that they are there."""
+KERNEL = "linux-image-cloud-amd64"
+"""The package that depends on the newest kernel: drivers of serial port, NVMe and ext4 are built in, no modules."""
+LIBRARIES = ("psutil", "pytest")
+INIT = Path(__file__).parent / "guest_init"
+SIZE = "320M"  # sparse; half of it is free
+# The kernel prints `Depends: linux-image-6.1.0-NN-cloud-amd64`; mmdebstrap's own apt sees the suite of the guest.
+FETCH_KERNEL = f"""
+set -e
+export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"
+cd "$1/tmp"
+apt-get -qq download "$(apt-cache depends {KERNEL} | sed -n 's/.*Depends: //p' | head -1)"
+dpkg-deb --extract linux-image-*.deb .
+cp boot/vmlinuz-* "$1/vmlinuz"
+"""
+
+
+@dataclass(frozen=True)
+class Image:
+    """What qemu boots."""
+
+    kernel: Path
+    root: Path
+
+
+def image() -> Image:
+    """Kernel and root file system, made on first use. Needs root."""
+    key = content_cache.digest(
+        KERNEL, FETCH_KERNEL, debian_base.FINISH, " ".join((*debian_base.PACKAGES, *debian_base.UNUSED)),
+        " ".join(LIBRARIES), SIZE, INIT, wheels.CONSTRAINTS,
+    )  # fmt: skip
+    folder = content_cache.folder("cgroup-v2-vm", key, _build)
+    return Image(folder / "vmlinuz", folder / "root.ext4")
+
+
+def _build(folder: Path) -> None:
+    base = debian_base.root_file_system()
+    with progress.step("making a virtual machine with cgroup v2"), tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch) / "root"
+        _fetch_kernel(Path(scratch) / "kernel", folder / "vmlinuz")
+        with tarfile.open(base) as archive:
+            archive.extractall(root, filter="fully_trusted")
+        for name in ("dev", "proc", "sys", "tmp", "site"):
+            (root / name).mkdir(exist_ok=True)
+        (root / "init").write_bytes(INIT.read_bytes())
+        (root / "init").chmod(0o755)
+        commands.run(
+            [
+                sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile",
+                "--only-binary=:all:", f"--python-version={debian_base.PYTHON_VERSION}", "--implementation=cp",
+                f"--target={root / 'site'}", f"--constraint={wheels.CONSTRAINTS}", *LIBRARIES,
+            ]
+        )  # fmt: skip
+        compiling = "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "/site"
+        commands.run(["chroot", root, "/usr/bin/python3", *compiling])
+        commands.run(
+            ["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d", root, folder / "root.ext4", SIZE]
+        )
+
+
+def _fetch_kernel(scratch: Path, kernel: Path) -> None:
+    commands.run(
+        [
+            "mmdebstrap", "--quiet", "--variant=extract", "--include=base-files",
+            f"--extract-hook={FETCH_KERNEL}", debian_base.SUITE, scratch,
+        ]
+    )  # fmt: skip
+    found = scratch / "vmlinuz"
+    if not found.is_file():
+        raise ClusterProblem(f"{KERNEL} of Debian {debian_base.SUITE}: no kernel in it; one boot/vmlinuz-* is wanted")
+    kernel.write_bytes(found.read_bytes())

@@ -1,0 +1,87 @@
+"""One run of the virtual machine: code goes in as a tar on a drive, pytest's output comes out of a serial port."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cgroup_v2_vm import image
+from e2e.cluster import content_cache
+from e2e.cluster.failures import ClusterProblem
+
+DEADLINE_SECONDS = 300
+"""Arbitrary, several times what the tests take on an idle machine; qemu is killed then."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How pytest ended inside."""
+
+    exit_code: int
+    output: str
+
+
+def run_pytest(code: Sequence[str], arguments: Sequence[str]) -> Ended:
+    """Run pytest inside with these arguments, on these files and folders of the repository.
+
+    Raises ClusterProblem, with the last words of the kernel, when the machine did not come to pytest's end.
+    """
+    booted = image.image()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        _pack(folder / "code.tar", code, arguments)
+        command = _command(booted, folder)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        output = _text(folder / "output")
+        found = re.search(r"^RC=(\d+)\s*\Z", output, re.MULTILINE)
+        if ended.returncode % 2 == 0 or found is None:
+            last = f"{ended.stderr}\n{_text(folder / 'console')[-2000:]}\n{output[-4000:]}"
+            raise ClusterProblem(
+                f"the virtual machine ended with exit code {ended.returncode} (odd is wanted, even a panic or "
+                f"{DEADLINE_SECONDS} s without an end) and {'an' if found else 'no'} RC= line:\n{last}"
+            )
+    return Ended(int(found.group(1)), output[: found.start()])
+
+
+def _command(booted: image.Image, folder: Path) -> list[str]:
+    # What the guest writes goes to a temporary file beside the image, and on a file system that has page cache.
+    drives = {"root": (booted.root, "snapshot=on"), "code": (folder / "code.tar", "readonly=off")}
+    kernel_arguments = "console=ttyS0 quiet panic=-1 root=/dev/nvme0n1 rootfstype=ext4 rw psi=1 init=/init"
+    return [
+        "timeout", "-s", "KILL", str(DEADLINE_SECONDS), "qemu-system-x86_64",
+        "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max", "-smp", "2", "-m", "512",
+        "-nodefaults", "-display", "none", "-no-reboot",
+        "-serial", f"file:{folder / 'console'}", "-serial", f"file:{folder / 'output'}",
+        "-device", "isa-debug-exit,iobase=0xf4,iosize=0x04",
+        *(
+            word
+            for name, (file, writing) in drives.items()
+            for word in (
+                "-drive", f"file={file},if=none,id={name},format=raw,{writing}",
+                "-device", f"nvme,drive={name},serial={name}",
+            )
+        ),
+        "-kernel", str(booted.kernel), "-append", kernel_arguments,
+    ]  # fmt: skip
+
+
+def _pack(drive: Path, code: Sequence[str], arguments: Sequence[str]) -> None:
+    listed = drive.with_name("pytest-arguments")
+    listed.write_text("\n".join(arguments) + "\n")
+    with tarfile.open(drive, "w") as archive:
+        archive.add(listed, listed.name)
+        for path in code:
+            archive.add(
+                content_cache.REPOSITORY / path,
+                path,
+                filter=lambda member: None if "__pycache__" in member.name else member,
+            )
+
+
+def _text(file: Path) -> str:
+    return file.read_text(errors="replace").replace("\r\n", "\n") if file.exists() else ""

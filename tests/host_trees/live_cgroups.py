@@ -1,0 +1,169 @@
+"""Real throw-away cgroups with real processes, of the version this machine has, seen through a root of their own.
+
+The groups stand below one group made for the test, and `cgroup_root` shows nothing else: a kubelet that runs on the
+same machine neither sees nor disturbs them. What a test compares with is read here, by real paths, as text.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from koordlet.collectors.host_root import HostRoot
+from tests.host_trees.plain_files import V1, V2
+
+_MOUNT = Path("/sys/fs/cgroup")
+_V1_CONTROLLERS = ("cpu", "cpuacct", "memory")
+_V2_CONTROLLERS = ("cpu", "memory")
+_PERIOD_MICROSECONDS = 100_000
+"""Of CPU bandwidth, the kernel's default."""
+
+
+def version_here() -> str | None:
+    """Version of the cgroups that can be made here, None when none can."""
+    if os.geteuid() != 0:
+        return None
+    if all((_MOUNT / controller / "cgroup.procs").exists() for controller in _V1_CONTROLLERS):
+        return V1
+    unified = _MOUNT / "cgroup.controllers"
+    return V2 if unified.exists() and set(_V2_CONTROLLERS) <= set(unified.read_text().split()) else None
+
+
+def why_not(version: str | None = None) -> str | None:
+    """Why real groups (of that version) cannot be made here, None when they can."""
+    here = version_here()
+    if here is None:
+        return f"needs root, and cgroup controllers v1 {_V1_CONTROLLERS} or v2 {_V2_CONTROLLERS}"
+    return None if version in (None, here) else f"needs cgroups {version}; here they are {here}"
+
+
+needed = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+class LiveCgroups:
+    """A tree of real groups; `close` ends every process in it and removes it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.version = version_here()
+        name = f"koordlet-test-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._processes: list[subprocess.Popen[bytes]] = []
+        if self.version == V1:
+            self._tops = {controller: _MOUNT / controller / name for controller in _V1_CONTROLLERS}
+            self.host_root = HostRoot(Path("/proc"), folder)
+            for controller, top in self._tops.items():
+                top.mkdir(exist_ok=True)  # cpu and cpuacct may be one mount
+                (folder / controller).symlink_to(top)
+        else:
+            self._tops = dict.fromkeys(_V2_CONTROLLERS, _MOUNT / name)
+            self.host_root = HostRoot(Path("/proc"), _MOUNT / name)
+            self._make_v2(_MOUNT / name)
+            self._enable(_MOUNT / name)
+
+    def group(self, path: str) -> None:
+        """Make a group, with those above it."""
+        if self.version == V2:
+            self._make_v2(self.folder("cpu", path))
+            return
+        for top in self._tops.values():
+            (top / path).mkdir(parents=True, exist_ok=True)
+
+    def _make_v2(self, folder: Path) -> None:
+        """A group has the controllers that the one above it passes on, so each passes on before it gets its first."""
+        if not folder.exists():
+            self._make_v2(folder.parent)
+            self._enable(folder.parent)
+            folder.mkdir()
+
+    def _enable(self, folder: Path) -> None:
+        (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in _V2_CONTROLLERS))
+
+    def folder(self, controller: str, path: str) -> Path:
+        """Real path of a group in the hierarchy of a controller."""
+        return self._tops[controller] / path
+
+    def run(self, path: str, *command: str) -> subprocess.Popen[bytes]:
+        """Start a process inside a group; its standard input and output are pipes."""
+        joins = " && ".join(f"echo $$ > {top}/{path}/cgroup.procs" for top in set(self._tops.values()))
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", f'{joins} && exec "$@"', "sh", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self._processes.append(process)
+        return process
+
+    def limit_cpu(self, path: str, cores: float) -> None:
+        """Let a group use that much CPU and no more."""
+        quota = round(cores * _PERIOD_MICROSECONDS)
+        if self.version == V1:
+            (self.folder("cpu", path) / "cpu.cfs_quota_us").write_text(str(quota))
+        else:
+            (self.folder("cpu", path) / "cpu.max").write_text(f"{quota} {_PERIOD_MICROSECONDS}")
+
+    def limit_memory(self, path: str, limit_bytes: int) -> None:
+        """Have the kernel kill what takes more memory."""
+        file = "memory.limit_in_bytes" if self.version == V1 else "memory.max"
+        (self.folder("memory", path) / file).write_text(str(limit_bytes))
+
+    def cpu_nanoseconds(self, path: str) -> int:
+        """CPU time of a group."""
+        if self.version == V1:
+            return int((self.folder("cpuacct", path) / "cpuacct.usage").read_text())
+        return self._numbers("cpu", path, "cpu.stat")["usage_usec"] * 1000
+
+    def throttling(self, path: str) -> tuple[int, int, float]:
+        """Periods that passed in a group, those it was throttled in, and for how many seconds."""
+        numbers = self._numbers("cpu", path, "cpu.stat")
+        seconds = numbers["throttled_time"] / 1e9 if self.version == V1 else numbers["throttled_usec"] / 1e6
+        return numbers["nr_periods"], numbers["nr_throttled"], seconds
+
+    def memory_stat(self, path: str) -> dict[str, int]:
+        """memory.stat of a group with all below it, by v2's names."""
+        numbers = self._numbers("memory", path, "memory.stat")
+        if self.version == V2:
+            return numbers
+        whole = {name.removeprefix("total_"): number for name, number in numbers.items() if name.startswith("total_")}
+        return whole | {"file": whole["cache"], "anon": whole["rss"]}
+
+    def oom_kills(self, path: str) -> int:
+        """Processes of a group that the kernel killed for want of memory."""
+        return self._numbers("memory", path, "memory.oom_control" if self.version == V1 else "memory.events")[
+            "oom_kill"
+        ]
+
+    def _numbers(self, controller: str, path: str, file: str) -> dict[str, int]:
+        lines = (self.folder(controller, path) / file).read_text().splitlines()
+        return {key: int(value) for key, value in (line.split() for line in lines)}
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """Kill one process and wait for it."""
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        self._processes.remove(process)
+
+    def remove(self, path: str) -> None:
+        """Remove a group and those below it, once empty."""
+        for top in set(self._tops.values()):
+            _remove_tree(top / path)
+
+    def close(self) -> None:
+        """End all processes, remove all groups."""
+        for process in list(self._processes):
+            self.end(process)
+        self.remove("")
+
+
+def _remove_tree(top: Path) -> None:
+    for folder, _, _ in os.walk(top, topdown=False):
+        for _ in range(100):  # the kernel lets go of a killed process a moment after its exit
+            try:
+                Path(folder).rmdir()
+                break
+            except OSError:
+                time.sleep(0.005)
+        else:
+            Path(folder).rmdir()
