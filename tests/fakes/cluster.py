@@ -86,7 +86,7 @@ class Cluster:
             raise Refusal(409, "AlreadyExists", metadata["name"])
         if namespace:
             metadata["namespace"] = namespace
-        metadata["uid"] = str(uuid.uuid4())
+        metadata.setdefault("uid", str(uuid.uuid4()))
         metadata.setdefault("creationTimestamp", self.now.strftime("%Y-%m-%dT%H:%M:%SZ"))
         return self._store(key, item, "ADDED")
 

@@ -1,0 +1,156 @@
+"""RSS and CPU of the whole agent, by the kernel's own count: `python -m koordlet run` beside an apiserver on loopback.
+
+    python -m tests.benchmarks.bench_agent [--pods N ...] [--minutes M] [--tree files|live] [--env NAME=VALUE ...]
+
+`files` is a v2 tree of ordinary files in memory, so the kernel's own work for a cgroup read is not in the numbers;
+`live` is real v1 cgroups with a process in each container that touches memory twice a second (needs root). All sizes
+run at the same time, each with an agent of its own. The agent's environment is the chart's; reports go to an apiserver
+in this process every 30 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.fakes import agent_process, cluster
+from tests.host_trees import live_cgroups, plain_files
+
+CONTAINERS = 2
+NODE = "bench"
+# Only what a shell does by itself: a command would be a process more, twice a second in every container.
+TOUCH = 'while :; do printf -v s "%04096d" 1; read -r -t 0.5 _; done'
+
+
+def uid(number: int) -> str:
+    return f"00000000-0000-0000-0000-{number:012d}"
+
+
+def container_id(number: int, container: int) -> str:
+    return f"{number * CONTAINERS + container:064x}"
+
+
+def qos_of(number: int) -> str:
+    return ("", "burstable", "besteffort")[number % 3]
+
+
+def pod(number: int) -> dict[str, Any]:
+    """A pod of about 8 KB, most of which the agent has no use for, as in a real cluster."""
+    requests = {} if qos_of(number) == "besteffort" else {"cpu": "100m", "memory": "128Mi"}
+    names = [f"container-{index}" for index in range(CONTAINERS)]
+    return {
+        "metadata": {
+            "name": f"pod-{number}", "namespace": "default", "uid": uid(number), "labels": {"app": f"app-{number}"},
+            "managedFields": [{"manager": "kubelet", "fieldsV1": {f"f:{index}": {} for index in range(200)}}],
+        },
+        "spec": {
+            "nodeName": NODE, "priority": 9000,
+            "containers": [
+                {
+                    "name": name, "image": "registry.example/app:1", "resources": {"requests": requests},
+                    "env": [{"name": f"VARIABLE_{index}", "value": "x" * 40} for index in range(20)],
+                }
+                for name in names
+            ],
+        },
+        "status": {
+            "phase": "Running",
+            "qosClass": {"": "Guaranteed", "burstable": "Burstable", "besteffort": "BestEffort"}[qos_of(number)],
+            "containerStatuses": [
+                {"name": name, "containerID": f"containerd://{container_id(number, index)}"}
+                for index, name in enumerate(names)
+            ],
+        },
+    }  # fmt: skip
+
+
+@contextlib.contextmanager
+def live_tree(root: Path, pods: int) -> Iterator[None]:
+    groups = root / "sys/fs/cgroup"
+    groups.mkdir(parents=True)
+    (root / "proc").symlink_to("/proc")
+    host = live_cgroups.LiveCgroups(groups)
+    try:
+        for number in range(pods):
+            for container in range(CONTAINERS):
+                group = f"kubepods/{qos_of(number)}/pod{uid(number)}/{container_id(number, container)}"
+                host.group(group)
+                host.run(group, "bash", "-c", TOUCH)
+        yield
+    finally:
+        host.close()
+
+
+@contextlib.contextmanager
+def file_tree(root: Path, pods: int) -> Iterator[None]:
+    host = plain_files.PlainHost(root)
+    host.set_node(busy_ticks=1000, used_bytes=8 << 30)
+    for number in range(pods):
+        host.set_group(host.pod(uid(number), qos_of(number)), number, 200 << 20)
+        for container in range(CONTAINERS):
+            group = host.container(uid(number), container_id(number, container), qos_of(number))
+            host.set_group(group, number, 100 << 20)
+    yield
+
+
+def objects(server: cluster.Cluster, pods: int) -> None:
+    units = {"cpu": "64", "memory": "256Gi"}
+    server.add("nodes", {"metadata": {"name": NODE}, "status": {"capacity": units, "allocatable": units}})
+    spec = {"metricCollectPolicy": {"reportIntervalSeconds": 30}}
+    server.add("nodemetrics", {"metadata": {"name": NODE}, "spec": spec, "status": {}})
+    for number in range(pods):
+        server.add("pods", pod(number), namespace="default")
+
+
+async def measure(pods: int, arguments: argparse.Namespace) -> str:
+    """One row of the table."""
+    tree = live_tree if arguments.tree == "live" else file_tree
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, tree(Path(folder) / "host", pods):
+        async with cluster.running() as server:
+            objects(server, pods)
+            config = agent_process.kubeconfig(Path(folder) / "kubeconfig", server.connection().server)
+            flags = (
+                f"--kubeconfig={config}", f"--node-name={NODE}", f"--host-root={folder}/host",
+                f"--state-dir={folder}", "--checkpoint-interval-seconds=60", "--http-port=0", "--log-level=error",
+            )  # fmt: skip
+            environment = {**agent_process.CHART_ENVIRONMENT, **dict(pair.split("=", 1) for pair in arguments.env)}
+            async with agent_process.running(*flags, environment=environment, python=arguments.python) as process:
+                await asyncio.sleep(arguments.warm_up)
+                first, begin = agent_process.usage(process.pid), time.monotonic()
+                await asyncio.sleep(arguments.minutes * 60)
+                last, elapsed = agent_process.usage(process.pid), time.monotonic() - begin
+            reported = len(server.get("nodemetrics", NODE)["status"].get("podsMetric", []))
+            assert reported == pods, f"{reported} of {pods} pods reported"
+    percent = (last.cpu_seconds - first.cpu_seconds) / elapsed * 100
+    sizes = " | ".join(f"{each / 2**20:.1f}" for each in (first.rss_bytes, last.rss_bytes, last.anonymous_bytes))
+    return f"| {pods} x {CONTAINERS} | {percent:.2f} | {sizes} |"
+
+
+async def bench(arguments: argparse.Namespace) -> None:
+    rows = await asyncio.gather(*(measure(pods, arguments) for pods in arguments.pods))
+    print("| pods x containers | % of a core | RSS after warm-up, MiB | RSS at the end, MiB | anonymous, MiB |")
+    print("|---|---|---|---|---|", *rows, sep="\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pods", type=int, nargs="+", default=[30, 110, 250], help="default: 30 110 250")
+    parser.add_argument("--minutes", type=float, default=5.0, help="measured after the warm-up (default %(default)s)")
+    parser.add_argument("--warm-up", type=float, default=75.0, metavar="SECONDS", help="default %(default)s")
+    parser.add_argument("--tree", choices=("files", "live"), default="files", help="default %(default)s")
+    parser.add_argument("--env", nargs="*", default=[], metavar="NAME=VALUE", help="more of the agent's environment")
+    parser.add_argument("--python", nargs="*", default=[], metavar="FLAG", help="flags of the agent's interpreter")
+    arguments = parser.parse_args()
+    if arguments.tree == "live" and (reason := live_cgroups.why_not("v1")):
+        raise SystemExit(f"bench_agent --tree live {reason}")
+    asyncio.run(bench(arguments))
+
+
+if __name__ == "__main__":
+    main()

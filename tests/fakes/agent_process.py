@@ -1,0 +1,68 @@
+"""The agent as a process of its own: `python -m koordlet run` against an apiserver on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import sys
+from asyncio import subprocess
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+CHART_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+"""What the chart sets for the agent's container."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the kernel says of a process: its CPU time since the start, and its memory now."""
+
+    cpu_seconds: float
+    rss_bytes: int
+    anonymous_bytes: int
+
+
+def kubeconfig(path: Path, server: str) -> Path:
+    """Write a kubeconfig for a server that asks for nothing."""
+    document = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "it",
+        "clusters": [{"name": "it", "cluster": {"server": server}}],
+        "users": [{"name": "it", "user": {}}],
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+    }  # fmt: skip
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def usage(pid: int) -> Usage:
+    """Read the kernel's own counters of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = int(fields[11]) + int(fields[12])
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    sizes = {name: int(size) << 10 for name, size in re.findall(r"^(Rss|Anonymous): +(\d+) kB", rollup, re.MULTILINE)}
+    return Usage(ticks / os.sysconf("SC_CLK_TCK"), sizes["Rss"], sizes["Anonymous"])
+
+
+@contextlib.asynccontextmanager
+async def running(
+    *arguments: str, environment: Mapping[str, str] = CHART_ENVIRONMENT, python: Sequence[str] = ()
+) -> AsyncIterator[subprocess.Process]:
+    """The agent with these arguments after `run`; killed at the end if it still runs. `python` are interpreter flags.
+
+    Its log is on standard error, a pipe.
+    """
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *python, "-m", "koordlet", "run", *arguments,
+        env={**os.environ, **environment}, stderr=subprocess.PIPE, limit=1 << 20,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
