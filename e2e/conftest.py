@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 
@@ -9,16 +10,17 @@ import pytest
 
 from e2e.cluster import __main__ as cluster_command
 from e2e.cluster import fake_nodes as fakes
-from e2e.cluster import running
+from e2e.cluster import progress, running
 from e2e.cluster.access import Cluster
 from e2e.cluster.providers.catalog import PROVIDERS
-from e2e.story import configuration, waiting
+from e2e.story import configuration, placing, waiting
 from e2e.story.eyes import Eyes
 from e2e.story.installation import Suite
 
 LAST = ("test_crd_missing", "test_colocation_off_with_mid_pod_running", "test_no_kopf_traces", "test_service_accounts")
 """Stories that disturb the cluster, then those that judge what all others have left behind."""
 FAKE_NODES = 2
+DEMO_NAMESPACE, STORY_PREFIX = "demo", "story-"
 DEFAULT_TIMEOUT_SECONDS = 420
 
 
@@ -65,13 +67,16 @@ def eyes(cluster: Cluster) -> Iterator[Eyes]:
 @pytest.fixture(scope="session")
 def suite(cluster: Cluster, eyes: Eyes, pytestconfig: pytest.Config) -> Iterator[Suite]:
     """The suite from this checkout, configured as stories start; afterwards what was there before."""
+    if cluster.provider != "existing":
+        _clear_stage(eyes)
     installed = Suite(cluster, running.load_images())
     earlier = installed.revision()
     document = configuration.read(eyes) if earlier else None
     if earlier:
         configuration.write(eyes, configuration.BASE)
     installed.install()
-    yield installed
+    with _real_nodes_never_hot(cluster, eyes):
+        yield installed
     if pytestconfig.getoption("--keep-cluster"):
         return
     if earlier:
@@ -79,6 +84,26 @@ def suite(cluster: Cluster, eyes: Eyes, pytestconfig: pytest.Config) -> Iterator
         configuration.write(eyes, document)
     else:
         installed.uninstall()
+
+
+@contextlib.contextmanager
+def _real_nodes_never_hot(cluster: Cluster, eyes: Eyes) -> Iterator[None]:
+    """Let pods onto real nodes however busy the machine is; the story of hot nodes sets thresholds of its own."""
+    for name in cluster.real_nodes():
+        placing.set_threshold(eyes, name, 100)
+    yield
+    for name in cluster.real_nodes():
+        placing.set_threshold(eyes, name, None)
+
+
+def _clear_stage(eyes: Eyes) -> None:
+    """Take away what a demo or an interrupted session left: its Mid pods would count in every story."""
+    names = [each["metadata"]["name"] for each in eyes.list("Namespace")]
+    left = [name for name in names if name == DEMO_NAMESPACE or name.startswith(STORY_PREFIX)]
+    for name in left:
+        progress.say(f"deleting namespace {name}, left by a demo or an earlier session")
+        eyes.delete("Namespace", name)
+    waiting.until("they are gone", lambda: [eyes.find("Namespace", name) for name in left], lambda seen: not any(seen))
 
 
 @pytest.fixture(scope="session")
@@ -99,11 +124,10 @@ def fake_nodes(cluster: Cluster, suite: Suite) -> Iterator[list[str]]:
 @pytest.fixture(scope="module")
 def namespace(eyes: Eyes, suite: Suite, request: pytest.FixtureRequest) -> Iterator[str]:
     """A namespace of the story's own; its pods are gone before the next story begins."""
-    name = "story-" + re.sub(r"^test-|[^a-z0-9-]", "", request.path.stem.replace("_", "-"))
+    name = STORY_PREFIX + re.sub(r"^test-|[^a-z0-9-]", "", request.path.stem.replace("_", "-"))
     waiting.until(f"no namespace {name}", lambda: eyes.find("Namespace", name) is None, within_seconds=60)
     eyes.create("Namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    eyes_on_account = f"service account of namespace {name}"
-    waiting.until(eyes_on_account, lambda: eyes.find("ServiceAccount", "default", name))
+    waiting.until(f"a service account in {name}", lambda: eyes.find("ServiceAccount", "default", name))
     yield name
     for pod in eyes.list("Pod", name):
         eyes.delete("Pod", pod["metadata"]["name"], name, grace_seconds=1)

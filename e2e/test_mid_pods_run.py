@@ -96,7 +96,7 @@ def test_pods_that_wait_for_mid_run_the_instant_it_appears(
         "all of them have left Pending",
         lambda: [eyes.pod_phase(name, namespace) for name in _names("waiting")],
         lambda seen: "Pending" not in seen,
-        within_seconds=120,
+        within_seconds=30,
         every_seconds=0.2,
     )
     assert phases == ["Running"] * PODS

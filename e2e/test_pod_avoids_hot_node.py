@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from e2e.story import fake_reports, waiting, workloads
+from e2e.story import fake_reports, placing, waiting, workloads
 from e2e.story.eyes import Eyes
 from e2e.story.installation import Suite
 
-THRESHOLDS = "scheduling.koordinator.sh/usage-thresholds"
 CPU_REASON = "cpu usage exceed threshold"
 HOT_MILLIS, COOL_MILLIS = 14000, 1000  # of 15500 allocatable
 CHOOSERS = 4
@@ -71,21 +69,14 @@ def test_a_pod_that_may_not_choose_waits_and_lands_there_with_the_extender_switc
         suite.switch_extender(on=True)
 
 
-@pytest.fixture
-def low_threshold(eyes: Eyes, node: str) -> Iterator[None]:
-    """Call the real node hot above 1 % of its CPU, which it always uses: the control plane runs on it."""
-    limits = json.dumps({"usageThresholds": {"cpu": 1}})
-    eyes.patch("Node", node, {"metadata": {"annotations": {THRESHOLDS: limits}}})
-    yield
-    eyes.patch("Node", node, {"metadata": {"annotations": {THRESHOLDS: None}}})
-
-
-@pytest.mark.usefixtures("low_threshold")
-def test_a_load_that_was_really_measured_keeps_a_pod_away(eyes: Eyes, suite: Suite, node: str, namespace: str) -> None:
-    eyes.create("Pod", _pod(suite, "measured", [node]), namespace)
-    assert CPU_REASON in _refusal(eyes, "measured", namespace)
-    assert _node_of(eyes, "measured", namespace) is None
-
-
-def test_the_pod_runs_once_the_node_is_no_longer_hot(eyes: Eyes, namespace: str) -> None:
-    eyes.wait_running(namespace, "measured", within_seconds=120)
+def test_a_load_that_was_really_measured_keeps_a_pod_away_until_it_is_no_longer_too_much(
+    eyes: Eyes, suite: Suite, node: str, namespace: str
+) -> None:
+    try:
+        placing.set_threshold(eyes, node, 1)  # which the control plane on it always exceeds
+        eyes.create("Pod", _pod(suite, "measured", [node]), namespace)
+        assert CPU_REASON in _refusal(eyes, "measured", namespace)
+        assert _node_of(eyes, "measured", namespace) is None
+    finally:
+        placing.set_threshold(eyes, node, 100)
+    eyes.wait_running(namespace, "measured", within_seconds=60)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ class Suite:
     cluster: Cluster
     images: Mapping[str, str]
     """Image name (koordlet, workload ...) -> reference."""
+    since: dt.datetime = dataclasses.field(default_factory=lambda: dt.datetime.now(dt.UTC))
+    """When this session took the suite over; what the audit log says before that is of others."""
 
     @property
     def workload(self) -> str:

@@ -1,0 +1,16 @@
+"""What decides where pods go: a node's own load thresholds."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from e2e.story.eyes import Eyes
+
+THRESHOLDS: Final = "scheduling.koordinator.sh/usage-thresholds"
+
+
+def set_threshold(eyes: Eyes, node: str, percent: int | None) -> None:
+    """Call a node hot above so many percent of its CPU or memory; None leaves it to the scheduler's configuration."""
+    limits = None if percent is None else json.dumps({"usageThresholds": {"cpu": percent, "memory": percent}})
+    eyes.patch("Node", node, {"metadata": {"annotations": {THRESHOLDS: limits}}})

@@ -1,0 +1,74 @@
+"""The CRD is missing: every component says so in one line and waits; once it is there, all goes on by itself."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster.access import Cluster
+from e2e.story import waiting
+from e2e.story.eyes import SUITE_NAMESPACE, Eyes
+from e2e.story.installation import CRD, Suite
+
+WAY_OUT = "crds.install"
+WORKLOADS = {"koordlet": "koordlet", "koord-manager": "manager", "koord-scheduler": "scheduler-plugin"}
+OF_THE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+
+
+@pytest.fixture(scope="module")
+def without_crd(cluster: Cluster, suite: Suite) -> Iterator[dt.datetime]:
+    """Delete the CRD, and all NodeMetrics with it; returns when."""
+    crd = cluster.get("crd", CRD)
+    since = dt.datetime.now(dt.UTC)
+    cluster.run("delete", "crd", CRD)
+    yield since
+    _create(cluster, crd)
+
+
+def _create(cluster: Cluster, crd: dict) -> None:
+    if not cluster.run("get", "crd", CRD, "--ignore-not-found", "--output=name").strip():
+        crd.pop("status", None)
+        crd["metadata"] = {key: value for key, value in crd["metadata"].items() if key not in OF_THE_SERVER}
+        cluster.run("create", "--filename=-", stdin=json.dumps(crd))
+
+
+@pytest.mark.parametrize("workload", list(WORKLOADS))
+def test_each_component_says_what_is_missing_and_where_it_comes_from(
+    cluster: Cluster, suite: Suite, without_crd: dt.datetime, workload: str
+) -> None:
+    where = (
+        "--namespace",
+        SUITE_NAMESPACE,
+        "--container",
+        WORKLOADS[workload],
+        f"--since-time={without_crd.isoformat()}",
+    )
+
+    def said() -> str:
+        return "".join(cluster.run("logs", pod, *where) for pod in suite.pods(workload))
+
+    log = waiting.until(f"{workload} names the missing CRD", said, lambda text: WAY_OUT in text, within_seconds=120)
+    (first, *_) = [line for line in log.splitlines() if WAY_OUT in line]
+    assert "nodemetrics" in first
+    assert "Traceback" not in log
+
+
+def test_no_component_ends_because_of_it(cluster: Cluster, without_crd: dt.datetime) -> None:
+    for pod in cluster.get("pods", "--namespace", SUITE_NAMESPACE)["items"]:
+        for status in pod["status"]["containerStatuses"]:
+            started = status["state"].get("running", {}).get("startedAt")
+            assert started is not None, status
+            assert dt.datetime.fromisoformat(started) < without_crd, status
+
+
+def test_all_goes_on_once_it_is_there(
+    cluster: Cluster, eyes: Eyes, suite: Suite, node: str, without_crd: dt.datetime
+) -> None:
+    suite.install()
+    back = dt.datetime.now(dt.UTC)
+    report = eyes.wait_report(node, back, within_seconds=150)
+    assert report["spec"]["predictPolicy"]["coldStartPeriodSeconds"] == 0
+    waiting.until("Mid on the node", lambda: eyes.mid(node))
