@@ -94,4 +94,4 @@ def predicted_mid(report: LoadReport, node: pods.Node, allocatable: pods.Resourc
         mid_cpu, mid_memory = (mid_resource.calculate(inputs[native]).value for native in (names.CPU, names.MEMORY))
     except (mid_report.BadReport, mid_resource.NoPrediction, quantities.InvalidQuantity):
         return None
-    return mid_cpu, mid_memory
+    return min(mid_cpu, _UNBOUNDED[0]), min(mid_memory, _UNBOUNDED[1])

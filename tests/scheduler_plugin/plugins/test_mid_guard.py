@@ -96,3 +96,7 @@ def test_bound_mid_pods_are_a_floor():
 def test_without_usable_inputs_there_is_nothing_to_guard(metric):
     assert rejects(metric, published=MID) is None
     assert rejects(metric, published={**MID, "kubernetes.io/mid-cpu": "3999"}) is None
+
+
+def test_an_absurd_report_bounds_nothing_and_breaks_nothing():
+    assert rejects(report(mid=("1e300", "1e999"))) is None
