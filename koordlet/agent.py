@@ -1,7 +1,7 @@
 """The agent: wires its parts together and does the tick, in the order the data flows.
 
-collect -> remember -> (every 30 s) learn -> (when due) report; all on one event loop, so nothing needs a lock. Clocks
-are read here and handed down.
+collect -> remember -> (every 30 s) learn -> (where wanted) record -> (when due) report; all on one event loop, so
+nothing needs a lock. Clocks are read here and handed down.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from apiserver_client import backoff, session
 from daemon.http_endpoint import Verdict
 from koordlet import collect_policy, predict_policy, telemetry
 from koordlet.cluster_view import ClusterView
+from koordlet.history import switch
 from koordlet.node_metric_report import reporter, schedule
 from koordlet.node_observer import NodeObserver, Observation
 from koordlet.prediction import checkpoint
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 
 TICK_SECONDS: Final = 1.0
 TRAIN_SECONDS: Final = 30.0
+HISTORY_DRAIN_SECONDS: Final = 3.0
+"""Of the 5 s in which the agent ends."""
 _STUCK_TICKS: Final = 10.0
 """Healthy means that the last tick is not older: ten missed ticks are no longer a busy machine."""
 
@@ -52,7 +55,10 @@ class Agent:
         self._failures = 0
         self._last_outcome: reporter.Outcome | None = None
         self._checkpoint = Path(settings.state_dir) / "prediction.checkpoint" if settings.state_dir else None
+        self.history = switch.start(settings)
         registry.register(telemetry.AgentCollector(observer, self.counts, self.view.watches))
+        if self.history is not None:
+            registry.register(telemetry.HistoryCollector(self.history))
 
     async def run(self, api: session.Session) -> None:
         """Observe and report until `stop` is set, then write the checkpoint."""
@@ -67,7 +73,11 @@ class Agent:
             finally:
                 for task in background:
                     task.cancel()
+                if self.history is not None:
+                    self.history.writer.ask_to_drain(HISTORY_DRAIN_SECONDS)
         await self._save()
+        if self.history is not None:
+            await asyncio.to_thread(self.history.writer.join)
         self.observer.close()
 
     async def _tick_until_stopped(self, api: session.Session, group: asyncio.TaskGroup) -> None:
@@ -80,6 +90,7 @@ class Agent:
             if now >= next_training:
                 self._train()
                 next_training = now + TRAIN_SECONDS
+            self._record_history(now)
             if (reporting is None or reporting.done()) and self._schedule.may_look(now):
                 reporting = group.create_task(self._try_to_report(api, now))
             next_tick = max(next_tick + TICK_SECONDS, time.monotonic())
@@ -107,6 +118,17 @@ class Agent:
             return
         self.counts.trainings += 1
         self.counts.unusable_values += done.unusable_values
+
+    def _record_history(self, now: float) -> None:
+        """Hand the means since the last time to the sink, which never makes anybody wait."""
+        if self.history is None or not self.history.is_due(now):
+            return
+        try:
+            at = time.time()
+            means = self.observer.means(at, self.history.interval_seconds)
+            self.history.record(at, means, self.view.pods.by_uid(), self.observer.prediction)
+        except Exception:
+            log.exception("a record of the history failed")
 
     async def _try_to_report(self, api: session.Session, now: float) -> None:
         try:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from api_types import node_metric, slo_controller_config
-from koordlet import collect_policy, predict_policy
+from koordlet import collect_policy, predict_policy, throttled_pods
 from koordlet.collectors import catalog
 from koordlet.collectors.collect_statistics import CollectStatistics
 from koordlet.collectors.host_root import HostRoot
+from koordlet.collectors.pod_stalls import PodStall
 from koordlet.metric_cache import aggregation
 from koordlet.metric_cache.aggregation import Statistic
 from koordlet.metric_cache.cache import Window, WindowSamples
@@ -106,11 +107,23 @@ class NodeObserver:
         )
         self._collector = catalog.SnapshotCollector(HostRoot.at(host_root))
         self._cache = EmbeddedCache(CACHE_SECONDS, max_series=max_series)
+        self._pods_by_uid: Mapping[str, PodOnNode] = {}
 
     @property
     def collect_statistics(self) -> CollectStatistics:
         """Cost and failures of the collectors."""
         return self._collector.statistics
+
+    @property
+    def node_stalled_seconds(self) -> Mapping[str, Mapping[str, float]]:
+        """Resource -> kind -> seconds the machine stalled since boot; empty on a kernel that does not count them."""
+        return self._collector.collectors.node_pressure.stalled_seconds
+
+    @property
+    def pod_stalls(self) -> Sequence[tuple[PodOnNode, PodStall]]:
+        """What every known pod waited for."""
+        stalls = self._collector.collectors.pod_stalls.pods
+        return [(pod, stall) for uid, stall in stalls.items() if (pod := self._pods_by_uid.get(uid)) is not None]
 
     @property
     def tracked_series(self) -> int:
@@ -129,7 +142,7 @@ class NodeObserver:
 
     def observe(self, now_seconds: float, cluster: Cluster) -> None:
         """One tick: a snapshot of the node, as series, into the metric cache."""
-        pods = cluster.pods.by_uid()
+        pods = self._pods_by_uid = cluster.pods.by_uid()
         named = frozenset().union(*(pod.container_ids for pod in pods.values())) if cluster.pods.synced else None
         snapshot = self._collector.collect(now_seconds, named or None)
         if cluster.may_lack_pods and not snapshot.pods and not snapshot.unmeasured_pods:
@@ -176,12 +189,20 @@ class NodeObserver:
             cold_start_period_seconds=policy.cold_start_period_seconds or 0,
             no_prediction=answer.reason if isinstance(answer, NoPrediction) else None,
             state_problem=state_problem,
+            throttled_pods=throttled_pods.prod(self.pod_stalls),
         )
         judged = conditions.judge(facts, self.conditions, now, cluster.generation)
         built = self._status(cluster, bound, peak, judged)
         allocatable = None if cluster.allocatable is None else predicted.units(cluster.allocatable)
         publishes = schedule.Published(peak.peak if peak else None, peak.reclaimable if peak else None)
         return Observation(built, publishes, allocatable)
+
+    def means(self, now_seconds: float, window_seconds: float) -> dict[SeriesKey, UsageSample]:
+        """Mean usage of every series but the containers over a window; a series without a sample in it is missing."""
+        keys = [key for kind in SeriesKind if kind is not SeriesKind.CONTAINER for key in self._cache.keys(kind)]
+        samples = self._cache.samples(keys, Window(now_seconds, window_seconds))
+        found = aggregation.aggregate(samples, (Statistic.AVG,))
+        return {key: usage for key in keys if (usage := found.usage(Statistic.AVG, key)) is not None}
 
     def held_samples(self) -> WindowSamples:
         """Every raw sample held."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Final
+from urllib.parse import urlsplit
 
 import pydantic
 
@@ -33,13 +35,59 @@ class KoordletSettings(settings.Settings):
     """Port of /healthz, /readyz and /metrics."""
     enable_debug_pages: bool = False
     """Serve /debug/samples and /debug/predictions: every raw sample held, for checking a prediction by hand."""
+    influxdb_url: str = ""
+    """Address of an InfluxDB 2 that keeps the history, such as https://influxdb:8086; empty keeps none."""
+    influxdb_org: str = ""
+    """Organization of the bucket."""
+    influxdb_bucket: str = ""
+    """Bucket to write to. It has to exist; its retention is how long the history lasts."""
+    influxdb_token_file: str = ""
+    """File with a token that may write to the bucket; read before each write, so that it may change."""
+    influxdb_ca_file: str = ""
+    """File with the certificate authorities (PEM) to trust with https; empty means those of the system."""
+    influxdb_interval_seconds: int = pydantic.Field(10, ge=1, le=600)
+    """Time between two points of a series, which are means over this time, in seconds."""
+    influxdb_timeout_ms: int = pydantic.Field(5000, ge=100, le=60_000)
+    """Longest wait for an answer, in milliseconds."""
+    influxdb_batch_points: int = pydantic.Field(1000, ge=1, le=10_000)
+    """Most points in one request."""
+    influxdb_queue_points: int = pydantic.Field(10_000, ge=1, le=100_000)
+    """Most points that wait while InfluxDB is away, 0.3 KB each; when it is full the oldest are dropped and counted."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT
     """How a log line looks: text or json."""
     log_level: logs.LogLevel = logs.LogLevel.INFO
     """From which level on lines are written: debug, info, warning or error."""
 
+    @pydantic.field_validator("influxdb_url")
+    @classmethod
+    def _is_an_address(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if url and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0):
+            raise ValueError("want http://HOST:PORT or https://HOST:PORT")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError(
+                "want an address without user, query or fragment; the token belongs in influxdb-token-file"
+            )
+        return url
+
     def required_for_run(self) -> list[str]:
-        """Problems that keep `run` from starting though the settings are valid."""
+        """Problems that keep `run` from starting though each setting by itself is valid."""
+        problems = []
         if not self.node_name:
-            return [f"node-name is not set: give --node-name or {ENV_PREFIX}_NODE_NAME (spec.nodeName of the pod)"]
-        return []
+            problems = [f"node-name is not set: give --node-name or {ENV_PREFIX}_NODE_NAME (spec.nodeName of the pod)"]
+        return problems + self._required_for_history()
+
+    def _required_for_history(self) -> list[str]:
+        if not self.influxdb_url:
+            return []
+        needed = ("influxdb_org", "influxdb_bucket", "influxdb_token_file")
+        missing = [field.replace("_", "-") for field in needed if not getattr(self, field)]
+        problems = [f"{name} is not set, which influxdb-url needs: give --{name}" for name in missing]
+        if self.influxdb_ca_file and not self.influxdb_url.startswith("https:"):
+            problems.append(
+                f"influxdb-ca-file is {self.influxdb_ca_file!r} but influxdb-url is {self.influxdb_url!r}:"
+                " want an https address, or no CA file"
+            )
+        if importlib.util.find_spec("influxdb_client") is None:
+            problems.append("influxdb-url is set and influxdb-client is not installed: want koord-suite[influxdb]")
+        return problems

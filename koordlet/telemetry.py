@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Histogram, Metric
@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from api_types.priority_and_qos import PriorityClass
 from apiserver_client.watching import WatchState
+from koordlet.history.recorder import HistoryRecorder
 from koordlet.node_metric_report.reporter import Outcome
 from koordlet.node_observer import NodeObserver
 from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind
@@ -62,6 +63,7 @@ class AgentCollector(Collector):
         """All metrics but the tick's duration."""
         yield from self._usage()
         yield from self._sources()
+        yield from self._stalls()
         yield from self._prediction()
         yield from self._reports()
         yield from self._watches()
@@ -93,13 +95,40 @@ class AgentCollector(Collector):
             "koordlet_source_failures", "Reads of a source that gave no data.", labels=["source"]
         )
         spent = CounterMetricFamily("koordlet_source_seconds", "Wall time spent reading a source.", labels=["source"])
+        supported = GaugeMetricFamily(
+            "koordlet_source_supported", "Whether the kernel has what a source reads.", labels=["source"]
+        )
         for name, source in sorted(statistics.sources.items()):
             reads.add_metric([name], source.reads)
             failures.add_metric([name], source.failures)
             spent.add_metric([name], source.total_seconds)
-        yield from (reads, failures, spent)
+            supported.add_metric([name], float(source.supported))
+        yield from (reads, failures, spent, supported)
         yield GaugeMetricFamily("koordlet_tracked_cgroups", "Pods and containers followed.", statistics.groups)
         yield GaugeMetricFamily("koordlet_kept_files", "Cgroup files kept open.", statistics.descriptors_kept)
+
+    def _stalls(self) -> Iterator[Metric]:
+        node = CounterMetricFamily(
+            "koordlet_node_stalled_seconds",
+            "Time that some or all work of the machine waited for a resource.",
+            labels=["resource", "kind"],
+        )
+        pods = CounterMetricFamily(
+            "koordlet_pod_stalled_seconds",
+            "Time that some or all work of a pod waited for a resource.",
+            labels=["namespace", "pod", "resource", "kind"],
+        )
+        throttled = GaugeMetricFamily(
+            "koordlet_pod_throttled_ratio",
+            "Share of CPU periods in which a pod, or the worst of its containers, had used up its limit.",
+            labels=["namespace", "pod"],
+        )
+        _add_stalled(node, (), self._observer.node_stalled_seconds)
+        for pod, stall in self._observer.pod_stalls:
+            _add_stalled(pods, (pod.namespace, pod.name), stall.stalled_seconds)
+            if stall.throttled_ratio is not None:
+                throttled.add_metric([pod.namespace, pod.name], stall.throttled_ratio)
+        yield from (node, pods, throttled)
 
     def _prediction(self) -> Iterator[Metric]:
         yield CounterMetricFamily("koordlet_trainings", "Rounds of training done.", self._counts.trainings)
@@ -148,3 +177,43 @@ class AgentCollector(Collector):
             events.add_metric([name], state.events)
             reconnects.add_metric([name], state.reconnects)
         yield from (synced, events, reconnects)
+
+
+def _add_stalled(
+    family: CounterMetricFamily, whose: Sequence[str], stalled_seconds: Mapping[str, Mapping[str, float]]
+) -> None:
+    for resource, kinds in stalled_seconds.items():
+        for kind, seconds in kinds.items():
+            family.add_metric([*whose, resource, kind], seconds)
+
+
+class HistoryCollector(Collector):
+    """Reads the sink of the history; registered only where there is one."""
+
+    def __init__(self, history: HistoryRecorder) -> None:
+        self._history = history
+
+    def collect(self) -> Iterable[Metric]:
+        """What waits, what was written, what was not and why."""
+        queue, writer = self._history.queue, self._history.writer
+        yield GaugeMetricFamily(
+            "koordlet_history_queued_points", "Points of the history that wait to be written.", queue.depth
+        )
+        yield CounterMetricFamily("koordlet_history_written_points", "Points InfluxDB has taken.", queue.written)
+        dropped = CounterMetricFamily(
+            "koordlet_history_dropped_points", "Points given up, by reason.", labels=["reason"]
+        )
+        for reason, count in queue.dropped.items():
+            dropped.add_metric([reason], count)
+        failures = CounterMetricFamily(
+            "koordlet_history_write_failures", "Requests to InfluxDB that failed, by kind of failure.", labels=["kind"]
+        )
+        for failure, count in writer.failures.items():
+            failures.add_metric([failure], count)
+        yield from (dropped, failures)
+        if writer.last_success_seconds is not None:
+            yield GaugeMetricFamily(
+                "koordlet_history_last_success_timestamp_seconds",
+                "Unix time of the last request that InfluxDB took.",
+                writer.last_success_seconds,
+            )

@@ -1,0 +1,166 @@
+"""The one thread that writes: takes batches from the queue, sends them, waits longer after each failure.
+
+Points stay queued while the server is away or says no to us (token, bucket); points that it can never take are dropped.
+A repeated write changes nothing, because InfluxDB knows a point by its measurement, tags and time.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from apiserver_client.backoff import Backoff
+from koordlet.history.point_queue import PointQueue
+
+log = logging.getLogger(__name__)
+
+_LONGEST_WISH_SECONDS: Final = 300.0
+"""A server that asks for more patience than this (Retry-After) gets this much."""
+
+
+class Failure(enum.StrEnum):
+    """What went wrong with a write."""
+
+    UNREACHABLE = "unreachable"
+    TIMEOUT = "timeout"
+    UNAUTHORIZED = "unauthorized"
+    NOT_FOUND = "not_found"
+    REFUSED = "refused"
+    OVERLOADED = "overloaded"
+    SERVER_ERROR = "server_error"
+    CREDENTIALS = "credentials"  # token or CA file cannot be read
+    UNEXPECTED = "unexpected"
+
+
+class WriteFailed(Exception):
+    """A write that did not succeed; the text is one line for whoever runs the agent."""
+
+    def __init__(self, failure: Failure, text: str, retry_after_seconds: float = 0.0) -> None:
+        super().__init__(text)
+        self.failure = failure
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Destination(Protocol):
+    """Where points go."""
+
+    def write(self, lines: Sequence[str], timeout_ms: int) -> None:
+        """Write points of line protocol with times in seconds. Raises WriteFailed."""
+
+
+class Writer:
+    """`start` it once and `stop` it once. `turn` is one step of the thread, and may be called without it."""
+
+    def __init__(
+        self,
+        queue: PointQueue,
+        destination: Destination,
+        *,
+        batch_points: int,
+        timeout_ms: int,
+        backoff: Backoff,
+        monotonic: Callable[[], float] = time.monotonic,
+        uniform: Callable[[], float] = random.random,
+    ) -> None:
+        self.failures: dict[Failure, int] = dict.fromkeys(Failure, 0)
+        self.last_success_seconds: float | None = None
+        """Unix time of the last write that succeeded."""
+        self._queue = queue
+        self._destination = destination
+        self._batch_points = batch_points
+        self._timeout_ms = timeout_ms
+        self._backoff = backoff
+        self._monotonic = monotonic
+        self._uniform = uniform
+        self._failed_in_a_row = 0
+        self._last_failure: Failure | None = None
+        self._drain_until: float | None = None
+        self._has_points = threading.Event()
+        self._is_ending = threading.Event()
+        # A daemon: no server that never answers keeps the process alive after the time to drain.
+        self._thread = threading.Thread(target=self._run, name="history-writer", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Say that there are points. Does not cut a pause after a failure short."""
+        self._has_points.set()
+
+    def ask_to_drain(self, seconds: float) -> None:
+        """Write what is left, for so long at most and until the first failure, then end. Returns at once."""
+        self._drain_until = self._monotonic() + seconds
+        self._is_ending.set()
+        self._has_points.set()
+
+    def join(self) -> None:
+        """Wait for the end of the time to drain, at most; whatever is left then is counted as dropped."""
+        if self._drain_until is not None:
+            self._thread.join(max(self._drain_until - self._monotonic(), 0.0))
+        if left := self._queue.abandon():
+            log.warning("history: ended with %d points not written", left)
+
+    def _run(self) -> None:
+        while self._drain_until is None:
+            pause = self.turn()
+            if pause is None:
+                self._has_points.wait()
+                self._has_points.clear()
+            else:
+                self._is_ending.wait(pause)
+        self.drain()
+
+    def drain(self) -> None:
+        """Write until nothing is left, the time is over or a write fails: a server that was away gets one chance."""
+        pause: float | None = 0.0
+        while pause == 0.0 and self._monotonic() < (self._drain_until or 0.0):
+            pause = self.turn()
+
+    def turn(self) -> float | None:
+        """Write one batch. Returns the seconds until the next turn: None until woken, 0 when there is more."""
+        lines = self._queue.take(self._batch_points)
+        if not lines:
+            return None
+        try:
+            self._destination.write(lines, self._patience_ms())
+        except WriteFailed as problem:
+            return self._failed(problem)
+        except Exception as error:
+            return self._failed(WriteFailed(Failure.UNEXPECTED, f"a write failed in an unexpected way: {error!r}"))
+        self._queue.done()
+        self._succeeded()
+        return 0.0 if self._queue.depth else None
+
+    def _patience_ms(self) -> int:
+        if self._drain_until is None:
+            return self._timeout_ms
+        left_ms = int((self._drain_until - self._monotonic()) * 1000)
+        return max(min(self._timeout_ms, left_ms), 1)
+
+    def _succeeded(self) -> None:
+        self.last_success_seconds = time.time()
+        self._failed_in_a_row = 0
+        if self._last_failure is not None:
+            log.info("history: writing again, %d points waiting", self._queue.depth)
+            self._last_failure = None
+
+    def _failed(self, problem: WriteFailed) -> float:
+        """Count it, say it once, and return how long to wait."""
+        self.failures[problem.failure] += 1
+        if problem.failure is not self._last_failure:
+            log.warning("history: %s", problem)
+            self._last_failure = problem.failure
+        if problem.failure is Failure.REFUSED:
+            self._queue.refused()
+            self._failed_in_a_row = 0
+            return 0.0
+        self._queue.put_back()
+        pause = self._backoff.seconds(self._failed_in_a_row, self._uniform)
+        self._failed_in_a_row += 1
+        return max(pause, min(problem.retry_after_seconds, _LONGEST_WISH_SECONDS))
