@@ -9,7 +9,7 @@ STAMP := $(VENV)/installed
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints.txt
 	@echo "virtual environment: installing into $(VENV) ..."
@@ -35,6 +35,11 @@ e2e: $(STAMP) ## Run the user stories on a real cluster (needs root or KUBECONFI
 .PHONY: bench
 bench: $(STAMP) ## Measure, and print tables
 	@for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python -m $$(echo $${bench%.py} | tr / .) || exit 1; done
+
+TRACES ?= ../shared/data
+.PHONY: bench-prediction
+bench-prediction: $(STAMP) ## Run real CPU traces through every predictor (minutes; TRACES=folder, else an excerpt)
+	@$(BIN)/python -m tests.benchmarks.bench_backtest --traces $(TRACES)
 
 .PHONY: check
 check: lint types imports verify ## Check format, lint, types, import contracts and generated files

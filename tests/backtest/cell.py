@@ -1,0 +1,78 @@
+"""Many machines at once: placed from a seed, replayed in as many processes as there are cores."""
+
+import functools
+import os
+import random
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from tests.backtest import placement
+from tests.backtest.replay import replay
+
+HORIZON_HOURS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A cell and when it is looked at. The last prediction is made a horizon before the trace ends."""
+
+    machines: int
+    slots: int
+    mean_life_days: float
+    first_prediction_day: float
+    interval_hours: float = 1.0
+    seed: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class CellReplay:
+    """Replays of all machines: `peaks` is (policies, machines, times), the others (machines, times), in cores."""
+
+    peaks: np.ndarray
+    oracle: np.ndarray
+    requests: np.ndarray
+    usage: np.ndarray
+
+
+def replay_cell(traces, setting, policies, processes=None):
+    """Place the series of `traces` on machines and predict each of these by every policy."""
+    if np.isnan(traces.shares).any():
+        raise ValueError("the traces have gaps; a usage that is not known cannot be summed up")
+    series_count, steps = traces.shares.shape
+    steps_a_day = 86_400 / traces.step_seconds
+    horizon_steps = round(HORIZON_HOURS / 24 * steps_a_day)
+    first, interval = (
+        round(setting.first_prediction_day * steps_a_day),
+        round(setting.interval_hours / 24 * steps_a_day),
+    )
+    requests = placement.draw_requests(series_count, setting.seed)
+    rng = random.Random(f"placement {setting.seed}")
+    machines = [
+        placement.place(series_count, steps, setting.slots, setting.mean_life_days * steps_a_day, rng)
+        for _ in range(setting.machines)
+    ]
+    work = functools.partial(
+        replay,
+        cores=traces.shares * np.array(requests)[:, np.newaxis],
+        requests_cores=requests,
+        policies=policies,
+        predict_at=range(first, steps - horizon_steps, interval),
+        horizon_steps=horizon_steps,
+        step_seconds=traces.step_seconds,
+    )
+    found = _each(work, machines, processes or os.cpu_count() or 1)
+    return CellReplay(
+        peaks=np.stack([each.peaks for each in found], axis=1),
+        oracle=np.stack([each.oracle for each in found]),
+        requests=np.stack([each.requests for each in found]),
+        usage=np.stack([each.usage for each in found]),
+    )
+
+
+def _each(work, machines, processes):
+    if processes == 1:
+        return [work(machine) for machine in machines]
+    with ProcessPoolExecutor(processes) as pool:
+        return list(pool.map(work, machines))

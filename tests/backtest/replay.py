@@ -1,0 +1,88 @@
+"""One machine, step by step, through the agent's own prediction: what is measured, learned and answered as on a node.
+
+All pods are Prod. Nothing but pods runs, so the system uses nothing and nothing is reserved for it. The traces have no
+memory; every pod is given a steady one, and the answers for memory are left out.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from koordlet.prediction import class_series
+from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.class_series import Reserved
+from koordlet.prediction.server import Prediction, PredictionServer
+from koordlet.samples import Resource, Snapshot, UsageSample
+from tests.backtest import oracle
+from tests.koordlet.prediction.pods import Pod as BoundPod
+
+START_SECONDS = 1.7e9
+MEMORY_BYTES = 2.0**30
+NOTHING = UsageSample(0.0, 0.0)
+NOTHING_RESERVED = Reserved(0.0, 0.0)
+ALLOCATABLE = WholeAmounts(10**9, 2**50)  # bounds what may be offered, not the peak
+
+
+class Unanswered(Exception):
+    """A predictor had no answer where the back-test expects one; the text says which, when and why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """What one machine was predicted and what came of it; `peaks` is (policies, times), the others (times,)."""
+
+    peaks: np.ndarray
+    """As the predictor answers, neither limited by the requests nor raised to the usage."""
+    oracle: np.ndarray
+    requests: np.ndarray
+    usage: np.ndarray
+    """Of the moment of the prediction."""
+
+
+def replay(pods, cores, requests_cores, policies, predict_at, horizon_steps, step_seconds):
+    """Train on every step up to the last prediction, predict by each policy at the steps of `predict_at`.
+
+    `cores` is (series, steps) without gaps; `requests_cores` has one element a series; `policies` are PredictParameters
+    of the same half-lives, so that one history serves them all.
+    """
+    if len({(each.cpu_half_life_seconds, each.memory_half_life_seconds) for each in policies}) != 1:
+        raise ValueError("policies of different half-lives need a history each")
+    usage = oracle.usage_of_pods(pods, cores)
+    limits = np.array([requests_cores[pod.series] for pod in pods], float)
+    bound = [
+        BoundPod(f"pod-{number}", cpu_request_millis=round(1000 * requests_cores[pod.series]))
+        for number, pod in enumerate(pods)
+    ]
+    server = PredictionServer(policies[0])
+    wanted = {step: column for column, step in enumerate(predict_at)}
+    peaks = np.empty((len(policies), len(wanted)))
+    found_oracle, requests, now_used = (np.empty(len(wanted)) for _ in range(3))
+    for step in range(max(wanted) + 1):
+        running = oracle.running_at(pods, step)
+        here = [bound[number] for number in np.flatnonzero(running)]
+        at_seconds = START_SECONDS + step * step_seconds
+        server.train(at_seconds, measured(at_seconds, here, usage[running, step]))
+        if step in wanted:
+            column = wanted[step]
+            peaks[:, column] = [cpu_peak(server, policy, at_seconds, here) for policy in policies]
+            found_oracle[column] = oracle.peak(usage, limits, running, step, horizon_steps)
+            requests[column] = limits[running].sum()
+            now_used[column] = usage[running, step].sum()
+    return Replay(peaks, found_oracle, requests, now_used)
+
+
+def measured(at_seconds, pods, cores):
+    """Series of one instant, as the agent derives them from its snapshot of the node."""
+    of_pods = {pod.uid: UsageSample(float(used), MEMORY_BYTES) for pod, used in zip(pods, cores, strict=True)}
+    node = UsageSample(float(cores.sum()), MEMORY_BYTES * len(pods))
+    return class_series.series_of(Snapshot(at_seconds, node, NOTHING, of_pods), {}, NOTHING_RESERVED)
+
+
+def cpu_peak(server, policy, at_seconds, pods):
+    """Answer by one policy. A policy holds from a round of training on, so there is one without samples first."""
+    server.configure(policy)
+    server.train(at_seconds, {})
+    answer = server.predict(at_seconds, pods, ALLOCATABLE)
+    if not isinstance(answer, Prediction):
+        raise Unanswered(f"{policy.predictor} at {at_seconds - START_SECONDS:.0f} s: {answer.reason}")
+    return answer.prod[Resource.CPU].peak

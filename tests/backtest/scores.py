@@ -1,0 +1,54 @@
+"""How good predictions were, against the oracle: how often short, by how much, and how much they let others use.
+
+    violation(m, t) = P < PO            severity(m, t) = max(0, PO - P) / PO            savings(t) = 1 - sum P / sum L
+
+Definitions of Bashir et al. (EuroSys 2021). A violation is a forecast that came out too low, not yet a machine that was
+too full. Violations cluster, so their episodes are counted too: runs of predictions that are all violations.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+ROUNDING_CORES = 1e-9
+HOURS_A_WEEK = 168
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Ratios are 0..1, percentiles of the violation rate are over the machines."""
+
+    violation_rate: float
+    violation_rate_p50: float
+    violation_rate_p90: float
+    violation_rate_p99: float
+    severity: float
+    """Mean over all predictions, those without a violation included."""
+    severity_p99: float
+    shortfall: float
+    """Mean severity of the violations alone; NaN without one."""
+    savings: float
+    """Of the whole cell, mean over time."""
+    saved_cores: float
+    """Of the whole cell, mean over time."""
+    episodes_a_machine_week: float
+
+
+def score(peaks, oracle, requests, interval_hours):
+    """Score of predictions; the three arrays are (machines, times), in cores."""
+    violations = oracle - peaks > ROUNDING_CORES
+    severity = np.where(violations, np.divide(oracle - peaks, oracle, out=np.zeros_like(oracle), where=oracle > 0), 0)
+    rates = violations.mean(axis=1)
+    begins = violations & ~np.pad(violations, ((0, 0), (1, 0)))[:, :-1]
+    return Score(
+        violation_rate=float(rates.mean()),
+        violation_rate_p50=float(np.percentile(rates, 50)),
+        violation_rate_p90=float(np.percentile(rates, 90)),
+        violation_rate_p99=float(np.percentile(rates, 99)),
+        severity=float(severity.mean()),
+        severity_p99=float(np.percentile(severity, 99)),
+        shortfall=float(severity[violations].mean()) if violations.any() else float("nan"),
+        savings=float((1 - peaks.sum(axis=0) / requests.sum(axis=0)).mean()),
+        saved_cores=float((requests - peaks).sum(axis=0).mean()),
+        episodes_a_machine_week=float(begins.sum() / (violations.size * interval_hours / HOURS_A_WEEK)),
+    )

@@ -1,0 +1,88 @@
+"""The oracle on machines worked out by hand, and what must hold for any."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.backtest import oracle
+from tests.backtest.placement import Pod
+
+# Series 0 peaks at step 2, series 1 at step 4.
+CORES = np.array([[1.0, 1.0, 4.0, 1.0, 1.0, 1.0], [2.0, 2.0, 2.0, 2.0, 6.0, 2.0]])
+ROOMY = np.array([10.0, 10.0])
+
+
+def peak(pods, step, horizon_steps, limits=ROOMY, cores=CORES):
+    usage = oracle.usage_of_pods(pods, cores)
+    return oracle.peak(usage, limits, oracle.running_at(pods, step), step, horizon_steps)
+
+
+BOTH = [Pod(0, 0, 6), Pod(1, 0, 6)]
+
+
+@pytest.mark.parametrize(
+    ("step", "horizon", "expected"),
+    [(0, 1, 3.0), (0, 2, 6.0), (0, 5, 7.0), (2, 1, 3.0), (2, 9, 7.0), (4, 9, 3.0)],
+    ids=["next step", "first peak", "both peaks", "the peak of now is over", "cut at the end", "after both peaks"],
+)
+def test_the_peak_is_that_of_the_sum_in_the_steps_to_come(step, horizon, expected):
+    assert peak(BOTH, step, horizon) == expected
+
+
+def test_the_peak_of_the_sum_is_not_the_sum_of_the_peaks():
+    assert peak(BOTH, 0, 5) == 7.0 < 4.0 + 6.0
+
+
+def test_a_pod_that_arrives_later_does_not_count():
+    pods = [Pod(0, 0, 6), Pod(1, 1, 6)]
+    assert peak(pods, 0, 5) == 4.0
+    assert peak(pods, 1, 5) == 7.0
+
+
+def test_a_pod_that_leaves_counts_until_then_and_not_what_takes_its_place():
+    pods = [Pod(0, 0, 6), Pod(1, 0, 4), Pod(1, 4, 6)]
+    assert peak(pods, 0, 5, np.array([10.0, 10.0, 10.0])) == 6.0  # 4 + 2 at step 2; 1 + 0 at step 4
+
+
+def test_usage_above_the_limit_counts_as_the_limit():
+    assert peak(BOTH, 0, 5, np.array([3.0, 10.0])) == 7.0
+    assert peak(BOTH, 0, 5, np.array([10.0, 5.0])) == 6.0
+
+
+def test_without_a_future_it_is_the_sum_of_the_limits_of_the_pods_that_run():
+    pods = [Pod(0, 0, 6), Pod(1, 0, 5)]
+    assert peak(pods, 5, 3) == 10.0
+
+
+def test_a_machine_without_pods_needs_nothing():
+    assert peak([Pod(0, 3, 6)], 0, 5, np.array([10.0])) == 0.0
+
+
+@st.composite
+def machines(draw):
+    steps = draw(st.integers(2, 12))
+    count = draw(st.integers(1, 4))
+    cores = [[draw(st.integers(0, 8)) for _ in range(steps)] for _ in range(count)]
+    ends = st.integers(0, steps)
+    pods = [Pod(series, *sorted((draw(ends), draw(ends)))) for series in range(count)]
+    return cores, pods, draw(st.integers(0, steps - 2)), draw(st.integers(1, steps))
+
+
+@given(machines())
+def test_it_is_the_definition_spelled_out(machine):
+    """Whole cores, so that sums are exact whatever their order."""
+    cores, pods, step, horizon = machine
+    limit, now_running = 5, [pod for pod in pods if pod.start <= step < pod.end]
+    expected = 0
+    for later in range(step + 1, min(step + horizon, len(cores[0]) - 1) + 1):
+        total = sum(min(cores[pod.series][later], limit) for pod in now_running if later < pod.end)
+        expected = max(expected, total)
+    assert peak(pods, step, horizon, np.full(len(pods), 5.0), np.array(cores, float)) == expected
+
+
+@given(machines(), st.integers(1, 5))
+def test_who_looks_further_sees_no_lower_peak(machine, further):
+    cores, pods, step, horizon = machine
+    limits, cores = np.full(len(pods), 8.0), np.array(cores, float)
+    assert peak(pods, step, horizon, limits, cores) <= peak(pods, step, horizon + further, limits, cores)

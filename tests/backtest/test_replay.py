@@ -1,0 +1,100 @@
+"""The agent's prediction run over usage whose every answer is known, and over the excerpt of real traces."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.predictors import catalog
+from tests.backtest import cell, scores, traces
+from tests.backtest.cell import Setting, replay_cell
+from tests.backtest.placement import Pod
+from tests.backtest.replay import replay
+from tests.backtest.traces import Traces
+
+EXCERPT = Path(__file__).parent / "data" / "azure_v1_vm_cpu_avg_excerpt.csv.gz"
+ALL = [PredictParameters(predictor=name) for name in catalog.PREDICTORS]
+STEADY = np.array([[1.0] * 100, [3.0] * 100])
+
+
+def run(pods, policies, predict_at, cores=STEADY, horizon_steps=5):
+    return replay(pods, cores, [2, 4], policies, predict_at, horizon_steps, step_seconds=300)
+
+
+def test_steady_pods_are_predicted_to_go_on_once_they_are_warm():
+    """Two hours are 24 steps. Requests are 2 + 4; percentiles read up to 5 % and two millicores high, plus 10 %."""
+    found = run([Pod(0, 0, 100), Pod(1, 0, 100)], ALL, [10, 50])
+    assert found.oracle.tolist() == [4.0, 4.0]
+    assert found.requests.tolist() == [6.0, 6.0]
+    assert found.usage.tolist() == [4.0, 4.0]
+    by_name = dict(zip(catalog.PREDICTORS, found.peaks, strict=True))
+    assert by_name["n-sigma-v1"] == pytest.approx([4.0 + 6.0, 4.0])  # the usage of cold pods and their requests
+    assert by_name["n-sigma-v2"] == pytest.approx([4.0 + 6.0, 4.0])
+    assert by_name["borg-default"] == pytest.approx([6.0, 6 / 1.1])
+    assert by_name["resource-central"] == pytest.approx([6.0, 4.1], abs=0.1)
+    assert by_name["percentile"] == pytest.approx([6.0, 4.52], abs=0.12)
+    assert by_name["max"] == pytest.approx([10.0, 4.1], abs=0.1)
+
+
+def test_a_pod_that_takes_the_place_of_another_is_cold_and_its_predecessor_gone():
+    pods = [Pod(0, 0, 100), Pod(1, 0, 50), Pod(1, 50, 100)]
+    found = run(pods, [PredictParameters(predictor="borg-default")], [49, 50, 73, 74])
+    assert found.peaks[0] == pytest.approx([6 / 1.1, 2 / 1.1 + 4, 2 / 1.1 + 4, 6 / 1.1])
+    assert found.oracle.tolist() == [1.0, 4.0, 4.0, 4.0]  # at 49 the pod leaves with the next step
+
+
+def test_policies_that_cannot_share_a_history_are_refused():
+    others = [PredictParameters(), PredictParameters(cpu_half_life_seconds=60)]
+    with pytest.raises(ValueError, match="different half-lives need a history each"):
+        run([Pod(0, 0, 100)], others, [10])
+
+
+def test_a_policy_answers_the_same_whichever_others_are_asked_beside_it():
+    usage = np.random.default_rng(5).gamma(2.0, 0.5, (2, 100))
+    pods = [Pod(0, 0, 60), Pod(1, 0, 100), Pod(0, 70, 100)]
+    together = run(pods, ALL, range(30, 90), usage)
+    for policy, peaks in zip(ALL, together.peaks, strict=True):
+        np.testing.assert_array_equal(run(pods, [policy], range(30, 90), usage).peaks[0], peaks)
+
+
+def test_traces_with_gaps_are_refused():
+    gapped = Traces(("a", "b"), 300, np.array([[0.5, np.nan], [0.5, 0.5]]))
+    with pytest.raises(ValueError, match="traces have gaps"):
+        replay_cell(gapped, Setting(1, 1, 1, 0), ALL)
+
+
+@pytest.fixture(scope="module")
+def excerpt():
+    return replay_cell(traces.read(EXCERPT), Setting(2, 8, 2, 2, seed=1), ALL, processes=1)
+
+
+def score_of(excerpt, name):
+    peaks = np.minimum(excerpt.peaks[list(catalog.PREDICTORS).index(name)], excerpt.requests)
+    return scores.score(peaks, excerpt.oracle, excerpt.requests, 1.0)
+
+
+def test_every_predictor_answers_for_every_hour_of_real_usage(excerpt):
+    assert excerpt.peaks.shape == (len(catalog.PREDICTORS), 2, 48)
+    assert np.isfinite(excerpt.peaks).all()
+    assert (excerpt.oracle <= excerpt.requests).all()
+
+
+def test_on_real_usage_v2_is_short_no_more_often_than_v1_and_saves_no_more(excerpt):
+    v1, v2 = score_of(excerpt, "n-sigma-v1"), score_of(excerpt, "n-sigma-v2")
+    assert v2.violation_rate <= v1.violation_rate
+    assert v2.savings <= v1.savings
+
+
+def test_on_real_usage_every_forecast_saves_more_than_borgs_fixed_share_and_less_than_the_oracle(excerpt):
+    best = scores.score(excerpt.oracle, excerpt.oracle, excerpt.requests, 1.0).savings
+    fixed = score_of(excerpt, "borg-default")
+    assert 0.05 < fixed.savings <= 1 - 1 / 1.1
+    for name in ("n-sigma-v1", "n-sigma-v2", "resource-central", "percentile", "max"):
+        assert fixed.savings < score_of(excerpt, name).savings < best
+
+
+def test_machines_in_processes_of_their_own_come_out_the_same(excerpt):
+    again = replay_cell(traces.read(EXCERPT), Setting(2, 8, 2, 2, seed=1), ALL, processes=2)
+    for name in cell.CellReplay.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(again, name), getattr(excerpt, name))

@@ -1,0 +1,84 @@
+"""Scores of two machines and four predictions worked out by hand, and what must hold for any."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from tests.backtest import scores
+
+ORACLE = np.array([[4.0, 4.0, 4.0, 4.0], [8.0, 8.0, 8.0, 8.0]])
+REQUESTS = np.array([[10.0, 10.0, 10.0, 10.0], [20.0, 20.0, 20.0, 20.0]])
+
+
+def score(peaks, oracle=ORACLE, requests=REQUESTS, interval_hours=1.0):
+    return scores.score(np.array(peaks, float), oracle, requests, interval_hours)
+
+
+def test_two_machines_by_hand():
+    """The first is short by a quarter once and a half once, the second never: 2 of 8, 0.75 in all."""
+    found = score([[3, 4, 2, 5], [8, 8, 9, 8]])
+    assert (found.violation_rate, found.violation_rate_p50) == (0.25, 0.25)
+    assert (found.violation_rate_p90, found.violation_rate_p99) == pytest.approx((0.45, 0.495))
+    assert found.severity == pytest.approx(0.75 / 8)
+    assert found.shortfall == pytest.approx(0.375)
+    assert found.saved_cores == pytest.approx(120 / 4 - (14 + 33) / 4)
+    assert found.savings == pytest.approx(1 - (14 + 33) / 120)
+
+
+def test_the_p99_of_severity_is_over_all_predictions():
+    """One of 101 is short by a half; the 99th percentile of 0..100 is the last but one, which is not."""
+    peaks = np.full((1, 101), 4.0)
+    peaks[0, 7] = 2.0
+    assert score(peaks, np.full((1, 101), 4.0), np.full((1, 101), 9.0)).severity_p99 == 0.0
+    peaks[0, 8] = 3.0
+    assert score(peaks, np.full((1, 101), 4.0), np.full((1, 101), 9.0)).severity_p99 == 0.25
+
+
+def test_violations_in_a_row_are_one_episode_of_each_machine():
+    peaks = [[3, 3, 4, 3], [7, 7, 7, 7]]  # two episodes and one, in two machines of four hours
+    assert score(peaks).episodes_a_machine_week == pytest.approx(3 / (8 / 168))
+    assert score(peaks, interval_hours=6.0).episodes_a_machine_week == pytest.approx(3 / (48 / 168))
+
+
+def test_a_difference_of_rounding_is_no_violation():
+    assert score(ORACLE - 1e-12).violation_rate == 0
+
+
+def test_a_machine_that_needs_nothing_is_never_short():
+    found = score(np.zeros((1, 2)), np.zeros((1, 2)), np.ones((1, 2)))
+    assert (found.violation_rate, found.severity, found.savings) == (0, 0, 1)
+
+
+def test_without_a_violation_there_is_no_shortfall_rather_than_zero():
+    assert math.isnan(score(ORACLE).shortfall)
+
+
+cells = arrays.arrays(float, (3, 5), elements=st.integers(0, 50).map(float))
+
+
+@given(cells, cells)
+def test_the_oracle_itself_is_never_short_and_requests_save_nothing(oracle, more):
+    requests = oracle + more + 1
+    best, safest = score(oracle, oracle, requests), score(requests, oracle, requests)
+    assert (best.violation_rate, best.severity) == (0, 0)
+    assert (safest.violation_rate, safest.savings) == (0, 0)
+
+
+@given(cells, cells, cells)
+def test_higher_peaks_are_never_short_more_often_and_never_save_more(oracle, peaks, higher):
+    requests = np.full(oracle.shape, 100.0)
+    low, high = score(peaks, oracle, requests), score(peaks + higher, oracle, requests)
+    assert high.violation_rate <= low.violation_rate
+    assert high.severity <= low.severity + 1e-12
+    assert high.savings <= low.savings + 1e-12
+
+
+@given(cells, cells)
+def test_saving_more_than_the_oracle_is_only_possible_with_violations(oracle, peaks):
+    requests = np.full(oracle.shape, 100.0)
+    if score(peaks, oracle, requests).savings > score(oracle, oracle, requests).savings + 1e-12:
+        assert score(peaks, oracle, requests).violation_rate > 0

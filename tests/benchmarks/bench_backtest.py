@@ -1,0 +1,122 @@
+"""Every predictor of the catalog on real CPU traces, against the oracle that knows the next 24 hours.
+
+    python -m tests.benchmarks.bench_backtest [--traces FOLDER] [--machines N] [--seed N] [--processes N]
+
+Without a folder, or where it has no traces, the excerpt in tests/backtest/data is used; the tables say which it was.
+A folder has `azure_v1_vm_cpu_avg.csv.gz` and `azure_v1_vm_cpu_max.csv.gz`. What the columns mean is said in
+docs/reference/prediction-accuracy.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.predictors import catalog
+from tests.backtest import scores, traces
+from tests.backtest.cell import CellReplay, Setting, replay_cell
+
+EXCERPT = Path("tests/backtest/data/azure_v1_vm_cpu_avg_excerpt.csv.gz")
+DAY_SECONDS = 86_400
+POLICIES = {
+    **{name: PredictParameters(predictor=name) for name in catalog.PREDICTORS},
+    "n-sigma-v1, N = 3": PredictParameters(predictor="n-sigma-v1", n=3),
+    "n-sigma-v1, N = 10": PredictParameters(predictor="n-sigma-v1", n=10),
+    "n-sigma-v2, N = 3": PredictParameters(predictor="n-sigma-v2", n=3),
+    "resource-central, p100": PredictParameters(predictor="resource-central", percentile=100),
+    "max of v1 and RC": PredictParameters(predictor="max", members=("n-sigma-v1", "resource-central")),
+    "percentile, cold 24 h": PredictParameters(predictor="percentile", cold_start_period_seconds=DAY_SECONDS),
+}
+HEADER = (
+    "policy",
+    "violations %",
+    "p50 / p90 / p99 %",
+    "severity mean / p99 %",
+    "short by %",
+    "episodes a week",
+    "savings %",
+    "of oracle's %",
+    "cores saved",
+    "violations, raised to usage %",
+)
+
+
+def cells(folder: Path | None, machines: int | None, seed: int) -> list[tuple[str, Path, Setting]]:
+    """Title, file and setting of each table."""
+    mean, largest = (None if folder is None else folder / f"azure_v1_vm_cpu_{value}.csv.gz" for value in ("avg", "max"))
+    if mean is None or largest is None or not (mean.exists() and largest.exists()):
+        if folder is not None:
+            print(f"no traces in {folder}: using the excerpt {EXCERPT}\n")
+        return [("excerpt, pods live 2 days", EXCERPT, Setting(machines or 4, 8, 2, 2, seed=seed))]
+    return [
+        (f"{title}, pods live {days} days", path, Setting(machines or 24, 16, days, 10, seed=seed))
+        for title, path, days in (
+            ("5-minute mean", mean, 4),
+            ("5-minute mean", mean, 40),
+            ("5-minute max", largest, 10),
+        )
+    ]
+
+
+def table(replayed: CellReplay, interval_hours: float) -> list[tuple[str, ...]]:
+    """A row for the oracle and one for each policy."""
+
+    def row(name: str, peaks: np.ndarray, raised: np.ndarray) -> tuple[str, ...]:
+        found = scores.score(peaks, replayed.oracle, replayed.requests, interval_hours)
+        at_least_usage = scores.score(raised, replayed.oracle, replayed.requests, interval_hours)
+        return (
+            name,
+            f"{100 * found.violation_rate:.2f}",
+            " / ".join(
+                f"{100 * rate:.1f}"
+                for rate in (found.violation_rate_p50, found.violation_rate_p90, found.violation_rate_p99)
+            ),
+            f"{100 * found.severity:.2f} / {100 * found.severity_p99:.1f}",
+            f"{100 * found.shortfall:.1f}" if found.violation_rate else "",
+            f"{found.episodes_a_machine_week:.2f}",
+            f"{100 * found.savings:.1f}",
+            f"{100 * found.savings / best:.0f}",
+            f"{found.saved_cores:.0f}",
+            f"{100 * at_least_usage.violation_rate:.2f}",
+        )
+
+    best = scores.score(replayed.oracle, replayed.oracle, replayed.requests, interval_hours).savings
+    rows = [row("oracle", replayed.oracle, replayed.oracle)]
+    for name, peaks in zip(POLICIES, replayed.peaks, strict=True):
+        offered = np.minimum(peaks, replayed.requests)  # nobody is offered less than nothing
+        rows.append(row(name, offered, np.maximum(offered, replayed.usage)))
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--traces", type=Path, help="folder of the whole traces")
+    parser.add_argument("--machines", type=int, help="default: 24, of the excerpt 4")
+    parser.add_argument("--seed", type=int, default=1, help="of requests and placement")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    for title, path, setting in cells(options.traces, options.machines, options.seed):
+        series = traces.read(path)
+        begin = time.perf_counter()
+        replayed = replay_cell(series, setting, list(POLICIES.values()), options.processes)
+        machines, times = replayed.oracle.shape
+        days = series.shares.shape[1] * series.step_seconds / DAY_SECONDS
+        print(f"### {title}\n")
+        print(
+            f"`{path.name}`: {len(series.names)} series, {days:.1f} days; {machines} machines of {setting.slots} pods, "
+            f"{times} predictions each, from day {setting.first_prediction_day:g} on, seed {setting.seed}; "
+            f"{replayed.requests.sum(axis=0).mean():.0f} cores requested; {time.perf_counter() - begin:.0f} s\n"
+        )
+        print(f"| {' | '.join(HEADER)} |\n|{'---|' * len(HEADER)}")
+        for row in table(replayed, setting.interval_hours):
+            print(f"| {' | '.join(row)} |")
+        print(flush=True)
+
+
+if __name__ == "__main__":
+    main()
