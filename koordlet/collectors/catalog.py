@@ -11,9 +11,11 @@ from koordlet.collectors.cgroup_discovery import CgroupDiscovery
 from koordlet.collectors.collect_statistics import CollectStatistics
 from koordlet.collectors.host_root import HostRoot
 from koordlet.collectors.kept_files import DescriptorBudget
+from koordlet.collectors.node_pressure import NodePressure
 from koordlet.collectors.node_usage import MachineFacts, NodeMeasurement, NodeUsage
+from koordlet.collectors.pod_stalls import PodStalls
 from koordlet.collectors.pod_usage import PodMeasurements, PodUsage
-from koordlet.samples import Snapshot
+from koordlet.samples import NoData, Snapshot
 
 _FACTS_EVERY_SECONDS = 60.0
 """CPUs and memory of a machine change by hotplug only."""
@@ -25,6 +27,8 @@ class Collectors:
 
     node: NodeUsage
     pods: PodUsage
+    node_pressure: NodePressure
+    pod_stalls: PodStalls
 
 
 class SnapshotCollector:
@@ -38,11 +42,13 @@ class SnapshotCollector:
         self.statistics = CollectStatistics()
         self._host_root = host_root
         self._monotonic_ns = monotonic_ns
-        self._collectors = Collectors(
+        self.collectors = Collectors(
             node=NodeUsage(host_root.proc_root, self.statistics, monotonic_ns),
             pods=PodUsage(
                 CgroupDiscovery(host_root.cgroup_root), DescriptorBudget.of_process(), self.statistics, monotonic_ns
             ),
+            node_pressure=NodePressure(host_root.proc_root, self.statistics),
+            pod_stalls=PodStalls(self.statistics),
         )
         self._facts: MachineFacts | None = None
         self._facts_until_seconds = 0.0
@@ -63,16 +69,20 @@ class SnapshotCollector:
         """
         facts = self.machine_facts()
         cpu_count = facts.cpu_count if facts else None
-        node = self._collectors.node.collect(cpu_count)
-        pods = self._collectors.pods.collect(cpu_count, named_containers)
-        return _snapshot(now_seconds, node, pods)
+        node = self.collectors.node.collect(cpu_count)
+        pods = self.collectors.pods.collect(cpu_count, named_containers)
+        stalls = (
+            *self.collectors.node_pressure.collect(),
+            *self.collectors.pod_stalls.collect(self.collectors.pods.followed_groups),
+        )
+        return _snapshot(now_seconds, node, pods, stalls)
 
     def close(self) -> None:
         """Close every file."""
-        self._collectors.pods.close()
+        self.collectors.pods.close()
 
 
-def _snapshot(now_seconds: float, node: NodeMeasurement, pods: PodMeasurements) -> Snapshot:
+def _snapshot(now_seconds: float, node: NodeMeasurement, pods: PodMeasurements, stalls: tuple[NoData, ...]) -> Snapshot:
     system = None
     if node.usage is not None and pods.complete:
         system = counter_rates.system_usage(node.usage, pods.pods.values())
@@ -84,5 +94,5 @@ def _snapshot(now_seconds: float, node: NodeMeasurement, pods: PodMeasurements) 
         containers=pods.containers,
         containers_of_pod=pods.containers_of_pod,
         unmeasured_pods=pods.unmeasured_pods,
-        no_data=node.no_data + pods.no_data,
+        no_data=node.no_data + pods.no_data + stalls,
     )

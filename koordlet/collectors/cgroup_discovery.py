@@ -50,6 +50,15 @@ class DiscoveredGroups:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowedGroups:
+    """The groups that are read: those of every measurable pod, and of the containers worth reading."""
+
+    layout: CgroupLayout
+    pods: Mapping[str, tuple[str, ...]]
+    """Pod UID -> path of its own group, then those of its containers."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Listing:
     """What a folder held when its link count was `links`. Values of the mappings are paths."""
 

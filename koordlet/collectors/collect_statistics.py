@@ -20,6 +20,8 @@ class SourceStatistics:
     """Wall time of the last read of the whole source."""
     total_seconds: float = 0.0
     """Wall time of all reads."""
+    supported: bool = True
+    """Whether the kernel has what the source reads; where it has not, nothing is wrong and nothing is read."""
 
 
 @dataclass(slots=True)

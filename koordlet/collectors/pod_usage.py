@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from koordlet.collectors.cgroup_discovery import CgroupDiscovery, DiscoveredGroups
+from koordlet.collectors.cgroup_discovery import CgroupDiscovery, DiscoveredGroups, FollowedGroups
 from koordlet.collectors.cgroup_layout import CgroupLayout
 from koordlet.collectors.cgroup_reader import CgroupReader
 from koordlet.collectors.collect_statistics import CollectStatistics
@@ -69,6 +69,8 @@ class PodUsage:
         self._containers: dict[str, CgroupReader] = {}
         self._containers_of_pod: dict[str, tuple[str, ...]] = {}
         self._container_memory: dict[str, int] = {}
+        self.followed_groups: FollowedGroups | None = None
+        """Those of the last tick; None where no group could be found."""
         self._followed: tuple[DiscoveredGroups, frozenset[str] | None] | None = None
         self._pods_before: frozenset[str] = frozenset()
         self._no_data: list[NoData] = []
@@ -109,7 +111,7 @@ class PodUsage:
         self._pods.clear()
         self._containers.clear()
         self._container_memory.clear()
-        self._followed = None
+        self._followed = self.followed_groups = None
 
     def _follow(self, found: DiscoveredGroups, named_containers: frozenset[str] | None) -> None:
         """Open and close readers so that they are those of the groups found."""
@@ -127,6 +129,9 @@ class PodUsage:
             for uid, pod in found.pods.items()
         }
         self._containers_of_pod = {uid: tuple(paths) for uid, paths in containers.items()}
+        self.followed_groups = FollowedGroups(
+            found.layout, {uid: (found.pods[uid].path, *paths.values()) for uid, paths in containers.items()}
+        )
         self._open(found.layout, self._pods, {uid: pod.path for uid, pod in found.pods.items()})
         self._open(
             found.layout,

@@ -11,7 +11,7 @@ from api_types import node_metric
 from koordlet.samples import NoData
 
 _Status = Literal["True", "False", "Unknown"]
-_MOST_SOURCES_NAMED = 5  # a message is read by people; the metrics have them all
+_MOST_NAMED = 5  # a message is read by people; the metrics have them all
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class Facts:
     """Why there is no prediction; None when there is one."""
     state_problem: str | None
     """Why the recorded history is not kept on disk; None when it is, or is not wanted there."""
+    throttled_pods: Sequence[str] = ()
+    """Names of the Prod pods that their CPU limits hold back, worst first."""
 
 
 def _ready(facts: Facts) -> tuple[_Status, str, str]:
@@ -54,8 +56,8 @@ def _warming_up(facts: Facts) -> tuple[_Status, str, str]:
 def _source_degraded(facts: Facts) -> tuple[_Status, str, str]:
     if not facts.no_data:
         return "False", "AllSourcesRead", "every source gave data"
-    named = "; ".join(f"{each.source} {each.path}: {each.reason}" for each in facts.no_data[:_MOST_SOURCES_NAMED])
-    more = len(facts.no_data) - _MOST_SOURCES_NAMED
+    named = "; ".join(f"{each.source} {each.path}: {each.reason}" for each in facts.no_data[:_MOST_NAMED])
+    more = len(facts.no_data) - _MOST_NAMED
     return "True", "NoData", named + (f"; and {more} more" if more > 0 else "")
 
 
@@ -64,6 +66,17 @@ def _prediction_degraded(facts: Facts) -> tuple[_Status, str, str]:
         return "True", "NoPrediction", facts.no_prediction
     if facts.state_problem:
         return "True", "HistoryInMemoryOnly", facts.state_problem
+    if facts.throttled_pods:
+        named = ", ".join(facts.throttled_pods[:_MOST_NAMED])
+        more = len(facts.throttled_pods) - _MOST_NAMED
+        return (
+            "True",
+            "ThrottledPods",
+            (
+                f"{len(facts.throttled_pods)} Prod pods are throttled by their CPU limits: their usage, and the peak "
+                f"predicted from it, understates what they need: {named}" + (f" and {more} more" if more > 0 else "")
+            ),
+        )
     return "False", "Predicting", "the peak of Prod is predicted"
 
 

@@ -43,6 +43,15 @@ def why_not(version: str | None = None) -> str | None:
     return None if version in (None, here) else f"needs cgroups {version}; here they are {here}"
 
 
+def stalled_seconds(folder: Path, suffix: str) -> dict[str, dict[str, float]]:
+    """Resource -> kind -> seconds, from the pressure files in a folder."""
+    found: dict[str, dict[str, float]] = {}
+    for resource in ("cpu", "memory", "io"):
+        lines = (folder / f"{resource}{suffix}").read_text().splitlines()
+        found[resource] = {line.split()[0]: int(line.rpartition("total=")[2]) / 1e6 for line in lines}
+    return found
+
+
 needed = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 

@@ -129,6 +129,14 @@ def test_every_source_counts_its_reads(node):
     node.tick(2.0, {"a": 0.5})
     node.tick(2.0, {"a": 0.5})
     sources = node.collector.statistics.sources
-    assert {name: (source.reads, source.failures) for name, source in sources.items()} == dict.fromkeys(
-        ("node usage", "pod discovery", "pod cpu", "pod memory"), (2, 0)
-    )
+    every_tick = ("node usage", "pod discovery", "pod cpu", "pod memory")
+    assert {name: sources[name].reads for name in every_tick} == dict.fromkeys(every_tick, 2)
+    assert {source.failures for source in sources.values()} == {0}
+
+
+def test_a_kernel_without_pressure_and_throttling_is_at_no_fault(node):
+    for _ in range(2):
+        snapshot = node.tick(2.0, {"a": 0.5})
+    sources = node.collector.statistics.sources
+    absent = {name for name, source in sources.items() if not source.supported}
+    assert (snapshot.no_data, absent) == ((), {"node pressure", "pod pressure", "pod throttling"})

@@ -11,12 +11,14 @@ import dataclasses
 import errno
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from koordlet.collectors.catalog import SnapshotCollector
 from koordlet.collectors.cgroup_discovery import CONTAINER_SEARCH_TICKS
 from koordlet.collectors.kept_files import DescriptorBudget, KeptFile
+from koordlet.collectors.pod_stalls import STALL_TICKS
 from tests.host_trees import live_cgroups
 from tests.host_trees.clock import Clock
 from tests.host_trees.group_names import CGROUPFS, SYSTEMD, GroupNames
@@ -221,6 +223,92 @@ def test_a_pod_killed_while_it_works_never_counts_as_system(host, collector, clo
     assert snapshot.node is not None
     assert snapshot.system is None
     assert tick(collector, clock).system is not None
+
+
+def throttle(host, path):
+    """Run against a limit until the kernel has throttled a few times, and stop."""
+    process = host.run(path, "sh", "-c", SPIN)
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    goal = host.throttling(path)[1] + 3
+    while host.throttling(path)[1] < goal:
+        assert time.monotonic() < deadline, "the kernel does not throttle"
+        time.sleep(0.02)
+    host.end(process)
+    before = None
+    while before != (before := host.throttling(path)):
+        time.sleep(0.25)  # the timer of a limit runs on for some periods
+
+
+def test_the_throttled_share_of_a_pod_is_that_of_the_container_that_reached_its_limit(host, collector, clock, paths):
+    for path in (paths.one, paths.two):
+        host.group(path)
+    host.limit_cpu(paths.one, 0.05)
+    throttle(host, paths.one)
+    tick(collector, clock)
+    stalls = collector.collectors.pod_stalls.pods
+    assert stalls[UID].throttled_ratio is None, "counters from before the first reading are not of this agent's time"
+    before = host.throttling(paths.one)
+    throttle(host, paths.one)
+    after = host.throttling(paths.one)
+    for _ in range(STALL_TICKS):
+        snapshot = tick(collector, clock)
+    assert stalls[UID].throttled_ratio == (after[1] - before[1]) / (after[0] - before[0])
+    assert stalls[UID].throttled_ratio > 0.25
+    assert snapshot.no_data == ()
+
+
+def test_a_pod_without_a_limit_is_not_throttled_however_much_it_works(host, collector, clock, paths):
+    host.group(paths.one)
+    process = spin(host, paths.one)
+    tick(collector, clock)
+    work(host, process, paths.one, 30 * 10**6)
+    for _ in range(STALL_TICKS):
+        tick(collector, clock)
+    assert collector.statistics.source("pod throttling").supported
+    assert collector.collectors.pod_stalls.pods[UID].throttled_ratio is None
+
+
+@pytest.mark.skipif(not Path("/proc/pressure/cpu").exists(), reason="needs a kernel with pressure")
+def test_pressure_of_the_machine_lies_between_what_the_kernel_said_before_and_after(host, collector, clock):
+    before = live_cgroups.stalled_seconds(Path("/proc/pressure"), "")
+    tick(collector, clock)
+    after = live_cgroups.stalled_seconds(Path("/proc/pressure"), "")
+    found = collector.collectors.node_pressure.stalled_seconds
+    assert found.keys() == before.keys() == {"cpu", "memory", "io"}
+    for resource, kinds in found.items():
+        assert kinds.keys() == before[resource].keys()
+        assert all(before[resource][kind] <= total <= after[resource][kind] for kind, total in kinds.items())
+
+
+@needs_v1
+def test_pods_of_v1_have_no_pressure_and_nothing_is_at_fault(host, collector, clock, paths):
+    host.group(paths.one)
+    tick(collector, clock)
+    snapshot = tick(collector, clock)
+    assert collector.collectors.pod_stalls.pods[UID].stalled_seconds == {}
+    assert not collector.statistics.source("pod pressure").supported
+    assert snapshot.no_data == ()
+
+
+@needs_v2
+def test_a_pod_that_is_held_back_is_under_the_pressure_that_the_kernel_counts(host, collector, clock, paths):
+    host.group(paths.one)
+    host.limit_cpu(paths.one, 0.05)
+    throttle(host, paths.one)
+    tick(collector, clock)
+    found = collector.collectors.pod_stalls.pods[UID].stalled_seconds
+    assert found == live_cgroups.stalled_seconds(host.folder("cpu", paths.pod), ".pressure")
+    assert found["cpu"]["some"] > 0.1, "several periods of 100 ms, most of each without CPU"
+    assert found["memory"] == {"some": 0.0, "full": 0.0}
+
+
+@needs_v2
+def test_a_pod_whose_pressure_is_switched_off_is_at_no_fault(host, collector, clock, paths):
+    host.group(paths.pod)
+    (host.folder("cpu", paths.pod) / "cgroup.pressure").write_text("0")
+    snapshot = tick(collector, clock)
+    assert collector.statistics.source("pod pressure").supported
+    assert (collector.collectors.pod_stalls.pods[UID].stalled_seconds, snapshot.no_data) == ({}, ())
 
 
 @needs_v1

@@ -60,6 +60,24 @@ def test_no_prediction_outweighs_a_state_folder_that_cannot_be_written():
     assert judged(state_problem="/state: read-only")["PredictionDegraded"].message == "/state: read-only"
 
 
+def test_throttled_prod_pods_degrade_the_prediction_and_are_named():
+    condition = judged(throttled_pods=["shop/cart-0", "shop/search-1"])["PredictionDegraded"]
+    assert (condition.status, condition.reason) == ("True", "ThrottledPods")
+    assert condition.message.startswith("2 Prod pods are throttled by their CPU limits")
+    assert condition.message.endswith("understates what they need: shop/cart-0, shop/search-1")
+
+
+def test_many_throttled_pods_are_counted_instead_of_listed():
+    message = judged(throttled_pods=[f"shop/web-{n}" for n in range(9)])["PredictionDegraded"].message
+    assert message.count("shop/") == 5
+    assert message.endswith(" and 4 more")
+
+
+def test_a_state_folder_that_cannot_be_written_outweighs_throttled_pods():
+    both = judged(state_problem="/state: read-only", throttled_pods=["shop/cart-0"])
+    assert both["PredictionDegraded"].reason == "HistoryInMemoryOnly"
+
+
 def test_a_condition_keeps_its_transition_time_until_its_status_changes():
     first = judged()
     same = judged(first.values(), LATER)

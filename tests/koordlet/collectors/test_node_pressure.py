@@ -1,0 +1,64 @@
+import errno
+
+import pytest
+
+from koordlet.collectors.collect_statistics import CollectStatistics
+from koordlet.collectors.node_pressure import PRESSURE_TICKS, NodePressure
+
+TEXT = "some avg10=0.00 avg60=0.00 avg300=0.00 total={some}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={full}\n"
+
+
+@pytest.fixture
+def statistics():
+    return CollectStatistics()
+
+
+@pytest.fixture
+def pressure(tmp_path, statistics):
+    (tmp_path / "pressure").mkdir()
+    for place, resource in enumerate(("cpu", "memory", "io"), start=1):
+        (tmp_path / "pressure" / resource).write_text(TEXT.format(some=place * 2_000_000, full=place * 500_000))
+    return NodePressure(tmp_path, statistics)
+
+
+def test_every_resource_has_its_own_seconds(pressure):
+    assert pressure.collect() == ()
+    assert pressure.stalled_seconds == {
+        "cpu": {"some": 2.0, "full": 0.5},
+        "memory": {"some": 4.0, "full": 1.0},
+        "io": {"some": 6.0, "full": 1.5},
+    }
+
+
+def test_it_is_read_every_so_many_ticks(pressure, statistics):
+    for _ in range(PRESSURE_TICKS * 2):
+        pressure.collect()
+    assert statistics.source("node pressure").reads == 2
+
+
+def test_a_kernel_without_pressure_is_at_no_fault(tmp_path, statistics):
+    pressure = NodePressure(tmp_path, statistics)
+    assert (pressure.collect(), pressure.stalled_seconds) == ((), {})
+    source = statistics.source("node pressure")
+    assert (source.supported, source.failures) == (False, 0)
+
+
+def test_a_text_that_makes_no_sense_is_no_data_with_its_path_until_the_next_reading(pressure, tmp_path, statistics):
+    file = tmp_path / "pressure" / "io"
+    sound = file.read_text()
+    file.write_text("")
+    for _ in range(PRESSURE_TICKS):
+        assert [(one.source, one.path) for one in pressure.collect()] == [("node pressure", str(file))]
+    assert pressure.stalled_seconds.keys() == {"cpu", "memory"}
+    assert statistics.source("node pressure").failures == 1
+    file.write_text(sound)
+    assert pressure.collect() == ()
+
+
+def test_pressure_switched_off_at_boot_is_at_no_fault(pressure, statistics, monkeypatch):
+    def refuse(path):
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported", str(path))
+
+    monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
+    assert pressure.collect() == ()
+    assert not statistics.source("node pressure").supported

@@ -1,0 +1,146 @@
+"""Counters of pods in a tree of plain files; `test_live_cgroups.py` has the same with real groups."""
+
+from __future__ import annotations
+
+import pytest
+
+from koordlet.collectors import cgroup_layout
+from koordlet.collectors.cgroup_discovery import FollowedGroups
+from koordlet.collectors.collect_statistics import CollectStatistics
+from koordlet.collectors.pod_stalls import STALL_TICKS, PodStalls
+from tests.host_trees.plain_files import V1, V2, PlainHost
+
+CID = "c" * 64
+CPU_STAT = (
+    "usage_usec 1\nuser_usec 1\nsystem_usec 0\nnr_periods {periods}\nnr_throttled {throttled}\nthrottled_usec 5\n"
+)
+PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total={total}\n"
+
+
+class Host:
+    """A v2 host whose kernel counts everything."""
+
+    def __init__(self, root, version=V2):
+        self.files = PlainHost(root, version)
+        self.statistics = CollectStatistics()
+        self.stalls = PodStalls(self.statistics)
+        self.pods = {}
+        self._limited(self.files.cpu_mount / "kubepods", 0, 0)
+
+    def _limited(self, folder, periods, throttled):
+        (folder / "cpu.stat").write_text(CPU_STAT.format(periods=periods, throttled=throttled))
+        for resource in ("cpu", "memory", "io"):
+            (folder / f"{resource}.pressure").write_text(PRESSURE.format(total=2_000_000))
+
+    def set_pod(self, uid, own, container):
+        groups = self.files.pod(uid), self.files.container(uid, CID)
+        for group, (periods, throttled) in zip(groups, (own, container), strict=True):
+            if not (self.files.cpu_mount / group).exists():
+                self.files.set_group(group, 0.0, 0)
+            self._limited(self.files.cpu_mount / group, periods, throttled)
+        self.pods[uid] = tuple(str(group) for group in groups)
+
+    def tick(self, ticks=1):
+        layout = cgroup_layout.probe(self.files.host_root.cgroup_root)
+        return [self.stalls.collect(FollowedGroups(layout, dict(self.pods))) for _ in range(ticks)][-1]
+
+
+@pytest.fixture
+def host(tmp_path):
+    return Host(tmp_path)
+
+
+def test_a_pod_is_throttled_as_much_as_the_worst_of_its_groups(host):
+    host.set_pod("a", own=(100, 10), container=(50, 5))
+    host.tick()
+    host.set_pod("a", own=(200, 20), container=(60, 11))
+    host.tick(STALL_TICKS)
+    assert host.stalls.pods["a"].throttled_ratio == 0.6
+
+
+def test_the_first_reading_tells_no_ratio(host):
+    host.set_pod("a", own=(100, 10), container=(50, 5))
+    host.tick()
+    assert host.stalls.pods["a"].throttled_ratio is None
+
+
+def test_a_pod_without_limits_has_no_ratio(host):
+    host.set_pod("a", own=(0, 0), container=(0, 0))
+    host.tick(2 * STALL_TICKS)
+    assert host.stalls.pods["a"].throttled_ratio is None
+
+
+def test_a_recreated_group_says_nothing_of_the_time_between(host):
+    host.set_pod("a", own=(100, 10), container=(50, 5))
+    host.tick()
+    for file in host.files.cpu_mount.rglob("cpu.stat"):
+        file.rename(file.with_name("kept"))  # keeps the inode in use
+    host.set_pod("a", own=(200, 20), container=(60, 11))
+    (host.files.cpu_mount / "kubepods" / "kept").rename(host.files.cpu_mount / "kubepods" / "cpu.stat")
+    host.tick(STALL_TICKS)
+    assert host.stalls.pods["a"].throttled_ratio is None
+
+
+def test_pressure_is_that_of_the_pods_own_group(host):
+    host.set_pod("a", own=(0, 0), container=(0, 0))
+    (host.files.cpu_mount / host.files.pod("a") / "io.pressure").write_text(PRESSURE.format(total=7_500_000))
+    host.tick()
+    assert host.stalls.pods["a"].stalled_seconds == {
+        "cpu": {"some": 2.0},
+        "memory": {"some": 2.0},
+        "io": {"some": 7.5},
+    }
+
+
+def test_every_pod_is_read_once_in_a_round_and_no_tick_reads_many(host):
+    for number in range(2 * STALL_TICKS):
+        host.set_pod(f"p{number}", own=(1, 1), container=(1, 1))
+    host.tick()
+    for number in range(2 * STALL_TICKS):
+        host.set_pod(f"p{number}", own=(2, 2), container=(2, 2))
+    known = []
+    for _ in range(STALL_TICKS):
+        host.tick()
+        known.append(sum(stall.throttled_ratio == 1.0 for stall in host.stalls.pods.values()))
+    assert known == [2 * turn for turn in range(1, STALL_TICKS + 1)]
+
+
+def test_a_pod_that_is_gone_is_forgotten_and_one_whose_files_vanish_is_at_no_fault(host):
+    host.set_pod("a", own=(1, 1), container=(1, 1))
+    host.set_pod("b", own=(1, 1), container=(1, 1))
+    host.tick()
+    host.files.remove_group(host.files.pod("a"))
+    assert host.tick(STALL_TICKS) == ()
+    assert host.stalls.pods["a"].stalled_seconds == {}
+    del host.pods["a"]
+    host.tick()
+    assert host.stalls.pods.keys() == {"b"}
+
+
+def test_a_file_that_makes_no_sense_is_no_data_with_its_path(host):
+    host.set_pod("a", own=(1, 1), container=(1, 1))
+    host.files.write(host.files.pod("a"), "cpu.stat", "usage_usec 5\n")
+    wrong = host.tick()
+    assert [(one.source, one.path) for one in wrong] == [
+        ("pod throttling", f"{host.files.cpu_mount}/{host.files.pod('a')}/cpu.stat")
+    ]
+    assert host.statistics.source("pod throttling").failures == 1
+
+
+def test_without_any_group_nothing_is_read(host):
+    assert host.stalls.collect(None) == ()
+    assert host.stalls.pods == {}
+
+
+def test_limits_of_v1_are_found_in_a_mount_of_their_own(tmp_path):
+    host = Host(tmp_path, V1)
+    bandwidth = host.files.host_root.cgroup_root / "cpu"
+    host.set_pod("a", own=(10, 1), container=(10, 1))
+    for file in host.files.cpu_mount.rglob("cpu.stat"):
+        moved = bandwidth / file.relative_to(host.files.cpu_mount)
+        moved.parent.mkdir(parents=True, exist_ok=True)
+        file.rename(moved)
+    host.tick()
+    (bandwidth / host.files.pod("a") / "cpu.stat").write_text("nr_periods 20\nnr_throttled 5\nthrottled_time 9\n")
+    host.tick(STALL_TICKS)
+    assert host.stalls.pods["a"].throttled_ratio == 0.4
