@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
+from typing import TypeVar
 
 import pydantic
 
@@ -16,6 +18,8 @@ from koordlet import pods_on_node
 from koordlet.prediction.allocation import WholeAmounts
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class ClusterView:
@@ -42,15 +46,16 @@ class ClusterView:
             group.create_task(self._watch_node(api))
             group.create_task(self._watch_node_metric(api))
 
-    async def _watch_pods(self, api: session.Session) -> None:
-        events = watching.list_then_watch(
-            api,
-            resources.PODS,
-            field_selector=f"spec.nodeName={self.node_name}",
-            decode=pods.Pod,
-            state=self.watches["pods"],
+    def _events(
+        self, api: session.Session, watch: str, resource: resources.Resource, field: str, decode: type[T]
+    ) -> AsyncGenerator[watching.Event[T], None]:
+        """Follow the objects of one type in which a field names this node."""
+        return watching.list_then_watch(
+            api, resource, field_selector=f"{field}={self.node_name}", decode=decode, state=self.watches[watch]
         )
-        async for event in events:
+
+    async def _watch_pods(self, api: session.Session) -> None:
+        async for event in self._events(api, "pods", resources.PODS, "spec.nodeName", pods.Pod):
             match event:
                 case watching.Changed():
                     self._put_pod(event.object)
@@ -68,27 +73,13 @@ class ClusterView:
             log.warning("pod %s/%s is left out: %s", pod.metadata.namespace, pod.metadata.name, problem)
 
     async def _watch_node(self, api: session.Session) -> None:
-        events = watching.list_then_watch(
-            api,
-            resources.NODES,
-            field_selector=f"metadata.name={self.node_name}",
-            decode=pods.Node,
-            state=self.watches["node"],
-        )
-        async for event in events:
+        async for event in self._events(api, "node", resources.NODES, "metadata.name", pods.Node):
             if isinstance(event, watching.Changed):
                 self.allocatable = _cpu_and_memory(pods.allocatable(event.object))
                 self.capacity = _cpu_and_memory(pods.units(event.object.status.capacity))
 
     async def _watch_node_metric(self, api: session.Session) -> None:
-        events = watching.list_then_watch(
-            api,
-            resources.NODE_METRICS,
-            field_selector=f"metadata.name={self.node_name}",
-            decode=dict,
-            state=self.watches["node_metric"],
-        )
-        async for event in events:
+        async for event in self._events(api, "node_metric", resources.NODE_METRICS, "metadata.name", dict[str, object]):
             match event:
                 case watching.Changed():
                     self._follow(event.object)
