@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-CHART_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+CHART_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1", "NUMPY_MADVISE_HUGEPAGE": "0"}
 """What the chart sets for the agent's container."""
 
 
