@@ -78,7 +78,9 @@ def bench(pods: int, ticks: int, pause: float) -> None:
             kept = median_cpu_ms(lambda: collector.collect(time.time()), ticks, pause)
             naive = median_cpu_ms(lambda: naive_tick(host.host_root.cgroup_root, groups), ticks, pause)
             sources = collector.statistics.sources.items()
-            parts = ", ".join(f"{name} {part.total_seconds / part.reads * 1000:.2f}" for name, part in sources)
+            parts = ", ".join(
+                f"{name} {part.total_seconds / part.reads * 1000:.2f}" for name, part in sources if part.reads
+            )
             collector.close()
         finally:
             host.close()

@@ -1,0 +1,139 @@
+"""From the files of a throttled pod to /metrics and to the conditions of the report."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from api_types import node_metric
+from api_types.priority_and_qos import PriorityClass, QoSClass
+from koordlet import predict_policy, telemetry
+from koordlet.collectors.pod_stalls import STALL_TICKS
+from koordlet.node_observer import NodeObserver
+from koordlet.pods_on_node import PodOnNode, PodTable
+from koordlet.prediction.allocation import WholeAmounts
+from tests.host_trees.plain_files import V2, PlainHost
+
+UID, CID = "a", "c" * 64
+PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+POLICY = predict_policy.in_force(None)
+
+
+class OnePod:
+    """A cluster that knows one Prod pod on a node of four cores."""
+
+    def __init__(self):
+        self.pods = PodTable()
+        self.pods.put(
+            PodOnNode(
+                uid=UID,
+                namespace="shop",
+                name="cart-0",
+                priority_class=PriorityClass.PROD,
+                qos_class=QoSClass.LS,
+                cpu_request_millis=1000,
+                memory_request_bytes=1 << 30,
+                mid_cpu_request_millis=0,
+                mid_memory_request_bytes=0,
+                is_terminated=False,
+                container_ids=frozenset({CID}),
+            )
+        )
+        self.pods.keep_only([("shop", "cart-0")])
+        self.spec = node_metric.NodeMetricSpec()
+        self.generation = None
+        self.may_lack_pods = False
+        self.allocatable = self.capacity = WholeAmounts(4000, 16 << 30)
+
+
+class Node:
+    """A host with that pod, and the agent's observer of it."""
+
+    def __init__(self, root, with_pressure):
+        self.files = PlainHost(root, V2)
+        self.with_pressure = with_pressure
+        self.observer = NodeObserver(root, 1500)
+        self.ticks = 0
+        self.set_periods(0, 0)
+
+    def set_periods(self, periods, throttled):
+        groups = self.files.pod(UID), self.files.container(UID, CID)
+        for group in groups:
+            if not (self.files.cpu_mount / group).exists():
+                self.files.set_group(group, 0.0, 0)
+        text = f"usage_usec 0\nuser_usec 0\nsystem_usec 0\nnr_periods {periods}\nnr_throttled {throttled}\n"
+        for folder in (self.files.cpu_mount / "kubepods", *(self.files.cpu_mount / group for group in groups)):
+            (folder / "cpu.stat").write_text(text)
+            for resource in ("cpu", "memory", "io") if self.with_pressure else ():
+                (folder / f"{resource}.pressure").write_text(PRESSURE.format(3_000_000))
+                pressure = self.files.host_root.proc_root / "pressure"
+                pressure.mkdir(exist_ok=True)
+                (pressure / resource).write_text(PRESSURE.format(9_000_000))
+
+    def run(self, ticks):
+        for _ in range(ticks):
+            self.files.set_node(0, 1 << 30)
+            self.ticks += 1
+            self.observer.observe(1000.0 + self.ticks, OnePod())
+
+    def sample(self, name, **labels):
+        registry = CollectorRegistry()
+        registry.register(telemetry.AgentCollector(self.observer, telemetry.Counts(), {}))
+        return registry.get_sample_value(name, labels)
+
+    def conditions(self):
+        now = 1000.0 + self.ticks
+        self.observer.train(now, predict_policy.parameters(POLICY))
+        report = self.observer.report(now, OnePod(), POLICY, None)
+        return {each.type: each for each in report.status.conditions}
+
+
+@pytest.fixture
+def node(tmp_path):
+    node = Node(tmp_path, with_pressure=True)
+    yield node
+    node.observer.close()
+
+
+def test_a_throttled_prod_pod_degrades_the_prediction_until_it_is_throttled_no_more(node):
+    node.run(1)
+    node.set_periods(100, 40)
+    node.run(STALL_TICKS)
+    told = node.conditions()["PredictionDegraded"]
+    assert (told.status, told.reason) == ("True", "ThrottledPods")
+    assert "shop/cart-0" in told.message
+    node.set_periods(200, 41)
+    node.run(STALL_TICKS)
+    assert node.conditions()["PredictionDegraded"].reason == "Predicting"
+
+
+def test_metrics_name_the_pod_and_what_it_waited_for(node):
+    node.run(1)
+    node.set_periods(100, 40)
+    node.run(STALL_TICKS)
+    assert node.sample("koordlet_pod_throttled_ratio", namespace="shop", pod="cart-0") == 0.4
+    assert node.sample("koordlet_node_stalled_seconds_total", resource="io", kind="some") == 9.0
+    labels = {"namespace": "shop", "pod": "cart-0", "resource": "cpu"}
+    assert node.sample("koordlet_pod_stalled_seconds_total", kind="some", **labels) == 3.0
+    assert node.sample("koordlet_pod_stalled_seconds_total", kind="full", **labels) == 0.0
+    assert node.sample("koordlet_source_supported", source="pod pressure") == 1.0
+
+
+def test_a_kernel_without_pressure_shows_as_unsupported_and_degrades_no_source(tmp_path):
+    node = Node(tmp_path, with_pressure=False)
+    node.run(2)
+    assert node.sample("koordlet_source_supported", source="pod pressure") == 0.0
+    assert node.sample("koordlet_source_supported", source="node pressure") == 0.0
+    assert node.sample("koordlet_source_supported", source="pod throttling") == 1.0
+    assert node.sample("koordlet_node_stalled_seconds_total", resource="io", kind="some") is None
+    assert node.conditions()["SourceDegraded"].status == "False"
+    node.observer.close()
+
+
+def test_a_pod_that_is_gone_leaves_the_metrics(node):
+    node.run(2)
+    labels = {"namespace": "shop", "pod": "cart-0", "resource": "cpu", "kind": "some"}
+    assert node.sample("koordlet_pod_stalled_seconds_total", **labels) == 3.0
+    node.files.remove_group(node.files.pod(UID))
+    node.run(2)
+    assert node.sample("koordlet_pod_stalled_seconds_total", **labels) is None
