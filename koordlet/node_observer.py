@@ -24,7 +24,7 @@ from koordlet.metric_cache import aggregation
 from koordlet.metric_cache.aggregation import Statistic
 from koordlet.metric_cache.cache import Window, WindowSamples
 from koordlet.metric_cache.embedded import EmbeddedCache
-from koordlet.node_metric_report import conditions, predicted, schedule, status
+from koordlet.node_metric_report import conditions, predicted, schedule, size, status
 from koordlet.pods_on_node import PodOnNode, PodTable
 from koordlet.prediction import class_series
 from koordlet.prediction.allocation import WholeAmounts
@@ -192,7 +192,7 @@ class NodeObserver:
             throttled_pods=throttled_pods.prod(self.pod_stalls),
         )
         judged = conditions.judge(facts, self.conditions, now, cluster.generation)
-        built = self._status(cluster, bound, peak, judged)
+        built = size.fit(self._status(cluster, bound, peak, judged))
         allocatable = None if cluster.allocatable is None else predicted.units(cluster.allocatable)
         publishes = schedule.Published(peak.peak if peak else None, peak.reclaimable if peak else None)
         return Observation(built, publishes, allocatable)

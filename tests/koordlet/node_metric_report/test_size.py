@@ -1,0 +1,81 @@
+"""The size of a report is bounded by a rule that anyone can check, and what it leaves out is said."""
+
+import datetime as dt
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api_types import node_metric
+from koordlet.node_metric_report import size
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+LIMIT = 256 * 1024
+CLASSES = ("koord-prod", "koord-mid", "koord-batch", "koord-free")
+# The order in which design and README say that pods are left out.
+FIRST_LEFT_OUT = {"koord-free": 0, "koord-batch": 1, "koord-mid": 2, "koord-prod": 3}
+
+
+def pod(name, priority="koord-prod", memory="134217728", namespace="default"):
+    usage = node_metric.ResourceMap(resources={"cpu": "1450m", "memory": memory})
+    return node_metric.PodMetricInfo(name=name, namespace=namespace, pod_usage=usage, priority=priority, qos="LS")
+
+
+def report(pods):
+    ready = node_metric.Condition(type="Ready", status="True", message="all is well", last_transition_time=NOW)
+    return node_metric.NodeMetricStatus(update_time=NOW, pods_metric=pods, conditions=[ready])
+
+
+def wire_bytes(status):
+    return len(json.dumps(status.to_wire(), separators=(",", ":"), ensure_ascii=False).encode())
+
+
+def message(status):
+    return status.conditions[0].message
+
+
+def test_500_pods_fit_whatever_they_are_called():
+    longest = [pod("n" * 250 + f"{number:03}", namespace="s" * 63, memory="9" * 15) for number in range(500)]
+    whole = report(longest)
+    assert size.fit(whole) is whole
+    assert wire_bytes(whole) < LIMIT
+
+
+@given(
+    pods=st.lists(
+        st.tuples(st.sampled_from(CLASSES), st.integers(0, 5), st.integers(1, 253)), min_size=300, max_size=1200
+    )
+)
+@settings(max_examples=25, deadline=None)
+def test_a_report_of_any_pods_is_below_the_limit_and_leaves_out_the_lowest_and_smallest(pods):
+    entries = [
+        pod(f"{number}-".ljust(length, "n"), priority, str(memory << 20))
+        for number, (priority, memory, length) in enumerate(pods)
+    ]
+    fitted = size.fit(report(entries))
+    assert wire_bytes(fitted) <= LIMIT
+    kept = {each.name for each in fitted.pods_metric}
+    assert [each.name for each in fitted.pods_metric] == [each.name for each in entries if each.name in kept]
+
+    def worth(each):
+        return FIRST_LEFT_OUT[each.priority], int(each.pod_usage.resources["memory"])
+
+    left_out = [worth(each) for each in entries if each.name not in kept]
+    if left_out:
+        assert max(left_out) <= min(worth(each) for each in fitted.pods_metric)
+        assert f"{len(left_out)} of {len(entries)} measured pods are left out" in message(fitted)
+    else:
+        assert message(fitted) == "all is well"
+
+
+def test_no_pod_is_left_out_for_which_there_is_room():
+    entries = [pod(f"{number:04}".ljust(253, "n")) for number in range(2000)]
+    fitted = size.fit(report(entries))
+    assert LIMIT - wire_bytes(fitted) < 2 * 470 + 200  # less than the next entry, and what the note was given
+
+
+def test_the_same_pods_give_the_same_report_in_the_order_they_came():
+    entries = [pod(f"{number:04}".ljust(253, "n")) for number in range(900)]
+    fitted = size.fit(report(entries))
+    assert size.fit(report(entries)) == fitted
+    assert [each.name for each in fitted.pods_metric] == [each.name for each in entries[: len(fitted.pods_metric)]]
