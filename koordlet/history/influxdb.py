@@ -65,10 +65,8 @@ class InfluxDb:
             )
         except ApiException as error:
             raise self._refusal(error) from error
-        except transport.TimeoutError as error:
-            raise WriteFailed(Failure.TIMEOUT, f"{target.url} did not answer within {timeout_ms} ms") from error
         except transport.HTTPError as error:
-            raise WriteFailed(Failure.UNREACHABLE, f"{target.url} cannot be reached: {_one_line(error)}") from error
+            raise _no_answer(target.url, timeout_ms, error) from error
         if status != _NO_CONTENT:
             text = f"{target.url} answered {status}, want {_NO_CONTENT}: is this an InfluxDB 2?"
             raise WriteFailed(Failure.UNEXPECTED, text)
@@ -107,6 +105,13 @@ class InfluxDb:
         }.get(failure, "; points wait")
         text = f"{target.url} answered {status}: {_one_line(error.message)}{way_out}"
         return WriteFailed(failure, text, _retry_after_seconds(error))
+
+
+def _no_answer(url: str, timeout_ms: int, error: transport.HTTPError) -> WriteFailed:
+    """A refused connection counts among urllib3's time-outs, and is none."""
+    if isinstance(error, transport.TimeoutError) and not isinstance(error, transport.NewConnectionError):
+        return WriteFailed(Failure.TIMEOUT, f"{url} did not answer within {timeout_ms} ms")
+    return WriteFailed(Failure.UNREACHABLE, f"{url} cannot be reached: {_one_line(error)}")
 
 
 def _token(file: str) -> str:

@@ -29,10 +29,11 @@ class HistoryRecorder:
         self._recorded: Prediction | None = None
 
     def is_due(self, monotonic_seconds: float) -> bool:
-        """Whether the interval has passed; asking when it has begins the next one."""
+        """Whether the interval has passed; asking when it has begins the next one, in step with the first."""
         if monotonic_seconds < self._due_seconds:
             return False
-        self._due_seconds = max(self._due_seconds + self.interval_seconds, monotonic_seconds)
+        missed, _ = divmod(monotonic_seconds - self._due_seconds, self.interval_seconds)
+        self._due_seconds += (missed + 1) * self.interval_seconds
         return True
 
     def record(

@@ -147,7 +147,10 @@ class Writer:
         self.last_success_seconds = time.time()
         self._failed_in_a_row = 0
         if self._last_failure is not None:
-            log.info("history: writing again, %d points waiting", self._queue.depth)
+            dropped = sum(self._queue.dropped.values())
+            log.info(
+                "history: writing again, %d points waiting, %d dropped since the start", self._queue.depth, dropped
+            )
             self._last_failure = None
 
     def _failed(self, problem: WriteFailed) -> float:

@@ -1,0 +1,107 @@
+"""What becomes a point: names and values as docs/reference/influxdb.md lists them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from api_types.priority_and_qos import PriorityClass
+from koordlet.history import points
+from koordlet.pods_on_node import describe
+from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.peaks import NodePeak, Peak
+from koordlet.prediction.server import Prediction
+from koordlet.samples import NODE, SYSTEM, UNRESERVED_SYSTEM, Resource, SeriesKey, SeriesKind, UsageSample
+from tests.koordlet.test_pods_on_node import pod
+
+REFERENCE = Path(__file__).parents[3] / "docs/reference/influxdb.md"
+AT = 1700000000
+PREDICTION = Prediction(
+    parameters=PredictParameters(),
+    since_seconds=0.0,
+    warm_pods=3,
+    cold_pods=1,
+    node={Resource.CPU: NodePeak(1.0, 0.25, 2.5), Resource.MEMORY: NodePeak(100.0, 10.0, 150.0)},
+    prod={Resource.CPU: Peak(1.25, 0.0), Resource.MEMORY: Peak(64.0, 0.0)},
+    prod_peak=WholeAmounts(1250, 64),
+    prod_allocated=WholeAmounts(4000, 256),
+    prod_reclaimable=WholeAmounts(2750, 192),
+)
+
+
+def by_uid(**changes):
+    described = describe(pod(name="web-0", uid="u-1", **changes))
+    return {described.uid: described}
+
+
+def test_node_system_and_classes_are_kinds_of_one_measurement():
+    means = {
+        NODE: UsageSample(2.5, 1024.0),
+        SYSTEM: UsageSample(0.5, 24.0),
+        SeriesKey(SeriesKind.CLASS, PriorityClass.PROD): UsageSample(2.0, 1000.0),
+        SeriesKey(SeriesKind.CLASS, PriorityClass.MID): UsageSample(0.0, 0.0),
+    }
+    assert points.usage("n1", AT, means, {}) == [
+        "koordlet_usage,kind=node,node=n1 cpu_cores=2.5,memory_bytes=1024.0 1700000000",
+        "koordlet_usage,kind=system,node=n1 cpu_cores=0.5,memory_bytes=24.0 1700000000",
+        "koordlet_usage,kind=prod,node=n1 cpu_cores=2.0,memory_bytes=1000.0 1700000000",
+        "koordlet_usage,kind=mid,node=n1 cpu_cores=0.0,memory_bytes=0.0 1700000000",
+    ]
+
+
+def test_a_pod_is_known_by_namespace_and_name_and_says_its_class():
+    means = {SeriesKey(SeriesKind.POD, "u-1"): UsageSample(0.25, 512.0)}
+    assert points.usage("n1", AT, means, by_uid(priority=7100)) == [
+        "koordlet_pod_usage,kind=mid,namespace=ns,node=n1,pod=web-0 cpu_cores=0.25,memory_bytes=512.0 1700000000"
+    ]
+
+
+def test_a_pod_without_a_class_counts_as_prod_as_everywhere():
+    means = {SeriesKey(SeriesKind.POD, "u-1"): UsageSample(0.25, 512.0)}
+    assert "kind=prod," in points.usage("n1", AT, means, by_uid())[0]
+
+
+def test_a_pod_nobody_has_named_is_no_series_of_its_own():
+    assert points.usage("n1", AT, {SeriesKey(SeriesKind.POD, "stranger"): UsageSample(1.0, 1.0)}, by_uid()) == []
+
+
+def test_what_only_the_prediction_needs_is_no_history():
+    assert points.usage("n1", AT, {UNRESERVED_SYSTEM: UsageSample(1.0, 1.0)}, {}) == []
+
+
+def test_nothing_known_is_no_point():
+    assert points.usage("n1", AT, {}, by_uid()) == []
+
+
+def test_a_prediction_is_written_in_cores_and_bytes():
+    prod, node = points.predicted("n1", AT, PREDICTION)
+    assert prod == (
+        "koordlet_prod_prediction,node=n1,predictor=n-sigma-v2 "
+        "peak_cpu_cores=1.25,peak_memory_bytes=64.0,allocated_cpu_cores=4.0,allocated_memory_bytes=256.0,"
+        "reclaimable_cpu_cores=2.75,reclaimable_memory_bytes=192.0,warm_pods=3.0,cold_pods=1.0 1700000000"
+    )
+    assert node == (
+        "koordlet_node_prediction,node=n1 mean_cpu_cores=1.0,mean_memory_bytes=100.0,"
+        "stdev_cpu_cores=0.25,stdev_memory_bytes=10.0,peak_cpu_cores=2.5,peak_memory_bytes=150.0 1700000000"
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *points.usage(
+            "n", AT, {NODE: UsageSample(1, 1), SeriesKey(SeriesKind.POD, "u-1"): UsageSample(1, 1)}, by_uid()
+        ),
+        *points.predicted("n", AT, PREDICTION),
+    ],
+    ids=lambda line: line.partition(",")[0],
+)
+def test_every_measurement_tag_and_field_is_in_the_reference(line):
+    key, fields, _ = line.split(" ")
+    measurement, *tags = key.split(",")
+    rows = re.findall(rf"^\| `{measurement}` \| (.+) \| (.+) \| .+ \|$", REFERENCE.read_text(), re.MULTILINE)
+    assert len(rows) == 1, f"one row about {measurement}"
+    listed_tags, listed_fields = (re.findall(r"`([a-z_]+)`", cell) for cell in rows[0])
+    assert [tag.partition("=")[0] for tag in tags] == listed_tags
+    assert [field.partition("=")[0] for field in fields.split(",")] == listed_fields

@@ -1,0 +1,56 @@
+"""Settings of the agent that belong together."""
+
+import argparse
+
+import pytest
+
+from daemon import settings
+from koordlet.settings import ENV_PREFIX, KoordletSettings
+
+HISTORY = ["--influxdb-url=https://influx:8086", "--influxdb-org=o", "--influxdb-bucket=b", "--influxdb-token-file=/t"]
+
+
+def load(*argv):
+    parser = argparse.ArgumentParser()
+    settings.add_arguments(parser, KoordletSettings, ENV_PREFIX)
+    return settings.from_sources(KoordletSettings, parser.parse_args(["--node-name=n", *argv]), {}, ENV_PREFIX)
+
+
+def test_without_an_address_the_history_needs_nothing():
+    assert load().required_for_run() == []
+
+
+def test_with_an_address_everything_it_needs_is_asked_for_at_once():
+    problems = "\n".join(load("--influxdb-url=http://influx:8086").required_for_run())
+    for flag in ("--influxdb-org", "--influxdb-bucket", "--influxdb-token-file"):
+        assert f"give {flag}" in problems
+
+
+def test_a_complete_history_is_accepted():
+    assert load(*HISTORY, "--influxdb-ca-file=/ca.crt").required_for_run() == []
+
+
+def test_a_ca_file_that_would_never_be_used_is_a_contradiction():
+    (problem,) = load(*HISTORY, "--influxdb-url=http://influx:8086", "--influxdb-ca-file=/ca.crt").required_for_run()
+    assert "/ca.crt" in problem
+    assert "want an https address" in problem
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "influx:8086", "ftp://influx", "https://", "https://:8086", "https://influx:0", "https://influx:99999",
+        "https://user:secret@influx", "https://influx?token=secret", "https://influx#x",
+    ],
+)  # fmt: skip
+def test_what_is_no_plain_address_is_refused(url):
+    with pytest.raises(settings.SettingsError, match=r"flag --influxdb-url is .*(want|Port)"):
+        load(f"--influxdb-url={url}")
+
+
+@pytest.mark.parametrize(
+    "flag", ["interval-seconds=0", "timeout-ms=0.5", "timeout-ms=99", "batch-points=0", "queue-points=0"]
+)
+def test_numbers_out_of_range_are_refused(flag):
+    with pytest.raises(settings.SettingsError, match=f"flag --influxdb-{flag.partition('=')[0]} is"):
+        load(f"--influxdb-{flag}")
