@@ -51,5 +51,7 @@ ANNOTATION_RESERVE_POD: Final = "scheduling.koordinator.sh/reserve-pod"
 ANNOTATION_STATIC_POD_HASH: Final = "kubernetes.io/config.hash"
 """On a mirror pod: the UID of the static pod, which is the one in the names of its cgroups."""
 
+ANNOTATION_RESET_PREDICTION: Final = "koordinator.sh/reset-prediction"
+"""On a NodeMetric, any text: a text it did not have before makes the agent forget its recorded history, once."""
 ANNOTATION_MID_RECEIPT: Final = "koordinator.sh/mid-resource-receipt"
 """Ours: every term of the published Mid resources, its source and time, the reason code (design 4.4)."""

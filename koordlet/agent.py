@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime as dt
 import logging
 import random
 import time
-from pathlib import Path
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -22,10 +20,9 @@ from daemon.http_endpoint import Verdict
 from koordlet import collect_policy, predict_policy, telemetry
 from koordlet.cluster_view import ClusterView
 from koordlet.history import switch
+from koordlet.kept_history import KeptHistory
 from koordlet.node_metric_report import reporter, schedule
 from koordlet.node_observer import NodeObserver, Observation
-from koordlet.prediction import checkpoint
-from koordlet.prediction.checkpoint import CheckpointProblem
 from koordlet.settings import KoordletSettings
 
 log = logging.getLogger(__name__)
@@ -47,26 +44,25 @@ class Agent:
         self.view = ClusterView(settings.node_name)
         self.counts = telemetry.Counts()
         self.stop = asyncio.Event()
-        self.state_problem: CheckpointProblem | None = None
+        self.kept = KeptHistory(settings.state_dir, settings.node_name, observer.server)
         self._durations = telemetry.durations(registry)
         self._published: schedule.Published | None = None
         self._last_tick = time.monotonic()
         self._schedule = schedule.ReportSchedule()
         self._failures = 0
         self._last_outcome: reporter.Outcome | None = None
-        self._checkpoint = Path(settings.state_dir) / "prediction.checkpoint" if settings.state_dir else None
         self.history = switch.start(settings)
-        registry.register(telemetry.AgentCollector(observer, self.counts, self.view.watches))
+        registry.register(telemetry.AgentCollector(observer, self.counts, self.view.watches, self.kept))
         if self.history is not None:
             registry.register(telemetry.HistoryCollector(self.history))
 
     async def run(self, api: session.Session) -> None:
         """Observe and report until `stop` is set, then write the checkpoint."""
-        self._restore()
+        self.kept.restore()
         async with asyncio.TaskGroup() as group:
             background = [
                 group.create_task(self.view.watch(api)),
-                group.create_task(self._keep_checkpoint()),
+                group.create_task(self.kept.keep(self.settings.checkpoint_interval_seconds)),
             ]
             try:
                 await self._tick_until_stopped(api, group)
@@ -75,7 +71,7 @@ class Agent:
                     task.cancel()
                 if self.history is not None:
                     self.history.writer.ask_to_drain(HISTORY_DRAIN_SECONDS)
-        await self._save()
+        await self.kept.save()
         if self.history is not None:
             await asyncio.to_thread(self.history.writer.join)
         self.observer.close()
@@ -86,6 +82,7 @@ class Agent:
         next_training = next_tick + TRAIN_SECONDS
         while not self.stop.is_set():
             self._tick()
+            self.kept.follow(self.view.reset_wanted)
             now = time.monotonic()
             if now >= next_training:
                 self._train()
@@ -143,7 +140,7 @@ class Agent:
             return
         policy = predict_policy.in_force(self.view.spec.predict_policy)
         self._schedule.looked(now, policy.check_interval_seconds or 0)
-        observation = self.observer.report(time.time(), self.view, policy, self._state_problem_text())
+        observation = self.observer.report(time.time(), self.view, policy, self.kept.problem_text)
         if observation is None:
             return
         is_early = not self._schedule.is_due(now)
@@ -183,42 +180,6 @@ class Agent:
         wanted = collect_policy.report_interval_seconds(self.view.spec.metric_collect_policy)
         interval = schedule.seconds_between_reports(wanted, force_update_seconds)
         self._schedule.written(now, interval, random.random())  # noqa: S311  # spreads load, hides nothing
-
-    def _state_problem_text(self) -> str | None:
-        problem = self.state_problem
-        return None if problem is None or problem.is_first_start else problem.message
-
-    def _restore(self) -> None:
-        if self._checkpoint is None:
-            return
-        found = checkpoint.load(self._checkpoint, self.settings.node_name)
-        if isinstance(found, CheckpointProblem):
-            self.state_problem = found
-            log.log(logging.INFO if found.is_first_start else logging.WARNING, "%s", found.message)
-            return
-        self.observer.server.restore(found.models)
-        saved = dt.datetime.fromtimestamp(found.saved_seconds, dt.UTC)
-        log.info("%s: history of %d series, saved %s", self._checkpoint, len(found.models.keys), saved.isoformat())
-
-    async def _keep_checkpoint(self) -> None:
-        while True:
-            await asyncio.sleep(self.settings.checkpoint_interval_seconds)
-            await self._save()
-
-    async def _save(self) -> None:
-        if self._checkpoint is None:
-            return
-        models = self.observer.server.export()
-        if not models.keys:
-            return
-        problem = await asyncio.to_thread(
-            checkpoint.save, self._checkpoint, models, self.settings.node_name, time.time()
-        )
-        self.counts.checkpoint_writes += problem is None
-        self.counts.checkpoint_failures += problem is not None
-        if problem is not None and problem != self.state_problem:
-            log.warning("%s", problem.message)
-        self.state_problem = problem
 
     def health(self) -> Verdict:
         """Whether the tick goes on."""

@@ -35,6 +35,8 @@ class ClusterView:
         self.generation: int | None = None
         self.resource_version: str | None = None
         """Version of the own NodeMetric; None while there is none."""
+        self.reset_wanted = ""
+        """Text of the annotation that asks to forget the history, '' where there is none."""
         self.spec_problem: str | None = None
         """Why the newest spec is not followed; the one before it is."""
         self.watches = {name: watching.WatchState() for name in ("pods", "node", "node_metric")}
@@ -92,6 +94,7 @@ class ClusterView:
         metadata = found["metadata"]
         assert isinstance(metadata, dict)
         self.resource_version = metadata["resourceVersion"]
+        self.reset_wanted = (metadata.get("annotations") or {}).get(names.ANNOTATION_RESET_PREDICTION, "")
         try:
             spec = node_metric.NodeMetricSpec.model_validate(found.get("spec") or {})
         except pydantic.ValidationError as error:

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from api_types.priority_and_qos import PriorityClass
 from apiserver_client.watching import WatchState
 from koordlet.history.recorder import HistoryRecorder
+from koordlet.kept_history import KeptHistory
 from koordlet.node_metric_report.reporter import Outcome
 from koordlet.node_observer import NodeObserver
 from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind
@@ -33,8 +34,6 @@ class Counts:
     ticks: int = 0
     trainings: int = 0
     unusable_values: int = 0
-    checkpoint_writes: int = 0
-    checkpoint_failures: int = 0
     reports: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
     early_reports: int = 0
     last_report_seconds: float | None = None
@@ -54,8 +53,11 @@ def durations(registry: CollectorRegistry) -> Histogram:
 class AgentCollector(Collector):
     """Reads the agent when Prometheus asks."""
 
-    def __init__(self, observer: NodeObserver, counts: Counts, watches: Mapping[str, WatchState]) -> None:
+    def __init__(
+        self, observer: NodeObserver, counts: Counts, watches: Mapping[str, WatchState], kept: KeptHistory
+    ) -> None:
         self._observer = observer
+        self._kept = kept
         self._counts = counts
         self._watches_of = watches
 
@@ -138,8 +140,8 @@ class AgentCollector(Collector):
             self._counts.unusable_values,
         )
         writes = CounterMetricFamily("koordlet_checkpoint_writes", "Checkpoints written.", labels=["outcome"])
-        writes.add_metric(["written"], self._counts.checkpoint_writes)
-        writes.add_metric(["failed"], self._counts.checkpoint_failures)
+        writes.add_metric(["written"], self._kept.writes)
+        writes.add_metric(["failed"], self._kept.failures)
         yield writes
         cpu = GaugeMetricFamily("koordlet_prod_peak_cpu_cores", "Predicted CPU peak of Prod.", labels=["predictor"])
         memory = GaugeMetricFamily(

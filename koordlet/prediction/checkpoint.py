@@ -48,7 +48,9 @@ def load(path: Path, node_name: str) -> Stored | CheckpointProblem:
     """Models stored for this node."""
     try:
         return checkpoint_format.decode(path.read_bytes(), node_name)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if not path.parent.is_dir():
+            return problem_of(error, f"cannot read {path}")
         return CheckpointProblem(_MISSING, f"{path} does not exist: starting without history")
     except OSError as error:
         return problem_of(error, f"cannot read {path}")
@@ -57,19 +59,25 @@ def load(path: Path, node_name: str) -> Stored | CheckpointProblem:
 
 
 def save(
-    path: Path, models: ModelsState, node_name: str, now_seconds: float, *, reset: bool = False
+    path: Path,
+    models: ModelsState,
+    node_name: str,
+    now_seconds: float,
+    *,
+    reset_mark: str = "",
+    reset: bool = False,
 ) -> CheckpointProblem | None:
     """Replace the checkpoint.
 
     One that carries more history than these models is kept, unless this is a `reset` on purpose: an agent that could
     not read its checkpoint at start must not wipe it out a minute later. After about a half-life the new history
-    outweighs the old one and is written.
+    outweighs the old one and is written. `reset_mark` is kept with it: the last wish to reset that was followed.
     """
     try:
         if not reset and _carries_less_than_stored(path, models, node_name, now_seconds):
             text = f"{path} is kept: it carries more history than the models of this process; remove it to start anew"
             return CheckpointProblem(_LESS_HISTORY, text)
-        _replace(path, checkpoint_format.encode(models, node_name, now_seconds))
+        _replace(path, checkpoint_format.encode(models, node_name, now_seconds, reset_mark))
     except OSError as error:
         return problem_of(error, f"cannot write {path}")
     return None

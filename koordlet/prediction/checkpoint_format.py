@@ -1,8 +1,8 @@
 """Models <-> the bytes of a checkpoint.
 
     magic (8) | version (u32) | header length (u32) | body length (u64) | CRC32 of header and body (u32)
-    header: JSON - node, saved at, one [kind, identity] a row, and for each resource: buckets, half-life, reference,
-            and the weight carried by the series that never expire
+    header: JSON - node, saved at, last wish to reset that was followed, one [kind, identity] a row,
+            and for each resource: buckets, half-life, reference, and the weight carried by the series that never expire
     body:   for each resource, little-endian: cells in use (u32), their weights (f64), five columns of all rows (f64)
 
 Weights are stored to the last bit: rounding could tip a percentile into the next bucket, 5 % away. What does not fit
@@ -62,14 +62,17 @@ class Stored:
     models: ModelsState
     carried_weight: Mapping[Resource, float]
     """Weight at `saved_seconds` of the samples of all series that never expire."""
+    reset_mark: str
+    """Text of the last wish to reset that was followed, '' if there was none."""
 
 
-def encode(models: ModelsState, node_name: str, saved_seconds: float) -> bytes:
+def encode(models: ModelsState, node_name: str, saved_seconds: float, reset_mark: str = "") -> bytes:
     """Bytes of a checkpoint."""
     weight = carried_weight(models, saved_seconds)
     header = {
         "node": node_name,
         "savedAt": saved_seconds,
+        "resetMark": reset_mark,
         "rows": models.keys,
         "banks": {
             resource: {
@@ -101,7 +104,8 @@ def decode(data: bytes, node_name: str) -> Stored:
         keys = tuple(SeriesKey(SeriesKind(kind), identity) for kind, identity in header["rows"])
         banks = _banks(header["banks"], content[header_length:], len(keys))
         weight = {resource: float(header["banks"][resource]["carriedWeight"]) for resource in RESOURCES}
-        return Stored(float(header["savedAt"]), ModelsState(keys, banks), weight)
+        mark = str(header.get("resetMark", ""))
+        return Stored(float(header["savedAt"]), ModelsState(keys, banks), weight, mark)
     except (ValueError, KeyError, TypeError) as error:
         raise Refused(Refusal.CORRUPT, f"the header does not make sense: {error!r}") from error
 

@@ -62,6 +62,7 @@ class PredictionServer:
     def __init__(self, parameters: PredictParameters, max_pods: int = MAX_PODS) -> None:
         self._parameters = parameters
         self._next_parameters = parameters
+        self._max_pods = max_pods
         self._models = UsageModels(max_pods)
 
     def configure(self, parameters: PredictParameters) -> None:
@@ -119,6 +120,10 @@ class PredictionServer:
     def restore(self, state: ModelsState) -> None:
         """Take over the models of a checkpoint before the first round of training (ValueError after it)."""
         self._models.restore(state)
+
+    def forget(self) -> None:
+        """Start anew, without any history."""
+        self._models = UsageModels(self._max_pods)
 
     def _by_history(
         self, now_seconds: float, prod_pods: Sequence[PodOnNode]

@@ -1,0 +1,113 @@
+"""The recorded history over restarts: read once at start, written every few minutes and at the end, reset on purpose.
+
+Whoever wants a node to forget sets the annotation `koordinator.sh/reset-prediction` of its NodeMetric to a text it did
+not have before. That is done once for each text, also over restarts: the checkpoint remembers the last one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import logging
+import time
+from pathlib import Path
+from typing import Final
+
+from koordlet.prediction import checkpoint
+from koordlet.prediction.checkpoint import CheckpointProblem
+from koordlet.prediction.server import PredictionServer
+
+log = logging.getLogger(__name__)
+
+FILE_NAME: Final = "prediction.checkpoint"
+_FIRST_SECONDS: Final = 60.0
+"""After the first round of training: what is wrong with the folder is told soon, not after the usual interval."""
+
+
+class KeptHistory:
+    """Keeps what a server has learnt in a folder; in memory only where there is no folder, or it cannot be used."""
+
+    def __init__(self, folder: str, node_name: str, server: PredictionServer) -> None:
+        self.path = Path(folder) / FILE_NAME if folder else None
+        self.problem: CheckpointProblem | None = None
+        self.writes = 0
+        self.failures = 0
+        self.written_seconds: float | None = None
+        """Unix time of the checkpoint on disk, None while there is none that can be used."""
+        self._node_name = node_name
+        self._server = server
+        self._reset_mark = ""
+        self._knows_reset_mark = True
+        self._is_reset_due = False
+        self._wake = asyncio.Event()
+        self._one_write = asyncio.Lock()
+
+    def restore(self) -> None:
+        """Take over what is on disk. Whatever is wrong with it is the problem, and a start without history."""
+        if self.path is None:
+            return
+        found = checkpoint.load(self.path, self._node_name)
+        if isinstance(found, CheckpointProblem):
+            self.problem = found
+            # An old wish that was granted long ago must not wipe out a checkpoint that only cannot be read today.
+            self._knows_reset_mark = found.is_first_start
+            log.log(logging.INFO if found.is_first_start else logging.WARNING, "%s", found.message)
+            return
+        self._server.restore(found.models)
+        self._reset_mark = found.reset_mark
+        self.written_seconds = found.saved_seconds
+        saved = dt.datetime.fromtimestamp(found.saved_seconds, dt.UTC)
+        log.info("%s: history of %d series, saved %s", self.path, len(found.models.keys), saved.isoformat())
+
+    async def keep(self, interval_seconds: float) -> None:
+        """Write a checkpoint every so often, and at once after a reset; for ever."""
+        pause_seconds = min(_FIRST_SECONDS, interval_seconds)
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), pause_seconds)
+            self._wake.clear()
+            pause_seconds = interval_seconds
+            await self.save()
+
+    def follow(self, reset_wanted: str) -> None:
+        """Forget everything when the annotation has another text than the one that was last followed."""
+        if not reset_wanted or reset_wanted == self._reset_mark:
+            return
+        self._reset_mark = reset_wanted
+        if not self._knows_reset_mark:
+            self._knows_reset_mark = True
+            log.warning(
+                "the wish %r to reset the prediction may be an old one: change it to have it done", reset_wanted
+            )
+            return
+        self._server.forget()
+        log.warning("the history is reset as the NodeMetric asks for (%r); every pod is cold again", reset_wanted)
+        self._is_reset_due = True
+        self._wake.set()
+
+    async def save(self) -> None:
+        """Write a checkpoint. What goes wrong is the problem from then on; what goes well ends it."""
+        if self.path is None:
+            return
+        async with self._one_write:
+            models, is_reset = self._server.export(), self._is_reset_due
+            if not models.keys and not is_reset:
+                return
+            now = time.time()
+            problem = await asyncio.to_thread(
+                checkpoint.save, self.path, models, self._node_name, now, reset_mark=self._reset_mark, reset=is_reset
+            )
+        self.writes += problem is None
+        self.failures += problem is not None
+        if problem is None:
+            self.written_seconds = now
+            self._is_reset_due &= not is_reset
+        elif problem != self.problem:
+            log.warning("%s", problem.message)
+        self.problem = problem
+
+    @property
+    def problem_text(self) -> str | None:
+        """Why the history is not kept, None when it is; a first start is no problem."""
+        return None if self.problem is None or self.problem.is_first_start else self.problem.message

@@ -1,0 +1,232 @@
+"""What the agent keeps over restarts: every fault is told by path and stops nothing, a reset is done once a wish."""
+
+import asyncio
+import pathlib
+import struct
+import time
+
+import prometheus_client
+import pytest
+
+from koordlet import kept_history, node_observer, predict_policy
+from koordlet.agent import Agent
+from koordlet.kept_history import KeptHistory
+from koordlet.prediction import checkpoint
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.server import PredictionServer
+from koordlet.samples import NODE, UsageSample
+from koordlet.settings import KoordletSettings
+from tests.host_trees.plain_files import PlainHost
+
+NODE_NAME = "node-1"
+FILE = "prediction.checkpoint"
+NOW = time.time()
+
+
+def learnt(rounds=3, end=NOW):
+    server = PredictionServer(PredictParameters())
+    for step in range(rounds):
+        server.train(end - 30 * (rounds - 1 - step), {NODE: UsageSample(1.0, 1e9)})
+    return server
+
+
+def kept(folder, server=None):
+    history = KeptHistory(str(folder), NODE_NAME, server or PredictionServer(PredictParameters()))
+    history.restore()
+    return history
+
+
+def series(history):
+    return checkpoint.load(history.path, NODE_NAME).models.keys
+
+
+# Faults
+
+
+def good_bytes(folder, node_name=NODE_NAME, saved_seconds=NOW):
+    path = folder / "elsewhere"
+    assert checkpoint.save(path, learnt().export(), node_name, saved_seconds) is None
+    data = path.read_bytes()
+    path.unlink()
+    return data
+
+
+def of_version(data, version):
+    return data[:8] + struct.pack("<I", version) + data[12:]
+
+
+UNREADABLE = {
+    "corrupt": (lambda folder: good_bytes(folder)[:-3] + b"bad", "checksum"),
+    "truncated": (lambda folder: good_bytes(folder)[:-3], "bytes, want"),
+    "foreign": (lambda folder: good_bytes(folder, "node-2"), "belongs to node 'node-2', this is 'node-1'"),
+    "future version": (lambda folder: of_version(good_bytes(folder), 99), "version 99, this agent reads version 1"),
+    "something else": (lambda _folder: b"hello", "begins with b'hello'"),
+}
+
+
+def judged(state_dir, tmp_path):
+    """The PredictionDegraded condition of an agent that measures, has learnt once, and has this state folder."""
+    host = PlainHost(tmp_path / "host")
+    host.set_node(1000, 1 << 30)
+    observer = node_observer.NodeObserver(tmp_path / "host", 100)
+    settings = KoordletSettings(node_name=NODE_NAME, state_dir=str(state_dir))
+    agent = Agent(settings, observer, prometheus_client.CollectorRegistry())
+    agent.kept.restore()
+    cluster = node_observer.NoCluster(observer)
+    policy = predict_policy.in_force(None)
+    for second in range(3):
+        observer.observe(NOW + second, cluster)
+    observer.train(NOW + 2, predict_policy.parameters(policy))
+    asyncio.run(agent.kept.save())
+    found = observer.report(NOW + 2, cluster, policy, agent.kept.problem_text).status.conditions
+    observer.close()
+    return agent, next(each for each in found if each.type == "PredictionDegraded")
+
+
+@pytest.mark.parametrize(("content", "detail"), UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_a_file_that_cannot_be_used_is_a_start_without_history_and_told_by_path(tmp_path, content, detail):
+    path = tmp_path / FILE
+    path.write_bytes(content(tmp_path))
+    history = kept(tmp_path)
+    assert history.problem_text.startswith(f"{path} is not used: ")
+    assert detail in history.problem_text
+    assert history.written_seconds is None
+    agent, condition = judged(tmp_path, tmp_path / "other")
+    assert (condition.status, condition.reason) == ("False", "Predicting")  # its place is taken by a good one
+    assert checkpoint.load(path, NODE_NAME).saved_seconds == agent.kept.written_seconds
+
+
+@pytest.mark.parametrize(("content", "detail"), UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_until_then_the_condition_says_so(tmp_path, content, detail):
+    (tmp_path / FILE).write_bytes(content(tmp_path))
+    (tmp_path / f"{FILE}.tmp").mkdir()  # so that nothing can take its place
+    _agent, condition = judged(tmp_path, tmp_path / "other")
+    assert (condition.status, condition.reason) == ("True", "HistoryInMemoryOnly")
+    assert str(tmp_path / FILE) in condition.message
+    assert kept(tmp_path).problem_text.count(detail) == 1
+
+
+def full_disk(folder):
+    (folder / f"{FILE}.tmp").symlink_to("/dev/full")
+    return folder
+
+
+def file_as_folder(folder):
+    (folder / "file").write_text("")
+    return folder / "file"
+
+
+def read_only_folder(_folder):
+    for line in pathlib.Path("/proc/self/mounts").read_text().splitlines():
+        _device, place, _type, options, *_ = line.split()
+        if "ro" in options.split(",") and pathlib.Path(place).is_dir():
+            return pathlib.Path(place)
+    pytest.skip("nothing is mounted read-only here")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "detail"),
+    [
+        (full_disk, "No space left on device"),
+        (file_as_folder, "Not a directory"),
+        (lambda folder: folder / "absent", "No such file or directory"),
+        (read_only_folder, "Read-only file system"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_means_memory_only_and_the_agent_goes_on(tmp_path, prepare, detail):
+    state_dir = prepare(tmp_path)
+    agent, condition = judged(state_dir, tmp_path / "other")
+    assert (condition.status, condition.reason) == ("True", "HistoryInMemoryOnly")
+    assert str(state_dir / FILE) in condition.message
+    assert detail in condition.message
+    assert (agent.kept.writes, agent.kept.failures) == (0, 1)
+    assert agent.observer.server.export().keys  # nothing that was learnt is lost
+
+
+def test_a_checkpoint_of_a_time_to_come_is_taken_and_its_samples_keep_their_age(tmp_path):
+    """The clock was set back: what is stored is not younger than it was."""
+    day = 86_400.0
+    ahead = learnt(rounds=100, end=NOW + day)
+    checkpoint.save(tmp_path / FILE, ahead.export(), NODE_NAME, NOW + day)
+    server = PredictionServer(PredictParameters())
+    history = kept(tmp_path, server)
+    assert history.problem_text is None
+    server.train(NOW, {NODE: UsageSample(1.0, 1e9)})
+    asyncio.run(history.save())
+    assert (history.problem_text, history.failures) == (None, 0)
+    first, last = (float(server.export().banks["cpu"].columns[row, 0]) for row in (3, 4))
+    assert last == NOW
+    assert last - first == pytest.approx(99 * 30, abs=31)
+
+
+def test_the_first_start_is_no_problem(tmp_path):
+    history = kept(tmp_path)
+    assert history.problem.is_first_start
+    assert history.problem_text is None
+
+
+# Reset on purpose
+
+
+def test_a_wish_is_followed_once_and_the_richer_checkpoint_is_replaced(tmp_path):
+    checkpoint.save(tmp_path / FILE, learnt(rounds=500).export(), NODE_NAME, NOW)
+    server = PredictionServer(PredictParameters())
+    history = kept(tmp_path, server)
+    assert server.export().keys
+    history.follow("2026-11-21")
+    assert not server.export().keys
+    asyncio.run(history.save())
+    assert series(history) == ()
+    server.train(NOW + 30, {NODE: UsageSample(2.0, 1e9)})
+    history.follow("2026-11-21")
+    assert server.export().keys == (NODE,)
+
+
+def test_a_wish_that_was_followed_is_remembered_over_restarts_and_another_one_is_not_the_same(tmp_path):
+    history = kept(tmp_path, learnt())
+    history.follow("once")
+    asyncio.run(history.save())
+    again = PredictionServer(PredictParameters())
+    history = kept(tmp_path, again)
+    again.train(NOW, {NODE: UsageSample(1.0, 1e9)})
+    history.follow("once")
+    assert again.export().keys
+    history.follow("")  # the annotation is gone
+    assert again.export().keys
+    history.follow("twice")
+    assert not again.export().keys
+
+
+def test_a_reset_that_could_not_be_written_is_written_when_it_can(tmp_path):
+    checkpoint.save(tmp_path / FILE, learnt(rounds=500).export(), NODE_NAME, NOW)
+    history = kept(tmp_path)
+    history.follow("now")
+    full_disk(tmp_path)
+    asyncio.run(history.save())
+    assert "No space left" in history.problem_text
+    asyncio.run(history.save())  # the temporary file is gone with the failure
+    assert history.problem_text is None
+    assert series(history) == ()
+
+
+def test_an_old_wish_does_not_wipe_out_a_checkpoint_that_cannot_be_read_today(tmp_path):
+    (tmp_path / FILE).mkdir()
+    server = learnt()
+    history = kept(tmp_path, server)
+    history.follow("long ago")
+    assert server.export().keys
+    history.follow("just now")
+    assert not server.export().keys
+
+
+async def test_a_reset_is_written_at_once(tmp_path):
+    history = kept(tmp_path, learnt())
+    keeping = asyncio.create_task(history.keep(3600.0))
+    await asyncio.sleep(0)
+    history.follow("now")
+    async with asyncio.timeout(10):
+        while not history.writes:
+            await asyncio.sleep(0.002)
+    keeping.cancel()
+    assert kept_history.FILE_NAME == FILE
+    assert series(history) == ()
