@@ -106,6 +106,32 @@ def test_the_agent_understands_its_arguments_and_finds_its_folders():
     assert chosen.log_format == "json"
 
 
+HISTORY = [
+    f"koordlet.influxdb.{value}"
+    for value in ("enabled=true", "url=https://influx:8086", "org=o", "bucket=b", "queuePoints=77", "tokenSecret.key=t")
+]
+
+
+def test_the_agent_finds_the_token_and_the_authorities_of_its_history():
+    rendered = chart.render(*HISTORY, "koordlet.influxdb.caConfigMap.name=ca")
+    chosen = understood(rendered.containers()["koordlet/koordlet"], KoordletSettings, "KOORDLET")
+    (volume,) = (each for each in rendered.workloads()["koordlet"]["volumes"] if each["name"] == "influxdb")
+    secret, config_map = (next(iter(source.values())) for source in volume["projected"]["sources"])
+    (mount,) = (m for m in rendered.containers()["koordlet/koordlet"]["volumeMounts"] if m["name"] == "influxdb")
+    assert not chosen.required_for_run()
+    assert (chosen.influxdb_url, chosen.influxdb_queue_points) == ("https://influx:8086", 77)
+    assert secret["items"] == [{"key": "t", "path": chosen.influxdb_token_file.removeprefix(f"{mount['mountPath']}/")}]
+    assert config_map["items"][0]["path"] == chosen.influxdb_ca_file.removeprefix(f"{mount['mountPath']}/")
+    assert mount["readOnly"]
+
+
+def test_a_secret_that_is_not_there_keeps_no_agent_from_starting():
+    (volume,) = (
+        each for each in chart.render(*HISTORY).workloads()["koordlet"]["volumes"] if each["name"] == "influxdb"
+    )
+    assert [source["secret"]["optional"] for source in volume["projected"]["sources"]] == [True]
+
+
 def test_the_manager_understands_its_arguments_and_may_write_what_it_is_told_to():
     rendered = chart.render("logLevel=debug")
     container = rendered.containers()["koord-manager/manager"]
