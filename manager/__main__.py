@@ -56,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refuse(error.problems)
     logs.configure(chosen.log_format, chosen.log_level)
     logging.getLogger("kopf").setLevel(logging.WARNING)  # its own story of each event is of no use to an operator
+    for name in ("orchestration", "running"):  # what ends them is raised to us as well, and told below
+        logging.getLogger(f"kopf._core.reactor.{name}").setLevel(logging.CRITICAL)
     try:
         to = credentials.find(chosen.kubeconfig or None)
         event_routing.connection_info(to, leading.now())
@@ -132,6 +134,9 @@ class _Program:
             asyncio.run(work)
         except Exception as failure:
             for reason in _leaves(failure):
+                if isinstance(reason, event_routing.KindIsGone):
+                    log.error("cannot go on: %s", reason)  # noqa: TRY400  # the message says it all
+                    continue
                 log.exception("cannot go on: %s: %s", type(reason).__name__, reason, exc_info=reason)
             return False
         return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
 import kopf
@@ -136,15 +137,30 @@ def operator_settings(settings: ManagerSettings) -> kopf.OperatorSettings:
     return chosen
 
 
+class KindIsGone(Exception):
+    """A kind that is followed is no longer served, which kopf does not survive."""
+
+    def __str__(self) -> str:
+        """Name the kind it must be: the others are built in."""
+        name = f"{names.NODE_METRIC_PLURAL}.{names.GROUP}"
+        return f"the apiserver no longer serves {name}: install its CRD again (the chart does, value crds.install)"
+
+
 async def follow(handlers: Handlers, settings: ManagerSettings, *, identity: str) -> None:
     """Follow the cluster until cancelled, or until SIGTERM or SIGINT.
 
-    kopf takes over both signals, and ends every task of the loop that began after this was called.
+    kopf takes over both signals, and ends every task of the loop that began after this was called. Raises KindIsGone;
+    whatever else kopf raises is not foreseen.
     """
-    await kopf.operator(
-        registry=handlers,
-        settings=operator_settings(settings),
-        identity=identity,  # type: ignore[arg-type]  # a NewType of str that kopf keeps to itself
-        standalone=True,
-        namespaces=[settings.namespace],
-    )
+    try:
+        await kopf.operator(
+            registry=handlers,
+            settings=operator_settings(settings),
+            identity=identity,  # type: ignore[arg-type]  # a NewType of str that kopf keeps to itself
+            standalone=True,
+            namespaces=[settings.namespace],
+        )
+    except Exception as failure:
+        if getattr(failure, "status", None) == HTTPStatus.NOT_FOUND:  # kopf keeps the class to itself
+            raise KindIsGone from failure
+        raise
