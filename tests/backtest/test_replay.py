@@ -10,7 +10,7 @@ from koordlet.prediction.predictors import catalog
 from tests.backtest import cell, scores, traces
 from tests.backtest.cell import Setting, replay_cell
 from tests.backtest.placement import Pod
-from tests.backtest.replay import replay
+from tests.backtest.replay import Unanswered, replay
 from tests.backtest.traces import Traces
 
 EXCERPT = Path(__file__).parent / "data" / "azure_v1_vm_cpu_avg_excerpt.csv.gz"
@@ -48,6 +48,11 @@ def test_policies_that_cannot_share_a_history_are_refused():
     others = [PredictParameters(), PredictParameters(cpu_half_life_seconds=60)]
     with pytest.raises(ValueError, match="different half-lives need a history each"):
         run([Pod(0, 0, 100)], others, [10])
+
+
+def test_a_predictor_without_an_answer_stops_the_run_with_its_reason():
+    with pytest.raises(Unanswered, match="nobody at 9000 s: predictor 'nobody' is unknown"):
+        run([Pod(0, 0, 100)], [PredictParameters(predictor="nobody")], [30])
 
 
 def test_a_policy_answers_the_same_whichever_others_are_asked_beside_it():

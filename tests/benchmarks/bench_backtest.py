@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from api_types import slo_controller_config
+from koordlet import predict_policy
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import catalog
 from tests.backtest import scores, traces
@@ -28,9 +30,12 @@ POLICIES = {
     "n-sigma-v1, N = 3": PredictParameters(predictor="n-sigma-v1", n=3),
     "n-sigma-v1, N = 10": PredictParameters(predictor="n-sigma-v1", n=10),
     "n-sigma-v2, N = 3": PredictParameters(predictor="n-sigma-v2", n=3),
-    "resource-central, p100": PredictParameters(predictor="resource-central", percentile=100),
     "max of v1 and RC": PredictParameters(predictor="max", members=("n-sigma-v1", "resource-central")),
     "percentile, cold 24 h": PredictParameters(predictor="percentile", cold_start_period_seconds=DAY_SECONDS),
+    **{
+        f"preset {preset}": predict_policy.parameters(predict_policy.in_force(strategy.node_predict_policy))
+        for preset, strategy in slo_controller_config.PRESETS.items()
+    },
 }
 HEADER = (
     "policy",
