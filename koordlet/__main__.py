@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import prometheus_client
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from api_types import wire_model
@@ -75,6 +76,8 @@ def _refuse(problems: Sequence[str]) -> int:
 
 async def _run(chosen: KoordletSettings) -> None:
     log.info("settings: %s", chosen.model_dump_json())
+    # A series more for each histogram, which only says when this process began.
+    prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
     for default in (ProcessCollector, PlatformCollector, GCCollector):
         default(registry=registry)

@@ -45,7 +45,7 @@ class Agent:
         self.counts = telemetry.Counts()
         self.stop = asyncio.Event()
         self.kept = KeptHistory(settings.state_dir, settings.node_name, observer.server)
-        self._durations = telemetry.durations(registry)
+        self._tick_times = telemetry.TickTimes(registry)
         self._published: schedule.Published | None = None
         self._last_tick = time.monotonic()
         self._schedule = schedule.ReportSchedule()
@@ -81,6 +81,7 @@ class Agent:
         next_tick = time.monotonic()
         next_training = next_tick + TRAIN_SECONDS
         while not self.stop.is_set():
+            self._tick_times.lateness.observe(max(time.monotonic() - next_tick, 0.0))
             self._tick()
             self.kept.follow(self.view.reset_wanted)
             now = time.monotonic()
@@ -98,7 +99,7 @@ class Agent:
 
     def _tick(self) -> None:
         """Collect and remember; whatever goes wrong in one tick is logged, and the next one is tried."""
-        with self._durations.time():
+        with self._tick_times.duration.time():
             try:
                 self.observer.observe(time.time(), self.view)
             except Exception:

@@ -29,7 +29,7 @@ from koordlet.pods_on_node import PodOnNode, PodTable
 from koordlet.prediction import class_series
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.peaks import NoPrediction
+from koordlet.prediction.peaks import Cause, NoPrediction
 from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.prediction.usage_models import TrainingRound
 from koordlet.samples import NODE, SYSTEM, NoData, SeriesKey, SeriesKind, UsageSample
@@ -100,6 +100,8 @@ class NodeObserver:
         self.newest_at_seconds: float | None = None
         self.no_data: Sequence[NoData] = ()
         self.prediction: Prediction | None = None
+        self.without_prediction: dict[Cause, int] = dict.fromkeys(Cause, 0)
+        """How often there was none when a report was looked at."""
         self.conditions: Sequence[node_metric.Condition] = ()
         """Those of the last report; a condition keeps its transition time while its status lasts."""
         self.trained_at_seconds: collections.deque[float] = collections.deque(
@@ -178,6 +180,8 @@ class NodeObserver:
         bound = cluster.pods.active() if cluster.pods.synced else None
         answer = self._predict(now_seconds, bound, cluster.allocatable)
         self.prediction = None if isinstance(answer, NoPrediction) else answer
+        if isinstance(answer, NoPrediction):
+            self.without_prediction[answer.cause] += 1
         now = dt.datetime.fromtimestamp(now_seconds, dt.UTC)
         peak = None if isinstance(answer, NoPrediction) else predicted.publishable(answer, policy, now)
         facts = conditions.Facts(
@@ -217,7 +221,8 @@ class NodeObserver:
         self, now_seconds: float, bound: Sequence[PodOnNode] | None, allocatable: WholeAmounts | None
     ) -> Prediction | NoPrediction:
         if bound is None:
-            return NoPrediction("the apiserver has not yet told which pods are bound to this node")
+            reason = "the apiserver has not yet told which pods are bound to this node"
+            return NoPrediction(reason, Cause.PODS_UNKNOWN)
         return self.server.predict(now_seconds, bound, allocatable)
 
     def _status(

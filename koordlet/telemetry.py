@@ -40,14 +40,23 @@ class Counts:
     """Unix time of the last report that was written."""
 
 
-def durations(registry: CollectorRegistry) -> Histogram:
-    """How long a tick takes, the only metric that is counted as it happens."""
-    return Histogram(
-        "koordlet_tick_duration_seconds",
-        "Wall time of one tick: collect, sum up, remember.",
-        buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0),
-        registry=registry,
-    )
+class TickTimes:
+    """How long a tick takes and how late it begins, the only metrics that are counted as it happens."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        buckets = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+        self.duration = Histogram(
+            "koordlet_tick_duration_seconds",
+            "Wall time of one tick: collect, sum up, remember.",
+            buckets=buckets,
+            registry=registry,
+        )
+        self.lateness = Histogram(
+            "koordlet_tick_lateness_seconds",
+            "Time by which a tick began after its second: a starved or blocked agent.",
+            buckets=buckets,
+            registry=registry,
+        )
 
 
 class AgentCollector(Collector):
@@ -143,6 +152,20 @@ class AgentCollector(Collector):
         writes.add_metric(["written"], self._kept.writes)
         writes.add_metric(["failed"], self._kept.failures)
         yield writes
+        if self._kept.written_seconds is not None:
+            yield GaugeMetricFamily(
+                "koordlet_checkpoint_timestamp_seconds",
+                "Unix time of the newest checkpoint that can be used.",
+                self._kept.written_seconds,
+            )
+        without = CounterMetricFamily(
+            "koordlet_reports_without_prediction",
+            "Times a report was prepared and there was no prediction, by reason.",
+            labels=["reason"],
+        )
+        for cause, count in self._observer.without_prediction.items():
+            without.add_metric([cause], count)
+        yield without
         cpu = GaugeMetricFamily("koordlet_prod_peak_cpu_cores", "Predicted CPU peak of Prod.", labels=["predictor"])
         memory = GaugeMetricFamily(
             "koordlet_prod_peak_memory_bytes", "Predicted memory peak of Prod.", labels=["predictor"]

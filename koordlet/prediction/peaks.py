@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -69,11 +70,22 @@ class NodePeak:
     peak: float
 
 
+class Cause(enum.StrEnum):
+    """Why there is no prediction, in a few words of which there are few: the label of a counter."""
+
+    PODS_UNKNOWN = "pods_unknown"
+    ALLOCATABLE_UNKNOWN = "allocatable_unknown"
+    NO_CURRENT_SAMPLE = "no_current_sample"
+    UNUSABLE_POLICY = "unusable_policy"
+    UNUSABLE_ANSWER = "unusable_answer"
+
+
 @dataclass(frozen=True, slots=True)
 class NoPrediction:
     """There is no prediction, and why. It is never replaced by a zero."""
 
     reason: str
+    cause: Cause = Cause.NO_CURRENT_SAMPLE
 
 
 def not_yet(resource: Resource, series: str) -> NoPrediction:

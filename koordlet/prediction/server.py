@@ -15,7 +15,7 @@ import numpy as np
 from koordlet.prediction import allocation, class_series, reclaimable
 from koordlet.prediction.allocation import PodOnNode, WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.peaks import NodePeak, NoPrediction, Peak, ProdLoad
+from koordlet.prediction.peaks import Cause, NodePeak, NoPrediction, Peak, ProdLoad
 from koordlet.prediction.predictors import catalog, n_sigma
 from koordlet.prediction.usage_models import MAX_PODS, ModelsState, SeriesStatistics, TrainingRound, UsageModels
 from koordlet.samples import (
@@ -86,7 +86,7 @@ class PredictionServer:
         `allocatable` is the node's own for native cpu and memory, None while it is not known.
         """
         if allocatable is None:
-            return NoPrediction("the node's allocatable is not known yet")
+            return NoPrediction("the node's allocatable is not known yet", Cause.ALLOCATABLE_UNKNOWN)
         since_seconds = self._since_seconds()
         if since_seconds is None:
             return NoPrediction("the Prod class has no sample yet")

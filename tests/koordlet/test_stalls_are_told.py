@@ -9,6 +9,7 @@ from api_types import node_metric
 from api_types.priority_and_qos import PriorityClass, QoSClass
 from koordlet import predict_policy, telemetry
 from koordlet.collectors.pod_stalls import STALL_TICKS
+from koordlet.kept_history import KeptHistory
 from koordlet.node_observer import NodeObserver
 from koordlet.pods_on_node import PodOnNode, PodTable
 from koordlet.prediction.allocation import WholeAmounts
@@ -78,7 +79,9 @@ class Node:
 
     def sample(self, name, **labels):
         registry = CollectorRegistry()
-        registry.register(telemetry.AgentCollector(self.observer, telemetry.Counts(), {}))
+        registry.register(
+            telemetry.AgentCollector(self.observer, telemetry.Counts(), {}, KeptHistory("", "n1", self.observer.server))
+        )
         return registry.get_sample_value(name, labels)
 
     def conditions(self):

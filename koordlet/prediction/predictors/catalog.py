@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad
+from koordlet.prediction.peaks import Cause, NoPrediction, Peak, ProdLoad
 from koordlet.prediction.predictors import borg_default, maximum, n_sigma, percentile, resource_central
 
 
@@ -23,7 +23,7 @@ class Predictor(Protocol):
 
 def _largest_member(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
     if "max" in parameters.members:
-        return NoPrediction("max cannot be a member of itself")
+        return NoPrediction("max cannot be a member of itself", Cause.UNUSABLE_POLICY)
     return maximum.largest({name: predict(load, parameters.for_predictor(name)) for name in parameters.members})
 
 
@@ -41,8 +41,9 @@ def predict(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPredictio
     """Answer of the predictor that the parameters name; what is no finite number >= 0 is no prediction."""
     predictor = PREDICTORS.get(parameters.predictor)
     if predictor is None:
-        return NoPrediction(f"predictor {parameters.predictor!r} is unknown, want one of {', '.join(PREDICTORS)}")
+        reason = f"predictor {parameters.predictor!r} is unknown, want one of {', '.join(PREDICTORS)}"
+        return NoPrediction(reason, Cause.UNUSABLE_POLICY)
     answer = predictor(load, parameters)
     if isinstance(answer, Peak) and not 0 <= answer.peak < math.inf:
-        return NoPrediction(f"{parameters.predictor} gave {answer.peak} for {load.resource}")
+        return NoPrediction(f"{parameters.predictor} gave {answer.peak} for {load.resource}", Cause.UNUSABLE_ANSWER)
     return answer

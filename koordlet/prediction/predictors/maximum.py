@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from koordlet.prediction.peaks import NoPrediction, Peak
+from koordlet.prediction.peaks import Cause, NoPrediction, Peak
 
 
 def largest(answers: Mapping[str, Peak | NoPrediction]) -> Peak | NoPrediction:
@@ -15,8 +15,8 @@ def largest(answers: Mapping[str, Peak | NoPrediction]) -> Peak | NoPrediction:
     found: list[Peak] = []
     for name, answer in answers.items():
         if isinstance(answer, NoPrediction):
-            return NoPrediction(f"{name}: {answer.reason}")
+            return NoPrediction(f"{name}: {answer.reason}", answer.cause)
         found.append(answer)
     if not found:
-        return NoPrediction("max has no members")
+        return NoPrediction("max has no members", Cause.UNUSABLE_POLICY)
     return max(found, key=lambda answer: answer.peak)

@@ -14,7 +14,7 @@ from koordlet.prediction import class_series
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.class_series import Reserved
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.peaks import NoPrediction
+from koordlet.prediction.peaks import Cause, NoPrediction
 from koordlet.prediction.server import PredictionServer
 from koordlet.samples import Resource, SeriesKey, SeriesKind, Snapshot, UsageSample
 from tests.koordlet.prediction.pods import Pod
@@ -163,7 +163,7 @@ def test_without_a_sample_of_prod_there_is_no_prediction_but_a_reason():
 
 def test_without_the_nodes_allocatable_there_is_no_prediction():
     assert trained_server(seconds=60).predict(NOW, [OLD], None) == NoPrediction(
-        "the node's allocatable is not known yet"
+        "the node's allocatable is not known yet", Cause.ALLOCATABLE_UNKNOWN
     )
 
 
