@@ -66,17 +66,11 @@ def test_every_catalogued_image_has_a_dockerfile_and_its_stage():
         assert all(path.exists() for path in image.inputs), image.name
 
 
-def test_only_the_manager_gets_kopf_and_only_the_others_numpy():
-    wanted = wheels.requirements(
-        {
-            "project": {
-                "dependencies": ["lightkube"],
-                "optional-dependencies": {"koordlet": ["numpy"], "manager": ["kopf"], "scheduler": ["numpy"]},
-            }
-        }
-    )
+def test_each_component_gets_its_own_libraries_and_the_agent_those_of_its_history():
+    extras = {"koordlet": ["numpy"], "influxdb": ["influxdb-client"], "manager": ["kopf"], "scheduler": ["numpy"]}
+    wanted = wheels.requirements({"project": {"dependencies": ["lightkube"], "optional-dependencies": extras}})
     assert wanted == {
-        "koordlet": ["lightkube", "numpy"],
+        "koordlet": ["lightkube", "numpy", "influxdb-client"],
         "manager": ["lightkube", "kopf"],
         "scheduler": ["lightkube", "numpy"],
     }

@@ -10,16 +10,24 @@ from pathlib import Path
 
 from e2e.cluster import commands, content_cache, progress
 
-COMPONENTS = ("koordlet", "manager", "scheduler")
+EXTRAS_OF_COMPONENT = {
+    "koordlet": ("koordlet", "influxdb"),  # the second is loaded only where the history is switched on
+    "manager": ("manager",),
+    "scheduler": ("scheduler",),
+}
 PIP = "pip==25.3"  # runs inside the build from its own wheel; any that knows --python will do
 CONSTRAINTS = content_cache.REPOSITORY / "constraints.txt"
 
 
 def requirements(pyproject: Mapping[str, object]) -> dict[str, list[str]]:
-    """Component -> what it requires: what every component does, plus its own extra."""
+    """Component -> what it requires: what every component does, plus its own extras."""
     project = pyproject["project"]
     assert isinstance(project, Mapping)
-    return {name: [*project["dependencies"], *project["optional-dependencies"][name]] for name in COMPONENTS}
+    optional = project["optional-dependencies"]
+    return {
+        component: [*project["dependencies"], *(line for extra in extras for line in optional[extra])]
+        for component, extras in EXTRAS_OF_COMPONENT.items()
+    }
 
 
 def folder(python_version: str) -> Path:
