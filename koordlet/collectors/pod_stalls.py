@@ -60,7 +60,7 @@ class PodStalls:
     def collect(self, groups: FollowedGroups | None) -> tuple[NoData, ...]:
         """Read the pods whose turn it is; return what was wrong at the last reading of any."""
         found = groups.pods if groups else {}
-        if groups is not None and groups.layout != self._layout:
+        if groups is not None and (groups.layout != self._layout or self._ticks % STALL_TICKS == 0):
             self._probe(groups.layout)
         for gone in self.pods.keys() - found.keys():
             del self.pods[gone]

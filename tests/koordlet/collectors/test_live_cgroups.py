@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import random
 import signal
 import time
 from pathlib import Path
@@ -23,7 +24,7 @@ from tests.host_trees import live_cgroups
 from tests.host_trees.clock import Clock
 from tests.host_trees.group_names import CGROUPFS, SYSTEMD, GroupNames
 from tests.host_trees.live_cgroups import LiveCgroups
-from tests.host_trees.plain_files import V1, V2
+from tests.host_trees.plain_files import TICKS_PER_SECOND, V1, V2
 
 pytestmark = live_cgroups.needed
 
@@ -41,8 +42,9 @@ needs_v2 = pytest.mark.skipif(live_cgroups.version_here() != V2, reason="needs c
 
 @dataclasses.dataclass(frozen=True)
 class Paths:
-    """Groups of one pod and its containers."""
+    """Groups of one pod and its containers, as a cgroup driver names them."""
 
+    driver: str
     pod: str
     one: str
     two: str
@@ -51,7 +53,7 @@ class Paths:
 @pytest.fixture(params=[CGROUPFS, SYSTEMD])
 def paths(request):
     named = GroupNames(request.param)
-    return Paths(str(named.pod(UID)), str(named.container(UID, ONE)), str(named.container(UID, TWO)))
+    return Paths(request.param, str(named.pod(UID)), str(named.container(UID, ONE)), str(named.container(UID, TWO)))
 
 
 @pytest.fixture
@@ -86,6 +88,8 @@ def work(host, process, path, nanoseconds):
 
 def stop(host, process, path):
     process.send_signal(signal.SIGSTOP)
+    while Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2][0] != "T":
+        time.sleep(0.002)
     before = -1
     while before != (before := host.cpu_nanoseconds(path)):
         time.sleep(0.005)
@@ -309,6 +313,44 @@ def test_a_pod_whose_pressure_is_switched_off_is_at_no_fault(host, collector, cl
     snapshot = tick(collector, clock)
     assert collector.statistics.source("pod pressure").supported
     assert (collector.collectors.pod_stalls.pods[UID].stalled_seconds, snapshot.no_data) == ({}, ())
+
+
+def test_pods_that_come_and_go_between_ticks_are_followed_without_a_fault(host, collector, clock, paths):
+    names, chance = GroupNames(paths.driver), random.Random(4)
+    there: set[str] = set()
+    host.group(str(names.qos("burstable")))
+    for turn in range(40):
+        for uid in chance.sample("abcdef", chance.choice((0, 0, 1, 2))):
+            if uid in there:
+                host.remove(str(names.pod(uid)))
+            else:
+                host.group(str(names.container(uid, f"{turn:063x}{uid}")))
+            there ^= {uid}
+        snapshot = tick(collector, clock)
+        assert snapshot.no_data == ()
+        assert snapshot.pods.keys() <= there
+        assert snapshot.system is None or snapshot.pods.keys() == there, "what a pod used counts as system"
+    tick(collector, clock)
+    assert tick(collector, clock).pods.keys() == there
+    assert collector.statistics.groups == 2 * len(there)
+
+
+def test_the_rate_of_the_node_lies_between_what_the_kernel_counted_around_it(host, collector, clock):
+    def busy_ticks():
+        user, nice, system, _, _, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().split()[1:11])
+        return user + nice + system + irq + softirq
+
+    earliest = busy_ticks()
+    tick(collector, clock)
+    at_least_from = busy_ticks()
+    deadline = time.monotonic() + 0.3
+    while time.monotonic() < deadline:
+        pass
+    at_least_to = busy_ticks()
+    node = tick(collector, clock, seconds=100.0).node
+    latest = busy_ticks()
+    assert at_least_to - at_least_from <= round(node.cpu_cores * 100 * TICKS_PER_SECOND) <= latest - earliest
+    assert node.cpu_cores > 0
 
 
 @needs_v1

@@ -127,6 +127,18 @@ def test_a_file_that_makes_no_sense_is_no_data_with_its_path(host):
     assert host.statistics.source("pod throttling").failures == 1
 
 
+def test_what_the_kernel_counts_is_looked_for_again(host):
+    for file in host.files.cpu_mount.rglob("*.pressure"):
+        file.unlink()
+    host.tick(STALL_TICKS)
+    assert not host.statistics.source("pod pressure").supported
+    host.set_pod("a", own=(1, 1), container=(1, 1))
+    host._limited(host.files.cpu_mount / "kubepods", 0, 0)
+    host.tick(STALL_TICKS)
+    assert host.statistics.source("pod pressure").supported
+    assert host.stalls.pods["a"].stalled_seconds["cpu"] == {"some": 2.0}
+
+
 def test_without_any_group_nothing_is_read(host):
     assert host.stalls.collect(None) == ()
     assert host.stalls.pods == {}
