@@ -90,7 +90,7 @@ def suite(cluster: Cluster, eyes: Eyes, pytestconfig: pytest.Config) -> Iterator
 def _real_nodes_never_hot(cluster: Cluster, eyes: Eyes) -> Iterator[None]:
     """Let pods onto real nodes however busy the machine is; the story of hot nodes sets thresholds of its own."""
     for name in cluster.real_nodes():
-        placing.set_threshold(eyes, name, 100)
+        placing.set_threshold(eyes, name, placing.NEVER_HOT)
     yield
     for name in cluster.real_nodes():
         placing.set_threshold(eyes, name, None)

@@ -78,5 +78,5 @@ def test_a_load_that_was_really_measured_keeps_a_pod_away_until_it_is_no_longer_
         assert CPU_REASON in _refusal(eyes, "measured", namespace)
         assert _node_of(eyes, "measured", namespace) is None
     finally:
-        placing.set_threshold(eyes, node, 100)
+        placing.set_threshold(eyes, node, placing.NEVER_HOT)
     eyes.wait_running(namespace, "measured", within_seconds=60)

@@ -8,6 +8,8 @@ from typing import Final
 from e2e.story.eyes import Eyes
 
 THRESHOLDS: Final = "scheduling.koordinator.sh/usage-thresholds"
+NEVER_HOT: Final = 0
+"""Not checked. A busy machine's usage and what new pods are expected to use may well be more than 100 %."""
 
 
 def set_threshold(eyes: Eyes, node: str, percent: int | None) -> None:
