@@ -20,6 +20,7 @@ from apiserver_client import errors, session
 from daemon import http_endpoint, logs, settings
 from koordlet import debug_pages, node_observer, preview
 from koordlet.agent import Agent
+from koordlet.prediction.predictors import catalog
 from koordlet.settings import ENV_PREFIX, KoordletSettings
 
 log = logging.getLogger("koordlet")
@@ -44,6 +45,11 @@ def _parser() -> argparse.ArgumentParser:
     settings.add_arguments(run, KoordletSettings, ENV_PREFIX)
     show = commands.add_parser("preview", help="print the NodeMetric status of this machine, without a cluster")
     show.add_argument("--for", dest="seconds", type=_seconds, default=60.0, metavar="DURATION", help="default: 1m")
+    show.add_argument(
+        "--predictor",
+        choices=(*catalog.PREDICTORS, preview.ALL),
+        help="print a table of what this predictor, or each of them, predicts, in place of the status",
+    )
     settings.add_arguments(show, KoordletSettings, ENV_PREFIX)
     return parser
 
@@ -57,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refuse(error.problems)
     logs.configure(chosen.log_format, chosen.log_level)
     if arguments.command == "preview":
-        return preview.show(chosen, arguments.seconds)
+        return preview.show(chosen, arguments.seconds, arguments.predictor)
     if problems := chosen.required_for_run():
         return _refuse(problems)
     try:

@@ -208,6 +208,13 @@ class NodeObserver:
         found = aggregation.aggregate(samples, (Statistic.AVG,))
         return {key: usage for key in keys if (usage := found.usage(Statistic.AVG, key)) is not None}
 
+    def compare(
+        self, now_seconds: float, cluster: Cluster, compared: Sequence[PredictParameters]
+    ) -> list[Prediction | NoPrediction]:
+        """What each of these would predict now, from the same history."""
+        bound = cluster.pods.active()
+        return [self.server.predict(now_seconds, bound, cluster.allocatable, each) for each in compared]
+
     def held_samples(self) -> WindowSamples:
         """Every raw sample held."""
         until = self.newest_at_seconds or 0.0

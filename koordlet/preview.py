@@ -8,15 +8,22 @@ from pathlib import Path
 from typing import Final
 
 from api_types import yaml_text
-from koordlet import node_observer, predict_policy
+from koordlet import node_observer, predict_policy, predictor_table
+from koordlet.prediction.predictors import catalog
 from koordlet.settings import KoordletSettings
 
 LEAST_SECONDS: Final = 3.0
 _TRAIN_SECONDS: Final = 30.0
 
 
-def show(settings: KoordletSettings, seconds: float) -> int:
-    """Observe for so long, print the status as YAML; progress goes to standard error."""
+ALL: Final = "all"
+
+
+def show(settings: KoordletSettings, seconds: float, predictor: str | None) -> int:
+    """Observe for so long, print the status as YAML; progress goes to standard error.
+
+    With a predictor, or `ALL` of them, a table of what each predicts is printed in place of the status.
+    """
     observer = node_observer.NodeObserver(Path(settings.host_root), settings.max_series)
     policy = predict_policy.in_force(None)
     cluster = node_observer.NoCluster(observer)
@@ -32,11 +39,18 @@ def show(settings: KoordletSettings, seconds: float) -> int:
             trained = due
     if not trained:
         observer.train(time.time(), predict_policy.parameters(policy))
-    observation = observer.report(time.time(), cluster, policy, None)
+    now = time.time()
+    observation = observer.report(now, cluster, policy, None)
+    chosen = list(catalog.PREDICTORS) if predictor == ALL else [predictor] if predictor else []
+    compared = [predict_policy.parameters(policy).for_predictor(name) for name in chosen]
+    answers = dict(zip(chosen, observer.compare(now, cluster, compared), strict=True))
     observer.close()
     if observation is None:
         for each in observer.no_data:
             print(f"koordlet: {each.source} {each.path}: {each.reason}", file=sys.stderr)  # noqa: T201
         return 1
+    if answers:
+        sys.stdout.write(predictor_table.table(answers))
+        return 0
     sys.stdout.write(yaml_text.dump({"status": observation.status.to_wire()}))
     return 0

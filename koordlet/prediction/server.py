@@ -79,12 +79,18 @@ class PredictionServer:
         return self._models.train(now_seconds, samples, half_lives)
 
     def predict(
-        self, now_seconds: float, pods: Iterable[PodOnNode], allocatable: WholeAmounts | None
+        self,
+        now_seconds: float,
+        pods: Iterable[PodOnNode],
+        allocatable: WholeAmounts | None,
+        parameters: PredictParameters | None = None,
     ) -> Prediction | NoPrediction:
         """Predict for the pods that are bound to the node now.
 
-        `allocatable` is the node's own for native cpu and memory, None while it is not known.
+        `allocatable` is the node's own for native cpu and memory, None while it is not known. `parameters` are others
+        than those in force, to compare: what was learnt does not depend on the predictor.
         """
+        parameters = parameters or self._parameters
         if allocatable is None:
             return NoPrediction("the node's allocatable is not known yet", Cause.ALLOCATABLE_UNKNOWN)
         since_seconds = self._since_seconds()
@@ -92,21 +98,21 @@ class PredictionServer:
             return NoPrediction("the Prod class has no sample yet")
         bound = list(pods)
         prod_pods = allocation.charged_to_prod(bound)
-        warm, cold = self._by_history(now_seconds, prod_pods)
+        warm, cold = self._by_history(now_seconds, prod_pods, parameters.cold_start_period_seconds)
         answers: dict[Resource, Peak] = {}
         for resource in RESOURCES:
-            answer = catalog.predict(self._prod_load(now_seconds, resource, warm, cold), self._parameters)
+            answer = catalog.predict(self._prod_load(now_seconds, resource, warm, cold), parameters)
             if isinstance(answer, NoPrediction):
                 return answer
             answers[resource] = answer
         allocated = allocation.requested_by(prod_pods)
         peak = reclaimable.whole_peak(answers[Resource.CPU].peak, answers[Resource.MEMORY].peak)
         return Prediction(
-            parameters=self._parameters,
+            parameters=parameters,
             since_seconds=since_seconds,
             warm_pods=len(warm),
             cold_pods=len(cold),
-            node=self._node_peaks(now_seconds, bound),
+            node=self._node_peaks(now_seconds, bound, parameters.n),
             prod=answers,
             prod_peak=peak,
             prod_allocated=allocated,
@@ -126,12 +132,12 @@ class PredictionServer:
         self._models = UsageModels(self._max_pods)
 
     def _by_history(
-        self, now_seconds: float, prod_pods: Sequence[PodOnNode]
+        self, now_seconds: float, prod_pods: Sequence[PodOnNode], cold_start_period_seconds: float
     ) -> tuple[list[PodOnNode], list[PodOnNode]]:
         """Warm pods, cold pods. Cold is a pod whose own record, not whose age, is too short: also after a lost one."""
         known = [pod for pod in prod_pods if _pod_key(pod) in self._models]
         history = now_seconds - self._models.first_seconds([_pod_key(pod) for pod in known])
-        long_enough = history >= self._parameters.cold_start_period_seconds  # NaN is not
+        long_enough = history >= cold_start_period_seconds  # NaN is not
         warm = [pod for pod, is_warm in zip(known, long_enough, strict=True) if is_warm]
         warm_uids = {pod.uid for pod in warm}
         return warm, [pod for pod in prod_pods if pod.uid not in warm_uids]
@@ -158,7 +164,7 @@ class PredictionServer:
         age_seconds = now_seconds - float(series.bank.last_seconds(series.rows)[0])
         return series if age_seconds <= STALE_SECONDS else None
 
-    def _node_peaks(self, now_seconds: float, bound: Sequence[PodOnNode]) -> dict[Resource, NodePeak]:
+    def _node_peaks(self, now_seconds: float, bound: Sequence[PodOnNode], n: float) -> dict[Resource, NodePeak]:
         found = {}
         for resource in RESOURCES:
             node = self._current(now_seconds, resource, NODE)
@@ -166,7 +172,7 @@ class PredictionServer:
             if node is None or system is None:
                 return {}
             pods = self._models.statistics(resource, self._running_pods(resource, bound))
-            peak = n_sigma.everything(node, pods, system, self._parameters.n)
+            peak = n_sigma.everything(node, pods, system, n)
             found[resource] = NodePeak(float(node.mean()[0]), float(node.stdev()[0]), peak)
         return found
 

@@ -69,3 +69,25 @@ def test_a_machine_that_cannot_be_read_is_named_with_the_path(capsys, tmp_path):
     shown = capsys.readouterr()
     assert shown.out == ""
     assert f"{tmp_path}/proc/stat" in shown.err
+
+
+def test_all_predictors_stand_side_by_side_in_a_table(capsys, tmp_path):
+    (tmp_path / "proc").symlink_to("/proc")
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    assert command.main(["preview", "--for", "3s", "--host-root", str(tmp_path), "--predictor", "all"]) == 0
+    header, *rows = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
+    assert header[0].strip() == "predictor"
+    shown = [row[0].strip() for row in rows]
+    names = ["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "max"]
+    assert shown == [name for name in names for _resource in ("cpu", "memory")]
+
+
+def test_one_predictor_may_be_chosen_and_an_unknown_one_is_refused_with_the_known_ones(capsys, tmp_path):
+    (tmp_path / "proc").symlink_to("/proc")
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    assert command.main(["preview", "--for", "3s", "--host-root", str(tmp_path), "--predictor", "percentile"]) == 0
+    assert capsys.readouterr().out.count("percentile") == 2
+    with pytest.raises(SystemExit) as refused:
+        command.main(["preview", "--predictor", "tea-leaves"])
+    assert refused.value.code == 2
+    assert "resource-central" in capsys.readouterr().err
