@@ -1,0 +1,117 @@
+"""The agent as a process, started as in its container, against an apiserver on loopback."""
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+
+from koordlet.prediction import checkpoint, class_series
+from koordlet.prediction.class_series import Reserved
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.server import PredictionServer
+from koordlet.samples import Snapshot, UsageSample
+from tests.fakes import agent_process, apiserver
+from tests.host_trees.plain_files import PlainHost
+
+NODE = "n1"
+NODES = "/api/v1/nodes"
+PODS = "/api/v1/pods"
+NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+UNITS = {"cpu": "4", "memory": "8Gi"}
+NODE_OBJECT = {"metadata": {"name": NODE, "resourceVersion": "3"}, "status": {"capacity": UNITS, "allocatable": UNITS}}
+SECONDS_TO_END = 5.0  # of design and issue, of which kubelet grants 30
+
+
+def node_metric(**annotations):
+    return {"metadata": {"name": NODE, "resourceVersion": "5", "annotations": annotations}, "spec": {}}
+
+
+def scripted(server, node_metric_object, *answers_to_reports):
+    server.on("GET", PODS, apiserver.page("1"))
+    server.on("GET", NODES, apiserver.page("3", NODE_OBJECT))
+    server.on("GET", NODE_METRICS, apiserver.page("5", node_metric_object))
+    for path in (PODS, NODES, NODE_METRICS):
+        server.on("WATCH", path, apiserver.Stream(apiserver.HANG))
+    server.on("PUT", f"{NODE_METRICS}/{NODE}/status", *answers_to_reports)
+
+
+def learnt_before(path):
+    """A checkpoint of an earlier process, an hour long."""
+    server = PredictionServer(PredictParameters())
+    now = time.time()
+    for step in range(120):
+        at = now - 30 * (120 - step)
+        snapshot = Snapshot(at, UsageSample(1.0, 2e9), UsageSample(1.0, 2e9))
+        server.train(at, class_series.series_of(snapshot, {}, Reserved(0.0, 0.0)))
+    assert checkpoint.save(path, server.export(), NODE, now - 30) is None
+
+
+@pytest.fixture
+def host(tmp_path):
+    made = PlainHost(tmp_path / "host")
+    made.set_node(1000, 1 << 30)
+    return made
+
+
+def running(tmp_path, server, *more):
+    config = agent_process.kubeconfig(tmp_path / "kubeconfig", server.url)
+    return agent_process.running(
+        f"--node-name={NODE}", f"--kubeconfig={config}", f"--host-root={tmp_path}/host", f"--state-dir={tmp_path}",
+        "--http-address=127.0.0.1", "--http-port=0", *more,
+    )  # fmt: skip
+
+
+async def ended(process):
+    process.send_signal(signal.SIGTERM)
+    async with asyncio.timeout(SECONDS_TO_END):
+        _out, log = await process.communicate()
+    return log.decode()
+
+
+async def test_it_reports_and_on_sigterm_writes_its_checkpoint_and_ends_in_time(tmp_path, host):
+    path = tmp_path / "prediction.checkpoint"
+    learnt_before(path)
+    before = checkpoint.load(path, NODE)
+    async with apiserver.running() as server:
+        scripted(server, node_metric(), apiserver.Answer(node_metric()))
+        async with running(tmp_path, server) as process:
+            async with asyncio.timeout(30):
+                await server.until(lambda: server.asked("PUT"))
+            status = server.asked("PUT")[0].document["status"]
+            assert status["prediction"]["predictor"] == "n-sigma-v2"
+            log = await ended(process)
+            assert process.returncode == 0, log
+    after = checkpoint.load(path, NODE)
+    assert after.saved_seconds > before.saved_seconds
+    assert after.models.keys == before.models.keys
+    assert sorted(os.listdir(tmp_path)) == ["host", "kubeconfig", "prediction.checkpoint"]
+
+
+async def test_on_sigterm_it_ends_in_time_also_while_the_apiserver_does_not_answer(tmp_path, host):
+    learnt_before(tmp_path / "prediction.checkpoint")
+    async with apiserver.running() as server:
+        scripted(server, node_metric(), apiserver.HANG)
+        async with running(tmp_path, server) as process:
+            async with asyncio.timeout(30):
+                await server.until(lambda: server.asked("PUT"))
+            log = await ended(process)
+            assert process.returncode == 0, log
+    assert checkpoint.load(tmp_path / "prediction.checkpoint", NODE).saved_seconds > time.time() - 30
+
+
+async def test_the_annotation_of_the_node_metric_resets_the_history_once_over_restarts(tmp_path, host):
+    path = tmp_path / "prediction.checkpoint"
+    learnt_before(path)
+    wish = {"koordinator.sh/reset-prediction": "2026-11-21"}
+    for has_forgotten in (True, False):
+        async with apiserver.running() as server:
+            scripted(server, node_metric(**wish), apiserver.Answer(node_metric(**wish)))
+            async with running(tmp_path, server) as process:
+                async with asyncio.timeout(30):
+                    await server.until(lambda server=server: server.asked("PUT"))
+                log = await ended(process)
+        assert ("the history is reset as the NodeMetric asks for" in log) is has_forgotten
+        stored = checkpoint.load(path, NODE)
+        assert (stored.models.keys == (), stored.reset_mark) == (True, "2026-11-21")
