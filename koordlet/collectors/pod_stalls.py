@@ -37,7 +37,7 @@ class PodStall:
 
     throttled_ratio: float | None = None
     """Share of the periods since the reading before in which the pod, or the worst of its containers, was throttled,
-    0..1. None: not known, or no period passed (no limit, or no work)."""
+    0..1. None: not known, or hardly a period passed (no limit, or no work)."""
     stalled_seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Resource -> kind -> seconds stalled since the pod's group was made; empty where the kernel counts none."""
     no_data: tuple[NoData, ...] = ()

@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 FILE = "cpu.stat"
+FEWEST_PERIODS = 10
+"""Of fewer a share says little: a second of work at the usual 100 ms, and one unlucky period would be all of it."""
 _LINES = re.compile(rb"^nr_periods (\d+)\nnr_throttled (\d+)$", re.MULTILINE)
 
 
@@ -37,11 +39,11 @@ def cpu_periods(text: bytes) -> CpuPeriods:
 def throttled_ratio(before: CpuPeriods, now: CpuPeriods) -> float | None:
     """Share of the periods between two readings in which the group was throttled, 0..1.
 
-    None when no period passed (no limit, or no work) and when a counter went back. At most 1: a period may end while
-    the kernel prints the two numbers.
+    None when hardly a period passed (no limit, or no work) and when a counter went back. At most 1: a period may end
+    while the kernel prints the two numbers.
     """
     periods, throttled = now.periods - before.periods, now.throttled - before.throttled
-    return min(throttled / periods, 1.0) if periods > 0 and throttled >= 0 else None
+    return min(throttled / periods, 1.0) if periods >= FEWEST_PERIODS and throttled >= 0 else None
 
 
 def worst(ratios: Iterable[float | None]) -> float | None:

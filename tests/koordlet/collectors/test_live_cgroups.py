@@ -20,6 +20,7 @@ from koordlet.collectors.catalog import SnapshotCollector
 from koordlet.collectors.cgroup_discovery import CONTAINER_SEARCH_TICKS
 from koordlet.collectors.kept_files import DescriptorBudget, KeptFile
 from koordlet.collectors.pod_stalls import STALL_TICKS
+from koordlet.collectors.throttling_files import FEWEST_PERIODS
 from tests.host_trees import live_cgroups
 from tests.host_trees.clock import Clock
 from tests.host_trees.group_names import CGROUPFS, SYSTEMD, GroupNames
@@ -233,7 +234,7 @@ def throttle(host, path):
     """Run against a limit until the kernel has throttled a few times, and stop."""
     process = host.run(path, "sh", "-c", SPIN)
     deadline = time.monotonic() + DEADLINE_SECONDS
-    goal = host.throttling(path)[1] + 3
+    goal = host.throttling(path)[1] + FEWEST_PERIODS
     while host.throttling(path)[1] < goal:
         assert time.monotonic() < deadline, "the kernel does not throttle"
         time.sleep(0.02)

@@ -97,7 +97,7 @@ def test_every_pod_is_read_once_in_a_round_and_no_tick_reads_many(host):
         host.set_pod(f"p{number}", own=(1, 1), container=(1, 1))
     host.tick()
     for number in range(2 * STALL_TICKS):
-        host.set_pod(f"p{number}", own=(2, 2), container=(2, 2))
+        host.set_pod(f"p{number}", own=(11, 11), container=(11, 11))
     known = []
     for _ in range(STALL_TICKS):
         host.tick()
