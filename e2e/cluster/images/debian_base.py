@@ -35,16 +35,19 @@ chmod 1777 tmp
 
 def root_file_system() -> Path:
     """The tar file with the base image's root, built on first use (about 20 s). Needs root and mmdebstrap."""
-    key = content_cache.digest(SUITE, " ".join(PACKAGES), " ".join(UNUSED), FINISH)
+    key = content_cache.digest(*_command())
     return content_cache.folder("base", key, _build) / "root.tar"
+
+
+def _command() -> list[str]:
+    """What makes the root, but for where to; the hooks are those that the variant without maintainer scripts runs."""
+    trim = 'cd "$1" && rm -rf ' + " ".join(UNUSED)
+    return [
+        "mmdebstrap", "--quiet", "--variant=extract", f"--include={','.join(PACKAGES)}",
+        f"--extract-hook={FINISH}", f"--extract-hook={trim}", SUITE,
+    ]  # fmt: skip
 
 
 def _build(folder: Path) -> None:
     with progress.step(f"making the Python {PYTHON_VERSION} base image from Debian {SUITE} packages"):
-        trim = 'cd "$1" && rm -rf ' + " ".join(UNUSED)
-        commands.run(
-            [
-                "mmdebstrap", "--quiet", "--variant=extract", f"--include={','.join(PACKAGES)}",
-                f"--customize-hook={FINISH}", f"--customize-hook={trim}", SUITE, folder / "root.tar",
-            ]
-        )  # fmt: skip
+        commands.run([*_command(), folder / "root.tar"])
