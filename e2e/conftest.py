@@ -83,6 +83,9 @@ def suite(cluster: Cluster, eyes: Eyes, pytestconfig: pytest.Config) -> Iterator
         installed.roll_back(earlier)
         configuration.write(eyes, document)
     else:
+        configuration.write(eyes, configuration.changed(enable=False))
+        names = [each["metadata"]["name"] for each in eyes.list("Node")]
+        waiting.until("no node offers Mid", lambda: [eyes.mid(name) for name in names], lambda seen: not any(seen))
         installed.uninstall()
 
 
