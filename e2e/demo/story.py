@@ -34,9 +34,9 @@ class Story:
         self.images = images
         self.node = self.cluster.real_nodes()[0]
 
-    def manifest(self, name: str, **values: Any) -> str:
+    def manifest(self, template: str, /, **values: Any) -> str:
         """A manifest with its blanks filled."""
-        text = (Path(__file__).parent / "manifests" / f"{name}.yaml").read_text(encoding="utf-8")
+        text = (Path(__file__).parent / "manifests" / f"{template}.yaml").read_text(encoding="utf-8")
         return string.Template(text).substitute({"workload": self.images["workload"], "node": self.node, **values})
 
     def node_metric(self) -> dict[str, Any]:
