@@ -123,15 +123,26 @@ def test_the_rate_of_a_pod_and_its_containers_is_the_growth_of_their_counters(ho
     assert snapshot.containers[ONE].cpu_cores >= 0.015
 
 
+def used_memory(host, group):
+    outside = host.memory_stat(group)
+    return sum(outside[key] for key in ("inactive_anon", "active_anon", "unevictable"))
+
+
+def until_the_kernel_shows(read, wanted_bytes):
+    """memory.stat follows what is touched up to 2 s later: the kernel sums its per-CPU counters when it has time."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while read() < wanted_bytes and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
 def test_memory_a_container_touches_is_in_its_pod(host, collector, clock, paths):
     host.group(paths.one)
     process = host.run(paths.one, *PYTHON, HOLD.format(bytes=64 * MIB))
     process.stdout.readline()
+    until_the_kernel_shows(lambda: used_memory(host, paths.pod), 64 * MIB)
     tick(collector, clock)
     pod = tick(collector, clock).pods[UID]
-    outside = host.memory_stat(paths.pod)
-    expected = sum(outside[key] for key in ("inactive_anon", "active_anon", "unevictable"))
-    assert pod.memory_bytes == pytest.approx(expected, rel=0.02)
+    assert pod.memory_bytes == pytest.approx(used_memory(host, paths.pod), rel=0.02)
     assert 64 * MIB < pod.memory_bytes < 96 * MIB
 
 
@@ -140,6 +151,7 @@ def test_page_cache_does_not_count(host, collector, clock, paths, tmp_path):
     writes = f"data=open('{tmp_path}/copy','wb'); data.write(b'x'*{32 * MIB}); data.close(); print(1,flush=True)"
     process = host.run(paths.one, *PYTHON, f"{writes}; import sys; sys.stdin.read()")
     process.stdout.readline()
+    until_the_kernel_shows(lambda: host.memory_stat(paths.pod)["file"], 31 * MIB)
     tick(collector, clock)
     pod = tick(collector, clock).pods[UID]
     assert host.memory_stat(paths.pod)["file"] >= 31 * MIB
