@@ -42,7 +42,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if item not in stories] + sorted(stories, key=place)
     for item in stories:
         if item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECONDS))
+            # Of the story alone: the first one also waits for all that is built once.
+            item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECONDS, func_only=True))
+
+
+@contextlib.contextmanager
+def _progress_is_shown(pytestconfig: pytest.Config) -> Iterator[None]:
+    """What takes minutes the first time (building a control plane, images) tells so as it goes, not when it fails."""
+    with pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -50,10 +58,12 @@ def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """A cluster: the one that is up, or one that is started here and ended at the end."""
     was_up = running.name() is not None
     provider = pytestconfig.getoption("--provider")
-    assert cluster_command.main(["up", *(["--provider", provider] if provider else [])]) == 0
+    with _progress_is_shown(pytestconfig):
+        assert cluster_command.main(["up", *(["--provider", provider] if provider else [])]) == 0
     yield running.cluster()
     if not was_up and not pytestconfig.getoption("--keep-cluster"):
-        assert cluster_command.main(["down"]) == 0, "something is left over, see the output above"
+        with _progress_is_shown(pytestconfig):
+            assert cluster_command.main(["down"]) == 0, "something is left over, see the output above"
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +79,8 @@ def suite(cluster: Cluster, eyes: Eyes, pytestconfig: pytest.Config) -> Iterator
     """The suite from this checkout, configured as stories start; afterwards what was there before."""
     if cluster.provider != "existing":
         _clear_stage(eyes)
-    installed = Suite(cluster, running.load_images())
+    with _progress_is_shown(pytestconfig):
+        installed = Suite(cluster, running.load_images())
     earlier = installed.revision()
     document = configuration.read(eyes) if earlier else None
     if earlier:
