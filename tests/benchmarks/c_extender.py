@@ -1,4 +1,4 @@
-"""The do-nothing extender in C (`c_extender.c`), compiled with the system's `cc` and run for as long as it is needed."""
+"""The do-nothing extender in C (`c_extender.c`): compiled with the system's `cc`, run for as long as it is needed."""
 
 from __future__ import annotations
 
