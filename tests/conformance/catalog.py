@@ -11,6 +11,7 @@ MODULES = (
     "reclaimable_adapters",
     "manager_adapters",
     "loadaware_adapters",
+    "trimaran_formula_adapters",
 )
 
 

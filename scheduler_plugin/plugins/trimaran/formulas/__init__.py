@@ -1,0 +1,1 @@
+"""The arithmetic of Trimaran's policies, over arrays of nodes; no state, no clock, no configuration objects."""

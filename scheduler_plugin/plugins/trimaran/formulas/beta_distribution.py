@@ -1,0 +1,124 @@
+"""The beta distribution with a given mean and deviation, and the chance to stay below a threshold, over arrays.
+
+The regularised incomplete beta function is evaluated by its continued fraction (Abramowitz and Stegun 26.5.8) with
+Lentz's method, on the side of the mean where it converges fast.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from scheduler_plugin.plugins.trimaran.formulas.rounding import Bools, Floats
+
+_TINY: Final = 1e-300
+_PRECISION: Final = 1e-15
+_MOST_STEPS: Final = 2000
+"""Steps grow with the root of the parameters; a few thousand need some hundred."""
+
+_log_gamma = np.frompyfunc(math.lgamma, 1, 1)
+
+
+class Fit(NamedTuple):
+    """Parameters of each distribution, 1 and 1 where `is_fitted` is false."""
+
+    alpha: Floats
+    beta: Floats
+    is_fitted: Bools
+
+
+class Probability(NamedTuple):
+    """Chance to stay at or below the threshold, and the distribution it comes from, where one was needed."""
+
+    value: Floats
+    fit: Fit
+
+
+def match_moments(first: Floats, second: Floats) -> Fit:
+    """The distributions with these first two moments; a variance that no distribution on [0, 1] has is refused."""
+    variance = second - first * first
+    largest = first * (1.0 - first)
+    is_fitted = (first >= 0.0) & (first <= 1.0) & (variance >= 0.0) & (variance < largest)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.maximum(largest / variance - 1.0, np.finfo(np.float64).smallest_subnormal)
+        alpha, beta = first * scale, (1.0 - first) * scale
+    return Fit(np.where(is_fitted, alpha, 1.0), np.where(is_fitted, beta, 1.0), is_fitted)
+
+
+def largest_variance(mean: Floats) -> Floats:
+    """Of any distribution on [0, 1] with that mean: mean * (1 - mean); 0 outside (0, 1)."""
+    return np.where((mean > 0.0) & (mean < 1.0), mean * (1.0 - mean), 0.0)
+
+
+def probability_below(mu: Floats, sigma: Floats, threshold: Floats) -> Probability:
+    """P(utilisation <= threshold) for utilisation of mean `mu` and deviation `sigma`, all fractions of capacity.
+
+    Without deviation it is certainty either way; without a distribution that fits it is 0, the careful answer.
+    """
+    fit = match_moments(mu, sigma * sigma + mu * mu)
+    is_certain = (mu == 0.0) | (sigma == 0.0)
+    fit = fit._replace(is_fitted=fit.is_fitted & ~is_certain)
+    of_certain = np.where((mu == 0.0) | (mu <= threshold), 1.0, 0.0)
+    of_fitted = np.where(fit.is_fitted, distribution(fit, threshold), 0.0)
+    return Probability(np.where(is_certain, of_certain, of_fitted), fit)
+
+
+def distribution(of: Fit, x: Floats) -> Floats:
+    """Cumulative distribution at x; 0 outside [0, 1] and for parameters that are no distribution."""
+    alpha, beta, x = np.broadcast_arrays(of.alpha, of.beta, np.asarray(x, dtype=np.float64))
+    values = np.where(x == 1.0, 1.0, 0.0)
+    inside = (x > 0.0) & (x < 1.0) & (alpha > 0.0) & (beta > 0.0) & np.isfinite(alpha) & np.isfinite(beta)
+    if inside.any():
+        values[inside] = _regularised(alpha[inside], beta[inside], x[inside])
+    values[~((alpha > 0.0) & (beta > 0.0))] = 0.0
+    return values
+
+
+def density(of: Fit, x: Floats) -> Floats:
+    """Probability density at x; 0 outside [0, 1] and for parameters that are no distribution."""
+    alpha, beta, x = np.broadcast_arrays(of.alpha, of.beta, np.asarray(x, dtype=np.float64))
+    values = np.zeros(x.shape)
+    inside = (x >= 0.0) & (x <= 1.0) & (alpha > 0.0) & (beta > 0.0)
+    alpha, beta, x = alpha[inside], beta[inside], x[inside]
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        powers = x ** (alpha - 1.0) * (1.0 - x) ** (beta - 1.0)
+        value = powers * np.exp(-_log_beta(alpha, beta))
+    values[inside] = np.where(value >= 0.0, value, 0.0)
+    return values
+
+
+def _log_beta(alpha: Floats, beta: Floats) -> Floats:
+    logarithm: Floats = np.asarray(_log_gamma(alpha) + _log_gamma(beta) - _log_gamma(alpha + beta), dtype=np.float64)
+    return logarithm
+
+
+def _regularised(alpha: Floats, beta: Floats, x: Floats) -> Floats:
+    front = np.exp(alpha * np.log(x) + beta * np.log1p(-x) - _log_beta(alpha, beta))
+    is_left = x < (alpha + 1.0) / (alpha + beta + 2.0)
+    a, b = np.where(is_left, alpha, beta), np.where(is_left, beta, alpha)
+    tail = front * _continued_fraction(a, b, np.where(is_left, x, 1.0 - x)) / a
+    return np.clip(np.where(is_left, tail, 1.0 - tail), 0.0, 1.0)
+
+
+def _continued_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
+    """Lentz's method for all elements at once, until the slowest has converged."""
+    c = np.ones_like(x)
+    d = 1.0 / _away_from_zero(1.0 - (a + b) * x / (a + 1.0))
+    value = d.copy()
+    for step in range(1, _MOST_STEPS):
+        even = step * (b - step) * x / ((a + 2 * step - 1.0) * (a + 2 * step))
+        odd = -(a + step) * (a + b + step) * x / ((a + 2 * step) * (a + 2 * step + 1.0))
+        for term in (even, odd):
+            d = 1.0 / _away_from_zero(1.0 + term * d)
+            c = _away_from_zero(1.0 + term / c)
+            change = c * d
+            value = value * change
+        if np.all(np.abs(change - 1.0) < _PRECISION):
+            break
+    return value
+
+
+def _away_from_zero(values: Floats) -> Floats:
+    return np.where(np.abs(values) < _TINY, _TINY, values)

@@ -1,0 +1,33 @@
+"""Peaks: place a pod where it raises the power drawn the least; power = k0 + k1 * exp(k2 * utilisation percent)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler_plugin.plugins.trimaran.formulas.rounding import Bools, Floats
+
+
+def jump_watts(from_percent: Floats, to_percent: Floats, k1: Floats, k2: Floats) -> Floats:
+    """Rise of the power drawn between two utilisations; k0 cancels out."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rise: Floats = k1 * (np.exp(k2 * to_percent) - np.exp(k2 * from_percent))
+    return rise
+
+
+def score(jumps: Floats, is_known: Bools) -> Floats:
+    """0..100 of each candidate, the smallest jump 100; those not known score 0 and stretch no scale."""
+    scores = np.zeros(len(jumps))
+    known = jumps[is_known]
+    if len(known):
+        lowest, span = known.min(), known.max() - known.min()
+        scores[is_known] = 100.0 - np.trunc(100.0 * (known - lowest) / span) if span > 0.0 else 100.0
+    return scores
+
+
+def shipped_scores(raw: Floats) -> Floats:
+    """As shipped: raw scores are jumps * 1e15, cut to integers; all 0 stays 0, else the lowest is 100."""
+    lowest, highest = raw.min(), raw.max()
+    if lowest == highest:
+        return np.full(len(raw), 0.0 if highest == 0.0 else 100.0)
+    scores: Floats = 100.0 - np.trunc(100.0 * (raw - lowest) / (highest - lowest))
+    return scores

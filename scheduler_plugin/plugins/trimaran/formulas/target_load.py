@@ -1,0 +1,36 @@
+"""TargetLoadPacking (KEP-61): fill nodes up to a target utilisation, then spread.
+
+U = 100 * (used + pod + recently placed pods) / capacity
+score = (100 - X) * U / X + X      for U <= X
+        X * (100 - U) / (100 - X)  for X < U <= 100
+        0                          above
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler_plugin.plugins.trimaran.formulas import rounding
+from scheduler_plugin.plugins.trimaran.formulas.rounding import Floats
+
+
+def utilisation_percent(
+    used_percent: Floats, capacity_millis: Floats, pod_millis: float, recent_millis: Floats
+) -> Floats:
+    """CPU utilisation of each node with the pod on it, in percent, shape (nodes,); 0 where there is no capacity.
+
+    `recent_millis`: predicted usage of pods that the measurement cannot contain yet.
+    """
+    used = (used_percent / 100.0) * capacity_millis
+    with np.errstate(divide="ignore", invalid="ignore"):
+        percent = 100.0 * (used + pod_millis + recent_millis) / capacity_millis
+    return np.where(capacity_millis > 0.0, percent, 0.0)
+
+
+def score(utilisation: Floats, target_percent: float) -> Floats:
+    """0..100 for each utilisation in percent; the target, in (0, 100], scores 100."""
+    rising = (100.0 - target_percent) * utilisation / target_percent + target_percent
+    with np.errstate(divide="ignore", invalid="ignore"):
+        falling = target_percent * (100.0 - utilisation) / (100.0 - target_percent)
+    of_busy = np.where(utilisation > 100.0, 0.0, falling)
+    return rounding.half_away_from_zero(np.where(utilisation <= target_percent, rising, of_busy))

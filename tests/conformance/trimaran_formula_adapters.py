@@ -1,0 +1,113 @@
+"""Cases of trimaran.json that are arithmetic -> scheduler_plugin/plugins/trimaran/formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scheduler_plugin.plugins.trimaran.formulas import beta_distribution, load_variation, overcommitment, power
+from scheduler_plugin.plugins.trimaran.formulas.rounding import Floats
+
+_RESOURCES = ("cpu", "memory")
+
+
+def _one(value: float) -> Floats:
+    return np.array([value], dtype=np.float64)
+
+
+def _fit(inputs: Any) -> beta_distribution.Fit:
+    return beta_distribution.Fit(_one(inputs["alpha"]), _one(inputs["beta"]), np.array([True]))
+
+
+def _resource_score(inputs: Any) -> Any:
+    stats = inputs["resourceStats"]
+    capacity = _one(stats["capacity"])
+    mean, deviation = (np.clip(_one(stats[name]), 0.0, capacity) for name in ("usedAvg", "usedStdev"))
+    of = load_variation.fractions(mean, deviation, max(stats["req"], 0.0), capacity)
+    scores = load_variation.shipped_resource_scores(of, capacity, inputs["margin"], inputs["sensitivity"])
+    return {"roundedScore": load_variation.score(scores[np.newaxis], np.array([[True]]))[0]}
+
+
+def _mu_sigma(inputs: Any) -> Any:
+    stats = inputs["resourceStats"]
+    of = load_variation.fractions(
+        _one(stats["usedAvg"]), _one(stats["usedStdev"]), stats["req"], _one(stats["capacity"])
+    )
+    return {"mu": of.mu[0], "sigma": of.sigma[0]}
+
+
+def _match_moments(inputs: Any) -> Any:
+    fit = beta_distribution.match_moments(_one(inputs["m1"]), _one(inputs["m2"]))
+    return {"alpha": fit.alpha[0], "beta": fit.beta[0], "ok": bool(fit.is_fitted[0])}
+
+
+def _probability(inputs: Any) -> Any:
+    below = beta_distribution.probability_below(*(_one(inputs[name]) for name in ("mu", "sigma", "threshold")))
+    answer: dict[str, Any] = {"probability": below.value[0], "fitted": bool(below.fit.is_fitted[0])}
+    if below.fit.is_fitted[0]:
+        answer |= {"alpha": below.fit.alpha[0], "beta": below.fit.beta[0]}
+    return answer
+
+
+def _power_jump(inputs: Any) -> Any:
+    jump = power.jump_watts(*(_one(inputs[name]) for name in ("fromUtil", "toUtil", "k1", "k2")))[0]
+    return {"jump": jump, "rawScore": float(np.trunc(jump * 1e15))}
+
+
+def _normalised(inputs: Any) -> Any:
+    scores = power.shipped_scores(np.array([row["score"] for row in inputs["scores"]], dtype=np.float64))
+    named = zip(inputs["scores"], scores, strict=True)
+    return {"scores": [{"name": row["name"], "score": score} for row, score in named]}
+
+
+def _designed_variation(inputs: Any) -> Any:
+    keys = ("cpuCores", "memoryGB")
+    capacity, mean, deviation, request = (
+        np.array([inputs[name][key] for key in keys], dtype=np.float64)[:, np.newaxis]
+        for name in ("nodeCapacity", "usedMean", "usedStdev", "podRequest")
+    )
+    of = load_variation.fractions(mean, deviation, 0.0, capacity)
+    scores = load_variation.designed_resource_scores(of, request / capacity, margin=1.0)[:, 0]
+    shown = np.floor(np.round(scores, 9) + 0.5)
+    return {
+        "S": dict(zip(_RESOURCES, 1.0 - scores / inputs["maxPriority"], strict=True)),
+        "U": dict(zip(_RESOURCES, scores, strict=True)),
+        "displayedU": dict(zip(_RESOURCES, shown, strict=True)),
+        "displayedScore": shown.min(),
+    }
+
+
+def _limit_risk(inputs: Any) -> Any:
+    request, limit, capacity = (_one(inputs[name]) for name in ("totalRequest", "totalLimit", "capacity"))
+    excess, allowed = limit - request, capacity - request
+    risk = overcommitment.limit_risk(request, limit, capacity)[0]
+    return {"excess": excess[0], "allowed": allowed[0], "riskLimit": risk}
+
+
+def _corrected_sigma(inputs: Any) -> Any:
+    sigma = _one(inputs["usedStd"]) / inputs["capacity"]
+    return {"sigma": overcommitment.smoothed_sigma(_one(0.5), sigma, inputs["smoothingWindowSize"])[0]}
+
+
+ADAPTERS = {
+    "loadvariationriskbalancing.computeScore": _resource_score,
+    "trimaran.GetMuSigma": _mu_sigma,
+    "lowriskovercommitment.DensityFunction": lambda inputs: {
+        "value": beta_distribution.density(_fit(inputs), _one(inputs["x"]))[0]
+    },
+    "lowriskovercommitment.DistributionFunction": lambda inputs: {
+        "value": beta_distribution.distribution(_fit(inputs), _one(inputs["x"]))[0]
+    },
+    "lowriskovercommitment.GetMaxVariance": lambda inputs: {
+        "value": beta_distribution.largest_variance(_one(inputs["m1"]))[0]
+    },
+    "lowriskovercommitment.MatchMoments": _match_moments,
+    "lowriskovercommitment.ComputeProbability": _probability,
+    "peaks.getPowerJumpForUtilisation": _power_jump,
+    "peaks.NormalizeScore": _normalised,
+    "kep61.loadVariationScore": _designed_variation,
+    "kep61.overCapacityRisk": lambda inputs: {"risk": load_variation.overrun_probability(inputs["ita"])},
+    "kep357.limitRisk": _limit_risk,
+    "kep357.correctedSigma": _corrected_sigma,
+}

@@ -1,0 +1,81 @@
+"""Expected values: exact binomial sums for whole parameters, symmetry, and the moments that were asked for."""
+
+from __future__ import annotations
+
+import fractions
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler_plugin.plugins.trimaran.formulas import beta_distribution
+from scheduler_plugin.plugins.trimaran.formulas.beta_distribution import Fit
+
+positive = st.floats(1e-3, 3e3)
+inside = st.floats(0.001, 0.999)
+
+
+def fit(alpha: float, beta: float) -> Fit:
+    return Fit(np.array([alpha]), np.array([beta]), np.array([True]))
+
+
+def below(alpha: float, beta: float, x: float) -> float:
+    return float(beta_distribution.distribution(fit(alpha, beta), np.array([x]))[0])
+
+
+def exact(a: int, b: int, x: fractions.Fraction) -> float:
+    """I_x(a, b) for whole a and b: the chance of at least a successes in a + b - 1 trials."""
+    trials = a + b - 1
+    return float(sum(math.comb(trials, k) * x**k * (1 - x) ** (trials - k) for k in range(a, trials + 1)))
+
+
+@given(a=st.integers(1, 40), b=st.integers(1, 40), x=st.integers(1, 99))
+def test_whole_parameters_give_the_binomial_sum(a: int, b: int, x: int) -> None:
+    assert below(a, b, x / 100) == pytest.approx(exact(a, b, fractions.Fraction(x, 100)), rel=1e-9, abs=1e-13)
+
+
+@given(alpha=positive, beta=positive, x=inside)
+def test_the_mirrored_distribution_has_the_complement(alpha: float, beta: float, x: float) -> None:
+    assert below(alpha, beta, x) + below(beta, alpha, 1.0 - x) == pytest.approx(1.0, abs=1e-9)
+
+
+@given(alpha=positive, beta=positive, x=inside, y=inside)
+def test_a_larger_threshold_is_never_less_likely_kept(alpha: float, beta: float, x: float, y: float) -> None:
+    low, high = sorted((x, y))
+    assert below(alpha, beta, low) <= below(alpha, beta, high) + 1e-11
+
+
+@given(mean=inside, share=st.floats(0.001, 0.98))
+def test_the_fitted_distribution_has_the_moments_asked_for(mean: float, share: float) -> None:
+    variance = share * mean * (1 - mean)
+    found = beta_distribution.match_moments(np.array([mean]), np.array([variance + mean * mean]))
+    alpha, beta = found.alpha[0], found.beta[0]
+    assert found.is_fitted[0]
+    assert alpha / (alpha + beta) == pytest.approx(mean, rel=1e-9)
+    assert alpha * beta / ((alpha + beta) ** 2 * (alpha + beta + 1)) == pytest.approx(variance, rel=1e-6)
+
+
+@given(alpha=st.floats(1.1, 50), beta=st.floats(1.1, 50), x=st.floats(0.05, 0.95))
+def test_the_density_is_the_slope_of_the_distribution(alpha: float, beta: float, x: float) -> None:
+    step = 1e-6
+    slope = (below(alpha, beta, x + step) - below(alpha, beta, x - step)) / (2 * step)
+    density = beta_distribution.density(fit(alpha, beta), np.array([x]))[0]
+    assert density == pytest.approx(slope, rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "x"), [(2, 2, -0.1), (2, 2, 1.1), (-1, 1, 0.5), (0, 1, 0.5), (2, 2, math.nan)]
+)
+def test_what_is_no_distribution_or_lies_outside_is_0(alpha: float, beta: float, x: float) -> None:
+    assert below(alpha, beta, x) == 0.0
+    assert beta_distribution.density(fit(alpha, beta), np.array([x]))[0] == 0.0
+
+
+def test_many_nodes_at_once_give_what_each_gives_alone() -> None:
+    seed = np.random.default_rng(7)
+    alpha, beta, x = 10 ** seed.uniform(-3, 3, 200), 10 ** seed.uniform(-3, 3, 200), seed.uniform(0, 1, 200)
+    together = beta_distribution.distribution(Fit(alpha, beta, np.ones(200, dtype=bool)), x)
+    alone = [below(*row) for row in zip(alpha, beta, x, strict=True)]
+    assert together == pytest.approx(alone, rel=1e-12, abs=1e-15)
