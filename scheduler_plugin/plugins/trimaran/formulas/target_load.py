@@ -15,15 +15,14 @@ from scheduler_plugin.plugins.trimaran.formulas.rounding import Floats
 
 
 def utilisation_percent(
-    used_percent: Floats, capacity_millis: Floats, pod_millis: float, recent_millis: Floats
+    used_millis: Floats, pod_millis: float, recent_millis: Floats, capacity_millis: Floats
 ) -> Floats:
     """CPU utilisation of each node with the pod on it, in percent, shape (nodes,); 0 where there is no capacity.
 
-    `recent_millis`: predicted usage of pods that the measurement cannot contain yet.
+    `used_millis` is measured; `recent_millis` is the predicted usage of pods that the measurement cannot contain yet.
     """
-    used = (used_percent / 100.0) * capacity_millis
     with np.errstate(divide="ignore", invalid="ignore"):
-        percent = 100.0 * (used + pod_millis + recent_millis) / capacity_millis
+        percent = 100.0 * (used_millis + pod_millis + recent_millis) / capacity_millis
     return np.where(capacity_millis > 0.0, percent, 0.0)
 
 

@@ -31,9 +31,9 @@ def test_it_packs_below_the_target_and_spreads_above(target: int, low: float, hi
 
 
 def test_utilisation_counts_the_pod_and_what_was_just_placed() -> None:
-    percent = target_load.utilisation_percent(np.array([10.0]), np.array([4000.0]), 500.0, np.array([300.0]))
+    percent = target_load.utilisation_percent(np.array([400.0]), 500.0, np.array([300.0]), np.array([4000.0]))
     assert percent == pytest.approx([30.0])
 
 
 def test_a_node_without_cpu_is_not_used() -> None:
-    assert target_load.utilisation_percent(np.array([10.0]), np.array([0.0]), 500.0, np.array([0.0])) == [0.0]
+    assert target_load.utilisation_percent(np.array([10.0]), 500.0, np.array([0.0]), np.array([0.0])) == [0.0]

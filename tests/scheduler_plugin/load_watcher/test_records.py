@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+import math
+
+import msgspec
+import pytest
+
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot, Window
+
+WIRE = {
+    "timestamp": 1556987522,
+    "window": {"duration": "15m", "start": 1556984522, "end": 1556985422},
+    "source": "NodeMetric",
+    "data": {
+        "NodeMetricsMap": {
+            "node-1": {
+                "metrics": [{"name": "", "type": "CPU", "operator": "AVG", "rollup": "15m", "value": 12.5}],
+                "tags": {},
+                "metadata": {"dataCenter": "", "pool": ""},
+            }
+        }
+    },
+}
+SNAPSHOT = Snapshot(
+    1556987522,
+    Window("15m", 1556984522, 1556985422),
+    "NodeMetric",
+    Data({"node-1": NodeMetrics([Metric(type="CPU", operator="AVG", rollup="15m", value=12.5)])}),
+)
+
+
+def test_every_key_of_upstream_is_written_also_empty_ones() -> None:
+    assert json.loads(records.encode(SNAPSHOT)) == WIRE
+
+
+def test_a_document_is_read_back_as_it_was_written() -> None:
+    assert records.decode(records.encode(SNAPSHOT)) == SNAPSHOT
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_b3_a_value_that_is_no_number_never_reaches_the_wire(value: float) -> None:
+    broken = Snapshot(data=Data({"bad": NodeMetrics([Metric(type="CPU", operator="AVG", value=value)])}))
+    with pytest.raises(ValueError, match="node bad: CPU AVG is"):
+        records.encode(broken)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"timestamp": None, "window": None, "source": None, "data": None},
+        {"data": {"NodeMetricsMap": None}},
+        {"data": {"node-1": {"metrics": [{"type": "CPU", "value": 20}]}}},
+        {"tomorrow": 1, "data": {"NodeMetricsMap": {}, "other": 2}},
+    ],
+)
+def test_what_upstreams_client_tolerates_is_an_empty_snapshot(document: object) -> None:
+    assert records.decode(json.dumps(document).encode()).data.nodes == {}
+
+
+def test_decimals_of_the_timestamp_are_cut() -> None:
+    assert records.decode(b'{"timestamp": 15.9}').timestamp == 15
+
+
+@pytest.mark.parametrize(
+    "body", [b"[]", b"7", b'{"data": {"NodeMetricsMap": {"a": {"metrics": [{"value": "20"}]}}}}', b"{"]
+)
+def test_a_document_of_another_shape_is_an_error(body: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        records.decode(body)
+
+
+def test_a_window_ends_where_it_is_asked_to() -> None:
+    assert records.window_ending_at("10m", 1000.9) == Window("10m", 400, 1000)
