@@ -129,11 +129,14 @@ class AggregatedUsage(WireModel):
 
 
 class NumaUsage(WireModel):
-    """Usage of one NUMA node."""
+    """Mean usage of one NUMA node."""
 
     numa_node_id: int
+    """Number of the node."""
     node_usage: ResourceMap = ResourceMap()
+    """Usage of everything that runs on its CPUs and is in its memory."""
     system_usage: ResourceMap = ResourceMap()
+    """The part of it that is not the pods'; empty where it is not known."""
 
 
 class NodeMetricInfo(WireModel):
@@ -148,7 +151,7 @@ class NodeMetricInfo(WireModel):
     aggregated_system_usages: list[AggregatedUsage] | None = None
     """Statistics of the system's usage, one entry a window."""
     numa_usages: list[NumaUsage] | None = None
-    """Usage of each NUMA node."""
+    """Mean usage of each NUMA node; absent on a machine of one, where it would say what nodeUsage says."""
 
 
 class PodMetricInfo(WireModel):

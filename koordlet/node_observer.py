@@ -25,6 +25,7 @@ from koordlet.metric_cache.aggregation import Statistic
 from koordlet.metric_cache.cache import Window, WindowSamples
 from koordlet.metric_cache.embedded import EmbeddedCache
 from koordlet.node_metric_report import conditions, predicted, schedule, size, status
+from koordlet.numa_means import NumaMeans
 from koordlet.pods_on_node import PodOnNode, PodTable
 from koordlet.prediction import class_series
 from koordlet.prediction.allocation import WholeAmounts
@@ -109,6 +110,7 @@ class NodeObserver:
         )
         self._collector = catalog.SnapshotCollector(HostRoot.at(host_root))
         self._cache = EmbeddedCache(CACHE_SECONDS, max_series=max_series)
+        self._numa = NumaMeans(CACHE_SECONDS)
         self._pods_by_uid: Mapping[str, PodOnNode] = {}
 
     @property
@@ -153,6 +155,7 @@ class NodeObserver:
         classes = {uid: pod.priority_class for uid, pod in pods.items()}
         self.newest = class_series.series_of(snapshot, classes, _reserved(cluster))
         self._cache.append(now_seconds, self.newest)
+        self._numa.append(snapshot)
         if snapshot.node is not None:
             self.newest_at_seconds = now_seconds
 
@@ -242,9 +245,8 @@ class NodeObserver:
         sampled_at = self.newest_at_seconds or 0.0
         collect = cluster.spec.metric_collect_policy
         by_uid = {SeriesKey(SeriesKind.POD, pod.uid): pod for pod in bound or ()}
-        recent = self._cache.samples(
-            [NODE, SYSTEM, *by_uid], Window(sampled_at, collect_policy.usage_window_seconds(collect))
-        )
+        window = Window(sampled_at, collect_policy.usage_window_seconds(collect))
+        recent = self._cache.samples([NODE, SYSTEM, *by_uid], window)
         means = aggregation.aggregate(recent, (Statistic.AVG,))
         windows = [
             (seconds, self._statistics(sampled_at, seconds))
@@ -262,6 +264,7 @@ class NodeObserver:
                 bound=bound,
                 predicted=peak,
                 conditions=judged,
+                numa=self._numa.over(window),
             )
         )
 

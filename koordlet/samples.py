@@ -40,10 +40,12 @@ class SeriesKind(enum.StrEnum):
     PROD_AND_UNRESERVED_SYSTEM = "prod-and-unreserved-system"  # prod + S
     POD = "pod"
     CONTAINER = "container"
+    NUMA_NODE = "numa-node"
+    NUMA_SYSTEM = "numa-system"  # the system's share of a NUMA node
 
 
 class SeriesKey(NamedTuple):
-    """Identity of a series: a kind, and within it a priority class, a pod UID or a container id ('' if unique)."""
+    """Identity of a series: a kind, and within it a class, pod UID, container id or NUMA node ('' if unique)."""
 
     kind: SeriesKind
     identity: str = ""
@@ -53,6 +55,13 @@ NODE = SeriesKey(SeriesKind.NODE)
 SYSTEM = SeriesKey(SeriesKind.SYSTEM)
 UNRESERVED_SYSTEM = SeriesKey(SeriesKind.UNRESERVED_SYSTEM)
 PROD_AND_UNRESERVED_SYSTEM = SeriesKey(SeriesKind.PROD_AND_UNRESERVED_SYSTEM)
+
+
+class NumaSample(NamedTuple):
+    """Usage of one NUMA node, and the part of it that is not the pods'; None where that is not known."""
+
+    node: UsageSample
+    system: UsageSample | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,4 +90,6 @@ class Snapshot:
     containers: Mapping[str, UsageSample] = field(default_factory=dict)
     containers_of_pod: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unmeasured_pods: frozenset[str] = frozenset()
+    numa: Mapping[int, NumaSample] = field(default_factory=dict)
+    """By NUMA node; only in some snapshots, and on machines of several (`numa_usage`)."""
     no_data: tuple[NoData, ...] = ()

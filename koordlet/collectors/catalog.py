@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from koordlet.collectors import counter_rates, node_usage
+from koordlet.collectors import counter_rates, node_usage, numa_shares
 from koordlet.collectors.cgroup_discovery import CgroupDiscovery
 from koordlet.collectors.collect_statistics import CollectStatistics
 from koordlet.collectors.host_root import HostRoot
 from koordlet.collectors.kept_files import DescriptorBudget
 from koordlet.collectors.node_pressure import NodePressure
 from koordlet.collectors.node_usage import MachineFacts, NodeMeasurement, NodeUsage
+from koordlet.collectors.numa_shares import NumaMeasurement
+from koordlet.collectors.numa_usage import NumaUsage
 from koordlet.collectors.pod_stalls import PodStalls
 from koordlet.collectors.pod_usage import PodMeasurements, PodUsage
 from koordlet.samples import NoData, Snapshot
@@ -27,6 +29,7 @@ class Collectors:
 
     node: NodeUsage
     pods: PodUsage
+    numa: NumaUsage
     node_pressure: NodePressure
     pod_stalls: PodStalls
 
@@ -47,6 +50,7 @@ class SnapshotCollector:
             pods=PodUsage(
                 CgroupDiscovery(host_root.cgroup_root), DescriptorBudget.of_process(), self.statistics, monotonic_ns
             ),
+            numa=NumaUsage(host_root, self.statistics, monotonic_ns),
             node_pressure=NodePressure(host_root.proc_root, self.statistics),
             pod_stalls=PodStalls(self.statistics),
         )
@@ -71,18 +75,26 @@ class SnapshotCollector:
         cpu_count = facts.cpu_count if facts else None
         node = self.collectors.node.collect(cpu_count)
         pods = self.collectors.pods.collect(cpu_count, named_containers)
-        stalls = (
+        numa = self.collectors.numa.collect(self.collectors.pods.followed_groups)
+        beside = (
+            *self.collectors.numa.no_data,
             *self.collectors.node_pressure.collect(),
             *self.collectors.pod_stalls.collect(self.collectors.pods.followed_groups),
         )
-        return _snapshot(now_seconds, node, pods, stalls)
+        return _snapshot(now_seconds, node, pods, numa, beside)
 
     def close(self) -> None:
         """Close every file."""
         self.collectors.pods.close()
 
 
-def _snapshot(now_seconds: float, node: NodeMeasurement, pods: PodMeasurements, stalls: tuple[NoData, ...]) -> Snapshot:
+def _snapshot(
+    now_seconds: float,
+    node: NodeMeasurement,
+    pods: PodMeasurements,
+    numa: NumaMeasurement | None,
+    beside: tuple[NoData, ...],
+) -> Snapshot:
     system = None
     if node.usage is not None and pods.complete:
         system = counter_rates.system_usage(node.usage, pods.pods.values())
@@ -94,5 +106,6 @@ def _snapshot(now_seconds: float, node: NodeMeasurement, pods: PodMeasurements, 
         containers=pods.containers,
         containers_of_pod=pods.containers_of_pod,
         unmeasured_pods=pods.unmeasured_pods,
-        no_data=node.no_data + pods.no_data + stalls,
+        numa={} if numa is None else numa_shares.samples(numa, system),
+        no_data=node.no_data + pods.no_data + beside,
     )

@@ -1,4 +1,4 @@
-"""Where the host's /proc and cgroup file system are seen from: `/` on a bare machine, a mount point in a container."""
+"""Where the host's folders are seen from: `/` on a bare machine, a mount point in a container."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ class HostRoot:
     """The host's `/proc`, for example `/host/proc`."""
     cgroup_root: Path
     """The host's `/sys/fs/cgroup`, for example `/host/sys/fs/cgroup`."""
+    numa_root: Path = Path("/sys/devices/system/node")
+    """The folder of NUMA nodes. Missing on a kernel that knows none."""
 
     @classmethod
     def at(cls, root: Path) -> HostRoot:
         """Return the usual places below `root`, for example `/host`; `/` is the machine itself."""
-        return cls(root / "proc", root / "sys/fs/cgroup")
+        return cls(root / "proc", root / "sys/fs/cgroup", root / "sys/devices/system/node")

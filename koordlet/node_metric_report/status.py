@@ -9,13 +9,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from api_types import names, node_metric, quantities, wire_model
 from api_types import priority_and_qos as pq
 from koordlet.pods_on_node import PodOnNode
 from koordlet.prediction import reclaimable
-from koordlet.samples import UsageSample
+from koordlet.samples import NumaSample, UsageSample
 
 Statistics = Mapping[str, UsageSample | None]
 """Statistic (avg, p50, ... std) -> value over one window, None where the window has too little data."""
@@ -49,6 +49,8 @@ class Report:
     """Pods bound to the node; None while the apiserver has not told yet."""
     predicted: PredictedPeak | None
     conditions: list[node_metric.Condition]
+    numa: Mapping[int, NumaSample] = field(default_factory=dict)
+    """Mean usage by NUMA node; empty where there is only one."""
 
 
 def usage(sample: UsageSample | None) -> node_metric.ResourceMap:
@@ -85,6 +87,14 @@ def aggregated(windows: Sequence[tuple[int, Statistics]]) -> list[node_metric.Ag
     ]
 
 
+def numa_usages(means: Mapping[int, NumaSample]) -> list[node_metric.NumaUsage]:
+    """One entry a NUMA node, by number; without data of its system share that share is empty."""
+    return [
+        node_metric.NumaUsage(numa_node_id=number, node_usage=usage(mean.node), system_usage=usage(mean.system))
+        for number, mean in sorted(means.items())
+    ]
+
+
 def prod_requests(bound: Iterable[PodOnNode]) -> dict[str, int]:
     """Allocated[Prod]: native requests of the Prod pods that have not ended, in milli-cores and bytes."""
     prod = [pod for pod in bound if pod.priority_class is pq.PriorityClass.PROD and not pod.is_terminated]
@@ -115,6 +125,7 @@ def build(report: Report) -> node_metric.NodeMetricStatus:
             system_usage=usage(report.system_usage),
             aggregated_node_usages=aggregated(report.node_windows) or None,
             aggregated_system_usages=aggregated(report.system_windows) or None,
+            numa_usages=numa_usages(report.numa) or None,
         ),
         pods_metric=[
             node_metric.PodMetricInfo(

@@ -101,7 +101,8 @@ def test_the_agent_understands_its_arguments_and_finds_its_folders():
     chosen = understood(container, KoordletSettings, "KOORDLET")
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert not chosen.required_for_run()
-    assert {f"{chosen.host_root}/proc", f"{chosen.host_root}/sys/fs/cgroup", chosen.state_dir} == mounts
+    seen = {f"{chosen.host_root}/{folder}" for folder in ("proc", "sys/fs/cgroup", "sys/devices/system")}
+    assert seen | {chosen.state_dir} == mounts
     assert chosen.http_port == container["ports"][0]["containerPort"] == 9999
     assert chosen.log_format == "json"
 

@@ -139,4 +139,4 @@ def test_a_kernel_without_pressure_and_throttling_is_at_no_fault(node):
         snapshot = node.tick(2.0, {"a": 0.5})
     sources = node.collector.statistics.sources
     absent = {name for name, source in sources.items() if not source.supported}
-    assert (snapshot.no_data, absent) == ((), {"node pressure", "pod pressure", "pod throttling"})
+    assert (snapshot.no_data, absent) == ((), {"NUMA usage", "node pressure", "pod pressure", "pod throttling"})

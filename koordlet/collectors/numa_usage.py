@@ -1,0 +1,130 @@
+"""Usage of every NUMA node of a machine that has several, read every `NUMA_TICKS` ticks.
+
+A machine of one node, which has nothing to tell that the node's own usage does not, pays for listing one folder. A CPU
+rate spans the time between two readings, so nothing that ran is missed; /proc/stat, which on a large machine the kernel
+takes a millisecond to print, is read once for all nodes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, TypeVar
+
+from koordlet.collectors import numa_files, numa_shares
+from koordlet.collectors.cgroup_discovery import FollowedGroups
+from koordlet.collectors.collect_statistics import CollectStatistics
+from koordlet.collectors.host_root import HostRoot
+from koordlet.collectors.numa_shares import CpuTimes, NumaMeasurement
+from koordlet.samples import NoData
+
+_T = TypeVar("_T")
+
+NUMA_TICKS: Final = 10
+_SOURCE: Final = "NUMA usage"
+_GROUP_IS_GONE: Final = (errno.ENOENT, errno.ENODEV)
+_FEWEST_NODES: Final = 2
+
+
+class NumaUsage:
+    """Follows the counters of the CPUs from reading to reading. `fewest_nodes` is what makes it worth it."""
+
+    def __init__(
+        self,
+        host_root: HostRoot,
+        statistics: CollectStatistics,
+        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+        fewest_nodes: int = _FEWEST_NODES,
+    ) -> None:
+        self.no_data: tuple[NoData, ...] = ()
+        """What was wrong at the last reading."""
+        self._folder = host_root.numa_root
+        self._stat = host_root.proc_root / "stat"
+        self._statistics = statistics
+        self._monotonic_ns = monotonic_ns
+        self._fewest_nodes = fewest_nodes
+        self._before: CpuTimes | None = None
+        self._wrong: list[NoData] = []
+        self._ticks = 0
+        self._tick_nanoseconds = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
+
+    def collect(self, groups: FollowedGroups | None) -> NumaMeasurement | None:
+        """Read everything when it is time; None when it is not, or there is only one node.
+
+        `groups` are those of all pods, None where they could not be found.
+        """
+        self._ticks += 1
+        if (self._ticks - 1) % NUMA_TICKS:
+            return None
+        nodes = self._nodes()
+        self._statistics.source(_SOURCE).supported = len(nodes) >= self._fewest_nodes
+        if len(nodes) < self._fewest_nodes:
+            self.no_data, self._before = (), None
+            return None
+        self._wrong = []
+        with self._statistics.timed(_SOURCE):
+            measured = self._read_all(nodes, groups)
+        self._statistics.failed(_SOURCE, len(self._wrong))
+        self.no_data = tuple(self._wrong)
+        return measured
+
+    def _nodes(self) -> Mapping[int, Path]:
+        """Folders of the nodes by number; none on a kernel that knows no NUMA."""
+        try:
+            names = os.listdir(self._folder)  # noqa: PTH208 - names are all that is wanted
+        except OSError:
+            return {}
+        nodes = [name for name in names if name.startswith("node") and name[4:].isdigit()]
+        return {int(name[4:]): self._folder / name for name in nodes}
+
+    def _read_all(self, nodes: Mapping[int, Path], groups: FollowedGroups | None) -> NumaMeasurement:
+        times = self._cpu_times()
+        cpus = {node: self._read(folder / "cpulist", numa_files.cpus) for node, folder in nodes.items()}
+        known = {node: members for node, members in cpus.items() if members is not None}
+        cores = {} if times is None else numa_shares.cpu_cores(self._before, times, known)
+        self._before = times
+        memory = {node: self._read(folder / "meminfo", numa_files.used_bytes) for node, folder in nodes.items()}
+        return NumaMeasurement(
+            cpu_cores=cores,
+            memory_bytes={node: used for node, used in memory.items() if used is not None},
+            pods_memory_bytes=None if groups is None else self._pods_memory(groups),
+            nodes=frozenset(nodes),
+        )
+
+    def _cpu_times(self) -> CpuTimes | None:
+        ticks = self._read(self._stat, numa_files.busy_ticks)
+        if ticks is None:
+            return None
+        return CpuTimes({cpu: each * self._tick_nanoseconds for cpu, each in ticks.items()}, self._monotonic_ns())
+
+    def _pods_memory(self, groups: FollowedGroups) -> dict[int, int] | None:
+        """Sum over the pods; a pod that ended since it was found has no memory."""
+        mount = groups.layout.memory
+        total: dict[int, int] = {}
+        for group, *_containers in groups.pods.values():
+            path = mount.path / group / "memory.numa_stat"
+            try:
+                of_pod = numa_files.group_bytes(path.read_bytes(), mount.version, self._page_bytes)
+            except (OSError, ValueError) as problem:
+                if isinstance(problem, OSError) and problem.errno in _GROUP_IS_GONE and not path.parent.is_dir():
+                    continue
+                self._fault(path, problem)
+                return None
+            for node, used in of_pod.items():
+                total[node] = total.get(node, 0) + used
+        return total
+
+    def _read(self, path: Path, parse: Callable[[bytes], _T]) -> _T | None:
+        try:
+            return parse(path.read_bytes())
+        except (OSError, ValueError) as problem:
+            self._fault(path, problem)
+            return None
+
+    def _fault(self, path: Path, problem: OSError | ValueError) -> None:
+        strerror = problem.strerror if isinstance(problem, OSError) else None
+        self._wrong.append(NoData(_SOURCE, str(path), strerror or str(problem)))

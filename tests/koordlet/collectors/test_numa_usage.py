@@ -1,0 +1,155 @@
+"""NUMA nodes in a tree of files, and those of the machine that runs the test beside the kernel's own sums."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from koordlet.collectors.cgroup_discovery import FollowedGroups
+from koordlet.collectors.cgroup_files import CgroupVersion
+from koordlet.collectors.cgroup_layout import CgroupLayout, ControllerMount
+from koordlet.collectors.collect_statistics import CollectStatistics
+from koordlet.collectors.host_root import HostRoot
+from koordlet.collectors.numa_usage import NUMA_TICKS, NumaUsage
+from tests.host_trees import numa_tree
+from tests.host_trees.clock import Clock
+
+MIB = 1 << 20
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Machine:
+    """Two nodes of two CPUs each, and pods whose groups are plain files."""
+
+    def __init__(self, root):
+        self.host = HostRoot.at(root)
+        self.clock = Clock()
+        self.statistics = CollectStatistics()
+        self.usage = NumaUsage(self.host, self.statistics, self.clock)
+        self.ticks = dict.fromkeys(range(4), 100)
+        mount = ControllerMount(self.host.cgroup_root, CgroupVersion.V1)
+        self.groups = FollowedGroups(CgroupLayout(mount, mount, ("kubepods",)), {})
+        numa_tree.set_nodes(self.host, ["0-1", "2,3"], [100 * MIB, 50 * MIB])
+        numa_tree.set_cpu_ticks(self.host, self.ticks)
+
+    def set_pod(self, uid, pages_of_node):
+        path = self.host.cgroup_root / uid
+        path.mkdir(parents=True, exist_ok=True)
+        nodes = " ".join(f"N{node}={pages}" for node, pages in pages_of_node.items())
+        text = f"anon=0 {nodes}\nhierarchical_anon=0 {nodes}\nhierarchical_unevictable=0 N0=0 N1=0\n"
+        (path / "memory.numa_stat").write_text(text)
+        self.groups = FollowedGroups(self.groups.layout, {**self.groups.pods, uid: (uid, f"{uid}/container")})
+        return path
+
+    def read(self, busy_ticks=()):
+        """Ten seconds pass, and ten ticks."""
+        self.clock.advance(10.0)
+        for cpu, ticks in dict(busy_ticks).items():
+            self.ticks[cpu] += ticks
+        numa_tree.set_cpu_ticks(self.host, self.ticks)
+        results = [self.usage.collect(self.groups) for _ in range(NUMA_TICKS)]
+        assert results[1:] == [None] * (NUMA_TICKS - 1)
+        return results[0]
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+def test_every_node_has_its_cpus_and_its_memory_and_the_pods_are_summed(machine):
+    machine.set_pod("a", {0: 10, 1: 20})
+    machine.set_pod("b", {0: 1, 1: 2})
+    assert machine.read().cpu_cores == {}
+    measured = machine.read({0: 1000, 1: 500, 3: 50})
+    assert measured.cpu_cores == {0: 1.5, 1: 0.05}
+    assert measured.memory_bytes == {0: 100 * MIB, 1: 50 * MIB}
+    assert measured.pods_memory_bytes == {0: 11 * PAGE, 1: 22 * PAGE}
+    assert set(measured.nodes) == {0, 1}
+    assert machine.usage.no_data == ()
+
+
+def test_it_is_read_once_in_so_many_ticks(machine):
+    machine.read()
+    machine.read()
+    assert machine.statistics.source("NUMA usage").reads == 2
+
+
+def test_after_a_reset_counter_the_node_is_back_with_the_next_reading(machine):
+    machine.read()
+    assert machine.read({0: -50, 2: 100}).cpu_cores == {1: 0.1}
+    assert machine.read({0: 100, 2: 100}).cpu_cores == {0: 0.1, 1: 0.1}
+
+
+@pytest.mark.parametrize("nodes", [0, 1])
+def test_a_machine_of_one_node_or_a_kernel_without_numa_is_at_no_fault_and_not_read(tmp_path, nodes):
+    host, statistics = HostRoot.at(tmp_path), CollectStatistics()
+    if nodes:
+        numa_tree.set_nodes(host, ["0-3"], [MIB])
+    usage = NumaUsage(host, statistics)
+    assert [usage.collect(None) for _ in range(NUMA_TICKS * 2)] == [None] * NUMA_TICKS * 2
+    source = statistics.source("NUMA usage")
+    assert (usage.no_data, source.supported, source.reads, source.failures) == ((), False, 0, 0)
+
+
+@pytest.mark.parametrize(("file", "text"), [("cpulist", "many"), ("meminfo", "")])
+def test_a_file_that_makes_no_sense_takes_away_its_node_and_is_named(machine, file, text):
+    machine.read()
+    path = machine.host.numa_root / "node1" / file
+    path.write_text(text)
+    measured = machine.read({0: 100, 2: 100})
+    assert set(measured.cpu_cores.keys() & measured.memory_bytes.keys()) == {0}
+    assert [each.path for each in machine.usage.no_data] == [str(path)]
+    assert machine.statistics.source("NUMA usage").failures == 1
+
+
+def test_without_proc_stat_there_is_no_cpu_and_the_rate_after_it_spans_no_gap(machine):
+    machine.read()
+    (machine.host.proc_root / "stat").unlink()
+    machine.clock.advance(10.0)
+    for _ in range(NUMA_TICKS):
+        machine.usage.collect(machine.groups)
+    assert [each.path for each in machine.usage.no_data] == [str(machine.host.proc_root / "stat")]
+    assert machine.read({0: 100}).cpu_cores == {}
+    assert machine.read({0: 100}).cpu_cores == {0: 0.1, 1: 0.0}
+
+
+def test_a_pod_that_ended_has_no_memory_and_one_that_cannot_be_read_leaves_the_sum_unknown(machine):
+    ended, broken = machine.set_pod("ended", {0: 5}), machine.set_pod("broken", {0: 7})
+    (ended / "memory.numa_stat").unlink()
+    ended.rmdir()
+    assert machine.read().pods_memory_bytes == {0: 7 * PAGE, 1: 0}
+    (broken / "memory.numa_stat").write_text("")
+    assert machine.read().pods_memory_bytes is None
+    assert [each.path for each in machine.usage.no_data] == [str(broken / "memory.numa_stat")]
+
+
+def busy_seconds():
+    times = psutil.cpu_times()
+    return times.user + times.nice + times.system + times.irq + times.softirq
+
+
+def test_on_this_machine_the_nodes_add_up_to_what_the_kernel_says_of_the_whole():
+    if not Path("/sys/devices/system/node/node0/meminfo").exists():
+        pytest.skip("this kernel knows no NUMA nodes")
+    clock = Clock()
+    usage = NumaUsage(HostRoot.at(Path("/")), CollectStatistics(), clock, fewest_nodes=1)
+    before = busy_seconds()
+    first, *_rest = [usage.collect(None) for _ in range(NUMA_TICKS)]
+    assert first.cpu_cores == {}
+    inside = busy_seconds()
+    while busy_seconds() < inside + 0.2:
+        pass  # the loop is the load
+    worked = busy_seconds() - inside
+    clock.advance(1.0)  # so that cores are seconds of work
+    measured = usage.collect(None)
+    at_most = busy_seconds() - before
+    assert usage.no_data == ()
+    assert measured.cpu_cores.keys() == measured.memory_bytes.keys() == set(measured.nodes)
+    rounding = 5 * 0.01 * len(os.sched_getaffinity(0))  # five columns a CPU are whole ticks
+    assert worked - rounding <= sum(measured.cpu_cores.values()) <= at_most + rounding
+    memory = psutil.virtual_memory()
+    assert sum(measured.memory_bytes.values()) == pytest.approx(memory.total - memory.available, abs=0.1 * memory.total)

@@ -1,0 +1,80 @@
+"""What is said of NUMA nodes from a tree of files to the report."""
+
+import os
+
+import pytest
+
+from koordlet import node_observer, numa_means, predict_policy
+from koordlet.collectors.numa_usage import NUMA_TICKS
+from koordlet.metric_cache.cache import Window
+from koordlet.samples import NumaSample, Snapshot, UsageSample
+from tests.host_trees import numa_tree
+from tests.host_trees.plain_files import V1, PlainHost
+
+MIB = 1 << 20
+NOW = 1_700_000_000.0
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def snapshot(at_seconds, **numa):
+    return Snapshot(at_seconds, None, None, numa={int(name[1:]): sample for name, sample in numa.items()})
+
+
+def test_means_are_of_the_window_and_each_of_what_was_known():
+    means = numa_means.NumaMeans(1800.0)
+    means.append(snapshot(NOW - 400, n0=NumaSample(UsageSample(9.0, 9.0), None)))
+    means.append(
+        snapshot(
+            NOW - 10,
+            n0=NumaSample(UsageSample(1.0, 100.0), UsageSample(0.5, 40.0)),
+            n1=NumaSample(UsageSample(2.0, 50.0), None),
+        )
+    )
+    means.append(snapshot(NOW - 5))
+    means.append(snapshot(NOW, n0=NumaSample(UsageSample(3.0, 300.0), None)))
+    assert means.over(Window(NOW, 300.0)) == {
+        0: NumaSample(UsageSample(2.0, 200.0), UsageSample(0.5, 40.0)),
+        1: NumaSample(UsageSample(2.0, 50.0), None),
+    }
+    assert means.over(Window(NOW + 1000, 300.0)) == {}
+
+
+def test_a_machine_of_one_node_has_no_means():
+    means = numa_means.NumaMeans(1800.0)
+    means.append(snapshot(NOW))
+    assert means.over(Window(NOW, 300.0)) == {}
+
+
+def status_of(root, cpulists, used_bytes):
+    """The report of a host whose four CPUs work as hard as their number says, a tenth of a core each."""
+    host = PlainHost(root, V1)
+    host.set_node(1000, 200 * MIB)
+    host.set_group(host.pod("a"), 0.0, 50 * MIB)
+    host.write(
+        host.pod("a"), "memory.numa_stat", "hierarchical_anon=9 N0=256 N1=512\nhierarchical_unevictable=0 N0=0 N1=0\n"
+    )
+    numa_tree.set_nodes(host.host_root, cpulists, used_bytes)
+    observer = node_observer.NodeObserver(root, 100)
+    cluster = node_observer.NoCluster(observer)
+    ticks = dict.fromkeys(range(4), 1000)
+    for second in range(NUMA_TICKS + 1):
+        numa_tree.set_cpu_ticks(host.host_root, ticks)
+        observer.observe(NOW + second, cluster)
+    built = observer.report(NOW + NUMA_TICKS, cluster, predict_policy.in_force(None), None).status.to_wire()
+    observer.close()
+    return built["nodeMetric"]
+
+
+def test_the_report_says_it_of_a_machine_of_several(tmp_path):
+    reported = status_of(tmp_path, ["0,1", "2-3"], [100 * MIB, 50 * MIB])["numaUsages"]
+    assert [each["numaNodeID"] for each in reported] == [0, 1]
+    assert [each["nodeUsage"]["resources"]["memory"] for each in reported] == [str(100 * MIB), str(50 * MIB)]
+    assert [each["systemUsage"]["resources"]["memory"] for each in reported] == [
+        str(100 * MIB - 256 * PAGE),
+        str(50 * MIB - 512 * PAGE),
+    ]
+
+
+@pytest.mark.parametrize(("cpulists", "used"), [([], []), (["0-3"], [150 * MIB])], ids=["no NUMA", "one node"])
+def test_the_report_says_nothing_of_a_machine_of_one(tmp_path, cpulists, used):
+    assert "numaUsages" not in status_of(tmp_path, cpulists, used)
