@@ -1,4 +1,4 @@
-"""`python -m manager run` in a cluster, `python -m manager check-config FILE` anywhere."""
+"""`python -m manager run` in a cluster; `check-config FILE` anywhere, `explain-mid` beside a running manager."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from apiserver_client import connection, credentials, errors
 from daemon import http_endpoint, logs, settings
-from manager import check_config, event_routing, leading
+from manager import check_config, event_routing, explain_mid, leading
 from manager.leader_election import LeaderElection, Role
 from manager.mid_resource.reasons import Reason
 from manager.settings import ENV_PREFIX, ManagerSettings
@@ -34,11 +34,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m manager", description="Turns configuration and reports into Mid resources on nodes."
     )
-    commands = parser.add_subparsers(dest="command", metavar="{run,check-config}")
+    commands = parser.add_subparsers(dest="command", metavar="{run,check-config,explain-mid}")
     run = commands.add_parser("run", help="run in a cluster (the default)")
     settings.add_arguments(run, ManagerSettings, ENV_PREFIX)
     check = commands.add_parser("check-config", help="say what is wrong with a colocation-config document")
     check.add_argument("file", metavar="FILE", help="JSON document or ConfigMap manifest; - is standard input")
+    mid = commands.add_parser("explain-mid", help="say why a node's Mid resources are what they are")
+    mid.add_argument("--node", required=True, help="name of the node")
+    mid.add_argument("--output", choices=("text", "json"), default="text", help="form of the answer (default: text)")
+    mid.add_argument("--kubeconfig", help="kubeconfig file; default as of the command run")
     return parser
 
 
@@ -50,6 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(given)
     if arguments.command == "check-config":
         return check_config.check(arguments.file)
+    if arguments.command == "explain-mid":
+        return _explain_mid(arguments)
     try:
         chosen = settings.from_sources(ManagerSettings, arguments, os.environ, ENV_PREFIX)
     except settings.SettingsError as error:
@@ -65,6 +71,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (errors.ApiServerError, http_endpoint.CannotListen, event_routing.UnsupportedCredentials) as error:
         log.error("%s", error)  # noqa: TRY400  # the message says it all
         return 1
+
+
+def _explain_mid(arguments: argparse.Namespace) -> int:
+    try:
+        to = credentials.find(arguments.kubeconfig)
+    except errors.NoCredentials as error:
+        return _refuse([str(error)])
+    return asyncio.run(explain_mid.explain(to, arguments.node, arguments.output, leading.now()))
 
 
 def _refuse(problems: Sequence[str]) -> int:

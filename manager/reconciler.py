@@ -45,7 +45,9 @@ class Reconciler:
         await self._node_metrics.reconcile(name, strategy)
         if self._picture.nodes.get(name) is None:
             self._forget(name)
-        elif node is not None and strategy is not None:
+        elif node is None or strategy is None:
+            self._mid_resources.without_configuration(name)
+        else:
             await self._tell_problems(node, strategy)
             self._look_again(name, await self._mid_resources.reconcile(name, strategy))
 

@@ -83,6 +83,10 @@ class MidController:
         self._told.pop(name, None)
         self._telemetry.forget_node(name)
 
+    def without_configuration(self, name: str) -> None:
+        """Leave a node as it is: nothing that can be used was seen yet."""
+        self._telemetry.show_node(name, Reason.NO_CONFIGURATION, {})
+
     async def reconcile(self, name: str, strategy: NodeStrategy) -> float | None:
         """Bring a node there; gives the seconds after which time alone may ask for more. Raises ApiServerError."""
         node = self._picture.nodes.get(name)
@@ -112,7 +116,14 @@ class MidController:
         metric = self._picture.node_metrics.get(name)
         policy = mid_policy_of(strategy)
         uid, last_usable = self._last_usable.get(name, ("", None))
-        known = evidence.gather(node, metric, strategy, policy, last_usable if uid == node.metadata.uid else None)
+        known = evidence.gather(
+            node,
+            metric,
+            policy,
+            enabled=strategy.enabled,
+            degrade_after=evidence.degrade_time(strategy.strategy),
+            last_usable=last_usable if uid == node.metadata.uid else None,
+        )
         now = self._clock()
         judged = judgement.judge(known, now)
         if judged.verdict is Verdict.CALCULATE and known.sample_time is not None:
@@ -189,6 +200,7 @@ class MidController:
             sample=sample,
             requests_from=requests_from,
             lines=target.lines,
+            before=case.written,
         )
         patch = writing.node_patch(target, made)
         patch["metadata"]["uid"] = case.node.metadata.uid  # a namesake that replaced this node is refused, not patched

@@ -11,7 +11,6 @@ from api_types.mid_report import MidPolicy, MidReport
 from api_types.mid_resource import NoPrediction
 from manager import cluster_picture
 from manager.mid_resource import receipt
-from manager.slo_config.strategy import NodeStrategy
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Evidence:
     """Sample time of the last report that could be used."""
 
 
-def degrade_after(strategy: slo.ColocationStrategy) -> dt.timedelta:
+def degrade_time(strategy: slo.MidColocationPolicy) -> dt.timedelta:
     """Age beyond which a sample does not count."""
     return dt.timedelta(minutes=strategy.degrade_time_minutes or slo.DEFAULTS.degrade_time_minutes or 15)
 
@@ -40,9 +39,11 @@ def degrade_after(strategy: slo.ColocationStrategy) -> dt.timedelta:
 def gather(
     node: pods.Node,
     metric: cluster_picture.NodeMetric | None,
-    strategy: NodeStrategy,
     policy: MidPolicy,
-    last_usable: dt.datetime | None,
+    *,
+    enabled: bool,
+    degrade_after: dt.timedelta,
+    last_usable: dt.datetime | None = None,
 ) -> Evidence:
     """Evidence on one node; `last_usable` is what the manager remembers, the node's receipt may know better."""
     report = (metric.status if metric else None) or MidReport()
@@ -50,8 +51,8 @@ def gather(
     births = [cluster_picture.created(each) for each in (node, metric) if each is not None]
     times = [last_usable, _sample_of_receipt(node)]
     return Evidence(
-        enabled=strategy.enabled,
-        degrade_after=degrade_after(strategy.strategy),
+        enabled=enabled,
+        degrade_after=degrade_after,
         node_metric_exists=metric is not None,
         exists_since=max((birth for birth in births if birth), default=None),
         sample_time=receipt.parse_time(report.update_time),

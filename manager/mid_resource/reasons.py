@@ -1,6 +1,7 @@
 """Why a node's Mid resources are what they are: one stable code and one text each.
 
-The same codes stand in the receipt, in Events and in metrics. Codes are never renamed: people alert on them.
+The same codes stand in the receipt (whose head is a condition, decision 9), in Events, in metrics and in what
+`explain-mid` prints. Codes are never renamed: people alert on them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Reason(enum.StrEnum):
     SAMPLE_TOO_OLD = "SampleTooOld"
     PREDICTION_TOO_OLD = "PredictionTooOld"
     NODE_WITHOUT_RESOURCES = "NodeWithoutResources"
+    NO_CONFIGURATION = "NoConfiguration"
 
 
 TEXTS: Final[Mapping[Reason, str]] = {
@@ -40,5 +42,32 @@ TEXTS: Final[Mapping[Reason, str]] = {
     Reason.SAMPLE_TOO_OLD: "withdrawn: the newest sample is older than degradeTimeMinutes",
     Reason.PREDICTION_TOO_OLD: "withdrawn: there is no prediction, or the last one is older than degradeTimeMinutes",
     Reason.NODE_WITHOUT_RESOURCES: "kept: the node has no cpu or no memory in capacity or allocatable yet",
+    Reason.NO_CONFIGURATION: "kept: no configuration that can be used has been seen for this node",
 }
 """What each code means, for people."""
+
+
+class Status(enum.StrEnum):
+    """Whether the newest report decides what is published, as the status of a condition."""
+
+    CALCULATED = "True"
+    KEPT = "Unknown"
+    WITHDRAWN = "False"
+
+
+STATUS: Final[Mapping[Reason, Status]] = {
+    Reason.CALCULATED: Status.CALCULATED,
+    Reason.CALCULATED_FROM_RECLAIMABLE: Status.CALCULATED,
+    Reason.STATIC: Status.CALCULATED,
+    Reason.AWAITING_FIRST_REPORT: Status.KEPT,
+    Reason.NO_PREDICTION: Status.KEPT,
+    Reason.REPORT_REFUSED: Status.KEPT,
+    Reason.COLOCATION_DISABLED: Status.WITHDRAWN,
+    Reason.NODE_METRIC_MISSING: Status.WITHDRAWN,
+    Reason.NEVER_REPORTED: Status.WITHDRAWN,
+    Reason.SAMPLE_TOO_OLD: Status.WITHDRAWN,
+    Reason.PREDICTION_TOO_OLD: Status.WITHDRAWN,
+    Reason.NODE_WITHOUT_RESOURCES: Status.KEPT,
+    Reason.NO_CONFIGURATION: Status.KEPT,
+}
+"""The status that goes with each code."""

@@ -1,7 +1,8 @@
 """The receipt on a node: every term of its Mid resources, its source and time, the reason code. Pure.
 
-It is an annotation in JSON (design 4.4), written in the same patch as the resources. It is also the manager's memory:
-a successor learns from it when the last write was and which sample it was of.
+It is an annotation in JSON (design 4.4), written in the same patch as the resources. Its head is a condition: status,
+reason, text and since (decision 9). It is also the manager's memory: a successor learns from it when the last write was
+and which sample it was of.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 
 from api_types import names, pods
 from api_types.mid_resource import MidInputs, MidTerms
-from manager.mid_resource.reasons import TEXTS, Reason
+from manager.mid_resource.reasons import STATUS, TEXTS, Reason
 
 
 class Line(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -51,8 +52,12 @@ class Receipt(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """When this was written."""
     reason: str
     """Stable code."""
+    status: str = ""
+    """True where the newest report decides, Unknown where what is there is kept, False where it is withdrawn."""
     text: str = ""
     """The code in words."""
+    since: str = ""
+    """When the code became this one, as far as writes tell."""
     detail: str = ""
     """What was seen, where the code alone does not say."""
     sample: str = ""
@@ -87,12 +92,16 @@ def make(
     sample: dt.datetime | None = None,
     requests_from: str = "",
     lines: Mapping[str, Line] | None = None,
+    before: Receipt | None = None,
 ) -> Receipt:
-    """Receipt of a write at `now`."""
+    """Receipt of a write at `now` that replaces the one before."""
+    unchanged = before is not None and before.reason == reason
     return Receipt(
         time=spelled(now),
         reason=reason.value,
+        status=STATUS[reason].value,
         text=TEXTS[reason],
+        since=before.since if before and unchanged and before.since else spelled(now),
         detail=detail,
         sample=spelled(sample) if sample else "",
         requests_from=requests_from,

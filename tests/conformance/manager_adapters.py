@@ -229,7 +229,9 @@ def _target(case: Mapping[str, Any]) -> calculator.Target:
     node, metric = _node(case["node"]), _metric(case["nodeMetric"])
     holds = strategy.node_strategy(configured, _labels(case["node"]), _annotations(case["node"]))
     policy = mid_report.mid_policy(holds.strategy)
-    judged = judgement.judge(evidence.gather(node, metric, holds, policy, None), NOW)
+    degrade_after = evidence.degrade_time(holds.strategy)
+    known = evidence.gather(node, metric, policy, enabled=holds.enabled, degrade_after=degrade_after)
+    judged = judgement.judge(known, NOW)
     if judged.verdict is not Verdict.CALCULATE or metric is None or metric.status is None:
         return calculator.withdrawn(None, judged.reason)
     bound = bound_requests.summed(_pod(each) for each in case["pods"] or ())

@@ -1,0 +1,72 @@
+"""`python -m manager explain-mid --node N`: why a node's Mid resources are what they are, or why there are none.
+
+It reads the Node and its NodeMetric and writes nothing, so it works beside a running manager and without one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from typing import Final, Literal
+
+import msgspec
+
+from api_types import mid_report, pods
+from api_types import slo_controller_config as slo
+from apiserver_client import connection, errors, objects, resources, session
+from manager import cluster_picture
+from manager.mid_resource import evidence, explanation, judgement
+
+Output = Literal["text", "json"]
+
+EXPLAINED: Final = 0
+NOT_READ: Final = 1
+
+
+async def explain(to: connection.Connection, node: str, output: Output, now: dt.datetime) -> int:
+    """Print the explanation; gives the exit code."""
+    try:
+        found = await of_node(to, node, now)
+    except errors.ApiServerError as error:
+        sys.stderr.write(f"{error}\n")
+        return NOT_READ
+    if output == "json":
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in explanation.lines(found))
+    return EXPLAINED
+
+
+async def of_node(to: connection.Connection, name: str, now: dt.datetime) -> explanation.Explanation:
+    """Read what there is and explain it. Raises errors.ApiServerError."""
+    async with session.connect(to, user_agent="koord-manager/explain") as api:
+        node = await objects.get(api, resources.NODES, name, decode=pods.Node)
+        try:
+            metric = await objects.get(api, resources.NODE_METRICS, name, decode=cluster_picture.NodeMetric)
+        except errors.NotFound:
+            metric = None
+    return explanation.explain(node, judged(node, metric, now))
+
+
+def judged(node: pods.Node, metric: cluster_picture.NodeMetric | None, now: dt.datetime) -> judgement.Judgement | None:
+    """What the newest report leads to, by the policy in the NodeMetric's spec; None where it carries none."""
+    policy = policy_of(metric) if metric else slo.MidColocationPolicy(enable=True)
+    if policy is None:
+        return None
+    known = evidence.gather(
+        node,
+        metric,
+        mid_report.mid_policy(policy),
+        enabled=bool(policy.enable),
+        degrade_after=evidence.degrade_time(policy),
+    )
+    return judgement.judge(known, now)
+
+
+def policy_of(metric: cluster_picture.NodeMetric) -> slo.MidColocationPolicy | None:
+    """Policy that the manager wrote for this node; None where there is none that can be read."""
+    wire = (metric.spec or {}).get("midColocationPolicy")
+    try:
+        return slo.MidColocationPolicy.model_validate(wire) if wire is not None else None
+    except ValueError:
+        return None

@@ -1,0 +1,113 @@
+"""What `explain-mid` prints of a node, beside the manager that wrote it."""
+
+import datetime as dt
+import json
+import re
+
+import pytest
+
+from manager import explain_mid
+from manager.mid_resource.reasons import STATUS, TEXTS, Reason
+from tests.manager.conftest import MID, allocated, amounts
+
+ENABLED = {"enable": True}
+
+
+async def started(world, document=ENABLED, **report):
+    world.configure(document)
+    await world.config.start()
+    world.add_node()
+    await world.settle()
+    if report:
+        world.report(**report)
+        await world.settle()
+
+
+async def said(world, capsys, output="text", node="n1"):
+    capsys.readouterr()
+    code = await explain_mid.explain(world.server.connection(), node, output, world.now)
+    printed = capsys.readouterr()
+    return code, json.loads(printed.out) if output == "json" else printed.out, printed.err
+
+
+FULL = {"allocated": allocated(mid_cpu=500), "prodPeakMetric": amounts("2", "6k")}
+
+
+async def test_each_term_is_a_sentence_with_its_source_and_time(world, capsys):
+    await started(world, {**ENABLED, "midCPUThresholdPercent": 50, "midUnallocatedPercent": 10}, **FULL)
+    code, text, _ = await said(world, capsys)
+    assert code == 0
+    assert text.startswith("n1: Mid resources calculated from the predicted peak of the Prod pods (Calculated, since ")
+    for sentence in (
+        "Prod pods request 8 cores.  [NodeMetric status.allocated, 2026-11-21T11:59:55Z]",
+        "Prod pods are predicted to need 2 cores at most.  [NodeMetric status.prodPeakMetric, 2026-11-21T11:59:55Z]",
+        "6 cores is requested and will not be needed.  [calculated, 2026-11-21T12:00:00Z]",
+        "The cap is 50 % of the allocatable.",
+        "That adds 0.2 cores.",
+        "Never less than 0.5 cores is published: it is in use.",
+        "Written to the node: 5.2 cores.",
+        "kubernetes.io/mid-cpu: 5.2 cores\n",
+    ):
+        assert sentence in text, sentence
+
+
+async def test_the_terms_in_json_are_those_of_the_receipt(world, capsys):
+    await started(world, **FULL)
+    _, found, _ = await said(world, capsys, "json")
+    receipt = world.receipt()
+    assert (found["reason"], found["text"], found["status"]) == (receipt["reason"], receipt["text"], "True")
+    for mid in MID:
+        wire = {re.sub("[A-Z]", lambda it: f"_{it[0].lower()}", key): n for key, n in receipt["resources"][mid].items()}
+        del wire["source"]
+        assert {term["term"]: term["value"] for term in found["resources"][mid]["terms"]} == wire
+        assert all(term["source"] and term["time"] and term["sentence"] for term in found["resources"][mid]["terms"])
+        assert found["resources"][mid]["published"] == wire["published"]
+
+
+@pytest.mark.parametrize(
+    ("document", "report", "minutes_later", "reason"),
+    [
+        ({}, {}, 0, Reason.COLOCATION_DISABLED),
+        (ENABLED, {}, 0, Reason.AWAITING_FIRST_REPORT),
+        (ENABLED, {}, 16, Reason.NEVER_REPORTED),
+        (ENABLED, FULL, 16, Reason.SAMPLE_TOO_OLD),
+        (ENABLED, {"allocated": allocated()}, 0, Reason.PREDICTION_TOO_OLD),
+        (ENABLED, {"prodPeakMetric": amounts("-1", "1"), "allocated": allocated()}, 0, Reason.PREDICTION_TOO_OLD),
+    ],
+)
+async def test_a_node_without_mid_is_told_why(world, capsys, document, report, minutes_later, reason):
+    await started(world, document, **report)
+    world.now += dt.timedelta(minutes=minutes_later)
+    _, before, _ = await said(world, capsys, "json")
+    assert reason in (before["reason"], before["newest_reason"])
+    await world.settle()
+    _, found, _ = await said(world, capsys, "json")
+    assert (found["reason"], found["text"], found["status"]) == (reason, TEXTS[reason], STATUS[reason])
+    assert [resource["published"] for resource in found["resources"].values()] == [None, None]
+    assert found["newest_reason"] == ""
+    assert TEXTS[reason] in (await said(world, capsys))[1]
+
+
+async def test_a_report_that_is_refused_is_told_beside_what_stays(world, capsys):
+    await started(world, **FULL)
+    world.report(allocated=allocated(), prodPeakMetric=amounts("NaN", "1"))
+    await world.settle()
+    _, text, _ = await said(world, capsys)
+    assert "by now the newest report leads to: kept: the newest report holds a value that cannot be" in text
+    assert "status.prodPeakMetric.resource.resources: 'NaN' is not a quantity" in text
+    assert "kubernetes.io/mid-cpu: 6 cores" in text
+
+
+async def test_a_missing_node_metric_and_a_missing_policy_are_told(world, capsys):
+    world.add_node()
+    _, found, _ = await said(world, capsys, "json")
+    assert found["reason"] == Reason.NODE_METRIC_MISSING
+    world.server.add("nodemetrics", {"metadata": {"name": "n1"}})
+    _, found, _ = await said(world, capsys, "json")
+    assert found["reason"] == Reason.NO_CONFIGURATION
+
+
+async def test_a_node_that_does_not_exist_is_an_error(world, capsys):
+    code, _, complaint = await said(world, capsys, node="n2")
+    assert code == 1
+    assert "/api/v1/nodes/n2: 404 NotFound" in complaint
