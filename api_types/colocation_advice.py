@@ -5,7 +5,7 @@ Source: koordinator-core 4.2 ("webhook range"), 4.5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from api_types import node_selector
 from api_types import slo_controller_config as slo
@@ -45,13 +45,33 @@ def selector_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
 
 
 def overlap_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
-    """The first two entries that select the same nodes."""
-    selectors = [entry.node_selector for entry in config.node_configs or ()]
-    if both := node_selector.overlapping(selectors):
-        first, second = both
-        seen = selectors[second]
-        wanted = f"nodes that nodeConfigs[{first}] does not select: the first entry that matches wins"
-        yield _advice(("nodeConfigs", second, "nodeSelector"), seen and seen.to_wire(), wanted)
+    """Entries that select nodes which an earlier one selects too."""
+    earlier: dict[int, list[int]] = {}
+    for first, second in overlapping_entries(config):
+        earlier.setdefault(second, []).append(first)
+    for second, winners in sorted(earlier.items()):
+        yield overlap(config, winners, second)
+
+
+def overlapping_entries(config: slo.ColocationConfig) -> list[tuple[int, int]]:
+    """Positions of each two entries of which the document shows that they select the same nodes."""
+    return node_selector.overlapping([entry.node_selector for entry in config.node_configs or ()])
+
+
+def overlap(config: slo.ColocationConfig, winners: Sequence[int], position: int, node: str = "") -> Problem:
+    """Say that an entry's nodes belong to earlier ones; `node` is one that shows it."""
+    selector = (config.node_configs or [])[position].node_selector
+    others = ", ".join(f"nodeConfigs[{winner}]" for winner in winners)
+    example = f", as on node {node}" if node else ""
+    wanted = f"nodes outside {others}: the first entry that matches wins{example}"
+    return _advice(("nodeConfigs", position, "nodeSelector"), selector and selector.to_wire(), wanted)
+
+
+def idle_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
+    """Entries that set nothing: their nodes get the cluster strategy, whatever later entries say."""
+    for position, entry in enumerate(config.node_configs or ()):
+        if not slo.merge(entry).model_fields_set:
+            yield _advice(("nodeConfigs", position), {"name": entry.name}, "at least one key of a strategy")
 
 
 def name_advice(config: slo.ColocationConfig) -> Iterator[Problem]:

@@ -36,6 +36,11 @@ class Reading:
     """Key paths that are known to upstream and have no effect here."""
 
 
+def unused_text(unused: Iterable[str]) -> str:
+    """Say of key paths that they are accepted without effect."""
+    return f"accepted without effect, this project publishes no Batch resources: {', '.join(unused)}"
+
+
 def read_config(text: str | None) -> Reading:
     """Read the document. An absent or empty text sets nothing, so that the defaults are in force."""
     if not text:
@@ -47,7 +52,8 @@ def read_config(text: str | None) -> Reading:
     config = slo.ColocationConfig.model_validate(_without_bad_entries(document, problems))
     refused = {problem.path[:2] for problem in problems}
     problems += colocation_advice.parameter_advice(config)
-    problems += (advice for advice in colocation_advice.selector_advice(config) if advice.path[:2] not in refused)
+    for advise in (colocation_advice.selector_advice, colocation_advice.idle_advice):
+        problems += (advice for advice in advise(config) if advice.path[:2] not in refused)
     problems += colocation_advice.overlap_advice(config)
     problems += colocation_advice.name_advice(config)
     return Reading(config, tuple(problems), tuple(_unused(config)))

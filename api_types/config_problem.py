@@ -34,6 +34,10 @@ class Problem:
         """Key path, value seen, value wanted."""
         return f"{spelled(self.path)}: seen {self.seen}, want {self.wanted}"
 
+    def with_effect(self) -> str:
+        """The same, and what follows from it."""
+        return f"{self} ({self.effect.value})"
+
 
 def spelled(path: KeyPath) -> str:
     """Text of a key path: ("nodeConfigs", 0, "enable") -> "nodeConfigs[0].enable"."""

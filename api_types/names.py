@@ -55,3 +55,6 @@ ANNOTATION_RESET_PREDICTION: Final = "koordinator.sh/reset-prediction"
 """On a NodeMetric, any text: a text it did not have before makes the agent forget its recorded history, once."""
 ANNOTATION_MID_RECEIPT: Final = "koordinator.sh/mid-resource-receipt"
 """Ours: every term of the published Mid resources, its source and time, the reason code (design 4.4)."""
+
+ANNOTATION_COLOCATION_CONFIG_STATUS: Final = "koordinator.sh/colocation-config-status"
+"""Ours, on the users' ConfigMap: what became of the document, as a condition in YAML."""

@@ -5,8 +5,10 @@ Source: the Kubernetes documentation on labels and selectors; the overlap test i
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import pydantic
 
@@ -15,6 +17,7 @@ from api_types.wire_model import WireModel
 _WITH_VALUES = ("In", "NotIn")
 _WITHOUT_VALUES = ("Exists", "DoesNotExist")
 OPERATORS = _WITH_VALUES + _WITHOUT_VALUES
+_MOST_VIRTUAL_NODES: Final = 10_000  # arbitrary; a selector that is written by hand is about a few
 
 
 class Requirement(WireModel):
@@ -86,28 +89,33 @@ def _holds(demand: Requirement, labels: Mapping[str, str]) -> bool:
 def _virtual_nodes(selector: NodeSelector) -> Iterator[dict[str, str]]:
     """Label sets the selector is about: its labels, with one value per expression in turn.
 
-    There are as many as the product of the numbers of values; set i takes value i of each expression, modulo its
-    number. Expressions without values add no label. NotIn contributes the values it forbids, as upstream's test does.
+    Set i takes value i of each expression, modulo its number of values; after the least common multiple of the numbers
+    they repeat. Expressions without values add no label. NotIn contributes the values it forbids, as upstream's does.
     """
     expressions = [demand for demand in selector.match_expressions or () if demand.values]
-    for index in range(math.prod(len(demand.values or ()) for demand in expressions)):
+    sets = math.lcm(*(len(demand.values or ()) for demand in expressions))
+    for index in range(min(sets, _MOST_VIRTUAL_NODES)):
         chosen = {demand.key: (demand.values or [])[index % len(demand.values or ())] for demand in expressions}
         yield {**(selector.match_labels or {}), **chosen}
 
 
-def overlapping(selectors: Sequence[NodeSelector | None]) -> tuple[int, int] | None:
-    """Positions of the first two selectors that claim the same virtual node, None where every one claims its own.
+def overlapping(selectors: Sequence[NodeSelector | None]) -> list[tuple[int, int]]:
+    """Positions of each two selectors that claim the same virtual node, the earlier first; in order.
 
     Approximate by design: it sees contradictions in the document alone. `conflicting` asks a real node.
     """
+    found: set[tuple[int, int]] = set()
     for selector in selectors:
         for labels in _virtual_nodes(selector) if selector is not None else ():
-            if claimed := conflicting(selectors, labels):
-                return claimed
-    return None
+            found.update(itertools.combinations(matching(selectors, labels), 2))
+    return sorted(found)
 
 
-def conflicting(selectors: Sequence[NodeSelector | None], labels: Mapping[str, str]) -> tuple[int, int] | None:
-    """Positions of the first two selectors that match a node with these labels, None where at most one does."""
-    matching = [position for position, selector in enumerate(selectors) if matches(selector, labels)]
-    return (matching[0], matching[1]) if len(matching) > 1 else None
+def conflicting(selectors: Sequence[NodeSelector | None], labels: Mapping[str, str]) -> bool:
+    """Whether more than one selector matches a node with these labels."""
+    return len(matching(selectors, labels)) > 1
+
+
+def matching(selectors: Iterable[NodeSelector | None], labels: Mapping[str, str]) -> tuple[int, ...]:
+    """Positions of the selectors that match a node with these labels."""
+    return tuple(position for position, selector in enumerate(selectors) if matches(selector, labels))

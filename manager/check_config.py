@@ -38,9 +38,9 @@ def document_in(text: str) -> str:
 def lines(reading: colocation_document.Reading) -> Iterator[str]:
     """One line for each thing to say."""
     for problem in reading.problems:
-        yield f"{problem} ({problem.effect.value})"
+        yield problem.with_effect()
     if reading.unused:
-        yield f"accepted without effect, this project publishes no Batch resources: {', '.join(reading.unused)}"
+        yield colocation_document.unused_text(reading.unused)
     if not config_problem.refuses(reading.problems):
         yield "the document is good" if not reading.problems else "the document would be accepted"
 

@@ -21,6 +21,7 @@ from manager.node_metric.controller import NodeMetricController
 from manager.reconciler import Reconciler
 from manager.settings import ManagerSettings
 from manager.slo_config import controller as slo_config
+from manager.slo_config.notices import Notices
 from manager.telemetry import Telemetry
 from manager.work_queue import WorkQueue
 
@@ -73,7 +74,8 @@ async def lead(
             for name in picture.nodes.names():
                 queue.mark(name)
 
-        config = slo_config.ConfigController(api, settings, announcer, telemetry, mark_all)
+        notices = Notices(api, settings, announcer, telemetry, now)
+        config = slo_config.ConfigController(api, settings, notices, telemetry, mark_all)
         node_metrics = NodeMetricController(api, picture, telemetry)
         reconciler = Reconciler(
             picture=picture,

@@ -49,6 +49,7 @@ class Reconciler:
             self._mid_resources.without_configuration(name)
         else:
             await self._tell_problems(node, strategy)
+            await self._config.tell_overlap(name, strategy)
             self._look_again(name, await self._mid_resources.reconcile(name, strategy))
 
     def _strategy_of(self, node: pods.Node | None) -> NodeStrategy | None:
@@ -59,7 +60,7 @@ class Reconciler:
     async def _tell_problems(self, node: pods.Node, strategy: NodeStrategy) -> None:
         """Post an Event on the node for what is wrong with its own annotation and labels, once."""
         name = node.metadata.name
-        found = tuple(f"{where}: {problem} ({problem.effect.value})" for where, problem in strategy.problems)
+        found = tuple(f"{where}: {problem.with_effect()}" for where, problem in strategy.problems)
         for text in found:
             if text not in self._told.get(name, ()):
                 about = Subject(resources.NODES, name, node.metadata.uid)

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final, NamedTuple
 
-from api_types import colocation_document, names, node_selector
+from api_types import colocation_advice, colocation_document, config_problem, names, node_selector
 from api_types import slo_controller_config as slo
 from api_types.config_problem import Effect, Problem
 from api_types.node_selector import NodeSelector
+from api_types.wire_model import camel_case
 
 RATIO_LABELS: Final[Mapping[str, str]] = {
     names.LABEL_CPU_RECLAIM_RATIO: "cpu_reclaim_threshold_percent",
@@ -27,14 +28,22 @@ RATIO_LABELS: Final[Mapping[str, str]] = {
 """Label with a decimal ratio -> the key it overrides, in percent."""
 
 _DECIMAL: Final = re.compile(r"\+?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_MOST_KNOWN: Final = 10_000  # twice the nodes of the largest cluster: only annotations that keep changing get there
 _LARGEST_RATIO: Final = Decimal(10**6)  # arbitrary, far beyond sense; keeps the percent within every integer type
 
 
-class Layer(NamedTuple):
-    """Keys that one source sets; `name` is for people."""
+@dataclass(frozen=True)
+class Layer:
+    """Keys that one source sets, none where it was refused; `name` is for people."""
 
     name: str
     strategy: slo.ColocationStrategy
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether the source is left out for what is wrong with it."""
+        return config_problem.refuses(self.problems)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +55,11 @@ class NodeStrategy:
     enabled: bool
     """Whether the node takes part: both the cluster and the node say so (koordinator-core 4.7)."""
     layers: tuple[Layer, ...]
-    """Lowest first."""
+    """Lowest first, refused ones among them."""
     problems: tuple[tuple[str, Problem], ...] = ()
     """What is wrong with the node's annotation and labels, and where it stands."""
+    matching: tuple[int, ...] = ()
+    """Positions of the `nodeConfigs` entries that match; the first of them counts."""
 
 
 class Entry(NamedTuple):
@@ -66,9 +77,11 @@ class Configuration:
     cluster: slo.ColocationStrategy
     entries: tuple[Entry, ...] = ()
     document: slo.ColocationConfig = field(default_factory=slo.ColocationConfig, compare=False)
+    problems: tuple[Problem, ...] = field(default=(), compare=False)
+    """What was found in the document, none of it bad enough to refuse all of it."""
 
 
-def configuration(document: slo.ColocationConfig) -> Configuration:
+def configuration(document: slo.ColocationConfig, problems: tuple[Problem, ...] = ()) -> Configuration:
     """What a document means: defaults and preset filled in, each entry on top of the cluster strategy."""
     own = _own_keys(document)
     return Configuration(
@@ -78,6 +91,7 @@ def configuration(document: slo.ColocationConfig) -> Configuration:
             for entry in document.node_configs or ()
         ),
         document=document,
+        problems=problems,
     )
 
 
@@ -107,62 +121,60 @@ def percent_of_ratio(text: str) -> int | None:
     return int((ratio * 100).to_integral_value(ROUND_HALF_UP))
 
 
-def from_labels(labels: Mapping[str, str]) -> tuple[slo.ColocationStrategy, tuple[Problem, ...]]:
-    """Overrides that a node's labels carry, and labels that carry none though they are named so."""
-    values: dict[str, int] = {}
-    problems = []
-    for label, key in RATIO_LABELS.items():
-        if label not in labels:
-            continue
-        percent = percent_of_ratio(labels[label])
-        if percent is None:
-            wanted = "a ratio such as 0.65, 0 or more"
-            problems.append(Problem((label,), repr(labels[label]), wanted, Effect.LAYER_IGNORED))
-        else:
-            values[key] = percent
-    return slo.ColocationStrategy.model_validate(values), tuple(problems)
+def _entry_layer(configured: Configuration, position: int) -> Layer:
+    entry = (configured.document.node_configs or [])[position]
+    problems = tuple(each for each in configured.problems if each.path[:2] == ("nodeConfigs", position))
+    return Layer(f"nodeConfigs[{position}] {entry.name or ''}".rstrip(), _own_keys(entry), problems)
 
 
-def overlays(
-    document: slo.ColocationConfig, labels: Mapping[str, str], annotations: Mapping[str, str]
-) -> tuple[list[Layer], list[tuple[str, Problem]]]:
-    """Layers above defaults and preset, lowest first, and what is wrong with the node's own ones."""
-    layers = [Layer("cluster strategy", _own_keys(document))]
-    problems: list[tuple[str, Problem]] = []
-    position = matching_entry(document, labels)
-    if position is not None:
-        entry = (document.node_configs or [])[position]
-        layers.append(Layer(f"nodeConfigs[{position}] {entry.name or ''}".rstrip(), _own_keys(entry)))
+def _annotation_layer(text: str) -> Layer:
+    strategy, problems = colocation_document.read_strategy(text)
+    name = f"annotation {names.ANNOTATION_COLOCATION_STRATEGY}"
+    return Layer(name, strategy or slo.ColocationStrategy(), problems)
+
+
+def _label_layer(label: str, text: str) -> Layer:
+    field_name = RATIO_LABELS[label]
+    percent = percent_of_ratio(text)
+    if percent is None:
+        wanted = "a ratio such as 0.65, 0 or more"
+        problem = Problem((camel_case(field_name),), config_problem.quoted(text), wanted, Effect.LAYER_IGNORED)
+        return Layer(f"label {label}", slo.ColocationStrategy(), (problem,))
+    strategy = slo.ColocationStrategy.model_validate({field_name: percent})
+    return Layer(f"label {label}", strategy, tuple(colocation_advice.strategy_advice(strategy)))
+
+
+def node_layers(labels: Mapping[str, str], annotations: Mapping[str, str]) -> list[Layer]:
+    """Layers that a node carries itself, lowest first."""
     text = annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)
-    if text is not None:
-        where = f"annotation {names.ANNOTATION_COLOCATION_STRATEGY}"
-        strategy, found = colocation_document.read_strategy(text)
-        problems += ((where, problem) for problem in found)
-        if strategy is not None:
-            layers.append(Layer(where, strategy))
-    overrides, found = from_labels(labels)
-    problems += (("labels", problem) for problem in found)
-    if overrides.model_fields_set:
-        layers.append(Layer("labels", overrides))
-    return layers, problems
+    annotation = [] if text is None else [_annotation_layer(text)]
+    return [*annotation, *(_label_layer(label, labels[label]) for label in RATIO_LABELS if label in labels)]
 
 
-def matching_entry(document: slo.ColocationConfig, labels: Mapping[str, str]) -> int | None:
-    """Position of the first entry whose selector matches, None where none does."""
-    for position, entry in enumerate(document.node_configs or ()):
-        if node_selector.matches(entry.node_selector, labels):
-            return position
-    return None
+def overlays(configured: Configuration, labels: Mapping[str, str], annotations: Mapping[str, str]) -> list[Layer]:
+    """Layers above defaults and preset, lowest first."""
+    entries = [_entry_layer(configured, position) for position in matching_entries(configured.document, labels)[:1]]
+    own = _own_keys(configured.document)
+    return [Layer("cluster strategy", own), *entries, *node_layers(labels, annotations)]
+
+
+def matching_entries(document: slo.ColocationConfig, labels: Mapping[str, str]) -> tuple[int, ...]:
+    """Positions of the entries whose selector matches; the first of them counts."""
+    return node_selector.matching((entry.node_selector for entry in document.node_configs or ()), labels)
 
 
 def node_strategy(configured: Configuration, labels: Mapping[str, str], annotations: Mapping[str, str]) -> NodeStrategy:
     """Put the layers on top of one another."""
-    above, problems = overlays(configured.document, labels, annotations)
-    overlay = slo.merge(*(layer.strategy for layer in above))
-    layers = (*_base(overlay), *above)
+    above = overlays(configured, labels, annotations)
+    layers = (*_base(slo.merge(*(layer.strategy for layer in above))), *above)
     strategy = slo.merge(*(layer.strategy for layer in layers))
-    enabled = bool(configured.cluster.enable and strategy.enable)
-    return NodeStrategy(strategy, enabled, layers, tuple(problems))
+    return NodeStrategy(
+        strategy,
+        enabled=bool(configured.cluster.enable and strategy.enable),
+        layers=layers,
+        problems=tuple((own.name, each) for own in node_layers(labels, annotations) for each in own.problems),
+        matching=matching_entries(configured.document, labels),
+    )
 
 
 class Strategies:
@@ -175,10 +187,12 @@ class Strategies:
     def of(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> NodeStrategy:
         """Strategy of a node with these labels and annotations."""
         key = (
-            matching_entry(self.configuration.document, labels),
+            matching_entries(self.configuration.document, labels),
             annotations.get(names.ANNOTATION_COLOCATION_STRATEGY),
             *(labels.get(label) for label in RATIO_LABELS),
         )
         if key not in self._known:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
             self._known[key] = node_strategy(self.configuration, labels, annotations)
         return self._known[key]

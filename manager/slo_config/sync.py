@@ -49,13 +49,20 @@ def document_text(data: Mapping[str, str] | None) -> str | None:
     return (data or {}).get(names.COLOCATION_CONFIG_KEY) or None
 
 
+def restored(last_good: Mapping[str, str] | None) -> strategy.Configuration | None:
+    """Configuration that an earlier manager kept, from its ConfigMap's data; None where it kept none."""
+    if names.COLOCATION_CONFIG_KEY not in (last_good or {}):
+        return None
+    return synced(None, last_good, exists=True).configuration
+
+
 def synced(in_force: strategy.Configuration | None, config_map: Mapping[str, str] | None, *, exists: bool) -> Outcome:
     """Judge the ConfigMap's data (`exists` False where there is no ConfigMap) against the configuration in force."""
     text = document_text(config_map) if exists else None
     reading = colocation_document.read_config(text)
     if reading.config is None:
         return Outcome(State.REFUSED, in_force, False, text, reading.problems)
-    configured = strategy.configuration(reading.config)
+    configured = strategy.configuration(reading.config, reading.problems)
     with_text = State.KEY_ABSENT if text is None else State.APPLIED
     state = with_text if exists else State.CONFIG_MAP_ABSENT
     return Outcome(state, configured, configured != in_force, text, reading.problems, reading.unused)

@@ -136,11 +136,12 @@ def test_a_wrong_type_in_an_entry_fails_the_document():
         ({"resourceDiffThreshold": 5}, "resourceDiffThreshold"),
         ({"midStaticCPUReservedPercent": 101}, "midStaticCPUReservedPercent"),
         ({"midReclaimMode": "dynamic"}, "midReclaimMode"),
-        ({"nodeConfigs": [{"name": "x", "nodeSelector": {}}]}, "nodeConfigs[0].nodeSelector"),
-        ({"nodeConfigs": [{"nodeSelector": POOL}]}, "nodeConfigs[0].name"),
+        ({"nodeConfigs": [{"name": "x", "nodeSelector": {}, "midFloor": "none"}]}, "nodeConfigs[0].nodeSelector"),
+        ({"nodeConfigs": [{"nodeSelector": POOL, "midFloor": "none"}]}, "nodeConfigs[0].name"),
+        ({"nodeConfigs": [{"name": "x", "nodeSelector": POOL}]}, "nodeConfigs[0]"),
         ({"nodeConfigs": [{"name": "x", "nodeSelector": POOL, "enable": True}]}, "nodeConfigs[0].enable"),
         (
-            {"nodeConfigs": [{"name": "x", "nodeSelector": POOL}, {"name": "y", "nodeSelector": POOL}]},
+            {"nodeConfigs": [{"name": name, "nodeSelector": POOL, "midFloor": "none"} for name in "xy"]},
             "nodeConfigs[1].nodeSelector",
         ),
     ],
@@ -150,6 +151,17 @@ def test_what_upstream_accepts_is_accepted_and_pointed_out(given, path):
     assert found.config is not None
     assert [problem.effect for problem in found.problems] == [Effect.ADVICE]
     assert str(found.problems[0]).startswith(f"{path}: ")
+
+
+def test_entries_that_select_the_same_nodes_are_told_each_with_the_earlier_ones_that_win():
+    entries = [{"name": name, "nodeSelector": POOL, "midFloor": "none"} for name in "xyz"]
+    found = document.read_config(json.dumps({"nodeConfigs": entries}))
+    assert [str(problem) for problem in found.problems] == [
+        'nodeConfigs[1].nodeSelector: seen {"matchLabels": {"pool": "x"}}, want nodes outside nodeConfigs[0]: '
+        "the first entry that matches wins",
+        'nodeConfigs[2].nodeSelector: seen {"matchLabels": {"pool": "x"}}, want nodes outside nodeConfigs[0], '
+        "nodeConfigs[1]: the first entry that matches wins",
+    ]
 
 
 def test_keys_without_effect_are_named_wherever_they_stand():

@@ -50,22 +50,31 @@ def test_a_selector_that_means_nothing_names_its_fault_and_matches_no_node(broke
 
 
 @pytest.mark.parametrize(
-    ("selectors", "expected"),
+    ("selectors", "pairs"),
     [
-        ([selector(matchLabels={"a": "1"}), selector(matchLabels={"a": "1", "b": "1"})], (0, 1)),
-        ([selector(matchLabels={"a": "1"}), selector(matchLabels={"a": "2"})], None),
-        ([selector(matchLabels={"a": "1"}), selector(matchLabels={"b": "1"})], None),
-        ([selector(matchLabels={"a": "1"}), selector(matchExpressions=[expression("a", "Exists")])], (0, 1)),
-        ([selector(matchExpressions=[expression("a", "In", "1", "2")]), selector(matchLabels={"a": "2"})], (0, 1)),
-        ([None, selector(matchLabels={"a": "1"})], None),
-        ([], None),
+        ([selector(matchLabels={"a": "1"}), selector(matchLabels={"a": "1", "b": "1"})], [(0, 1)]),
+        ([selector(matchLabels={"a": "1"}), selector(matchLabels={"a": "2"})], []),
+        ([selector(matchLabels={"a": "1"}), selector(matchLabels={"b": "1"})], []),
+        ([selector(matchLabels={"a": "1"}), selector(matchExpressions=[expression("a", "Exists")])], [(0, 1)]),
+        ([selector(matchExpressions=[expression("a", "In", "1", "2")]), selector(matchLabels={"a": "2"})], [(0, 1)]),
+        ([selector(matchLabels={"a": "1"}), selector(matchLabels={"a": "2"}), selector()], [(0, 2), (1, 2)]),
+        ([None, selector(matchLabels={"a": "1"})], []),
+        ([], []),
     ],
 )
-def test_overlap_is_found_in_the_document_alone(selectors, expected):
-    assert node_selector.overlapping(selectors) == expected
+def test_overlap_is_found_in_the_document_alone(selectors, pairs):
+    assert node_selector.overlapping(selectors) == pairs
+
+
+def test_a_selector_with_many_values_is_compared_in_a_moment():
+    values = [str(value) for value in range(50)]
+    wide = selector(matchExpressions=[expression(key, "In", *values) for key in "abcdefghij"])  # 50^10 combinations
+    assert node_selector.overlapping([wide, selector(matchLabels={"a": "49"})]) == [(0, 1)]
 
 
 def test_a_real_node_shows_a_conflict_that_the_document_does_not():
     selectors = [selector(matchLabels={"a": "1"}), selector(matchLabels={"b": "1"})]
-    assert node_selector.overlapping(selectors) is None
-    assert node_selector.conflicting(selectors, {"a": "1", "b": "1"}) == (0, 1)
+    assert node_selector.overlapping(selectors) == []
+    assert node_selector.conflicting(selectors, {"a": "1", "b": "1"})
+    assert node_selector.matching(selectors, {"a": "1", "b": "1"}) == (0, 1)
+    assert not node_selector.conflicting(selectors, {"a": "1", "b": "2"})

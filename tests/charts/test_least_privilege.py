@@ -2,6 +2,7 @@
 
 import pytest
 
+from api_types import names
 from tests.charts import chart
 
 
@@ -45,12 +46,13 @@ def test_the_manager_writes_node_status_and_node_metrics_cluster_wide_and_the_re
     }
 
 
-def test_the_manager_changes_no_config_map_but_its_own():
+def test_the_manager_changes_no_config_map_but_its_own_and_the_one_it_annotates():
     rendered = chart.render()
     role = verbs(rendered.of_kind("Role")["koord-manager"])
     assert role["", "configmaps", ""] == READ
-    (own,) = [name for (_, resource, name) in role if resource == "configmaps" and name]
-    assert role["", "configmaps", own] == {"patch"}
+    own, users = [name for (_, resource, name) in role if resource == "configmaps" and name]
+    assert role["", "configmaps", own] == role["", "configmaps", users] == {"patch"}
+    assert users == names.SLO_CONTROLLER_CONFIG
     assert "data" not in rendered.of_kind("ConfigMap")[own]
 
 

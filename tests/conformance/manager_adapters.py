@@ -55,7 +55,8 @@ def _annotations(node: Mapping[str, Any]) -> dict[str, str]:
 def node_strategy(case: Mapping[str, Any]) -> dict[str, Any]:
     if case["config"] is None:
         return {"strategy": None}
-    layers, _ = strategy.overlays(_document(case["config"]), _labels(case["node"]), _annotations(case["node"]))
+    configured = strategy.configuration(_document(case["config"]))
+    layers = strategy.overlays(configured, _labels(case["node"]), _annotations(case["node"]))
     return {"strategy": slo.merge(*(layer.strategy for layer in layers)).to_wire()}
 
 
@@ -378,10 +379,8 @@ ADAPTERS = {
     "sync colocation config": sync_config,
     "config availability": availability,
     "colocation config webhook parameter check": parameter_check,
-    "node selector overlap": lambda case: {"overlap": node_selector.overlapping(_selectors(case)) is not None},
-    "node conflict": lambda case: {
-        "conflict": node_selector.conflicting(_selectors(case), case["node_labels"]) is not None
-    },
+    "node selector overlap": lambda case: {"overlap": bool(node_selector.overlapping(_selectors(case)))},
+    "node conflict": lambda case: {"conflict": node_selector.conflicting(_selectors(case), case["node_labels"])},
     "node selector required": selector_required,
     "node config name check (flag on)": name_check,
     "NodeMetric spec": node_metric_spec,

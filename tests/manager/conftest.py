@@ -12,6 +12,7 @@ from manager.mid_resource.reasons import Reason
 from manager.node_metric.controller import NodeMetricController
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import ConfigController
+from manager.slo_config.notices import Notices
 from manager.slo_config.sync import State
 from manager.telemetry import Telemetry
 from tests.fakes import cluster
@@ -33,7 +34,8 @@ class World:
         self.settings = ManagerSettings()
         self.picture = ClusterPicture()
         announcer = Announcer(api, self.telemetry, self.clock)
-        self.config = ConfigController(api, self.settings, announcer, self.telemetry, self._changed)
+        self.notices = Notices(api, self.settings, announcer, self.telemetry, self.clock)
+        self.config = ConfigController(api, self.settings, self.notices, self.telemetry, self._changed)
         self.node_metrics = NodeMetricController(api, self.picture, self.telemetry)
         self.mid = MidController(
             api, picture=self.picture, settings=self.settings, announcer=announcer, telemetry=self.telemetry,

@@ -1,4 +1,5 @@
 import msgspec
+import yaml
 
 from manager.slo_config.controller import ConfigController, ConfigMap
 from tests.fakes import cluster
@@ -15,8 +16,8 @@ async def apply(world):
 
 async def successor(world):
     """A manager that starts now."""
-    before = world.config
-    world.config = ConfigController(before._api, world.settings, before._announcer, world.telemetry, world._changed)
+    api = world.config._api
+    world.config = ConfigController(api, world.settings, world.notices, world.telemetry, world._changed)
     await world.config.start()
 
 
@@ -53,6 +54,25 @@ async def test_the_last_good_configuration_survives_a_restart_under_a_broken_doc
     world.configure("{")
     await successor(world)
     assert world.config.strategies.configuration.cluster.mid_cpu_threshold_percent == 33
+
+
+async def test_a_document_mended_after_a_restart_is_in_force_again(world):
+    world.configure({"enable": True, "midCPUThresholdPercent": 33})
+    await world.config.start()
+    world.configure("{")
+    await successor(world)
+    world.configure({"enable": True, "midCPUThresholdPercent": 44})
+    await apply(world)
+    assert world.config.strategies.configuration.cluster.mid_cpu_threshold_percent == 44
+    assert last_good(world) == {"colocation-config": '{"enable": true, "midCPUThresholdPercent": 44}'}
+
+
+async def test_a_config_map_deleted_while_no_manager_ran_means_off(world):
+    world.configure({"enable": True})
+    await world.config.start()
+    world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
+    await successor(world)
+    assert world.config.strategies.configuration.cluster.enable is False
 
 
 async def test_a_manager_that_never_saw_a_good_document_decides_nothing(world):
@@ -104,3 +124,63 @@ async def test_an_event_that_cannot_be_posted_stops_nothing(world):
     await world.config.start()
     assert world.config.strategies.configuration.cluster.enable is True
     assert world.telemetry.registry.get_sample_value("koord_manager_kubernetes_events_lost_total") == 1
+
+
+def noted(world):
+    item = world.server.get("configmaps", "slo-controller-config", "koordinator-system")
+    return yaml.safe_load(item["metadata"]["annotations"]["koordinator.sh/colocation-config-status"])
+
+
+async def test_the_config_map_says_what_became_of_it_and_keeps_its_data(world):
+    world.configure({"enable": True})
+    await world.config.start()
+    assert noted(world)["reason"] == "ColocationConfigApplied"
+    world.configure({"midCPUThresholdPercent": 150})
+    await apply(world)
+    assert (noted(world)["status"], noted(world)["reason"]) == ("False", "ColocationConfigRejected")
+    item = world.server.get("configmaps", "slo-controller-config", "koordinator-system")
+    assert item["data"] == {"colocation-config": '{"midCPUThresholdPercent": 150}'}
+
+
+async def test_seeing_its_own_annotation_or_none_of_it_makes_it_write_nothing(world):
+    world.configure({"enable": True})
+    await world.config.start()
+    writes = len(world.server.writes)
+    for annotations in ({"mine": "x"}, {"koordinator.sh/colocation-config-status": None}):
+        patch = {"metadata": {"annotations": annotations}}
+        world.server.patch("configmaps", "slo-controller-config", patch, "koordinator-system")
+        await apply(world)
+    assert len(world.server.writes) == writes
+
+
+async def test_a_manager_that_may_not_annotate_goes_on(world):
+    world.configure({"enable": True})
+    world.server.refuse["PATCH", "configmaps"] = cluster.Refusal(403, "Forbidden", "x")
+    await world.config.start()
+    assert world.config.strategies.configuration.cluster.enable is True
+    labels = {"kind": "config_status", "result": "error"}
+    assert world.telemetry.registry.get_sample_value("koord_manager_writes_total", labels) == 1
+
+
+def overlaps(world):
+    return [item["message"] for item in world.server.all("events") if "the first entry that matches" in item["message"]]
+
+
+async def test_a_node_that_two_entries_select_is_told_once_for_the_two(world):
+    entries = [{"name": key, "nodeSelector": {"matchLabels": {key: "1"}}, "midFloor": "none"} for key in "ab"]
+    world.configure({"enable": True, "nodeConfigs": entries})
+    await world.config.start()
+    for name, labels in (("n1", {"a": "1"}), ("n2", {"a": "1", "b": "1"}), ("n3", {"b": "1", "a": "1"})):
+        await world.config.tell_overlap(name, world.config.strategies.of(labels, {}))
+    [said] = overlaps(world)
+    assert "nodeConfigs[1].nodeSelector" in said
+    assert "outside nodeConfigs[0]: the first entry that matches wins, as on node n2" in said
+
+
+async def test_an_overlap_that_the_document_shows_is_told_when_it_is_applied_and_not_again_by_its_nodes(world):
+    pool = {"matchLabels": {"pool": "x"}}
+    entries = [{"name": name, "nodeSelector": pool, "midFloor": "none"} for name in "ab"]
+    world.configure({"enable": True, "nodeConfigs": entries})
+    await world.config.start()
+    await world.config.tell_overlap("n1", world.config.strategies.of({"pool": "x"}, {}))
+    assert len(overlaps(world)) == 1

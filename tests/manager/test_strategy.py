@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api_types import colocation_document, names
+from api_types.config_problem import Effect
 from manager.slo_config import strategy
 
 
@@ -30,6 +31,7 @@ def test_the_first_entry_that_matches_wins():
     config = configured(enable=True, midCPUThresholdPercent=80, nodeConfigs=ENTRIES)
     assert node(config, {"pool": "x"}).strategy.mid_cpu_threshold_percent == 20
     assert node(config, {"pool": "y"}).strategy.mid_cpu_threshold_percent == 10
+    assert node(config, {"pool": "x"}).matching == (0, 1)
 
 
 def test_layers_lie_on_one_another_in_the_documented_order():
@@ -50,7 +52,7 @@ def test_layers_lie_on_one_another_in_the_documented_order():
         "cluster strategy",
         "nodeConfigs[0] x",
         "annotation node.koordinator.sh/colocation-strategy",
-        "labels",
+        "label node.koordinator.sh/mid-static-cpu-reserved-ratio",
     ]
 
 
@@ -105,7 +107,31 @@ def test_rounding_is_off_by_half_a_percent_at_most(ratio):
 def test_a_label_that_is_no_ratio_is_left_out_and_reported():
     found = node(configured(enable=True), {names.LABEL_MID_STATIC_CPU_RESERVED_RATIO: "half"})
     assert found.strategy.mid_static_cpu_reserved_percent == 0
-    assert "seen 'half'" in str(found.problems[0][1])
+    [(where, problem)] = found.problems
+    assert where == "label node.koordinator.sh/mid-static-cpu-reserved-ratio"
+    assert str(problem).startswith('midStaticCPUReservedPercent: seen "half", want a ratio')
+
+
+def test_a_label_beyond_what_makes_sense_counts_and_is_pointed_out_as_in_the_config_map():
+    found = node(configured(enable=True), {names.LABEL_MID_STATIC_CPU_RESERVED_RATIO: "1.5"})
+    assert found.strategy.mid_static_cpu_reserved_percent == 150
+    assert [str(problem) for _, problem in found.problems] == [
+        "midStaticCPUReservedPercent: seen 150, want at most 100"
+    ]
+
+
+def test_an_entry_that_was_refused_is_a_layer_without_keys_that_says_why():
+    bad = {"name": "bad", "nodeSelector": {"matchLabels": {"pool": "x"}}, "midCPUThresholdPercent": 300}
+    text = json.dumps({"enable": True, "midCPUThresholdPercent": 70, "nodeConfigs": [bad]})
+    reading = colocation_document.read_config(text)
+    found = node(strategy.configuration(reading.config, reading.problems), {"pool": "x"})
+    [layer] = [layer for layer in found.layers if layer.name == "nodeConfigs[0] bad"]
+    assert layer.refused
+    assert [problem.path for problem in layer.problems if problem.effect is Effect.LAYER_IGNORED] == [
+        ("nodeConfigs", 0, "midCPUThresholdPercent")
+    ]
+    assert found.strategy.mid_cpu_threshold_percent == 70
+    assert found.problems == ()  # told on the ConfigMap, not on each node
 
 
 def test_nodes_that_differ_in_nothing_share_a_strategy():

@@ -1,0 +1,106 @@
+"""What became of the document, as a condition for the annotation on the users' ConfigMap. Pure.
+
+A ConfigMap has no status and its Events are forgotten after an hour, so the annotation is what `kubectl describe` shows
+for as long as the document stands. It says nothing that a successor would say differently, so that a restart writes
+nothing. YAML, because describe prints it line by line and cuts lines at 138 characters.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+
+from api_types import colocation_document, names, yaml_text
+from api_types.config_problem import Effect
+from manager.slo_config import strategy
+from manager.slo_config.sync import Outcome, State
+
+REJECTED: Final = "ColocationConfigRejected"
+IGNORED: Final = "ColocationConfigIgnored"
+ADVICE: Final = "ColocationConfigAdvice"
+APPLIED: Final = "ColocationConfigApplied"
+UNUSED: Final = "ColocationConfigUnused"
+
+REASONS: Final[Mapping[Effect, str]] = {
+    Effect.DOCUMENT_REFUSED: REJECTED,
+    Effect.LAYER_IGNORED: IGNORED,
+    Effect.ADVICE: ADVICE,
+}
+"""Reason code of a problem, the same in Events and in the annotation."""
+
+_MOST_PROBLEMS: Final = 10
+_LONGEST_PROBLEM: Final = 300  # characters; all annotations of an object share 256 KiB
+
+
+def summary(outcome: Outcome, *, kept_in: str) -> str:
+    """Say in one line what is in force; `kept_in` names the ConfigMap of the last good document."""
+    if outcome.state is State.REFUSED:
+        if outcome.configuration is None:
+            return "refused, and there is no good one: nodes and NodeMetrics stay as they are"
+        return f"refused, the last good configuration stays in force (ConfigMap {kept_in}): {_gist(outcome)}"
+    if outcome.state is State.APPLIED:
+        return f"the configuration is in force; {_gist(outcome)}"
+    return f"the key {names.COLOCATION_CONFIG_KEY} is absent or empty, the defaults are in force; {_gist(outcome)}"
+
+
+def _gist(outcome: Outcome) -> str:
+    configured = outcome.configuration
+    if configured is None or not configured.cluster.enable:
+        return "colocation is off (enable is not true)"
+    if not configured.entries:
+        return "colocation is on"
+    count = len(configured.entries)
+    return f"colocation is on, {count} nodeConfigs {'entry' if count == 1 else 'entries'}{_left_out(configured)}"
+
+
+def _left_out(configured: strategy.Configuration) -> str:
+    refused = {each.path[1] for each in configured.problems if each.effect is Effect.LAYER_IGNORED}
+    return f", {len(refused)} of them ignored" if refused else ""
+
+
+def reason(outcome: Outcome) -> str:
+    """Reason code of the whole document: that of its worst problem, where one has an effect."""
+    if outcome.state is State.REFUSED:
+        return REJECTED
+    return IGNORED if any(each.effect is Effect.LAYER_IGNORED for each in outcome.problems) else APPLIED
+
+
+def annotation(outcome: Outcome, before: str | None, now: dt.datetime, *, kept_in: str) -> str | None:
+    """Text of the annotation, given what stands there; None where that says it already.
+
+    `lastTransitionTime` is kept while `status` is the same, as in every condition.
+    """
+    known = _parsed(before)
+    status = str(outcome.state is not State.REFUSED)
+    said: dict[str, Any] = {
+        "type": "Accepted",
+        "status": status,
+        "reason": reason(outcome),
+        "message": summary(outcome, kept_in=kept_in),
+    }
+    if found := [_cut(each.with_effect()) for each in outcome.problems[:_MOST_PROBLEMS]]:
+        said["problems"] = found
+    if len(outcome.problems) > _MOST_PROBLEMS:
+        said["furtherProblems"] = len(outcome.problems) - _MOST_PROBLEMS
+    if outcome.unused:
+        said["unused"] = _cut(colocation_document.unused_text(outcome.unused))
+    since = known.pop("lastTransitionTime", None)
+    if known == said and since:
+        return None
+    time = since if known.get("status") == status and since else now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return yaml_text.dump({"type": said.pop("type"), "status": status, "lastTransitionTime": time} | said)
+
+
+def _parsed(text: str | None) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(text or "")
+    except yaml.YAMLError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_PROBLEM else text[: _LONGEST_PROBLEM - 1] + "…"
