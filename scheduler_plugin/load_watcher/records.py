@@ -90,11 +90,16 @@ def window_ending_at(duration: str, end: float) -> Window:
 
 def encode(snapshot: Snapshot) -> bytes:
     """Upstream's document. Raises ValueError for a value that is no number: it would make the document unreadable."""
+    require_numbers(snapshot)
+    return msgspec.json.encode(snapshot)
+
+
+def require_numbers(snapshot: Snapshot) -> None:
+    """Raise ValueError that names the first value which is NaN or infinite: JSON has no word for it."""
     for name, node in snapshot.data.nodes.items():
         for metric in node.metrics:
             if not math.isfinite(metric.value):
                 raise ValueError(f"node {name}: {metric.type} {metric.operator} is {metric.value}, wanted a number")
-    return msgspec.json.encode(snapshot)
 
 
 def decode(body: bytes) -> Snapshot:

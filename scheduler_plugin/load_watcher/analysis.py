@@ -1,0 +1,152 @@
+"""Which measurements cannot be, and what is left when they are gone (KEP-61's analyser; G3, G8 and B3 in docs).
+
+| finding       | what was seen                                                              | what is done        |
+|---------------|----------------------------------------------------------------------------|---------------------|
+| not-a-number  | NaN or infinite                                                            | record dropped      |
+| out-of-range  | below 0, CPU or memory above 105 %, a deviation that no such mean can have | record dropped      |
+| frozen        | every value of a node is the very same over the last snapshots             | node dropped        |
+| contradiction | a mean that the mean of a shorter window inside it makes impossible        | record dropped      |
+| missing       | a node that exists, and no usable CPU or memory record of it               | nothing to drop     |
+
+A dropped record is "no data": the policies then walk down their ladder, they never see a 0 in its place.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Metric, MetricType, NodeMetrics, Operator
+
+HIGHEST_PERCENT: Final = 105.0
+"""Of capacity; counters and clocks differ by a little, so that a full node may read as somewhat more."""
+FROZEN_SNAPSHOTS: Final = 5
+"""As many as are kept. Means of CPU and memory of a node that lives do not repeat to the last bit that often."""
+WINDOW_SLACK_PERCENT: Final = 10.0
+"""Windows are fetched one after the other and end at different seconds; rates have windows of their own."""
+
+_BOUNDED: Final = frozenset({MetricType.CPU.value, MetricType.MEMORY.value})
+_LARGEST_NUMBER: Final = 2.0**63  # upstream's client cannot decode more
+
+
+class Finding(enum.StrEnum):
+    """Stable code of what is wrong with a measurement."""
+
+    NOT_A_NUMBER = "not-a-number"
+    OUT_OF_RANGE = "out-of-range"
+    FROZEN = "frozen"
+    CONTRADICTION = "contradiction"
+    MISSING = "missing"
+
+
+class Found(NamedTuple):
+    """One finding, for people: the node and what was seen."""
+
+    finding: Finding
+    node: str
+    text: str
+
+
+class Analysed(NamedTuple):
+    """What is usable, and what was found."""
+
+    nodes: Mapping[str, NodeMetrics]
+    found: Sequence[Found]
+
+
+def analyse(
+    duration: str,
+    nodes: Mapping[str, NodeMetrics],
+    *,
+    earlier: Sequence[Mapping[str, NodeMetrics]],
+    shorter: Mapping[str, Mapping[str, NodeMetrics]],
+    expected: Collection[str],
+) -> Analysed:
+    """Judge what a provider delivered for one window.
+
+    `earlier`: as delivered for the same window before, oldest first. `shorter`: usable nodes of shorter windows, by
+    duration. `expected`: names of nodes that exist; empty where that is not known.
+    """
+    found: list[Found] = []
+    usable = {}
+    for name, node in nodes.items():
+        own = _frozen(name, node, earlier) or [
+            problem
+            for metric in node.metrics
+            if (problem := _impossible(name, metric) or _contradicts(name, duration, metric, shorter))
+        ]
+        found += [problem.found for problem in own]
+        dropped = {id(problem.metric) for problem in own}
+        kept = [metric for metric in node.metrics if id(metric) not in dropped]
+        if kept and not any(problem.found.finding is Finding.FROZEN for problem in own):
+            usable[name] = msgspec.structs.replace(node, metrics=kept)
+    found += [
+        Found(Finding.MISSING, name, f"node {name} has no usable record") for name in expected if name not in usable
+    ]
+    return Analysed(usable, found)
+
+
+class _Problem(NamedTuple):
+    metric: Metric | None
+    found: Found
+
+
+def _impossible(name: str, metric: Metric) -> _Problem | None:
+    value = metric.value
+    if not math.isfinite(value):
+        return _problem(Finding.NOT_A_NUMBER, name, metric, "wanted a number")
+    if metric.type not in _BOUNDED:
+        if 0.0 <= value < _LARGEST_NUMBER:
+            return None
+        return _problem(Finding.OUT_OF_RANGE, name, metric, "wanted 0 or more")
+    highest = HIGHEST_PERCENT / 2.0 if metric.operator == Operator.STD else HIGHEST_PERCENT
+    if 0.0 <= value <= highest:
+        return None
+    return _problem(Finding.OUT_OF_RANGE, name, metric, f"wanted 0 to {highest:g}")
+
+
+def _frozen(name: str, node: NodeMetrics, earlier: Sequence[Mapping[str, NodeMetrics]]) -> Sequence[_Problem]:
+    before = earlier[-(FROZEN_SNAPSHOTS - 1) :]
+    if len(before) < FROZEN_SNAPSHOTS - 1 or not any(metric.value for metric in node.metrics):
+        return ()
+    if any(then.get(name) is None or then[name].metrics != node.metrics for then in before):
+        return ()
+    text = f"node {name}: every value was the same in the last {FROZEN_SNAPSHOTS} snapshots"
+    return (_Problem(None, Found(Finding.FROZEN, name, text)),)
+
+
+def _contradicts(
+    name: str, duration: str, metric: Metric, shorter: Mapping[str, Mapping[str, NodeMetrics]]
+) -> _Problem | None:
+    """A mean over the long window holds the short window's share, and at most 100 % for the rest of the time."""
+    if metric.type not in _BOUNDED or metric.operator != Operator.AVG:
+        return None
+    for short, nodes in shorter.items():
+        share = DURATIONS_SECONDS[short] / DURATIONS_SECONDS[duration]
+        inside = _mean(nodes.get(name), metric.type)
+        if inside is None:
+            continue
+        lowest, highest = share * inside, share * inside + (1.0 - share) * 100.0
+        if not lowest - WINDOW_SLACK_PERCENT <= metric.value <= highest + WINDOW_SLACK_PERCENT:
+            return _problem(
+                Finding.CONTRADICTION, name, metric, f"wanted {lowest:.0f} to {highest:.0f}, as {short} is {inside:g}"
+            )
+    return None
+
+
+def _mean(node: NodeMetrics | None, kind: str) -> float | None:
+    means = (
+        [metric.value for metric in node.metrics if metric.type == kind and metric.operator == Operator.AVG]
+        if node
+        else []
+    )
+    return means[-1] if means else None
+
+
+def _problem(finding: Finding, name: str, metric: Metric, wanted: str) -> _Problem:
+    text = f"node {name}: {metric.type} {metric.operator or '(no operator)'} is {metric.value:g} percent, {wanted}"
+    return _Problem(metric, Found(finding, name, text))

@@ -1,0 +1,170 @@
+"""Fetch every window from every provider, judge, join, keep: the loop of the load watcher.
+
+    provider -> analysis -> corroboration -> windows (answers) and database (memory of the crash)
+
+A provider that fails costs its own part of one snapshot and nothing else. When all fail nothing is stored: what is
+known ages in sight of everybody, until `Windows.latest` does not answer any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from scheduler_plugin.load_watcher import analysis, corroboration, records
+from scheduler_plugin.load_watcher.analysis import Found
+from scheduler_plugin.load_watcher.database import Database, DatabaseUnusable
+from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
+from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, NodeMetrics, Snapshot
+from scheduler_plugin.load_watcher.windows import Windows
+
+log = logging.getLogger(__name__)
+
+Nodes = Mapping[str, NodeMetrics]
+
+_TOLD_AT_MOST: Final = 5
+"""Lines of the log about one refresh; the metrics count all."""
+
+
+class Refreshed(NamedTuple):
+    """What one refresh of one window came to."""
+
+    duration: str
+    snapshot: Snapshot | None
+    """None when no provider delivered anything."""
+    failures: Mapping[str, str]
+    """Provider -> why nothing came from it."""
+    problems: Sequence[str]
+    """Parts that did not come, and values on which providers disagree."""
+    found: Sequence[Found]
+
+
+class Watcher:
+    """Keeps `windows` fresh. All methods run in one event loop."""
+
+    def __init__(
+        self,
+        providers: Sequence[Provider],
+        windows: Windows,
+        *,
+        clock: Callable[[], float],
+        expected: Callable[[], Collection[str]] = lambda: (),
+        database: Database | None = None,
+    ) -> None:
+        self._providers = providers
+        self._windows = windows
+        self._clock = clock
+        self._expected = expected
+        self._database = database
+        self._delivered: dict[tuple[str, str], collections.deque[Nodes]] = {
+            (provider.name, duration): collections.deque(maxlen=analysis.FROZEN_SNAPSHOTS - 1)
+            for provider in providers
+            for duration in DURATIONS_SECONDS
+        }
+        self._usable: dict[str, dict[str, Nodes]] = {provider.name: {} for provider in providers}
+        """Provider -> duration -> what was usable of its last delivery."""
+        self.last_success_at: float | None = None
+        """When a provider last delivered, by the clock given."""
+
+    def recall(self, greatest_age_seconds: float) -> int:
+        """Take back from the database what is not too old, newest windows first to answer. Returns how many came."""
+        if self._database is None:
+            return 0
+        recalled = 0
+        try:
+            self._database.open()
+            for duration in DURATIONS_SECONDS:
+                for snapshot in self._database.newest(duration, self._clock() - greatest_age_seconds):
+                    self._windows.store(snapshot)
+                    recalled += 1
+        except DatabaseUnusable as error:
+            log.warning("%s", error)
+            self._database = None
+        return recalled
+
+    async def run(
+        self, interval_seconds: float, refreshed: Callable[[Refreshed], None] = lambda _refreshed: None
+    ) -> None:
+        """Refresh every window, for ever; the pause is between the end of one round and the begin of the next."""
+        while True:
+            for duration in DURATIONS_SECONDS:
+                refreshed(await self.refresh(duration))
+            await asyncio.sleep(interval_seconds)
+
+    async def refresh(self, duration: str) -> Refreshed:
+        """Fetch one window and keep what is usable of it. Never raises for what happens outside."""
+        window = records.window_ending_at(duration, self._clock())
+        answers = await asyncio.gather(*(_fetched(provider, window) for provider in self._providers))
+        failures: dict[str, str] = {}
+        problems: list[str] = []
+        found: list[Found] = []
+        usable: dict[str, Nodes] = {}
+        for provider, answer in zip(self._providers, answers, strict=True):
+            if isinstance(answer, ProviderFailed):
+                failures[provider.name] = str(answer)
+                continue
+            problems += answer.problems
+            usable[provider.name], own = self._judge(provider.name, duration, answer.nodes)
+            found += own
+        snapshot = None
+        if usable:
+            both = corroboration.corroborate(usable)
+            problems += both.disagreements
+            source = ",".join(usable)
+            snapshot = Snapshot(int(self._clock()), window, source, Data(dict(both.nodes)))
+            await self._keep(snapshot)
+        _tell(duration, failures, [*problems, *(one.text for one in found)])
+        return Refreshed(duration, snapshot, failures, problems, found)
+
+    async def is_healthy(self) -> bool:
+        """Whether at least one provider answers right now."""
+        return any(await asyncio.gather(*(provider.is_healthy() for provider in self._providers)))
+
+    async def close(self) -> None:
+        """End connections and close the file."""
+        await asyncio.gather(*(provider.close() for provider in self._providers))
+        if self._database is not None:
+            self._database.close()
+
+    def _judge(self, provider: str, duration: str, nodes: Nodes) -> tuple[Nodes, Sequence[Found]]:
+        earlier = self._delivered[provider, duration]
+        seconds = DURATIONS_SECONDS[duration]
+        analysed = analysis.analyse(
+            duration,
+            nodes,
+            earlier=tuple(earlier),
+            shorter={name: of for name, of in self._usable[provider].items() if DURATIONS_SECONDS[name] < seconds},
+            expected=self._expected(),
+        )
+        earlier.append(nodes)
+        self._usable[provider][duration] = analysed.nodes
+        return analysed.nodes, analysed.found
+
+    async def _keep(self, snapshot: Snapshot) -> None:
+        self._windows.store(snapshot)
+        self.last_success_at = self._clock()
+        if self._database is None:
+            return
+        try:
+            await asyncio.to_thread(self._database.write, snapshot)
+        except DatabaseUnusable as error:
+            log.warning("%s", error)
+
+
+async def _fetched(provider: Provider, window: records.Window) -> Fetched | ProviderFailed:
+    try:
+        return await provider.fetch(window)
+    except ProviderFailed as error:
+        return error
+
+
+def _tell(duration: str, failures: Mapping[str, str], problems: Sequence[str]) -> None:
+    for name, why in failures.items():
+        log.warning("window %s: nothing from %s: %s", duration, name, why)
+    for problem in problems[:_TOLD_AT_MOST]:
+        log.warning("window %s: %s", duration, problem)
+    if len(problems) > _TOLD_AT_MOST:
+        log.warning("window %s: and %d more of that kind", duration, len(problems) - _TOLD_AT_MOST)

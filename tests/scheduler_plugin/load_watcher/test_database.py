@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scheduler_plugin.load_watcher import database, records
+from scheduler_plugin.load_watcher.database import Database, DatabaseUnusable
+from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot
+
+NOW = 1_700_000_000
+HOUR = 3600
+
+
+def snapshot(ended: int, duration: str = "15m", value: float = 20.0) -> Snapshot:
+    nodes = {"node-1": NodeMetrics([Metric(type="CPU", operator="AVG", value=value)])}
+    return Snapshot(ended, records.window_ending_at(duration, ended), "NodeMetric", Data(nodes))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "watcher.sqlite"
+
+
+@pytest.fixture
+def kept(file: Path) -> Iterator[Database]:
+    opened = Database(file, retention_seconds=HOUR)
+    opened.open()
+    yield opened
+    opened.close()
+
+
+def reopened(file: Path) -> Database:
+    other = Database(file, retention_seconds=HOUR)
+    other.open()
+    return other
+
+
+def test_what_was_written_is_there_after_opening_again(kept: Database, file: Path) -> None:
+    written = [snapshot(NOW + 60 * step, value=float(step)) for step in range(3)]
+    for one in written:
+        kept.write(one)
+    kept.close()
+    assert reopened(file).newest("15m", NOW) == written
+
+
+def test_only_the_last_five_of_the_window_asked_for_and_none_too_old_come_back(kept: Database) -> None:
+    for step in range(8):
+        kept.write(snapshot(NOW + 60 * step))
+        kept.write(snapshot(NOW + 60 * step, "5m"))
+    assert [one.window.end - NOW for one in kept.newest("15m", NOW)] == [180, 240, 300, 360, 420]
+    assert [one.window.end - NOW for one in kept.newest("5m", NOW + 360)] == [360, 420]
+
+
+def test_the_file_forgets_what_is_older_than_the_retention(kept: Database) -> None:
+    kept.write(snapshot(NOW))
+    kept.write(snapshot(NOW + HOUR + 1))
+    assert [one.window.end for one in kept.newest("15m", 0)] == [NOW + HOUR + 1]
+
+
+def test_a_file_that_is_no_database_is_set_aside_and_a_new_one_begins(file: Path) -> None:
+    file.write_bytes(b"this is no database" * 100)
+    other = reopened(file)
+    other.write(snapshot(NOW))
+    assert other.newest("15m", NOW)
+    assert file.with_name("watcher.sqlite.unreadable").read_bytes().startswith(b"this is no database")
+
+
+def test_a_file_of_a_later_version_is_set_aside_too(file: Path) -> None:
+    later = sqlite3.connect(file)
+    later.execute("PRAGMA user_version = 99")
+    later.commit()
+    later.close()
+    reopened(file).write(snapshot(NOW))
+    assert file.with_name("watcher.sqlite.unreadable").exists()
+
+
+def test_a_missing_folder_is_told_with_its_path(tmp_path: Path) -> None:
+    missing = tmp_path / "gone" / "watcher.sqlite"
+    with pytest.raises(DatabaseUnusable, match=rf"{missing}.*kept in memory only"):
+        Database(missing, retention_seconds=HOUR).open()
+
+
+def test_a_full_disk_is_told_and_what_was_there_stays(kept: Database, file: Path) -> None:
+    kept.write(snapshot(NOW))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
+    try:
+        with pytest.raises(DatabaseUnusable, match=f"{file}"):
+            kept.write(snapshot(NOW + 60))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert [one.window.end for one in kept.newest("15m", 0)] == [NOW]
+
+
+def test_g1_a_writer_killed_at_any_moment_leaves_whole_snapshots(file: Path) -> None:
+    code = f"""
+import sys
+sys.path[:0] = {sys.path!r}
+from pathlib import Path
+from scheduler_plugin.load_watcher.database import Database
+from tests.scheduler_plugin.load_watcher.test_database import snapshot
+kept = Database(Path({str(file)!r}), retention_seconds=10**9)
+kept.open()
+for step in range(10**6):
+    kept.write(snapshot({NOW} + step))
+    print(step, flush=True)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        lines = [writer.stdout.readline() for _ in range(20)]
+        os.kill(writer.pid, signal.SIGKILL)
+    found = reopened(file).newest("15m", 0)
+    assert len(found) == 5
+    assert found[-1].window.end >= NOW + int(lines[-1])
+    assert all(one == snapshot(one.window.end) for one in found)
+
+
+def test_using_it_before_it_is_open_is_an_error_that_says_so(file: Path) -> None:
+    with pytest.raises(database.DatabaseUnusable, match="is not open"):
+        Database(file, retention_seconds=HOUR).write(snapshot(NOW))

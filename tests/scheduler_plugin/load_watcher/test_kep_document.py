@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import json
+
+from scheduler_plugin.load_watcher import kep_document
+from scheduler_plugin.load_watcher.records import Data, Metadata, Metric, NodeMetrics, Snapshot, Window
+
+SNAPSHOT = Snapshot(
+    1556987522,
+    Window("15m", 1556984522, 1556985422),
+    "InfluxDB",
+    Data(
+        {
+            "node-1": NodeMetrics(
+                [Metric(name="used", type="CPU", operator="AVG", value=20.0)],
+                {"rack": "7"},
+                Metadata("data-center-1", "critical-apps"),
+            )
+        }
+    ),
+)
+
+
+def test_the_document_is_the_one_of_the_kep() -> None:
+    assert json.loads(kep_document.encode(SNAPSHOT)) == {
+        "timestamp": 1556987522,
+        "window": {"duration": "15m", "start": 1556984522, "end": 1556985422},
+        "source": "InfluxDB",
+        "data": {
+            "node-1": {
+                "metrics": [{"name": "used", "type": "cpu", "rollup": "AVG", "value": 20}],
+                "tags": {"rack": "7"},
+                "metadata": {"dataCenter": "data-center-1", "pool": "critical-apps"},
+            }
+        },
+    }
+
+
+def test_it_is_read_back_as_it_was() -> None:
+    assert kep_document.decode(kep_document.encode(SNAPSHOT)) == SNAPSHOT
+
+
+def test_what_stands_beside_the_nodes_is_no_node() -> None:
+    document = json.loads(kep_document.encode(SNAPSHOT))
+    document["data"] |= {"tags": {}, "metadata": {"dataCenter": "data-center-2"}}
+    assert list(kep_document.decode(json.dumps(document).encode()).data.nodes) == ["node-1"]

@@ -1,0 +1,154 @@
+"""The loop, with providers that say what the test tells them to."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from scheduler_plugin.load_watcher import windows
+from scheduler_plugin.load_watcher.analysis import Finding
+from scheduler_plugin.load_watcher.database import Database
+from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.records import Metric, NodeMetrics, Window
+from scheduler_plugin.load_watcher.watcher import Watcher
+from scheduler_plugin.load_watcher.windows import Windows
+
+NOW = 1_700_000_000.0
+AGE = 300.0
+
+
+class Scripted:
+    """A provider whose next answers are given."""
+
+    delivers: Sequence[Delivers] = ()
+
+    def __init__(self, name: str, *answers: Fetched | ProviderFailed) -> None:
+        self.name = name
+        self.asked: list[str] = []
+        self.closed = False
+        self._answers = list(answers)
+
+    async def check(self) -> Sequence[str]:
+        return ()
+
+    async def fetch(self, window: Window) -> Fetched:
+        self.asked.append(window.duration)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, ProviderFailed):
+            raise answer
+        return answer
+
+    async def is_healthy(self) -> bool:
+        return not isinstance(self._answers[0], ProviderFailed)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def nodes(**cpu: float) -> Mapping[str, NodeMetrics]:
+    return {name: NodeMetrics([Metric(type="CPU", operator="AVG", value=value)]) for name, value in cpu.items()}
+
+
+DOWN = ProviderFailed("http://metrics:9090 does not answer")
+
+
+def watcher(*providers: Scripted, kept: Windows | None = None, file: Path | None = None) -> tuple[Watcher, Windows]:
+    kept = kept or Windows(AGE)
+    database = Database(file, 3600) if file else None
+    return Watcher(providers, kept, clock=lambda: NOW, expected=lambda: ("a", "b"), database=database), kept
+
+
+async def test_a_refresh_answers_the_window_it_was_asked_for() -> None:
+    watching, kept = watcher(Scripted("NodeMetric", Fetched(nodes(a=20.0, b=30.0))))
+    refreshed = await watching.refresh("10m")
+    newest = kept.latest("10m", NOW)
+    assert refreshed.snapshot == newest
+    assert (newest.source, newest.window) == ("NodeMetric", Window("10m", int(NOW) - 600, int(NOW)))
+    assert {name: node.metrics[0].value for name, node in newest.data.nodes.items()} == {"a": 20.0, "b": 30.0}
+    assert not refreshed.found
+
+
+async def test_a_round_fetches_every_window_longest_first() -> None:
+    provider = Scripted("NodeMetric", Fetched(nodes(a=20.0)))
+    watching, _kept = watcher(provider)
+    running = asyncio.create_task(watching.run(interval_seconds=3600))
+    while len(provider.asked) < 3:
+        await asyncio.sleep(0)
+    running.cancel()
+    assert provider.asked == ["15m", "10m", "5m"]
+
+
+async def test_b2_when_nothing_comes_what_is_known_stays_and_keeps_its_own_time() -> None:
+    watching, kept = watcher(Scripted("Prometheus", Fetched(nodes(a=20.0)), DOWN))
+    await watching.refresh("15m")
+    refreshed = await watching.refresh("15m")
+    assert refreshed.snapshot is None
+    assert refreshed.failures == {"Prometheus": "http://metrics:9090 does not answer"}
+    assert len(kept.kept("15m")) == 1
+    with pytest.raises(windows.NoMetrics):
+        kept.latest("15m", NOW + AGE + 1)
+
+
+async def test_b4_a_part_that_failed_is_told_and_the_rest_is_kept() -> None:
+    answer = Fetched(nodes(a=20.0), ["the query for memory failed"])
+    refreshed = await watcher(Scripted("Prometheus", answer))[0].refresh("15m")
+    assert refreshed.problems == ["the query for memory failed"]
+    assert refreshed.snapshot is not None
+
+
+async def test_b3_a_broken_value_takes_neither_its_node_nor_the_others_away() -> None:
+    broken = {
+        "a": NodeMetrics(
+            [Metric(type="CPU", operator="AVG", value=math.nan), Metric(type="Memory", operator="AVG", value=7.0)]
+        )
+    }
+    watching, kept = watcher(Scripted("Prometheus", Fetched({**nodes(b=30.0), **broken})))
+    refreshed = await watching.refresh("15m")
+    assert [found.finding for found in refreshed.found] == [Finding.NOT_A_NUMBER]
+    found = kept.latest("15m", NOW).data.nodes
+    assert [metric.type for metric in found["a"].metrics] == ["Memory"]
+    assert [metric.value for metric in found["b"].metrics] == [30.0]
+
+
+async def test_g7_one_provider_answers_for_another_that_is_down() -> None:
+    watching, kept = watcher(Scripted("NodeMetric", DOWN), Scripted("Prometheus", Fetched(nodes(a=20.0, b=1.0))))
+    refreshed = await watching.refresh("15m")
+    assert refreshed.failures.keys() == {"NodeMetric"}
+    assert kept.latest("15m", NOW).source == "Prometheus"
+    assert await watching.is_healthy()
+
+
+async def test_g8_a_source_that_stands_still_is_not_believed_for_ever() -> None:
+    watching, kept = watcher(Scripted("Prometheus", Fetched(nodes(a=20.0, b=20.0))))
+    for _round in range(4):
+        assert (await watching.refresh("5m")).found == []
+    refreshed = await watching.refresh("5m")
+    assert {found.finding for found in refreshed.found} == {Finding.FROZEN, Finding.MISSING}
+    assert kept.latest("5m", NOW).data.nodes == {}
+
+
+async def test_g1_after_a_crash_windows_answer_before_any_provider_does(tmp_path: Path) -> None:
+    file = tmp_path / "watcher.sqlite"
+    before, kept = watcher(Scripted("NodeMetric", Fetched(nodes(a=20.0))), file=file)
+    before.recall(AGE)
+    await before.refresh("15m")
+    after, recalled = watcher(Scripted("NodeMetric", DOWN), file=file)
+    assert after.recall(AGE) == 1
+    assert recalled.latest("15m", NOW) == kept.latest("15m", NOW)
+    await before.close()
+    await after.close()
+
+
+async def test_without_a_usable_file_it_runs_from_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    provider = Scripted("NodeMetric", Fetched(nodes(a=20.0)))
+    watching, kept = watcher(provider, file=tmp_path / "gone" / "watcher.sqlite")
+    assert watching.recall(AGE) == 0
+    assert "kept in memory only" in caplog.text
+    await watching.refresh("15m")
+    assert kept.latest("15m", NOW)
+    await watching.close()
+    assert provider.closed
