@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pydantic
 
-from api_types import names, node_metric, pods, quantities
+from api_types import names, node_metric, node_reservation, pods, quantities
 from apiserver_client import resources, session, watching
 from koordlet import pods_on_node
 from koordlet.prediction.allocation import WholeAmounts
@@ -30,6 +30,9 @@ class ClusterView:
         self.may_lack_pods = False
         self.pods = pods_on_node.PodTable()
         self.allocatable: WholeAmounts | None = None
+        """What the node leaves to pods: less than its status says where an annotation reserves more."""
+        self.reservation_problem: str | None = None
+        """Why that annotation is not followed."""
         self.capacity: WholeAmounts | None = None
         self.spec = node_metric.NodeMetricSpec()
         self.generation: int | None = None
@@ -77,8 +80,15 @@ class ClusterView:
     async def _watch_node(self, api: session.Session) -> None:
         async for event in self._events(api, "node", resources.NODES, "metadata.name", pods.Node):
             if isinstance(event, watching.Changed):
-                self.allocatable = _cpu_and_memory(pods.allocatable(event.object))
+                allocatable = node_reservation.allocatable(event.object)
+                self.allocatable = _cpu_and_memory(allocatable.resources)
+                self._note_reservation("; ".join(map(str, allocatable.problems)) or None)
                 self.capacity = _cpu_and_memory(pods.units(event.object.status.capacity))
+
+    def _note_reservation(self, problem: str | None) -> None:
+        if problem is not None and problem != self.reservation_problem:
+            log.warning("Node %s: %s; the annotation is ignored", self.node_name, problem)
+        self.reservation_problem = problem
 
     async def _watch_node_metric(self, api: session.Session) -> None:
         async for event in self._events(api, "node_metric", resources.NODE_METRICS, "metadata.name", dict[str, object]):

@@ -51,10 +51,12 @@ class Cluster(Protocol):
     generation: int | None
     may_lack_pods: bool
     """Whether a machine without any pod group is to be expected, so that all its usage is the system's."""
+    reservation_problem: str | None
+    """Why what an annotation of the node reserves is not in `allocatable`."""
 
     @property
     def allocatable(self) -> WholeAmounts | None:
-        """Native allocatable of the node, None while unknown."""
+        """What of cpu and memory the node leaves to pods, None while unknown."""
 
     @property
     def capacity(self) -> WholeAmounts | None:
@@ -70,6 +72,7 @@ class NoCluster:
         self.spec = node_metric.NodeMetricSpec()
         self.generation: int | None = None
         self.may_lack_pods = True
+        self.reservation_problem: str | None = None
         self._observer = observer
 
     @property
@@ -196,6 +199,7 @@ class NodeObserver:
             cold_start_period_seconds=policy.cold_start_period_seconds or 0,
             no_prediction=answer.reason if isinstance(answer, NoPrediction) else None,
             state_problem=state_problem,
+            reservation_problem=cluster.reservation_problem,
             throttled_pods=throttled_pods.prod(self.pod_stalls),
         )
         judged = conditions.judge(facts, self.conditions, now, cluster.generation)

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from api_types import cpu_list
 from koordlet.collectors.cgroup_files import CgroupVersion
 
 _CPU_LINE: Final = re.compile(rb"^cpu(\d+) (\d+) (\d+) (\d+) \d+ \d+ (\d+) (\d+)", re.MULTILINE)
@@ -30,13 +31,7 @@ _GROUP_KEYS: Final[Mapping[CgroupVersion, tuple[bytes, ...]]] = {
 
 def cpus(cpulist: bytes) -> frozenset[int]:
     """CPUs of a list of numbers and ranges; none for an empty one."""
-    found: set[int] = set()
-    for part in filter(None, cpulist.strip().split(b",")):
-        first, dash, last = part.partition(b"-")
-        if not first.isdigit() or (dash and not last.isdigit()):
-            raise ValueError(f"{cpulist[:40]!r} is no list of CPUs like 0-3,8")
-        found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
+    return cpu_list.parse(cpulist.decode(errors="replace"))
 
 
 def busy_ticks(stat: bytes) -> dict[int, int]:

@@ -28,6 +28,8 @@ class Facts:
     """Why there is no prediction; None when there is one."""
     state_problem: str | None
     """Why the recorded history is not kept on disk; None when it is, or is not wanted there."""
+    reservation_problem: str | None = None
+    """What is wrong with the node's annotation that reserves resources; None when nothing is."""
     throttled_pods: Sequence[str] = ()
     """Names of the Prod pods that their CPU limits hold back, worst first."""
 
@@ -66,6 +68,12 @@ def _prediction_degraded(facts: Facts) -> tuple[_Status, str, str]:
         return "True", "NoPrediction", facts.no_prediction
     if facts.state_problem:
         return "True", "HistoryInMemoryOnly", facts.state_problem
+    if facts.reservation_problem:
+        return (
+            "True",
+            "ReservationIgnored",
+            f"{facts.reservation_problem}; only what the kubelet keeps back counts as reserved",
+        )
     if facts.throttled_pods:
         named = ", ".join(facts.throttled_pods[:_MOST_NAMED])
         more = len(facts.throttled_pods) - _MOST_NAMED

@@ -27,7 +27,7 @@ PROD: Final = SeriesKey(SeriesKind.CLASS, PriorityClass.PROD)
 
 
 class Reserved(NamedTuple):
-    """What the node keeps back from pods: capacity - allocatable."""
+    """What the node keeps back from pods: its capacity without what it leaves to them (`node_reservation`)."""
 
     cpu_cores: float
     memory_bytes: float

@@ -1,6 +1,8 @@
 import asyncio
 import contextlib
 
+import pytest
+
 from koordlet import cluster_view
 from tests.fakes import apiserver
 
@@ -41,12 +43,12 @@ async def watching(server, until):
             await task
 
 
-def script(server, *, metrics=(), then=()):
+def script(server, *, metrics=(), then=(), node=NODE, node_then=()):
     server.on("GET", PODS, apiserver.page("1", POD))
-    server.on("GET", NODES, apiserver.page("3", NODE))
+    server.on("GET", NODES, apiserver.page("3", node))
     server.on("GET", NODE_METRICS, apiserver.page("5", *metrics))
     server.on("WATCH", PODS, apiserver.Stream(apiserver.HANG))
-    server.on("WATCH", NODES, apiserver.Stream(apiserver.HANG))
+    server.on("WATCH", NODES, apiserver.Stream(*node_then, apiserver.HANG))
     server.on("WATCH", NODE_METRICS, apiserver.Stream(*then, apiserver.HANG))
 
 
@@ -90,3 +92,32 @@ async def test_without_a_node_metric_there_is_nothing_to_write_to():
         script(server, metrics=[node_metric()], then=[changed("DELETED", node_metric("9"))])
         async with watching(server, lambda view: all_synced(view) and view.resource_version is None):
             pass
+
+
+def reserving(text):
+    return {**NODE, "metadata": {**NODE["metadata"], "annotations": {"node.koordinator.sh/reservation": text}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "allocatable"),
+    [('{"resources": {"cpu": "2", "memory": "512Mi"}}', (2000, 7 << 30)), ('{"reservedCPUs": "0-2"}', (1000, 7 << 30))],
+)
+async def test_what_an_annotation_reserves_is_not_left_to_pods(text, allocatable):
+    async with apiserver.running() as server:
+        script(server, node=reserving(text))
+        async with watching(server, all_synced) as view:
+            assert (view.allocatable, view.capacity) == (allocatable, (4000, 8 << 30))
+            assert view.reservation_problem is None
+
+
+async def test_an_annotation_that_cannot_be_right_reserves_nothing_and_is_told_until_it_is_mended(caplog):
+    async with apiserver.running() as server:
+        broken, mended = reserving('{"resources": {"cpu": "-2"}}'), reserving('{"resources": {"memory": "2Gi"}}')
+        script(server, node=broken, node_then=[changed("MODIFIED", mended)])
+        async with watching(server, lambda view: view.allocatable == (3500, 6 << 30)) as view:
+            assert view.reservation_problem is None
+    wanted = (
+        'Node n1: metadata.annotations.node.koordinator.sh/reservation.resources.cpu: seen "-2", '
+        "want a quantity of at least 0, like 500m or 4Gi; the annotation is ignored"
+    )
+    assert [record.message for record in caplog.records if "reservation" in record.message] == [wanted]

@@ -44,6 +44,7 @@ class OnePod:
         self.spec = node_metric.NodeMetricSpec()
         self.generation = None
         self.may_lack_pods = False
+        self.reservation_problem = None
         self.allocatable = self.capacity = WholeAmounts(4000, 16 << 30)
 
 

@@ -86,3 +86,9 @@ def test_a_condition_keeps_its_transition_time_until_its_status_changes():
     assert changed["Ready"].last_transition_time == LATER
     assert changed["WarmingUp"].last_transition_time == START
     assert changed["Ready"].observed_generation == 3
+
+
+def test_an_annotation_that_is_ignored_degrades_the_prediction_with_what_is_wrong_in_it():
+    found = judged(reservation_problem="metadata.annotations.x: seen 1, want an object")["PredictionDegraded"]
+    assert (found.status, found.reason) == ("True", "ReservationIgnored")
+    assert found.message.startswith("metadata.annotations.x: seen 1, want an object; ")

@@ -1,0 +1,88 @@
+"""What a node keeps back from pods: by its kubelet, and by the annotation `node.koordinator.sh/reservation`.
+
+```
+reserved(r)        = max( capacity(r) - allocatable(r), annotated(r) )
+NodeAllocatable(r) = min( allocatable(r), capacity(r) - annotated(r) ) = capacity(r) - reserved(r)
+```
+
+The annotation is a JSON object: `resources`, quantities by resource name; `reservedCPUs`, a list such as "0-3,8", whose
+number of CPUs stands in place of a cpu quantity. `applyPolicy` says who must keep off those CPUs, which changes no sum.
+Decision 0007. Source of the format: koordinator-core 4.9.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from api_types import config_problem, cpu_list, names, pods, quantities
+from api_types.config_problem import Effect, KeyPath, Problem
+
+_PATH: Final[KeyPath] = ("metadata", "annotations", names.ANNOTATION_NODE_RESERVATION)
+
+
+class Amounts(NamedTuple):
+    """Resources in whole units, and why the annotation is not in them, where it is not."""
+
+    resources: pods.Resources
+    problems: tuple[Problem, ...]
+
+
+def annotated(annotations: Mapping[str, str]) -> Amounts:
+    """What the annotation reserves; nothing where there is none, or where anything of it cannot be right."""
+    text = annotations.get(names.ANNOTATION_NODE_RESERVATION)
+    if not text:
+        return Amounts({}, ())
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return Amounts({}, (_problem((), text, "a JSON object"),))
+    if not isinstance(given, dict):
+        return Amounts({}, (_problem((), given, "an object"),))
+    found, problems = _quantities(given.get("resources"))
+    cpus, wrong_cpus = _cpu_millis(given.get("reservedCPUs"))
+    if cpus is not None:
+        found[names.CPU] = cpus
+    problems += wrong_cpus
+    return Amounts({} if problems else found, tuple(problems))
+
+
+def allocatable(node: pods.Node) -> Amounts:
+    """NodeAllocatable of design 4.4: what is left to pods, never less than zero. Raises quantities.InvalidQuantity."""
+    by_kubelet, capacity = pods.allocatable(node), pods.units(node.status.capacity)
+    found = annotated(pods.annotations_of(node.metadata))
+    left = {name: capacity[name] - value for name, value in found.resources.items() if name in capacity}
+    resources = {name: max(min(value, left.get(name, value)), 0) for name, value in by_kubelet.items()}
+    return Amounts(resources, found.problems)
+
+
+def _quantities(given: Any) -> tuple[pods.Resources, list[Problem]]:
+    if given is None:
+        return {}, []
+    if not isinstance(given, dict):
+        return {}, [_problem(("resources",), given, "an object of quantities")]
+    found: pods.Resources = {}
+    problems = []
+    for name, value in given.items():
+        try:
+            units = quantities.resource_units(name, value)
+        except quantities.InvalidQuantity:
+            units = -1
+        if units < 0:
+            problems.append(_problem(("resources", name), value, "a quantity of at least 0, like 500m or 4Gi"))
+        found[name] = units
+    return found, problems
+
+
+def _cpu_millis(given: Any) -> tuple[int | None, list[Problem]]:
+    if given is None or given == "":
+        return None, []
+    try:
+        return len(cpu_list.parse(given)) * 1000, []
+    except (AttributeError, ValueError):
+        return None, [_problem(("reservedCPUs",), given, "a list of CPUs like 0-3,8")]
+
+
+def _problem(path: KeyPath, seen: Any, wanted: str) -> Problem:
+    return Problem((*_PATH, *path), config_problem.quoted(seen), wanted, Effect.LAYER_IGNORED)
