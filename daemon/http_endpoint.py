@@ -122,7 +122,17 @@ def _handler(routes: Mapping[str, Route]) -> type[http.server.BaseHTTPRequestHan
     class Handler(http.server.BaseHTTPRequestHandler):
         timeout = 10  # seconds a client may take to send its request
 
-        def do_GET(self) -> None:  # the name http.server asks for
+        def do_GET(self) -> None:  # the names http.server asks for
+            self._answer()
+
+        def do_HEAD(self) -> None:
+            self._answer()
+
+        def do_POST(self) -> None:
+            """Read like GET: no page changes anything, and some clients ask that way."""
+            self._answer()
+
+        def _answer(self) -> None:
             url = urllib.parse.urlsplit(self.path)
             route, rest = _find(routes, url.path)
             query = {"path": urllib.parse.unquote(rest), **dict(urllib.parse.parse_qsl(url.query))}
@@ -135,7 +145,8 @@ def _handler(routes: Mapping[str, Route]) -> type[http.server.BaseHTTPRequestHan
             self.send_header("Content-Type", page.content_type)
             self.send_header("Content-Length", str(len(page.body)))
             self.end_headers()
-            self.wfile.write(page.body)
+            if self.command != "HEAD":
+                self.wfile.write(page.body)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the signature http.server asks for
             log.debug(format, *args)
