@@ -11,7 +11,6 @@ from e2e.cluster.processes import Program
 
 AUDIT_POLICY = Path(__file__).parent / "node_files" / "audit-policy.yaml"
 READY_TIMEOUT_SECONDS = 90.0
-APISERVER_URL = f"https://{layout.HOST_ADDRESS}:{layout.APISERVER_PORT}"
 
 CLIENTS = {
     "admin": ("koord-suite-admin", "system:masters"),
@@ -33,13 +32,14 @@ def make_identities(places: Layout) -> None:
         "127.0.0.1", layout.HOST_ADDRESS, layout.APISERVER_SERVICE_ADDRESS,
         "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
     )  # fmt: skip
+    server = places.addresses.apiserver
     certificates.sign(places.certificates, "apiserver", user="kube-apiserver", addresses=addresses)
     for name, (user, group) in CLIENTS.items():
         certificates.sign(places.certificates, name, user=user, group=group)
         kubeconfigs.write(
-            places.client_kubeconfig(name), server=APISERVER_URL, certificates_folder=places.certificates, name=name
+            places.client_kubeconfig(name), server=server, certificates_folder=places.certificates, name=name
         )
-    kubeconfigs.write(places.kubeconfig, server=APISERVER_URL, certificates_folder=places.certificates, name="admin")
+    kubeconfigs.write(places.kubeconfig, server=server, certificates_folder=places.certificates, name="admin")
 
 
 def start(places: Layout, binaries: Path) -> None:
@@ -66,12 +66,14 @@ def start_one(program: Program, places: Layout) -> None:
 
 
 READY_CHECKS: dict[str, Callable[[Layout], bool]] = {
-    "etcd": lambda _: health.answers(f"http://127.0.0.1:{layout.ETCD_CLIENT_PORT}/readyz"),
+    "etcd": lambda places: health.answers(f"{places.addresses.etcd}/readyz"),
     "kube-apiserver": lambda places: health.answers(
-        f"{APISERVER_URL}/readyz", authority=places.certificates / "ca.crt"
+        f"{places.addresses.apiserver}/readyz", authority=places.certificates / "ca.crt"
     ),
-    "kube-controller-manager": lambda _: health.answers("https://127.0.0.1:10257/healthz"),
-    "kube-scheduler": lambda _: health.answers("https://127.0.0.1:10259/readyz"),
+    "kube-controller-manager": lambda places: health.answers(
+        f"https://127.0.0.1:{places.addresses.controller_manager_port}/healthz"
+    ),
+    "kube-scheduler": lambda places: health.answers(f"https://127.0.0.1:{places.addresses.scheduler_port}/readyz"),
 }
 
 
@@ -79,7 +81,7 @@ def programs(places: Layout, binaries: Path) -> list[Program]:
     """All of them, in the order of their start."""
     return [
         etcd(places, binaries),
-        kube_apiserver(places, binaries),
+        kube_apiserver(places, binaries, **audit_flags(places)),
         kube_controller_manager(places, binaries),
         kube_scheduler(places, binaries),
     ]
@@ -87,7 +89,7 @@ def programs(places: Layout, binaries: Path) -> list[Program]:
 
 def etcd(places: Layout, binaries: Path) -> Program:
     """Without fsync: the data lives as long as the cluster."""
-    client, peer = (f"http://127.0.0.1:{port}" for port in (layout.ETCD_CLIENT_PORT, layout.ETCD_PEER_PORT))
+    client, peer = places.addresses.etcd, places.addresses.etcd_peer
     return _program(
         binaries / "etcd",
         name="local",
@@ -102,18 +104,18 @@ def etcd(places: Layout, binaries: Path) -> Program:
     )
 
 
-def kube_apiserver(places: Layout, binaries: Path) -> Program:
-    """Listens on the bridge, where pods find it behind the `kubernetes` service. The audit log is on."""
+def kube_apiserver(places: Layout, binaries: Path, **more_flags: object) -> Program:
+    """Listens on the bridge unless told otherwise, where pods find it behind the `kubernetes` service."""
     keys = places.certificates
     return _program(
         binaries / "kube-apiserver",
-        advertise_address=layout.HOST_ADDRESS,
-        bind_address=layout.HOST_ADDRESS,
-        secure_port=layout.APISERVER_PORT,
+        advertise_address=places.addresses.apiserver_host,
+        bind_address=places.addresses.apiserver_host,
+        secure_port=places.addresses.apiserver_port,
         allow_privileged="true",
         authorization_mode="Node,RBAC",
         enable_admission_plugins="NodeRestriction",
-        etcd_servers=f"http://127.0.0.1:{layout.ETCD_CLIENT_PORT}",
+        etcd_servers=places.addresses.etcd,
         service_cluster_ip_range=layout.SERVICE_SUBNET,
         service_account_issuer="https://kubernetes.default.svc",
         service_account_key_file=keys / "sa.pub",
@@ -124,12 +126,19 @@ def kube_apiserver(places: Layout, binaries: Path) -> Program:
         kubelet_client_certificate=keys / "apiserver-to-kubelet.crt",
         kubelet_client_key=keys / "apiserver-to-kubelet.key",
         kubelet_preferred_address_types="InternalIP",  # or `kubectl logs` asks DNS for the node's name
-        audit_policy_file=AUDIT_POLICY,
-        audit_log_path=places.audit_log,
-        audit_log_maxsize=200,
-        audit_log_maxbackup=3,
         profiling="false",
+        **more_flags,
     )
+
+
+def audit_flags(places: Layout) -> dict[str, object]:
+    """Of the apiserver, to write down who did what."""
+    return {
+        "audit_policy_file": AUDIT_POLICY,
+        "audit_log_path": places.audit_log,
+        "audit_log_maxsize": 200,
+        "audit_log_maxbackup": 3,
+    }
 
 
 def kube_controller_manager(places: Layout, binaries: Path) -> Program:
@@ -140,6 +149,7 @@ def kube_controller_manager(places: Layout, binaries: Path) -> Program:
         authentication_kubeconfig=places.client_kubeconfig("kube-controller-manager"),
         authorization_kubeconfig=places.client_kubeconfig("kube-controller-manager"),
         bind_address="127.0.0.1",
+        secure_port=places.addresses.controller_manager_port,
         leader_elect="false",
         use_service_account_credentials="true",
         service_account_private_key_file=places.certificates / "sa.key",
@@ -149,7 +159,7 @@ def kube_controller_manager(places: Layout, binaries: Path) -> Program:
     )
 
 
-def kube_scheduler(places: Layout, binaries: Path) -> Program:
+def kube_scheduler(places: Layout, binaries: Path, **more_flags: object) -> Program:
     """The cluster's default scheduler; the suite installs its own beside it."""
     return _program(
         binaries / "kube-scheduler",
@@ -157,8 +167,10 @@ def kube_scheduler(places: Layout, binaries: Path) -> Program:
         authentication_kubeconfig=places.client_kubeconfig("kube-scheduler"),
         authorization_kubeconfig=places.client_kubeconfig("kube-scheduler"),
         bind_address="127.0.0.1",
+        secure_port=places.addresses.scheduler_port,
         leader_elect="false",
         profiling="false",
+        **more_flags,
     )
 
 

@@ -23,15 +23,45 @@ CLUSTER_SUBNET = "10.244.0.0/16"
 SERVICE_SUBNET = "10.96.0.0/16"
 APISERVER_SERVICE_ADDRESS = "10.96.0.1"
 
-APISERVER_PORT = 6443
-ETCD_CLIENT_PORT = 2379
-ETCD_PEER_PORT = 2380
-PORTS = {
-    ETCD_CLIENT_PORT: "etcd clients",
-    ETCD_PEER_PORT: "etcd peers",
-    APISERVER_PORT: "kube-apiserver",
-    10257: "kube-controller-manager",
-    10259: "kube-scheduler",
+
+@dataclass(frozen=True)
+class ControlPlaneAddresses:
+    """Where the control plane listens: the apiserver on `apiserver_host`, everyone else on loopback."""
+
+    apiserver_host: str = HOST_ADDRESS
+    apiserver_port: int = 6443
+    etcd_client_port: int = 2379
+    etcd_peer_port: int = 2380
+    controller_manager_port: int = 10257
+    scheduler_port: int = 10259
+
+    @property
+    def apiserver(self) -> str:
+        """URL of the apiserver."""
+        return f"https://{self.apiserver_host}:{self.apiserver_port}"
+
+    @property
+    def etcd(self) -> str:
+        """URL for etcd's clients."""
+        return f"http://127.0.0.1:{self.etcd_client_port}"
+
+    @property
+    def etcd_peer(self) -> str:
+        """URL for etcd's peers, of which there are none."""
+        return f"http://127.0.0.1:{self.etcd_peer_port}"
+
+    def ports(self) -> dict[int, str]:
+        """Every port, and who listens on it."""
+        return {
+            self.etcd_client_port: "etcd clients",
+            self.etcd_peer_port: "etcd peers",
+            self.apiserver_port: "kube-apiserver",
+            self.controller_manager_port: "kube-controller-manager",
+            self.scheduler_port: "kube-scheduler",
+        }
+
+
+NODE_PORTS = {
     10250: "kubelet",
     10248: "kubelet health",
     10249: "kube-proxy metrics",
@@ -45,6 +75,12 @@ class Layout:
 
     state: Path = content_cache.ROOT / "local-cluster"
     run: Path = Path("/run/koord-suite")
+    addresses: ControlPlaneAddresses = ControlPlaneAddresses()
+
+    @property
+    def ports(self) -> dict[int, str]:
+        """Every port that must be free, and what for."""
+        return {**self.addresses.ports(), **NODE_PORTS}
 
     @property
     def processes(self) -> Path:

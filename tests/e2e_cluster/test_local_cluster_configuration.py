@@ -36,9 +36,19 @@ def test_every_binary_is_a_tool_of_the_module():
 
 
 def test_every_port_that_a_program_is_told_to_use_is_checked_before_the_start():
-    told = {int(port) for program in PROGRAMS for word in program.argv for port in re.findall(r":(\d+)$", word)}
+    words = [word for program in PROGRAMS for word in program.argv]
+    told = {int(port) for word in words for port in re.findall(r"(?::|-port=)(\d+)$", word)}
     assert told
-    assert told <= set(layout.PORTS)
+    assert told <= set(PLACES.ports)
+
+
+def test_a_second_control_plane_shares_no_port_and_no_file_with_the_first():
+    addresses = layout.ControlPlaneAddresses("127.0.0.1", *range(20001, 20006))
+    elsewhere = Layout(state=Path("/elsewhere"), run=Path("/elsewhere"), addresses=addresses)
+    words = [word for program in control_plane.programs(elsewhere, BINARIES) for word in program.argv]
+    assert not [word for word in words if str(PLACES.state) in word or layout.HOST_ADDRESS in word]
+    told = {int(port) for word in words for port in re.findall(r"(?::|-port=)(\d+)$", word)}
+    assert told == set(addresses.ports())
 
 
 def test_nothing_listens_beyond_loopback_and_the_bridge():

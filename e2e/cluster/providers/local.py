@@ -141,7 +141,7 @@ class Local:
     def _require_free_ports(self) -> None:
         """Before anything is built, which takes minutes. An earlier `up` holds the ports itself."""
         if not self.places.machine_before.exists():
-            ports.require_free(layout.PORTS)
+            ports.require_free(self.places.ports)
 
     def _look_at_the_machine(self) -> None:
         if self.places.machine_before.exists():

@@ -1,0 +1,103 @@
+"""Plain requests to a kube-apiserver, cheap enough to make load beside what is measured."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import pathlib
+import queue
+import ssl
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+NODES = "/api/v1/nodes"
+NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+
+JobT = TypeVar("JobT")
+
+
+class Refused(Exception):
+    """The apiserver answered with something else than success."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"{status}: {text}")
+        self.status = status
+
+
+class Connection:
+    """One keep-alive connection, for one thread at a time."""
+
+    def __init__(self, port: int, certificates: pathlib.Path) -> None:
+        trust = ssl.create_default_context(cafile=str(certificates / "ca.crt"))
+        trust.load_cert_chain(certificates / "admin.crt", certificates / "admin.key")
+        self._http = http.client.HTTPSConnection("127.0.0.1", port, context=trust, timeout=60)
+
+    def raw(self, method: str, path: str, body: bytes | None = None, *, content: str = JSON) -> bytes:
+        """The body of the answer. Raises Refused."""
+        self._http.request(method, path, body, {"Content-Type": content} if body else {})
+        answer = self._http.getresponse()
+        text = answer.read()
+        if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+            raise Refused(answer.status, text.decode()[:300])
+        return text
+
+    def send(self, method: str, path: str, body: Any = None, *, content: str = JSON) -> Any:
+        """Send and receive JSON. Raises Refused."""
+        encoded = None if body is None else json.dumps(body).encode()
+        return json.loads(self.raw(method, path, encoded, content=content))
+
+    def lines(self, path: str) -> Iterator[bytes]:
+        """Lines of an answer without end: a watch."""
+        self._http.request("GET", path)
+        answer = self._http.getresponse()
+        if answer.status != HTTPStatus.OK:
+            raise Refused(answer.status, answer.read().decode()[:300])
+        while line := answer.readline():
+            yield line
+
+    def close(self) -> None:
+        """End it."""
+        self._http.close()
+
+
+def is_there(api: Connection, path: str) -> bool:
+    """Whether a GET succeeds."""
+    try:
+        api.raw("GET", path)
+    except Refused:
+        return False
+    return True
+
+
+def in_parallel(
+    connect: Callable[[], Connection], jobs: Iterable[JobT], do: Callable[[Connection, JobT], None], *, threads: int = 4
+) -> None:
+    """Do every job, each over the connection of its thread. The first error ends all and is raised."""
+    waiting: queue.SimpleQueue[JobT] = queue.SimpleQueue()
+    for job in jobs:
+        waiting.put(job)
+    problems: list[BaseException] = []
+
+    def work() -> None:
+        api = connect()
+        try:
+            while not problems:
+                do(api, waiting.get_nowait())
+        except queue.Empty:
+            pass
+        except BaseException as problem:
+            problems.append(problem)
+        finally:
+            api.close()
+
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if problems:
+        raise problems[0]

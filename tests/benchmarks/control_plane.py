@@ -1,0 +1,178 @@
+"""A control plane that only benchmarks use: etcd, kube-apiserver and, where wanted, kube-scheduler.
+
+It uses the programs of the local cluster (`e2e.cluster`) on free ports of loopback and in a folder of its own, so it
+runs beside that cluster. There is no kubelet and no controller manager: nodes are objects that nobody watches over, so
+none of them becomes unreachable. The folder and every process are gone at the end, also after an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import NamedTuple, NoReturn
+
+import psutil
+import yaml
+
+from e2e.cluster import content_cache, control_plane, go_binaries, layout, processes, progress
+from e2e.cluster.processes import Program
+from tests.benchmarks import apiserver_requests
+
+_SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
+
+
+class ControlPlane(NamedTuple):
+    """A running one."""
+
+    places: layout.Layout
+    binaries: pathlib.Path
+
+    @property
+    def kubeconfig(self) -> pathlib.Path:
+        """The administrator's."""
+        return self.places.kubeconfig
+
+    def connect(self) -> apiserver_requests.Connection:
+        """A connection of the administrator; for one thread."""
+        return apiserver_requests.Connection(self.places.addresses.apiserver_port, self.places.certificates)
+
+    def start(self, name: str, *argv: object, **environment: str) -> Running:
+        """Start any program; it ends with the control plane, or with `stop`."""
+        words = [str(word) for word in argv]
+        processes.start(Program(name, words, environment), self.places.processes)
+        return self.process(name)
+
+    def start_python(self, name: str, *argv: object, flags: tuple[str, ...] = (), **environment: str) -> Running:
+        """Start a program of this repository, with byte code in the temporary folder."""
+        environment["PYTHONPATH"] = str(content_cache.REPOSITORY)
+        environment["PYTHONPYCACHEPREFIX"] = str(self.places.state / "bytecode")
+        return self.start(name, sys.executable, *flags, *argv, **environment)
+
+    def process(self, name: str) -> Running:
+        """A program that runs. Raises ClusterProblem with its last words where it does not."""
+        processes.require_alive(name, self.places.processes)
+        process = processes.find(name, self.places.processes)
+        assert process is not None
+        return Running(name, process)
+
+    def log(self, name: str) -> pathlib.Path:
+        """What a program has said."""
+        return self.places.processes / f"{name}.log"
+
+    def stop(self, name: str) -> None:
+        """End a program."""
+        processes.stop(name, self.places.processes)
+
+    def start_scheduler(self, configuration: dict[str, object]) -> Running:
+        """Start kube-scheduler with a KubeSchedulerConfiguration and wait until it is ready."""
+        file = self.places.state / "kube-scheduler.yaml"
+        file.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "kubescheduler.config.k8s.io/v1",
+                    "kind": "KubeSchedulerConfiguration",
+                    "leaderElection": {"leaderElect": False},
+                    **configuration,
+                    "clientConnection": {
+                        "kubeconfig": str(self.places.client_kubeconfig("kube-scheduler")),
+                        "qps": 5000,
+                        "burst": 5000,
+                    },
+                }
+            )
+        )
+        open_paths = "/healthz,/readyz,/livez,/metrics"
+        program = control_plane.kube_scheduler(
+            self.places, self.binaries, config=file, authorization_always_allow_paths=open_paths
+        )
+        control_plane.start_one(program, self.places)
+        return self.process("kube-scheduler")
+
+    def install_suite(self) -> None:
+        """What the components of the suite need before they start: the CRD and the namespace."""
+        api = self.connect()
+        crd = yaml.safe_load((content_cache.REPOSITORY / "crds/slo.koordinator.sh_nodemetrics.yaml").read_text())
+        api.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+        api.send("POST", "/api/v1/namespaces", {"metadata": {"name": "koordinator-system"}})
+        progress.wait_until(
+            "CRD served",
+            lambda: apiserver_requests.is_there(api, apiserver_requests.NODE_METRICS),
+            30,
+            otherwise=lambda: None,
+            poll=0.2,
+        )
+
+
+class Running(NamedTuple):
+    """A process and what it has cost so far."""
+
+    name: str
+    process: psutil.Process
+
+    def cpu_seconds(self) -> float:
+        """User and system time, by the kernel's count in 10 ms."""
+        times = self.process.cpu_times()
+        return float(times.user + times.system)
+
+    def rss_mebibytes(self) -> float:
+        """Resident memory."""
+        return float(self.process.memory_info().rss / 2**20)
+
+
+class Sample(NamedTuple):
+    """One sample of a Prometheus page."""
+
+    name: str
+    labels: dict[str, str]
+    value: float
+
+
+def samples(page: str, prefix: str) -> Iterator[Sample]:
+    """Samples whose name begins so."""
+    for line in page.splitlines():
+        if line.startswith(prefix) and (found := _SAMPLE.match(line)):
+            labels = dict(re.findall(r'(\w+)="([^"]*)"', found.group(2) or ""))
+            yield Sample(found.group(1), labels, float(found.group(3)))
+
+
+@contextlib.contextmanager
+def running() -> Iterator[ControlPlane]:
+    """Start etcd and kube-apiserver; end everything afterwards. Raises ClusterProblem."""
+    binaries = go_binaries.everything()
+    state = pathlib.Path(tempfile.mkdtemp(prefix="koord-suite-benchmark-"))
+    places = layout.Layout(state=state, run=state, addresses=_free_addresses())
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        control_plane.make_identities(places)
+        control_plane.start_one(control_plane.etcd(places, binaries), places)
+        # no controller manager makes the service account that this plug-in asks of every pod
+        apiserver = control_plane.kube_apiserver(places, binaries, disable_admission_plugins="ServiceAccount")
+        control_plane.start_one(apiserver, places)
+        yield ControlPlane(places, binaries)
+    finally:
+        processes.end(processes.of_this_cluster(places.processes), grace_seconds=5)
+        shutil.rmtree(state)
+        progress.say("the control plane is gone")
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def _free_addresses() -> layout.ControlPlaneAddresses:
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(5)]
+        return layout.ControlPlaneAddresses("127.0.0.1", *(listener.getsockname()[1] for listener in listeners))
+
+
+def _leave(number: int, _frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
