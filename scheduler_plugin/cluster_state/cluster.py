@@ -10,10 +10,11 @@ from __future__ import annotations
 import collections
 import logging
 from collections.abc import Collection, Iterable
+from typing import Final
 
 import msgspec
 
-from api_types import pods, quantities
+from api_types import names, pods, quantities
 from scheduler_plugin.cluster_state import node_metric_intake, pod_facts
 from scheduler_plugin.cluster_state.estimation import LARGEST, EstimationPolicy
 from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
@@ -21,6 +22,8 @@ from scheduler_plugin.cluster_state.node_vectors import NodeEntry, NodeVectors
 from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
 
 log = logging.getLogger(__name__)
+
+_READ_ANNOTATIONS: Final = (names.ANNOTATION_USAGE_THRESHOLDS, names.ANNOTATION_RAW_ALLOCATABLE)
 
 
 class Cluster:
@@ -43,7 +46,7 @@ class Cluster:
     def node_changed(self, node: pods.Node) -> None:
         """Take a node's newest object."""
         entry = self._entry(node.metadata.name)
-        entry.node = node
+        entry.node = _slim(node)
         try:
             allocatable = pods.allocatable(node)
             entry.allocatable = {name: min(amount, LARGEST) for name, amount in allocatable.items()}
@@ -60,9 +63,9 @@ class Cluster:
             entry.allocatable = {}
             self._settle(entry)
 
-    def keep_nodes(self, names: Iterable[str]) -> None:
+    def keep_nodes(self, existing: Iterable[str]) -> None:
         """Forget the nodes that a new list no longer holds."""
-        for name in {entry.name for entry in self.entries.values() if entry.node}.difference(names):
+        for name in {entry.name for entry in self.entries.values() if entry.node}.difference(existing):
             self.node_deleted(name)
 
     # NodeMetrics
@@ -70,7 +73,8 @@ class Cluster:
     def metric_changed(self, metric: NodeMetric) -> None:
         """Take a node's newest report, whatever its age: reports count in the order they arrive."""
         entry = self._entry(metric.metadata.name)
-        entry.load.set_report(node_metric_intake.read(metric, self._policy.resources))
+        known_keys = {pod.key: pod.key for pod in entry.load.pods.values()}
+        entry.load.set_report(node_metric_intake.read(metric, self._policy.resources, known_keys))
         self.vectors.write(entry)
 
     def metric_deleted(self, name: str) -> None:
@@ -80,9 +84,9 @@ class Cluster:
             entry.load.drop_report()
             self._settle(entry)
 
-    def keep_metrics(self, names: Iterable[str]) -> None:
+    def keep_metrics(self, existing: Iterable[str]) -> None:
         """Forget the reports that a new list no longer holds."""
-        for name in {entry.name for entry in self.entries.values() if entry.load.report}.difference(names):
+        for name in {entry.name for entry in self.entries.values() if entry.load.report}.difference(existing):
             self.metric_deleted(name)
 
     # pods
@@ -117,7 +121,7 @@ class Cluster:
         """Stop counting whatever counts under a name: a deletion that does not tell the UID."""
         key = node_metric_intake.pod_key(namespace, name)
         for uid, node_name in list(self._node_of_pod.items()):
-            if self.entries[node_name].load.pods[uid].facts.key == key:
+            if self.entries[node_name].load.pods[uid].key == key:
                 self.pod_deleted(uid)
 
     def keep_pods(self, keys: Collection[tuple[str, str]]) -> None:
@@ -129,9 +133,9 @@ class Cluster:
         newer = set()
         for uid, node_name in reversed(list(self._node_of_pod.items())):
             pod = self.entries[node_name].load.pods[uid]
-            if pod.confirmed and (pod.facts.key not in existing or pod.facts.key in newer):
+            if pod.confirmed and (pod.key not in existing or pod.key in newer):
                 self.pod_deleted(uid)
-            newer.add(pod.facts.key)
+            newer.add(pod.key)
 
     # bind notices
 
@@ -173,8 +177,11 @@ class Cluster:
 
     def _assign(self, node_name: str, pod: pods.Pod, now: float, *, confirmed: bool) -> None:
         entry = self._entry(node_name)
-        entry.load.assign(pod_facts.assigned(pod, self._policy, now, confirmed=confirmed))
-        self._node_of_pod[pod.metadata.uid] = node_name
+        record = pod_facts.assigned(pod, self._policy, now, confirmed=confirmed)
+        if entry.load.report is not None:
+            record = msgspec.structs.replace(record, key=entry.load.report.pods.own_key(record.key))
+        entry.load.assign(record)
+        self._node_of_pod[pod.metadata.uid] = entry.name
         if confirmed:
             self._noticed.pop(pod.metadata.uid, None)
         self.vectors.write(entry)
@@ -191,3 +198,12 @@ class Cluster:
         if entry.is_empty():
             del self.entries[entry.name]
             self.vectors.free_row(entry)
+
+
+def _slim(node: pods.Node) -> pods.Node:
+    """Leave out labels and all annotations but those that policies read: kilobytes on every node."""
+    annotations = pods.annotations_of(node.metadata)
+    kept = {name: annotations[name] for name in _READ_ANNOTATIONS if name in annotations}
+    return msgspec.structs.replace(
+        node, metadata=pods.ObjectMeta(name=node.metadata.name, uid=node.metadata.uid, annotations=kept)
+    )

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 import pydantic
 
 from api_types import mid_report, names, pods, priority_and_qos, quantities, slo_controller_config
-from scheduler_plugin.cluster_state import times
+from scheduler_plugin.cluster_state import load_report, times
 from scheduler_plugin.cluster_state.estimation import LARGEST, Vector
+from scheduler_plugin.cluster_state.load_report import LoadReport, VectorTable
 
 DEFAULT_REPORT_INTERVAL_SECONDS: Final = 60
 _PROD: Final = priority_and_qos.PriorityClass.PROD.value
+_CPU: Final = names.CPU
+_SAFE_LENGTH: Final = 15  # digits, whatever they are, stay below LARGEST, 9 * 10**15
+_NO_KEYS: Final[Mapping[str, str]] = {}
 
 
 class _Wire(msgspec.Struct, rename="camel", frozen=True, gc=False):
@@ -88,63 +91,49 @@ class NodeMetric(_Wire, frozen=True, gc=False):
     status: Status = Status()
 
 
-@dataclass(frozen=True, slots=True)
-class LoadReport:
-    """One report in vectors over the policy's resources."""
-
-    update_time: float | None
-    """Time of the sample, seconds since the epoch; None where the report does not say."""
-    interval_seconds: float
-    node_usage: Vector | None
-    """None only where the report has no usable node usage at all."""
-    system_usage: Vector
-    aggregated: Mapping[tuple[str, int], Vector]
-    """(statistic, window in nanoseconds) -> usage; window 0 is the longest one reported."""
-    pod_usage: Mapping[str, Vector]
-    """By `pod_key`."""
-    prod_pods: frozenset[str]
-    """Keys of the pods that the report lists as Prod."""
-    mid_policy: mid_report.MidPolicy | None
-    """How the manager calculates Mid on this node; None where it does not say, or colocation is off."""
-    mid_report: mid_report.MidReport
-    """What Mid is calculated from."""
-
-
 def pod_key(namespace: str, name: str) -> str:
     """How reports and pods are joined: by name, so that a pod that came back inherits usage until the next report."""
     return f"{namespace}/{name}"
 
 
-def read(metric: NodeMetric, resources: tuple[str, ...]) -> LoadReport:
-    """Turn a NodeMetric into vectors."""
+def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str, str] = _NO_KEYS) -> LoadReport:
+    """Turn a NodeMetric into vectors. `known_keys` (key -> the same key) lends its objects: a key takes 110 bytes."""
     status = metric.status
     policy = metric.spec.metric_collect_policy
     interval = policy.report_interval_seconds if policy else None
     usage = status.node_metric
-    pod_usage: dict[str, Vector] = {}
-    prod_pods = set()
-    for item in status.pods_metric or ():
-        if item is None or not item.pod_usage.resources:
-            continue
-        vector = _vector(item.pod_usage.resources, resources)
-        if vector is not None:
-            key = pod_key(item.namespace, item.name)
-            pod_usage[key] = vector
-            if item.priority == _PROD:
-                prod_pods.add(key)
     return LoadReport(
         update_time=times.moment_or_none(status.update_time),
         interval_seconds=DEFAULT_REPORT_INTERVAL_SECONDS if interval is None else interval,
         node_usage=_vector(usage.node_usage.resources, resources) if usage else None,
         system_usage=(_vector(usage.system_usage.resources, resources) if usage else None) or (0,) * len(resources),
-        aggregated=_aggregated(usage.aggregated_node_usages or (), resources) if usage else {},
-        pod_usage=pod_usage,
-        prod_pods=frozenset(prod_pods),
+        aggregated=load_report.table_of_statistics(
+            _aggregated(usage.aggregated_node_usages or (), resources) if usage else {}, len(resources)
+        ),
+        pods=_pods(status.pods_metric or (), resources, known_keys),
         mid_policy=_mid_policy(msgspec.json.encode(metric.spec.mid_colocation_policy)),
         mid_report=mid_report.MidReport(
             status.update_time, status.allocated, status.prod_peak_metric, status.prod_reclaimable_metric
         ),
     )
+
+
+def _pods(
+    items: list[PodUsage | None] | tuple[()], resources: tuple[str, ...], known_keys: Mapping[str, str]
+) -> VectorTable[str]:
+    """Of several items of one pod the last tells the usage, and any that it is Prod."""
+    rows: dict[str, list[int]] = {}
+    for item in items:
+        if item is None or not item.pod_usage.resources:
+            continue
+        row = _amounts(item.pod_usage.resources, resources)
+        if row is not None:
+            key = f"{item.namespace}/{item.name}"
+            key = known_keys.get(key, key)
+            is_prod = 1 if item.priority == _PROD else rows[key][-1] if key in rows else 0
+            row.append(is_prod)
+            rows[key] = row
+    return load_report.table(rows, len(resources) + 1)
 
 
 @functools.lru_cache(maxsize=256)
@@ -159,8 +148,8 @@ def _mid_policy(document: bytes) -> mid_report.MidPolicy | None:
 
 def _aggregated(
     entries: list[AggregatedUsage] | tuple[()], resources: tuple[str, ...]
-) -> dict[tuple[str, int], Vector]:
-    by_window: dict[tuple[str, int], Vector] = {}
+) -> dict[tuple[str, int], list[int]]:
+    by_window: dict[tuple[str, int], list[int]] = {}
     longest: dict[str, int] = {}
     for entry in entries:
         try:
@@ -168,36 +157,41 @@ def _aggregated(
         except ValueError:
             continue
         for statistic, usage in (entry.usage or {}).items():
-            vector = _vector(usage.resources, resources) if usage.resources else None
-            if vector is not None:
-                by_window[statistic, window] = vector
+            amounts = _amounts(usage.resources, resources) if usage.resources else None
+            if amounts is not None:
+                by_window[statistic, window] = amounts
                 longest[statistic] = max(longest.get(statistic, 0), window)
     return by_window | {(statistic, 0): by_window[statistic, window] for statistic, window in longest.items()}
 
 
 def _vector(quantity_map: pods.QuantityMap | None, resources: tuple[str, ...]) -> Vector | None:
-    """Units of each resource, 0 where it is absent; None where one cannot be read or cannot be."""
+    amounts = _amounts(quantity_map, resources)
+    return None if amounts is None else tuple(amounts)
+
+
+def _amounts(quantity_map: pods.QuantityMap | None, resources: tuple[str, ...]) -> list[int] | None:
+    """Units of each resource, 0 where it is absent; None where one cannot be read or cannot be.
+
+    An agent writes plain digits, and milli-cores for cpu: these two are read here, the rest by `quantities`.
+    """
     if not quantity_map:
-        return (0,) * len(resources)
-    vector = []
+        return [0] * len(resources)
+    amounts = []
     for name in resources:
         quantity = quantity_map.get(name)
+        if quantity is None:
+            amounts.append(0)
+            continue
+        if type(quantity) is str and len(quantity) <= _SAFE_LENGTH:
+            digits = quantity if name != _CPU else quantity[:-1] if quantity[-1:] == "m" else ""
+            if digits.isdecimal() and digits.isascii():
+                amounts.append(int(digits))
+                continue
         try:
-            amount = 0 if quantity is None else _units(name, quantity)
+            amount = quantities.resource_units(name, quantity)
         except quantities.InvalidQuantity:
             return None
         if not 0 <= amount <= LARGEST:
             return None
-        vector.append(amount)
-    return tuple(vector)
-
-
-def _units(resource: str, quantity: str | float) -> int:
-    """`quantities.resource_units`, the two spellings of an agent's reports first: plain digits, and milli-cores."""
-    if type(quantity) is str and quantity.isascii():
-        if resource != names.CPU:
-            if quantity.isdigit():
-                return int(quantity)
-        elif quantity[-1:] == "m" and quantity[:-1].isdigit():
-            return int(quantity[:-1])
-    return quantities.resource_units(resource, quantity)
+        amounts.append(amount)
+    return amounts

@@ -47,7 +47,7 @@ def _pod(pod: AssignedPod, resources: Sequence[str]) -> dict[str, Any]:
     return {
         "timestamp": pod.timestamp,
         "pod": _name(pod),
-        "uid": pod.facts.uid,
+        "uid": pod.uid,
         "estimated": amounts(pod.estimate, resources) if pod.estimate else None,
         "estimatedDeadline": pod.forced_until,
         "confirmedByWatch": pod.confirmed,
@@ -55,7 +55,7 @@ def _pod(pod: AssignedPod, resources: Sequence[str]) -> dict[str, Any]:
 
 
 def _name(pod: AssignedPod) -> str:
-    return pod.facts.key.removeprefix("/")
+    return pod.key.removeprefix("/")
 
 
 def _names(several: Iterable[AssignedPod]) -> list[str]:

@@ -7,12 +7,15 @@ objects alone would not fit.
 from __future__ import annotations
 
 import functools
+from typing import Final
 
 import msgspec
 
 from api_types import names, pods, priority_and_qos, quantities
 from scheduler_plugin.cluster_state import estimation, node_metric_intake, times
 from scheduler_plugin.cluster_state.estimation import EstimationPolicy, Vector
+
+_SIGNATURE_BITS: Final = 2**60 - 1  # one bit more, and each integer takes 16 bytes more
 
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
@@ -33,9 +36,14 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
 class AssignedPod(msgspec.Struct, frozen=True, gc=False):
     """A pod that counts on a node."""
 
-    facts: PodFacts
+    uid: str
+    key: str
+    """As reports name it: `node_metric_intake.pod_key`."""
+    is_prod: bool
     estimate: Vector | None
     """The estimate that counts: None where it failed or is zero in every resource."""
+    mid_cpu_millis: int
+    mid_memory_bytes: int
     timestamp: float
     """When it was assigned, seconds since the epoch."""
     forced_until: float | None
@@ -82,8 +90,12 @@ def assigned(pod: pods.Pod, policy: EstimationPolicy, now: float, *, confirmed: 
     timestamp = now if scheduled_at is None else scheduled_at
     facts = read(pod, policy)
     return AssignedPod(
-        facts=facts,
+        uid=facts.uid,
+        key=facts.key,
+        is_prod=facts.is_prod,
         estimate=facts.estimate if facts.estimate and any(facts.estimate) else None,
+        mid_cpu_millis=facts.mid_cpu_millis,
+        mid_memory_bytes=facts.mid_memory_bytes,
         timestamp=timestamp,
         forced_until=estimation.forced_until(pod, policy, timestamp, true_since(pod, "Initialized")),
         signature=signature(pod),
@@ -96,7 +108,7 @@ def signature(pod: pods.Pod) -> int:
 
     Labels and annotations are left out as upstream does: they are read when the pod is assigned.
     """
-    return hash(msgspec.json.encode((pod.spec, pod.status.conditions)))
+    return hash(msgspec.json.encode((pod.spec, pod.status.conditions))) & _SIGNATURE_BITS
 
 
 def true_since(pod: pods.Pod, condition_type: str) -> float | None:

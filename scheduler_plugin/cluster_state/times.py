@@ -27,6 +27,7 @@ _DURATION: Final = re.compile(rf"[+-]?(?:0|(?:{_PART})+)", re.ASCII)
 _PARTS: Final = re.compile(_PART, re.ASCII)
 
 
+@functools.lru_cache(maxsize=1024)
 def duration_nanos(text: str) -> int:
     """Nanoseconds of a Go duration such as "5m0s", "1.5h", "-300ms" or "0". Raises ValueError."""
     if not _DURATION.fullmatch(text):

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from typing import Self
 
 from scheduler_plugin.cluster_state.estimation import Vector
-from scheduler_plugin.cluster_state.node_metric_intake import LoadReport
+from scheduler_plugin.cluster_state.load_report import LoadReport
 from scheduler_plugin.cluster_state.pod_facts import AssignedPod
 
 
@@ -57,8 +57,14 @@ class NodeLoad:
         if report.update_time is not None:
             self.update_time = report.update_time
         self._reset_sums()
+        settled: list[Vector] = []
         for pod in self.pods.values():
-            self._count(pod, report, 1)
+            reported = report.pods.find(pod.key)
+            if reported and reported[-1] and pod.is_prod and not self._is_estimated_though_reported(pod, report):
+                settled.append(reported)  # as most pods at most times: its usage, and no estimate
+            else:
+                self._count(pod, report, 1)
+        self.prod_usage[:] = [sum(amounts) for amounts in zip(self.prod_usage, *settled, strict=False)]
 
     def drop_report(self) -> None:
         """Forget the report; the pods stay, and count again with the next one."""
@@ -68,8 +74,8 @@ class NodeLoad:
 
     def assign(self, pod: AssignedPod) -> None:
         """Count a pod, in place of what was known under its UID."""
-        self.remove(pod.facts.uid)
-        self.pods[pod.facts.uid] = pod
+        self.remove(pod.uid)
+        self.pods[pod.uid] = pod
         self._add(pod, 1)
 
     def remove(self, uid: str) -> AssignedPod | None:
@@ -121,27 +127,30 @@ class NodeLoad:
         self.prod_delta = list(self.zero)
 
     def _add(self, pod: AssignedPod, sign: int) -> None:
-        self.mid_cpu_millis += sign * pod.facts.mid_cpu_millis
-        self.mid_memory_bytes += sign * pod.facts.mid_memory_bytes
+        self.mid_cpu_millis += sign * pod.mid_cpu_millis
+        self.mid_memory_bytes += sign * pod.mid_memory_bytes
         _add(self.node_estimated, pod.estimate or self.zero, sign)
         if self.report is not None:
             self._count(pod, self.report, sign)
 
     def _count(self, pod: AssignedPod, report: LoadReport, sign: int) -> None:
         """Add to (or take from) the sums that depend on the report; the table at the head of this module."""
-        facts, estimate = pod.facts, pod.estimate
-        usage = report.pod_usage.get(facts.key)
-        is_reported_prod = facts.is_prod and facts.key in report.prod_pods
-        if is_reported_prod and usage is not None:
-            _add(self.prod_usage, usage, sign)
+        reported = report.pods.find(pod.key)
+        is_reported_prod = pod.is_prod and reported is not None and reported[-1] == 1
+        if is_reported_prod and reported is not None:
+            _add(self.prod_usage, reported[:-1], sign)
+        estimate = pod.estimate
         if estimate is None:
             return
-        is_estimated = usage is None or self._is_estimated_though_reported(pod, report)
+        is_estimated = reported is None or self._is_estimated_though_reported(pod, report)
+        if is_reported_prod and not is_estimated:
+            return  # as most pods at most times
+        usage = None if reported is None else reported[:-1]
         if is_estimated:
             _add(self.node_delta, _excess(estimate, usage), sign)
-        if facts.is_prod and not is_reported_prod:
+        if pod.is_prod and not is_reported_prod:
             _add(self.prod_delta, _excess(estimate, None), sign)
-        elif facts.is_prod and is_estimated:
+        elif pod.is_prod and is_estimated:
             _add(self.prod_delta, _excess(estimate, usage), sign)
 
     def _is_estimated_though_reported(self, pod: AssignedPod, report: LoadReport) -> bool:

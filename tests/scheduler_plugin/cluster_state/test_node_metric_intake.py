@@ -59,5 +59,6 @@ def test_pods_without_usage_are_not_reported_and_the_last_of_two_wins():
         {"namespace": "default", "name": "c", "podUsage": usage(**{"nvidia.com/gpu": "1"})},
     ]
     report = read(usage={}, pods_metric=items)
-    assert report.pod_usage == {"default/a": (2000, GI), "default/c": (0, 0)}
-    assert report.prod_pods == {"default/a"}
+    assert report.pods == {"default/a": (2000, GI, 1), "default/c": (0, 0, 0)}
+    assert report.pods.find("default/c") == (0, 0, 0)
+    assert report.pods.find("default/b") is None

@@ -1,15 +1,13 @@
 """Sums of one node. The table of six pods is koordinator-loadaware section 19; the rest are properties."""
 
-import dataclasses
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from api_types import mid_report
-from scheduler_plugin.cluster_state import node_metric_intake
-from scheduler_plugin.cluster_state.node_metric_intake import LoadReport
-from scheduler_plugin.cluster_state.pod_facts import AssignedPod, PodFacts
+from scheduler_plugin.cluster_state import load_report, node_metric_intake
+from scheduler_plugin.cluster_state.load_report import LoadReport
+from scheduler_plugin.cluster_state.pod_facts import AssignedPod
 from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
 from tests.scheduler_plugin import factories
 
@@ -18,13 +16,14 @@ NO_MID = mid_report.MidReport()
 
 
 def assigned(name, estimate=(1000, 100), *, prod=True, at=0.0, forced_until=None, mid=(0, 0)):
-    facts = PodFacts(f"uid-{name}", f"ns/{name}", prod, False, estimate, *mid)
-    return AssignedPod(facts, estimate if estimate and any(estimate) else None, at, forced_until, 0, True)
+    counted = estimate if estimate and any(estimate) else None
+    return AssignedPod(f"uid-{name}", f"ns/{name}", prod, counted, *mid, at, forced_until, 0, True)
 
 
 def report(pod_usage=(), prod=(), *, updated=0.0, usage=(5000, 500), system=(70, 7)):
-    keyed = {f"ns/{name}": vector for name, vector in dict(pod_usage).items()}
-    return LoadReport(updated, 60, usage, system, {}, keyed, frozenset(f"ns/{name}" for name in prod), None, NO_MID)
+    keyed = {f"ns/{name}": (*vector, int(name in prod)) for name, vector in dict(pod_usage).items()}
+    pods_ = load_report.table(keyed, 3)
+    return LoadReport(updated, 60, usage, system, {}, pods_, None, NO_MID)
 
 
 def load_of(*pods, given_report=None, system_in_prod=False):
@@ -128,12 +127,9 @@ pods_strategy = st.builds(
 reports = st.builds(
     report,
     st.dictionaries(names, st.tuples(st.integers(0, 5000), st.integers(0, 5000))),
+    st.sets(names),
     updated=st.none() | st.sampled_from([-30.0, 0.0, 30.0]),
     usage=st.none() | vectors,
-).flatmap(
-    lambda made: st.sets(st.sampled_from(sorted(made.pod_usage)) if made.pod_usage else st.nothing()).map(
-        lambda prod: dataclasses.replace(made, prod_pods=frozenset(prod))
-    )
 )
 steps = st.lists(
     st.tuples(st.just("assign"), pods_strategy)

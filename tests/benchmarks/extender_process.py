@@ -1,0 +1,108 @@
+"""The extender as it runs in a cluster, in a process of its own, fed by `replay_apiserver`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+import pathlib
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from typing import NamedTuple
+
+import psutil
+import yaml
+
+from scheduler_plugin import configuration
+from scheduler_plugin.extender_app import ExtenderApp
+from scheduler_plugin.settings import SchedulerPluginSettings
+
+
+class Running(NamedTuple):
+    """Where it listens, and the process."""
+
+    port: int
+    probe_port: int
+    process: psutil.Process
+
+    def page(self, path: str) -> str | None:
+        """A page of the probe port; None under a status other than 200."""
+        with (
+            contextlib.suppress(urllib.error.HTTPError),
+            urllib.request.urlopen(f"http://127.0.0.1:{self.probe_port}{path}") as answer,
+        ):
+            return str(answer.read().decode())
+        return None
+
+    def metric(self, name: str) -> float:
+        """Sum of the samples whose name (or name with labels) starts so; `koord_scheduler_plugin_` is added."""
+        lines = (self.page("/metrics") or "").splitlines()
+        return sum(
+            float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"koord_scheduler_plugin_{name}")
+        )
+
+    def until_ready(self, timeout_seconds: float) -> float:
+        """Wait until every list is complete; how long that took, in seconds."""
+        began = time.monotonic()
+        while self.page("/readyz") is None:
+            if time.monotonic() - began > timeout_seconds:
+                raise TimeoutError(f"not ready after {timeout_seconds} s")
+            time.sleep(0.2)
+        return time.monotonic() - began
+
+    def memory_mebibytes(self) -> float:
+        """Resident memory."""
+        return float(self.process.memory_info().rss / 2**20)
+
+    def cpu_seconds(self) -> float:
+        """CPU time used so far."""
+        times = self.process.cpu_times()
+        return float(times.user + times.system)
+
+
+def _kubeconfig(url: str) -> str:
+    return yaml.safe_dump(
+        {
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "c",
+        }
+    )
+
+
+def _serve(ports_to: Connection, kubeconfig: str) -> None:
+    settings = SchedulerPluginSettings(
+        listen_port=0, probe_port=0, probe_address="127.0.0.1", kubeconfig=kubeconfig, startup_patience_seconds=3600
+    )
+    app = ExtenderApp(settings, configuration.load(None))
+
+    async def serve() -> None:
+        running = asyncio.create_task(app.run())
+        while not (ports := app.ports()):
+            await asyncio.sleep(0.01)
+        ports_to.send(ports)
+        await running
+
+    asyncio.run(serve())
+
+
+@contextlib.contextmanager
+def running(apiserver_url: str) -> Iterator[Running]:
+    """Run it against an apiserver; not ready yet."""
+    with tempfile.TemporaryDirectory() as folder:
+        kubeconfig = pathlib.Path(folder, "kubeconfig")
+        kubeconfig.write_text(_kubeconfig(apiserver_url), encoding="utf-8")
+        ours, theirs = multiprocessing.Pipe()
+        process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs, str(kubeconfig)))
+        process.start()
+        try:
+            port, probe_port = ours.recv()
+            yield Running(port, probe_port, psutil.Process(process.pid))
+        finally:
+            process.terminate()
+            process.join()

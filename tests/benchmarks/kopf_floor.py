@@ -1,0 +1,38 @@
+"""kopf with empty handlers on what the manager follows, and the manager's own kopf settings: the floor of its cost.
+
+python -m tests.benchmarks.kopf_floor KUBECONFIG
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+import kopf
+
+from api_types import names
+from apiserver_client import credentials
+from manager import event_routing, leading
+from manager.settings import ManagerSettings
+
+
+def main() -> None:
+    to, settings = credentials.find(sys.argv[1]), ManagerSettings()
+    handlers = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=handlers)
+    async def log_in(**_: Any) -> kopf.ConnectionInfo:
+        return event_routing.connection_info(to, leading.now())
+
+    @kopf.on.event("", "v1", "nodes", registry=handlers)
+    @kopf.on.event(names.GROUP, names.VERSION, names.NODE_METRIC_PLURAL, registry=handlers)
+    @kopf.on.event("", "v1", "configmaps", registry=handlers)
+    async def nothing(**_: Any) -> None:
+        pass
+
+    asyncio.run(event_routing.follow(handlers, settings, identity="floor"))
+
+
+if __name__ == "__main__":
+    main()

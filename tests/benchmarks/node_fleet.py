@@ -1,0 +1,229 @@
+"""Nodes of a benchmark's control plane: made, reported on as agents do (PUT nodemetrics/status), and watched.
+
+Every node has 32 cores and 20 of them requested by Prod pods; a report's predicted peak is LOW or HIGH, so that what
+the manager must publish is known without asking it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from tests.benchmarks import apiserver_requests, synthetic_cluster
+from tests.benchmarks.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, Connection, Refused
+from tests.benchmarks.control_plane import ControlPlane
+
+PROD_REQUEST_MILLIS = 20_000  # as synthetic_cluster says in `allocated`
+LOW_PEAK_MILLIS, HIGH_PEAK_MILLIS = 8_000, 12_000
+CONFLICT = 409
+
+
+def mid_cpu_of(peak_millis: int) -> int:
+    """Design 4.4 with every default: the requests that the peak leaves over (the other bounds are larger)."""
+    return PROD_REQUEST_MILLIS - peak_millis
+
+
+class _Metadata(msgspec.Struct):
+    resourceVersion: str = ""
+
+
+class _Versioned(msgspec.Struct):
+    metadata: _Metadata
+
+
+_version_of = msgspec.json.Decoder(_Versioned)
+
+
+@dataclass
+class _Reporting:
+    """What the agent of one node remembers."""
+
+    before_version: bytes
+    before_time: bytes
+    before_peak: bytes
+    after_peak: bytes
+    version: str = ""
+    peak_millis: int = LOW_PEAK_MILLIS
+
+
+@dataclass
+class Fleet:
+    """Nodes `0..count-1`. `sent` has the moment at which each report (node, its updateTime) went out."""
+
+    plane: ControlPlane
+    names: Sequence[str]
+    pods_each: int
+    sent: dict[tuple[str, str], float] = field(default_factory=dict)
+    _agents: dict[str, _Reporting] = field(default_factory=dict)
+
+    def create_nodes(self) -> None:
+        """Node objects, with what a kubelet would have written into their status."""
+        self._each(self.names, _create_node)
+
+    def create_node_metrics(self) -> None:
+        """Empty NodeMetrics, for benchmarks without a manager."""
+
+        def create(api: Connection, name: str) -> None:
+            spec = {"metricCollectPolicy": {"reportIntervalSeconds": 60}}
+            body = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": name}}
+            api.send("POST", NODE_METRICS, {**body, "spec": spec})
+
+        self._each(self.names, create)
+
+    def report_all(self, *, moves: bool = False) -> None:
+        """One report of every node, as fast as the apiserver takes them."""
+        self._each(self.names, lambda api, name: self.report(api, name, moves=moves))
+
+    def report(self, api: Connection, name: str, *, moves: bool) -> None:
+        """One report; where it `moves`, with the other peak than the last one."""
+        agent = self._agents.get(name) or self._agents.setdefault(name, _agent(name, self.pods_each))
+        if moves:
+            agent.peak_millis = LOW_PEAK_MILLIS + HIGH_PEAK_MILLIS - agent.peak_millis
+        while True:
+            now = synthetic_cluster.moment(time.time())
+            body = b"%b%b%b%b%b%dm%b" % (
+                agent.before_version, agent.version.encode(), agent.before_time, now.encode(),
+                agent.before_peak, agent.peak_millis, agent.after_peak,
+            )  # fmt: skip
+            self.sent[name, now] = time.monotonic()
+            try:
+                answer = api.raw("PUT", f"{NODE_METRICS}/{name}/status", body)
+            except Refused as refused:
+                if refused.status != CONFLICT:
+                    raise
+                answer = api.raw("GET", f"{NODE_METRICS}/{name}")
+                agent.version = _version_of.decode(answer).metadata.resourceVersion
+            else:
+                agent.version = _version_of.decode(answer).metadata.resourceVersion
+                return
+
+    def report_for(self, seconds: float, per_second: float, *, moving_share: float) -> tuple[int, float]:
+        """Reports at a steady rate, one node after the other; how many were sent, and in how many seconds."""
+        began = time.monotonic()
+
+        def send(api: Connection, number: int) -> None:
+            time.sleep(max(began + number / per_second - time.monotonic(), 0))
+            moves = int((number + 1) * moving_share) > int(number * moving_share)
+            if time.monotonic() < began + seconds * 1.2:  # an apiserver that cannot follow gets fewer
+                self.report(api, self.names[number % len(self.names)], moves=moves)
+                sent.append(number)
+
+        sent: list[int] = []
+        self._each(range(int(seconds * per_second)), send)
+        return len(sent), time.monotonic() - began
+
+    def wanted_mid_cpu(self, name: str) -> int:
+        """What the manager must publish after the last report of a node."""
+        return mid_cpu_of(self._agents[name].peak_millis)
+
+    def _each(self, jobs: Iterable[Any], do: Callable[[Connection, Any], None]) -> None:
+        apiserver_requests.in_parallel(self.plane.connect, jobs, do, threads=4)
+
+
+def _create_node(api: Connection, name: str) -> None:
+    node = synthetic_cluster.node(name)
+    for given_by_the_apiserver in ("uid", "resourceVersion"):
+        del node["metadata"][given_by_the_apiserver]
+    del node["spec"]["podCIDR"]
+    node["metadata"]["labels"]["kubernetes.io/hostname"] = name
+    node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    api.send("POST", NODES, node)
+
+
+def _agent(name: str, pods_each: int) -> _Reporting:
+    report = synthetic_cluster.node_metric(name, pods_each, 0)
+    report |= {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
+    report["metadata"] = {"name": name, "resourceVersion": "@version@"}
+    report["status"]["updateTime"] = "@time@"
+    report["status"]["prodPeakMetric"] = {"resource": {"resources": {"cpu": "@peak@", "memory": "32Gi"}}}
+    text = json.dumps(report, separators=(",", ":")).encode()
+    before_version, rest = text.split(b"@version@")
+    before_time, rest = rest.split(b"@time@")
+    return _Reporting(before_version, before_time, *rest.split(b"@peak@"))
+
+
+class _Receipt(msgspec.Struct):
+    sample: str = ""
+
+
+class _SeenMetadata(msgspec.Struct):
+    name: str
+    annotations: dict[str, str] = {}
+
+
+class _SeenStatus(msgspec.Struct):
+    allocatable: dict[str, str] = {}
+
+
+class _SeenNode(msgspec.Struct):
+    metadata: _SeenMetadata
+    status: _SeenStatus = _SeenStatus()
+    spec: dict[str, Any] = {}
+
+
+class _Seen(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class Watch:
+    """Follows all objects of a kind in a thread of its own; `seen` is called with each that exists."""
+
+    def __init__(self, plane: ControlPlane, path: str, seen: Callable[[_SeenNode], None]) -> None:
+        self._api = plane.connect()
+        self._path = path
+        self._seen = seen
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self) -> None:
+        events, objects = msgspec.json.Decoder(_Seen), msgspec.json.Decoder(_SeenNode)
+        for line in self._api.lines(f"{self._path}?watch=true&allowWatchBookmarks=true&resourceVersion=0"):
+            event = events.decode(line)
+            if event.type in ("ADDED", "MODIFIED"):
+                self._seen(objects.decode(event.object))
+
+
+class PublishedMid:
+    """What stands on the nodes, and when each sample's value arrived there."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.mid_cpu: dict[str, int] = {}
+        self.arrived: dict[tuple[str, str], float] = {}
+        Watch(plane, NODES, self._see)
+
+    def _see(self, node: _SeenNode) -> None:
+        now, name = time.monotonic(), node.metadata.name
+        if text := node.metadata.annotations.get("koordinator.sh/mid-resource-receipt"):
+            sample = msgspec.json.decode(text, type=_Receipt).sample
+            self.arrived.setdefault((name, sample), now)
+        if "kubernetes.io/mid-cpu" in node.status.allocatable:
+            self.mid_cpu[name] = _number(node.status.allocatable["kubernetes.io/mid-cpu"])
+
+    def wrong(self, fleet: Fleet, names: Iterable[str]) -> list[str]:
+        """Nodes that do not show what their last report asks for."""
+        return [name for name in names if self.mid_cpu.get(name) != fleet.wanted_mid_cpu(name)]
+
+    def latencies(self, fleet: Fleet, since: float) -> list[float]:
+        """Seconds from sending a report to seeing its value on the node, of all that were written."""
+        both = fleet.sent.keys() & self.arrived.keys()
+        return [self.arrived[key] - fleet.sent[key] for key in both if fleet.sent[key] >= since]
+
+
+def _number(quantity: str) -> int:
+    return int(quantity[:-1]) * 1000 if quantity.endswith("k") else int(quantity)
+
+
+def patch_config(api: Connection, namespace: str, document: dict[str, Any]) -> None:
+    """Put a colocation-config in force, making the ConfigMap where there is none."""
+    body = {"data": {"colocation-config": json.dumps(document)}}
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    try:
+        api.send("PATCH", f"{path}/slo-controller-config", body, content=MERGE_PATCH)
+    except Refused:
+        api.send("POST", path, {**body, "metadata": {"name": "slo-controller-config"}})

@@ -1,0 +1,149 @@
+"""A small HTTP server that replays a synthetic cluster to the informer: pages of lists, then watch events at a rate.
+
+    with replay_apiserver.running(nodes=1000, pods_per_node=50) as url: ...
+    GET /replay?rate=250       NodeMetric events a second from now on, over all nodes in turn
+    GET /replay?forget         end every watch with 410 Gone, so that everything is listed again
+
+A real apiserver needs two cores for 200 such events a second; this one prepares most bytes before it is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from tests.benchmarks import synthetic_cluster
+
+_TIME_AT_START = "2001-01-01T00:00:00Z"
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+_GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "replayed"}}
+_PODS_AGE_SECONDS = 3600.0
+
+
+class _Cluster:
+    """JSON of every object; pods are filled into a template when they are asked for."""
+
+    def __init__(self, nodes: int, pods_per_node: int) -> None:
+        self._names = synthetic_cluster.node_names(nodes)
+        self._pods_per_node = pods_per_node
+        self._scheduled = time.time() - _PODS_AGE_SECONDS
+        epoch = 978307200.0  # of _TIME_AT_START
+        self.metrics = [
+            msgspec.json.encode(synthetic_cluster.node_metric(name, pods_per_node, epoch)) for name in self._names
+        ]
+
+    def pages(self, path: str) -> tuple[int, Callable[[int], list[bytes]]]:
+        """How many chunks a list has, and what is in one: a node each, or the pods of one."""
+        kind = path.rpartition("/")[2]
+        makers: dict[str, Callable[[int], list[bytes]]] = {
+            "nodes": lambda index: [msgspec.json.encode(synthetic_cluster.node(self._names[index]))],
+            "pods": lambda index: [
+                msgspec.json.encode(pod)
+                for pod in synthetic_cluster.pods_of(self._names[index], self._pods_per_node, self._scheduled)
+            ],
+            "nodemetrics": lambda index: [self.metric(index)],
+        }
+        return len(self._names), makers[kind]
+
+    def metric(self, index: int) -> bytes:
+        """Report of one node, made now."""
+        now = synthetic_cluster.moment(time.time())
+        return self.metrics[index % len(self.metrics)].replace(_TIME_AT_START.encode(), now.encode())
+
+
+class _Replay:
+    """State of the server."""
+
+    def __init__(self, cluster: _Cluster) -> None:
+        self._cluster = cluster
+        self._rate = 0.0
+        self._forgotten = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                url = urlsplit(head.split(b" ", 2)[1].decode())
+                query = {key: values[0] for key, values in parse_qs(url.query, keep_blank_values=True).items()}
+                if url.path == "/replay":
+                    self._control(query)
+                    writer.write(_HEAD + b"Content-Length: 2\r\n\r\n{}")
+                elif query.get("watch") == "true":
+                    await self._watch(url.path, writer)
+                else:
+                    body = self._page(url.path, int(query.get("limit", "0")), int(query.get("continue", "0")))
+                    writer.write(_HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+                await writer.drain()
+        writer.close()
+
+    def _control(self, query: dict[str, str]) -> None:
+        self._rate = float(query.get("rate", self._rate))
+        if "forget" in query:
+            self._forgotten.set()
+            self._forgotten = asyncio.Event()
+
+    def _page(self, path: str, limit: int, start: int) -> bytes:
+        count, chunk = self._cluster.pages(path)
+        items: list[bytes] = []
+        index = start
+        while index < count and (not limit or len(items) < limit):
+            items += chunk(index)
+            index += 1
+        more = f'"{index}"' if index < count else '""'
+        return b'{"metadata":{"resourceVersion":"1","continue":%b},"items":[%b]}' % (more.encode(), b",".join(items))
+
+    async def _watch(self, path: str, writer: asyncio.StreamWriter) -> None:
+        forgotten = self._forgotten
+        writer.write(_HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+        if path.endswith("nodemetrics"):
+            await self._stream(writer, forgotten)
+        await forgotten.wait()
+        _write_line(writer, msgspec.json.encode(_GONE))
+        writer.write(b"0\r\n\r\n")
+
+    async def _stream(self, writer: asyncio.StreamWriter, until: asyncio.Event) -> None:
+        """Events at the rate of the moment; what could not be sent in time is caught up with."""
+        sent, due, last = 0, 0.0, time.monotonic()
+        while not until.is_set():
+            await asyncio.sleep(0.002)
+            now = time.monotonic()
+            due, last = due + (now - last) * self._rate, now
+            while sent < due:
+                _write_line(writer, b'{"type":"MODIFIED","object":%b}' % self._cluster.metric(sent))
+                sent += 1
+                await writer.drain()
+
+
+def _write_line(writer: asyncio.StreamWriter, line: bytes) -> None:
+    writer.write(b"%x\r\n%b\n\r\n" % (len(line) + 1, line))
+
+
+def _serve(port_to: Connection, nodes: int, pods_per_node: int) -> None:
+    async def serve() -> None:
+        server = await asyncio.start_server(_Replay(_Cluster(nodes, pods_per_node)).serve, "127.0.0.1", 0)
+        port_to.send(server.sockets[0].getsockname()[1])
+        await server.serve_forever()
+
+    asyncio.run(serve())
+
+
+@contextlib.contextmanager
+def running(*, nodes: int, pods_per_node: int) -> Iterator[str]:
+    """Run it in a process of its own; its URL."""
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(
+        target=_serve, args=(theirs, nodes, pods_per_node), daemon=True
+    )
+    process.start()
+    try:
+        yield f"http://127.0.0.1:{ours.recv()}"
+    finally:
+        process.terminate()
+        process.join()

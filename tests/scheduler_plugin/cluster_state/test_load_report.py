@@ -1,0 +1,44 @@
+"""The packed tables of a report hold what was put in, and lend their keys."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler_plugin.cluster_state import load_report
+from scheduler_plugin.cluster_state.estimation import LARGEST
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.factories import NOW
+
+amounts = st.tuples(st.integers(0, LARGEST), st.integers(0, LARGEST))
+
+
+@given(st.dictionaries(st.text(max_size=3), amounts), st.text(max_size=3))
+def test_a_table_reads_as_the_mapping_it_was_made_of(vectors, other):
+    table = load_report.table(vectors, 2)
+    assert dict(table) == vectors
+    assert table.find(other) == vectors.get(other) == table.get(other)
+    assert table.own_key(other) == other
+
+
+@given(st.dictionaries(st.tuples(st.sampled_from(["avg", "p95"]), st.integers(0, 9)), amounts))
+def test_statistics_of_many_nodes_share_their_keys_and_not_their_numbers(vectors):
+    first = load_report.table_of_statistics(vectors, 2)
+    second = load_report.table_of_statistics({key: (1, 2) for key in vectors}, 2)
+    assert dict(first) == vectors
+    assert dict(second) == dict.fromkeys(vectors, (1, 2))
+    assert first._positions is second._positions
+
+
+def test_pods_and_reports_keep_one_key_between_them_whichever_came_first():
+    for pods_first in (True, False):
+        cluster = factories.parts().cluster
+        steps = [
+            lambda: cluster.pod_changed(factories.pod("a", node="n1"), NOW),  # noqa: B023  # called in this turn
+            lambda: cluster.metric_changed(  # noqa: B023
+                factories.metric("n1", usage={}, pods_metric=[factories.reported("a", "1", "1")])
+            ),
+        ]
+        for step in steps if pods_first else reversed(steps):
+            step()
+        (pod,) = cluster.entries["n1"].load.pods.values()
+        (key,) = cluster.entries["n1"].load.report.pods
+        assert key is pod.key
