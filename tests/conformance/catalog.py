@@ -7,6 +7,7 @@ from types import ModuleType
 
 MODULES = (
     "koordlet_adapters",
+    "node_adapters",
     "prediction_adapters",
     "reclaimable_adapters",
     "manager_adapters",

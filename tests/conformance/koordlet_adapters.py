@@ -131,7 +131,7 @@ def check_report_round(case: Mapping[str, Any], expected: Mapping[str, Any]) -> 
     wrong = [
         f"{name}: expected {value}, came {came.get(name)}"
         for name, value in expected.items()
-        if adapters.differs(_without_devices(value), _in_case_units(came.get(name)), 0, 0)
+        if adapters.differs(_without_devices(value), in_case_units(came.get(name)), 0, 0)
     ]
     return "; ".join(wrong) or None
 
@@ -142,10 +142,10 @@ def _without_devices(value: Any) -> Any:
     return [_without_devices(each) for each in value] if isinstance(value, list) else value
 
 
-def _in_case_units(value: Any) -> Any:
+def in_case_units(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _units(each) if name == "resources" else _in_case_units(each) for name, each in value.items()}
-    return [_in_case_units(each) for each in value] if isinstance(value, list) else value
+        return {name: _units(each) if name == "resources" else in_case_units(each) for name, each in value.items()}
+    return [in_case_units(each) for each in value] if isinstance(value, list) else value
 
 
 def _in_force(spec: Mapping[str, Any] | None) -> list[Any]:

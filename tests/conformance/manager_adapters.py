@@ -151,6 +151,13 @@ def selector_required(case: Mapping[str, Any]) -> dict[str, Any]:
     return {"error": any(colocation_advice.selector_advice(config))}
 
 
+def is_entry_valid(case: Mapping[str, Any]) -> dict[str, Any]:
+    """Valid is an entry of which nothing is said, whatever its name, where the cluster has colocation on."""
+    entry = case["nodeConfig"] and {**case["nodeConfig"], "name": "given"}
+    found = colocation_document.read_config(json.dumps({"enable": True, "nodeConfigs": [entry]}))
+    return {"valid": not found.problems}
+
+
 def name_check(case: Mapping[str, Any]) -> dict[str, Any]:
     config = _document({"nodeConfigs": [{"name": name} for name in case["names"]]})
     return {"error": any(colocation_advice.name_advice(config))}
@@ -359,6 +366,11 @@ def _no_prediction(case: Mapping[str, Any]) -> bool:
     return _not_static(case) and metric is not None and not metric.get("prodReclaimable")
 
 
+def _selects_by_expressions_alone(case: Mapping[str, Any]) -> bool:
+    selector = (case["input"]["nodeConfig"] or {}).get("nodeSelector") or {}
+    return bool(selector.get("matchExpressions")) and not selector.get("matchLabels")
+
+
 def _formula_differs(case: Mapping[str, Any]) -> bool:
     """Whether a term that only one of the two formulas has can decide: reserved share, idle usage, size of the cap."""
     given = case["input"]
@@ -383,6 +395,7 @@ ADAPTERS = {
     "node conflict": lambda case: {"conflict": node_selector.conflicting(_selectors(case), case["node_labels"])},
     "node selector required": selector_required,
     "node config name check (flag on)": name_check,
+    "IsNodeColocationCfgValid": is_entry_valid,
     "NodeMetric spec": node_metric_spec,
     "NodeMetric reconcile": node_metric_reconcile,
     "midresource isDegradeNeeded": is_degraded,
@@ -408,6 +421,11 @@ DIFFERENT_ON_PURPOSE = [
     ("GetNodeColocationStrategy", _label_differs, _ROUNDING),
     ("GetNodeColocationStrategy", _annotation_out_of_range, _VALIDATED),
     ("GetColocationStrategyOnNode", _annotation_out_of_range, _VALIDATED),
+    (
+        "IsNodeColocationCfgValid",
+        _selects_by_expressions_alone,
+        "design 3.2: matchExpressions alone select nodes, as where upstream applies an entry; its helper has no caller",
+    ),
     ("midresource Calculate", _no_prediction, _ABSENT),
     ("midresource Calculate", _formula_differs, _FORMULA),
     ("node resource calculation (mid part)", _no_prediction, _ABSENT),
@@ -418,10 +436,3 @@ DIFFERENT_ON_PURPOSE = [
         "design 4.4: one patch carries both resources and the receipt, nothing else is written to a node",
     ),
 ]
-WITHOUT_COUNTERPART = {
-    "IsNodeColocationCfgValid": "a helper that nothing of upstream's calls",
-    "MinResourceList (cpu in milli)": "upstream's minimum with unused capacity is not part of design 4.4",
-    "batch safety margin": "Batch resources are not published",
-    "node reservation from annotation": "design 4.4 starts from allocatable, which is after reservations",
-}
-"""Functions that stay unmapped, and why."""

@@ -6,16 +6,17 @@ import fnmatch
 from typing import Final
 
 NOT_MAPPED: Final = (
-    ("NUMA *", "no NUMA metrics: nothing in the design places by NUMA node"),
-    ("system NUMA collector", "no NUMA metrics: nothing in the design places by NUMA node"),
-    ("numaUsages", "no NUMA metrics: nothing in the design places by NUMA node"),
-    ("GPU devices", "no device metrics: CPU and memory only"),
-    ("hostApplicationMetric entry", "no host applications: they need a NodeSLO, and count as system usage here"),
-    ("BE *", "no Batch tier and no suppression of it: the design offers Mid (design 1)"),
-    ("batch safety margin", "no Batch tier: the design offers Mid (design 1)"),
-    ("MinResourceList (cpu in milli)", "no maps of resources to intersect: CPU and memory are always a pair here"),
-    ("IsNodeColocationCfgValid", "upstream's helper has no caller; the document is checked as a whole instead"),
-    ("node reservation from annotation", "design 4.4 has no reserved term but capacity - allocatable"),
+    ("GPU devices", "no device is measured: the design predicts CPU and memory; GPUs would need NVML (design 2)"),
+    (
+        "hostApplicationMetric entry",
+        "no NodeSLO names applications outside pods (design 3.1): they run, count and are charged as system usage",
+    ),
+    ("BE *", "BE groups are measured for Batch and its suppression, which the design does not offer (design 1)"),
+    ("batch safety margin", "Batch is not offered (design 1): its keys are accepted, named in an Event, unused (3.2)"),
+    (
+        "MinResourceList (cpu in milli)",
+        "no lists are intersected: a formula has both terms of a resource, or says which is missing (design 4.4, 5)",
+    ),
     *(
         (f"{package}.*", "issue 7: Trimaran's policies and load watcher")
         for package in (
