@@ -1,12 +1,14 @@
-"""The policy file -> the policies that run, in the shape of KubeSchedulerConfiguration's `pluginConfig`.
+"""The policy file -> the policies that run: a profile of KubeSchedulerConfiguration, or a whole one with one profile.
 
-    pluginConfig:
+    plugins:                      # which policies run and weigh how much; policy_selection says by which rules
+      score: {enabled: [{name: LoadAwareScheduling, weight: 3}]}
+    pluginConfig:                 # arguments, with upstream's names
     - name: LoadAwareScheduling
       args:
         usageThresholds: {cpu: 65, memory: 95}
 
-A policy that is not named runs with its defaults. Every problem of the file is found at once, each with key path,
-value seen and value wanted.
+In a whole KubeSchedulerConfiguration what is not ours is left to kube-scheduler. Every problem of the file is found at
+once, each with key path, value seen and value wanted.
 """
 
 from __future__ import annotations
@@ -14,17 +16,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pydantic
 import yaml
 
 from api_types import config_problem
 from api_types.config_problem import KeyPath, Problem
+from scheduler_plugin import policy_selection
 from scheduler_plugin.plugins import catalog
 from scheduler_plugin.plugins.catalog import CatalogEntry
+from scheduler_plugin.plugins.load_aware import LoadAware
 
-_TOP_LEVEL: Final = ("apiVersion", "kind", "pluginConfig")
+_PROFILE_KEYS: Final = ("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig")
+_API_GROUP: Final = "kubescheduler.config.k8s.io/"
 
 
 class InvalidConfiguration(Exception):
@@ -37,18 +42,36 @@ class InvalidConfiguration(Exception):
 
 @dataclass(frozen=True)
 class Configuration:
-    """Completed, judged arguments of every policy that runs, by name, in the catalog's order."""
+    """Which policies run, and completed, judged arguments; names in the catalog's order."""
 
     args: Mapping[str, pydantic.BaseModel]
+    """Of every policy that runs, and of LoadAwareScheduling, which says how pods are estimated."""
+    filters: tuple[str, ...]
+    score_weights: Mapping[str, int]
 
     def document(self) -> dict[str, Any]:
-        """The effective configuration, in the shape of the file."""
+        """The effective configuration, in the shape of the file, with every default written out."""
+        none_else = [{"name": "*"}]
+        weighted = [{"name": name, "weight": weight} for name, weight in self.score_weights.items()]
         return {
+            "plugins": {
+                "filter": {"enabled": [{"name": name} for name in self.filters], "disabled": none_else},
+                "score": {"enabled": weighted, "disabled": none_else},
+            },
             "pluginConfig": [
                 {"name": name, "args": args.model_dump(mode="json", by_alias=True, exclude_none=True)}
                 for name, args in self.args.items()
-            ]
+            ],
         }
+
+
+class _Profile(NamedTuple):
+    """The part of a document that is about policies."""
+
+    content: Mapping[str, Any]
+    path: KeyPath
+    with_others: bool
+    """Whether plugins of kube-scheduler may be named in it."""
 
 
 def load(file_name: str | None) -> Configuration:
@@ -70,46 +93,105 @@ def load(file_name: str | None) -> Configuration:
 def parse(document: Any) -> Configuration:
     """Judge and complete a document. Raises InvalidConfiguration."""
     problems: list[Problem] = []
-    given = _given_args(document, problems)
+    profile = _profile(document, problems)
+    given = _given_args(profile, problems)
+    selection = policy_selection.select(
+        profile.content.get("plugins"), (*profile.path, "plugins"), problems, with_others=profile.with_others
+    )
+    running = {*selection.filters, *selection.score_weights}
     effective = {}
     for name, entry in catalog.POLICIES.items():
-        path, args = given.get(name, ((), {}))
-        completed = _completed(entry, args, path, problems)
-        if completed is not None:
-            effective[name] = completed
+        if name in given and name not in running and not entry.runs_by_default:
+            where = " or ".join(f"plugins.{point}.enabled" for point in sorted(entry.points))
+            problems.append(_problem(given[name][0], name, f"an entry in {where} too: arguments alone run nothing"))
+        if name in given or name in running or name == LoadAware.name:
+            path, args = given.get(name, ((), {}))
+            completed = _completed(entry, args, path, problems)
+            if completed is not None:
+                effective[name] = completed
     if problems:
         raise InvalidConfiguration([str(problem) for problem in problems])
-    return Configuration(effective)
+    return Configuration(effective, selection.filters, selection.score_weights)
 
 
-def _given_args(document: Any, problems: list[Problem]) -> dict[str, tuple[KeyPath, Any]]:
-    """Arguments by policy name, with the path they stand at."""
+def _profile(document: Any, problems: list[Problem]) -> _Profile:
+    nothing = _Profile({}, (), with_others=False)
     if not isinstance(document, dict):
-        problems.append(_problem((), document, "an object with the key pluginConfig"))
-        return {}
+        problems.append(_problem((), document, "an object with plugins and pluginConfig"))
+        return nothing
+    if "profiles" not in document:
+        known = ("apiVersion", "kind", *_PROFILE_KEYS)
+        problems += [
+            _problem((key,), value, f"one of the keys {', '.join(known)}")
+            for key, value in document.items()
+            if key not in known
+        ]
+        return _Profile(document, (), with_others=False)
+    profiles = document["profiles"]
+    if not isinstance(profiles, list) or not all(isinstance(each, dict) for each in profiles):
+        problems.append(_problem(("profiles",), profiles, "a list of objects with plugins and pluginConfig"))
+        return nothing
+    ours = [index for index, each in enumerate(profiles) if _names_one_of_ours(each)]
     problems += [
-        _problem((key,), value, f"one of the keys {', '.join(_TOP_LEVEL)}")
-        for key, value in document.items()
-        if key not in _TOP_LEVEL
+        _problem(("profiles", index), "policies of ours", "them in one profile: all profiles share the extender")
+        for index in ours[1:]
     ]
-    entries = document.get("pluginConfig")
+    index = ours[0] if ours else 0
+    return _Profile(profiles[index] if profiles else {}, ("profiles", index), with_others=True)
+
+
+def _names_one_of_ours(value: Any) -> bool:
+    if isinstance(value, dict):
+        return _is_meant_as_ours(value.get("name")) or any(map(_names_one_of_ours, value.values()))
+    return isinstance(value, list) and any(map(_names_one_of_ours, value))
+
+
+def _is_meant_as_ours(name: Any) -> bool:
+    try:
+        return isinstance(name, str) and bool(name) and policy_selection.own_name(name, with_others=True) is not None
+    except ValueError:
+        return True
+
+
+def _given_args(profile: _Profile, problems: list[Problem]) -> dict[str, tuple[KeyPath, Any]]:
+    """Arguments by policy name, with the path they stand at."""
+    at = (*profile.path, "pluginConfig")
+    entries = profile.content.get("pluginConfig")
     entries = [] if entries is None else entries
     if not isinstance(entries, list):
-        problems.append(_problem(("pluginConfig",), entries, "a list of objects with name and args"))
+        problems.append(_problem(at, entries, "a list of objects with name and args"))
         return {}
     given: dict[str, tuple[KeyPath, Any]] = {}
     for index, entry in enumerate(entries):
-        path: KeyPath = ("pluginConfig", index)
+        path: KeyPath = (*at, index)
         if not isinstance(entry, dict) or not entry.keys() <= {"name", "args"}:
             problems.append(_problem(path, entry, "an object with name and args"))
-        elif entry.get("name") not in list(catalog.POLICIES):
-            known = ", ".join(catalog.POLICIES)
-            problems.append(_problem((*path, "name"), entry.get("name"), f"one of {known}"))
-        elif entry["name"] in given:
+            continue
+        try:
+            name = policy_selection.own_name(entry.get("name"), with_others=profile.with_others)
+        except ValueError as error:
+            problems.append(_problem((*path, "name"), entry.get("name"), str(error)))
+            continue
+        if name in given:
             problems.append(_problem((*path, "name"), entry["name"], "each policy at most once"))
-        else:
-            given[entry["name"]] = ((*path, "args"), {} if entry.get("args") is None else entry["args"])
+        elif name is not None:
+            args_path = (*path, "args")
+            given[name] = (args_path, _without_type(entry.get("args"), entry["name"], args_path, problems))
     return given
+
+
+def _without_type(args: Any, spelling: str, path: KeyPath, problems: list[Problem]) -> Any:
+    """Arguments without the apiVersion and kind that kube-scheduler's own arguments may carry."""
+    if args is None:
+        return {}
+    if not isinstance(args, dict):
+        return args
+    version, kind = args.get("apiVersion"), args.get("kind")
+    if version is not None and not str(version).startswith(_API_GROUP):
+        problems.append(_problem((*path, "apiVersion"), version, f"{_API_GROUP}v1, or nothing"))
+    if kind is not None and kind != f"{spelling}Args":
+        problems.append(_problem((*path, "kind"), kind, f"{spelling}Args, or nothing"))
+    return {key: value for key, value in args.items() if key not in ("apiVersion", "kind")}
 
 
 def _completed(entry: CatalogEntry, args: Any, path: KeyPath, problems: list[Problem]) -> pydantic.BaseModel | None:

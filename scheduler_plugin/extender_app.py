@@ -29,7 +29,7 @@ from scheduler_plugin.plugins.load_aware import LoadAware
 from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
 from scheduler_plugin.reply_rows import ReplyRows
 from scheduler_plugin.request_dispatch import Dispatch
-from scheduler_plugin.scheduling_cycle import SchedulingCycle, WeightedPolicy
+from scheduler_plugin.scheduling_cycle import SchedulingCycle, WeightedScorer
 from scheduler_plugin.settings import SchedulerPluginSettings
 
 log = logging.getLogger(__name__)
@@ -46,17 +46,20 @@ class Parts:
         args = configuration.args[LoadAware.name]
         assert isinstance(args, LoadAwareArgs)
         policy = args.estimation_policy()
-        policies = [WeightedPolicy(catalog.POLICIES[name].build(own), 1) for name, own in configuration.args.items()]
+        running = {*configuration.filters, *configuration.score_weights}
+        policies = {name: catalog.POLICIES[name].build(configuration.args[name]) for name in running}
+        filters = [policies[name] for name in configuration.filters]
+        scorers = [WeightedScorer(policies[name], weight) for name, weight in configuration.score_weights.items()]
         replies = ReplyRows()
         self.resources = policy.resources
-        self.vectors = NodeVectors([*(policy for policy, _weight in policies), replies])
+        self.vectors = NodeVectors([*policies.values(), replies])
         self.cluster = Cluster(
             policy,
             self.vectors,
             system_in_prod=args.prod_usage_include_sys,
             notice_ttl_seconds=notice_ttl_seconds,
         )
-        self.cycle = SchedulingCycle(policies, self.vectors)
+        self.cycle = SchedulingCycle(filters, scorers, self.vectors)
         self.extender = Extender(self.cluster, self.cycle, replies, policy)
 
 

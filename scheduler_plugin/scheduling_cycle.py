@@ -1,5 +1,7 @@
 """One pod against the cluster: every policy's rejections, first come first named, and the weighted score.
 
+    score of a node = (sum of weight * normalised score) // sum of weights        over the policies that scored the pod
+
 Pure: what it answers depends on the columns and on `now` alone.
 """
 
@@ -12,32 +14,42 @@ import numpy as np
 
 from scheduler_plugin.cluster_state.node_vectors import Bools, Ints, NodeVectors, Rows
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
-from scheduler_plugin.plugins.policy import Policy, ReasonCodes
+from scheduler_plugin.plugins import policy
+from scheduler_plugin.plugins.policy import Filter, ReasonCodes, Scorer
 
 UNKNOWN_NODE: Final = "node(s) not known to the load-aware extender"
 _UNKNOWN: Final = 1  # reason code of a name that stands in no row
-_HIGHEST_SCORE: Final = 100
 
 
-class WeightedPolicy(NamedTuple):
+class WeightedScorer(NamedTuple):
     """A policy and its share of the score."""
 
-    policy: Policy
+    scorer: Scorer
     weight: int
+
+
+class PolicyScores(NamedTuple):
+    """What one policy says of the candidates of one call."""
+
+    policy: str
+    weight: int
+    scores: Ints
+    """0..100, in the order of the candidates."""
 
 
 class SchedulingCycle:
     """The configured policies, over one set of rows. Row -1 stands for a node that is not known."""
 
-    def __init__(self, policies: Sequence[WeightedPolicy], vectors: NodeVectors) -> None:
-        self._policies = policies
+    def __init__(self, filters: Sequence[Filter], scorers: Sequence[WeightedScorer], vectors: NodeVectors) -> None:
+        self._filters = filters
+        self._scorers = scorers
         self._vectors = vectors
         self.reasons: list[str] = [UNKNOWN_NODE]
         """Every reason a node can be rejected for; reason code - 1 is its index."""
         self._first_code: list[int] = []
-        for policy, _weight in policies:
+        for each in filters:
             self._first_code.append(len(self.reasons))
-            self.reasons.extend(policy.reasons)
+            self.reasons.extend(each.reasons)
 
     def filter(self, pod: PodFacts, rows: Rows, now: float) -> ReasonCodes | None:
         """Reason code of each candidate, 0 where it passes; None where all pass."""
@@ -51,8 +63,8 @@ class SchedulingCycle:
 
     def _judge(self, pod: PodFacts, rows: Rows, now: float) -> ReasonCodes | None:
         codes: ReasonCodes | None = None
-        for (policy, _weight), first_code in zip(self._policies, self._first_code, strict=True):
-            own = policy.reject(pod, rows, self._vectors, now)
+        for each, first_code in zip(self._filters, self._first_code, strict=True):
+            own = each.reject(pod, rows, self._vectors, now)
             if own is None or not own.any():
                 continue
             shifted = np.where(own > 0, own + first_code, 0).astype(np.int16)
@@ -60,12 +72,24 @@ class SchedulingCycle:
         return codes
 
     def prioritize(self, pod: PodFacts, rows: Rows, now: float) -> Ints:
-        """Score of each candidate, 0..100: the mean of the policies' scores by their weights, rounded down."""
-        total, total_weight = np.zeros(len(rows), dtype=np.int64), 0
-        for policy, weight in self._policies:
-            scores = policy.score(pod, rows, self._vectors, now)
+        """Score of each candidate, 0..100, rounded down; 0 where no policy has a preference."""
+        by_policy = self.scores_by_policy(pod, rows, now)
+        if not by_policy:
+            return np.zeros(len(rows), dtype=np.int64)
+        if len(by_policy) == 1:
+            return by_policy[0].scores
+        total_weight = sum(own.weight for own in by_policy)
+        weighted: Ints = sum((own.weight * own.scores for own in by_policy), np.zeros(len(rows), dtype=np.int64))
+        return weighted // total_weight
+
+    def scores_by_policy(self, pod: PodFacts, rows: Rows, now: float) -> list[PolicyScores]:
+        """Normalised scores of each policy that has a preference for this pod."""
+        if not len(rows):
+            return []
+        result = []
+        for scorer, weight in self._scorers:
+            scores = scorer.score(pod, rows, self._vectors, now)
             if scores is not None:
-                total = total + weight * scores
-                total_weight += weight
-        clipped: Ints = np.clip(total // max(total_weight, 1), 0, _HIGHEST_SCORE)
-        return clipped
+                normalized = policy.clipped(scorer.normalize(scores))
+                result.append(PolicyScores(scorer.name, weight, normalized))
+        return result

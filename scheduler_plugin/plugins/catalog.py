@@ -1,7 +1,12 @@
-"""Every policy by its name in the configuration, what its arguments are, and what runs when nobody configures."""
+"""Every policy by its name in the configuration: what it can do, its arguments, and whether it runs unasked.
+
+A new policy is one module and one entry here. Order of a decision: the first policy that rejects a node names the
+reason.
+"""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +17,13 @@ from scheduler_plugin.plugins import load_aware_args
 from scheduler_plugin.plugins.load_aware import LoadAware
 from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
 from scheduler_plugin.plugins.mid_guard import MidGuard
-from scheduler_plugin.plugins.policy import Policy
+
+
+class Point(enum.StrEnum):
+    """Where a policy has a say, spelled as in KubeSchedulerConfiguration's `plugins`."""
+
+    FILTER = "filter"
+    SCORE = "score"
 
 
 class NoArgs(pydantic.BaseModel):
@@ -24,14 +35,41 @@ class NoArgs(pydantic.BaseModel):
 class CatalogEntry(NamedTuple):
     """How a policy comes to be: decode its arguments, complete them, judge them, build it."""
 
+    points: frozenset[Point]
+    """What it can do: FILTER makes it a `policy.Filter`, SCORE a `policy.Scorer`."""
+    runs_by_default: bool
+    """Whether it runs where the configuration does not mention it."""
     args: type[pydantic.BaseModel]
     complete: Callable[[Any], Any]
+    """Arguments with every default filled in."""
     problems: Callable[[Any], Sequence[Problem]]
-    build: Callable[[Any], Policy]
+    """What is wrong with completed arguments."""
+    build: Callable[[Any], Any]
+    """The policy, from completed arguments without problems."""
+    aliases: Sequence[str] = ()
+    """Other names the configuration may use."""
 
 
 POLICIES: Final[Mapping[str, CatalogEntry]] = {
-    LoadAware.name: CatalogEntry(LoadAwareArgs, LoadAwareArgs.with_defaults, load_aware_args.problems, LoadAware),
-    MidGuard.name: CatalogEntry(NoArgs, lambda args: args, lambda _args: (), lambda _args: MidGuard()),
+    LoadAware.name: CatalogEntry(
+        points=frozenset({Point.FILTER, Point.SCORE}),
+        runs_by_default=True,
+        args=LoadAwareArgs,
+        complete=LoadAwareArgs.with_defaults,
+        problems=load_aware_args.problems,
+        build=LoadAware,
+    ),
+    MidGuard.name: CatalogEntry(
+        points=frozenset({Point.FILTER}),
+        runs_by_default=True,
+        args=NoArgs,
+        complete=lambda args: args,
+        problems=lambda _args: (),
+        build=lambda _args: MidGuard(),
+    ),
 }
-"""Order of a decision: the first policy that rejects a node names the reason."""
+
+SPELLINGS: Final[Mapping[str, str]] = {
+    spelling: name for name, entry in POLICIES.items() for spelling in (name, *entry.aliases)
+}
+"""Every name the configuration may use -> the policy's own name."""

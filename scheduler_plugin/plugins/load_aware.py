@@ -23,11 +23,11 @@ from scheduler_plugin.cluster_state.estimation import Vector
 from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, NodeEntry, NodeVectors, Rows, grown
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
 from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
-from scheduler_plugin.plugins import load_aware_thresholds
+from scheduler_plugin.plugins import load_aware_thresholds, policy
 from scheduler_plugin.plugins.kept_answers import KeptAnswers
 from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware_thresholds import Profiles
-from scheduler_plugin.plugins.policy import ReasonCodes
+from scheduler_plugin.plugins.policy import ReasonCodes, Scores
 
 _EXPIRED: Final = 1  # reason code
 
@@ -158,6 +158,10 @@ class LoadAware:
         """Scores of the candidates; 0 without a fresh report."""
         scores: Ints = self._scores.of((pod.estimate, pod.is_prod), vectors, self._columns.expires_at, now)[rows]
         return scores
+
+    def normalize(self, scores: Scores) -> Ints:
+        """Nothing but bounds: a pod's own scaling factors may be negative, and lift a score above 100."""
+        return policy.clipped(scores)
 
     def _compute_codes(self, pod_class: _PodClass, rows: Rows | slice, now: float) -> ReasonCodes:
         estimate, is_prod = pod_class

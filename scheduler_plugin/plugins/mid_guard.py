@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from api_types import mid_report, mid_resource, names, pods, quantities
-from scheduler_plugin.cluster_state.node_metric_intake import LoadReport
+from scheduler_plugin.cluster_state.load_report import LoadReport
 from scheduler_plugin.cluster_state.node_vectors import Ints, NodeEntry, NodeVectors, Rows, grown
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
 from scheduler_plugin.plugins.policy import ReasonCodes
@@ -54,7 +54,7 @@ class MidGuard:
         assigned = (entry.load.mid_cpu_millis, entry.load.mid_memory_bytes)
         self._left[:, entry.row] = [offer.mid[0] - assigned[0], offer.mid[1] - assigned[1]]
 
-    def reject(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> ReasonCodes | None:  # noqa: ARG002  # see Policy
+    def reject(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> ReasonCodes | None:  # noqa: ARG002  # see Filter
         """Reject candidates with too little left; pods that request no Mid pass."""
         if not pod.mid_cpu_millis and not pod.mid_memory_bytes:
             return None
@@ -62,10 +62,6 @@ class MidGuard:
         too_little = (wanted > 0) & (wanted > self._left[:, rows])
         codes: ReasonCodes = np.any(too_little, axis=0).astype(np.int16)
         return codes
-
-    def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Ints | None:  # noqa: ARG002  # see Policy
-        """Has no preference."""
-        return None
 
 
 class _Offer:

@@ -1,4 +1,8 @@
-"""What a policy is: it keeps columns over the nodes, may reject nodes for a pod, and may score them."""
+"""What a policy is: it keeps columns over the nodes, and rejects nodes for a pod, scores them, or does both.
+
+Answers are arrays over the candidates, because a call asks about hundreds of nodes. A policy that needs what it does
+not get here takes it into its columns when `write` shows it a node that changed.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +12,46 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scheduler_plugin.cluster_state.node_vectors import Ints, NodeVectors, Rows, RowWriter
+from scheduler_plugin.cluster_state.node_vectors import Floats, Ints, NodeVectors, Rows, RowWriter
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
 
+HIGHEST_SCORE = 100
+
 ReasonCodes = npt.NDArray[np.int16]
-"""Per row: 0 where the node passes, else 1 + the index of the reason."""
+"""Per candidate: 0 where the node passes, else 1 + the index of the reason."""
+
+Scores = Floats | Ints
+"""Per candidate, in whatever scale and direction the policy thinks; `normalize` makes 0..100 of it."""
 
 
 class Policy(RowWriter, Protocol):
-    """One way to judge nodes. `rows` are the candidates; answers are in their order."""
+    """One way to judge nodes. `rows` are the candidates, all of them known nodes; answers are in their order."""
 
     name: str
     """Name in the configuration."""
+
+
+class Filter(Policy, Protocol):
+    """A policy that may keep a pod off nodes."""
+
     reasons: Sequence[str]
     """Every reason it may give: few and fixed, because kube-scheduler groups nodes by them."""
 
     def reject(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> ReasonCodes | None:
         """Which candidates the pod must not run on; None where the policy has nothing against any of them."""
 
-    def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Ints | None:
-        """How good each candidate is, 0..100, larger is better; None where the policy does not score."""
+
+class Scorer(Policy, Protocol):
+    """A policy that prefers some nodes to others."""
+
+    def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Scores | None:
+        """How good each candidate is; None where the policy has no preference for this pod, and so no say."""
+
+    def normalize(self, scores: Scores) -> Ints:
+        """Bring the scores of one call, of at least one candidate, to 0..100, larger is better."""
+
+
+def clipped(scores: Scores) -> Ints:
+    """Normalise scores that are 0..100 already, up to rounding towards zero and strays outside."""
+    whole: Ints = np.clip(scores, 0, HIGHEST_SCORE).astype(np.int64)
+    return whole

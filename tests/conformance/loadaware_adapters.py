@@ -25,6 +25,7 @@ from tests.conformance import adapters
 
 NOW = 1_700_000_000
 _FOR_EVER = 10.0**9
+_NAME = load_aware.LoadAware.name
 _MOMENTS = ("updateTime", "lastTransitionTime")
 
 
@@ -56,7 +57,8 @@ class _Product:
 
     def __init__(self, inputs: Any) -> None:
         self.parts = extender_app.Parts(
-            Configuration({load_aware.LoadAware.name: _args(inputs)}), notice_ttl_seconds=_FOR_EVER
+            Configuration({_NAME: _args(inputs)}, filters=(_NAME,), score_weights={_NAME: 1}),
+            notice_ttl_seconds=_FOR_EVER,
         )
         self.cluster = self.parts.cluster
         self.resources = self.parts.resources

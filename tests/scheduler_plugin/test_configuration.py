@@ -44,7 +44,7 @@ def test_every_problem_is_found_at_once_with_path_value_and_wish():
     }
     found = problems(document)
     for beginning in (
-        "pluginConfigs: seen [], want one of the keys apiVersion, kind, pluginConfig",
+        "pluginConfigs: seen [], want one of the keys apiVersion, kind, schedulerName,",
         'pluginConfig[1].name: seen "LoadAwareSchedulng", want one of LoadAwareScheduling, MidGuard',
         'pluginConfig[3].name: seen "MidGuard", want each policy at most once',
         'pluginConfig[4]: seen "LoadAwareScheduling", want an object with name and args',
@@ -98,3 +98,117 @@ def test_check_config_refuses_a_bad_file_and_names_it(tmp_path, capsys, content,
 def test_the_process_does_not_start_with_a_file_it_cannot_read(capsys):
     assert program.main(["run", "--config", "/nowhere/policies.yaml"]) == 2
     assert "cannot read the configuration /nowhere/policies.yaml" in capsys.readouterr().err
+
+
+def selection(**points):
+    chosen = configuration.parse({"plugins": points})
+    return chosen.filters, dict(chosen.score_weights)
+
+
+DEFAULT_FILTERS = ("LoadAwareScheduling", "MidGuard")
+
+
+def test_a_weight_is_given_where_the_policy_is_enabled():
+    assert configuration.parse({"plugins": {"score": {"enabled": [{"name": "LoadAwareScheduling", "weight": 3}]}}})
+    filters, weights = selection(
+        multiPoint={"enabled": [{"name": "LoadAwareScheduling", "weight": 3}]},
+        reserve={"enabled": [{"name": "LoadAwareScheduling"}]},
+    )
+    assert (filters, weights) == (DEFAULT_FILTERS, {"LoadAwareScheduling": 3})
+
+
+def test_a_policy_runs_exactly_where_it_is_enabled():
+    assert selection(score={"enabled": [{"name": "LoadAwareScheduling"}]}) == (
+        ("MidGuard",),
+        {"LoadAwareScheduling": 1},
+    )
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        ({}, (DEFAULT_FILTERS, {"LoadAwareScheduling": 1})),
+        ({"score": {"disabled": [{"name": "*"}]}}, (DEFAULT_FILTERS, {})),
+        ({"multiPoint": {"disabled": [{"name": "*"}]}}, ((), {})),
+        ({"filter": {"disabled": [{"name": "MidGuard"}]}}, (("LoadAwareScheduling",), {"LoadAwareScheduling": 1})),
+        (
+            {
+                "multiPoint": {"enabled": [{"name": "LoadAwareScheduling"}]},
+                "filter": {"disabled": [{"name": "LoadAwareScheduling"}]},
+            },
+            (("MidGuard",), {"LoadAwareScheduling": 1}),
+        ),
+    ],
+)
+def test_what_is_not_enabled_runs_where_it_is_not_disabled(points, expected):
+    assert selection(**points) == expected
+
+
+POINTS = (
+    "multiPoint, filter, score, preEnqueue, queueSort, preFilter, postFilter, preScore, reserve, permit, preBind,"
+    " bind, postBind"
+)
+
+
+def test_problems_of_the_selection_have_paths_too():
+    plugins = {
+        "score": {"enabled": [{"name": "MidGuard"}, {"name": "LoadAwareScheduling", "weight": -1}]},
+        "scores": {},
+        "filter": {"enabled": [{"name": "NodeResourcesFit"}], "disabled": {}},
+        "reserve": [],
+    }
+    assert sorted(problems({"plugins": plugins})) == [
+        "plugins.filter.disabled: seen {}, want a list of objects with name",
+        'plugins.filter.enabled[0].name: seen "NodeResourcesFit", want one of LoadAwareScheduling, MidGuard',
+        "plugins.reserve: seen [], want an object with the keys enabled, disabled",
+        'plugins.score.enabled[0].name: seen "MidGuard", want a policy that can score: LoadAwareScheduling',
+        "plugins.score.enabled[1].weight: seen -1, want an integer of 1 or more",
+        f"plugins.scores: seen {{}}, want one of the keys {POINTS}",
+    ]
+
+
+def whole(*profiles):
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": list(profiles),
+    }
+
+
+def test_in_a_whole_scheduler_configuration_other_plugins_are_left_alone():
+    ours = load_aware(usageThresholds={"cpu": 50})["pluginConfig"]
+    others = {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}
+    chosen = configuration.parse(
+        whole(
+            {"schedulerName": "default-scheduler", "pluginConfig": [others]},
+            {
+                "pluginConfig": [others, *ours],
+                "plugins": {"score": {"enabled": [{"name": "NodeResourcesFit", "weight": 10}]}},
+            },
+        )
+    )
+    assert chosen.args["LoadAwareScheduling"].usage_thresholds == {"cpu": 50}
+    assert chosen.score_weights == {"LoadAwareScheduling": 1}
+
+
+def test_a_misspelt_policy_is_not_taken_for_a_plugin_of_kube_scheduler():
+    misspelt = {"pluginConfig": [{"name": "LoadAwareSchedulng"}]}
+    assert problems(whole({"schedulerName": "default-scheduler"}, misspelt)) == [
+        'profiles[1].pluginConfig[0].name: seen "LoadAwareSchedulng", want LoadAwareScheduling'
+    ]
+
+
+def test_policies_in_two_profiles_are_refused_because_both_would_get_them():
+    profile = load_aware(usageThresholds={"cpu": 50})
+    assert problems(whole(profile, profile)) == [
+        'profiles[1]: seen "policies of ours", want them in one profile: all profiles share the extender'
+    ]
+
+
+def test_arguments_may_carry_the_type_that_kube_scheduler_asks_for():
+    typed = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "LoadAwareSchedulingArgs"}
+    assert configuration.parse(load_aware(**typed)) == configuration.parse({})
+    assert problems(load_aware(apiVersion="v1", kind="NodeResourcesFitArgs")) == [
+        'pluginConfig[0].args.apiVersion: seen "v1", want kubescheduler.config.k8s.io/v1, or nothing',
+        'pluginConfig[0].args.kind: seen "NodeResourcesFitArgs", want LoadAwareSchedulingArgs, or nothing',
+    ]

@@ -1,0 +1,136 @@
+"""Which policies run, where, and with what weight: the `plugins` of a KubeSchedulerConfiguration profile.
+
+    plugins:
+      filter: {enabled: [{name: LoadAwareScheduling}], disabled: [{name: MidGuard}]}
+      score: {enabled: [{name: LoadAwareScheduling, weight: 1}, {name: TargetLoadPacking, weight: 2}]}
+
+A policy that is enabled anywhere runs exactly where it is enabled; one that is not runs where the catalog says, unless
+disabled there. `multiPoint` stands for every point; a weight that is absent or 0 is 1, as in kube-scheduler.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from api_types import config_problem
+from api_types.config_problem import Effect, KeyPath, Problem
+from scheduler_plugin.plugins import catalog
+from scheduler_plugin.plugins.catalog import Point
+
+_EVERYWHERE: Final = "multiPoint"
+_ALL: Final = "*"
+_WITHOUT_EFFECT: Final = (
+    *("preEnqueue", "queueSort", "preFilter", "postFilter", "preScore", "reserve", "permit", "preBind", "bind"),
+    "postBind",
+)
+_LARGEST_WEIGHT: Final = 2**31 - 1
+
+
+class Selection(NamedTuple):
+    """What runs; names in the catalog's order."""
+
+    filters: tuple[str, ...]
+    score_weights: Mapping[str, int]
+
+
+class _Entry(NamedTuple):
+    path: KeyPath
+    point: str
+    name: str
+    weight: int
+
+
+def select(plugins: Any, path: KeyPath, problems: list[Problem], *, with_others: bool) -> Selection:
+    """Choose by `plugins`, which stands at `path`; `with_others`: kube-scheduler's own plugins may be named there."""
+    reader = _Reader(problems, with_others=with_others)
+    enabled = list(reader.entries(plugins, path, "enabled"))
+    disabled = {(entry.point, entry.name) for entry in reader.entries(plugins, path, "disabled")}
+    weights: dict[Point, dict[str, int]] = {point: {} for point in Point}
+    for name, entry in catalog.POLICIES.items():
+        own = [one for one in enabled if one.name == name]
+        for point in sorted(entry.points):
+            named = [one for one in own if one.point == point]
+            spread = [one for one in own if one.point == _EVERYWHERE and (point, name) not in disabled]
+            off = not disabled.isdisjoint({(at, it) for at in (point, _EVERYWHERE) for it in (name, _ALL)})
+            if named or spread or (entry.runs_by_default and not own and not off):
+                weights[point][name] = next((one.weight for one in (*named, *spread)), 1)
+    for at in enabled:
+        if at.point in set(Point) and at.name in catalog.POLICIES and at.point not in catalog.POLICIES[at.name].points:
+            able = [name for name, entry in catalog.POLICIES.items() if at.point in entry.points]
+            problems.append(_problem((*at.path, "name"), at.name, f"a policy that can {at.point}: {', '.join(able)}"))
+    return Selection(tuple(weights[Point.FILTER]), weights[Point.SCORE])
+
+
+def own_name(spelling: Any, *, with_others: bool) -> str | None:
+    """Our name of a policy; None for a plugin of kube-scheduler. Raises ValueError, with what is wanted instead.
+
+    Where other plugins may stand beside ours, a name that is nearly one of ours is taken for a misspelling.
+    """
+    if isinstance(spelling, str) and spelling in catalog.SPELLINGS:
+        return catalog.SPELLINGS[spelling]
+    if not isinstance(spelling, str) or not spelling or not with_others:
+        raise ValueError(f"one of {', '.join(catalog.SPELLINGS)}")
+    nearly = difflib.get_close_matches(spelling, catalog.SPELLINGS, n=1, cutoff=0.85)
+    if nearly:
+        raise ValueError(nearly[0])
+    return None
+
+
+class _Reader:
+    """Takes the lists of `plugins` apart, and notes what is wrong with them."""
+
+    def __init__(self, problems: list[Problem], *, with_others: bool) -> None:
+        self._problems = problems
+        self._with_others = with_others
+        self._said: set[KeyPath] = set()
+
+    def entries(self, plugins: Any, path: KeyPath, key: str) -> Iterator[_Entry]:
+        """Entries of ours in the lists under `key`, enabled or disabled."""
+        points = (_EVERYWHERE, *Point, *_WITHOUT_EFFECT)
+        for point, lists in self._mapping(plugins, path, points).items():
+            below = (*path, point)
+            items = self._mapping(lists, below, ("enabled", "disabled")).get(key)
+            items = [] if items is None else items
+            if not isinstance(items, list):
+                self._say((*below, key), items, "a list of objects with name")
+                continue
+            for index, item in enumerate(items):
+                yield from self._entry(item, (*below, key, index), point, key)
+
+    def _entry(self, item: Any, path: KeyPath, point: str, key: str) -> Iterator[_Entry]:
+        item = self._mapping({} if item is None else item, path, ("name", "weight"))
+        weight = item.get("weight") or 1
+        if type(weight) is not int or not 1 <= weight <= _LARGEST_WEIGHT:
+            self._say((*path, "weight"), weight, "an integer of 1 or more")
+            return
+        if item.get("name") == _ALL and key == "disabled":
+            yield _Entry(path, point, _ALL, weight)
+            return
+        try:
+            name = own_name(item.get("name"), with_others=self._with_others)
+        except ValueError as error:
+            self._say((*path, "name"), item.get("name"), str(error))
+            return
+        if name is not None:
+            yield _Entry(path, point, name, weight)
+
+    def _mapping(self, value: Any, path: KeyPath, keys: tuple[str, ...]) -> Mapping[str, Any]:
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            self._say(path, value, f"an object with the keys {', '.join(keys)}")
+            return {}
+        for key in value.keys() - set(keys):
+            self._say((*path, key), value[key], f"one of the keys {', '.join(keys)}")
+        return {key: value[key] for key in keys if key in value}
+
+    def _say(self, path: KeyPath, seen: Any, wanted: str) -> None:
+        if path not in self._said:
+            self._said.add(path)
+            self._problems.append(_problem(path, seen, wanted))
+
+
+def _problem(path: KeyPath, seen: Any, wanted: str) -> Problem:
+    return Problem(path, config_problem.quoted(seen), wanted, Effect.DOCUMENT_REFUSED)

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+
+from scheduler_plugin.cluster_state.node_vectors import NodeVectors
+from scheduler_plugin.cluster_state.pod_facts import PodFacts
+from scheduler_plugin.plugins import catalog, policy
+from scheduler_plugin.plugins.catalog import Point
+from scheduler_plugin.scheduling_cycle import UNKNOWN_NODE, SchedulingCycle, WeightedScorer
+
+POD = PodFacts(uid="u", key="default/web", is_prod=True, is_daemon=False, estimate=(0, 0))
+ROWS = np.arange(3)
+
+
+class Fixed:
+    """A policy that says the same of rows 0, 1 and 2 every time."""
+
+    def __init__(self, name, *, scores=None, codes=None, normalize=policy.clipped):
+        self.name, self.reasons = name, (f"{name} says no",)
+        self._scores, self._codes, self.normalize = scores, codes, normalize
+
+    def reject(self, _pod, rows, _vectors, _now):
+        return None if self._codes is None else np.array(self._codes, dtype=np.int16)[rows]
+
+    def score(self, _pod, rows, _vectors, _now):
+        return None if self._scores is None else np.array(self._scores)[rows]
+
+
+def prioritized(*weighted):
+    cycle = SchedulingCycle([], [WeightedScorer(scorer, weight) for scorer, weight in weighted], NodeVectors([]))
+    return cycle.prioritize(POD, ROWS, 0).tolist()
+
+
+def test_scores_combine_by_weight_and_round_down():
+    first, second = Fixed("a", scores=[100, 0, 51]), Fixed("b", scores=[0, 90, 100])
+    assert prioritized((first, 1), (second, 2)) == [33, 60, 83]
+
+
+def test_a_policy_without_a_preference_does_not_dilute_the_others():
+    assert prioritized((Fixed("a", scores=[10, 20, 30]), 1), (Fixed("b"), 9)) == [10, 20, 30]
+    assert prioritized((Fixed("b"), 9)) == [0, 0, 0]
+
+
+def test_each_policy_is_normalised_over_the_candidates_before_it_is_weighed():
+    def lowest_is_best(scores):
+        return (100 * (scores.max() - scores) / np.ptp(scores)).astype(int)
+
+    watts = Fixed("watts", scores=[7.5, 5.0, 10.0], normalize=lowest_is_best)
+    assert prioritized((watts, 1), (Fixed("b", scores=[100, 100, 100]), 1)) == [75, 100, 50]
+
+
+def test_a_score_outside_the_range_is_cut():
+    assert prioritized((Fixed("a", scores=[-5.0, 99.9, 4000.0]), 1)) == [0, 99, 100]
+
+
+def test_no_candidates_means_no_scores():
+    cycle = SchedulingCycle([], [WeightedScorer(Fixed("a", scores=[1], normalize=np.max), 1)], NodeVectors([]))
+    assert cycle.prioritize(POD, np.arange(0), 0).tolist() == []
+
+
+def test_the_first_policy_that_rejects_names_the_reason():
+    cycle = SchedulingCycle([Fixed("a", codes=[0, 1, 0]), Fixed("b", codes=[1, 1, 0])], [], NodeVectors([]))
+    codes = cycle.filter(POD, np.array([0, 1, 2, -1]), 0)
+    assert [cycle.reasons[code - 1] if code else None for code in codes] == [
+        "b says no",
+        "a says no",
+        None,
+        UNKNOWN_NODE,
+    ]
+
+
+@pytest.mark.parametrize("entry", catalog.POLICIES.values(), ids=list(catalog.POLICIES))
+def test_a_policy_can_do_what_its_catalog_entry_says(entry):
+    built = entry.build(entry.complete(entry.args.model_validate({})))
+    assert hasattr(built, "reject") == (Point.FILTER in entry.points)
+    assert (hasattr(built, "score") and hasattr(built, "normalize")) == (Point.SCORE in entry.points)
