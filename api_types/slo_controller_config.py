@@ -9,11 +9,12 @@ Reading JSON text is `colocation_document`'s part. Source: design 3.2, koordinat
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
 import pydantic
 import pydantic_core
+from pydantic.fields import FieldInfo
 
 from api_types import wire_model
 from api_types.node_selector import NodeSelector
@@ -244,45 +245,31 @@ def with_defaults(model: type[ModelT]) -> ModelT:
 DEFAULTS: Final = with_defaults(ColocationStrategy)
 """The lowest layer: every key's default."""
 
-PRESETS: Final[Mapping[Preset, ColocationStrategy]] = {
-    # Whatever the distribution of a pod's usage, it exceeds mean + N * stdev for at most 1 / (1 + N^2) of the time
-    # (Cantelli's inequality): 3.8 % for N = 5, 5.9 % for N = 4, 10 % for N = 3.
-    "conservative": ColocationStrategy(
-        mid_cpu_threshold_percent=40,
-        mid_memory_threshold_percent=30,
-        mid_max_increase_percent=10,
-        node_predict_policy=PredictPolicy(
-            predictor="max", n=5.0, safety_margin_percent=10, cold_start_period_seconds=86400
-        ),
-    ),
-    "balanced": ColocationStrategy(
-        mid_cpu_threshold_percent=65,
-        mid_memory_threshold_percent=50,
-        mid_max_increase_percent=25,
-        node_predict_policy=PredictPolicy(predictor="n-sigma-v2", n=4.0, cold_start_period_seconds=7200),
-    ),
-    "aggressive": ColocationStrategy(
-        mid_cpu_threshold_percent=90,
-        mid_memory_threshold_percent=80,
-        mid_unallocated_percent=50,
-        node_predict_policy=PredictPolicy(predictor="n-sigma-v2", n=3.0, cold_start_period_seconds=1800),
-    ),
-}
-"""Values of `preset`. Expect of each:
 
-conservative: Mid pods get at most 40 % of a node's CPU and 30 % of its memory, rising by a tenth a minute; a pod offers
-nothing in its first day; the larger of two predictions counts, raised by 10 %. Mid pods are hardly ever short.
-balanced: up to 65 % and 50 %, after two hours; short bursts of Prod pods may be felt by Mid pods.
-aggressive: up to 90 % and 80 %, plus half of what nobody requests, after half an hour; Mid pods feel every burst, and
-should be pods that can be restarted.
-"""
+class Key(NamedTuple):
+    """A key of a strategy: its path on the wire, as `nodePredictPolicy.n`, and its field."""
+
+    path: str
+    info: FieldInfo
+
+    @property
+    def unused(self) -> str | None:
+        """What the key is for, where it has no effect here."""
+        return next((mark.by for mark in self.info.metadata if isinstance(mark, Unused)), None)
+
+
+def keys(model: type[pydantic.BaseModel], prefix: str = "") -> Iterator[Key]:
+    """Every key of a model that holds a value of its own, nested ones in the place of the object they are in."""
+    for field, info in model.model_fields.items():
+        path = f"{prefix}{wire_model.camel_case(field)}"
+        if nested := nested_model(info.annotation):
+            yield from keys(nested, f"{path}.")
+        else:
+            yield Key(path, info)
 
 
 def unused_keys(strategy: pydantic.BaseModel) -> dict[str, str]:
     """Keys that are set and have no effect here: wire name -> what they are for."""
-    return {
-        wire_model.camel_case(field): mark.by
-        for field in sorted(strategy.model_fields_set)
-        for mark in type(strategy).model_fields[field].metadata
-        if isinstance(mark, Unused)
-    }
+    known = type(strategy).model_fields
+    set_here = [Key(wire_model.camel_case(field), known[field]) for field in sorted(strategy.model_fields_set)]
+    return {key.path: key.unused for key in set_here if key.unused}

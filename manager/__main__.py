@@ -1,4 +1,4 @@
-"""`python -m manager run` in a cluster; `check-config FILE` anywhere, `explain-mid` beside a running manager."""
+"""`python -m manager run` in a cluster; `check-config` anywhere; `explain-config`, `explain-mid` beside a manager."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from apiserver_client import connection, credentials, errors
 from daemon import http_endpoint, logs, settings
-from manager import check_config, event_routing, explain_mid, leading
+from manager import check_config, event_routing, explain_config, explain_mid, leading
 from manager.leader_election import LeaderElection, Role
 from manager.mid_resource.reasons import Reason
 from manager.settings import ENV_PREFIX, ManagerSettings
@@ -34,11 +34,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m manager", description="Turns configuration and reports into Mid resources on nodes."
     )
-    commands = parser.add_subparsers(dest="command", metavar="{run,check-config,explain-mid}")
+    commands = parser.add_subparsers(dest="command", metavar="{run,check-config,explain-config,explain-mid}")
     run = commands.add_parser("run", help="run in a cluster (the default)")
     settings.add_arguments(run, ManagerSettings, ENV_PREFIX)
     check = commands.add_parser("check-config", help="say what is wrong with a colocation-config document")
     check.add_argument("file", metavar="FILE", help="JSON document or ConfigMap manifest; - is standard input")
+    explain_config.add_arguments(
+        commands.add_parser("explain-config", help="say which strategy holds for a node, and where each value is from")
+    )
     mid = commands.add_parser("explain-mid", help="say why a node's Mid resources are what they are")
     mid.add_argument("--node", required=True, help="name of the node")
     mid.add_argument("--output", choices=("text", "json"), default="text", help="form of the answer (default: text)")
@@ -54,6 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(given)
     if arguments.command == "check-config":
         return check_config.check(arguments.file)
+    if arguments.command == "explain-config":
+        return explain_config.explain(arguments)
     if arguments.command == "explain-mid":
         return _explain_mid(arguments)
     try:

@@ -41,6 +41,8 @@ def summary(outcome: Outcome, *, kept_in: str) -> str:
         if outcome.configuration is None:
             return "refused, and there is no good one: nodes and NodeMetrics stay as they are"
         return f"refused, the last good configuration stays in force (ConfigMap {kept_in}): {_gist(outcome)}"
+    if outcome.state is State.CONFIG_MAP_ABSENT:
+        return f"there is none, the defaults are in force; {_gist(outcome)}"
     if outcome.state is State.APPLIED:
         return f"the configuration is in force; {_gist(outcome)}"
     return f"the key {names.COLOCATION_CONFIG_KEY} is absent or empty, the defaults are in force; {_gist(outcome)}"

@@ -30,6 +30,14 @@ class ConfigMap(msgspec.Struct, frozen=True):
     data: dict[str, str] | None = None
 
 
+async def read(api: session.Session, namespace: str, name: str) -> ConfigMap | None:
+    """Read a ConfigMap; None where there is none. Raises errors.ApiServerError."""
+    try:
+        return await objects.get(api, resources.CONFIG_MAPS, name, namespace=namespace, decode=ConfigMap)
+    except errors.NotFound:
+        return None
+
+
 class ConfigController:
     """`strategies` is what holds now; None until a configuration could be used."""
 
@@ -52,12 +60,12 @@ class ConfigController:
 
     async def start(self) -> None:
         """Read what was last good, then what is there now. Raises errors.ApiServerError."""
-        stored = await self._read(self._settings.last_good_config_map)
+        stored = await read(self._api, self._settings.namespace, self._settings.last_good_config_map)
         data = stored.data if stored else None
         self._stored = (data or {}).get(names.COLOCATION_CONFIG_KEY)
         if (last_good := sync.restored(data)) is not None:
             self._put_in_force(last_good)
-        await self.apply(await self._read(self._settings.config_map))
+        await self.apply(await read(self._api, self._settings.namespace, self._settings.config_map))
 
     async def apply(self, config_map: ConfigMap | None) -> None:
         """Take a state of the ConfigMap; None means that there is none."""
@@ -90,14 +98,6 @@ class ConfigController:
         self.strategies = Strategies(configured)
         self._telemetry.config_generation.inc()
         self._on_change()
-
-    async def _read(self, name: str) -> ConfigMap | None:
-        try:
-            return await objects.get(
-                self._api, resources.CONFIG_MAPS, name, namespace=self._settings.namespace, decode=ConfigMap
-            )
-        except errors.NotFound:
-            return None
 
     async def _store(self, outcome: sync.Outcome) -> None:
         text = outcome.text or ""

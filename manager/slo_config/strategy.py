@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final, NamedTuple
 
-from api_types import colocation_advice, colocation_document, config_problem, names, node_selector
+from api_types import (
+    colocation_advice,
+    colocation_document,
+    colocation_presets,
+    config_problem,
+    names,
+    node_selector,
+)
 from api_types import slo_controller_config as slo
 from api_types.config_problem import Effect, Problem
 from api_types.node_selector import NodeSelector
@@ -103,7 +110,7 @@ def _own_keys(layer: slo.ColocationStrategy) -> slo.ColocationStrategy:
 def _base(overlay: slo.ColocationStrategy) -> list[Layer]:
     preset = overlay.preset
     below = [Layer("defaults", slo.DEFAULTS)]
-    return below if preset is None else [*below, Layer(f"preset {preset}", slo.PRESETS[preset])]
+    return below if preset is None else [*below, Layer(f"preset {preset}", colocation_presets.PRESETS[preset])]
 
 
 def _filled_in(*layers: slo.ColocationStrategy) -> slo.ColocationStrategy:
@@ -154,8 +161,9 @@ def node_layers(labels: Mapping[str, str], annotations: Mapping[str, str]) -> li
 def overlays(configured: Configuration, labels: Mapping[str, str], annotations: Mapping[str, str]) -> list[Layer]:
     """Layers above defaults and preset, lowest first."""
     entries = [_entry_layer(configured, position) for position in matching_entries(configured.document, labels)[:1]]
-    own = _own_keys(configured.document)
-    return [Layer("cluster strategy", own), *entries, *node_layers(labels, annotations)]
+    of_cluster = tuple(each for each in configured.problems if each.path[:1] != ("nodeConfigs",))
+    cluster = Layer("cluster strategy", _own_keys(configured.document), of_cluster)
+    return [cluster, *entries, *node_layers(labels, annotations)]
 
 
 def matching_entries(document: slo.ColocationConfig, labels: Mapping[str, str]) -> tuple[int, ...]:

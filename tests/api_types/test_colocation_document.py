@@ -156,11 +156,10 @@ def test_what_upstream_accepts_is_accepted_and_pointed_out(given, path):
 def test_entries_that_select_the_same_nodes_are_told_each_with_the_earlier_ones_that_win():
     entries = [{"name": name, "nodeSelector": POOL, "midFloor": "none"} for name in "xyz"]
     found = document.read_config(json.dumps({"nodeConfigs": entries}))
+    seen, rule = '.nodeSelector: seen {"matchLabels": {"pool": "x"}}, want', "the first entry that matches wins"
     assert [str(problem) for problem in found.problems] == [
-        'nodeConfigs[1].nodeSelector: seen {"matchLabels": {"pool": "x"}}, want nodes outside nodeConfigs[0]: '
-        "the first entry that matches wins",
-        'nodeConfigs[2].nodeSelector: seen {"matchLabels": {"pool": "x"}}, want nodes outside nodeConfigs[0], '
-        "nodeConfigs[1]: the first entry that matches wins",
+        f"nodeConfigs[1]{seen} nodes outside nodeConfigs[0]: {rule}",
+        f"nodeConfigs[2]{seen} nodes outside nodeConfigs[0], nodeConfigs[1]: {rule}",
     ]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from api_types import slo_controller_config
+from api_types import colocation_presets
 from koordlet import predict_policy
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import catalog
@@ -34,7 +34,7 @@ POLICIES = {
     "percentile, cold 24 h": PredictParameters(predictor="percentile", cold_start_period_seconds=DAY_SECONDS),
     **{
         f"preset {preset}": predict_policy.parameters(predict_policy.in_force(strategy.node_predict_policy))
-        for preset, strategy in slo_controller_config.PRESETS.items()
+        for preset, strategy in colocation_presets.PRESETS.items()
     },
 }
 HEADER = (

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
-from api_types import colocation_document, slo_controller_config
+from api_types import colocation_document, colocation_presets
 from tests.charts import chart
 
 VALIDATOR = jsonschema.Draft7Validator(chart.SCHEMA)
@@ -150,5 +150,5 @@ def test_colocation_is_off_at_first_and_the_manager_accepts_the_document():
 
 
 def test_a_preset_is_not_outvoted_by_the_document_as_installed():
-    of_presets = set().union(*(preset.to_wire() for preset in slo_controller_config.PRESETS.values()))
+    of_presets = set().union(*(preset.to_wire() for preset in colocation_presets.PRESETS.values()))
     assert not of_presets & set(chart.VALUES["colocationConfig"])

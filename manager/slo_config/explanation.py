@@ -1,0 +1,164 @@
+"""Which strategy holds for one node, and which layer each value comes from: for people, and for programs. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from api_types import slo_controller_config as slo
+from manager.slo_config import acceptance, sync
+from manager.slo_config.strategy import Layer, NodeStrategy, node_strategy
+
+NOT_SET: Final = "not set"
+_ABSENT: Final = object()
+
+
+class Value(NamedTuple):
+    """One key of the strategy in force."""
+
+    key: str
+    value: Any
+    """None where no layer sets it."""
+    layer: str
+    """Name of the layer it comes from; empty where no layer sets it."""
+    below: tuple[tuple[str, Any], ...]
+    """(layer, value) of the layers it lies on, the nearest first."""
+    effective: bool
+    """Whether this project uses the key."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Everything there is to say; `strategy` is None where no configuration could be used."""
+
+    node: str
+    source: str
+    """Where the document was read, for people."""
+    outcome: sync.Outcome
+    kept_in: str
+    """ConfigMap of the last good document."""
+    strategy: NodeStrategy | None
+    values: tuple[Value, ...]
+
+
+def explain(
+    node: str,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    outcome: sync.Outcome,
+    *,
+    source: str,
+    kept_in: str,
+) -> Explanation:
+    """Explain a node with these labels and annotations under what became of the document."""
+    configured = outcome.configuration
+    strategy = node_strategy(configured, labels, annotations) if configured else None
+    return Explanation(node, source, outcome, kept_in, strategy, tuple(values_of(strategy.layers)) if strategy else ())
+
+
+def values_of(layers: tuple[Layer, ...]) -> Iterator[Value]:
+    """Each key with its value and where that comes from, in the order of the model."""
+    wires = [(layer.name, layer.strategy.to_wire()) for layer in reversed(layers)]
+    for key in slo.keys(slo.ColocationStrategy):
+        found = [(name, value) for name, wire in wires if (value := _at(wire, key.path)) is not _ABSENT]
+        (layer, value), *below = found or [("", None)]
+        if isinstance(value, dict):  # merged by key: it comes from all of them
+            value = slo.merge(*(each.strategy for each in layers)).to_wire()[key.path]
+            layer = ", ".join(name for name, _ in found)
+        yield Value(key.path, value, layer, tuple(below), key.unused is None)
+
+
+def _at(wire: Mapping[str, Any], path: str) -> Any:
+    here: Any = wire
+    for part in path.split("."):
+        if not isinstance(here, Mapping) or part not in here:
+            return _ABSENT
+        here = here[part]
+    return here
+
+
+def participation(found: Explanation) -> str:
+    """Say whether the node takes part, and what decides it."""
+    strategy, configured = found.strategy, found.outcome.configuration
+    if strategy is None or configured is None:
+        return "nothing is decided: there is no configuration that could be used"
+    own = next(value for value in found.values if value.key == "enable")
+    if strategy.enabled:
+        return "takes part in colocation"
+    if not configured.cluster.enable:
+        beside = f"; {own.layer} cannot switch it on alone" if own.value else ""
+        return f"takes no part in colocation: enable is not true for the cluster{beside}"
+    return f"takes no part in colocation: enable is false by {own.layer}"
+
+
+def lines(found: Explanation) -> Iterator[str]:
+    """Text for people."""
+    yield f"node {found.node}: {participation(found)}"
+    yield f"{found.source}: {acceptance.summary(found.outcome, kept_in=found.kept_in)}"
+    refused = found.outcome.state is sync.State.REFUSED
+    yield from (f"  {problem.with_effect()}" for problem in found.outcome.problems if refused)
+    if found.strategy is None:
+        return
+    yield ""
+    yield "layers, lowest first; a higher one wins"
+    for layer in found.strategy.layers:
+        yield f"  {layer.name}" + (": IGNORED" if layer.refused else "")
+        yield from (f"      {problem.with_effect()}" for problem in layer.problems)
+    for position in found.strategy.matching[1:]:
+        first = found.strategy.matching[0]
+        yield f"  nodeConfigs[{position}] matches as well and is not used: nodeConfigs[{first}] comes first"
+    yield ""
+    yield from _table(found.values)
+
+
+def _table(values: tuple[Value, ...]) -> Iterator[str]:
+    rows = [("key", "value", "from")]
+    for each in values:
+        if not each.effective and each.layer in ("", "defaults"):
+            continue  # a default of what has no effect says nothing
+        origin = each.layer if each.effective else f"{each.layer} (no effect here)"
+        if each.below and each.below[0][1] != each.value:
+            origin += f", instead of {_shown(each.below[0][1])} ({each.below[0][0]})"
+        rows.append((each.key, _shown(each.value), origin))
+    wide = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    yield from (f"{key:<{wide[0]}}  {value:<{wide[1]}}  {origin}".rstrip() for key, value, origin in rows)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return NOT_SET
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, str) and value else json.dumps(value)
+
+
+def as_json(found: Explanation) -> dict[str, Any]:
+    """Object for programs."""
+    strategy = found.strategy
+    return {
+        "node": found.node,
+        "enabled": strategy.enabled if strategy else None,
+        "summary": participation(found),
+        "document": {
+            "source": found.source,
+            "state": found.outcome.state.value,
+            "reason": acceptance.reason(found.outcome),
+            "problems": [problem.with_effect() for problem in found.outcome.problems],
+        },
+        "layers": [
+            {
+                "name": layer.name,
+                "ignored": layer.refused,
+                "problems": [problem.with_effect() for problem in layer.problems],
+                "strategy": layer.strategy.to_wire(),
+            }
+            for layer in (strategy.layers if strategy else ())
+        ],
+        "matchingNodeConfigs": list(strategy.matching) if strategy else [],
+        "values": {
+            each.key: {"value": each.value, "from": each.layer or None, "effective": each.effective}
+            for each in found.values
+        },
+    }

@@ -1,0 +1,148 @@
+import asyncio
+import json
+import threading
+
+import pytest
+
+from manager import explain_config
+from manager.__main__ import main
+from tests.fakes import cluster
+
+NODE = {"kind": "Node", "metadata": {"name": "n1", "labels": {"pool": "x"}}}
+DOCUMENT = {
+    "enable": True,
+    "nodeConfigs": [{"name": "x", "nodeSelector": {"matchLabels": {"pool": "x"}}, "midCPUThresholdPercent": 20}],
+}
+
+
+@pytest.fixture
+def files(tmp_path):
+    def write(**contents):
+        for name, content in contents.items():
+            (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
+        return [str(tmp_path / name) for name in contents]
+
+    return write
+
+
+@pytest.fixture
+def in_cluster(tmp_path):
+    """A cluster in memory on a loop of its own, because the command runs one itself; gives server and kubeconfig."""
+    ready, done, found = threading.Event(), threading.Event(), {}
+
+    async def serve():
+        async with cluster.running() as server:
+            found["server"] = server
+            found["loop"] = asyncio.get_running_loop()
+            ready.set()
+            await asyncio.to_thread(done.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    assert ready.wait(10)
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{"name": "test", "cluster": {"server": found["server"].url}}],
+        "users": [{"name": "test", "user": {"token": "x"}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    }))  # fmt: skip
+
+    def add(*arguments):
+        asyncio.run_coroutine_threadsafe(added(*arguments), found["loop"]).result(10)
+
+    async def added(*arguments):
+        found["server"].add(*arguments)
+
+    yield add, str(kubeconfig)
+    done.set()
+    thread.join(10)
+
+
+def config_map(document, name="slo-controller-config"):
+    text = document if isinstance(document, str) else json.dumps(document)
+    return "configmaps", {"metadata": {"name": name}, "data": {"colocation-config": text}}, "koordinator-system"
+
+
+def test_two_files_are_enough(files, capsys):
+    config, node = files(config=DOCUMENT, node=NODE)
+    assert main(["explain-config", "--config", config, "--node-file", node]) == explain_config.EXPLAINED
+    out = capsys.readouterr().out
+    assert out.startswith("node n1: takes part in colocation\n")
+    assert "nodeConfigs[0] x, instead of 100 (defaults)" in out
+
+
+def test_programs_get_json(files, capsys):
+    config, node = files(config=DOCUMENT, node=NODE)
+    main(["explain-config", "--config", config, "--node-file", node, "--output", "json"])
+    said = json.loads(capsys.readouterr().out)
+    assert said["values"]["midCPUThresholdPercent"] == {"value": 20, "from": "nodeConfigs[0] x", "effective": True}
+    assert said["values"]["midReclaimMode"] == {"value": None, "from": None, "effective": True}
+    assert [layer["name"] for layer in said["layers"]] == ["defaults", "cluster strategy", "nodeConfigs[0] x"]
+    assert said["enabled"] is True
+
+
+def test_one_node_of_a_list_is_chosen_by_its_name(files, capsys):
+    other = {"kind": "Node", "metadata": {"name": "n2"}}
+    config, nodes = files(config=DOCUMENT, nodes={"kind": "List", "items": [NODE, other]})
+    assert main(["explain-config", "--config", config, "--node-file", nodes, "--node", "n2"]) == 0
+    assert "node n2" in capsys.readouterr().out
+    assert main(["explain-config", "--config", config, "--node-file", nodes]) == explain_config.UNREADABLE
+    assert "found the Nodes n1, n2, want one; --node names it" in capsys.readouterr().err
+
+
+def test_a_document_that_cannot_be_used_explains_itself_with_exit_code_1(files, capsys):
+    config, node = files(config='{"midFloor": 1}', node=NODE)
+    assert main(["explain-config", "--config", config, "--node-file", node]) == explain_config.NOTHING_IN_FORCE
+    assert "midFloor: seen 1, want one of allocated, none" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("wrong", ["{", "kind: Pod\n", '{"kind": "Node", "metadata": {"name": 1}}'])
+def test_a_file_that_is_no_node_is_refused_by_its_name(files, capsys, wrong):
+    config, node = files(config=DOCUMENT, node=wrong)
+    assert main(["explain-config", "--config", config, "--node-file", node]) == explain_config.UNREADABLE
+    assert capsys.readouterr().err.startswith(f"{node}: ")
+
+
+def test_no_node_at_all_is_said(capsys):
+    assert main(["explain-config"]) == explain_config.UNREADABLE
+    assert "which node? give --node NAME" in capsys.readouterr().err
+
+
+def test_the_cluster_is_asked_for_what_is_no_file(in_cluster, capsys):
+    add, kubeconfig = in_cluster
+    add("nodes", {"metadata": {"name": "n1", "labels": {"pool": "x"}}})
+    add(*config_map(DOCUMENT))
+    assert main(["explain-config", "--node", "n1", "--kubeconfig", kubeconfig]) == explain_config.EXPLAINED
+    out = capsys.readouterr().out
+    assert "ConfigMap koordinator-system/slo-controller-config: the configuration is in force" in out
+    assert "nodeConfigs[0] x, instead of 100 (defaults)" in out
+
+
+def test_under_a_broken_document_the_last_good_one_is_explained(in_cluster, capsys):
+    add, kubeconfig = in_cluster
+    add("nodes", {"metadata": {"name": "n1", "labels": {"pool": "x"}}})
+    add(*config_map("{"))
+    add(*config_map(DOCUMENT, "koord-manager-last-good-config"))
+    assert main(["explain-config", "--node", "n1", "--kubeconfig", kubeconfig]) == explain_config.EXPLAINED
+    out = capsys.readouterr().out
+    assert "refused, the last good configuration stays in force" in out
+    assert "nodeConfigs[0] x, instead of 100 (defaults)" in out
+
+
+def test_an_edit_is_tried_on_a_node_of_the_cluster(in_cluster, files, capsys):
+    add, kubeconfig = in_cluster
+    add("nodes", {"metadata": {"name": "n1"}})
+    add(*config_map(DOCUMENT))
+    [edit] = files(edit={"enable": True, "degradeTimeMinutes": 3})
+    assert main(["explain-config", "--node", "n1", "--config", edit, "--kubeconfig", kubeconfig]) == 0
+    assert "cluster strategy, instead of 15 (defaults)" in capsys.readouterr().out
+
+
+def test_a_node_that_is_not_there_and_an_absent_config_map_are_said(in_cluster, capsys):
+    add, kubeconfig = in_cluster
+    assert main(["explain-config", "--node", "n1", "--kubeconfig", kubeconfig]) == explain_config.UNREADABLE
+    assert "n1" in capsys.readouterr().err
+    add("nodes", {"metadata": {"name": "n1"}})
+    assert main(["explain-config", "--node", "n1", "--kubeconfig", kubeconfig]) == explain_config.EXPLAINED
+    assert "there is none, the defaults are in force; colocation is off" in capsys.readouterr().out
