@@ -6,6 +6,7 @@ the system is unknown while any pod is (its usage would count as system usage), 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
@@ -44,8 +45,10 @@ def series_of(
     """All series of one instant.
 
     `class_of_pod` is keyed by the UID in the cgroup's name. Without `reserved` (the node's capacity is not known) the
-    series that need it are left out.
+    series that need it are left out. A value that is no usage (NaN, infinite, negative) counts as not measured; those
+    of containers, which nothing is summed from, are left to the cache to refuse.
     """
+    snapshot = _with_usages_only(snapshot)
     series = {} if snapshot.node is None else {NODE: snapshot.node}
     classes = _class_sums(snapshot, class_of_pod)
     series.update(classes)
@@ -64,6 +67,25 @@ def series_of(
     for container_id, usage in snapshot.containers.items():
         series[SeriesKey(SeriesKind.CONTAINER, container_id)] = usage
     return series
+
+
+def _with_usages_only(snapshot: Snapshot) -> Snapshot:
+    """The same snapshot unless it holds what no usage can be: one such pod spoils the system, which is node - pods."""
+    spoilt = [uid for uid, usage in snapshot.pods.items() if not _is_usage(usage)]
+    node, system = (each if each is not None and _is_usage(each) else None for each in (snapshot.node, snapshot.system))
+    if not spoilt and node is snapshot.node and system is snapshot.system:
+        return snapshot
+    return dataclasses.replace(
+        snapshot,
+        node=node,
+        system=None if spoilt or node is None else system,
+        pods={uid: usage for uid, usage in snapshot.pods.items() if uid not in spoilt},
+        unmeasured_pods=snapshot.unmeasured_pods.union(spoilt),
+    )
+
+
+def _is_usage(sample: UsageSample) -> bool:
+    return 0 <= sample.cpu_cores < math.inf and 0 <= sample.memory_bytes < math.inf  # NaN is neither
 
 
 def _class_sums(snapshot: Snapshot, class_of_pod: Mapping[str, PriorityClass]) -> dict[SeriesKey, UsageSample]:

@@ -1,6 +1,10 @@
 """Series of one instant, worked out by hand from small snapshots."""
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from api_types.priority_and_qos import PriorityClass
 from koordlet.prediction import class_series
@@ -100,3 +104,38 @@ def test_without_the_nodes_capacity_the_unreserved_system_is_unknown_but_the_sys
     assert series[SYSTEM] == (0.75, 40.0)
     assert UNRESERVED_SYSTEM not in series
     assert PROD_AND_UNRESERVED_SYSTEM not in series
+
+
+NO_USAGES = [math.nan, math.inf, -math.inf, -1.0]
+
+
+@pytest.mark.parametrize("value", NO_USAGES)
+@pytest.mark.parametrize("resource", ["cpu_cores", "memory_bytes"])
+def test_a_pod_whose_value_is_no_usage_is_as_good_as_unmeasured(resource, value):
+    spoilt = PODS | {"p2": PODS["p2"]._replace(**{resource: value})}
+    rest = {uid: usage for uid, usage in PODS.items() if uid != "p2"}
+    unmeasured = snapshot(system=None, pods=rest, unmeasured_pods=frozenset({"p2"}))
+    series = class_series.series_of(snapshot(pods=spoilt), CLASS_OF, RESERVED)
+    assert series == class_series.series_of(unmeasured, CLASS_OF, RESERVED)
+    assert PROD_AND_UNRESERVED_SYSTEM not in series
+    assert series[class_key("koord-mid")] == (0.25, 25.0)
+
+
+@pytest.mark.parametrize("value", NO_USAGES)
+def test_a_node_or_system_whose_value_is_no_usage_is_left_out(value):
+    impossible = UsageSample(value, 1.0)
+    of_node = class_series.series_of(snapshot(node=impossible), CLASS_OF, RESERVED)
+    assert {NODE, SYSTEM, UNRESERVED_SYSTEM}.isdisjoint(of_node)
+    of_system = class_series.series_of(snapshot(system=impossible), CLASS_OF, RESERVED)
+    assert of_system[NODE] == (2.5, 215.0)
+    assert {SYSTEM, UNRESERVED_SYSTEM, PROD_AND_UNRESERVED_SYSTEM}.isdisjoint(of_system)
+
+
+ANY_SAMPLE = st.builds(UsageSample, st.floats(width=32), st.floats(width=32))
+
+
+@given(st.none() | ANY_SAMPLE, st.none() | ANY_SAMPLE, st.dictionaries(st.sampled_from("abcd"), ANY_SAMPLE))
+def test_whatever_is_measured_only_usages_get_in(node, system, pods):
+    given = snapshot(node=node, system=system, pods=pods, containers={})
+    for usage in class_series.series_of(given, {"a": PriorityClass.MID}, RESERVED).values():
+        assert all(math.isfinite(value) and value >= 0 for value in usage)
