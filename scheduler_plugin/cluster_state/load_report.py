@@ -86,6 +86,8 @@ class LoadReport:
     node_usage: Vector | None
     """None only where the report has no usable node usage at all."""
     system_usage: Vector
+    predicted_usage: Vector | None
+    """Peak of everything that runs there; None where there is no prediction."""
     aggregated: Mapping[tuple[str, int], Vector]
     """(statistic, window in nanoseconds) -> usage; window 0 is the longest one reported."""
     pods: VectorTable[str]

@@ -62,11 +62,24 @@ class PodUsage(_Wire, frozen=True, gc=False):
     priority: str = ""
 
 
+class NodePrediction(_Wire, frozen=True, gc=False):
+    """What everything on the node together will use (ours)."""
+
+    peak: pods.QuantityMap | None = None
+
+
+class Prediction(_Wire, frozen=True, gc=False):
+    """How the peak was predicted (ours)."""
+
+    node: NodePrediction | None = None
+
+
 class Status(mid_report.MidReport, rename="camel", frozen=True):
     """What the agent reports: what Mid is calculated from, and usage."""
 
     node_metric: NodeUsage | None = None
     pods_metric: list[PodUsage | None] | None = None
+    prediction: Prediction | None = None
 
 
 class CollectPolicy(_Wire, frozen=True, gc=False):
@@ -96,17 +109,24 @@ def pod_key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}"
 
 
+def pod_digest(namespace: str, name: str) -> int:
+    """What stands for a pod key where 450,000 texts would be too much."""
+    return hash(pod_key(namespace, name))
+
+
 def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str, str] = _NO_KEYS) -> LoadReport:
     """Turn a NodeMetric into vectors. `known_keys` (key -> the same key) lends its objects: a key takes 110 bytes."""
     status = metric.status
     policy = metric.spec.metric_collect_policy
     interval = policy.report_interval_seconds if policy else None
     usage = status.node_metric
+    predicted = status.prediction.node if status.prediction else None
     return LoadReport(
         update_time=times.moment_or_none(status.update_time),
         interval_seconds=DEFAULT_REPORT_INTERVAL_SECONDS if interval is None else interval,
         node_usage=_vector(usage.node_usage.resources, resources) if usage else None,
         system_usage=(_vector(usage.system_usage.resources, resources) if usage else None) or (0,) * len(resources),
+        predicted_usage=_predicted(predicted.peak, usage, resources) if predicted and predicted.peak else None,
         aggregated=load_report.table_of_statistics(
             _aggregated(usage.aggregated_node_usages or (), resources) if usage else {}, len(resources)
         ),
@@ -116,6 +136,12 @@ def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str
             status.update_time, status.allocated, status.prod_peak_metric, status.prod_reclaimable_metric
         ),
     )
+
+
+def _predicted(peak: pods.QuantityMap, usage: NodeUsage | None, resources: tuple[str, ...]) -> Vector | None:
+    """Peak of each resource; what is not predicted is as reported, not zero."""
+    reported = usage.node_usage.resources if usage else None
+    return _vector({**(reported or {}), **peak}, resources)
 
 
 def _pods(

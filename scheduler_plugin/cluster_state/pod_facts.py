@@ -15,6 +15,7 @@ from api_types import names, pods, priority_and_qos, quantities
 from scheduler_plugin.cluster_state import estimation, node_metric_intake, times
 from scheduler_plugin.cluster_state.estimation import EstimationPolicy, Vector
 
+_PINNING_OWNERS: Final = frozenset({"DaemonSet", "Node"})
 _SIGNATURE_BITS: Final = 2**60 - 1  # one bit more, and each integer takes 16 bytes more
 
 
@@ -25,8 +26,8 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     key: str
     """As reports name it: `node_metric_intake.pod_key`."""
     is_prod: bool
-    is_daemon: bool
-    """Owned by a DaemonSet."""
+    is_pinned: bool
+    """Meant for its node and no other: of a DaemonSet, or a static pod, which the Node itself owns."""
     estimate: Vector | None
     """Estimated usage; None where estimating failed."""
     mid_cpu_millis: int = 0
@@ -65,7 +66,7 @@ def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
         uid=pod.metadata.uid,
         key=node_metric_intake.pod_key(pod.metadata.namespace, pod.metadata.name),
         is_prod=is_prod,
-        is_daemon=any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references or ()),
+        is_pinned=any(owner.kind in _PINNING_OWNERS for owner in pod.metadata.owner_references or ()),
         estimate=estimate,
         mid_cpu_millis=min(requests.get(names.MID_CPU, 0), estimation.LARGEST),
         mid_memory_bytes=min(requests.get(names.MID_MEMORY, 0), estimation.LARGEST),

@@ -105,6 +105,11 @@ class NodeLoad:
             return tuple(self.node_estimated)
         return _sum(self.report.node_usage, self.node_delta)
 
+    def predicted(self) -> Vector | None:
+        """Predicted peak + what the report does not show; None where there is no prediction."""
+        predicted = self.report.predicted_usage if self.report else None
+        return None if predicted is None else _sum(predicted, self.node_delta)
+
     def prod(self) -> Vector:
         """Usage of the Prod pods."""
         return _sum(self.prod_usage, self.prod_delta)

@@ -92,6 +92,8 @@ class LoadAware:
 
     def __init__(self, args: LoadAwareArgs) -> None:
         self._args = args
+        self._on_stale = args.stale_node()
+        self._is_soft = args.mode == "soft"
         self._resources = args.resources()
         self._weights: Ints = np.array([args.resource_weights.get(name, 0) for name in self._resources], dtype=np.int64)
         self._limits = load_aware_thresholds.ThresholdMerge(load_aware_thresholds.of_args(args), self._resources)
@@ -125,7 +127,7 @@ class LoadAware:
         columns.is_measured[row] = load.report is not None and load.report.node_usage is not None
         columns.expires_at[row] = self._expires_at(load)
         for layer in (_OTHER, _PROD):
-            limits, usage, by_statistic = _filter_profile(load, profiles, is_prod=layer == _PROD)
+            limits, usage, by_statistic = self._filter_profile(load, profiles, is_prod=layer == _PROD)
             columns.limits_percent[layer, :, row] = limits
             columns.filtered_usage[layer, :, row] = usage
             columns.by_statistic[layer, row] = by_statistic
@@ -135,8 +137,25 @@ class LoadAware:
         if is_prod and self._args.score_according_prod_usage:
             return load.prod()
         if self._scored_statistic:
-            return load.aggregated(self._scored_statistic, self._scored_window_nanos)
-        return load.plain()
+            return self._of_node(load, load.aggregated(self._scored_statistic, self._scored_window_nanos))
+        return self._of_node(load, load.plain())
+
+    def _filter_profile(self, load: NodeLoad, profiles: Profiles, *, is_prod: bool) -> tuple[Vector, Vector, bool]:
+        """The one profile a pod is held to: its limits, the usage they hold for, whether that is a statistic."""
+        if is_prod and any(profiles.prod):
+            return profiles.prod, load.prod(), False
+        if profiles.aggregated is not None:
+            statistic = load.aggregated(profiles.statistic, profiles.window_nanos)
+            return profiles.aggregated, self._of_node(load, statistic), True
+        return profiles.plain, self._of_node(load, load.plain()), False
+
+    def _of_node(self, load: NodeLoad, reported: Vector) -> Vector:
+        """Usage of the whole node by the source that is configured."""
+        source = self._args.usage_source
+        predicted = None if source == "reported" else load.predicted()
+        if predicted is None:
+            return reported
+        return predicted if source == "predicted" else tuple(map(max, reported, predicted))
 
     def _expires_at(self, load: NodeLoad) -> float:
         """Moment the report is too old; always, where it does not say when it was made."""
@@ -148,14 +167,14 @@ class LoadAware:
     # answers
 
     def reject(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> ReasonCodes | None:
-        """Reason codes of the candidates; DaemonSet pods run everywhere."""
-        if pod.is_daemon:
+        """Reason codes of the candidates; pods meant for their node run everywhere, and none is rejected softly."""
+        if pod.is_pinned or self._is_soft:
             return None
         codes: ReasonCodes = self._codes.of((pod.estimate, pod.is_prod), vectors, self._columns.expires_at, now)[rows]
         return codes
 
     def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Ints:
-        """Scores of the candidates; 0 without a fresh report."""
+        """Scores of the candidates; 0 without a fresh report, and where `reject` would reject if it were not soft."""
         scores: Ints = self._scores.of((pod.estimate, pod.is_prod), vectors, self._columns.expires_at, now)[rows]
         return scores
 
@@ -172,8 +191,8 @@ class LoadAware:
         exceeds = (limits != 0) & (total != 0) & (usage_percent(used, total) > limits)
         first = exceeds.argmax(axis=0) + np.where(columns.by_statistic[layer][rows], len(self._resources), 0)
         codes = np.where(exceeds.any(axis=0) & columns.is_measured[rows], _EXPIRED + 1 + first, 0)
-        if self._args.filter_expired_node_metrics:
-            if_expired = _EXPIRED if self._args.enable_schedule_when_node_metrics_expired is False else 0
+        if self._on_stale != "use":
+            if_expired = _EXPIRED if self._on_stale == "reject" else 0
             codes = np.where(columns.expires_at[rows] <= now, if_expired, codes)
         is_checked = limits.any(axis=0) & columns.is_reported[rows]
         return np.where(is_checked, codes, 0).astype(np.int16)
@@ -186,18 +205,11 @@ class LoadAware:
             return np.zeros(total.shape[1:], dtype=np.int64)
         used = columns.scored_usage[layer][:, rows] + _column(estimate, len(self._resources))
         score = weighted_score(self._args.dominant_resource_weight, self._weights, used, total)
-        is_fresh = columns.is_measured[rows] & (columns.expires_at[rows] > now)
-        fresh: Ints = np.where(is_fresh, score, 0)
-        return fresh
-
-
-def _filter_profile(load: NodeLoad, profiles: Profiles, *, is_prod: bool) -> tuple[Vector, Vector, bool]:
-    """The one profile a pod is held to on a node: its limits, the usage they hold for, whether that is a statistic."""
-    if is_prod and any(profiles.prod):
-        return profiles.prod, load.prod(), False
-    if profiles.aggregated is not None:
-        return profiles.aggregated, load.aggregated(profiles.statistic, profiles.window_nanos), True
-    return profiles.plain, load.plain(), False
+        has_score = columns.is_measured[rows] & (columns.expires_at[rows] > now)
+        if self._is_soft:
+            has_score &= self._compute_codes(pod_class, rows, now) == 0
+        scores: Ints = np.where(has_score, score, 0)
+        return scores
 
 
 def _column(estimate: Vector | None, resource_count: int) -> Ints:

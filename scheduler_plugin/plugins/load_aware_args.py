@@ -1,4 +1,6 @@
-"""Arguments of LoadAwareScheduling: upstream's names, defaults and validation (koordinator-loadaware section 2).
+"""Arguments of LoadAwareScheduling: upstream's names, defaults and validation, and three switches of ours.
+
+Source: koordinator-loadaware section 2, and design 4.5 for `onStale`, `mode` and `usageSource`.
 
 Three steps, each on its own: `LoadAwareArgs` decodes strictly, `with_defaults` completes, `problems` judges the
 completed arguments. What the plugin runs with is always the completed and judged form.
@@ -7,7 +9,7 @@ completed arguments. What the plugin runs with is always the completed and judge
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import pydantic
 from pydantic.alias_generators import to_camel
@@ -23,6 +25,17 @@ _DEFAULT_WEIGHTS: Final = {names.CPU: 1, names.MEMORY: 1}
 _DEFAULT_THRESHOLDS_PERCENT: Final = {names.CPU: 65, names.MEMORY: 95}
 _DEFAULT_FACTORS_PERCENT: Final = {names.CPU: 85, names.MEMORY: 70}
 _DEFAULT_EXPIRATION_SECONDS: Final = 180
+
+OnStale = Literal["reject", "pass", "use"]
+UsageSource = Literal["reported", "predicted", "max"]
+
+_FLAGS_OF: Final[Mapping[OnStale | None, tuple[bool, bool | None]]] = {
+    None: (True, False),
+    "reject": (True, False),
+    "pass": (True, True),
+    "use": (False, None),
+}
+"""filterExpiredNodeMetrics and enableScheduleWhenNodeMetricsExpired that mean the same; None: does not matter."""
 
 
 def _go_duration(value: Any) -> str:
@@ -98,17 +111,27 @@ class LoadAwareArgs(_Args):
     """Percentiles instead of the mean."""
     supported_resources: list[str] = []
     """Further resources to keep in view."""
+    on_stale: OnStale | None = None
+    """Ours: what becomes of a node whose report is too old. reject: no pod goes there; pass: unchecked; use: checked
+    by what was reported last. Unset: filterExpiredNodeMetrics and enableScheduleWhenNodeMetricsExpired decide. Scored
+    0 in any case."""
+    mode: Literal["hard", "soft"] = "hard"
+    """Ours. hard: a node above its limits, or stale, is rejected; soft: it is scored 0 instead."""
+    usage_source: UsageSource = "reported"
+    """Ours: usage of a node as reported, its predicted peak, or the larger of both per resource. As reported where
+    there is no prediction; usage of the Prod pods alone is always as reported."""
 
     def with_defaults(self) -> Self:
         """Complete what is not given. Thresholds and weights are all or nothing, scaling factors per key."""
         weights = self.resource_weights
         if not weights and self.dominant_resource_weight == 0:
             weights = _DEFAULT_WEIGHTS
+        filter_expired, schedule_expired = _FLAGS_OF[self.on_stale]
         return self.model_copy(
             update={
-                "filter_expired_node_metrics": _given(self.filter_expired_node_metrics, default=True),
+                "filter_expired_node_metrics": _given(self.filter_expired_node_metrics, default=filter_expired),
                 "enable_schedule_when_node_metrics_expired": _given(
-                    self.enable_schedule_when_node_metrics_expired, default=False
+                    self.enable_schedule_when_node_metrics_expired, default=bool(schedule_expired)
                 ),
                 "node_metric_expiration_seconds": _DEFAULT_EXPIRATION_SECONDS
                 if self.node_metric_expiration_seconds is None
@@ -133,6 +156,12 @@ class LoadAwareArgs(_Args):
         }
         return tuple(sorted(named, key=str.encode))
 
+    def stale_node(self) -> OnStale:
+        """What becomes of a node whose report is too old, whichever argument says so."""
+        if not self.filter_expired_node_metrics:
+            return "use"
+        return "reject" if self.enable_schedule_when_node_metrics_expired is False else "pass"
+
     def estimation_policy(self) -> EstimationPolicy:
         """Everything the estimates depend on."""
         return EstimationPolicy(
@@ -146,10 +175,11 @@ class LoadAwareArgs(_Args):
 
 def problems(args: LoadAwareArgs) -> list[Problem]:
     """Everything wrong with completed arguments, in upstream's order; a map with several bad entries is one."""
-    return [*_own_problems(args), *(_aggregated_problems(args.aggregated) if args.aggregated else ())]
+    aggregated = _aggregated_problems(args.aggregated) if args.aggregated else ()
+    return [*_problems_of_the_maps(args), *aggregated, *_contradictions(args)]
 
 
-def _own_problems(args: LoadAwareArgs) -> Iterator[Problem]:
+def _problems_of_the_maps(args: LoadAwareArgs) -> Iterator[Problem]:
     expiration = args.node_metric_expiration_seconds
     if expiration is not None and expiration <= 0:
         yield _problem(("nodeMetricExpirationSeconds",), expiration, "a number of seconds above 0")
@@ -162,6 +192,18 @@ def _own_problems(args: LoadAwareArgs) -> Iterator[Problem]:
     if without_factor:
         wanted = f"a factor for each resource that has a weight ({', '.join(without_factor)} has none)"
         yield _problem(("estimatedScalingFactors",), args.estimated_scaling_factors, wanted)
+
+
+def _contradictions(args: LoadAwareArgs) -> Iterator[Problem]:
+    """Completing fills a flag in so that it agrees with `onStale`; one that does not was given."""
+    if args.on_stale is None:
+        return
+    seen = (args.filter_expired_node_metrics, args.enable_schedule_when_node_metrics_expired)
+    flags = ("filterExpiredNodeMetrics", "enableScheduleWhenNodeMetricsExpired")
+    for flag, value, wanted in zip(flags, seen, _FLAGS_OF[args.on_stale], strict=True):
+        if wanted is not None and value is not wanted:
+            agreeing = config_problem.quoted(wanted)
+            yield _problem((flag,), value, f"{agreeing} beside onStale: {args.on_stale}, or one of the two left out")
 
 
 def _aggregated_problems(args: AggregatedArgs) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from scheduler_plugin.plugins import catalog, policy
 from scheduler_plugin.plugins.catalog import Point
 from scheduler_plugin.scheduling_cycle import UNKNOWN_NODE, SchedulingCycle, WeightedScorer
 
-POD = PodFacts(uid="u", key="default/web", is_prod=True, is_daemon=False, estimate=(0, 0))
+POD = PodFacts(uid="u", key="default/web", is_prod=True, is_pinned=False, estimate=(0, 0))
 ROWS = np.arange(3)
 
 

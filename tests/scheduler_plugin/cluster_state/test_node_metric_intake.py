@@ -32,6 +32,25 @@ def test_a_usage_that_cannot_be_is_not_reported(cpu):
     assert read(usage={"cpu": cpu}).node_usage is None
 
 
+def predicted(**peak):
+    status = {"prediction": {"predictor": "n-sigma-v2", "node": {"peak": peak}, "prod": {"peak": {}}}}
+    return read(usage={"cpu": "1", "memory": "1Gi"}, status=status).predicted_usage
+
+
+def test_the_predicted_peak_is_that_of_the_whole_node():
+    assert predicted(cpu="2500m", memory="3Gi") == (2500, 3 * GI)
+
+
+def test_without_a_prediction_the_peak_is_absent_and_not_zero():
+    assert read(usage={"cpu": "1"}).predicted_usage is None
+    assert predicted() is None
+    assert predicted(cpu="-1") is None
+
+
+def test_a_resource_that_is_not_predicted_is_as_reported():
+    assert predicted(cpu="2500m") == (2500, GI)
+
+
 def test_the_interval_defaults_to_a_minute():
     assert read(usage={}, interval=None).interval_seconds == 60
     assert read(usage={}, interval=30).interval_seconds == 30

@@ -20,10 +20,10 @@ def assigned(name, estimate=(1000, 100), *, prod=True, at=0.0, forced_until=None
     return AssignedPod(f"uid-{name}", f"ns/{name}", prod, counted, *mid, at, forced_until, 0, True)
 
 
-def report(pod_usage=(), prod=(), *, updated=0.0, usage=(5000, 500), system=(70, 7)):
+def report(pod_usage=(), prod=(), *, updated=0.0, usage=(5000, 500), system=(70, 7), predicted=None):
     keyed = {f"ns/{name}": (*vector, int(name in prod)) for name, vector in dict(pod_usage).items()}
     pods_ = load_report.table(keyed, 3)
-    return LoadReport(updated, 60, usage, system, {}, pods_, None, NO_MID)
+    return LoadReport(updated, 60, usage, system, predicted, {}, pods_, None, NO_MID)
 
 
 def load_of(*pods, given_report=None, system_in_prod=False):
@@ -37,6 +37,13 @@ def load_of(*pods, given_report=None, system_in_prod=False):
 
 def sums(load):
     return load.plain(), load.prod(), tuple(load.node_estimated), tuple(load.node_delta), tuple(load.prod_delta)
+
+
+def test_a_predicted_peak_is_raised_by_what_the_report_does_not_show_yet():
+    fresh = assigned("new")
+    assert load_of(fresh, given_report=report(predicted=(8000, 900))).predicted() == (9000, 1000)
+    assert load_of(fresh, given_report=report()).predicted() is None
+    assert load_of(fresh).predicted() is None
 
 
 def test_the_upstream_table_of_six_pods():

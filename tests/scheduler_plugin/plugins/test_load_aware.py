@@ -25,10 +25,11 @@ def test_percentages_of_negative_usage_round_away_from_zero():
     assert load_aware.usage_percent(ints(-5, -25), ints(1000, 1000)).tolist() == [-1, -3]
 
 
-def decide(pod, *, args=None, usage, now=NOW, **node):
+def decide(pod, *, args=None, usage, peak=None, now=NOW, **node):
     parts = factories.parts(args)
     parts.cluster.node_changed(factories.node("n1", **{"cpu": "96", "memory": "512Gi", **node}))
-    parts.cluster.metric_changed(factories.metric("n1", usage=usage))
+    status = {"prediction": {"node": {"peak": peak}}} if peak else None
+    parts.cluster.metric_changed(factories.metric("n1", usage=usage, status=status))
     answer = json.loads(parts.extender.filter(factories.request(pod, ["n1"]), now))
     score = json.loads(parts.extender.prioritize(factories.request(pod, ["n1"]), now))[0]["Score"]
     return (answer.get("FailedAndUnresolvableNodes") or {}).get("n1"), score
@@ -100,9 +101,59 @@ def test_raw_allocatable_is_what_usage_is_a_share_of():
     assert decide(BEST_EFFORT, usage=usage, cpu="192", annotations=amplified)[0] == "node(s) cpu usage exceed threshold"
 
 
-def test_a_daemon_pod_runs_also_on_a_hot_node():
-    daemon = factories.pod_document(priority=None, owner_kind="DaemonSet")
-    assert decide(daemon, usage={"cpu": "95", "memory": "1Gi"})[0] is None
+@pytest.mark.parametrize("owner", ["DaemonSet", "Node"])
+def test_a_daemon_and_a_static_pod_run_also_on_a_hot_and_on_a_stale_node(owner):
+    pinned = factories.pod_document(priority=None, owner_kind=owner)
+    usage = {"cpu": "95", "memory": "1Gi"}
+    assert decide(pinned, usage=usage)[0] is None
+    assert decide(pinned, usage=usage, now=NOW + 180)[0] is None
+    assert decide(factories.pod_document(priority=None, owner_kind="ReplicaSet"), usage=usage)[0] is not None
+
+
+HOT, COOL = {"cpu": "90", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"}
+CPU_REASON, STALE_REASON = "node(s) cpu usage exceed threshold", "node(s) nodeMetric expired"
+
+
+@pytest.mark.parametrize(
+    ("on_stale", "when_cool", "when_hot"),
+    [("reject", STALE_REASON, STALE_REASON), ("pass", None, None), ("use", None, CPU_REASON)],
+)
+def test_a_stale_node_is_rejected_passed_or_judged_by_its_last_report_and_scores_zero(on_stale, when_cool, when_hot):
+    for usage, reason in ((COOL, when_cool), (HOT, when_hot)):
+        assert decide(BEST_EFFORT, args={"onStale": on_stale}, usage=usage, now=NOW + 180) == (reason, 0)
+
+
+def test_a_soft_policy_rejects_nothing_and_scores_zero_what_a_hard_one_rejects():
+    soft = {"mode": "soft"}
+    cool = decide(BEST_EFFORT, usage=COOL)
+    assert cool[1] > 0
+    assert decide(BEST_EFFORT, args=soft, usage=COOL) == cool
+    assert decide(BEST_EFFORT, args=soft, usage=HOT) == (None, 0)
+    assert decide(BEST_EFFORT, args=soft, usage=COOL, now=NOW + 180) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "reported", "peak", "judged_by"),
+    [
+        ("reported", COOL, HOT, COOL),
+        ("predicted", COOL, HOT, HOT),
+        ("predicted", HOT, COOL, COOL),
+        ("max", COOL, HOT, HOT),
+        ("max", HOT, COOL, HOT),
+        ("predicted", HOT, None, HOT),
+        ("max", COOL, None, COOL),
+        ("max", {"cpu": "50", "memory": "1Gi"}, {"cpu": "1", "memory": "300Gi"}, {"cpu": "50", "memory": "300Gi"}),
+    ],
+)
+def test_a_node_is_judged_by_the_usage_source_that_is_configured(source, reported, peak, judged_by):
+    assert decide(BEST_EFFORT, args={"usageSource": source}, usage=reported, peak=peak) == decide(
+        BEST_EFFORT, usage=judged_by
+    )
+
+
+def test_the_usage_of_the_prod_pods_is_as_reported_whatever_the_source():
+    args = {"usageSource": "predicted", "prodUsageThresholds": {"cpu": 50}, "scoreAccordingProdUsage": True}
+    assert decide(SIXTEEN_CORES, args=args, usage=COOL, peak=HOT) == decide(SIXTEEN_CORES, usage={})
 
 
 def test_every_single_change_is_seen_by_the_next_call():

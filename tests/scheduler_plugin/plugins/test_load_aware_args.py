@@ -96,3 +96,41 @@ def test_the_vector_holds_every_resource_named_anywhere_in_bytewise_order():
         }
     )
     assert args.resources() == ("Z", "cpu", "ephemeral-storage", "example.com/b", "memory")
+
+
+@pytest.mark.parametrize(
+    ("given", "treatment"),
+    [
+        ({}, "reject"),
+        ({"enableScheduleWhenNodeMetricsExpired": True}, "pass"),
+        ({"filterExpiredNodeMetrics": False}, "use"),
+        ({"onStale": "reject"}, "reject"),
+        ({"onStale": "pass"}, "pass"),
+        ({"onStale": "use"}, "use"),
+        ({"onStale": "pass", "enableScheduleWhenNodeMetricsExpired": True}, "pass"),
+        ({"onStale": "use", "filterExpiredNodeMetrics": False, "enableScheduleWhenNodeMetricsExpired": True}, "use"),
+    ],
+)
+def test_a_stale_node_is_treated_as_the_switch_or_upstreams_flags_say(given, treatment):
+    assert fields(**given) == []
+    assert completed(**given).stale_node() == treatment
+
+
+@pytest.mark.parametrize(
+    ("on_stale", "flag", "value"),
+    [
+        ("reject", "filterExpiredNodeMetrics", False),
+        ("reject", "enableScheduleWhenNodeMetricsExpired", True),
+        ("pass", "filterExpiredNodeMetrics", False),
+        ("pass", "enableScheduleWhenNodeMetricsExpired", False),
+        ("use", "filterExpiredNodeMetrics", True),
+    ],
+)
+def test_a_switch_that_contradicts_upstreams_flags_is_refused(on_stale, flag, value):
+    assert fields(onStale=on_stale, **{flag: value}) == [flag]
+
+
+@pytest.mark.parametrize("given", [{"onStale": "ignore"}, {"mode": "Soft"}, {"usageSource": "p95"}])
+def test_a_switch_takes_only_its_own_words(given):
+    with pytest.raises(pydantic.ValidationError):
+        LoadAwareArgs.model_validate(given)
