@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 FILE_NAME: Final = "prediction.checkpoint"
 _FIRST_SECONDS: Final = 60.0
-"""After the first round of training: what is wrong with the folder is told soon, not after the usual interval."""
+"""After the first round of training: a crash on the first day of a node loses little."""
 
 
 class KeptHistory:
@@ -44,10 +44,17 @@ class KeptHistory:
         self._one_write = asyncio.Lock()
 
     def restore(self) -> None:
-        """Take over what is on disk. Whatever is wrong with it is the problem, and a start without history."""
+        """Take over what is on disk, and see whether it can be written.
+
+        Whatever is wrong with it is the problem from the first report on, and a start without history.
+        """
         if self.path is None:
             return
-        found = checkpoint.load(self.path, self._node_name)
+        self._load(self.path)
+        self._note_unwritable(checkpoint.probe(self.path))
+
+    def _load(self, path: Path) -> None:
+        found = checkpoint.load(path, self._node_name)
         if isinstance(found, CheckpointProblem):
             self.problem = found
             # An old wish that was granted long ago must not wipe out a checkpoint that only cannot be read today.
@@ -58,7 +65,16 @@ class KeptHistory:
         self._reset_mark = found.reset_mark
         self.written_seconds = found.saved_seconds
         saved = dt.datetime.fromtimestamp(found.saved_seconds, dt.UTC)
-        log.info("%s: history of %d series, saved %s", self.path, len(found.models.keys), saved.isoformat())
+        log.info("%s: history of %d series, saved %s", path, len(found.models.keys), saved.isoformat())
+
+    def _note_unwritable(self, unwritable: CheckpointProblem | None) -> None:
+        """Add to what was wrong with loading, where that has not said so already."""
+        before = self.problem
+        if unwritable is None or (before is not None and before.reason == unwritable.reason):
+            return
+        log.warning("%s", unwritable.message)
+        loading = "" if before is None or before.is_first_start else f"{before.message}; "
+        self.problem = CheckpointProblem(unwritable.reason, loading + unwritable.message)
 
     async def keep(self, interval_seconds: float) -> None:
         """Write a checkpoint every so often, and at once after a reset; for ever."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,28 +64,28 @@ def _source_degraded(facts: Facts) -> tuple[_Status, str, str]:
 
 
 def _prediction_degraded(facts: Facts) -> tuple[_Status, str, str]:
-    if facts.no_prediction:
-        return "True", "NoPrediction", facts.no_prediction
-    if facts.state_problem:
-        return "True", "HistoryInMemoryOnly", facts.state_problem
+    """The gravest reason, and the messages of all of them."""
+    found = [(reason, message) for reason, message in _degradations(facts) if message]
+    if not found:
+        return "False", "Predicting", "the peak of Prod is predicted"
+    return "True", found[0][0], "; ".join(message for _reason, message in found)
+
+
+def _degradations(facts: Facts) -> Iterator[tuple[str, str | None]]:
+    """Reasons with a message where they apply, the gravest first."""
+    yield "NoPrediction", facts.no_prediction
+    yield "HistoryInMemoryOnly", facts.state_problem
     if facts.reservation_problem:
-        return (
-            "True",
-            "ReservationIgnored",
-            f"{facts.reservation_problem}; only what the kubelet keeps back counts as reserved",
-        )
+        ignored = f"{facts.reservation_problem}: only what the kubelet keeps back counts as reserved"
+        yield "ReservationIgnored", ignored
     if facts.throttled_pods:
         named = ", ".join(facts.throttled_pods[:_MOST_NAMED])
         more = len(facts.throttled_pods) - _MOST_NAMED
-        return (
-            "True",
-            "ThrottledPods",
-            (
-                f"{len(facts.throttled_pods)} Prod pods are throttled by their CPU limits: their usage, and the peak "
-                f"predicted from it, understates what they need: {named}" + (f" and {more} more" if more > 0 else "")
-            ),
+        throttled = (
+            f"{len(facts.throttled_pods)} Prod pods are throttled by their CPU limits: their usage, and the peak "
+            f"predicted from it, understates what they need: {named}"
         )
-    return "False", "Predicting", "the peak of Prod is predicted"
+        yield "ThrottledPods", throttled + (f" and {more} more" if more > 0 else "")
 
 
 _CONDITIONS = (

@@ -27,6 +27,8 @@ _REASON_OF_ERRNO: Final = {
     errno.ENOENT: ("NoFolder", "create the folder or mount it"),
     errno.ENOTDIR: ("NoFolder", "name a folder for the state"),
 }
+# What a checkpoint of 500 series takes.
+_PROBED_BYTES: Final = 1 << 20
 # Rounding of the sums on both sides of the comparison.
 _ROUNDING: Final = 1e-6
 
@@ -56,6 +58,18 @@ def load(path: Path, node_name: str) -> Stored | CheckpointProblem:
         return problem_of(error, f"cannot read {path}")
     except Refused as refused:
         return CheckpointProblem(refused.refusal, f"{path} is not used: {refused}; starting without history")
+
+
+def probe(path: Path) -> CheckpointProblem | None:
+    """Try whether a checkpoint could be written, by writing as many bytes and removing them."""
+    temporary = _temporary(path)
+    try:
+        _write(temporary, bytes(_PROBED_BYTES))
+        temporary.unlink()
+    except OSError as error:
+        _remove(temporary)
+        return problem_of(error, f"cannot write {path}")
+    return None
 
 
 def save(
@@ -99,12 +113,9 @@ def _carries_less_than_stored(path: Path, models: ModelsState, node_name: str, n
 
 
 def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f"{path.name}.tmp")
+    temporary = _temporary(path)
     try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        _write(temporary, data)
         temporary.replace(path)
     except OSError:
         _remove(temporary)
@@ -114,6 +125,17 @@ def _replace(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f"{path.name}.tmp")
+
+
+def _write(temporary: Path, data: bytes) -> None:
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _remove(temporary: Path) -> None:

@@ -1,6 +1,7 @@
 """What the agent keeps over restarts: every fault is told by path and stops nothing, a reset is done once a wish."""
 
 import asyncio
+import os
 import pathlib
 import struct
 import time
@@ -64,7 +65,7 @@ UNREADABLE = {
 }
 
 
-def judged(state_dir, tmp_path):
+def judged(state_dir, tmp_path, before_save=lambda: None):
     """The PredictionDegraded condition of an agent that measures, has learnt once, and has this state folder."""
     host = PlainHost(tmp_path / "host")
     host.set_node(1000, 1 << 30)
@@ -77,6 +78,7 @@ def judged(state_dir, tmp_path):
     for second in range(3):
         observer.observe(NOW + second, cluster)
     observer.train(NOW + 2, predict_policy.parameters(policy))
+    before_save()
     asyncio.run(agent.kept.save())
     found = observer.report(NOW + 2, cluster, policy, agent.kept.problem_text).status.conditions
     observer.close()
@@ -124,18 +126,53 @@ def read_only_folder(_folder):
     pytest.skip("nothing is mounted read-only here")
 
 
-@pytest.mark.parametrize(
+def forbidden_folder(folder):
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    (folder / "forbidden").mkdir(mode=0o500)
+    return folder / "forbidden"
+
+
+UNWRITABLE = pytest.mark.parametrize(
     ("prepare", "detail"),
     [
         (full_disk, "No space left on device"),
         (file_as_folder, "Not a directory"),
         (lambda folder: folder / "absent", "No such file or directory"),
         (read_only_folder, "Read-only file system"),
+        (forbidden_folder, "Permission denied"),
     ],
 )
+
+
+@UNWRITABLE
+def test_a_folder_that_cannot_be_written_is_told_at_start(tmp_path, prepare, detail, caplog):
+    state_dir = prepare(tmp_path)
+    history = kept(state_dir)
+    assert str(state_dir / FILE) in history.problem_text
+    assert history.problem_text.count(detail) == 1
+    assert [detail in record.message for record in caplog.records if record.levelname == "WARNING"] == [True]
+    assert (history.writes, history.failures) == (0, 0)
+
+
+def test_a_folder_that_can_be_written_is_left_as_it_was(tmp_path):
+    assert kept(tmp_path).problem_text is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_read_in_a_folder_that_cannot_be_written_tells_both(tmp_path):
+    (tmp_path / FILE).write_bytes(b"hello")
+    full_disk(tmp_path)
+    told = kept(tmp_path).problem_text
+    assert "begins with b'hello'" in told
+    assert "No space left on device" in told
+
+
+@UNWRITABLE
 def test_a_folder_that_cannot_be_written_means_memory_only_and_the_agent_goes_on(tmp_path, prepare, detail):
     state_dir = prepare(tmp_path)
-    agent, condition = judged(state_dir, tmp_path / "other")
+    fill_again = (lambda: full_disk(tmp_path)) if prepare is full_disk else (lambda: None)
+    agent, condition = judged(state_dir, tmp_path / "other", fill_again)
     assert (condition.status, condition.reason) == ("True", "HistoryInMemoryOnly")
     assert str(state_dir / FILE) in condition.message
     assert detail in condition.message

@@ -57,6 +57,7 @@ def test_warming_up_says_how_many_pods_are_cold():
 def test_no_prediction_outweighs_a_state_folder_that_cannot_be_written():
     both = judged(no_prediction="no current sample of prod", state_problem="/state: read-only")
     assert both["PredictionDegraded"].reason == "NoPrediction"
+    assert both["PredictionDegraded"].message == "no current sample of prod; /state: read-only"  # yet both are told
     assert judged(state_problem="/state: read-only")["PredictionDegraded"].message == "/state: read-only"
 
 
@@ -91,4 +92,4 @@ def test_a_condition_keeps_its_transition_time_until_its_status_changes():
 def test_an_annotation_that_is_ignored_degrades_the_prediction_with_what_is_wrong_in_it():
     found = judged(reservation_problem="metadata.annotations.x: seen 1, want an object")["PredictionDegraded"]
     assert (found.status, found.reason) == ("True", "ReservationIgnored")
-    assert found.message.startswith("metadata.annotations.x: seen 1, want an object; ")
+    assert found.message.startswith("metadata.annotations.x: seen 1, want an object: ")
