@@ -21,7 +21,7 @@ from e2e.story.command_lines import REPOSITORY
 
 AGENT = ("koordlet", "run", "--node-name=nobody", "--state-dir=", "--http-port=0")
 MANAGER = ("manager", "run", "--http-port=0")
-EXTENDER = ("scheduler_plugin", "run", "--listen-port=0", "--probe-port=0")
+EXTENDER = ("scheduler_plugin", "run", "--extender-port=0", "--http-port=0")
 PROGRAMS = [
     pytest.param(AGENT, id="koordlet"),
     pytest.param(MANAGER, id="manager"),
@@ -86,8 +86,8 @@ def test_the_port_of_a_program_is_in_use(program: tuple[str, ...], port_in_use: 
 
 
 def test_the_port_of_the_extender_is_in_use(port_in_use: int, dead_kubeconfig: Path) -> None:
-    words = (f"--listen-port={port_in_use}", f"--kubeconfig={dead_kubeconfig}")
-    said = command_lines.run("scheduler_plugin", "run", "--probe-port=0", *words)
+    words = (f"--extender-port={port_in_use}", f"--kubeconfig={dead_kubeconfig}")
+    said = command_lines.run("scheduler_plugin", "run", "--http-port=0", *words)
     assert said.code == 1
     said.line_with(f":{port_in_use}", "already in use", "choose another port")
 

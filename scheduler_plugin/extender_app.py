@@ -94,8 +94,8 @@ class ExtenderApp:
         )
         settings = self._settings
         server = ExtenderServer(
-            settings.listen_address,
-            settings.listen_port,
+            settings.extender_address,
+            settings.extender_port,
             dispatch,
             max_body_bytes=settings.max_body_mebibytes * 1024**2,
         )
@@ -148,8 +148,8 @@ class ExtenderApp:
             return http_endpoint.json_page(page.result(_PAGE_SECONDS))
 
         return http_endpoint.HttpEndpoint(
-            self._settings.probe_address,
-            self._settings.probe_port,
+            self._settings.http_address,
+            self._settings.http_port,
             health=self._health,
             ready=self._ready,
             registry=self._registry,

@@ -18,14 +18,14 @@ class SchedulerPluginSettings(Settings):
     """Where it listens, what it reads, how it logs."""
 
     config: str | None = None
-    """File with the policies and their arguments (KubeSchedulerConfiguration's pluginConfig); none: the defaults."""
-    listen_address: str = "127.0.0.1"
+    """File with the policies, their weights and arguments, in the shape of a kube-scheduler profile; none: the defaults."""
+    extender_address: str = "127.0.0.1"
     """Address kube-scheduler calls; it runs in the same pod, nobody else needs it."""
-    listen_port: Port = 10261
+    extender_port: Port = 10261
     """Port kube-scheduler calls (urlPrefix in its configuration)."""
-    probe_address: str = "0.0.0.0"  # noqa: S104  # the kubelet's probes come from outside the pod
+    http_address: str = "0.0.0.0"  # noqa: S104  # the kubelet's probes come from outside the pod
     """Address of probes, metrics and debug pages."""
-    probe_port: Port = 10262
+    http_port: Port = 10262
     """Port of probes, metrics and debug pages."""
     kubeconfig: str | None = None
     """Kubeconfig file; none: the service account of the pod, else the usual places."""

@@ -26,14 +26,14 @@ class Running(NamedTuple):
     """Where it listens, and the process."""
 
     port: int
-    probe_port: int
+    http_port: int
     process: psutil.Process
 
     def page(self, path: str) -> str | None:
         """A page of the probe port; None under a status other than 200."""
         with (
             contextlib.suppress(urllib.error.HTTPError),
-            urllib.request.urlopen(f"http://127.0.0.1:{self.probe_port}{path}") as answer,
+            urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}") as answer,
         ):
             return str(answer.read().decode())
         return None
@@ -77,7 +77,7 @@ def _kubeconfig(url: str) -> str:
 
 def _serve(ports_to: Connection, kubeconfig: str) -> None:
     settings = SchedulerPluginSettings(
-        listen_port=0, probe_port=0, probe_address="127.0.0.1", kubeconfig=kubeconfig, startup_patience_seconds=3600
+        extender_port=0, http_port=0, http_address="127.0.0.1", kubeconfig=kubeconfig, startup_patience_seconds=3600
     )
     app = ExtenderApp(settings, configuration.load(None))
 
@@ -101,8 +101,8 @@ def running(apiserver_url: str) -> Iterator[Running]:
         process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs, str(kubeconfig)))
         process.start()
         try:
-            port, probe_port = ours.recv()
-            yield Running(port, probe_port, psutil.Process(process.pid))
+            port, http_port = ours.recv()
+            yield Running(port, http_port, psutil.Process(process.pid))
         finally:
             process.terminate()
             process.join()

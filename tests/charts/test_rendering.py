@@ -156,8 +156,8 @@ def test_the_extender_understands_its_arguments_and_listens_where_kube_scheduler
     folder, _, file = chosen.config.rpartition("/")
     assert folder == mount["mountPath"]
     assert file in rendered.of_kind("ConfigMap")["koord-scheduler"]["data"]
-    assert extender["urlPrefix"] == f"http://{chosen.listen_address}:{chosen.listen_port}"
-    assert chosen.probe_port == container["ports"][0]["containerPort"]
+    assert extender["urlPrefix"] == f"http://{chosen.extender_address}:{chosen.extender_port}"
+    assert chosen.http_port == container["ports"][0]["containerPort"]
 
 
 def test_the_extender_accepts_its_policies():

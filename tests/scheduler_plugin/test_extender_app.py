@@ -61,7 +61,7 @@ async def started(server, tmp_path, **settings):
     }
     kubeconfig.write_text(yaml.safe_dump(document))
     chosen = SchedulerPluginSettings(
-        listen_port=0, probe_port=0, probe_address="127.0.0.1", kubeconfig=str(kubeconfig), **settings
+        extender_port=0, http_port=0, http_address="127.0.0.1", kubeconfig=str(kubeconfig), **settings
     )
     app = ExtenderApp(chosen, configuration.load(None))
     running = asyncio.create_task(app.run())
@@ -100,18 +100,18 @@ async def post(port, verb, document):
 
 
 async def test_it_lists_serves_and_stops(server, tmp_path):
-    async with started(server, tmp_path) as (port, probe_port):
-        await until_ready(probe_port)
+    async with started(server, tmp_path) as (port, http_port):
+        await until_ready(http_port)
         pod = factories.pod_document("new", requests={"cpu": "1"})
         # The reports of the script are years old: both nodes pass nowhere, which shows that they were read.
         answer = await post(port, "filter", {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]})
         assert set(answer["FailedAndUnresolvableNodes"].values()) == {"node(s) nodeMetric expired"}
-        page = json.loads(await get(probe_port, "/debug/nodes/n1"))
+        page = json.loads(await get(http_port, "/debug/nodes/n1"))
         assert [held["pod"] for held in page["pods"]] == ["default/old"]
         assert page["nodeUsage"]["cpu"] == 1000
-        assert json.loads(await get(probe_port, "/debug/nodes/nowhere")) == {}
-        assert "LoadAwareScheduling" in await get(probe_port, "/debug/config")
-        text = await get(probe_port, "/metrics")
+        assert json.loads(await get(http_port, "/debug/nodes/nowhere")) == {}
+        assert "LoadAwareScheduling" in await get(http_port, "/debug/config")
+        text = await get(http_port, "/metrics")
     for line in (
         'koord_scheduler_plugin_requests_total{outcome="ok",verb="filter"} 1.0',
         'koord_scheduler_plugin_requests_total{outcome="ok",verb="bind"} 0.0',
@@ -127,11 +127,11 @@ async def test_it_lists_serves_and_stops(server, tmp_path):
 
 async def test_until_every_list_is_complete_it_is_not_ready_and_says_what_is_missing(server, tmp_path):
     server._scripts["GET", NODE_METRICS][:] = [apiserver.NOT_SERVED]
-    async with started(server, tmp_path) as (port, probe_port):
+    async with started(server, tmp_path) as (port, http_port):
         await server.until(lambda: server.asked("GET", NODE_METRICS) and server.asked("WATCH", PODS))
         await asyncio.sleep(0.05)
-        assert await get(probe_port, "/readyz") is None
-        assert "event loop last seen" in await get(probe_port, "/healthz")
+        assert await get(http_port, "/readyz") is None
+        assert "event loop last seen" in await get(http_port, "/healthz")
         with pytest.raises(urllib.error.HTTPError) as refused:
             await post(port, "filter", {"Pod": {}, "NodeNames": ["n1"]})
         assert refused.value.code == 503
@@ -140,13 +140,13 @@ async def test_until_every_list_is_complete_it_is_not_ready_and_says_what_is_mis
 
 async def test_kube_scheduler_is_not_kept_waiting_for_ever_by_a_missing_crd(server, tmp_path):
     server._scripts["GET", NODE_METRICS][:] = [apiserver.NOT_SERVED]
-    async with started(server, tmp_path) as (_port, probe_port):
-        assert await get(probe_port, "/startupz") is None
-    async with started(server, tmp_path, startup_patience_seconds=0.0) as (_port, probe_port):
-        text = await get(probe_port, "/startupz")
+    async with started(server, tmp_path) as (_port, http_port):
+        assert await get(http_port, "/startupz") is None
+    async with started(server, tmp_path, startup_patience_seconds=0.0) as (_port, http_port):
+        text = await get(http_port, "/startupz")
         assert "node_metrics" in text
         assert "not waiting any longer" in text
-        assert await get(probe_port, "/readyz") is None
+        assert await get(http_port, "/readyz") is None
 
 
 async def test_watch_events_change_what_is_known(server, tmp_path):
@@ -157,8 +157,8 @@ async def test_watch_events_change_what_is_known(server, tmp_path):
     server._scripts["WATCH", NODES][:] = [apiserver.Stream(node_gone, apiserver.HANG)]
     report_gone = apiserver.event("DELETED", metric("n1", "1"))
     server._scripts["WATCH", NODE_METRICS][:] = [apiserver.Stream(report_gone, apiserver.HANG)]
-    async with started(server, tmp_path) as (_port, probe_port):
-        while json.loads(await get(probe_port, "/debug/nodes/n1")):
+    async with started(server, tmp_path) as (_port, http_port):
+        while json.loads(await get(http_port, "/debug/nodes/n1")):
             await asyncio.sleep(0.01)
-        while [held["pod"] for held in json.loads(await get(probe_port, "/debug/nodes/n2"))["pods"]] != ["default/new"]:
+        while [held["pod"] for held in json.loads(await get(http_port, "/debug/nodes/n2"))["pods"]] != ["default/new"]:
             await asyncio.sleep(0.01)
