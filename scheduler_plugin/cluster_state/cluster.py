@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Container, Iterator
 from typing import Final
 
 import msgspec
@@ -36,6 +36,7 @@ class Cluster:
         self._system_in_prod = system_in_prod
         self._notice_ttl_seconds = notice_ttl_seconds
         self._node_of_pod: dict[str, str] = {}
+        self._uid_of_key: dict[str, str] = {}
         self._noticed: collections.OrderedDict[str, float] = collections.OrderedDict()
         """UID -> end of patience, of pods that only a bind notice put on their node; oldest first."""
         self.vectors = vectors
@@ -63,10 +64,12 @@ class Cluster:
             entry.allocatable = {}
             self._settle(entry)
 
-    def keep_nodes(self, existing: Iterable[str]) -> None:
-        """Forget the nodes that a new list no longer holds."""
-        for name in {entry.name for entry in self.entries.values() if entry.node}.difference(existing):
-            self.node_deleted(name)
+    def keep_nodes(self, existing: Container[str]) -> Iterator[None]:
+        """Forget the nodes that a new list no longer holds, a slice with each step."""
+        for name, entry in list(self.entries.items()):
+            if entry.node is not None and name not in existing:
+                self.node_deleted(name)
+                yield
 
     # NodeMetrics
 
@@ -84,10 +87,12 @@ class Cluster:
             entry.load.drop_report()
             self._settle(entry)
 
-    def keep_metrics(self, existing: Iterable[str]) -> None:
-        """Forget the reports that a new list no longer holds."""
-        for name in {entry.name for entry in self.entries.values() if entry.load.report}.difference(existing):
-            self.metric_deleted(name)
+    def keep_metrics(self, existing: Container[str]) -> Iterator[None]:
+        """Forget the reports that a new list no longer holds, a slice with each step."""
+        for name, entry in list(self.entries.items()):
+            if entry.load.report is not None and name not in existing:
+                self.metric_deleted(name)
+                yield
 
     # pods
 
@@ -96,6 +101,7 @@ class Cluster:
         uid, node_name = pod.metadata.uid, pod.spec.node_name
         if not node_name:
             return
+        self._forget_namesake(pod)
         known_on = self._node_of_pod.get(uid)
         if known_on is not None and known_on != node_name:
             self.pod_deleted(uid)
@@ -114,28 +120,31 @@ class Cluster:
         node_name = self._node_of_pod.pop(uid, None)
         if node_name is not None:
             entry = self.entries[node_name]
-            entry.load.remove(uid)
+            removed = entry.load.remove(uid)
+            if removed is not None and self._uid_of_key.get(removed.key) == uid:
+                del self._uid_of_key[removed.key]
             self._settle(entry)
 
     def pod_name_deleted(self, namespace: str, name: str) -> None:
         """Stop counting whatever counts under a name: a deletion that does not tell the UID."""
-        key = node_metric_intake.pod_key(namespace, name)
-        for uid, node_name in list(self._node_of_pod.items()):
-            if self.entries[node_name].load.pods[uid].key == key:
-                self.pod_deleted(uid)
+        self.pod_deleted(self._uid_of_key.get(node_metric_intake.pod_key(namespace, name), ""))
 
-    def keep_pods(self, keys: Collection[tuple[str, str]]) -> None:
+    def keep_pods(self, existing: Container[int]) -> Iterator[None]:
         """Forget the pods that a new list no longer holds, but for those only noticed: the list may be older.
 
-        Of several pods under one (namespace, name) only the newest can exist.
+        `existing` holds the `pod_digest` of each pod. A slice with each step.
         """
-        existing = {node_metric_intake.pod_key(*key) for key in keys}
-        newer = set()
-        for uid, node_name in reversed(list(self._node_of_pod.items())):
-            pod = self.entries[node_name].load.pods[uid]
-            if pod.confirmed and (pod.key not in existing or pod.key in newer):
+        for entry in list(self.entries.values()):
+            gone = [pod.uid for pod in entry.load.pods.values() if pod.confirmed and hash(pod.key) not in existing]
+            for uid in gone:
                 self.pod_deleted(uid)
-            newer.add(pod.key)
+            yield
+
+    def _forget_namesake(self, pod: pods.Pod) -> None:
+        """Forget another pod of that name: a name belongs to one at a time, its deletion was not seen."""
+        uid = self._uid_of_key.get(node_metric_intake.pod_key(pod.metadata.namespace, pod.metadata.name))
+        if uid is not None and uid != pod.metadata.uid:
+            self.pod_deleted(uid)
 
     # bind notices
 
@@ -147,6 +156,7 @@ class Cluster:
         if uid in self._node_of_pod and uid not in self._noticed:
             return False
         self.pod_deleted(uid)
+        self._forget_namesake(pod)
         self._assign(node_name, pod, now, confirmed=False)
         self._noticed[uid] = now + self._notice_ttl_seconds
         return True
@@ -182,6 +192,7 @@ class Cluster:
             record = msgspec.structs.replace(record, key=entry.load.report.pods.own_key(record.key))
         entry.load.assign(record)
         self._node_of_pod[pod.metadata.uid] = entry.name
+        self._uid_of_key[record.key] = record.uid
         if confirmed:
             self._noticed.pop(pod.metadata.uid, None)
         self.vectors.write(entry)

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler_plugin.cluster_state.node_metric_intake import pod_digest
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 
@@ -17,6 +18,11 @@ def cluster():
         cluster.node_changed(factories.node(name))
         cluster.metric_changed(factories.metric(name, usage={"cpu": "10", "memory": "1Gi"}))
     return cluster
+
+
+def keep_all(slices):
+    for _slice in slices:
+        pass
 
 
 def cpu(cluster, node="n1"):
@@ -122,14 +128,14 @@ def test_a_list_drops_what_it_does_not_hold_but_not_what_was_only_noticed(cluste
     cluster.pod_changed(bound(name="a"), NOW)
     cluster.pod_changed(bound(name="b"), NOW)
     cluster.pod_noticed(factories.pod(name="c"), "n1", NOW)
-    cluster.keep_pods({("default", "b")})
+    keep_all(cluster.keep_pods({pod_digest("default", "b")}))
     assert held_on(cluster) == {"uid-b": "n1", "uid-c": "n1"}
 
 
 def test_a_pod_that_came_back_under_its_name_while_we_were_away_replaces_the_old_one(cluster):
     cluster.pod_changed(bound(uid="old"), NOW)
     cluster.pod_changed(bound("n2", uid="new"), NOW)
-    cluster.keep_pods({("default", "web-1")})
+    keep_all(cluster.keep_pods({pod_digest("default", "web-1")}))
     assert held_on(cluster) == {"new": "n2"}
 
 
@@ -169,15 +175,15 @@ def test_nothing_is_left_of_a_node_once_object_report_and_pods_are_gone(cluster)
 
 
 def test_lists_of_nodes_and_reports_drop_what_is_gone(cluster):
-    cluster.keep_nodes(["n2"])
-    cluster.keep_metrics(["n2"])
+    keep_all(cluster.keep_nodes(["n2"]))
+    keep_all(cluster.keep_metrics(["n2"]))
     assert list(cluster.entries) == ["n2"]
 
 
 def test_a_row_is_used_again_by_another_node(cluster):
     row = cluster.entries["n1"].row
-    cluster.keep_nodes(["n2"])
-    cluster.keep_metrics(["n2"])
+    keep_all(cluster.keep_nodes(["n2"]))
+    keep_all(cluster.keep_metrics(["n2"]))
     cluster.node_changed(factories.node("n3"))
     assert cluster.entries["n3"].row == row
     assert list(cluster.vectors.find(["n1", "n3"])) == [-1, row]

@@ -59,7 +59,9 @@ def feed(cluster, name, host):
     annotations = {"scheduling.koordinator.sh/usage-thresholds": annotation(host.custom)} if host.custom else {}
     cluster.node_changed(factories.node(name, annotations=annotations, **allocatable))
     for pod in host.running:
-        document = pod_document(pod.name, pod, uid=f"{name}-{pod.name}", node=name, scheduled=pod.timestamp - NOW)
+        document = pod_document(
+            pod.name, pod, uid=f"{name}-{pod.name}", node=name, scheduled=pod.timestamp - NOW, namespace=name
+        )
         cluster.pod_changed(msgspec.convert(document, pods.Pod), NOW)
     if host.report is not None:
         cluster.metric_changed(metric(name, host.report))
@@ -77,7 +79,7 @@ def metric(name, report):
             for (statistic, minutes), vector in report.aggregated.items()
         ],
         pods_metric=[
-            factories.reported(pod, *quantities(vector).values(), "koord-prod" if is_prod else "koord-mid")
+            factories.reported(pod, *quantities(vector).values(), "koord-prod" if is_prod else "koord-mid", name)
             for pod, (vector, is_prod) in report.pods.items()
         ],
     )
