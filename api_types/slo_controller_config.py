@@ -89,9 +89,9 @@ class PredictPolicy(StrategyModel):
     resource_diff_threshold_percent: Annotated[PositivePercent | None, Default(5)] = None
     """Report early when the prediction moved by more than this share of what was published."""
     cold_start_period_seconds: Annotated[Annotated[int, pydantic.Field(ge=0, le=604800)] | None, Default(7200)] = None
-    """A pod with less recorded history than this is cold: charged its full request."""
+    """A pod with less recorded history than this is cold: charged its full request. `percentile` wants 86400."""
     predictor: Annotated[PredictorName | None, Default("n-sigma-v2")] = None
-    """Name in the predictor catalog."""
+    """Name in the predictor catalog; `percentile` without coldStartPeriodSeconds 86400 is short ten times as often."""
     n: Annotated[Annotated[float, pydantic.Field(gt=0, le=20)] | None, Default(5.0)] = None
     """N of N-sigma: standard deviations above the mean."""
     percentile: Annotated[PercentileRank | None, Default(99.0)] = None

@@ -42,7 +42,7 @@ class PredictParameters:
     memory_half_life_seconds: float = 86_400.0
     """Time after which a memory sample counts half, >= 60."""
     cold_start_period_seconds: float = 7_200.0
-    """A pod with a shorter recorded history is charged its full request, in 0..604800."""
+    """A pod with a shorter recorded history is charged its full request, in 0..604800; 86400 suits `percentile`."""
 
     def __post_init__(self) -> None:
         wanted = {
