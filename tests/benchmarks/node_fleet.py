@@ -29,8 +29,8 @@ def mid_cpu_of(peak_millis: int) -> int:
     return PROD_REQUEST_MILLIS - peak_millis
 
 
-class _Metadata(msgspec.Struct):
-    resourceVersion: str = ""
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
 
 
 class _Versioned(msgspec.Struct):
@@ -44,10 +44,7 @@ _version_of = msgspec.json.Decoder(_Versioned)
 class _Reporting:
     """What the agent of one node remembers."""
 
-    before_version: bytes
-    before_time: bytes
-    before_peak: bytes
-    after_peak: bytes
+    template: bytes
     version: str = ""
     peak_millis: int = LOW_PEAK_MILLIS
 
@@ -85,23 +82,25 @@ class Fleet:
         agent = self._agents.get(name) or self._agents.setdefault(name, _agent(name, self.pods_each))
         if moves:
             agent.peak_millis = LOW_PEAK_MILLIS + HIGH_PEAK_MILLIS - agent.peak_millis
-        while True:
-            now = synthetic_cluster.moment(time.time())
-            body = b"%b%b%b%b%b%dm%b" % (
-                agent.before_version, agent.version.encode(), agent.before_time, now.encode(),
-                agent.before_peak, agent.peak_millis, agent.after_peak,
-            )  # fmt: skip
-            self.sent[name, now] = time.monotonic()
-            try:
-                answer = api.raw("PUT", f"{NODE_METRICS}/{name}/status", body)
-            except Refused as refused:
-                if refused.status != CONFLICT:
-                    raise
-                answer = api.raw("GET", f"{NODE_METRICS}/{name}")
-                agent.version = _version_of.decode(answer).metadata.resourceVersion
-            else:
-                agent.version = _version_of.decode(answer).metadata.resourceVersion
-                return
+        while not self._put(api, name, agent):  # the manager has changed its spec meanwhile
+            agent.version = _version_of.decode(api.raw("GET", f"{NODE_METRICS}/{name}")).metadata.resource_version
+
+    def _put(self, api: Connection, name: str, agent: _Reporting) -> bool:
+        """Whether what was read last is still there, and has been replaced."""
+        if not agent.version:
+            return False
+        now = synthetic_cluster.moment(time.time())
+        body = agent.template.replace(b"@version@", agent.version.encode()).replace(b"@time@", now.encode())
+        body = body.replace(b"@peak@", b"%dm" % agent.peak_millis)
+        self.sent[name, now] = time.monotonic()
+        try:
+            answer = api.raw("PUT", f"{NODE_METRICS}/{name}/status", body)
+        except Refused as refused:
+            if refused.status != CONFLICT:
+                raise
+            return False
+        agent.version = _version_of.decode(answer).metadata.resource_version
+        return True
 
     def report_for(self, seconds: float, per_second: float, *, moving_share: float) -> tuple[int, float]:
         """Reports at a steady rate, one node after the other; how many were sent, and in how many seconds."""
@@ -140,12 +139,17 @@ def _agent(name: str, pods_each: int) -> _Reporting:
     report = synthetic_cluster.node_metric(name, pods_each, 0)
     report |= {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
     report["metadata"] = {"name": name, "resourceVersion": "@version@"}
-    report["status"]["updateTime"] = "@time@"
-    report["status"]["prodPeakMetric"] = {"resource": {"resources": {"cpu": "@peak@", "memory": "32Gi"}}}
-    text = json.dumps(report, separators=(",", ":")).encode()
-    before_version, rest = text.split(b"@version@")
-    before_time, rest = rest.split(b"@time@")
-    return _Reporting(before_version, before_time, *rest.split(b"@peak@"))
+    amounts = {"cpu": "@peak@", "memory": "32Gi"}
+    report["status"] |= {
+        "updateTime": "@time@",
+        "prodPeakMetric": {"resource": {"resources": amounts}},
+        "prediction": {
+            "predictor": "n-sigma-v2", "parameters": {"n": 5}, "time": "@time@", "warmPods": pods_each, "coldPods": 0,
+            "node": dict.fromkeys(("mean", "stdev", "peak"), amounts),
+            "prod": dict.fromkeys(("peak", "classPeak", "podSumPeak", "coldRequests", "systemPeak"), amounts),
+        },
+    }  # fmt: skip
+    return _Reporting(json.dumps(report, separators=(",", ":")).encode())
 
 
 class _Receipt(msgspec.Struct):
@@ -157,11 +161,11 @@ class _SeenMetadata(msgspec.Struct):
     annotations: dict[str, str] = {}
 
 
-class _SeenStatus(msgspec.Struct):
+class _SeenStatus(msgspec.Struct, frozen=True):
     allocatable: dict[str, str] = {}
 
 
-class _SeenNode(msgspec.Struct):
+class _SeenObject(msgspec.Struct):
     metadata: _SeenMetadata
     status: _SeenStatus = _SeenStatus()
     spec: dict[str, Any] = {}
@@ -175,14 +179,14 @@ class _Seen(msgspec.Struct):
 class Watch:
     """Follows all objects of a kind in a thread of its own; `seen` is called with each that exists."""
 
-    def __init__(self, plane: ControlPlane, path: str, seen: Callable[[_SeenNode], None]) -> None:
+    def __init__(self, plane: ControlPlane, path: str, seen: Callable[[_SeenObject], None]) -> None:
         self._api = plane.connect()
         self._path = path
         self._seen = seen
         threading.Thread(target=self._follow, daemon=True).start()
 
     def _follow(self) -> None:
-        events, objects = msgspec.json.Decoder(_Seen), msgspec.json.Decoder(_SeenNode)
+        events, objects = msgspec.json.Decoder(_Seen), msgspec.json.Decoder(_SeenObject)
         for line in self._api.lines(f"{self._path}?watch=true&allowWatchBookmarks=true&resourceVersion=0"):
             event = events.decode(line)
             if event.type in ("ADDED", "MODIFIED"):
@@ -197,7 +201,7 @@ class PublishedMid:
         self.arrived: dict[tuple[str, str], float] = {}
         Watch(plane, NODES, self._see)
 
-    def _see(self, node: _SeenNode) -> None:
+    def _see(self, node: _SeenObject) -> None:
         now, name = time.monotonic(), node.metadata.name
         if text := node.metadata.annotations.get("koordinator.sh/mid-resource-receipt"):
             sample = msgspec.json.decode(text, type=_Receipt).sample
@@ -213,6 +217,21 @@ class PublishedMid:
         """Seconds from sending a report to seeing its value on the node, of all that were written."""
         both = fleet.sent.keys() & self.arrived.keys()
         return [self.arrived[key] - fleet.sent[key] for key in both if fleet.sent[key] >= since]
+
+
+class NodeMetricSpecs:
+    """When each NodeMetric's spec was last seen changed."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.arrived: dict[str, float] = {}
+        self._known: dict[str, dict[str, Any]] = {}
+        Watch(plane, NODE_METRICS, self._see)
+
+    def _see(self, metric: _SeenObject) -> None:
+        name = metric.metadata.name
+        if self._known.get(name) != metric.spec:
+            self._known[name] = metric.spec
+            self.arrived[name] = time.monotonic()
 
 
 def _number(quantity: str) -> int:

@@ -1,0 +1,269 @@
+"""The experiments of bench_manager, on one size of cluster in a control plane of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import statistics
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from e2e.cluster import progress
+from e2e.cluster.failures import ClusterProblem
+from tests.benchmarks import control_plane, node_fleet, synthetic_cluster
+from tests.benchmarks.apiserver_requests import Refused
+from tests.benchmarks.control_plane import ControlPlane, Running
+
+NAMESPACE = "koordinator-system"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/koord-manager"
+CONFIG = {"enable": True, "degradeTimeMinutes": 60, "metricReportIntervalSeconds": 60}
+PODS_EACH = 50
+PROBES = 20
+"""Nodes whose reports tell when a new leader acts."""
+
+
+class Manager(NamedTuple):
+    """One process of the manager."""
+
+    running: Running
+    port: int
+
+    def count(self, metric: str) -> float:
+        """Sum of a metric's samples."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as answer:
+            page = answer.read().decode()
+        return sum(each.value for each in control_plane.samples(page, f"koord_manager_{metric}"))
+
+
+class Cost(NamedTuple):
+    """CPU of each process, in seconds or as a share of a core."""
+
+    manager: float
+    floor: float
+    apiserver: float
+    etcd: float
+
+
+class Phase(NamedTuple):
+    """A while of steady reports. `cpu` is beyond what the processes use when nothing happens."""
+
+    nodes: int
+    moving_share: float
+    reports: int
+    seconds: float
+    cpu: Cost
+    whole_manager_cpu: float
+    watch_events: float
+    requests: float
+    latencies: Sequence[float]
+    manager_rss: float
+    floor_rss: float
+
+    def row(self) -> str:
+        """Of the table whose head is `PHASE_HEAD`."""
+
+        def per_report(cpu_seconds: float) -> str:
+            return f"{cpu_seconds / self.reports * 1000:.2f}"
+
+        cells = [
+            self.nodes,
+            f"{self.reports / self.seconds:.1f}",
+            f"{self.moving_share:.0%}",
+            per_report(self.cpu.manager),
+            per_report(self.cpu.floor),
+            f"{self.watch_events / self.reports:.2f}",
+            f"{self.whole_manager_cpu / self.seconds:.1%}",
+            per_report(self.cpu.apiserver),
+            per_report(self.cpu.etcd),
+            f"{self.requests / self.seconds:.1f}",
+            quantiles(self.latencies),
+            f"{self.manager_rss:.0f}",
+            f"{self.floor_rss:.0f}",
+        ]
+        return f"| {' | '.join(map(str, cells))} |"
+
+
+PHASE_HEAD = (
+    "| nodes | reports/s | that move Mid | manager, ms CPU a report | kopf alone, ms | watch events a report "
+    "| manager with its idling, of a core | kube-apiserver, ms | etcd, ms | manager's requests/s | report to status p50 / p99, s "
+    "| manager RSS, MiB | kopf alone RSS |\n" + "|---" * 13 + "|"
+)
+
+
+def quantiles(seconds: Sequence[float]) -> str:
+    """p50 / p99."""
+    if len(seconds) < 2:
+        return "-"
+    return f"{statistics.median(seconds):.3f} / {statistics.quantiles(seconds, n=100)[98]:.3f}"
+
+
+class Bench:
+    """`rows` are the results that are one number each."""
+
+    def __init__(self, plane: ControlPlane, nodes: int, python_flags: Sequence[str]) -> None:
+        self.plane = plane
+        self.api = plane.connect()
+        self.fleet = node_fleet.Fleet(plane, synthetic_cluster.node_names(nodes), PODS_EACH)
+        self.nodes = nodes
+        self.rows: list[str] = []
+        self._python_flags = tuple(python_flags)
+        plane.install_suite()
+        node_fleet.patch_config(self.api, NAMESPACE, CONFIG)
+        with progress.step(f"registering {nodes} nodes"):
+            self.fleet.create_nodes()
+        self.published = node_fleet.PublishedMid(plane)
+        self.specs = node_fleet.NodeMetricSpecs(plane)
+
+    def start_manager(self, name: str) -> Manager:
+        """The program as its image starts it; `name` tells its log."""
+        port = control_plane.free_port()
+        argv = ("-m", "manager", "run", "--kubeconfig", self.plane.kubeconfig)
+        endpoint = ("--http-address", "127.0.0.1", "--http-port", port)
+        return Manager(self.plane.start_python(name, *argv, *endpoint, flags=self._python_flags), port)
+
+    def start_floor(self) -> Running:
+        """kopf alone."""
+        flags = self._python_flags
+        return self.plane.start_python(
+            "kopf-floor", "-m", "tests.benchmarks.kopf_floor", self.plane.kubeconfig, flags=flags
+        )
+
+    def first_start(self) -> None:
+        """A manager comes to a cluster without NodeMetrics; then every node reports once."""
+        self.start_manager("manager-first")
+        seconds = self._until(f"{self.nodes} NodeMetrics made", lambda: len(self.specs.arrived) == self.nodes)
+        self._note("first start until every NodeMetric is made", f"{seconds:.1f} s")
+        with progress.step("first reports"):
+            self.fleet.report_all()
+        self._until("Mid on every node", lambda: not self.published.wrong(self.fleet, self.fleet.names))
+        self.plane.stop("manager-first")
+
+    def start_again(self, name: str) -> Manager:
+        """A manager starts where everything is in place already; probes tell when it acts."""
+        probes = self.fleet.names[:PROBES]
+        self._report(probes)
+        began = time.monotonic()
+        manager = self.start_manager(name)
+        self._until("right values after the start", lambda: not self.published.wrong(self.fleet, probes))
+        self._note("start until right values", f"{time.monotonic() - began:.1f} s")
+        self._until_idle(manager.running)
+        self._note(
+            "start until idle",
+            f"{time.monotonic() - began:.1f} s, {manager.running.cpu_seconds():.1f} s of CPU, "
+            f"RSS {manager.running.rss_mebibytes():.0f} MiB",
+        )
+        return manager
+
+    def idle(self, manager: Manager, floor: Running, seconds: float = 20.0) -> Cost:
+        """Shares of a core that are used when nobody reports: renewals of the Lease, bookmarks, timers."""
+        for running in (manager.running, floor):
+            self._until_idle(running)
+        before = self._cpu(manager, floor)
+        with progress.step(f"nothing for {seconds:.0f} s"):
+            time.sleep(seconds)
+        shares = Cost(*((b - a) / seconds for a, b in zip(before, self._cpu(manager, floor), strict=True)))
+        self._note("idle, of a core", ", ".join(f"{name} {share:.1%}" for name, share in shares._asdict().items()))
+        return shares
+
+    def steady(self, manager: Manager, floor: Running, idle: Cost, seconds: float, moving_share: float) -> Phase:
+        """Reports at the rate of the cluster's size, or what the apiserver takes."""
+        events, requests = manager.count("watch_events_total"), self._requests()
+        rate = self.nodes / float(CONFIG["metricReportIntervalSeconds"])
+        before, began = self._cpu(manager, floor), time.monotonic()
+        with progress.step(f"{rate:.1f} reports/s for {seconds:.0f} s, {moving_share:.0%} of them move Mid"):
+            reports, reporting_seconds = self.fleet.report_for(seconds, rate, moving_share=moving_share)
+        self._until_idle(manager.running)
+        took = time.monotonic() - began
+        spent = Cost(*(b - a for a, b in zip(before, self._cpu(manager, floor), strict=True)))
+        phase = Phase(
+            self.nodes,
+            moving_share,
+            reports,
+            reporting_seconds,
+            cpu=Cost(*(cpu - share * took for cpu, share in zip(spent, idle, strict=True))),
+            whole_manager_cpu=spent.manager,
+            watch_events=manager.count("watch_events_total") - events,
+            requests=self._requests() - requests,
+            latencies=self.published.latencies(self.fleet, began),
+            manager_rss=manager.running.rss_mebibytes(),
+            floor_rss=floor.rss_mebibytes(),
+        )
+        progress.say(phase.row())
+        return phase
+
+    def _cpu(self, manager: Manager, floor: Running) -> Cost:
+        servers = [self.plane.process(name) for name in ("kube-apiserver", "etcd")]
+        return Cost(*(each.cpu_seconds() for each in (manager.running, floor, *servers)))
+
+    def change_every_spec(self) -> None:
+        """An edit of the ConfigMap that changes the spec of every NodeMetric."""
+        self.specs.arrived.clear()
+        began = time.monotonic()
+        node_fleet.patch_config(self.api, NAMESPACE, CONFIG | {"metricReportIntervalSeconds": 45})
+        arrived = self.specs.arrived
+        self._until("every spec changed", lambda: len(arrived) == self.nodes)
+        moments = sorted(arrived.values())
+        ahead = [sum(moment <= other < moment + 1 for other in moments) for moment in moments[:: self.nodes // 50]]
+        self._note(
+            "ConfigMap edit until every spec is changed",
+            f"{moments[-1] - began:.1f} s (first after {moments[0] - began:.2f} s), at most {max(ahead)} writes/s",
+        )
+
+    def take_over(self, leader: str, *, standby: str, kill: bool) -> Manager:
+        """The leader ends, or is killed, and reports come in; the standby must put them right. Starts a new standby."""
+        successor = self.start_manager(standby)
+        self._until_idle(successor.running)
+        before = self._holder()
+        probes = self.fleet.names[:PROBES]
+        began = time.monotonic()
+        self.plane.process(leader).process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+        self._report(probes)
+        self._until("another leader", lambda: self._holder() not in ("", before))
+        led = time.monotonic() - began
+        self._until("right values", lambda: not self.published.wrong(self.fleet, probes))
+        how = "killed" if kill else "told to end"
+        self._note(f"leader {how}: standby leads, right values", f"{led:.1f} s, {time.monotonic() - began:.1f} s")
+        return successor
+
+    def _report(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.fleet.report(self.api, name, moves=True)
+
+    def _requests(self) -> float:
+        """What the apiserver has served of the kinds of requests that only the manager sends here."""
+        page = self.api.raw("GET", "/metrics").decode()
+        ours = {("PATCH", "nodes"), ("PATCH", "nodemetrics"), ("POST", "events"), ("LIST", "pods"), ("PUT", "leases")}
+        return sum(
+            each.value
+            for each in control_plane.samples(page, "apiserver_request_total")
+            if (each.labels["verb"], each.labels["resource"]) in ours
+        )
+
+    def _holder(self) -> str:
+        with contextlib.suppress(Refused):
+            return str(self.api.send("GET", LEASE)["spec"].get("holderIdentity") or "")
+        return ""
+
+    def _until_idle(self, running: Running) -> None:
+        """Until it uses less than a tenth of a core over a second."""
+
+        def idles() -> bool:
+            before = running.cpu_seconds()
+            time.sleep(1.0)
+            return running.cpu_seconds() - before < 0.1
+
+        self._until(f"{running.name} idle", idles)
+
+    def _until(self, what: str, is_so: Callable[[], bool], timeout_seconds: float = 900) -> float:
+        def give_up() -> None:
+            raise ClusterProblem(f"{what}: not so after {timeout_seconds:.0f} s")
+
+        began = time.monotonic()
+        progress.wait_until(what, is_so, timeout_seconds, otherwise=give_up, poll=0.05)
+        return time.monotonic() - began
+
+    def _note(self, what: str, value: str) -> None:
+        progress.say(f"{what}: {value}")
+        self.rows.append(f"| {self.nodes} | {what} | {value} |")
