@@ -1,6 +1,6 @@
 """Write every generated file, or with --check fail when one is stale.
 
-Generated is the CRD, here and in the chart.
+Generated are the CRD, here and in the chart, and the tables of docs/configuration.md.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import pathlib
 import sys
 
 from api_types import crd_manifest, names, yaml_text
+from crds import configuration_page
 
 ROOT = pathlib.Path(__file__).parent.parent
 FILE = f"{names.GROUP}_{names.NODE_METRIC_PLURAL}.yaml"
@@ -19,7 +20,12 @@ HEAD = "# Generated from api_types/node_metric.py by `make update`. Do not edit.
 def generated() -> dict[pathlib.Path, str]:
     """Content of each generated file."""
     crd = HEAD + yaml_text.dump(crd_manifest.manifest())
-    return {ROOT / "crds" / FILE: crd, ROOT / "charts" / "koord-suite" / "files" / FILE: crd}
+    page = ROOT / "docs" / "configuration.md"
+    return {
+        ROOT / "crds" / FILE: crd,
+        ROOT / "charts" / "koord-suite" / "files" / FILE: crd,
+        page: configuration_page.page(page.read_text(encoding="utf-8")),
+    }
 
 
 def main() -> int:

@@ -1,0 +1,172 @@
+"""The tables of docs/configuration.md, from the models that the manager validates with.
+
+The prose of the page is written by hand; a table stands between `<!-- table NAME: written by make update -->` and
+`<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from api_types import colocation_presets, config_problem, mid_report, mid_resource, names
+from api_types import slo_controller_config as slo
+from api_types.config_problem import KeyPath
+from manager.slo_config import strategy
+
+Row = tuple[str, ...]
+
+
+def page(text: str) -> str:
+    """Page with its tables written anew. Raises ValueError for a table that is not known."""
+
+    def table(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in TABLES:
+            raise ValueError(f"docs/configuration.md asks for the table {name}, want one of {', '.join(TABLES)}")
+        return f"{match['start']}\n{_table(*TABLES[name]())}{match['end']}"
+
+    pattern = r"(?P<start><!-- table (?P<name>[\w-]+): written by make update -->)\n.*?(?P<end><!-- end -->)"
+    return re.sub(pattern, table, text, flags=re.DOTALL)
+
+
+def _table(*rows: Row) -> str:
+    head, *body = ["| " + " | ".join(row) + " |\n" for row in rows]
+    return head + "|" + "---|" * len(rows[0]) + "\n" + "".join(body)
+
+
+_HEAD: Final[Row] = ("key", "value", "default", "meaning")
+
+
+def _rows(keys: Iterator[slo.Key], model: type[slo.StrategyModel], below: str = "") -> Iterator[Row]:
+    schema = model.model_json_schema()
+    for key in keys:
+        path: KeyPath = tuple(key.path.split("."))
+        name = f"`{key.path.removeprefix(below)}`"
+        yield name, _wanted(schema, path, key), _default(key), (key.info.description or "").replace("\n", " ")
+
+
+def _wanted(schema: Mapping[str, Any], path: KeyPath, key: slo.Key) -> str:
+    said = config_problem.wanted_at(schema, path)
+    items = config_problem.wanted_at(schema, (*path, 0))
+    advised = [mark.value for mark in key.info.metadata if isinstance(mark, slo.AtMostAdvised)]
+    each = f"; each {items}" if said.startswith("a list") else ""
+    return said + each + (f"; above {advised[0]:g} accepted with a warning" if advised else "")
+
+
+def _default(key: slo.Key) -> str:
+    found = [mark.value for mark in key.info.metadata if isinstance(mark, slo.Default)]
+    return f"`{json.dumps(found[0]) if not isinstance(found[0], str) else found[0]}`" if found else "not set"
+
+
+def _mid() -> Iterator[Row]:
+    yield _HEAD
+    yield from _rows(slo.keys(slo.MidColocationPolicy), slo.ColocationStrategy)
+
+
+def _metric() -> Iterator[Row]:
+    """Every key that no other table has."""
+    yield _HEAD
+    others = {key.path for key in slo.keys(slo.MidColocationPolicy)}
+    rest = (key for key in slo.keys(slo.ColocationStrategy) if key.path not in others and not key.unused)
+    yield from _rows((key for key in rest if not key.path.startswith(_PREDICT)), slo.ColocationStrategy)
+
+
+_PREDICT: Final = "nodePredictPolicy."
+
+
+def _predict() -> Iterator[Row]:
+    yield _HEAD
+    keys = (key for key in slo.keys(slo.ColocationStrategy) if key.path.startswith(_PREDICT))
+    yield from _rows(keys, slo.ColocationStrategy, _PREDICT.removesuffix("."))
+
+
+def _unused() -> Iterator[Row]:
+    yield _HEAD
+    yield from _rows((key for key in slo.keys(slo.ColocationStrategy) if key.unused), slo.ColocationStrategy)
+
+
+def _entry() -> Iterator[Row]:
+    yield "key", "value", "meaning"
+    for field in ("name", "node_selector"):
+        info = slo.NodeConfig.model_fields[field]
+        wanted = "text" if field == "name" else "an object with `matchLabels` and `matchExpressions`"
+        yield f"`{info.alias}`", wanted, str(info.description)
+
+
+def _labels() -> Iterator[Row]:
+    yield "label of a node", "overrides", "example"
+    for label, field in strategy.RATIO_LABELS.items():
+        yield f"`{label}`", f"`{slo.ColocationStrategy.model_fields[field].alias}`", "`0.65` is 65 percent"
+
+
+def _presets() -> Iterator[Row]:
+    yield "preset", "what it does to Mid", "on what risk"
+    for name, expected in colocation_presets.EXPECTATIONS.items():
+        yield f"`{name}`", expected.mid, expected.risk
+
+
+def _preset_values() -> Iterator[Row]:
+    presets = colocation_presets.PRESETS
+    yield ("key", "defaults", *(f"`{name}`" for name in presets))
+    flat = {name: dict(_leaves(preset.to_wire())) for name, preset in presets.items()}
+    defaults = dict(_leaves(slo.DEFAULTS.to_wire()))
+    for key in slo.keys(slo.ColocationStrategy):
+        if any(key.path in each for each in flat.values()):
+            cells = [each.get(key.path, "") for each in (defaults, *flat.values())]
+            yield (f"`{key.path}`", *(f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in cells))
+
+
+def _leaves(wire: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in wire.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+# A node of 16 cores whose Prod pods request 12 and use 4 in the mean with a standard deviation of 0.4, in milli-cores.
+_ALLOCATABLE, _REQUESTED, _MEAN, _STDEV = 16_000, 12_000, 4_000, 400
+
+
+def _example() -> Iterator[Row]:
+    yield "preset", "Peak[Prod]", "reclaimable", "cap", "unallocated share", "Mid", "reached"
+    for name in (None, *colocation_presets.PRESETS):
+        layers = [slo.DEFAULTS] if name is None else [slo.DEFAULTS, colocation_presets.PRESETS[name]]
+        chosen = slo.merge(*layers)
+        predict, mid = chosen.node_predict_policy or slo.PredictPolicy(), mid_report.mid_policy(chosen)
+        margin = 1 + (predict.safety_margin_percent or 0) / 100
+        peak = round((_MEAN + (predict.n or 0) * _STDEV) * margin)
+        terms = mid_resource.calculate(
+            mid_resource.MidInputs(
+                allocatable=_ALLOCATABLE,
+                capacity=_ALLOCATABLE,
+                allocated_prod=_REQUESTED,
+                allocated_mid=0,
+                peak_prod=peak,
+                reclaim_ratio_percent=mid.reclaim_ratio_percent,
+                threshold_percent=mid.threshold_percent[names.CPU],
+                unallocated_percent=mid.unallocated_percent,
+            )
+        )
+        rise = mid_resource.share(_ALLOCATABLE, chosen.mid_max_increase_percent or 100)
+        reports = -(-terms.value // rise)
+        amounts = (peak, terms.reclaimable, terms.cap, terms.unallocated_share, terms.value)
+        in_reports = "at once" if reports == 1 else f"in {reports} reports"
+        yield (f"`{name}`" if name else "none", *(f"{amount / 1000:.1f}" for amount in amounts), in_reports)
+
+
+TABLES: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
+    "mid": _mid,
+    "metric": _metric,
+    "predict": _predict,
+    "unused": _unused,
+    "entry": _entry,
+    "labels": _labels,
+    "presets": _presets,
+    "preset-values": _preset_values,
+    "preset-example": _example,
+}
+"""Every table of the page."""

@@ -1,0 +1,83 @@
+"""docs/configuration.md: every key, preset and reason code, and nothing that the models do not say."""
+
+import re
+
+import pytest
+
+from api_types import colocation_presets, names
+from api_types import slo_controller_config as slo
+from crds import configuration_page, generate
+from manager.slo_config import acceptance, strategy
+
+PAGE = (generate.ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+
+
+def rows(table):
+    """First cell -> other cells of a table as it is generated."""
+    written = configuration_page.page(f"<!-- table {table}: written by make update -->\n<!-- end -->")
+    cells = [line.strip("| ").split(" | ") for line in written.splitlines() if line.startswith("| ")]
+    return {first.strip("`"): rest for first, *rest in cells[1:]}
+
+
+def test_every_key_of_every_model_is_in_exactly_one_table():
+    tables = [rows(name) for name in ("mid", "metric", "unused", "entry")]
+    documented = [key for table in tables for key in table]
+    documented += [f"nodePredictPolicy{key}" for key in rows("predict")]
+    top_level = {info.alias for model in (slo.ColocationConfig, slo.NodeConfig) for info in model.model_fields.values()}
+    assert {key.split(".")[0] for key in documented} == top_level - {"nodeConfigs"}
+    policies = {info.alias for info in slo.PredictPolicy.model_fields.values()}
+    assert set(rows("predict")) == {f".{key}" for key in policies}
+    assert len(documented) == len(set(documented))
+
+
+def test_a_row_says_range_default_and_meaning():
+    assert rows("predict")[".n"] == [
+        "a number, above 0 and at most 20",
+        "`5.0`",
+        "N of N-sigma: standard deviations above the mean.",
+    ]
+    assert rows("metric")["resourceDiffThreshold"][0] == "a number, above 0; above 1 accepted with a warning"
+
+
+def test_the_example_is_that_of_the_formula_by_hand():
+    mid = {preset: cells[-2:] for preset, cells in rows("preset-example").items()}
+    assert mid == {
+        "none": ["6.0", "at once"],  # 12 - (4 + 5 * 0.4)
+        "conservative": ["5.4", "in 4 reports"],  # 12 - (4 + 5 * 0.4) * 1.1, rising by 1.6 a report
+        "balanced": ["6.4", "in 2 reports"],  # 12 - (4 + 4 * 0.4), rising by 4.0 a report
+        "aggressive": ["8.8", "at once"],  # 12 - (4 + 3 * 0.4) + (16 - 12) / 2
+    }
+
+
+def test_every_preset_says_what_it_does_and_on_what_risk():
+    assert set(colocation_presets.EXPECTATIONS) == set(colocation_presets.PRESETS) == set(rows("presets"))
+    for preset, (mid, _) in colocation_presets.EXPECTATIONS.items():
+        keys = colocation_presets.PRESETS[preset]
+        assert f"{keys.mid_cpu_threshold_percent} %" in mid
+        assert f"{keys.mid_memory_threshold_percent} %" in mid
+
+
+def test_the_page_holds_every_table_and_names_every_reason_code_and_layer():
+    assert set(re.findall(r"<!-- table ([\w-]+): written", PAGE)) == set(configuration_page.TABLES)
+    for code in (*acceptance.REASONS.values(), acceptance.APPLIED, acceptance.UNUSED):
+        assert f"`{code}`" in PAGE
+    for name in (
+        names.ANNOTATION_COLOCATION_STRATEGY,
+        names.ANNOTATION_COLOCATION_CONFIG_STATUS,
+        *strategy.RATIO_LABELS,
+    ):
+        assert name in PAGE
+
+
+def test_what_is_written_by_hand_stays_and_a_second_run_changes_nothing():
+    text = "before\n<!-- table labels: written by make update -->\nstale row\n<!-- end -->\nafter\n"
+    written = configuration_page.page(text)
+    assert written.startswith("before\n<!-- table labels")
+    assert written.endswith("<!-- end -->\nafter\n")
+    assert "stale row" not in written
+    assert configuration_page.page(written) == written
+
+
+def test_an_unknown_table_is_refused():
+    with pytest.raises(ValueError, match="asks for the table other, want one of mid, "):
+        configuration_page.page("<!-- table other: written by make update -->\n<!-- end -->")
