@@ -87,8 +87,8 @@ class Phase(NamedTuple):
 
 PHASE_HEAD = (
     "| nodes | reports/s | that move Mid | manager, ms CPU a report | kopf alone, ms | watch events a report "
-    "| manager with its idling, of a core | kube-apiserver, ms | etcd, ms | manager's requests/s | report to status p50 / p99, s "
-    "| manager RSS, MiB | kopf alone RSS |\n" + "|---" * 13 + "|"
+    "| manager with its idling, of a core | kube-apiserver, ms | etcd, ms | manager's requests/s "
+    "| report to status p50 / p99, s | manager RSS, MiB | kopf alone RSS |\n" + "|---" * 13 + "|"
 )
 
 
