@@ -6,6 +6,7 @@ ApiServerError
 +-- Unreachable         no answer: refused, timed out, connection lost; names the server
 |   +-- Untrusted       TLS failed: wrong CA, wrong host name, client certificate refused
 |   +-- Silent          a watch whose peer sent nothing for too long
++-- Withheld            we may not write now: nothing was sent
 +-- Unintelligible      an answer that is not the JSON asked for; names the field
 +-- Refused             the apiserver answered with an error: `status`, `reason`, `server_message`, `causes`
     +-- BadRequest      400
@@ -50,6 +51,10 @@ class Untrusted(Unreachable):
 
 class Silent(Unreachable):
     """The peer of a watch sent nothing for longer than a living apiserver would."""
+
+
+class Withheld(ApiServerError):
+    """A write that was not sent, because the session's owner said that it may not write now."""
 
 
 class Unintelligible(ApiServerError):

@@ -13,7 +13,7 @@ import contextlib
 import logging
 import os
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import httpx2
@@ -50,10 +50,13 @@ _WARNINGS_REMEMBERED = 64
 class Session:
     """An open session; made by `open_session`."""
 
-    def __init__(self, to: connection.Connection, client: httpx2.AsyncClient, timeouts: Timeouts) -> None:
+    def __init__(
+        self, to: connection.Connection, client: httpx2.AsyncClient, timeouts: Timeouts, may_write: Callable[[], bool]
+    ) -> None:
         self.connection = to
         self._client = client
         self._timeouts = timeouts
+        self._may_write = may_write
         self._warned: set[str] = set()
 
     @property
@@ -73,10 +76,13 @@ class Session:
         parameters: Parameters | None = None,
         body: bytes | None = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> bytes:
-        """Send a call, give the body of a good answer. Raises Unreachable, Refused, NoCredentials."""
-        headers = {"Content-Type": content_type} if body is not None else None
+        """Send a call, give the body of a good answer. Raises Unreachable, Refused, NoCredentials, Withheld."""
+        headers = {"Accept": accept} | ({"Content-Type": content_type} if body is not None else {})
         request = self._request(call, parameters, self._timeouts.of_library(), content=body, headers=headers)
+        if call.method != "GET" and not self._may_write():
+            raise errors.Withheld(f"{call}: not sent, this process may not write now")
         with self._faults_of(call):
             try:
                 async with asyncio.timeout(self._timeouts.request):
@@ -174,9 +180,16 @@ async def open_session(
 
 @contextlib.asynccontextmanager
 async def connect(
-    to: connection.Connection, *, user_agent: str, timeouts: Timeouts | None = None
+    to: connection.Connection,
+    *,
+    user_agent: str,
+    timeouts: Timeouts | None = None,
+    may_write: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[Session]:
-    """Open a session over a connection at hand. Raises NoCredentials when its certificates cannot be loaded."""
+    """Open a session over a connection at hand. `may_write` is asked before each call that changes something.
+
+    Raises NoCredentials when its certificates cannot be loaded.
+    """
     timeouts = timeouts or Timeouts()
     client = httpx2.AsyncClient(
         verify=to.tls_context() or False,
@@ -188,7 +201,7 @@ async def connect(
         follow_redirects=False,
     )
     async with client:
-        yield Session(to, client, timeouts)
+        yield Session(to, client, timeouts, may_write)
 
 
 def _refusal(call: errors.Call, response: httpx2.Response) -> errors.Refused:

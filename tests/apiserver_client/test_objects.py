@@ -1,7 +1,5 @@
 """One function a verb: what goes over the wire, and what comes back."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
@@ -41,12 +39,11 @@ async def test_an_object_is_a_dictionary_unless_a_type_is_asked_for(server):
         (objects.replace_status, "PUT", NODE_METRIC + "/status", "application/json"),
         (objects.merge_patch, "PATCH", NODE_METRIC, "application/merge-patch+json"),
         (objects.merge_patch_status, "PATCH", NODE_METRIC + "/status", "application/merge-patch+json"),
-        (objects.json_patch, "PATCH", NODE_METRIC, "application/json-patch+json"),
     ],
 )
 async def test_each_way_to_write_has_its_verb_path_and_type(server, write, method, path, content_type):
     server.on(method, path, STORED)
-    body: Any = [{"op": "remove", "path": "/spec"}] if write is objects.json_patch else {"spec": None}
+    body = {"spec": None}
     async with server.session() as api:
         stored = await write(api, resources.NODE_METRICS, "n1", body, decode=Slim)
     assert stored.metadata.resource_version == "8"
@@ -94,6 +91,29 @@ async def test_a_list_is_read_page_by_page(server):
     assert listing.resource_version == "7"
     wanted = {"fieldSelector": "spec.nodeName=n1", "labelSelector": "app=x", "limit": "2"}
     assert [it.query for it in server.requests] == [wanted, wanted | {"continue": "t1"}, wanted | {"continue": "t2"}]
+
+
+async def test_a_list_may_be_of_metadata_only(server):
+    server.on("GET", "/api/v1/pods", apiserver.page("7", pod("a"), more="t"), apiserver.page("7", pod("b")))
+    async with server.session() as api:
+        await objects.list_all(api, resources.PODS, page_size=1, metadata_only=True)
+        await objects.list_all(api, resources.PODS)
+    wanted = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    assert [it.headers["accept"] for it in server.requests] == [wanted, wanted, "application/json"]
+
+
+async def test_who_may_not_write_sends_nothing_but_reads(server):
+    server.on("GET", NODE_METRIC, STORED)
+    server.on("PATCH", NODE_METRIC, STORED)
+    allowed = False
+    async with server.session(may_write=lambda: allowed) as api:
+        await objects.get(api, resources.NODE_METRICS, "n1")
+        with pytest.raises(errors.Withheld, match=r"PATCH .*/nodemetrics/n1: not sent"):
+            await objects.merge_patch(api, resources.NODE_METRICS, "n1", {})
+        assert server.asked("PATCH") == []
+        allowed = True
+        await objects.merge_patch(api, resources.NODE_METRICS, "n1", {})
+    assert len(server.asked("PATCH")) == 1
 
 
 async def test_a_list_may_be_empty_or_null(server):

@@ -106,10 +106,10 @@ class ScriptedServer:
             self._something_happened.notify_all()
 
     def session(self, **changes: Any) -> contextlib.AbstractAsyncContextManager[session.Session]:
-        """A session with this server; `changes` are fields of the connection, `timeouts` those of the session."""
-        timeouts = changes.pop("timeouts", None)
+        """A session with this server; `changes` are fields of the connection, or `timeouts` or `may_write`."""
+        own = {name: changes.pop(name) for name in ("timeouts", "may_write") if name in changes}
         to = connection.Connection(**{"server": self.url, "origin": "the test", **changes})
-        return session.connect(to, user_agent="test/1", timeouts=timeouts)
+        return session.connect(to, user_agent="test/1", **own)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
