@@ -3,7 +3,8 @@ import threading
 
 import pytest
 
-from manager.leader_election import LeaderElection, Role
+from manager.candidacy import Role
+from manager.leader_election import LeaderElection
 from manager.settings import ManagerSettings
 from tests.fakes import cluster
 
