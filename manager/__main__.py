@@ -18,7 +18,8 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from apiserver_client import connection, credentials, errors
 from daemon import http_endpoint, logs, settings
 from manager import check_config, event_routing, explain_config, explain_mid, leading
-from manager.leader_election import LeaderElection, Role
+from manager.candidacy import Role
+from manager.leader_election import LeaderElection
 from manager.mid_resource.reasons import Reason
 from manager.settings import ENV_PREFIX, ManagerSettings
 from manager.slo_config.sync import State
@@ -147,6 +148,7 @@ class _Program:
             self._telemetry,
             self._leadership,
             identity=self._identity,
+            may_write=self._election.may_write,
             stop=self._stop,
         )
         try:
@@ -176,6 +178,10 @@ class _Program:
         silence = self._leadership.silence_seconds()
         if self._election.role is Role.LEADER and silence > _STUCK_SECONDS:
             return http_endpoint.Verdict(False, f"the event loop has not turned for {silence:.0f} s")
+        silent = self._leadership.watch_ages.silent()
+        if silent is not None and silent.seconds > self._settings.watch_silence_seconds:
+            text = f"the watch of {silent.resource} misses changes and has brought nothing for {silent.seconds:.0f} s"
+            return http_endpoint.Verdict(False, text)
         return http_endpoint.Verdict(True, f"alive as {self._election.role.value}")
 
     def _ready(self) -> http_endpoint.Verdict:

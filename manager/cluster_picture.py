@@ -56,6 +56,16 @@ class NewestOf(Generic[ViewT]):
         """Object of this name, None where there is none."""
         return self._objects.get(name)
 
+    def differing(self, listed: Mapping[str, str], as_of: str) -> list[str]:
+        """Names that a list, versions by name as of a version, knows in a newer version, or does not know any more."""
+        behind = [name for name, version in listed.items() if self._version_of(name) < _number(version)]
+        gone = [name for name in self._objects if name not in listed and self._version_of(name) <= _number(as_of)]
+        return behind + gone
+
+    def _version_of(self, name: str) -> int:
+        known = self._objects.get(name)
+        return -1 if known is None else _version(known)
+
     def see(self, wire: Mapping[str, Any]) -> ViewT:
         """Decode an object that exists and remember it if it is news. Raises msgspec.ValidationError."""
         seen: ViewT = msgspec.convert(wire, type=self._view)
@@ -76,8 +86,11 @@ class NewestOf(Generic[ViewT]):
 
 
 def _version(seen: pods.Node | NodeMetric) -> int:
-    text = seen.metadata.resource_version
-    return int(text) if text.isdecimal() else 0
+    return _number(seen.metadata.resource_version)
+
+
+def _number(version: str) -> int:
+    return int(version) if version.isdecimal() else 0
 
 
 class ClusterPicture:

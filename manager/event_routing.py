@@ -7,8 +7,10 @@ the picture and names the node concerned; nothing is decided here and nothing is
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import logging
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -16,11 +18,10 @@ import kopf
 import msgspec
 
 from api_types import names
-from apiserver_client import connection, errors
+from apiserver_client import backoff, connection, errors
 from manager.cluster_picture import ClusterPicture, NewestOf
 from manager.settings import ManagerSettings
 from manager.slo_config import controller as slo_config
-from manager.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 
@@ -67,10 +68,10 @@ def registry(
     picture: ClusterPicture,
     config: slo_config.ConfigController,
     mark: Callable[[str], None],
-    telemetry: Telemetry,
+    seen: Callable[[str], None],
     clock: Callable[[], dt.datetime],
 ) -> kopf.OperatorRegistry:
-    """Every handler there is. `mark` is told the name of each node that an event concerns."""
+    """Every handler there is. `mark` is told the name of each node that an event concerns, `seen` its resource."""
     handlers = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=handlers)
@@ -79,20 +80,20 @@ def registry(
 
     @kopf.on.event("", "v1", "nodes", registry=handlers)
     async def node(event: kopf.RawEvent, **_: Any) -> None:
-        telemetry.events_seen.labels("nodes").inc()
+        seen("nodes")
         _renew(picture.nodes, event, mark)
 
     @kopf.on.event(names.GROUP, names.VERSION, names.NODE_METRIC_PLURAL, registry=handlers)
     async def node_metric(event: kopf.RawEvent, **_: Any) -> None:
-        telemetry.events_seen.labels("nodemetrics").inc()
+        seen("nodemetrics")
         _renew(picture.node_metrics, event, mark)
 
     @kopf.on.event("", "v1", "configmaps", registry=handlers)
     async def config_map(event: kopf.RawEvent, **_: Any) -> None:
-        telemetry.events_seen.labels("configmaps").inc()
-        seen = msgspec.convert(event["object"], type=slo_config.ConfigMap)
-        if seen.metadata.name == settings.config_map and seen.metadata.namespace == settings.namespace:
-            await _apply(config, None if event["type"] == "DELETED" else seen)
+        seen("configmaps")
+        found = msgspec.convert(event["object"], type=slo_config.ConfigMap)
+        if found.metadata.name == settings.config_map and found.metadata.namespace == settings.namespace:
+            await _apply(config, None if event["type"] == "DELETED" else found)
 
     return handlers
 
@@ -131,10 +132,18 @@ def operator_settings(settings: ManagerSettings) -> kopf.OperatorSettings:
     chosen.watching.field_selectors["", "v1", "configmaps"] = f"metadata.name={settings.config_map}"
     chosen.queueing.idle_timeout = 1.0  # a handler only updates the picture: its worker may go at once
     chosen.queueing.exit_timeout = 0.5
+    chosen.networking.error_backoffs = _Patience()
     chosen.networking.request_timeout = 60
     chosen.networking.connect_timeout = 10
     chosen.process.ultimate_exiting_timeout = 15
     return chosen
+
+
+class _Patience:
+    """Pauses between kopf's attempts, without end: while we lead, an apiserver that says 429 or 500 is waited for."""
+
+    def __iter__(self) -> Iterator[float]:
+        return (backoff.DEFAULT.seconds(attempt, random.random) for attempt in itertools.count())
 
 
 class KindIsGone(Exception):
@@ -149,18 +158,24 @@ class KindIsGone(Exception):
 async def follow(handlers: Handlers, settings: ManagerSettings, *, identity: str) -> None:
     """Follow the cluster until cancelled, or until SIGTERM or SIGINT.
 
-    kopf takes over both signals, and ends every task of the loop that began after this was called. Raises KindIsGone;
-    whatever else kopf raises is not foreseen.
+    kopf takes over both signals, and ends every task of the loop that began after this was called. A list that took
+    longer than the apiserver remembers (410 between two of its pages) ends kopf: it is started again. Raises
+    KindIsGone; whatever else kopf raises is not foreseen.
     """
-    try:
-        await kopf.operator(
-            registry=handlers,
-            settings=operator_settings(settings),
-            identity=identity,  # type: ignore[arg-type]  # a NewType of str that kopf keeps to itself
-            standalone=True,
-            namespaces=[settings.namespace],
-        )
-    except Exception as failure:
-        if getattr(failure, "status", None) == HTTPStatus.NOT_FOUND:  # kopf keeps the class to itself
-            raise KindIsGone from failure
-        raise
+    while True:
+        try:
+            return await kopf.operator(
+                registry=handlers,
+                settings=operator_settings(settings),
+                identity=identity,  # type: ignore[arg-type]  # a NewType of str that kopf keeps to itself
+                standalone=True,
+                namespaces=[settings.namespace],
+            )
+        except Exception as failure:
+            match getattr(failure, "status", None):  # kopf keeps the class to itself
+                case HTTPStatus.NOT_FOUND:
+                    raise KindIsGone from failure
+                case HTTPStatus.GONE:
+                    log.warning("a list took longer than the apiserver remembers: listing again")
+                case _:
+                    raise

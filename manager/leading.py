@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import functools
 import logging
 import random
 import signal
@@ -13,17 +14,13 @@ from collections.abc import Awaitable, Callable
 
 from api_types import pods
 from apiserver_client import backoff, connection, errors, objects, resources, session
-from manager import event_routing
-from manager.announcements import Announcer
+from manager import assembly, event_routing
 from manager.cluster_picture import ClusterPicture, NodeMetric
-from manager.mid_resource.controller import MidController
-from manager.node_metric.controller import NodeMetricController
-from manager.reconciler import Reconciler
 from manager.settings import ManagerSettings
 from manager.slo_config import controller as slo_config
-from manager.slo_config.notices import Notices
-from manager.telemetry import Telemetry
-from manager.work_queue import WorkQueue
+from manager.telemetry import WATCHED, Telemetry
+from manager.watch_age import WatchAges
+from manager.work_queue import Lane, WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +32,7 @@ class Leadership:
     """How leading goes, to be read by probes from another thread."""
 
     def __init__(self) -> None:
+        self.watch_ages = WatchAges(WATCHED, time.monotonic)
         self.problem: str | None = "starting"
         self.last_beat = time.monotonic()
 
@@ -55,55 +53,52 @@ async def lead(
     leadership: Leadership,
     *,
     identity: str,
+    may_write: Callable[[], bool],
     stop: threading.Event,
 ) -> None:
-    """Lead until `stop` is set or SIGTERM comes. Raises what kopf raises when it cannot go on."""
+    """Lead until `stop` is set or SIGTERM comes; `may_write` is asked before each write.
+
+    Raises what kopf raises when it cannot go on.
+    """
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)  # until kopf installs its own
-    async with session.connect(to, user_agent="koord-manager") as api:
-        picture = ClusterPicture()
-        announcer = Announcer(api, telemetry, now)
-        queue: WorkQueue
+    async with session.connect(to, user_agent="koord-manager", may_write=may_write) as api:
+        ages = leadership.watch_ages
+        parts = assembly.assemble(api, settings, telemetry, ages, clock=now)
+        _show(telemetry, parts.queue, ages)
 
-        def look_again(name: str, seconds: float | None) -> None:
-            if seconds is None:
-                queue.forget_timer(name)
-            else:
-                queue.mark_later(name, seconds)
+        def seen(resource: str) -> None:
+            telemetry.events_seen.labels(resource).inc()
+            ages.seen(resource)
 
-        def mark_all() -> None:
-            for name in picture.nodes.names():
-                queue.mark(name)
-
-        notices = Notices(api, settings, announcer, telemetry, now)
-        config = slo_config.ConfigController(api, settings, notices, telemetry, mark_all)
-        node_metrics = NodeMetricController(api, picture, telemetry)
-        reconciler = Reconciler(
-            picture=picture,
-            config=config,
-            node_metrics=node_metrics,
-            mid_resources=MidController(
-                api, picture=picture, settings=settings, announcer=announcer, telemetry=telemetry, clock=now
-            ),
-            announcer=announcer,
-            look_again=look_again,
-        )
-        queue = WorkQueue(reconciler.reconcile, workers=settings.workers)
-        telemetry.set_queue_depth(lambda: len(queue))
         handlers = event_routing.registry(
-            to, settings, picture=picture, config=config, mark=queue.mark, telemetry=telemetry, clock=now
+            to,
+            settings,
+            picture=parts.picture,
+            config=parts.config,
+            mark=parts.queue.mark,
+            seen=seen,
+            clock=now,
         )
         async with asyncio.TaskGroup() as group:
             beating = group.create_task(_beat(leadership))
-            for step in (lambda: _learn(api, settings, picture), config.start):
+            for step in (lambda: _learn(api, settings, parts.picture), parts.config.start):
                 await _until_it_works(step, leadership, stop)
-            workers = group.create_task(queue.run())
-            await asyncio.sleep(0)  # let the workers begin before kopf does, which ends what begins after it
+            workers = group.create_task(parts.queue.run())
+            comparing = group.create_task(parts.resync.run(settings.resync_seconds))
+            await asyncio.sleep(0)  # let these begin before kopf does, which ends what begins after it
             leadership.problem = None
             following = group.create_task(event_routing.follow(handlers, settings, identity=identity))
-            ending = group.create_task(_end_at(stop, workers, following))
+            ending = group.create_task(_end_at(stop, workers, comparing, following))
             await asyncio.wait([following])
-            for task in (beating, workers, ending):
+            for task in (beating, workers, comparing, ending):
                 task.cancel()
+
+
+def _show(telemetry: Telemetry, queue: WorkQueue, ages: WatchAges) -> None:
+    for lane in Lane:
+        telemetry.set_queue_depth(lane, functools.partial(queue.depth, lane))
+    for resource in WATCHED:
+        telemetry.set_watch_age(resource, functools.partial(ages.age_seconds, resource))
 
 
 async def _learn(api: session.Session, settings: ManagerSettings, picture: ClusterPicture) -> None:

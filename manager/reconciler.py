@@ -52,6 +52,11 @@ class Reconciler:
             await self._config.tell_overlap(name, strategy)
             self._look_again(name, await self._mid_resources.reconcile(name, strategy))
 
+    def is_urgent(self, name: str) -> bool:
+        """Whether Mid resources that are published on a node are to be withdrawn."""
+        strategy = self._strategy_of(self._picture.nodes.get(name))
+        return strategy is not None and self._mid_resources.is_to_be_withdrawn(name, strategy)
+
     def _strategy_of(self, node: pods.Node | None) -> NodeStrategy | None:
         if node is None or self._config.strategies is None:
             return None

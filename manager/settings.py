@@ -28,6 +28,10 @@ class ManagerSettings(settings.Settings):
     """Nodes worked on at once, which is also the number of parallel writes."""
     withdrawal_check_seconds: int = pydantic.Field(30, ge=5, le=600)
     """How often a node whose Mid resources are withdrawn, but still in use, is looked at again."""
+    resync_seconds: int = pydantic.Field(300, ge=10, le=86400)
+    """How often everything is compared with the apiserver and worked out anew, whatever the watches say."""
+    watch_silence_seconds: int = pydantic.Field(180, ge=30, le=3600)
+    """How long a watch that is known to miss changes may bring nothing before /healthz fails."""
     lease: str = pydantic.Field("koord-manager", min_length=1, max_length=253)
     """Lease that says who leads."""
     lease_duration_seconds: float = pydantic.Field(15.0, ge=1.0, le=120.0)

@@ -6,6 +6,7 @@ The label `node` is bounded by the number of nodes, and a node's series go with 
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from apiserver_client import errors
 _WRITE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _AGE_BUCKETS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
 KINDS = ("node_status", "node_metric", "last_good_config", "config_status")
+WATCHED = ("nodes", "nodemetrics", "configmaps")
 
 
 class Telemetry:
@@ -55,17 +57,40 @@ class Telemetry:
         self._nodes = Gauge(
             "koord_manager_nodes", "Nodes by the reason code of their Mid resources.", ["reason"], registry=registry
         )
-        self.events_seen = Counter(
-            "koord_manager_watch_events", "Events received, by resource.", ["resource"], registry=registry
-        )
+        self._sample_time = Gauge(
+            "koord_manager_node_sample_timestamp_seconds", "Time of the newest sample of a node that could be used.",
+            ["node"], registry=registry,
+        )  # fmt: skip
         self.events_lost = Counter(
             "koord_manager_kubernetes_events_lost", "Events that could not be posted.", registry=registry
         )
-        self.queue_depth = Gauge("koord_manager_queue_depth", "Nodes waiting for a worker.", registry=registry)
         self._states = tuple(states)
         self._reason_of_node: dict[str, str] = {}
         self._tally: Tally[str] = Tally()
+        self._follow(registry)
         self._start_at_zero(reasons)
+
+    def _follow(self, registry: CollectorRegistry) -> None:
+        """Metrics of how the cluster is followed."""
+        self.events_seen = Counter(
+            "koord_manager_watch_events", "Events received, by resource.", ["resource"], registry=registry
+        )
+        self._queue_depth = Gauge(
+            "koord_manager_queue_depth", "Nodes waiting for a worker, withdrawals in the urgent lane.", ["lane"],
+            registry=registry,
+        )  # fmt: skip
+        self._watch_age = Gauge(
+            "koord_manager_watch_age_seconds", "Time since a watch brought something, bookmarks not counted.",
+            ["resource"], registry=registry,
+        )  # fmt: skip
+        self.resyncs = Counter(
+            "koord_manager_resyncs", "Comparisons of all that is known with the apiserver, by how they ended.",
+            ["result"], registry=registry,
+        )  # fmt: skip
+        self.missed_changes = Counter(
+            "koord_manager_missed_changes", "Changes that a watch did not bring and a comparison found.", ["resource"],
+            registry=registry,
+        )  # fmt: skip
 
     def _start_at_zero(self, reasons: Iterable[str]) -> None:
         """Counters that appear with their first increment hide that increment from rate()."""
@@ -76,17 +101,30 @@ class Telemetry:
         for kind in KINDS:
             for result in ("ok", "error"):
                 self.writes.labels(kind, result)
-        for resource in ("nodes", "nodemetrics", "configmaps"):
+            self._write_seconds.labels(kind)
+        for result in ("ok", "error"):
+            self.resyncs.labels(result)
+        for resource in WATCHED:
             self.events_seen.labels(resource)
+            self.missed_changes.labels(resource)
 
     def set_config_state(self, state: str) -> None:
         """Show which state the ConfigMap is in."""
         for each in self._states:
             self._config_state.labels(each).set(int(each == state))
 
-    def set_queue_depth(self, depth: Callable[[], int]) -> None:
-        """Show a queue's depth, asked for when the metrics are read."""
-        self.queue_depth.set_function(depth)
+    def set_queue_depth(self, lane: str, depth: Callable[[], int]) -> None:
+        """Show the depth of a lane of the queue, asked for when the metrics are read."""
+        self._queue_depth.labels(lane).set_function(depth)
+
+    def set_watch_age(self, resource: str, seconds: Callable[[], float]) -> None:
+        """Show the age of a watch, asked for when the metrics are read."""
+        self._watch_age.labels(resource).set_function(seconds)
+
+    def show_sample(self, node: str, taken: dt.datetime, now: dt.datetime) -> None:
+        """Show which sample Mid resources of a node are calculated from."""
+        self._sample_time.labels(node).set(taken.timestamp())
+        self.sample_age.observe(max((now - taken).total_seconds(), 0.0))
 
     @contextlib.contextmanager
     def write(self, kind: str) -> Iterator[None]:
@@ -120,7 +158,7 @@ class Telemetry:
         reason = self._reason_of_node.pop(node, None)
         if reason is not None:
             self._count(reason, -1)
-        for gauge in (self._mid_cpu, self._mid_memory):
+        for gauge in (self._mid_cpu, self._mid_memory, self._sample_time):
             gauge.remove_by_labels({"node": node})
 
     def _count(self, reason: str, change: int) -> None:

@@ -1,15 +1,17 @@
 """Names that need attention, each worked on by one worker at a time, with bounded concurrency.
 
-A name that is marked while it is worked on is worked on again afterwards; marked many times before, once. A failure is
-tried again after a growing, jittered pause. Single-threaded: everything runs on one event loop.
+A name that is marked while it is worked on is worked on again afterwards; marked many times before, once. Urgent names
+overtake all others. A failure is tried again after a growing, jittered pause. Single-threaded: everything runs on one
+event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
 import random
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from apiserver_client import backoff, errors
@@ -19,30 +21,56 @@ log = logging.getLogger(__name__)
 Work = Callable[[str], Awaitable[None]]
 
 
-class WorkQueue:
-    """Keyed queue; `work` is called with a name and may raise, which means "again later"."""
+class Lane(enum.StrEnum):
+    """The queues there are, each in order of arrival; the first of them goes first."""
 
-    def __init__(self, work: Work, *, workers: int, pauses: backoff.Backoff = backoff.DEFAULT) -> None:
+    URGENT = "urgent"
+    NORMAL = "normal"
+
+
+class WorkQueue:
+    """Keyed queue; `work` is called with a name and may raise, which means "again later".
+
+    `is_urgent` is asked when a name is marked, not later: it sees what made somebody mark it.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        *,
+        workers: int,
+        is_urgent: Callable[[str], bool] = lambda _: False,
+        pauses: backoff.Backoff = backoff.DEFAULT,
+    ) -> None:
         self._work = work
         self._workers = workers
+        self._is_urgent = is_urgent
         self._pauses = pauses
-        self._waiting: deque[str] = deque()
-        self._queued: set[str] = set()
+        self._waiting: dict[Lane, OrderedDict[str, None]] = {lane: OrderedDict() for lane in Lane}
         self._busy: set[str] = set()
+        self._again: set[str] = set()
         self._failures: dict[str, int] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._arrived = asyncio.Event()
 
-    def __len__(self) -> int:
-        return len(self._queued)
+    def depth(self, lane: Lane) -> int:
+        """Names that wait in a lane."""
+        return len(self._waiting[lane])
+
+    def is_idle(self) -> bool:
+        """Whether nothing waits and nothing is worked on; timers do not count."""
+        return not self._busy and not any(self._waiting.values())
 
     def mark(self, name: str) -> None:
         """Have a name worked on as soon as a worker is free."""
-        if name not in self._queued:
-            self._queued.add(name)
-            if name not in self._busy:
-                self._waiting.append(name)
-                self._arrived.set()
+        if name in self._busy:
+            self._again.add(name)
+        elif name not in self._waiting[Lane.URGENT]:
+            lane = Lane.URGENT if self._is_urgent(name) else Lane.NORMAL
+            if lane is Lane.URGENT:
+                self._waiting[Lane.NORMAL].pop(name, None)
+            self._waiting[lane][name] = None
+            self._arrived.set()
 
     def mark_later(self, name: str, seconds: float) -> None:
         """Have a name worked on after a while; replaces an earlier such wish for it."""
@@ -66,19 +94,22 @@ class WorkQueue:
 
     async def _worker(self) -> None:
         while True:
-            while not self._waiting:
-                self._arrived.clear()
-                await self._arrived.wait()
-            name = self._waiting.popleft()
-            self._queued.discard(name)
+            name = await self._next()
             self._busy.add(name)
             try:
                 await self._attempt(name)
             finally:
                 self._busy.discard(name)
-                if name in self._queued:  # marked meanwhile
-                    self._waiting.append(name)
-                    self._arrived.set()
+                if name in self._again:  # marked meanwhile
+                    self._again.discard(name)
+                    self.mark(name)
+
+    async def _next(self) -> str:
+        while not any(self._waiting.values()):
+            self._arrived.clear()
+            await self._arrived.wait()
+        lane = next(waiting for waiting in self._waiting.values() if waiting)
+        return lane.popitem(last=False)[0]
 
     async def _attempt(self, name: str) -> None:
         try:

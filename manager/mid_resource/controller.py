@@ -16,7 +16,7 @@ from manager import cluster_picture
 from manager.announcements import Announcer
 from manager.mid_resource import bound_requests, calculator, evidence, judgement, receipt, writing
 from manager.mid_resource.judgement import Verdict
-from manager.mid_resource.reasons import TEXTS, Reason
+from manager.mid_resource.reasons import TEXTS, Reason, Status
 from manager.settings import ManagerSettings
 from manager.slo_config.strategy import NodeStrategy
 from manager.telemetry import Telemetry
@@ -83,6 +83,17 @@ class MidController:
         self._told.pop(name, None)
         self._telemetry.forget_node(name)
 
+    def is_to_be_withdrawn(self, name: str, strategy: NodeStrategy) -> bool:
+        """Whether a node publishes Mid resources that it should not have any more; False once that was done."""
+        node = self._picture.nodes.get(name)
+        if node is None or not any(mid in (node.status.allocatable or {}) for mid in names.MID_RESOURCES):
+            return False
+        written = receipt.of_node(node)
+        if written is not None and written.status == Status.WITHDRAWN:
+            return False
+        known = self._evidence(node, self._picture.node_metrics.get(name), strategy)
+        return judgement.judge(known, self._clock()).verdict is Verdict.WITHDRAW
+
     def without_configuration(self, name: str) -> None:
         """Leave a node as it is: nothing that can be used was seen yet."""
         self._telemetry.show_node(name, Reason.NO_CONFIGURATION, {})
@@ -114,32 +125,36 @@ class MidController:
 
     def _case(self, name: str, node: pods.Node, strategy: NodeStrategy) -> _Case:
         metric = self._picture.node_metrics.get(name)
-        policy = mid_policy_of(strategy)
-        uid, last_usable = self._last_usable.get(name, ("", None))
-        known = evidence.gather(
-            node,
-            metric,
-            policy,
-            enabled=strategy.enabled,
-            degrade_after=evidence.degrade_time(strategy.strategy),
-            last_usable=last_usable if uid == node.metadata.uid else None,
-        )
+        known = self._evidence(node, metric, strategy)
         now = self._clock()
         judged = judgement.judge(known, now)
         if judged.verdict is Verdict.CALCULATE and known.sample_time is not None:
             self._last_usable[name] = (node.metadata.uid, known.sample_time)
-            self._telemetry.sample_age.observe(max((now - known.sample_time).total_seconds(), 0.0))
+            self._telemetry.show_sample(name, known.sample_time, now)
         return _Case(
             name=name,
             node=node,
             report=(metric.status if metric else None) or MidReport(),
             strategy=strategy,
-            policy=policy,
+            policy=mid_policy_of(strategy),
             published=calculator.published_on(node),
             written=receipt.of_node(node),
             evidence=known,
             judgement=judged,
             now=now,
+        )
+
+    def _evidence(
+        self, node: pods.Node, metric: cluster_picture.NodeMetric | None, strategy: NodeStrategy
+    ) -> evidence.Evidence:
+        uid, last_usable = self._last_usable.get(node.metadata.name, ("", None))
+        return evidence.gather(
+            node,
+            metric,
+            mid_policy_of(strategy),
+            enabled=strategy.enabled,
+            degrade_after=evidence.degrade_time(strategy.strategy),
+            last_usable=last_usable if uid == node.metadata.uid else None,
         )
 
     async def _target(self, case: _Case) -> tuple[calculator.Target, str]:

@@ -55,6 +55,7 @@ class ConfigController:
         self._notices = notices
         self._telemetry = telemetry
         self._on_change = on_change
+        self._version = 0
         self._stored: str | None = None
         self._judged: tuple[bool, str | None] | None = None
 
@@ -65,10 +66,19 @@ class ConfigController:
         self._stored = (data or {}).get(names.COLOCATION_CONFIG_KEY)
         if (last_good := sync.restored(data)) is not None:
             self._put_in_force(last_good)
+        await self.refresh()
+
+    async def refresh(self) -> None:
+        """Take the ConfigMap as it is now. Raises errors.ApiServerError."""
         await self.apply(await read(self._api, self._settings.namespace, self._settings.config_map))
 
     async def apply(self, config_map: ConfigMap | None) -> None:
-        """Take a state of the ConfigMap; None means that there is none."""
+        """Take a state of the ConfigMap; None means that there is none. An older one than was seen is left."""
+        if config_map is not None:
+            version = int(config_map.metadata.resource_version or 0)
+            if version < self._version:
+                return
+            self._version = version
         data = config_map.data if config_map else None
         seen = (config_map is not None, sync.document_text(data))
         if seen == self._judged:

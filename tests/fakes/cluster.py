@@ -6,7 +6,8 @@
         server.writes                                  # (method, path, body) of every write, in order
 
 Kept: resource versions, UIDs, merge patches, the status subresource, optimistic locking, UID preconditions, deletion of
-what a deleted object owns, lists, watches from a version on, discovery. Not kept: validation, defaults, history limits.
+what a deleted object owns, lists in pages, watches from a version on, discovery. Not kept: validation, defaults, limits
+of history.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class Cluster:
         self.requests: list[apiserver.Received] = []
         self.refuse: dict[tuple[str, str], Refusal] = {}
         """(method, plural) -> what to answer instead, until it is taken out."""
+        self.expired_lists = 0
+        """How many second pages of lists are still to be refused as expired."""
         self._objects: dict[Key, dict[str, Any]] = {}
         self._changes: list[tuple[str, str, dict[str, Any]]] = []
         self._changed = asyncio.Condition()
@@ -193,12 +196,18 @@ class Cluster:
         raise AssertionError(request.method)
 
     def _list(self, plural: str, namespace: str, query: dict[str, str]) -> dict[str, Any]:
-        items = [item for key, item in self._objects.items() if key[0] == plural and namespace in ("", key[1])]
+        here = [item for key, item in self._objects.items() if key[0] == plural and namespace in ("", key[1])]
+        items = [item for item in here if _selected(item, query.get("fieldSelector", ""))]
+        start, limit = int(query.get("continue") or 0), int(query.get("limit") or 0)
+        if start and self.expired_lists:
+            self.expired_lists -= 1
+            raise Refusal(410, "Expired", message="The provided continue parameter is too old")
+        end = start + limit if limit and start + limit < len(items) else None
         return {
             "kind": f"{_KINDS[plural]}List",
             "apiVersion": _API_VERSIONS[plural],
-            "metadata": {"resourceVersion": str(self._version)},
-            "items": [item for item in items if _selected(item, query.get("fieldSelector", ""))],
+            "metadata": {"resourceVersion": str(self._version)} | ({"continue": str(end)} if end else {}),
+            "items": items[start:end],
         }
 
     async def _watch(self, request: apiserver.Received, writer: asyncio.StreamWriter) -> None:

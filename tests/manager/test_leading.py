@@ -8,7 +8,7 @@ import threading
 
 from prometheus_client import CollectorRegistry
 
-from manager import leading
+from manager import event_routing, leading
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
 from manager.slo_config.sync import State
@@ -23,7 +23,15 @@ async def leader(server):
     telemetry = Telemetry(CollectorRegistry(), reasons=[*Reason], states=[*State])
     status = leading.Leadership()
     task = asyncio.create_task(
-        leading.lead(server.connection(), ManagerSettings(), telemetry, status, identity="test", stop=stop)
+        leading.lead(
+            server.connection(),
+            ManagerSettings(),
+            telemetry,
+            status,
+            identity="test",
+            may_write=lambda: True,
+            stop=stop,
+        )
     )
     try:
         yield status
@@ -132,3 +140,22 @@ async def test_a_successor_writes_nothing_where_everything_is_as_it_should_be():
             report(server, "n0", "4")
             await until(lambda: mid_cpu(server, "n0") == "4000")
         assert [path for _, path, _ in server.writes[writes:]] == ["/api/v1/nodes/n0/status"]
+
+
+async def test_a_list_that_expires_between_two_pages_is_listed_again(monkeypatch):
+    pages_of_two = event_routing.operator_settings(ManagerSettings())
+    pages_of_two.watching.chunk_size = 2
+    monkeypatch.setattr(event_routing, "operator_settings", lambda _: pages_of_two)
+    async with cluster.running() as server:
+        server.now = leading.now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        for number in range(5):
+            add_node(server, f"n{number}")
+        configure(server, {"enable": True})
+        server.expired_lists = 1
+        async with leader(server):
+            await until(lambda: len(server.all("nodemetrics")) == 5)
+            assert server.expired_lists == 0
+            add_node(server, "late")
+            await until(lambda: server.get("nodemetrics", "late"))
+        asked = [each for each in server.requests if each.path == "/api/v1/nodes" and "continue" in each.query]
+        assert all(each.query["limit"] == "2" for each in asked)

@@ -2,14 +2,14 @@ import asyncio
 import contextlib
 
 from apiserver_client import backoff, errors
-from manager.work_queue import WorkQueue
+from manager.work_queue import Lane, WorkQueue
 
 AT_ONCE = backoff.Backoff(first_seconds=0.001, longest_seconds=0.001)
 
 
 @contextlib.asynccontextmanager
-async def working(work, workers=2):
-    queue = WorkQueue(work, workers=workers, pauses=AT_ONCE)
+async def working(work, workers=2, **more):
+    queue = WorkQueue(work, workers=workers, pauses=AT_ONCE, **more)
     task = asyncio.create_task(queue.run())
     try:
         yield queue
@@ -110,3 +110,26 @@ async def test_a_later_look_replaces_an_earlier_wish_for_one():
         queue.forget_timer("b")
         await asyncio.sleep(0.01)
     assert done == ["a"]
+
+
+async def test_what_is_urgent_overtakes_what_waits_and_also_what_was_marked_before_it_was_urgent():
+    done, urgent = [], {"withdrawal"}
+    gate = asyncio.Event()
+
+    async def work(name):
+        await gate.wait()
+        done.append(name)
+
+    async with working(work, workers=1, is_urgent=urgent.__contains__) as queue:
+        queue.mark("running")
+        await until(lambda: queue.depth(Lane.NORMAL) == 0)
+        for number in range(100):
+            queue.mark(f"increase-{number}")
+        queue.mark("withdrawal")
+        urgent.add("increase-50")
+        queue.mark("increase-50")
+        assert (queue.depth(Lane.URGENT), queue.depth(Lane.NORMAL)) == (2, 99)
+        gate.set()
+        await until(queue.is_idle)
+    assert done[:4] == ["running", "withdrawal", "increase-50", "increase-0"]
+    assert len(done) == len(set(done)) == 102

@@ -1,0 +1,111 @@
+"""What Prometheus sees: names and help after its conventions, counters from 0 on, bounded labels, no series left."""
+
+import datetime as dt
+import re
+
+import prometheus_client
+import pytest
+from prometheus_client import parser
+
+from apiserver_client import errors
+from manager.leading import _show
+from manager.mid_resource.reasons import Reason
+from manager.slo_config.sync import State
+from manager.telemetry import KINDS, WATCHED, Telemetry
+from manager.watch_age import WatchAges
+from manager.work_queue import Lane, WorkQueue
+from tests.manager.conftest import MID
+
+# The units and words that promtool's linter refuses in a name.
+NOT_BASE_UNITS = (
+    "milliseconds|minutes|hours|days|weeks|millicores|kelvin|kilobytes|megabytes|gigabytes|kib|mib|gib|percent|percents"
+)
+TYPE_WORDS = "gauge|counter|summary|histogram|map"
+NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+LABELS = {
+    "reason": {*Reason}, "state": {*State}, "kind": {*KINDS}, "result": {"ok", "error"}, "resource": {*WATCHED},
+    "lane": {*Lane},
+}  # fmt: skip
+
+
+@pytest.fixture
+def telemetry():
+    prometheus_client.disable_created_metrics()
+    made = Telemetry(prometheus_client.CollectorRegistry(), reasons=[*Reason], states=[*State])
+    _show(made, WorkQueue(work=None, workers=1), WatchAges(WATCHED, lambda: 5.0))
+    yield made
+    prometheus_client.enable_created_metrics()
+
+
+def families(telemetry):
+    text = prometheus_client.generate_latest(telemetry.registry).decode()
+    return {family.name: family for family in parser.text_string_to_metric_families(text)}
+
+
+def samples(telemetry):
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in families(telemetry).values()
+        for sample in family.samples
+    }
+
+
+def at_work(telemetry):
+    telemetry.show_node("n1", Reason.CALCULATED, {MID[0]: 1500, MID[1]: 1 << 30})
+    telemetry.show_sample("n1", NOW - dt.timedelta(seconds=40), NOW)
+    with telemetry.write("node_status"):
+        pass
+
+
+@pytest.mark.parametrize("works", [False, True])
+def test_names_and_help_follow_the_conventions_and_labels_are_bounded(telemetry, works):
+    if works:
+        at_work(telemetry)
+    found = families(telemetry)
+    assert len(found) > 15
+    for name, family in found.items():
+        assert re.fullmatch(r"koord_manager(_[a-z]+)+", name), name
+        assert family.documentation.endswith("."), name
+        assert not re.search(rf"_({NOT_BASE_UNITS}|{TYPE_WORDS})(_|$)", name), name
+        for sample in family.samples:
+            for label, value in sample.labels.items():
+                assert label in ("node", "le") or value in LABELS[label], sample
+            assert (family.type == "counter") == sample.name.endswith("_total"), sample
+        if family.type not in ("histogram", "summary"):
+            assert not re.search(r"_(count|sum|bucket)$", name), name
+        if "timestamp" in name:
+            assert name.endswith("_timestamp_seconds"), name
+
+
+def test_what_is_counted_is_there_from_the_start_as_zero(telemetry):
+    found = samples(telemetry)
+    for key in (
+        ("koord_manager_kubernetes_events_lost_total",),
+        ("koord_manager_sample_age_seconds_count",),
+        *(("koord_manager_writes_total", kind, result) for kind in KINDS for result in ("ok", "error")),
+        *(("koord_manager_write_seconds_count", kind) for kind in KINDS),
+        *(("koord_manager_nodes", reason.value) for reason in Reason),
+        *(("koord_manager_config_state", state.value) for state in State),
+        *(("koord_manager_queue_depth", lane.value) for lane in Lane),
+        *(("koord_manager_resyncs_total", result) for result in ("ok", "error")),
+        *(("koord_manager_watch_events_total", resource) for resource in WATCHED),
+        *(("koord_manager_missed_changes_total", resource) for resource in WATCHED),
+        *(("koord_manager_watch_age_seconds", resource) for resource in WATCHED),
+    ):  # fmt: skip
+        assert found[key] == 0.0, key
+
+
+def test_a_nodes_series_go_with_it(telemetry):
+    before = samples(telemetry).keys()
+    at_work(telemetry)
+    found = samples(telemetry)
+    assert found["koord_manager_node_mid_cpu_cores", "n1"] == 1.5
+    assert found["koord_manager_node_sample_timestamp_seconds", "n1"] == NOW.timestamp() - 40
+    telemetry.forget_node("n1")
+    assert samples(telemetry).keys() == before
+
+
+def test_a_write_that_fails_is_counted_as_one(telemetry):
+    with pytest.raises(errors.Unreachable), telemetry.write("node_status"):
+        raise errors.Unreachable("away")
+    assert samples(telemetry)["koord_manager_writes_total", "node_status", "error"] == 1
