@@ -13,7 +13,6 @@ ValueError naming what is missing: absent is not zero. Source: koordinator-core 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from typing import Final
 
 from api_types import cpu_list
@@ -23,9 +22,17 @@ _CPU_LINE: Final = re.compile(rb"^cpu(\d+) (\d+) (\d+) (\d+) \d+ \d+ (\d+) (\d+)
 """Its groups: the CPU's number; user, nice, system, irq, softirq. Idle and iowait stand between the last two pairs."""
 _MEMINFO_LINE: Final = re.compile(rb"^Node \d+ (\S+):\s+(\d+) kB$", re.MULTILINE)
 _FREE: Final = (b"MemFree", b"Active(file)", b"Inactive(file)", b"SReclaimable")
-_GROUP_KEYS: Final[Mapping[CgroupVersion, tuple[bytes, ...]]] = {
-    CgroupVersion.V1: (b"hierarchical_anon", b"hierarchical_unevictable"),
-    CgroupVersion.V2: (b"inactive_anon", b"active_anon", b"unevictable"),
+_AMOUNT: Final = re.compile(rb"N(\d+)=(\d+)")
+
+
+def _lines_of(keys: tuple[bytes, ...], total: bytes) -> tuple[re.Pattern[bytes], tuple[bytes, ...]]:
+    """Pattern of the lines with these keys; its groups are the key and the amounts by node."""
+    return re.compile(rb"^(%s)%s((?: N\d+=\d+)+)$" % (b"|".join(keys), total), re.MULTILINE), keys
+
+
+_GROUP_LINES: Final = {
+    CgroupVersion.V1: _lines_of((b"hierarchical_anon", b"hierarchical_unevictable"), rb"=\d+"),
+    CgroupVersion.V2: _lines_of((b"inactive_anon", b"active_anon", b"unevictable"), b""),
 }
 
 
@@ -53,28 +60,14 @@ def used_bytes(meminfo: bytes) -> int:
 
 def group_bytes(numa_stat: bytes, version: CgroupVersion, page_bytes: int) -> dict[int, int]:
     """Memory of one cgroup by node, without page cache; v1 counts it in pages of `page_bytes`."""
-    keys = _GROUP_KEYS[version]
-    fields = {key: values for key, *values in map(_fields, numa_stat.splitlines()) if key in keys}
-    missing = [key.decode() for key in keys if key not in fields]
+    line, keys = _GROUP_LINES[version]
+    found = line.findall(numa_stat)
+    missing = [key.decode() for key in keys if key not in {key for key, _amounts in found}]
     if missing:
-        raise ValueError(f"memory.numa_stat has no line of {', '.join(missing)}")
+        raise ValueError(f"memory.numa_stat has no line of {', '.join(missing)} with N<node>=<number> of every node")
     unit = page_bytes if version is CgroupVersion.V1 else 1
-    found: dict[int, int] = {}
-    for values in fields.values():
-        for node, amount in _by_node(values):
-            found[node] = found.get(node, 0) + amount * unit
-    return found
-
-
-def _fields(line: bytes) -> list[bytes]:
-    """Key, then N<node>=<amount> of each node; in v1 the key comes with a total that is not needed."""
-    key, *values = line.split()
-    return [key.partition(b"=")[0], *values]
-
-
-def _by_node(values: Iterable[bytes]) -> Iterable[tuple[int, int]]:
-    for value in values:
-        name, _, amount = value.partition(b"=")
-        if not (name[:1] == b"N" and name[1:].isdigit() and amount.isdigit()):
-            raise ValueError(f"memory.numa_stat has {value[:40]!r}, want N<node>=<number>")
-        yield int(name[1:]), int(amount)
+    used: dict[int, int] = {}
+    for _key, amounts in found:
+        for node, amount in _AMOUNT.findall(amounts):
+            used[int(node)] = used.get(int(node), 0) + int(amount) * unit
+    return used
