@@ -11,11 +11,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-import yaml
-
 from apiserver_client import errors
 from daemon import http_endpoint, logs, settings
-from scheduler_plugin import configuration
+from scheduler_plugin import check_config, configuration
 from scheduler_plugin.extender_app import ExtenderApp
 from scheduler_plugin.settings import ENV_PREFIX, SchedulerPluginSettings
 
@@ -34,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="serve a kube-scheduler (what happens when no command is named)")
     settings.add_arguments(run, SchedulerPluginSettings, ENV_PREFIX)
     check = commands.add_parser("check-config", help="judge a policy file and print it with every default filled in")
-    check.add_argument("file", metavar="FILE")
+    check.add_argument("file", metavar="FILE", help="policies, kube-scheduler's configuration or a ConfigMap; -: stdin")
     return parser
 
 
@@ -44,9 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not given or given[0] not in (*_COMMANDS, "-h", "--help"):
         given.insert(0, "run")
     arguments = _parser().parse_args(given)
+    if arguments.command == "check-config":
+        return check_config.check(arguments.file)
     try:
-        if arguments.command == "check-config":
-            return _check(arguments.file)
         chosen = settings.from_sources(SchedulerPluginSettings, arguments, os.environ, ENV_PREFIX)
         policies = configuration.load(chosen.config)
     except (settings.SettingsError, configuration.InvalidConfiguration) as error:
@@ -66,11 +64,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def _run(chosen: SchedulerPluginSettings, policies: configuration.Configuration) -> None:
     await ExtenderApp(chosen, policies).run()
-
-
-def _check(file_name: str) -> int:
-    print(yaml.safe_dump(configuration.load(file_name).document(), sort_keys=False), end="")  # noqa: T201  # the result
-    return 0
 
 
 if __name__ == "__main__":

@@ -114,6 +114,13 @@ def parse(document: Any) -> Configuration:
     return Configuration(effective, selection.filters, selection.score_weights)
 
 
+def names_policies(value: Any) -> bool:
+    """Whether a policy of ours is named anywhere in a document, be it misspelt."""
+    if isinstance(value, dict):
+        return _is_meant_as_ours(value.get("name")) or any(map(names_policies, value.values()))
+    return isinstance(value, list) and any(map(names_policies, value))
+
+
 def _profile(document: Any, problems: list[Problem]) -> _Profile:
     nothing = _Profile({}, (), with_others=False)
     if not isinstance(document, dict):
@@ -131,19 +138,13 @@ def _profile(document: Any, problems: list[Problem]) -> _Profile:
     if not isinstance(profiles, list) or not all(isinstance(each, dict) for each in profiles):
         problems.append(_problem(("profiles",), profiles, "a list of objects with plugins and pluginConfig"))
         return nothing
-    ours = [index for index, each in enumerate(profiles) if _names_one_of_ours(each)]
+    ours = [index for index, each in enumerate(profiles) if names_policies(each)]
     problems += [
         _problem(("profiles", index), "policies of ours", "them in one profile: all profiles share the extender")
         for index in ours[1:]
     ]
     index = ours[0] if ours else 0
     return _Profile(profiles[index] if profiles else {}, ("profiles", index), with_others=True)
-
-
-def _names_one_of_ours(value: Any) -> bool:
-    if isinstance(value, dict):
-        return _is_meant_as_ours(value.get("name")) or any(map(_names_one_of_ours, value.values()))
-    return isinstance(value, list) and any(map(_names_one_of_ours, value))
 
 
 def _is_meant_as_ours(name: Any) -> bool:

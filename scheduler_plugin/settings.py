@@ -18,7 +18,7 @@ class SchedulerPluginSettings(Settings):
     """Where it listens, what it reads, how it logs."""
 
     config: str | None = None
-    """File with the policies, their weights and arguments, in the shape of a kube-scheduler profile; none: the defaults."""
+    """File with policies, weights and arguments, in the shape of a kube-scheduler profile; none: the defaults."""
     extender_address: str = "127.0.0.1"
     """Address kube-scheduler calls; it runs in the same pod, nobody else needs it."""
     extender_port: Port = 10261

@@ -1,5 +1,4 @@
 import pytest
-import yaml
 
 from scheduler_plugin import __main__ as program
 from scheduler_plugin import configuration
@@ -72,27 +71,6 @@ def test_a_duration_says_what_it_wants():
     assert problems(load_aware(aggregated={"scoreAggregatedDuration": 5})) == [
         "pluginConfig[0].args.aggregated.scoreAggregatedDuration: seen 5, want a duration as text, like 5m0s"
     ]
-
-
-def test_check_config_prints_the_effective_configuration(tmp_path, capsys):
-    file = tmp_path / "policies.yaml"
-    file.write_text(yaml.safe_dump(load_aware(usageThresholds={"cpu": 50})))
-    assert program.main(["check-config", str(file)]) == 0
-    effective = yaml.safe_load(capsys.readouterr().out)
-    assert effective["pluginConfig"][0]["args"]["usageThresholds"] == {"cpu": 50}
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [("{", "is not YAML"), ("a: 1", "a: seen 1, want one of the keys"), ("[]", "the document: seen []")],
-)
-def test_check_config_refuses_a_bad_file_and_names_it(tmp_path, capsys, content, words):
-    file = tmp_path / "policies.yaml"
-    file.write_text(content)
-    assert program.main(["check-config", str(file)]) == 2
-    error = capsys.readouterr().err
-    assert words in error
-    assert str(file) in error
 
 
 def test_the_process_does_not_start_with_a_file_it_cannot_read(capsys):

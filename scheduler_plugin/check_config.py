@@ -1,0 +1,99 @@
+"""`python -m scheduler_plugin check-config FILE`: what the extender would say of its configuration, without a cluster.
+
+FILE holds a profile with our policies, a whole KubeSchedulerConfiguration, or a ConfigMap with either.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from api_types import config_problem
+from scheduler_plugin import configuration, kube_scheduler_config
+from scheduler_plugin.configuration import InvalidConfiguration
+
+FINE: Final = 0
+REFUSED: Final = 1
+UNREADABLE: Final = 2
+
+
+class NotADocument(Exception):
+    """The file cannot be read, or holds nothing to check."""
+
+
+class Found(NamedTuple):
+    """A document to check, and where in the file it stands ("" where it is the file)."""
+
+    where: str
+    content: Any
+
+
+class Finding(NamedTuple):
+    """What there is to say of one document."""
+
+    problems: list[str]
+    advice: list[str]
+    effective: dict[str, Any] | None
+    """None where the document is refused."""
+
+
+def documents(text: str) -> list[Found]:
+    """Take the documents out of a file. Raises NotADocument."""
+    try:
+        contents = [each for each in yaml.safe_load_all(text) if each is not None]
+    except yaml.YAMLError as error:
+        raise NotADocument(f"is not YAML: {error}") from error
+    found = [inner for content in contents for inner in _inside(content)]
+    if not found:
+        raise NotADocument("holds no configuration: want pluginConfig, plugins or profiles, or a ConfigMap with one")
+    return found
+
+
+def _inside(content: Any) -> Iterator[Found]:
+    if not isinstance(content, dict) or content.get("kind") != "ConfigMap":
+        yield Found("", content)
+        return
+    for key, text in (content.get("data") or {}).items():
+        for found in documents(str(text)):
+            yield Found(f"data[{key}]", found.content)
+
+
+def judge(content: Any) -> Finding:
+    """Everything to say of one document."""
+    problems: list[str] = []
+    advice: list[str] = []
+    if kube_scheduler_config.is_one(content):
+        for problem in kube_scheduler_config.problems(content):
+            is_advice = problem.effect is config_problem.Effect.ADVICE
+            (advice if is_advice else problems).append(str(problem))
+    try:
+        effective = configuration.parse(content).document()
+    except InvalidConfiguration as error:
+        return Finding([*problems, *error.problems], advice, None)
+    return Finding(problems, advice, None if problems else effective)
+
+
+def check(file: str) -> int:
+    """Print what is wrong with a file ("-" is standard input), else its effective form; gives the exit code."""
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        found = documents(text)
+    except (OSError, UnicodeDecodeError, NotADocument) as error:
+        sys.stderr.write(f"{file}: {error}\n")
+        return UNREADABLE
+    is_refused = False
+    for where, content in found:
+        finding = judge(content)
+        place = f"{file} {where}".rstrip()
+        sys.stderr.writelines(f"{place}: {problem}\n" for problem in finding.problems)
+        sys.stderr.writelines(f"{place}: advice: {line}\n" for line in finding.advice)
+        is_refused = is_refused or finding.effective is None
+        is_for_kube_scheduler = kube_scheduler_config.is_one(content) and not configuration.names_policies(content)
+        if finding.effective is not None and not is_for_kube_scheduler:
+            sys.stdout.write(f"# {place} is good; in force, with every default:\n")
+            sys.stdout.write(yaml.safe_dump(finding.effective, sort_keys=False))
+    return REFUSED if is_refused else FINE
