@@ -10,7 +10,7 @@ from api_types import names
 from daemon import settings
 from koordlet.settings import KoordletSettings
 from manager.settings import ManagerSettings
-from scheduler_plugin import configuration
+from scheduler_plugin import check_config, configuration
 from scheduler_plugin.settings import SchedulerPluginSettings
 from tests.charts import chart
 
@@ -164,6 +164,21 @@ def test_the_extender_accepts_its_policies():
     text = chart.render().of_kind("ConfigMap")["koord-scheduler"]["data"]["scheduler-plugin.yaml"]
     args = configuration.parse(yaml.safe_load(text)).args["LoadAwareScheduling"]
     assert args.usage_thresholds == {"cpu": 65, "memory": 95}
+
+
+def test_the_weight_of_a_policy_is_a_value():
+    rendered = chart.render(
+        "scheduler.plugin.plugins.score.enabled[0].name=LoadAwareScheduling",
+        "scheduler.plugin.plugins.score.enabled[0].weight=3",
+    )
+    text = rendered.of_kind("ConfigMap")["koord-scheduler"]["data"]["scheduler-plugin.yaml"]
+    assert configuration.parse(yaml.safe_load(text)).score_weights == {"LoadAwareScheduling": 3}
+
+
+def test_check_config_has_nothing_to_say_of_what_the_chart_renders():
+    config_map = chart.render().of_kind("ConfigMap")["koord-scheduler"]
+    findings = [check_config.judge(found.content) for found in check_config.documents(yaml.safe_dump(config_map))]
+    assert [(finding.problems, finding.advice) for finding in findings] == [([], []), ([], [])]
 
 
 def test_the_agent_runs_on_tainted_nodes_and_not_on_simulated_ones():
