@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from e2e.story import waiting, workloads
+from e2e.story import prod_pods, waiting, workloads
 from e2e.story.configuration import BASE
-from e2e.story.eyes import Eyes, cpu_millis, moment, units
+from e2e.story.eyes import Eyes, moment
 from e2e.story.installation import Suite
+from e2e.story.prod_pods import READ
 from e2e.story.recomputed import RESOURCES, RawSamples, node_peak, prod_peaks
 
 TRAININGS = 4
@@ -19,9 +20,7 @@ HALF_LIFE_SECONDS = {
     "cpu": BASE["nodePredictPolicy"]["cpuHalfLifeSeconds"],
     "memory": BASE["nodePredictPolicy"]["memoryHalfLifeSeconds"],
 }
-READ = {"cpu": cpu_millis, "memory": units}
 IN_UNITS = {"cpu": 1000, "memory": 1}
-BAND = {range(9000, 10000): "prod", range(7000, 8000): "mid", range(5000, 6000): "batch", range(3000, 4000): "free"}
 
 
 class Story(NamedTuple):
@@ -36,15 +35,7 @@ class Story(NamedTuple):
         return self.status["prediction"]
 
     def prod_uids(self) -> list[str]:
-        return [pod["metadata"]["uid"] for pod in self.pods if class_of(pod) == "prod"]
-
-
-def class_of(pod: dict[str, Any]) -> str:
-    """Class with default (koordinator-core 5): the numeric priority's band, else by Kubernetes' own QoS class."""
-    for band, name in BAND.items():
-        if pod["spec"].get("priority") in band:
-            return name
-    return "batch" if pod["status"]["qosClass"] == "BestEffort" else "prod"
+        return [pod["metadata"]["uid"] for pod in self.pods if prod_pods.class_of(pod) == "prod"]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,12 @@ MID_CPU, MID_MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
 RECEIPT = "koordinator.sh/mid-resource-receipt"
 
 _GONE = 404
-_API_VERSIONS = {"NodeMetric": "slo.koordinator.sh/v1alpha1", "Deployment": "apps/v1", "DaemonSet": "apps/v1"}
+_API_VERSIONS = {
+    "NodeMetric": "slo.koordinator.sh/v1alpha1",
+    "Deployment": "apps/v1",
+    "DaemonSet": "apps/v1",
+    "Lease": "coordination.k8s.io/v1",
+}
 
 Dict = dict[str, Any]
 

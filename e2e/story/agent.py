@@ -1,0 +1,53 @@
+"""The agent's DaemonSet as stories disturb it: restarted, or changed for a while."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import datetime as dt
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from e2e.story.eyes import SUITE_NAMESPACE
+from e2e.story.installation import Suite
+
+DAEMON_SET = "koordlet"
+ROLLOUT_SECONDS = 120
+_WHERE = ("--namespace", SUITE_NAMESPACE)
+
+PodSpec = dict[str, Any]
+
+
+def restart(suite: Suite) -> dt.datetime:
+    """Replace the agent by one of the same kind, as `kubectl rollout restart` does; returns when it was asked for."""
+    asked = dt.datetime.now(dt.UTC)
+    suite.cluster.run("rollout", "restart", f"daemonset/{DAEMON_SET}", *_WHERE)
+    _wait(suite)
+    return asked
+
+
+@contextlib.contextmanager
+def changed(suite: Suite, change: Callable[[PodSpec], None]) -> Iterator[None]:
+    """Replace the agent by one whose pod's spec is changed, in place, and put it back afterwards."""
+    before = suite.cluster.get("daemonset", DAEMON_SET, *_WHERE)["spec"]["template"]["spec"]
+    other = copy.deepcopy(before)
+    change(other)
+    _replace(suite, other)
+    try:
+        yield
+    finally:
+        _replace(suite, before)
+
+
+def _replace(suite: Suite, spec: PodSpec) -> None:
+    patch = [{"op": "replace", "path": "/spec/template/spec", "value": spec}]
+    suite.cluster.run("patch", "daemonset", DAEMON_SET, *_WHERE, "--type=json", f"--patch={json.dumps(patch)}")
+    _wait(suite)
+
+
+def _wait(suite: Suite) -> None:
+    limit = f"--timeout={ROLLOUT_SECONDS}s"
+    suite.cluster.run(
+        "rollout", "status", f"daemonset/{DAEMON_SET}", *_WHERE, limit, timeout_seconds=ROLLOUT_SECONDS + 10
+    )

@@ -1,0 +1,44 @@
+"""Which pods count as Prod, and what they request: by the protocol and by Kubernetes' own rules, not by the product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from e2e.story.eyes import cpu_millis, units
+
+BAND = {range(9000, 10000): "prod", range(7000, 8000): "mid", range(5000, 6000): "batch", range(3000, 4000): "free"}
+ENDED = ("Succeeded", "Failed")
+READ = {"cpu": cpu_millis, "memory": units}
+
+
+def class_of(pod: Mapping[str, Any]) -> str:
+    """Class with default (koordinator-core 5): the numeric priority's band, else by Kubernetes' own QoS class."""
+    for band, name in BAND.items():
+        if pod["spec"].get("priority") in band:
+            return name
+    return "batch" if pod["status"]["qosClass"] == "BestEffort" else "prod"
+
+
+def among(pods: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The Prod pods that have not ended."""
+    return [pod for pod in pods if class_of(pod) == "prod" and pod["status"]["phase"] not in ENDED]
+
+
+def requested(pod: Mapping[str, Any], resource: str) -> int:
+    """What a pod requests of cpu (milli-cores) or memory (bytes).
+
+    Its containers and sidecars together, or an init container beside the sidecars before it, whichever is more.
+    """
+
+    def of(container: Mapping[str, Any]) -> int:
+        return READ[resource](container.get("resources", {}).get("requests", {}).get(resource, "0"))
+
+    sidecars, most = 0, 0
+    for each in pod["spec"].get("initContainers", ()):
+        if each.get("restartPolicy") == "Always":
+            sidecars += of(each)
+            most = max(most, sidecars)
+        else:
+            most = max(most, sidecars + of(each))
+    return max(sidecars + sum(map(of, pod["spec"]["containers"])), most)

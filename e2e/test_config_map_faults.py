@@ -1,0 +1,127 @@
+"""The ConfigMap is broken, deleted and restored, and the manager restarts in each state: nothing unwanted happens.
+
+Broken keeps the last good configuration, deleted means the defaults, which are off; a restart changes neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from e2e.story import configuration, fake_reports, waiting
+from e2e.story.configuration import KEY
+from e2e.story.eyes import CONFIG_MAP, SUITE_NAMESPACE, Eyes
+from e2e.story.installation import Suite
+
+SHARE_PERCENT = 30
+BROKEN = '{"enable": true, "midUnallocatedPercent": 30, "degradeTimeMinutes": "soon"}'
+NAMED = ("degradeTimeMinutes", "soon")
+MANAGER = "koord-manager"
+
+
+@pytest.fixture(scope="module")
+def good(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, Any]]:
+    """The ConfigMap with a configuration of ours in force."""
+    configuration.write(eyes, configuration.changed(midUnallocatedPercent=SHARE_PERCENT))
+    _wait_share(eyes, fake_nodes[0], SHARE_PERCENT)
+    found = eyes.get("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)
+    yield found
+    if eyes.find("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE) is None:
+        _create(eyes, found)
+    configuration.write(eyes, configuration.BASE)
+
+
+def _create(eyes: Eyes, config_map: dict[str, Any]) -> None:
+    kept = {key: config_map["metadata"].get(key) for key in ("name", "labels", "annotations")}
+    eyes.create("ConfigMap", {**config_map, "metadata": kept}, SUITE_NAMESPACE)
+
+
+def _wait_share(eyes: Eyes, node: str, percent: int) -> None:
+    waiting.until(
+        f"{percent} % of the unallocated in the spec",
+        lambda: eyes.node_metric(node)["spec"]["midColocationPolicy"],
+        lambda seen: seen.get("midUnallocatedPercent", 0) == percent,
+        within_seconds=20,
+    )
+
+
+def _restart_manager(eyes: Eyes, suite: Suite) -> None:
+    """Kill both replicas, and wait until another one leads."""
+    before = set(suite.pods(MANAGER))
+    for pod in before:
+        eyes.delete("Pod", pod, SUITE_NAMESPACE, grace_seconds=0)
+
+    def leader() -> str:
+        return eyes.get("Lease", MANAGER, SUITE_NAMESPACE)["spec"].get("holderIdentity") or ""
+
+    def is_new(identity: str) -> bool:
+        return bool(identity) and not any(pod in identity for pod in before)
+
+    waiting.until("another manager leads", leader, is_new, within_seconds=60)
+
+
+def test_a_broken_one_is_told_with_path_value_and_what_is_wanted(
+    eyes: Eyes, fake_nodes: list[str], good: dict[str, Any]
+) -> None:
+    node = fake_nodes[0]
+    offered = fake_reports.publish(eyes, node)
+    spec = eyes.node_metric(node)["spec"]
+    configuration.write(eyes, BROKEN)
+    told = waiting.until(
+        f"an Event that names {NAMED}",
+        lambda: [each["message"] for each in eyes.events_of(CONFIG_MAP, SUITE_NAMESPACE) if each["type"] == "Warning"],
+        lambda messages: any(all(word in message for word in NAMED) for message in messages),
+    )
+    (message, *_) = [each for each in told if all(word in each for word in NAMED)]
+    assert KEY in message
+    assert "want" in message
+    assert eyes.node_metric(node)["spec"] == spec
+    assert eyes.mid(node) == offered
+
+
+def test_the_last_good_one_stays_in_force_over_a_restart_of_the_manager(
+    eyes: Eyes, suite: Suite, fake_nodes: list[str], good: dict[str, Any]
+) -> None:
+    node = fake_nodes[0]
+    spec = eyes.node_metric(node)["spec"]
+    _restart_manager(eyes, suite)
+    # By the formula of the spec, which is still that of the last good one.
+    fake_reports.publish(eyes, node)
+    assert eyes.node_metric(node)["spec"] == spec
+    assert spec["midColocationPolicy"]["midUnallocatedPercent"] == SHARE_PERCENT
+
+
+def test_a_deleted_one_means_the_defaults_and_colocation_off(
+    eyes: Eyes, fake_nodes: list[str], good: dict[str, Any]
+) -> None:
+    eyes.delete("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)
+    for node in fake_nodes:
+        waiting.until(f"no Mid on {node}", lambda node=node: eyes.mid(node), lambda seen: seen is None)
+        _wait_share(eyes, node, 0)
+    spec = eyes.node_metric(fake_nodes[0])["spec"]
+    assert not spec["midColocationPolicy"].get("enable")
+    assert spec["metricCollectPolicy"]["reportIntervalSeconds"] == 60
+
+
+def test_a_restart_does_not_bring_back_what_was_deleted(
+    eyes: Eyes, suite: Suite, fake_nodes: list[str], good: dict[str, Any]
+) -> None:
+    _restart_manager(eyes, suite)
+    # A NodeMetric that the new leader has put right shows that it has read its configuration.
+    node = fake_nodes[0]
+    eyes.patch("NodeMetric", node, {"spec": {"metricCollectPolicy": {"reportIntervalSeconds": 77}}})
+    waiting.until(
+        "the hand edit is put right",
+        lambda: eyes.node_metric(node)["spec"]["metricCollectPolicy"]["reportIntervalSeconds"],
+        lambda seen: seen == 60,
+        within_seconds=30,
+    )
+    assert [eyes.mid(each) for each in fake_nodes] == [None] * len(fake_nodes)
+
+
+def test_a_restored_one_brings_mid_back(eyes: Eyes, fake_nodes: list[str], good: dict[str, Any]) -> None:
+    _create(eyes, good)
+    _wait_share(eyes, fake_nodes[0], SHARE_PERCENT)
+    fake_reports.publish(eyes, fake_nodes[0])

@@ -1,0 +1,83 @@
+"""Another predictor in the ConfigMap answers in the NodeMetric within two report intervals, from the same history."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from math import ceil
+from typing import Any, NamedTuple
+
+import pytest
+
+from e2e.story import configuration, mid_formula, prod_pods, waiting
+from e2e.story.configuration import BASE
+from e2e.story.eyes import Eyes
+from e2e.story.installation import Suite
+
+TWO_INTERVALS_SECONDS = 2 * BASE["metricReportIntervalSeconds"]
+DIVISOR = 1.6
+
+
+class Switch(NamedTuple):
+    """The last prediction of one predictor, the first of the other, and the Prod pods that both are about."""
+
+    before: dict[str, Any]
+    after: dict[str, Any]
+    pods: list[Any]
+
+
+def _prediction(eyes: Eyes, node: str) -> dict[str, Any]:
+    return eyes.node_metric(node)["status"]["prediction"]
+
+
+def _prod(eyes: Eyes, node: str) -> list[Any]:
+    return prod_pods.among(eyes.list("Pod", field_selector=f"spec.nodeName={node}"))
+
+
+@pytest.fixture(scope="module")
+def switch(eyes: Eyes, suite: Suite, node: str) -> Iterator[Switch]:
+    """Ask for a predictor whose answer can be worked out from the pods alone."""
+    waiting.until(
+        "a prediction by n-sigma-v2 in which all Prod pods are warm",
+        lambda: (_prediction(eyes, node), len(_prod(eyes, node))),
+        lambda seen: (seen[0]["predictor"], seen[0]["warmPods"]) == ("n-sigma-v2", seen[1]),
+        within_seconds=120,
+    )
+    policy = {**BASE["nodePredictPolicy"], "predictor": "borg-default", "requestDivisor": DIVISOR}
+    before = _prediction(eyes, node)
+    configuration.write(eyes, configuration.changed(nodePredictPolicy=policy))
+    asked = time.monotonic()
+    after = waiting.until(
+        "a prediction by borg-default",
+        lambda: _prediction(eyes, node),
+        lambda seen: seen["predictor"] == "borg-default",
+        within_seconds=TWO_INTERVALS_SECONDS,
+    )
+    print(f"switched after {time.monotonic() - asked:.1f} s")
+    yield Switch(before, after, _prod(eyes, node))
+    configuration.write(eyes, BASE)
+
+
+def test_the_parameters_are_those_of_the_config_map(switch: Switch) -> None:
+    assert switch.after["parameters"]["predictor"] == "borg-default"
+    assert switch.after["parameters"]["requestDivisor"] == DIVISOR
+    assert switch.after["parameters"]["n"] == BASE["nodePredictPolicy"]["n"]
+
+
+def test_no_history_is_lost(switch: Switch) -> None:
+    kept = ("since", "warmPods", "coldPods")
+    assert {key: switch.after[key] for key in kept} == {key: switch.before[key] for key in kept}
+
+
+@pytest.mark.parametrize("resource", ["cpu", "memory"])
+def test_the_answer_is_the_requests_divided(switch: Switch, resource: str) -> None:
+    requested = sum(prod_pods.requested(pod, resource) for pod in switch.pods)
+    assert requested > 0
+    terms = {name: prod_pods.READ[resource](values[resource]) for name, values in switch.after["prod"].items()}
+    assert terms["podSumPeak"] == pytest.approx(ceil(requested / DIVISOR), abs=1)
+    assert terms["peak"] == pytest.approx(terms["podSumPeak"] + terms["systemPeak"], abs=2)
+    assert "classPeak" not in terms
+
+
+def test_mid_follows(eyes: Eyes, node: str, switch: Switch) -> None:
+    mid_formula.wait_published(eyes, node)
