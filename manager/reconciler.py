@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from api_types import pods
+from api_types.config_problem import Effect
 from apiserver_client import resources
 from apiserver_client.cluster_events import Subject
 from manager.announcements import Announcer
@@ -15,6 +16,12 @@ from manager.slo_config.controller import ConfigController
 from manager.slo_config.strategy import NodeStrategy
 
 LookAgain = Callable[[str, float | None], None]
+
+_REASONS = {
+    Effect.DOCUMENT_REFUSED: "NodeStrategyIgnored",
+    Effect.LAYER_IGNORED: "NodeStrategyIgnored",
+    Effect.ADVICE: "NodeStrategyAdvice",
+}
 
 
 class Reconciler:
@@ -65,13 +72,13 @@ class Reconciler:
     async def _tell_problems(self, node: pods.Node, strategy: NodeStrategy) -> None:
         """Post an Event on the node for what is wrong with its own annotation and labels, once."""
         name = node.metadata.name
-        found = tuple(f"{where}: {problem.with_effect()}" for where, problem in strategy.problems)
-        for text in found:
+        found = {f"{where}: {problem.with_effect()}": _REASONS[problem.effect] for where, problem in strategy.problems}
+        for text, reason in found.items():
             if text not in self._told.get(name, ()):
                 about = Subject(resources.NODES, name, node.metadata.uid)
-                await self._announcer.say(about, "Warning", "NodeStrategyIgnored", text)
+                await self._announcer.say(about, "Warning", reason, text)
         if found:
-            self._told[name] = found
+            self._told[name] = tuple(found)
         else:
             self._told.pop(name, None)
 

@@ -95,6 +95,29 @@ async def test_events_become_node_metrics_and_mid_resources():
         assert "kopf" not in json.dumps([server.all(plural) for plural in ("nodes", "nodemetrics", "configmaps")])
 
 
+async def test_hand_edits_of_node_and_node_metric_are_followed_by_their_events():
+    async with cluster.running() as server:
+        server.now = leading.now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        add_node(server, "n1")
+        entry = {"name": "x", "nodeSelector": {"matchLabels": {"pool": "x"}}, "degradeTimeMinutes": 5}
+        configure(server, {"enable": True, "nodeConfigs": [entry]})
+
+        def policy():
+            return server.get("nodemetrics", "n1")["spec"]["midColocationPolicy"]
+
+        async with leader(server):
+            await until(lambda: policy()["degradeTimeMinutes"] == 15)
+            server.patch("nodes", "n1", {"metadata": {"labels": {"pool": "x"}}})
+            await until(lambda: policy()["degradeTimeMinutes"] == 5)
+            server.patch("nodemetrics", "n1", {"spec": {"midColocationPolicy": {"degradeTimeMinutes": 99}}})
+            await until(lambda: policy()["degradeTimeMinutes"] == 5)
+            before = server.get("nodemetrics", "n1")["metadata"]["uid"]
+            server.remove("nodes", "n1")
+            add_node(server, "n1")
+            await until(lambda: server.get("nodemetrics", "n1")["metadata"]["uid"] != before)
+            await until(lambda: policy()["degradeTimeMinutes"] == 15)
+
+
 async def test_a_missing_crd_is_said_and_waited_for():
     async with cluster.running() as server:
         server.refuse["GET", "nodemetrics"] = cluster.Refusal(404, "NotFound")

@@ -102,3 +102,102 @@ async def test_a_refusal_is_counted_and_passed_on(world):
         await world.settle()
     labels = {"kind": "node_metric", "result": "error"}
     assert world.telemetry.registry.get_sample_value("koord_manager_writes_total", labels) == 1
+
+
+POOLS = {
+    "enable": True,
+    "nodeConfigs": [
+        {"name": pool, "nodeSelector": {"matchLabels": {"pool": pool}}, "degradeTimeMinutes": minutes}
+        for pool, minutes in (("a", 5), ("b", 7))
+    ],
+}
+
+
+def degrade_minutes(world):
+    return world.server.get("nodemetrics", "n1")["spec"]["midColocationPolicy"]["degradeTimeMinutes"]
+
+
+def owners(world):
+    return world.server.get("nodemetrics", "n1")["metadata"]["ownerReferences"]
+
+
+async def test_a_hand_edit_is_healed_and_fields_of_others_are_kept(world):
+    await started(world, {"enable": True})
+    world.add_node()
+    await world.settle()
+    before = world.server.get("nodemetrics", "n1")["spec"]
+    theirs = {"theirs": {"x": 1}, "metricCollectPolicy": {"theirs": 2}}
+    by_hand = {"metricCollectPolicy": {"reportIntervalSeconds": 7, "theirs": 2}, "predictPolicy": None}
+    world.server.patch("nodemetrics", "n1", {"spec": {**theirs, **by_hand}})
+    await world.settle()
+    after = world.server.get("nodemetrics", "n1")["spec"]
+    assert after == {
+        **before,
+        "theirs": {"x": 1},
+        "metricCollectPolicy": {**before["metricCollectPolicy"], "theirs": 2},
+    }
+
+
+async def test_a_node_metric_deleted_by_hand_is_made_again(world):
+    await started(world, {"enable": True})
+    world.add_node()
+    await world.settle()
+    before = world.server.get("nodemetrics", "n1")
+    world.server.remove("nodemetrics", "n1")
+    await world.settle()
+    after = world.server.get("nodemetrics", "n1")
+    assert after["spec"] == before["spec"]
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+
+
+async def test_a_node_made_anew_under_its_name_gets_a_node_metric_of_its_own(world):
+    await started(world, {"enable": True})
+    world.add_node()
+    await world.settle()
+    world.server.remove("nodes", "n1")
+    world.add_node()
+    await world.settle()
+    assert [owner["uid"] for owner in owners(world)] == [world.server.get("nodes", "n1")["metadata"]["uid"]]
+
+
+@pytest.mark.parametrize("left", [[{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "of-the-former"}], []])
+async def test_a_node_metric_that_the_former_node_left_behind_changes_hands(world, left):
+    """The garbage collector works behind: it may find the new Node's NodeMetric still owned by the old Node."""
+    await started(world, {"enable": True})
+    others = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "of-somebody-else"}
+    world.server.add("nodemetrics", {"metadata": {"name": "n1", "ownerReferences": [*left, others]}})
+    world.add_node()
+    await world.settle()
+    uid = world.server.get("nodes", "n1")["metadata"]["uid"]
+    assert owners(world) == [others, {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": uid}]
+
+
+async def test_the_spec_follows_the_nodes_labels_and_annotation(world):
+    await started(world, POOLS)
+    world.add_node(labels={"pool": "a"})
+    await world.settle()
+    assert degrade_minutes(world) == 5
+    for metadata, minutes in (
+        ({"labels": {"pool": "b"}}, 7),
+        ({"labels": {"pool": None}}, 15),
+        ({"annotations": {"node.koordinator.sh/colocation-strategy": '{"degradeTimeMinutes": 3}'}}, 3),
+        ({"annotations": {"node.koordinator.sh/colocation-strategy": '{"degradeTimeMinutes": 0}'}}, 15),
+    ):
+        world.server.patch("nodes", "n1", {"metadata": metadata})
+        await world.settle()
+        assert degrade_minutes(world) == minutes
+
+
+async def test_a_broken_document_freezes_every_spec_and_a_deleted_one_brings_the_defaults(world):
+    await started(world, POOLS)
+    world.add_node(labels={"pool": "a"})
+    await world.settle()
+    world.configure("{")
+    await started(world)
+    await world.settle()
+    assert degrade_minutes(world) == 5
+    world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
+    await started(world)
+    await world.settle()
+    assert degrade_minutes(world) == 15
+    assert world.server.get("nodemetrics", "n1")["spec"]["midColocationPolicy"]["enable"] is False
