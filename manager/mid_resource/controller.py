@@ -55,6 +55,10 @@ class _Case:
         return dt.timedelta(seconds=self.strategy.strategy.update_time_threshold_seconds or 0)
 
 
+_Sample = tuple[str, dt.datetime | None]
+"""UID of a node, and time of a sample of it."""
+
+
 class MidController:
     """Keeps nothing that a successor could not find out again; `clock` gives aware time."""
 
@@ -75,11 +79,13 @@ class MidController:
         self._telemetry = telemetry
         self._clock = clock
         self._last_usable: dict[str, tuple[str, dt.datetime]] = {}
+        self._counted: dict[str, tuple[_Sample, mid_report.Requests]] = {}
         self._told: dict[str, str] = {}
 
     def forget(self, name: str) -> None:
         """Forget a node that is gone."""
         self._last_usable.pop(name, None)
+        self._counted.pop(name, None)
         self._told.pop(name, None)
         self._telemetry.forget_node(name)
 
@@ -170,8 +176,19 @@ class MidController:
             case Verdict.CALCULATE:
                 requests, requests_from = mid_report.reported_requests(case.report), FROM_REPORT
                 if requests is None:
-                    requests, requests_from = await bound_requests.of_node(self._api, case.name), FROM_PODS
+                    requests, requests_from = await self._count(case), FROM_PODS
                 return self._calculated(case, requests), requests_from
+
+    async def _count(self, case: _Case) -> mid_report.Requests:
+        """Requests bound to a node whose agent does not report them: one pod list for each sample, not for each event.
+
+        Our own write to the node is such an event.
+        """
+        sample = case.node.metadata.uid, case.evidence.sample_time
+        known = self._counted.get(case.name)
+        if known is None or known[0] != sample:
+            known = self._counted[case.name] = sample, await bound_requests.of_node(self._api, case.name)
+        return known[1]
 
     def _calculated(self, case: _Case, requests: mid_report.Requests) -> calculator.Target:
         inputs = mid_report.inputs_from(

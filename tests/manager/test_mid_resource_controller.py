@@ -143,6 +143,20 @@ async def test_upstreams_agent_gives_reclaimable_and_its_requests_are_counted_fr
     asked = [each for each in world.server.requests if each.path == "/api/v1/pods"]
     assert len(asked) == len(lists) + 1
     assert asked[-1].query["fieldSelector"] == "spec.nodeName=n1"
+    await world.settle()
+    assert [each for each in world.server.requests if each.path == "/api/v1/pods"] == asked
+
+
+async def test_the_pods_are_counted_anew_for_each_report_of_upstreams_agent(world):
+    await started(world)
+    world.report(seconds_ago=30, prodReclaimableMetric=amounts("2", "3k"))
+    await world.settle()
+    bound_pod(world, cpu="2500", memory="3k")
+    await world.settle()
+    assert world.mid_of() == (2_000, 3_000)
+    world.report(seconds_ago=5, prodReclaimableMetric=amounts("2", "3k"))
+    await world.settle()
+    assert world.mid_of() == (2_500, 3_000)
 
 
 async def test_a_report_that_cannot_be_is_refused_with_a_reason_and_changes_nothing(world):

@@ -1,0 +1,110 @@
+"""Beside Koordinator's own agent, which knows nothing of our fields: Mid from its report and one list of the pods."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from e2e.cluster.access import Cluster
+from e2e.story import configuration, fake_reports, waiting, workloads
+from e2e.story.eyes import MID_CPU, MID_MEMORY, Eyes, cpu_millis, moment, units
+
+PROD = {"cpu": "3", "memory": "8Gi"}
+RECLAIMABLE = {"cpu": "2500m", "memory": "9Gi"}
+SHARE_PERCENT, MEMORY_CAP_PERCENT = 25, 10
+QUIET_SECONDS = 6
+
+
+def _reported() -> dict[str, Any]:
+    """A status as upstream's agent writes it."""
+    usage = {"resources": {"cpu": "1200m", "memory": "5Gi"}}
+    return {
+        "updateTime": fake_reports.now(),
+        "nodeMetric": {
+            "nodeUsage": usage,
+            "systemUsage": {"resources": {"cpu": "200m", "memory": "1Gi"}},
+            "aggregatedNodeUsages": [{"duration": "5m0s", "usage": {"avg": usage, "p99": usage}}],
+        },
+        "podsMetric": [{"name": "steady", "namespace": "default", "podUsage": usage, "priority": "koord-prod"}],
+        "prodReclaimableMetric": {"resource": {"resources": RECLAIMABLE}},
+    }
+
+
+@pytest.fixture(scope="module")
+def published(eyes: Eyes, suite: Any, fake_nodes: list[str], namespace: str) -> Iterator[tuple[str, dt.datetime]]:
+    """A fake node with a Prod and a Batch pod, and its report of upstream's kind; the node, and when it was written."""
+    node = fake_nodes[1]
+    for name, priority_class, requests in (("prod", "koord-prod", PROD), ("batch", "koord-batch", {"cpu": "1"})):
+        pod = workloads.pod(name, suite.workload, requests=requests, priority_class=priority_class, nodes=[node])
+        eyes.create("Pod", pod, namespace)
+        waiting.until(f"{name} is bound", lambda name=name: eyes.get("Pod", name, namespace)["spec"].get("nodeName"))
+    configuration.write(
+        eyes,
+        configuration.changed(
+            midUnallocatedPercent=SHARE_PERCENT,
+            midMemoryThresholdPercent=MEMORY_CAP_PERCENT,
+            updateTimeThresholdSeconds=300,
+        ),
+    )
+    waiting.until(
+        "the configuration arrives",
+        lambda: eyes.node_metric(node)["spec"]["midColocationPolicy"]["midUnallocatedPercent"],
+        lambda seen: seen == SHARE_PERCENT,
+    )
+    eyes.patch_status("NodeMetric", node, {"status": {"prodPeakMetric": None, "allocated": None, "prediction": None}})
+    written = dt.datetime.now(dt.UTC)
+    fake_reports.report(eyes, node, _reported())
+    yield node, written
+    configuration.write(eyes, configuration.BASE)
+
+
+def _due(eyes: Eyes, node: str) -> tuple[int, int]:
+    """min( reclaimable, allocatable * cap ) + share * ( allocatable - Prod requests )."""
+    allocatable = eyes.get("Node", node)["status"]["allocatable"]
+
+    def one(name: str, read: Callable[[str], int], cap_percent: int) -> int:
+        whole = read(allocatable[name])
+        capped = min(read(RECLAIMABLE[name]), int(whole * Fraction(cap_percent, 100)))
+        return capped + int((whole - read(PROD[name])) * Fraction(SHARE_PERCENT, 100))
+
+    return one("cpu", cpu_millis, 100), one("memory", units, MEMORY_CAP_PERCENT)
+
+
+def test_mid_follows_from_what_it_calls_reclaimable_and_from_the_pods(
+    eyes: Eyes, published: tuple[str, dt.datetime]
+) -> None:
+    node, _ = published
+    due = _due(eyes, node)
+    waiting.until("Mid by its report", lambda: eyes.mid(node), lambda seen: seen == due, within_seconds=20)
+    receipt = eyes.receipt(node)
+    assert (receipt["reason"], receipt["requestsFrom"]) == ("CalculatedFromReclaimable", "pods")
+    assert {name: line["source"] for name, line in receipt["resources"].items()} == {
+        MID_CPU: "reported",
+        MID_MEMORY: "reported",
+    }
+
+
+def test_the_pods_are_listed_once_for_it(cluster: Cluster, published: tuple[str, dt.datetime]) -> None:
+    if cluster.audit_log is None or not cluster.audit_log.exists():
+        pytest.skip(f"provider {cluster.provider} does not show the apiserver's audit log")
+    node, written = published
+    time.sleep(QUIET_SECONDS)  # whoever would list again does so at the write to the node, which is an event as well
+    assert len(_lists_of_pods(cluster, node, written)) == 1
+
+
+def _lists_of_pods(cluster: Cluster, node: str, since: dt.datetime) -> list[dict[str, Any]]:
+    events = [json.loads(line) for line in cluster.audit_log.read_text().splitlines() if "koord-manager" in line]
+    return [
+        event
+        for event in events
+        if event["verb"] == "list"
+        and event["objectRef"]["resource"] == "pods"
+        and node in event["requestURI"]
+        and moment(event["requestReceivedTimestamp"]) >= since
+    ]
