@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import gc
 import logging
-import math
 import signal
 import time
 from collections.abc import Mapping
@@ -15,10 +13,10 @@ from typing import Any, Final
 import yaml
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
-from apiserver_client import session, watching
+from apiserver_client import session
 from daemon import http_endpoint
 from scheduler_plugin import metrics
-from scheduler_plugin.cluster_state import informer, node_page
+from scheduler_plugin.cluster_state import informer, node_page, rebuild
 from scheduler_plugin.cluster_state.cluster import Cluster
 from scheduler_plugin.cluster_state.node_vectors import NodeVectors
 from scheduler_plugin.configuration import Configuration
@@ -71,6 +69,7 @@ class ExtenderApp:
         self._configuration = configuration
         self._parts = Parts(configuration, notice_ttl_seconds=settings.notice_ttl_seconds)
         self._watches = informer.new_watches()
+        self._drift = rebuild.no_drift()
         self._registry = CollectorRegistry()
         self._began_at = self._beat_at = time.monotonic()
         self._stop = asyncio.Event()
@@ -81,7 +80,8 @@ class ExtenderApp:
         metrics.register_state(
             self._registry,
             self._parts.cluster.counts,
-            {name: functools.partial(_silence_seconds, state) for name, state in self._watches._asdict().items()},
+            self._watches._asdict(),
+            lambda: self._drift,
         )
 
     async def run(self) -> None:
@@ -106,7 +106,10 @@ class ExtenderApp:
                 await server.start()
                 self._ports = (server.port, endpoint.port)
                 log.info("kube-scheduler is served on %s:%d, probes on %d", server.address, server.port, endpoint.port)
-                await self._until_stopped(informer.Informer(api, self._parts.cluster, self._watches, time.time))
+                await self._until_stopped(
+                    informer.Informer(api, self._parts.cluster, self._watches, time.time),
+                    rebuild.Rebuild(api, self._parts.cluster, self._drift, time.time),
+                )
             finally:
                 await server.stop()
                 endpoint.stop()
@@ -119,8 +122,10 @@ class ExtenderApp:
         """End `run`: finish the call in flight, then return."""
         self._stop.set()
 
-    async def _until_stopped(self, watches: informer.Informer) -> None:
+    async def _until_stopped(self, watches: informer.Informer, comparison: rebuild.Rebuild) -> None:
         tasks = [asyncio.create_task(watches.run()), asyncio.create_task(self._keep_house())]
+        if self._settings.rebuild_interval_seconds:
+            tasks.append(asyncio.create_task(comparison.run_every(self._settings.rebuild_interval_seconds)))
         stop = asyncio.create_task(self._stop.wait())
         done, _pending = await asyncio.wait([*tasks, stop], return_when=asyncio.FIRST_COMPLETED)
         for task in [*tasks, stop]:
@@ -183,7 +188,3 @@ class ExtenderApp:
         if ready.ok or waited < self._settings.startup_patience_seconds:
             return ready
         return http_endpoint.Verdict(True, f"{ready.text}; not waiting any longer after {waited:.0f} s")
-
-
-def _silence_seconds(state: watching.WatchState) -> float:
-    return math.nan if state.last_activity is None else time.monotonic() - state.last_activity

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import functools
+import math
+import time
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, metrics_core, registry
+from prometheus_client import CollectorRegistry, Counter, Histogram, metrics_core, registry
+
+from apiserver_client import watching
 
 _PREFIX: Final = "koord_scheduler_plugin_"
 VERBS: Final = ("filter", "prioritize", "bind")
@@ -71,27 +74,68 @@ def register_rejections(into: CollectorRegistry, reasons: Iterable[str], counts:
     into.register(_RejectionCollector(reasons, counts))
 
 
+class _StateCollector(registry.Collector):
+    """How much is held, how the watches are, and what did not agree with the apiserver."""
+
+    def __init__(
+        self,
+        counts: Callable[[], Mapping[str, int]],
+        watches: Mapping[str, watching.WatchState],
+        drift: Callable[[], Mapping[str, int]],
+        now: Callable[[], float],
+    ) -> None:
+        self._counts = counts
+        self._watches = watches
+        self._drift = drift
+        self._now = now
+
+    def collect(self) -> Iterable[metrics_core.Metric]:
+        """Samples of one moment."""
+        tracked = metrics_core.GaugeMetricFamily(
+            f"{_PREFIX}tracked_objects",
+            "Objects held in memory, by kind (unconfirmed_pods: bind notices that no watch event confirmed yet).",
+            labels=["kind"],
+        )
+        for kind, count in self._counts().items():
+            tracked.add_metric([kind], count)
+        silence = metrics_core.GaugeMetricFamily(
+            f"{_PREFIX}watch_silence_seconds",
+            "Seconds since a watch last gave a sign of life (there is a bookmark about once a minute); NaN before it.",
+            labels=["watch"],
+        )
+        drift = metrics_core.CounterMetricFamily(
+            f"{_PREFIX}drift",
+            "Objects that the state held differently from the apiserver, and sums that were wrong, all mended; want 0.",
+            labels=["kind"],
+        )
+        for kind, count in self._drift().items():
+            drift.add_metric([kind], count)
+        counters = {name: _watch_counter(name, text) for name, text in _WATCH_COUNTERS.items()}
+        for watch, state in self._watches.items():
+            last = state.last_activity
+            silence.add_metric([watch], math.nan if last is None else self._now() - last)
+            for name, family in counters.items():
+                family.add_metric([watch], getattr(state, name))
+        yield from (tracked, silence, drift, *counters.values())
+
+
+_WATCH_COUNTERS: Final = {
+    "lists": "Lists completed: the first, and one for each version that the apiserver had forgotten (410).",
+    "reconnects": "Watches that broke and went on where they were.",
+    "events": "Objects received, in lists and in watches.",
+    "unreadable": "Objects that could not be decoded: what was known of them stays.",
+}
+
+
+def _watch_counter(name: str, text: str) -> metrics_core.CounterMetricFamily:
+    return metrics_core.CounterMetricFamily(f"{_PREFIX}watch_{name}", text, labels=["watch"])
+
+
 def register_state(
-    into: CollectorRegistry, counts: Callable[[], Mapping[str, int]], watch_ages: Mapping[str, Callable[[], float]]
+    into: CollectorRegistry,
+    counts: Callable[[], Mapping[str, int]],
+    watches: Mapping[str, watching.WatchState],
+    drift: Callable[[], Mapping[str, int]],
 ) -> None:
-    """Show how much is tracked and how long ago each watch gave a sign of life."""
-    tracked = Gauge(
-        f"{_PREFIX}tracked_objects",
-        "Objects held in memory, by kind (unconfirmed_pods: bind notices that no watch event confirmed yet).",
-        ["kind"],
-        registry=into,
-    )
-
-    def count(kind: str) -> int:
-        return counts()[kind]
-
-    for kind in counts():
-        tracked.labels(kind).set_function(functools.partial(count, kind))
-    age = Gauge(
-        f"{_PREFIX}watch_silence_seconds",
-        "Seconds since a watch last gave a sign of life (bookmarks come about once a minute); NaN before the first.",
-        ["watch"],
-        registry=into,
-    )
-    for watch, seconds in watch_ages.items():
-        age.labels(watch).set_function(seconds)
+    """Show how much is tracked, how each watch is doing, and the drift by kind."""
+    into.register(_StateCollector(counts, watches, drift, time.monotonic))

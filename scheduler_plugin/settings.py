@@ -33,6 +33,8 @@ class SchedulerPluginSettings(Settings):
     """How long kube-scheduler waits for the first lists; then it starts without us, which beats not scheduling."""
     notice_ttl_seconds: Annotated[float, pydantic.Field(gt=0, le=86400)] = 120.0
     """How long a pod counts on a node that only the bind notice named. Covers a slow apiserver, ends a lost binding."""
+    rebuild_interval_seconds: Annotated[float, pydantic.Field(ge=0, le=86400)] = 3600.0
+    """How often everything is listed again and compared with what is held; costs seconds of CPU. 0: never."""
     max_body_mebibytes: Annotated[int, pydantic.Field(ge=1, le=1024)] = 32
     """Largest request taken. 15,000 node names are 0.7 MiB; whole nodes (nodeCacheCapable: false) are 13 kB each."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT

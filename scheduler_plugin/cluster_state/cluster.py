@@ -39,6 +39,8 @@ class Cluster:
         self._uid_of_key: dict[str, str] = {}
         self._noticed: collections.OrderedDict[str, float] = collections.OrderedDict()
         """UID -> end of patience, of pods that only a bind notice put on their node; oldest first."""
+        self._reports = 0
+        self.resources = policy.resources
         self.vectors = vectors
         self.entries: dict[str, NodeEntry] = {}
 
@@ -47,7 +49,7 @@ class Cluster:
     def node_changed(self, node: pods.Node) -> None:
         """Take a node's newest object."""
         entry = self._entry(node.metadata.name)
-        entry.node = _slim(node)
+        entry.node = slim(node)
         try:
             allocatable = pods.allocatable(node)
             entry.allocatable = {name: min(amount, LARGEST) for name, amount in allocatable.items()}
@@ -77,13 +79,15 @@ class Cluster:
         """Take a node's newest report, whatever its age: reports count in the order they arrive."""
         entry = self._entry(metric.metadata.name)
         known_keys = {pod.key: pod.key for pod in entry.load.pods.values()}
-        entry.load.set_report(node_metric_intake.read(metric, self._policy.resources, known_keys))
+        self._reports += entry.load.report is None
+        entry.load.set_report(node_metric_intake.read(metric, self.resources, known_keys))
         self.vectors.write(entry)
 
     def metric_deleted(self, name: str) -> None:
         """Forget a node's report."""
         entry = self.entries.get(name)
         if entry is not None:
+            self._reports -= entry.load.report is not None
             entry.load.drop_report()
             self._settle(entry)
 
@@ -128,6 +132,15 @@ class Cluster:
     def pod_name_deleted(self, namespace: str, name: str) -> None:
         """Stop counting whatever counts under a name: a deletion that does not tell the UID."""
         self.pod_deleted(self._uid_of_key.get(node_metric_intake.pod_key(namespace, name), ""))
+
+    def node_of(self, uid: str) -> str | None:
+        """Name of the node a pod counts on; None where it counts nowhere."""
+        return self._node_of_pod.get(uid)
+
+    def shows_pod(self, namespace: str, name: str) -> bool:
+        """Whether a pod of that name counts somewhere, by the watch's word."""
+        uid = self._uid_of_key.get(node_metric_intake.pod_key(namespace, name))
+        return uid is not None and uid not in self._noticed
 
     def keep_pods(self, existing: Container[int]) -> Iterator[None]:
         """Forget the pods that a new list no longer holds, but for those only noticed: the list may be older.
@@ -180,7 +193,7 @@ class Cluster:
         """How many nodes, reports, pods and unconfirmed notices are held."""
         return {
             "nodes": len(self.vectors.rows),
-            "node_metrics": sum(entry.load.report is not None for entry in list(self.entries.values())),
+            "node_metrics": self._reports,
             "pods": len(self._node_of_pod),
             "unconfirmed_pods": len(self._noticed),
         }
@@ -200,7 +213,7 @@ class Cluster:
     def _entry(self, name: str) -> NodeEntry:
         entry = self.entries.get(name)
         if entry is None:
-            load = NodeLoad(len(self._policy.resources), system_in_prod=self._system_in_prod)
+            load = NodeLoad(len(self.resources), system_in_prod=self._system_in_prod)
             entry = self.entries[name] = NodeEntry(name, self.vectors.take_row(), load)
         return entry
 
@@ -211,7 +224,7 @@ class Cluster:
             self.vectors.free_row(entry)
 
 
-def _slim(node: pods.Node) -> pods.Node:
+def slim(node: pods.Node) -> pods.Node:
     """Leave out labels and all annotations but those that policies read: kilobytes on every node."""
     annotations = pods.annotations_of(node.metadata)
     kept = {name: annotations[name] for name in _READ_ANNOTATIONS if name in annotations}

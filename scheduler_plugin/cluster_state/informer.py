@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_RUNNING_SOMEWHERE: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+RUNNING_SOMEWHERE: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Pods that use something; one that ends leaves the selection and arrives as deleted."""
-_PAGE_SIZE: Final = 100
+PAGE_SIZE: Final = 100
 """Objects of a list that arrive, and are told apart, at one go: 1.4 MB of NodeMetrics keep a call waiting for 1 ms."""
 
 
@@ -72,7 +72,7 @@ class Informer:
                 self._api,
                 resources.NODES,
                 decode=pods.Node,
-                page_size=_PAGE_SIZE,
+                page_size=PAGE_SIZE,
                 remember=_name_of,
                 state=self._watches.nodes,
             ),
@@ -86,9 +86,9 @@ class Informer:
             watching.list_then_watch(
                 self._api,
                 resources.PODS,
-                field_selector=_RUNNING_SOMEWHERE,
+                field_selector=RUNNING_SOMEWHERE,
                 decode=pods.Pod,
-                page_size=_PAGE_SIZE,
+                page_size=PAGE_SIZE,
                 remember=lambda key: node_metric_intake.pod_digest(*key),
                 state=self._watches.pods,
             ),
@@ -109,7 +109,7 @@ class Informer:
                 self._api,
                 resources.NODE_METRICS,
                 decode=NodeMetric,
-                page_size=_PAGE_SIZE,
+                page_size=PAGE_SIZE,
                 remember=_name_of,
                 state=self._watches.node_metrics,
             ),

@@ -95,6 +95,21 @@ class NodeLoad:
             result.set_report(self.report)
         return result
 
+    def from_scratch(self) -> Self:
+        """Sum the same pods and report anew."""
+        result = type(self)(len(self.zero), system_in_prod=self.system_in_prod)
+        result.update_time = self.update_time
+        for pod in self.pods.values():
+            result.assign(pod)
+        if self.report is not None:
+            result.set_report(self.report)
+        return result
+
+    def sums(self) -> tuple[Vector, ...]:
+        """Every sum, to compare."""
+        vectors = (self.node_estimated, self.prod_usage, self.node_delta, self.prod_delta)
+        return (*map(tuple, vectors), (self.mid_cpu_millis, self.mid_memory_bytes))
+
     def is_empty(self) -> bool:
         """Whether there is nothing left to know."""
         return self.report is None and not self.pods

@@ -118,6 +118,8 @@ async def test_it_lists_serves_and_stops(server, tmp_path):
         'koord_scheduler_plugin_rejected_nodes_total{reason="node(s) nodeMetric expired"} 2.0',
         'koord_scheduler_plugin_tracked_objects{kind="nodes"} 2.0',
         'koord_scheduler_plugin_tracked_objects{kind="pods"} 1.0',
+        'koord_scheduler_plugin_watch_lists_total{watch="pods"} 1.0',
+        'koord_scheduler_plugin_drift_total{kind="node_metric"} 0.0',
         'koord_scheduler_plugin_request_duration_seconds_count{verb="filter"} 1.0',
     ):
         assert line in text
@@ -147,6 +149,17 @@ async def test_kube_scheduler_is_not_kept_waiting_for_ever_by_a_missing_crd(serv
         assert "node_metrics" in text
         assert "not waiting any longer" in text
         assert await get(http_port, "/readyz") is None
+
+
+async def test_drift_is_found_and_shown_while_it_serves(server, tmp_path):
+    answers = server._scripts["GET", NODES]
+    answers.insert(0, apiserver.page("5", node("n1")))  # the watch is told of one node, every later list of two
+    server.on("GET", f"{NODES}/n2", apiserver.Answer(node("n2")))
+    async with started(server, tmp_path, rebuild_interval_seconds=0.05) as (_port, probe_port):
+        await until_ready(probe_port)
+        assert json.loads(await get(probe_port, "/debug/nodes/n1"))
+        await server.until(lambda: len(server.asked("GET", NODES)) > 1)
+        assert 'drift_total{kind="node"} 0.0' in await get(probe_port, "/metrics")  # suspect, not yet judged
 
 
 async def test_watch_events_change_what_is_known(server, tmp_path):

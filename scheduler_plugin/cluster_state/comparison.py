@@ -1,0 +1,80 @@
+"""Whether the state holds what an object says. Pure.
+
+The same objects read anew must lead to the same entries, and the sums of a node to what its pods and report add up to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from api_types import pods
+from scheduler_plugin.cluster_state import node_metric_intake, pod_facts
+from scheduler_plugin.cluster_state.cluster import Cluster, slim
+from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
+from scheduler_plugin.cluster_state.node_vectors import NodeEntry
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+def holds_node(cluster: Cluster, node: pods.Node) -> bool:
+    """Whether the node is known as it is."""
+    entry = cluster.entries.get(node.metadata.name)
+    return entry is not None and entry.node == slim(node)
+
+
+def holds_metric(cluster: Cluster, metric: NodeMetric) -> bool:
+    """Whether the newest report of the node is this one."""
+    entry = cluster.entries.get(metric.metadata.name)
+    return entry is not None and entry.load.report == node_metric_intake.read(metric, cluster.resources)
+
+
+def holds_pod(cluster: Cluster, pod: pods.Pod) -> bool:
+    """Whether the pod counts where it should, or nowhere if it should not."""
+    held_on = cluster.node_of(pod.metadata.uid)
+    should_be_on = pod.spec.node_name if pod_facts.counts_on_its_node(pod) else ""
+    if held_on is None or not should_be_on:
+        return held_on is None and not should_be_on
+    record = cluster.entries[held_on].load.pods[pod.metadata.uid]
+    return held_on == should_be_on and record.confirmed and record.signature == pod_facts.signature(pod)
+
+
+def sums_are_right(entry: NodeEntry) -> bool:
+    """Whether the sums kept step by step are those of the pods and the report at hand."""
+    return entry.load.sums() == entry.load.from_scratch().sums()
+
+
+def knows_node(cluster: Cluster, key: Key) -> bool:
+    """Whether there is a node of that name."""
+    entry = cluster.entries.get(key[1])
+    return entry is not None and entry.node is not None
+
+
+def knows_metric(cluster: Cluster, key: Key) -> bool:
+    """Whether there is a report of that name."""
+    entry = cluster.entries.get(key[1])
+    return entry is not None and entry.load.report is not None
+
+
+def knows_pod(cluster: Cluster, key: Key) -> bool:
+    """Whether the watch has shown a pod of that name on a node."""
+    return cluster.shows_pod(*key)
+
+
+def nodes_held(cluster: Cluster) -> Iterator[Key]:
+    """Nodes whose object is known."""
+    return (("", name) for name, entry in list(cluster.entries.items()) if entry.node is not None)
+
+
+def metrics_held(cluster: Cluster) -> Iterator[Key]:
+    """Nodes whose report is known."""
+    return (("", name) for name, entry in list(cluster.entries.items()) if entry.load.report is not None)
+
+
+def pods_held(cluster: Cluster) -> Iterator[Key]:
+    """Pods that the watch has shown on a node."""
+    for entry in list(cluster.entries.values()):
+        for pod in list(entry.load.pods.values()):
+            if pod.confirmed:
+                namespace, _, name = pod.key.partition("/")
+                yield namespace, name

@@ -1,0 +1,163 @@
+"""What a scripted apiserver lists, against a state that holds something else."""
+
+import json
+
+import msgspec
+import pytest
+
+from apiserver_client import errors
+from scheduler_plugin.cluster_state import comparison, rebuild
+from tests.fakes import apiserver
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.factories import NOW
+
+PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
+NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+NOT_FOUND = apiserver.Answer({"kind": "Status", "code": 404, "reason": "NotFound", "details": {"name": "x"}}, 404)
+NOTHING = {"node": 0, "pod": 0, "node_metric": 0, "sums": 0}
+
+
+def wire(item):
+    return json.loads(msgspec.json.encode(item))
+
+
+def bound(name="web-1", node="n1", **more):
+    return factories.pod_document(name, node=node, requests={"cpu": "4"}, phase="Running", scheduled=-10, **more)
+
+
+def report(cpu="10", name="n1"):
+    return factories.metric(name, usage={"cpu": cpu, "memory": "1Gi"}, pods_metric=[])
+
+
+@pytest.fixture
+def cluster():
+    cluster = factories.parts().cluster
+    cluster.node_changed(factories.node("n1"))
+    cluster.metric_changed(report())
+    cluster.pod_changed(msgspec.convert(bound(), factories.pods.Pod), NOW)
+    return cluster
+
+
+@pytest.fixture
+async def server():
+    async with apiserver.running() as running:
+        running.on("GET", NODES, apiserver.page("5", wire(factories.node("n1"))))
+        running.on("GET", PODS, apiserver.page("5", bound()))
+        running.on("GET", NODE_METRICS, apiserver.page("5", wire(report())))
+        yield running
+
+
+@pytest.fixture
+async def compare(server, cluster):
+    """Compare once; returns the drift that was counted. `pauses` are called, one with each pause."""
+
+    async def run(*pauses):
+        waiting = list(pauses)
+
+        async def sleep(_seconds):
+            if waiting:
+                waiting.pop(0)()
+
+        drift = rebuild.no_drift()
+        async with server.session() as api:
+            await rebuild.Rebuild(api, cluster, drift, lambda: NOW, sleep=sleep).run()
+        return drift
+
+    return run
+
+
+def plain_cpu(cluster, node="n1"):
+    return cluster.entries[node].load.plain()[0]
+
+
+async def test_a_state_that_agrees_has_no_drift_and_stays_the_same(compare, cluster):
+    before = dict(cluster.entries)
+    assert await compare() == NOTHING
+    assert cluster.entries == before
+    assert plain_cpu(cluster) == 10_000 + 3_400
+
+
+async def test_what_the_state_lacks_is_counted_by_kind_and_taken(compare, cluster, server):
+    cluster.node_deleted("n1")
+    cluster.metric_deleted("n1")
+    cluster.pod_deleted("uid-web-1")
+    server.on("GET", f"{NODES}/n1", apiserver.Answer(wire(factories.node("n1"))))
+    server.on("GET", f"{NODE_METRICS}/n1", apiserver.Answer(wire(report())))
+    server.on("GET", "/api/v1/namespaces/default/pods/web-1", apiserver.Answer(bound()))
+    assert await compare() == {**NOTHING, "node": 1, "pod": 1, "node_metric": 1}
+    assert plain_cpu(cluster) == 10_000 + 3_400
+
+
+async def test_what_the_state_holds_too_much_is_counted_by_kind_and_dropped(compare, cluster, server):
+    cluster.node_changed(factories.node("ghost"))
+    cluster.metric_changed(report(name="ghost"))
+    cluster.pod_changed(msgspec.convert(bound("ghost"), factories.pods.Pod), NOW)
+    for path in (f"{NODES}/ghost", f"{NODE_METRICS}/ghost", "/api/v1/namespaces/default/pods/ghost"):
+        server.on("GET", path, NOT_FOUND)
+    assert await compare() == {**NOTHING, "node": 1, "pod": 1, "node_metric": 1}
+    assert list(cluster.entries) == ["n1"]
+    assert plain_cpu(cluster) == 10_000 + 3_400
+
+
+async def test_what_the_state_holds_differently_is_replaced(compare, cluster, server):
+    cluster.pod_changed(msgspec.convert(bound(node="n2"), factories.pods.Pod), NOW)
+    cluster.metric_changed(report("99"))
+    server.on("GET", "/api/v1/namespaces/default/pods/web-1", apiserver.Answer(bound()))
+    server.on("GET", f"{NODE_METRICS}/n1", apiserver.Answer(wire(report())))
+    assert await compare() == {**NOTHING, "pod": 1, "node_metric": 1}
+    assert plain_cpu(cluster) == 10_000 + 3_400
+
+
+async def test_a_difference_that_the_watch_settles_meanwhile_is_none(compare, cluster, server):
+    cluster.pod_deleted("uid-web-1")
+    server.on("GET", "/api/v1/namespaces/default/pods/web-1", apiserver.Answer(bound()))
+    assert await compare(lambda: cluster.pod_changed(msgspec.convert(bound(), factories.pods.Pod), NOW)) == NOTHING
+
+
+async def test_a_list_that_is_older_than_the_state_changes_nothing(compare, cluster, server):
+    newer = bound("newer")
+    cluster.pod_changed(msgspec.convert(newer, factories.pods.Pod), NOW)
+    cluster.pod_deleted("uid-web-1")
+    server.on("GET", "/api/v1/namespaces/default/pods/newer", apiserver.Answer(newer))
+    server.on("GET", "/api/v1/namespaces/default/pods/web-1", NOT_FOUND)
+    assert await compare() == NOTHING
+    assert [key for key, _pod in cluster.entries["n1"].load.pods.items()] == ["uid-newer"]
+
+
+async def test_a_pod_that_was_only_noticed_is_left_to_its_notice(compare, cluster):
+    cluster.pod_noticed(factories.pod("noticed"), "n1", NOW)
+    assert await compare() == NOTHING
+    assert cluster.counts()["unconfirmed_pods"] == 1
+
+
+async def test_wrong_sums_are_counted_and_summed_again(compare, cluster):
+    cluster.entries["n1"].load.node_delta[0] += 1
+    assert await compare() == {**NOTHING, "sums": 1}
+    assert plain_cpu(cluster) == 10_000 + 3_400
+
+
+async def test_an_object_that_cannot_be_read_is_left_to_the_watch(compare, cluster, server):
+    broken = wire(factories.node("n1")) | {"status": 7}
+    server._scripts["GET", NODES][:] = [apiserver.page("5", broken)]
+    assert await compare() == NOTHING
+    assert comparison.knows_node(cluster, ("", "n1"))
+
+
+async def test_an_apiserver_that_fails_is_asked_again_at_the_next_interval(server, cluster):
+    server._scripts["GET", NODES][:0] = [apiserver.Answer({"kind": "Status", "code": 500}, 500)]
+    seconds = []
+
+    async def sleep(given):
+        seconds.append(given)
+        if len(seconds) == 3:
+            raise TimeoutError
+
+    async with server.session() as api:
+        again = rebuild.Rebuild(api, cluster, rebuild.no_drift(), lambda: NOW, sleep=sleep)
+        with pytest.raises(errors.Refused):
+            await again.run()
+        server._scripts["GET", NODES][:0] = [apiserver.Answer({"kind": "Status", "code": 500}, 500)]
+        with pytest.raises(TimeoutError):
+            await again.run_every(60)
+    assert seconds == [60, 60, 60]
+    assert again.completed == 1
