@@ -1,0 +1,66 @@
+"""`python -m scheduler_plugin.load_watcher`: utilisation of every node over REST, for any scheduler."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from apiserver_client import errors
+from daemon import http_endpoint, logs, settings
+from scheduler_plugin.load_watcher.app import LoadWatcherApp
+from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.load_watcher.settings import ENV_PREFIX, LoadWatcherSettings, provider_specs
+
+log = logging.getLogger("load_watcher")
+
+_WRONG_SETTINGS = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run; 2 means that the settings are wrong, 1 that something else is."""
+    parser = argparse.ArgumentParser(
+        prog="python -m scheduler_plugin.load_watcher",
+        description="Tells schedulers how busy each node was over the last 5, 10 and 15 minutes.",
+        epilog="Providers: METRICS_PROVIDER_NAME, _ADDRESS, _TOKEN, _TOKEN_FILE, _APP_KEY, _QUERIES, _ORG, _BUCKET.",
+    )
+    settings.add_arguments(parser, LoadWatcherSettings, ENV_PREFIX)
+    environ = _with_upstreams_names(os.environ)
+    try:
+        chosen = settings.from_sources(LoadWatcherSettings, parser.parse_args(argv), environ, ENV_PREFIX)
+        specs = provider_specs(chosen, environ)
+    except settings.SettingsError as error:
+        for problem in error.problems:
+            print(f"load_watcher: {problem}", file=sys.stderr)  # noqa: T201  # the log's settings may be what is wrong
+        return _WRONG_SETTINGS
+    logs.configure(chosen.log_format, chosen.log_level)
+    log.info("settings: %s", chosen.model_dump_json())
+    try:
+        asyncio.run(_run(chosen, specs))
+    except (errors.NoCredentials, http_endpoint.CannotListen, ProviderFailed) as error:
+        log.error("%s", error)  # noqa: TRY400  # the message is the whole story, a traceback would hide it
+        return 1
+    return 0
+
+
+async def _run(chosen: LoadWatcherSettings, specs: Sequence[ProviderSpec]) -> None:
+    await LoadWatcherApp(chosen, specs).run()
+
+
+def _with_upstreams_names(environ: Mapping[str, str]) -> dict[str, str]:
+    """Let upstream's LOG_LEVEL and KUBE_CONFIG stand for ours, where ours are not set."""
+    named = {
+        f"{ENV_PREFIX}_LOG_LEVEL": environ.get("LOG_LEVEL", ""),
+        f"{ENV_PREFIX}_KUBECONFIG": environ.get("KUBE_CONFIG", ""),
+    }
+    return {name: value.lower() if name.endswith("LEVEL") else value for name, value in named.items() if value} | dict(
+        environ
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

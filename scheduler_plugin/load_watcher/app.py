@@ -1,0 +1,156 @@
+"""The stand-alone process: providers and watcher in one event loop, the REST API in threads of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+
+from apiserver_client import errors, session
+from daemon import http_endpoint
+from daemon.http_endpoint import Verdict
+from scheduler_plugin.load_watcher import informer, metrics, rest
+from scheduler_plugin.load_watcher.database import Database
+from scheduler_plugin.load_watcher.providers import catalog, metrics_server, node_metric
+from scheduler_plugin.load_watcher.providers.provider import Provider
+from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.load_watcher.settings import LoadWatcherSettings
+from scheduler_plugin.load_watcher.watcher import Watcher
+from scheduler_plugin.load_watcher.windows import NoMetrics, Windows
+
+log = logging.getLogger(__name__)
+
+_NEED_THE_CLUSTER: Final = frozenset({node_metric.NAME, metrics_server.NAME})
+_HEALTH_SECONDS: Final = 5.0
+_LONGEST_WINDOW: Final = "15m"
+
+
+class LoadWatcherApp:
+    """Runs until SIGTERM or SIGINT, and then ends (B6)."""
+
+    def __init__(self, chosen: LoadWatcherSettings, specs: Sequence[ProviderSpec]) -> None:
+        self._chosen = chosen
+        self._specs = specs
+        self._windows = Windows(chosen.greatest_age_seconds)
+        self._stop = asyncio.Event()
+        self.port = 0
+        """Port of the REST API, once it listens."""
+
+    def stop(self) -> None:
+        """End `run`."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Serve until stopped. Raises CannotListen, NoCredentials."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        async with contextlib.AsyncExitStack() as stack:
+            api = await self._session(stack)
+            known = informer.Informer(api, self._chosen.data_center_label, self._chosen.pool_label) if api else None
+            around = catalog.Surroundings(
+                nodes=lambda: known.nodes if known else {}, reports=lambda: known.reports if known else {}, api=api
+            )
+            await self._serve([catalog.build(spec, around) for spec in self._specs], known)
+
+    async def _session(self, stack: contextlib.AsyncExitStack) -> session.Session | None:
+        """Connect to the apiserver, which is needed by some providers and tells the others which nodes exist."""
+        opened = session.open_session(self._chosen.kubeconfig or None, user_agent="koord-load-watcher")
+        try:
+            return await stack.enter_async_context(opened)
+        except errors.NoCredentials as error:
+            if any(spec.type in _NEED_THE_CLUSTER for spec in self._specs):
+                raise
+            log.warning("%s; node names, capacity and places are not known", error)
+            return None
+
+    async def _serve(self, providers: Sequence[Provider], known: informer.Informer | None) -> None:
+        chosen, loop = self._chosen, asyncio.get_running_loop()
+        database = Database(Path(chosen.database_file), chosen.database_hours * 3600) if chosen.database_file else None
+        watcher = Watcher(
+            providers,
+            self._windows,
+            clock=time.time,
+            expected=lambda: known.nodes if known else (),
+            database=database,
+        )
+        recalled = watcher.recall(chosen.greatest_age_seconds)
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        registry = CollectorRegistry()
+        for default in (ProcessCollector, PlatformCollector, GCCollector):
+            default(registry=registry)
+        counted = metrics.WatcherMetrics(registry, [provider.name for provider in providers], self._windows, time.time)
+        api = rest.WatcherApi(self._windows, time.time, lambda: self._health(watcher, loop))
+        endpoint = http_endpoint.HttpEndpoint(
+            chosen.http_address,
+            chosen.http_port,
+            health=lambda: Verdict(not loop.is_closed(), "the event loop runs"),
+            ready=self._ready,
+            registry=registry,
+            routes=api.routes(),
+        )
+        endpoint.start()
+        self.port = endpoint.port
+        names = ", ".join(provider.name for provider in providers)
+        log.info("serving on %s:%d from %s; %d snapshots recalled", endpoint.address, self.port, names, recalled)
+        try:
+            await self._work(providers, known, watcher, counted)
+        finally:
+            endpoint.stop()
+            await watcher.close()
+
+    async def _work(
+        self,
+        providers: Sequence[Provider],
+        known: informer.Informer | None,
+        watcher: Watcher,
+        counted: metrics.WatcherMetrics,
+    ) -> None:
+        with_reports = any(provider.name == node_metric.NAME for provider in providers)
+
+        async def watch() -> None:
+            if known is not None:
+                await known.first_lists()
+            for provider in providers:
+                for problem in await provider.check():
+                    log.warning("%s: %s", provider.name, problem)
+            await watcher.run(self._chosen.interval_seconds, counted.observe)
+
+        tasks = [asyncio.create_task(watch())]
+        if known is not None:
+            tasks.append(asyncio.create_task(known.run(with_reports=with_reports)))
+        stop = asyncio.create_task(self._stop.wait())
+        done, _pending = await asyncio.wait([*tasks, stop], return_when=asyncio.FIRST_COMPLETED)
+        for task in [*tasks, stop]:
+            task.cancel()
+        await asyncio.gather(*tasks, stop, return_exceptions=True)
+        for task in done - {stop}:
+            task.result()  # a task that ended by itself failed: say how
+
+    def _ready(self) -> Verdict:
+        try:
+            newest = self._windows.latest(_LONGEST_WINDOW, time.time())
+        except NoMetrics as error:
+            return Verdict(False, str(error))
+        age = time.time() - newest.window.end
+        return Verdict(True, f"{len(newest.data.nodes)} nodes over {newest.window.duration}, {age:.0f} s old")
+
+    def _health(self, watcher: Watcher, loop: asyncio.AbstractEventLoop) -> Verdict:
+        """Whether a provider answers and what is served is fresh; called from the threads of the endpoint."""
+        ready = self._ready()
+        if not ready.ok:
+            return ready
+        asked = asyncio.run_coroutine_threadsafe(watcher.is_healthy(), loop)
+        try:
+            return Verdict(asked.result(_HEALTH_SECONDS), "no provider answers")
+        except TimeoutError:
+            asked.cancel()
+            return Verdict(False, f"no provider has answered within {_HEALTH_SECONDS:g} s")

@@ -1,0 +1,81 @@
+"""Watches of Nodes and NodeMetrics for a stand-alone load watcher. No arithmetic."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import AsyncGenerator, Callable
+from typing import Final, TypeVar
+
+from api_types import pods, quantities
+from apiserver_client import resources, session, watching
+from scheduler_plugin.cluster_state import node_metric_intake
+from scheduler_plugin.cluster_state.load_report import LoadReport
+from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
+from scheduler_plugin.load_watcher import known_nodes
+from scheduler_plugin.load_watcher.known_nodes import KnownNode
+from scheduler_plugin.load_watcher.providers.node_metric import RESOURCES
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+_FIRST_LIST_SECONDS: Final = 30.0
+
+
+class Informer:
+    """What exists, and what agents reported, as of now."""
+
+    def __init__(self, api: session.Session, data_center_label: str, pool_label: str) -> None:
+        self._api = api
+        self._labels = (data_center_label, pool_label)
+        self.nodes: dict[str, KnownNode] = {}
+        self.reports: dict[str, LoadReport] = {}
+        self._watched: dict[str, watching.WatchState] = {}
+        self._all_listed = asyncio.Event()
+
+    async def run(self, *, with_reports: bool) -> None:
+        """Follow nodes, and reports where they are wanted, for ever."""
+        nodes = self._events(resources.NODES, pods.Node)
+        reports = self._events(resources.NODE_METRICS, NodeMetric) if with_reports else None
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_follow(nodes, self.nodes, lambda node: known_nodes.known_node(node, *self._labels)))
+            if reports is not None:
+                read = functools.partial(node_metric_intake.read, resources=RESOURCES)
+                group.create_task(_follow(reports, self.reports, read))
+
+    async def first_lists(self) -> None:
+        """Wait until what exists is known, but not for ever: providers say themselves what they lack."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST_LIST_SECONDS):
+                await self._all_listed.wait()
+
+    def _events(self, resource: resources.Resource, decode: type[T]) -> AsyncGenerator[watching.Event[T], None]:
+        state = self._watched[resource.plural] = watching.WatchState()
+        return watching.list_then_watch(
+            self._api, resource, decode=decode, state=state, on_state=lambda _state: self._look()
+        )
+
+    def _look(self) -> None:
+        if all(state.synced for state in self._watched.values()):
+            self._all_listed.set()
+
+
+async def _follow(events: AsyncGenerator[watching.Event[T], None], into: dict[str, V], read: Callable[[T], V]) -> None:
+    async with contextlib.aclosing(events):
+        async for event in events:
+            if isinstance(event, watching.Changed):
+                try:
+                    into[event.key.name] = read(event.object)
+                except quantities.InvalidQuantity as error:
+                    log.warning("%s: %s; what was known of it stays", event.key, error)
+            elif isinstance(event, watching.Deleted):
+                into.pop(event.key.name, None)
+            elif isinstance(event, watching.Synced):
+                existing = {key.name for key in event.keys}
+                for name in into.keys() - existing:
+                    del into[name]
+            await asyncio.sleep(0)

@@ -1,0 +1,67 @@
+"""What the load watcher tells of itself in /metrics. Labels are from fixed sets, every series exists from the start."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from scheduler_plugin.load_watcher.analysis import Finding
+from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS
+from scheduler_plugin.load_watcher.watcher import Refreshed
+from scheduler_plugin.load_watcher.windows import Windows
+
+_PREFIX: Final = "koord_load_watcher_"
+
+
+class WatcherMetrics:
+    """Counts refreshes; how old the windows are is read when somebody asks."""
+
+    def __init__(
+        self, into: CollectorRegistry, providers: Sequence[str], windows: Windows, clock: Callable[[], float]
+    ) -> None:
+        failures = Counter(
+            f"{_PREFIX}provider_failures",
+            "Refreshes of a window in which a provider delivered nothing.",
+            ["provider"],
+            registry=into,
+        )
+        findings = Counter(
+            f"{_PREFIX}findings", "Measurements that cannot be, or are missing, by kind.", ["finding"], registry=into
+        )
+        usable = Gauge(
+            f"{_PREFIX}nodes", "Nodes with a usable measurement in the newest refresh.", ["window"], registry=into
+        )
+        self._problems = Counter(
+            f"{_PREFIX}problems", "Parts of an answer that did not come, and disagreements.", registry=into
+        )
+        self._refreshes = Counter(f"{_PREFIX}refreshes", "Refreshes of a window.", registry=into)
+        age = Gauge(
+            f"{_PREFIX}window_age_seconds",
+            "Seconds since the newest data of a window ended; NaN before the first.",
+            ["window"],
+            registry=into,
+        )
+        for duration in DURATIONS_SECONDS:
+            age.labels(duration).set_function(functools.partial(_age_seconds, windows, duration, clock))
+        self._failures = {name: failures.labels(name) for name in providers}
+        self._findings = {finding: findings.labels(finding) for finding in Finding}
+        self._usable = {duration: usable.labels(duration) for duration in DURATIONS_SECONDS}
+
+    def observe(self, refreshed: Refreshed) -> None:
+        """Count one refresh of one window."""
+        self._refreshes.inc()
+        self._problems.inc(len(refreshed.problems))
+        for provider in refreshed.failures:
+            self._failures[provider].inc()
+        for found in refreshed.found:
+            self._findings[found.finding].inc()
+        self._usable[refreshed.duration].set(len(refreshed.snapshot.data.nodes) if refreshed.snapshot else 0)
+
+
+def _age_seconds(windows: Windows, duration: str, clock: Callable[[], float]) -> float:
+    kept = windows.kept(duration)
+    return clock() - kept[-1].window.end if kept else math.nan

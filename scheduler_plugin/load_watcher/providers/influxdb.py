@@ -1,0 +1,128 @@
+"""InfluxDB 2: the history that koordlets write (docs/reference/influxdb.md), asked by Flux."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from scheduler_plugin.load_watcher import known_nodes
+from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
+from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
+from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Operator, Window
+
+NAME: Final = "InfluxDB"
+TIMEOUT_SECONDS: Final = 30.0
+_TYPES: Final = {"cpu_cores": MetricType.CPU, "memory_bytes": MetricType.MEMORY}
+_STATISTICS: Final = frozenset({Operator.AVG, Operator.STD})
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Where the history lies."""
+
+    org: str
+    bucket: str
+
+
+class InfluxDbProvider:
+    """Asks one server. A token that may read the bucket is enough."""
+
+    name = NAME
+    delivers: Sequence[Delivers] = tuple(Delivers(kind, _STATISTICS) for kind in _TYPES.values())
+
+    def __init__(self, reach: Reach, bucket: Bucket, nodes: KnownNodes) -> None:
+        self._source = HttpSource(reach)
+        self._address = reach.address
+        self._bucket = bucket
+        self._nodes = nodes
+
+    async def check(self) -> Sequence[str]:
+        """Ask for one point of the last hour."""
+        text = f"{_source(self._bucket.bucket, '-1h', 'now()')} |> limit(n: 1) |> group() |> limit(n: 1)"
+        try:
+            rows = list(_rows(await self._ask(text)))
+        except ProviderFailed as error:
+            return (str(error),)
+        if rows:
+            return ()
+        return (f"{self._address}: bucket {self._bucket.bucket!r} holds no koordlet_usage of nodes of the last hour",)
+
+    async def fetch(self, window: Window) -> Fetched:
+        """Mean and deviation of each node over the window. Raises ProviderFailed."""
+        return percents(await self._ask(flux(self._bucket.bucket, window)), window.duration, self._nodes())
+
+    async def is_healthy(self) -> bool:
+        """Whether the server says so."""
+        try:
+            await self._source.send("GET", "/health")
+        except ProviderFailed:
+            return False
+        return True
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self._source.close()
+
+    async def _ask(self, text: str) -> str:
+        response = await self._source.send(
+            "POST",
+            "/api/v2/query",
+            params={"org": self._bucket.org},
+            headers={"Content-Type": "application/vnd.flux", "Accept": "application/csv"},
+            content=text,
+        )
+        return response.text
+
+
+def flux(bucket: str, window: Window) -> str:
+    """Mean and deviation over a window as two results of one query; the deviation is that of all points."""
+    return (
+        f"points = {_source(bucket, str(window.start), str(window.end))}\n"
+        f'points |> mean() |> yield(name: "{Operator.AVG}")\n'
+        f'points |> stddev(mode: "population") |> yield(name: "{Operator.STD}")\n'
+    )
+
+
+def _source(bucket: str, start: str, stop: str) -> str:
+    name = msgspec.json.encode(bucket).decode().replace("${", "\\${")
+    return (
+        f"from(bucket: {name}) |> range(start: {start}, stop: {stop}) "
+        '|> filter(fn: (r) => r._measurement == "koordlet_usage" and r.kind == "node") '
+        '|> group(columns: ["node", "_field"])'
+    )
+
+
+def percents(answer: str, duration: str, nodes: Mapping[str, KnownNode]) -> Fetched:
+    """Rows of an answer as percent of capacity; nodes that do not exist are left out. Raises ProviderFailed."""
+    by_node: dict[str, list[Metric]] = {}
+    for row in _rows(answer):
+        node, kind = nodes.get(row.get("node", "")), _TYPES.get(row.get("_field", ""))
+        if node is None or kind is None:
+            continue
+        try:
+            value = float(row["_value"])
+            operator = Operator(row["result"])
+        except (KeyError, ValueError) as error:
+            raise ProviderFailed(f"a row of InfluxDB's answer cannot be read: {error!r}") from error
+        amount, whole = (value * 1000, node.cpu_millis) if kind is MetricType.CPU else (value, node.memory_bytes)
+        percent = known_nodes.percent_of(amount, whole)
+        if percent is not None:
+            by_node.setdefault(row["node"], []).append(Metric(row["_field"], kind, operator, duration, percent))
+    return Fetched({name: NodeMetrics(metrics, {}, nodes[name].metadata) for name, metrics in by_node.items()})
+
+
+def _rows(answer: str) -> Iterator[dict[str, str]]:
+    """Rows of all tables: an empty line or a new header begins another table."""
+    header: list[str] = []
+    for cells in csv.reader(answer.splitlines()):
+        if not cells or not any(cells):
+            header = []
+        elif not header:
+            header = cells
+        else:
+            yield dict(zip(header, cells, strict=False))

@@ -1,0 +1,64 @@
+"""Another load watcher (`watcherAddress`): upstream's or ours, read as upstream's client reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
+from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.records import MetricType, NodeMetrics, Operator, Window
+
+NAME: Final = "LoadWatcher"
+OLDEST_SECONDS: Final = 300.0
+"""An answer about a window that ended earlier is refused: upstream's watcher serves its last one for ever (B2)."""
+_TIMEOUT_SECONDS: Final = 55.0
+_ALL: Final = frozenset(Operator)
+
+
+class LoadWatcherProvider:
+    """Asks one watcher. Upstream's knows one window only and ignores which one was asked for."""
+
+    name = NAME
+    delivers: Sequence[Delivers] = tuple(Delivers(kind, _ALL) for kind in MetricType)
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._source = HttpSource(Reach(address, {"Content-Type": "application/json"}, _TIMEOUT_SECONDS))
+
+    async def check(self) -> Sequence[str]:
+        """Tell when it does not answer."""
+        return () if await self.is_healthy() else (f"{self._address}/watcher/health does not answer with 200",)
+
+    async def fetch(self, window: Window) -> Fetched:
+        """What it serves now. Raises ProviderFailed."""
+        response = await self._source.send("GET", "/watcher", params={"window": window.duration})
+        nodes = read(response.content, f"{self._address}/watcher", window.end)
+        return Fetched(nodes)
+
+    async def is_healthy(self) -> bool:
+        """Whether it says so itself."""
+        try:
+            await self._source.send("GET", "/watcher/health")
+        except ProviderFailed:
+            return False
+        return True
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self._source.close()
+
+
+def read(body: bytes, address: str, now: float) -> dict[str, NodeMetrics]:
+    """Nodes of a document, without those that have no metrics. Raises ProviderFailed for a broken or old one."""
+    try:
+        snapshot = records.decode(body)
+    except msgspec.DecodeError as error:
+        raise ProviderFailed(f"{address} answered what is no load watcher document: {error}") from error
+    age = now - snapshot.window.end
+    if snapshot.window.end and age > OLDEST_SECONDS:
+        raise ProviderFailed(f"{address} serves a window that ended {age:.0f} s ago, want {OLDEST_SECONDS:.0f} at most")
+    return {name: node for name, node in snapshot.data.nodes.items() if node.metrics}

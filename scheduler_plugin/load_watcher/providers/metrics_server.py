@@ -1,0 +1,89 @@
+"""KubernetesMetricsServer: the usage of the moment from `metrics.k8s.io`. It knows no windows and no deviation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from api_types import names, pods, quantities
+from apiserver_client import errors, objects, resources, session
+from scheduler_plugin.load_watcher import known_nodes
+from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
+from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Operator, Window
+
+NAME: Final = "KubernetesMetricsServer"
+_NODE_METRICS: Final = resources.Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
+_LATEST: Final = frozenset({Operator.LATEST})
+_TYPES: Final = {names.CPU: MetricType.CPU, names.MEMORY: MetricType.MEMORY}
+
+
+class NodeUsage(msgspec.Struct):
+    """One item of metrics-server's list."""
+
+    metadata: pods.ObjectMeta = pods.ObjectMeta()
+    usage: pods.QuantityMap = {}
+
+
+class MetricsServerProvider:
+    """Lists node metrics through the apiserver."""
+
+    name = NAME
+    delivers: Sequence[Delivers] = tuple(Delivers(kind, _LATEST) for kind in _TYPES.values())
+
+    def __init__(self, api: session.Session, nodes: KnownNodes) -> None:
+        self._api = api
+        self._nodes = nodes
+
+    async def check(self) -> Sequence[str]:
+        """Tell when the API is not served."""
+        try:
+            await self._list()
+        except ProviderFailed as error:
+            return (str(error),)
+        return ()
+
+    async def fetch(self, window: Window) -> Fetched:  # noqa: ARG002  # it measures one moment, whatever the window
+        """Usage of every node that is known, as metrics-server last saw it. Raises ProviderFailed."""
+        return usage_percent(await self._list(), self._nodes())
+
+    async def is_healthy(self) -> bool:
+        """Whether it lists."""
+        return not await self.check()
+
+    async def close(self) -> None:
+        """The session is not ours."""
+
+    async def _list(self) -> Sequence[NodeUsage]:
+        try:
+            return (await objects.list_all(self._api, _NODE_METRICS, decode=NodeUsage)).items
+        except errors.ApiServerError as error:
+            raise ProviderFailed(f"metrics-server: {error}; is metrics-server installed?") from error
+
+
+def usage_percent(items: Sequence[NodeUsage], nodes: Mapping[str, KnownNode]) -> Fetched:
+    """Percent of capacity, record names and rollups empty as upstream's; nodes that do not exist are left out."""
+    problems = []
+    found = {}
+    for item in items:
+        node = nodes.get(item.metadata.name)
+        if node is None:
+            continue
+        try:
+            used = pods.units(item.usage)
+        except quantities.InvalidQuantity as error:
+            problems.append(f"node {item.metadata.name}: {error}")
+            continue
+        capacity = {names.CPU: node.cpu_millis, names.MEMORY: node.memory_bytes}
+        percents = {
+            kind: known_nodes.percent_of(used[name], capacity[name]) for name, kind in _TYPES.items() if name in used
+        }
+        metrics = [
+            Metric(type=kind, operator=Operator.LATEST, value=percent)
+            for kind, percent in percents.items()
+            if percent is not None
+        ]
+        found[item.metadata.name] = NodeMetrics(metrics, {}, node.metadata)
+    return Fetched(found, problems)

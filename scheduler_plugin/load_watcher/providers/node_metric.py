@@ -1,0 +1,92 @@
+"""NodeMetric: what koordlet reports. No dependency, no polling of anybody: the reports are in memory already.
+
+A window's mean and deviation are those of the report's aggregation over that window. Where a report has no such window
+(upstream's agent reports no 15 minutes and no deviation) the usage of the moment stands in, as operator `Latest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from scheduler_plugin.cluster_state.load_report import LoadReport
+from scheduler_plugin.load_watcher import known_nodes
+from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
+from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched
+from scheduler_plugin.load_watcher.records import (
+    DURATIONS_SECONDS,
+    Metric,
+    MetricType,
+    NodeMetrics,
+    Operator,
+    Window,
+)
+
+NAME: Final = "NodeMetric"
+RESOURCES: Final = ("cpu", "memory")
+"""Resources of the vectors in a report, in their order, as they must be read for this provider."""
+
+OLDEST_SECONDS: Final = 300.0
+"""A report whose sample is older says nothing of a window (KEP-61: not older than 5 minutes)."""
+
+_NANOS: Final = 10**9
+_TYPES: Final = (MetricType.CPU, MetricType.MEMORY)
+_STATISTICS: Final = {"avg": Operator.AVG, "std": Operator.STD}
+_BOTH: Final = frozenset({Operator.AVG, Operator.STD, Operator.LATEST})
+
+Reports = Callable[[], Mapping[str, LoadReport]]
+"""Newest report of each node, as of now; `cluster_state.node_metric_intake` reads them."""
+
+
+class NodeMetricProvider:
+    """Reads the reports that the process keeps."""
+
+    name = NAME
+    delivers: Sequence[Delivers] = tuple(Delivers(kind, _BOTH) for kind in _TYPES)
+
+    def __init__(self, reports: Reports, nodes: KnownNodes) -> None:
+        self._reports = reports
+        self._nodes = nodes
+
+    async def check(self) -> Sequence[str]:
+        """Nothing can be wrong with it but that no agent reports, which every refresh tells."""
+        return ()
+
+    async def fetch(self, window: Window) -> Fetched:
+        """Statistics of every node whose report is fresh enough."""
+        problems: list[str] = []
+        reports = self._reports()
+        nodes = {}
+        for name, node in self._nodes().items():
+            report = reports.get(name)
+            age = None if report is None or report.update_time is None else window.end - report.update_time
+            if report is None or age is None or age > OLDEST_SECONDS:
+                told = "no report yet" if age is None else f"the newest report is {age:.0f} s old"
+                problems.append(f"node {name}: {told}, want one of the last {OLDEST_SECONDS:.0f} s")
+                continue
+            nodes[name] = NodeMetrics(list(_metrics(window, report, node)), {}, node.metadata)
+        return Fetched(nodes, problems)
+
+    async def is_healthy(self) -> bool:
+        """Whether any agent has reported."""
+        return bool(self._reports())
+
+    async def close(self) -> None:
+        """Has no connections."""
+
+
+def _metrics(window: Window, report: LoadReport, node: KnownNode) -> Iterator[Metric]:
+    capacity = (node.cpu_millis, node.memory_bytes)
+    nanos = DURATIONS_SECONDS[window.duration] * _NANOS
+    by_operator = {
+        operator: report.aggregated[statistic, nanos]
+        for statistic, operator in _STATISTICS.items()
+        if (statistic, nanos) in report.aggregated
+    }
+    if Operator.AVG not in by_operator and report.node_usage is not None:
+        by_operator[Operator.LATEST] = report.node_usage
+    for operator, vector in by_operator.items():
+        for kind, amount, whole in zip(_TYPES, vector, capacity, strict=True):
+            percent = known_nodes.percent_of(amount, whole)
+            if percent is not None:
+                yield Metric(f"node {kind.lower()} usage", kind, operator, window.duration, percent)

@@ -1,0 +1,179 @@
+"""Prometheus: mean and deviation over each window, by instant queries (`prometheus_queries`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from scheduler_plugin.load_watcher import known_nodes
+from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
+from scheduler_plugin.load_watcher.providers import prometheus_queries
+from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
+from scheduler_plugin.load_watcher.providers.prometheus_queries import METHODS, Query, Unit
+from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.records import Metadata, Metric, NodeMetrics, Window
+
+NAME: Final = "Prometheus"
+DEFAULT_ADDRESS: Final = "http://prometheus-k8s:9090"
+TIMEOUT_SECONDS: Final = 10.0
+_CONCURRENT_QUERIES: Final = 4
+_USE_GET: Final = frozenset({405, 501})
+_NAMED_AT_MOST: Final = 3
+
+Vector = list[tuple[Mapping[str, str], float]]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNames:
+    """How a series tells which node it is of: the first of these labels it has, without a port."""
+
+    labels: Sequence[str] = ("node", "instance")
+
+    def of(self, labels: Mapping[str, str]) -> str:
+        """Name of the node; empty where no label tells."""
+        value = next((labels[label] for label in self.labels if labels.get(label)), "")
+        host, colon, port = value.rpartition(":")
+        return host if colon and port.isdigit() else value
+
+
+class Asked(NamedTuple):
+    """One statistic of one query over one window."""
+
+    query: Query
+    method: str
+    duration: str
+
+
+class PrometheusProvider:
+    """Asks one server."""
+
+    name = NAME
+
+    def __init__(self, reach: Reach, queries: Sequence[Query], nodes: KnownNodes, node_names: NodeNames) -> None:
+        self._source = HttpSource(reach)
+        self._address = reach.address
+        self._queries = queries
+        self._nodes = nodes
+        self._node_names = node_names
+        self._gate = asyncio.Semaphore(_CONCURRENT_QUERIES)
+        self.delivers: Sequence[Delivers] = tuple(
+            Delivers(kind, frozenset(METHODS.values())) for kind in dict.fromkeys(query.type for query in queries)
+        )
+
+    async def check(self) -> Sequence[str]:
+        """Ask each query once: it must give one series a node that exists, in a unit that makes sense as percent."""
+        checks = await asyncio.gather(*(self._check(query) for query in self._queries))
+        return [problem for problems in checks for problem in problems]
+
+    async def fetch(self, window: Window) -> Fetched:
+        """What every query says of the window; those that fail cost their own part. Raises ProviderFailed if all do."""
+        asked = [Asked(query, method, window.duration) for query in self._queries for method in METHODS]
+        answers = await asyncio.gather(*(self._answer(one) for one in asked))
+        failed = [str(answer) for answer in answers if isinstance(answer, ProviderFailed)]
+        if failed and len(failed) == len(asked):
+            raise ProviderFailed(failed[0])
+        known = self._nodes()
+        by_node: dict[str, list[Metric]] = {}
+        for one, answer in zip(asked, answers, strict=True):
+            if not isinstance(answer, ProviderFailed):
+                for name, metric in records_of(answer, one, self._node_names, known):
+                    by_node.setdefault(name, []).append(metric)
+        nodes = {name: NodeMetrics(metrics, {}, _place(known.get(name))) for name, metrics in by_node.items()}
+        return Fetched(nodes, failed)
+
+    async def is_healthy(self) -> bool:
+        """Whether the server that is configured answers a query."""
+        try:
+            await self._ask("vector(1)")
+        except ProviderFailed:
+            return False
+        return True
+
+    async def close(self) -> None:
+        """End the connections."""
+        await self._source.close()
+
+    async def _answer(self, asked: Asked) -> Vector | ProviderFailed:
+        query = asked.query
+        text = prometheus_queries.text(query.series, asked.method, asked.duration, is_expression=query.is_expression)
+        try:
+            return await self._ask(text)
+        except ProviderFailed as error:
+            return error
+
+    async def _ask(self, text: str) -> Vector:
+        async with self._gate:
+            form = {"query": text}
+            response = await self._source.send("POST", "/api/v1/query", accept=frozenset({200, *_USE_GET}), data=form)
+            if response.status_code in _USE_GET:
+                response = await self._source.send("GET", "/api/v1/query", params=form)
+        return vector(self._source.decode(response, "/api/v1/query"), f"{self._address}: {text}")
+
+    async def _check(self, query: Query) -> Sequence[str]:
+        try:
+            found = await self._ask(query.series)
+        except ProviderFailed as error:
+            return (str(error),)
+        if not found:
+            return (f"{self._address}: {query.series} has no series, so {query.type} is not known from it",)
+        names = Counter(self._node_names.of(labels) for labels, _value in found)
+        return list(_naming_problems(query.series, names, set(self._nodes()), self._node_names))
+
+
+def _naming_problems(series: str, names: Counter[str], known: set[str], node_names: NodeNames) -> Iterable[str]:
+    several = [name for name, count in names.items() if count > 1]
+    unknown = [name for name in names if known and name not in known]
+    if several:
+        yield f"{series} has several series for {_some(several)}, want one a node: the last one counts"
+    if unknown:
+        labels = " or ".join(node_names.labels)
+        yield f"{series}: {_some(unknown)} by label {labels} is no node of this cluster, want node names"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED_AT_MOST
+    return ", ".join(repr(name) for name in names[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _place(node: KnownNode | None) -> Metadata:
+    return node.metadata if node else Metadata()
+
+
+def vector(document: Any, asked: str) -> Vector:
+    """Labels and value of each series in an answer to an instant query. Raises ProviderFailed."""
+    try:
+        if document["status"] != "success":
+            raise ProviderFailed(f"{asked}: {document.get('error', 'no error text')}")
+        data = document["data"]
+        if data["resultType"] != "vector":
+            raise ProviderFailed(f"{asked}: answered with a {data['resultType']}, want a vector")
+        return [(item["metric"], float(item["value"][1])) for item in data["result"]]
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ProviderFailed(f"{asked}: the answer is not Prometheus' ({error!r})") from error
+
+
+def records_of(
+    answer: Vector, asked: Asked, node_names: NodeNames, nodes: Mapping[str, KnownNode]
+) -> Iterable[tuple[str, Metric]]:
+    """Each series as a record of its node, in percent; a series that names no node is left out."""
+    for labels, value in answer:
+        name = node_names.of(labels)
+        percent = _percent(value, asked.query.unit, nodes.get(name))
+        if name and percent is not None:
+            operator = METHODS[asked.method]
+            yield name, Metric(asked.query.series, asked.query.type, operator, asked.duration, percent)
+
+
+def _percent(value: float, unit: Unit, node: KnownNode | None) -> float | None:
+    if unit is Unit.PERCENT:
+        return value
+    if unit is Unit.RATIO:
+        return value * 100.0
+    if node is None:
+        return None
+    if unit is Unit.CORES:
+        return known_nodes.percent_of(value * 1000.0, node.cpu_millis)
+    return known_nodes.percent_of(value, node.memory_bytes)

@@ -1,0 +1,107 @@
+"""Settings of the stand-alone load watcher, and which providers it asks.
+
+Providers come from upstream's environment variables (METRICS_PROVIDER_NAME and so on), several names separated by
+commas, or from `--providers-file`: a YAML list with the keys of `metricProvider`, in order of trust.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pydantic
+import yaml
+
+from daemon import logs, settings
+from scheduler_plugin.load_watcher import known_nodes
+from scheduler_plugin.load_watcher.providers import catalog, metrics_server
+from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+
+ENV_PREFIX: Final = "KOORD_LOAD_WATCHER"
+_SERVICE_ACCOUNT_CA: Final = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+
+
+class LoadWatcherSettings(settings.Settings):
+    """Validated once at start, frozen."""
+
+    http_address: str = "0.0.0.0"  # noqa: S104  # schedulers ask from other pods
+    """Address of the REST API, /healthz, /readyz and /metrics."""
+    http_port: int = pydantic.Field(2020, ge=0, le=65535)
+    """Port of the REST API, /healthz, /readyz and /metrics."""
+    kubeconfig: str = ""
+    """Kubeconfig file; empty means KUBE_CONFIG, KUBECONFIG, then the pod's service account, then ~/.kube/config."""
+    providers_file: str = ""
+    """YAML list of providers, in order of trust; empty means METRICS_PROVIDER_NAME and its companions."""
+    interval_seconds: float = pydantic.Field(60.0, ge=1, le=3600)
+    """Pause between two refreshes, in seconds."""
+    greatest_age_seconds: float = pydantic.Field(300.0, ge=1, le=86400)
+    """Windows that ended longer ago are not served, in seconds."""
+    database_file: str = ""
+    """SQLite file that keeps the windows over a crash; empty keeps them in memory only."""
+    database_hours: float = pydantic.Field(1.0, gt=0, le=720)
+    """How much the file keeps, in hours."""
+    data_center_label: str = known_nodes.DATA_CENTER_LABEL
+    """Label of a node that is told as its dataCenter."""
+    pool_label: str = known_nodes.POOL_LABEL
+    """Label of a node that is told as its pool."""
+    log_format: logs.LogFormat = logs.LogFormat.TEXT
+    """text or json."""
+    log_level: logs.LogLevel = logs.LogLevel.INFO
+    """debug, info, warning or error."""
+
+
+def provider_specs(chosen: LoadWatcherSettings, environ: Mapping[str, str] = os.environ) -> list[ProviderSpec]:
+    """Providers to ask, in order of trust. Raises SettingsError with every problem found."""
+    specs = _from_file(chosen.providers_file) if chosen.providers_file else from_environment(environ)
+    problems = [
+        f"{chosen.providers_file or 'METRICS_PROVIDER_*'}: provider {place}: {problem}"
+        for place, spec in enumerate(specs, start=1)
+        for problem in catalog.problems(spec)
+    ]
+    names = [spec.type for spec in specs]
+    problems += [f"provider {name} is named twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+    if problems:
+        raise settings.SettingsError(problems)
+    return specs
+
+
+def from_environment(environ: Mapping[str, str]) -> list[ProviderSpec]:
+    """Read upstream's variables; without a name metrics-server is asked, as upstream does."""
+    names = [name.strip() for name in environ.get("METRICS_PROVIDER_NAME", "").split(",") if name.strip()]
+    return [_spec_from_environment(name, environ) for name in names or [metrics_server.NAME]]
+
+
+def _spec_from_environment(name: str, environ: Mapping[str, str]) -> ProviderSpec:
+    company = {"SignalFx": "SIGNALFX", "Datadog": "DATADOG"}.get(name, "")
+    return ProviderSpec(
+        type=name,
+        address=environ.get("METRICS_PROVIDER_ADDRESS", ""),
+        token=environ.get("METRICS_PROVIDER_TOKEN", ""),
+        token_file=environ.get("METRICS_PROVIDER_TOKEN_FILE", ""),
+        application_key=environ.get("METRICS_PROVIDER_APP_KEY", ""),
+        insecure_skip_verify=environ.get("INSECURE_SKIP_VERIFY", "").lower() == "true",
+        ca_file=_SERVICE_ACCOUNT_CA if "ENABLE_OPENSHIFT_AUTH" in environ else "",
+        queries=environ.get("METRICS_PROVIDER_QUERIES", "kube-prometheus"),
+        org=environ.get("METRICS_PROVIDER_ORG", ""),
+        bucket=environ.get("METRICS_PROVIDER_BUCKET", ""),
+        host_name_suffix=environ.get(f"{company}_HOST_NAME_SUFFIX", ""),
+        cluster_name=environ.get(f"{company}_CLUSTER_NAME", ""),
+    )
+
+
+def _from_file(file: str) -> list[ProviderSpec]:
+    try:
+        document: Any = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+        return pydantic.TypeAdapter(list[ProviderSpec]).validate_python(document)
+    except (OSError, UnicodeDecodeError) as error:
+        raise settings.SettingsError([f"cannot read the providers in {file}: {error}"]) from error
+    except yaml.YAMLError as error:
+        raise settings.SettingsError([f"the providers in {file} are not YAML: {error}"]) from error
+    except pydantic.ValidationError as error:
+        problems = [
+            f"{file}: {'.'.join(str(part) for part in one['loc']) or 'the document'}: {one['msg']}"
+            for one in error.errors()
+        ]
+        raise settings.SettingsError(problems) from error
