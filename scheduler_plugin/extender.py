@@ -64,13 +64,22 @@ class Extender:
     """Answers the verbs from one cluster state."""
 
     def __init__(
-        self, cluster: Cluster, cycle: SchedulingCycle, replies: reply_rows.ReplyRows, policy: EstimationPolicy
+        self,
+        cluster: Cluster,
+        cycle: SchedulingCycle,
+        replies: reply_rows.ReplyRows,
+        policy: EstimationPolicy,
+        *,
+        short_list: int = 0,
     ) -> None:
+        """`short_list`: filter passes at most so many nodes, those with the best scores; 0: all that fit."""
         self._cluster = cluster
         self._vectors = cluster.vectors
         self._cycle = cycle
         self._replies = replies
         self._policy = policy
+        self._short_list = short_list
+        self._first_of_equals = 0
         self._pods: collections.OrderedDict[str, pods.Pod] = collections.OrderedDict()
         self._filtered: _Filtered | None = None
         self._prepared: _Prepared | None = None
@@ -92,6 +101,8 @@ class Extender:
         if args.node_names is None and args.nodes is not None:
             return self._whole_nodes(args.nodes.items or [], names, codes)
         passing = rows if codes is None else rows[codes == 0]
+        if 0 < self._short_list < len(passing):
+            passing = self._best(pod, passing, now)
         if not len(passing):
             return msgspec.json.encode(
                 ExtenderFilterResult(node_names=[], failed_and_unresolvable_nodes=self._reasons(names, codes))
@@ -134,6 +145,14 @@ class Extender:
         if pod is not None:
             self._cluster.pod_noticed(pod, binding.node, now)
         return NOTICE_TAKEN
+
+    def _best(self, pod: PodFacts, rows: Rows, now: float) -> Rows:
+        """Rows of the short list, in their order. Equal nodes take turns, lest some stay idle."""
+        self._first_of_equals = (self._first_of_equals + self._short_list) % len(rows)
+        turned = np.roll(rows, -self._first_of_equals)
+        scores = self._cycle.prioritize(pod, turned, now).astype(np.int16)  # 16 bits sort in linear time
+        best = np.argsort(-scores, kind="stable")[: self._short_list]
+        return rows[np.sort((best + self._first_of_equals) % len(rows))]
 
     def _remember(self, pod: pods.Pod) -> None:
         self._pods[pod.metadata.uid] = pod

@@ -40,7 +40,7 @@ _PAGE_SECONDS: Final = 2.0  # patience of a debug page with the event loop
 class Parts:
     """Everything between the configuration and the verbs. No I/O."""
 
-    def __init__(self, configuration: Configuration, *, notice_ttl_seconds: float) -> None:
+    def __init__(self, configuration: Configuration, *, notice_ttl_seconds: float, short_list: int = 0) -> None:
         args = configuration.args[LoadAware.name]
         assert isinstance(args, LoadAwareArgs)
         policy = args.estimation_policy()
@@ -58,7 +58,7 @@ class Parts:
             notice_ttl_seconds=notice_ttl_seconds,
         )
         self.cycle = SchedulingCycle(filters, scorers, self.vectors)
-        self.extender = Extender(self.cluster, self.cycle, replies, policy)
+        self.extender = Extender(self.cluster, self.cycle, replies, policy, short_list=short_list)
 
 
 class ExtenderApp:
@@ -67,7 +67,9 @@ class ExtenderApp:
     def __init__(self, settings: SchedulerPluginSettings, configuration: Configuration) -> None:
         self._settings = settings
         self._configuration = configuration
-        self._parts = Parts(configuration, notice_ttl_seconds=settings.notice_ttl_seconds)
+        self._parts = Parts(
+            configuration, notice_ttl_seconds=settings.notice_ttl_seconds, short_list=settings.short_list_nodes
+        )
         self._watches = informer.new_watches()
         self._drift = rebuild.no_drift()
         self._registry = CollectorRegistry()

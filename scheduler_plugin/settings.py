@@ -33,6 +33,9 @@ class SchedulerPluginSettings(Settings):
     """How long kube-scheduler waits for the first lists; then it starts without us, which beats not scheduling."""
     notice_ttl_seconds: Annotated[float, pydantic.Field(gt=0, le=86400)] = 120.0
     """How long a pod counts on a node that only the bind notice named. Covers a slow apiserver, ends a lost binding."""
+    short_list_nodes: Annotated[int, pydantic.Field(ge=0, le=15000)] = 0
+    """Filter passes this many nodes at most, the best by score: less work for kube-scheduler, but its own preferences
+    then rank within these only. 0: all that fit, in which the placement is that of an in-process plugin."""
     rebuild_interval_seconds: Annotated[float, pydantic.Field(ge=0, le=86400)] = 3600.0
     """How often everything is listed again and compared with what is held; costs seconds of CPU. 0: never."""
     max_body_mebibytes: Annotated[int, pydantic.Field(ge=1, le=1024)] = 32

@@ -117,10 +117,14 @@ def reported(name: str, cpu: str, memory: str, priority: str = "koord-prod", nam
     return {"namespace": namespace, "name": name, "podUsage": usage, "priority": priority}
 
 
-def parts(load_aware: dict[str, Any] | None = None, *, notice_ttl_seconds: float = 120) -> extender_app.Parts:
+def parts(
+    load_aware: dict[str, Any] | None = None, *, notice_ttl_seconds: float = 120, short_list: int = 0
+) -> extender_app.Parts:
     """The product's parts with LoadAwareScheduling's arguments."""
     entries = [{"name": "LoadAwareScheduling", "args": load_aware or {}}]
-    return extender_app.Parts(configuration.parse({"pluginConfig": entries}), notice_ttl_seconds=notice_ttl_seconds)
+    return extender_app.Parts(
+        configuration.parse({"pluginConfig": entries}), notice_ttl_seconds=notice_ttl_seconds, short_list=short_list
+    )
 
 
 def request(pod_: dict[str, Any], names: list[str]) -> bytes:

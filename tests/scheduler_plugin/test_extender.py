@@ -106,6 +106,30 @@ def test_what_was_prepared_is_for_that_very_request_and_not_for_long(parts):
     assert scores(parts, now=NOW + 3)["warm"] > as_filtered["warm"]
 
 
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=30), st.integers(1, 12))
+def test_a_short_list_holds_the_best_nodes_in_their_order(cpus, size):
+    parts = factories.parts(short_list=size)
+    names = [f"n{index}" for index in range(len(cpus))]
+    for name, cpu in zip(names, cpus, strict=True):
+        parts.cluster.node_changed(factories.node(name))
+        parts.cluster.metric_changed(factories.metric(name, usage={"cpu": str(cpu), "memory": "10Gi"}))
+    found = scores(parts, names)
+    passed = ask(parts.extender.filter, POD, names)["NodeNames"]
+    assert passed == [name for name in names if name in passed]
+    assert sorted(found[name] for name in passed) == sorted(found.values())[-size:]
+
+
+def test_of_equal_nodes_every_one_gets_its_turn_on_the_short_list():
+    parts = factories.parts(short_list=3)
+    names = [f"n{index}" for index in range(10)]
+    for name in names:
+        parts.cluster.node_changed(factories.node(name))
+        parts.cluster.metric_changed(factories.metric(name, usage={"cpu": "1", "memory": "1Gi"}))
+    passed = [ask(parts.extender.filter, POD, names)["NodeNames"] for _ in range(10)]
+    assert {len(few) for few in passed} == {3}
+    assert {name: sum(name in few for few in passed) for name in names} == dict.fromkeys(names, 3)
+
+
 def test_bind_is_noted_and_refused(parts):
     ask(parts.extender.filter, POD, ["cool", "warm"])
     before = scores(parts)["cool"]
