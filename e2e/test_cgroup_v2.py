@@ -1,6 +1,7 @@
 """The agent's collectors against a real cgroup v2, in a virtual machine: real nodes have v2, many a CI machine v1.
 
-Needs no cluster. What runs inside is `test_live_cgroups.py`, the file that `make test` runs on this machine's cgroups.
+Needs no cluster. What runs inside are the files that `make test` runs on this machine's cgroups. The virtual machine
+has two NUMA nodes, which many a CI machine has not either.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import pytest
 from e2e.cgroup_v2_vm import image, machine
 from e2e.cluster import debian_packages
 
-TESTS = "tests/koordlet/collectors/test_live_cgroups.py"
+TESTS = ("tests/koordlet/collectors/test_live_cgroups.py", "tests/koordlet/collectors/test_live_numa.py")
 CODE = (
+    "api_types/__init__.py",
+    "api_types/cpu_list.py",
     "koordlet/__init__.py",
     "koordlet/samples.py",
     "koordlet/collectors",
     "tests/__init__.py",
     "tests/host_trees",
-    TESTS,
+    *TESTS,
 )
 PYTEST = ("--import-mode=importlib", "--color=no", "-p", "no:cacheprovider", "-ra", "--durations=5", "-W", "error")
 
@@ -35,8 +38,9 @@ needs_debian = pytest.mark.skipif(
 @pytest.mark.timeout(420)
 def test_the_collectors_agree_with_the_counters_of_a_cgroup_v2_kernel() -> None:
     debian_packages.ensure(image.PACKAGES)
-    ended = machine.run_pytest(CODE, [*PYTEST, TESTS])
+    ended = machine.run_pytest(CODE, [*PYTEST, *TESTS])
     print(ended.output)
     assert ended.exit_code == 0, ended.output
     assert "needs cgroups v1" in ended.output, "the tests of v1 alone are the only ones left out"
     assert "needs cgroups v2" not in ended.output
+    assert "needs two NUMA nodes" not in ended.output

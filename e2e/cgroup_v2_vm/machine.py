@@ -65,6 +65,14 @@ def _command(booted: image.Image, folder: Path) -> list[str]:
     return [
         "timeout", "-s", "KILL", str(DEADLINE_SECONDS), "qemu-system-x86_64",
         "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max", "-smp", "2", "-m", "512",
+        *(
+            word
+            for node in range(2)
+            for word in (
+                "-object", f"memory-backend-ram,id=memory{node},size=256M",
+                "-numa", f"node,nodeid={node},cpus={node},memdev=memory{node}",
+            )
+        ),
         "-nodefaults", "-display", "none", "-no-reboot",
         "-serial", f"file:{folder / 'console'}", "-serial", f"file:{folder / 'output'}",
         "-device", "isa-debug-exit,iobase=0xf4,iosize=0x04",

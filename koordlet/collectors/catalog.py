@@ -75,7 +75,7 @@ class SnapshotCollector:
         cpu_count = facts.cpu_count if facts else None
         node = self.collectors.node.collect(cpu_count)
         pods = self.collectors.pods.collect(cpu_count, named_containers)
-        numa = self.collectors.numa.collect(self.collectors.pods.followed_groups)
+        numa = self.collectors.numa.collect(self.collectors.pods.followed_groups if pods.complete else None)
         beside = (
             *self.collectors.numa.no_data,
             *self.collectors.node_pressure.collect(),

@@ -55,7 +55,7 @@ class NumaUsage:
     def collect(self, groups: FollowedGroups | None) -> NumaMeasurement | None:
         """Read everything when it is time; None when it is not, or there is only one node.
 
-        `groups` are those of all pods, None where they could not be found.
+        `groups` are those of all pods, None where not all of them are measured: no difference is taken then.
         """
         self._ticks += 1
         if (self._ticks - 1) % NUMA_TICKS:

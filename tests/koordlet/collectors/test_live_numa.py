@@ -1,0 +1,122 @@
+"""NUMA nodes as real groups and processes use them, compared with the kernel's own counters.
+
+The first test runs on any machine, the others where there are two nodes: `e2e/test_cgroup_v2.py` gives its virtual
+machine two. The clock is simulated: cores times its seconds are seconds of work.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from koordlet.collectors import numa_files
+from koordlet.collectors.catalog import SnapshotCollector
+from koordlet.collectors.cgroup_files import CgroupVersion
+from koordlet.collectors.numa_usage import NUMA_TICKS
+from tests.host_trees import live_cgroups
+from tests.host_trees.clock import Clock
+from tests.host_trees.group_names import CGROUPFS, GroupNames
+from tests.host_trees.live_cgroups import LiveCgroups
+from tests.host_trees.plain_files import V1
+
+NODES = Path("/sys/devices/system/node")
+CPUS = {int(path.name[4:]): numa_files.cpus((path / "cpulist").read_bytes()) for path in NODES.glob("node[0-9]*")}
+
+pytestmark = [live_cgroups.needed, pytest.mark.skipif(not CPUS, reason="this kernel knows no NUMA nodes")]
+needs_two = pytest.mark.skipif(len(CPUS) < 2, reason="needs two NUMA nodes")
+
+UID = "11111111-2222-3333-4444-555555555555"
+MIB = 1 << 20
+HELD_BYTES = 48 * MIB
+DEADLINE_SECONDS = 30.0
+HOLD_ON = (
+    "import mmap,os,sys; os.sched_setaffinity(0, {cpus}); held=mmap.mmap(-1,{bytes}); held.write(b'x'*{bytes}); "
+    "print(1,flush=True); sys.stdin.read()"
+)
+SPIN_ON = "import os; os.sched_setaffinity(0, {cpus})\nwhile True: pass"
+PYTHON = ("python3", "-I", "-S", "-c")
+
+
+@pytest.fixture
+def host(tmp_path):
+    host = LiveCgroups(tmp_path)
+    yield host
+    host.close()
+
+
+@pytest.fixture
+def group(host):
+    named = GroupNames(CGROUPFS)
+    host.group(str(named.container(UID, "1" * 64)))
+    return named
+
+
+def hold(host, group, node):
+    """Have a container of the pod touch memory on the CPUs of a node, which is where the kernel then takes it."""
+    code = HOLD_ON.format(cpus=set(CPUS[node]), bytes=HELD_BYTES)
+    host.run(str(group.container(UID, "1" * 64)), *PYTHON, code).stdout.readline()
+    pod = str(group.pod(UID))
+    until(lambda: used_bytes(host, pod) > 0.98 * HELD_BYTES)  # a CPU keeps some pages to itself
+
+
+def used_bytes(host, pod):
+    outside = host.memory_stat(pod)
+    return sum(outside[key] for key in ("inactive_anon", "active_anon", "unevictable"))
+
+
+def until(is_so):
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, "the kernel does not show it"
+        time.sleep(0.02)
+
+
+def by_node(host, group):
+    version = CgroupVersion.V1 if host.version == V1 else CgroupVersion.V2
+    text = (host.folder("memory", str(group.pod(UID))) / "memory.numa_stat").read_bytes()
+    return numa_files.group_bytes(text, version, os.sysconf("SC_PAGE_SIZE"))
+
+
+def test_the_memory_of_a_pod_by_node_adds_up_to_the_usage_of_the_pod(host, group):
+    hold(host, group, min(CPUS))
+    assert sum(by_node(host, group).values()) == pytest.approx(used_bytes(host, str(group.pod(UID))), rel=0.02)
+
+
+@needs_two
+@pytest.mark.parametrize("node", sorted(CPUS)[:2])
+def test_memory_is_on_the_node_whose_cpus_touched_it(host, group, node):
+    hold(host, group, node)
+    found = by_node(host, group)
+    assert found[node] > 0.9 * sum(found.values())
+
+
+@needs_two
+@pytest.mark.parametrize("busy", sorted(CPUS)[:2])
+def test_a_snapshot_tells_which_node_works_and_what_of_it_is_the_systems(host, group, busy):
+    clock = Clock()
+    collector = SnapshotCollector(host.host_root, clock)
+    hold(host, group, busy)
+    collector.collect(0.0)
+    host.run(str(group.container(UID, "1" * 64)), *PYTHON, SPIN_ON.format(cpus=set(CPUS[busy])))
+    begin = host.cpu_nanoseconds(str(group.pod(UID)))
+    for _ in range(NUMA_TICKS - 1):
+        clock.advance(1.0)
+        collector.collect(0.0)
+    until(lambda: host.cpu_nanoseconds(str(group.pod(UID))) > begin + 800_000_000)
+    clock.advance(1.0)
+    snapshot = collector.collect(1.0)
+    collector.close()
+    assert snapshot.no_data == ()
+    assert snapshot.numa.keys() == CPUS.keys()
+    idle = next(node for node in CPUS if node != busy)
+    assert snapshot.numa[busy].node.cpu_cores * NUMA_TICKS >= 0.7  # seconds, less what ticks round away
+    assert snapshot.numa[busy].node.cpu_cores > snapshot.numa[idle].node.cpu_cores
+    for sample in snapshot.numa.values():
+        assert sample.system.memory_bytes <= sample.node.memory_bytes
+    taken = snapshot.numa[busy].node.memory_bytes - snapshot.numa[busy].system.memory_bytes
+    assert taken == pytest.approx(by_node(host, group)[busy], rel=0.1)
+    cores = sum(sample.system.cpu_cores for sample in snapshot.numa.values())
+    assert cores == pytest.approx(snapshot.system.cpu_cores, rel=1e-6)
