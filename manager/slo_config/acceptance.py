@@ -14,7 +14,7 @@ from typing import Any, Final
 import yaml
 
 from api_types import colocation_document, names, yaml_text
-from api_types.config_problem import Effect
+from api_types.config_problem import Effect, Problem
 from manager.slo_config import strategy
 from manager.slo_config.sync import Outcome, State
 
@@ -83,7 +83,7 @@ def annotation(outcome: Outcome, before: str | None, now: dt.datetime, *, kept_i
         "reason": reason(outcome),
         "message": summary(outcome, kept_in=kept_in),
     }
-    if found := [_cut(each.with_effect()) for each in outcome.problems[:_MOST_PROBLEMS]]:
+    if found := [_cut(_told(each)) for each in outcome.problems[:_MOST_PROBLEMS]]:
         said["problems"] = found
     if len(outcome.problems) > _MOST_PROBLEMS:
         said["furtherProblems"] = len(outcome.problems) - _MOST_PROBLEMS
@@ -102,6 +102,11 @@ def _parsed(text: str | None) -> dict[str, Any]:
     except yaml.YAMLError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _told(problem: Problem) -> str:
+    """Problem with its effect, where that is not what the whole condition says."""
+    return str(problem) if problem.effect is Effect.DOCUMENT_REFUSED else problem.with_effect()
 
 
 def _cut(text: str) -> str:

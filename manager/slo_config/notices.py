@@ -63,7 +63,8 @@ class Notices:
             namespace=self._settings.namespace,
             resource_version=seen.resource_version,
         )
-        self._overlaps = set()
+        if outcome.changed:
+            self._overlaps = set()
         for problem in outcome.problems[:MOST_PROBLEMS_SAID]:
             text = f"{names.COLOCATION_CONFIG_KEY}: {problem.with_effect()}"
             await self._announcer.say(about, "Warning", acceptance.REASONS[problem.effect], text)
