@@ -144,7 +144,7 @@ def test_the_manager_understands_its_arguments_and_may_write_what_it_is_told_to(
     assert chosen.http_port == container["ports"][0]["containerPort"]
     assert chosen.log_level == "debug"
     assert chosen.config_map in rendered.of_kind("ConfigMap")
-    assert allowed == {chosen.lease, chosen.last_good_config_map}
+    assert allowed == {chosen.lease, chosen.last_good_config_map, chosen.config_map}
 
 
 def test_the_extender_understands_its_arguments_and_listens_where_kube_scheduler_calls():
