@@ -13,6 +13,7 @@ MODULES = (
     "manager_adapters",
     "loadaware_adapters",
     "trimaran_formula_adapters",
+    "load_watcher_adapters",
 )
 
 

@@ -1,0 +1,338 @@
+"""Cases of trimaran.json about the load watcher and its providers -> scheduler_plugin/load_watcher."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import msgspec
+
+from daemon.http_endpoint import Page, Verdict
+from scheduler_plugin.load_watcher import analysis, kep_document, known_nodes, records
+from scheduler_plugin.load_watcher import settings as watcher_settings
+from scheduler_plugin.load_watcher.known_nodes import KnownNode
+from scheduler_plugin.load_watcher.providers import (
+    catalog,
+    datadog,
+    load_watcher,
+    metrics_server,
+    prometheus,
+    prometheus_queries,
+    signalfx,
+)
+from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
+from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, Metric, NodeMetrics, Snapshot, Window
+from scheduler_plugin.load_watcher.rest import WatcherApi
+from scheduler_plugin.load_watcher.watcher import Watcher
+from scheduler_plugin.load_watcher.windows import NoMetrics, Windows
+
+NOW = 1_700_000_000
+_HOST_LABEL = prometheus.NodeNames(("instance",))
+
+
+def _metric(wire: Mapping[str, Any]) -> Metric:
+    return Metric(**{**wire, "value": float(wire["value"])})
+
+
+def _nodes(wire: Mapping[str, Any]) -> dict[str, NodeMetrics]:
+    return {name: NodeMetrics([_metric(metric) for metric in metrics]) for name, metrics in wire.items()}
+
+
+def _told(nodes: Mapping[str, NodeMetrics]) -> dict[str, Any]:
+    return {name: [msgspec.structs.asdict(metric) for metric in node.metrics] for name, node in nodes.items()}
+
+
+def _windows(inputs: Any) -> Windows:
+    kept = Windows(300)
+    if inputs.get("started", True):
+        for duration, nodes in inputs.get("windows", {}).items():
+            window = records.window_ending_at(duration, NOW)
+            kept.store(Snapshot(NOW, window, inputs.get("source", ""), Data(_nodes(nodes))))
+    return kept
+
+
+def _page(inputs: Any, kept: Windows) -> Page:
+    _method, target = inputs["request"].split(" ")
+    url = urlsplit(target)
+    routes = WatcherApi(kept, lambda: NOW, lambda: Verdict(inputs.get("healthy", True), "")).routes()
+    query = {"path": url.path.removeprefix("/watcher/"), **dict(parse_qsl(url.query))}
+    return routes.get(url.path, routes["/watcher/"])(query)
+
+
+def _http(inputs: Any, expected: Any) -> str | None:
+    page = _page(inputs, _windows(inputs))
+    seen: dict[str, Any] = {"status": page.status, "contentType": page.content_type, "body": page.body.decode()}
+    if page.status == HTTPStatus.OK and page.body:
+        document = json.loads(page.body)
+        seen |= {f"window.{key}": value for key, value in document["window"].items()}
+        seen |= {
+            "source": document["source"],
+            "nodes": sorted(document["data"]["NodeMetricsMap"]),
+            "nodeMetrics": {name: node["metrics"] for name, node in document["data"]["NodeMetricsMap"].items()},
+        }
+        seen["body"] = document
+    wrong = {key: seen.get(key) for key, value in expected.items() if seen.get(key) != value}
+    return f"expected {expected}, came {wrong}" if wrong else None
+
+
+def _latest(inputs: Any) -> Any:
+    try:
+        snapshot = _windows(inputs).latest(inputs["duration"], NOW)
+    except NoMetrics:
+        started = inputs.get("started", True)
+        text = "unable to get any latest metrics" if started else "need to call StartWatching() first"
+        return {"error": text, "nodeMetrics": None}
+    return {"error": None, "nodeMetrics": _told(snapshot.data.nodes)}
+
+
+def _cache(inputs: Any) -> Any:
+    kept = Windows(300)
+    for timestamp in inputs["appendTimestamps"]:
+        kept.store(Snapshot(timestamp, records.window_ending_at(inputs["window"], NOW)))
+    return {"timestamps": [snapshot.timestamp for snapshot in kept.kept(inputs["window"])]}
+
+
+class _Asked:
+    """A provider that notes which windows are asked for."""
+
+    name = "asked"
+    delivers: Sequence[Delivers] = ()
+
+    def __init__(self) -> None:
+        self.durations: list[str] = []
+
+    async def check(self) -> Sequence[str]:
+        return ()
+
+    async def fetch(self, window: Window) -> Fetched:
+        self.durations.append(window.duration)
+        return Fetched({})
+
+    async def is_healthy(self) -> bool:
+        return True
+
+    async def close(self) -> None:
+        return
+
+
+async def _two_rounds() -> list[str]:
+    provider = _Asked()
+    running = asyncio.create_task(Watcher([provider], Windows(300), clock=lambda: NOW).run(0))
+    while len(provider.durations) < 2 * len(DURATIONS_SECONDS):
+        await asyncio.sleep(0)
+    running.cancel()
+    return provider.durations[: 2 * len(DURATIONS_SECONDS)]
+
+
+def _encode(inputs: Any, expected: Any) -> str | None:
+    """Ours drops what is no number, so that the document stays readable."""
+    given = _nodes(inputs["nodeMetrics"])
+    usable = analysis.analyse("15m", given, earlier=(), shorter={}, expected=()).nodes
+    document = json.loads(records.encode(Snapshot(data=Data(dict(usable)))))
+    values = [metric["value"] for node in document["data"]["NodeMetricsMap"].values() for metric in node["metrics"]]
+    return None if all(math.isfinite(value) for value in values) else f"{document} against {expected}"
+
+
+def _options(inputs: Any) -> Any:
+    (spec,) = watcher_settings.from_environment(inputs["env"])
+    return {
+        "name": inputs["env"].get("METRICS_PROVIDER_NAME", ""),
+        "address": spec.address,
+        "authToken": spec.token,
+        "applicationKey": spec.application_key,
+        "insecureSkipVerify": spec.insecure_skip_verify,
+    }
+
+
+def _service_client(inputs: Any, expected: Any) -> str | None:
+    wants_error = expected.get("error") is not None
+    if inputs.get("status", 200) != HTTPStatus.OK:
+        return None if wants_error else "a status other than 200 is an error"
+    body = inputs["body"] if isinstance(inputs["body"], str) else json.dumps(inputs["body"])
+    try:
+        nodes = load_watcher.read(body.encode(), "http://watcher:2020", now=0)
+    except ProviderFailed as error:
+        return None if wants_error else f"expected {expected}, came {error}"
+    if wants_error:
+        return f"expected an error, came {sorted(nodes)}"
+    return (
+        None if sorted(nodes) == sorted(expected.get("nodes", nodes)) else f"expected {expected}, came {sorted(nodes)}"
+    )
+
+
+def _new(kind: str) -> Any:
+    def construct(inputs: Any) -> Any:
+        if inputs["name"] != kind:
+            return {"error": f"metric provider name should be {kind}, found {inputs['name']}"}
+        spec = ProviderSpec(
+            type=inputs["name"],
+            address=inputs["address"],
+            token=inputs["authToken"],
+            application_key=inputs.get("applicationKey", ""),
+        )
+        problems = catalog.problems(spec)
+        if not problems:
+            catalog.build(spec, catalog.Surroundings(dict, dict, None))
+        return {"error": problems[0] if problems else None}
+
+    return construct
+
+
+def _signalfx_all(inputs: Any) -> Any:
+    values = signalfx.values_by_host(inputs["metricDataForBothQueries"], inputs["metadataForBothQueries"])
+    return {
+        "nodeMetrics": {
+            host: [
+                msgspec.structs.asdict(Metric(metric, kind, "AVG", "", value))
+                for metric, kind in signalfx.METRICS.items()
+            ]
+            for host, value in values.items()
+        }
+    }
+
+
+def _signalfx_urls(inputs: Any) -> Any:
+    environment = inputs["env"]
+    hosts = signalfx.Hosts(
+        environment.get("SIGNALFX_HOST_NAME_SUFFIX", ""), environment.get("SIGNALFX_CLUSTER_NAME", "")
+    )
+    window = Window("15m", inputs["window"]["start"], inputs["window"]["end"])
+    token = signalfx.headers(inputs["token"])["X-SF-Token"]
+    return {
+        "urls": [
+            f"GET {path}?{urlencode(sorted(parameters.items()))} token={token}"
+            for metric in signalfx.METRICS
+            for path, parameters in signalfx.requests(metric, hosts, window)
+        ]
+    }
+
+
+def _datadog_request(inputs: Any) -> Any:
+    environment = inputs["env"]
+    hosts = datadog.Hosts(environment.get("DATADOG_HOST_NAME_SUFFIX", ""), environment.get("DATADOG_CLUSTER_NAME", ""))
+    window = Window("15m", inputs["window"]["start"], inputs["window"]["end"])
+    return {"type": "timeseries_request", **datadog.request(hosts, window, inputs["host"])}
+
+
+def _datadog_parse(inputs: Any) -> Any:
+    try:
+        fetched = datadog.nodes_of(inputs["response"])
+    except ProviderFailed as error:
+        return {"error": str(error)}
+    return {"error": None, "nodeMetrics": _told(fetched.nodes)}
+
+
+def _datadog_parsed(inputs: Any, expected: Any) -> str | None:
+    came = _datadog_parse(inputs)
+    wrong = {key for key, value in expected.items() if came.get(key) != value}
+    return f"expected {expected}, came {came}" if wrong else None
+
+
+def _prometheus_query(inputs: Any) -> Any:
+    host = "" if inputs["host"] in ("", "all") else inputs["host"]
+    return {"query": prometheus_queries.text(inputs["metric"], inputs["method"], inputs["rollup"], host)}
+
+
+def _prometheus_parse(inputs: Any) -> Any:
+    query = next(query for query in PRESETS["kube-prometheus"] if query.series == inputs["metric"])
+    asked = prometheus.Asked(query, inputs["method"], inputs["rollup"])
+    try:
+        answer = prometheus.vector(inputs["response"], "")
+    except ProviderFailed:
+        answer = []
+    nodes: dict[str, list[Metric]] = {}
+    for name, metric in prometheus.records_of(answer, asked, _HOST_LABEL, {}):
+        nodes.setdefault(name, []).append(metric)
+    return {"nodeMetrics": _told({name: NodeMetrics(metrics) for name, metrics in nodes.items()})}
+
+
+def _metrics_server(inputs: Any) -> Any:
+    capacity = {
+        name: known_nodes.known_node(msgspec.convert({"status": {"capacity": own}}, type=metrics_server.pods.Node))
+        for name, own in inputs["nodeCapacity"].items()
+    }
+    items = [
+        msgspec.convert({"metadata": {"name": name}, "usage": usage}, type=metrics_server.NodeUsage)
+        for name, usage in inputs["nodeUsage"].items()
+    ]
+    known: dict[str, KnownNode] = capacity
+    return {"nodeMetrics": _told(metrics_server.usage_percent(items, known).nodes)}
+
+
+def _designed_payload(inputs: Any) -> Any:
+    snapshot = kep_document.decode(json.dumps(inputs["payload"]).encode())
+    return {
+        "nodes": list(snapshot.data.nodes),
+        "windowDuration": snapshot.window.duration,
+        "source": snapshot.source,
+    } | {
+        name: {metric.type.lower(): {metric.operator: metric.value} for metric in node.metrics}
+        for name, node in snapshot.data.nodes.items()
+    }
+
+
+def _designed_http(inputs: Any) -> Any:
+    kept = Windows(300)
+    if inputs["haveMetrics"]:
+        kept.store(Snapshot(NOW, records.window_ending_at("15m", NOW), "", Data({"node-1": NodeMetrics([])})))
+    return {"status": _page(inputs, kept).status}
+
+
+ADAPTERS = {
+    "loadwatcher.getLatest": _latest,
+    "loadwatcher.route": lambda inputs: {
+        "status": _page(inputs, _windows({"windows": {"15m": {"node-1": []}}})).status
+    },
+    "loadwatcher.cache": _cache,
+    "loadwatcher.fetchOrder": lambda _inputs: {"durations": asyncio.run(_two_rounds())},
+    "loadwatcher.envOptions": _options,
+    "signalfx.New": _new("SignalFx"),
+    "signalfx.fetchAllHosts": _signalfx_all,
+    "signalfx.getMetricsFromPayloads": lambda inputs: {
+        "values": signalfx.values_by_host(inputs["metricData"], inputs["metadata"])
+    },
+    "signalfx.extractHostName": lambda inputs: {"host": signalfx.host_name(inputs["host"])},
+    "signalfx.requestURLs": _signalfx_urls,
+    "datadog.New": _new("Datadog"),
+    "datadog.getHostName": lambda inputs: {"host": datadog.host_name(inputs["tag"])},
+    "datadog.queries": _datadog_request,
+    "prometheus.query": _prometheus_query,
+    "prometheus.parse": _prometheus_parse,
+    "metricsserver.parse": _metrics_server,
+    "kep61.parseWatcherPayload": _designed_payload,
+    "kep61.http": _designed_http,
+}
+
+CHECKS = {
+    "loadwatcher.http": _http,
+    "loadwatcher.encode": _encode,
+    "loadwatcher.serviceClient": _service_client,
+    "datadog.parseTimeseries": _datadog_parsed,
+}
+
+
+def _windows_empty(case: Mapping[str, Any]) -> bool:
+    return case["expected"].get("status") == HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+DIFFERENT_ON_PURPOSE = (
+    ("loadwatcher.http", _windows_empty, "design 4.6, G9: 404 with a reason where there is nothing, not 500"),
+    ("loadwatcher.route", _windows_empty, "design 4.6, G9: 404 with a reason where there is nothing, not 500"),
+    (
+        "loadwatcher.getLatest",
+        lambda case: case["input"]["duration"] == "15m" and set(case["input"]["windows"]) == {"5m"},
+        "design 4.6, B1: a request for 15 minutes reaches the 5 minute window",
+    ),
+    (
+        "prometheus.fetchAll",
+        lambda _case: True,
+        "design 4.6, B4: one failed query costs its own part, the rest is kept",
+    ),
+)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from scheduler_plugin.cluster_state import node_metric_intake
+from scheduler_plugin.cluster_state.load_report import LoadReport
+from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.known_nodes import KnownNode
+from scheduler_plugin.load_watcher.providers.node_metric import RESOURCES, NodeMetricProvider
+from scheduler_plugin.load_watcher.providers.provider import Fetched
+from scheduler_plugin.load_watcher.records import Metadata
+
+NODE = KnownNode(4000, 1000, Metadata("zone-a", "gpu"))
+AT = 1_700_000_000.0  # 2023-11-14T22:13:20Z
+
+
+def usage(cpu: str, memory: str) -> dict[str, object]:
+    return {"resources": {"cpu": cpu, "memory": memory}}
+
+
+def report(**windows: dict[str, dict[str, object]]) -> LoadReport:
+    aggregated = [{"duration": name.strip("_"), "usage": statistics} for name, statistics in windows.items()]
+    node = {"nodeUsage": usage("2", "500"), "aggregatedNodeUsages": aggregated}
+    wire = {"metadata": {"name": "n"}, "status": {"updateTime": "2023-11-14T22:13:20Z", "nodeMetric": node}}
+    return node_metric_intake.read(msgspec.convert(wire, NodeMetric), RESOURCES)
+
+
+def provider(**reports: LoadReport) -> NodeMetricProvider:
+    return NodeMetricProvider(lambda: reports, lambda: {"n": NODE})
+
+
+def told(fetched: Fetched) -> list[tuple[str, str, float]]:
+    return [(metric.type, metric.operator, metric.value) for metric in fetched.nodes["n"].metrics]
+
+
+async def test_mean_and_deviation_of_the_window_come_in_percent_of_capacity() -> None:
+    known = report(_10m={"avg": usage("1", "250"), "std": usage("400m", "10")}, _5m={"avg": usage("3", "750")})
+    fetched = await provider(n=known).fetch(records.window_ending_at("10m", AT + 30))
+    assert told(fetched) == [
+        ("CPU", "AVG", 25.0),
+        ("Memory", "AVG", 25.0),
+        ("CPU", "STD", 10.0),
+        ("Memory", "STD", 1.0),
+    ]
+    assert fetched.nodes["n"].metadata == NODE.metadata
+    assert not fetched.problems
+
+
+async def test_without_the_window_the_usage_of_the_moment_stands_in() -> None:
+    fetched = await provider(n=report()).fetch(records.window_ending_at("15m", AT))
+    assert told(fetched) == [("CPU", "Latest", 50.0), ("Memory", "Latest", 50.0)]
+
+
+@pytest.mark.parametrize(("later", "count"), [(300, 1), (301, 0)])
+async def test_g4_a_report_older_than_five_minutes_says_nothing(later: int, count: int) -> None:
+    fetched = await provider(n=report()).fetch(records.window_ending_at("15m", AT + later))
+    assert len(fetched.nodes) == count
+    assert len(fetched.problems) == 1 - count
+
+
+async def test_a_node_that_never_reported_is_told() -> None:
+    fetched = await provider().fetch(records.window_ending_at("15m", AT))
+    assert fetched.problems == ["node n: no report yet, want one of the last 300 s"]
+    assert not await provider().is_healthy()
+
+
+async def test_a_node_without_capacity_has_no_percentage() -> None:
+    asking = NodeMetricProvider(lambda: {"n": report()}, lambda: {"n": KnownNode(0, 1000)})
+    fetched = await asking.fetch(records.window_ending_at("15m", AT))
+    assert told(fetched) == [("Memory", "Latest", 50.0)]

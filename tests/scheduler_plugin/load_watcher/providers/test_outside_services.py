@@ -1,0 +1,99 @@
+"""SignalFx and Datadog have no server to be had: the server here answers in recorded shapes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.providers import catalog
+from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from tests.fakes import metrics_source
+from tests.fakes.metrics_source import Answer, Asked, Source
+
+WINDOW = records.window_ending_at("15m", 1000)
+AROUND = catalog.Surroundings(dict, dict, None)
+
+
+def signalfx_answer(asked: Asked) -> Answer:
+    if asked.path == "/v1/timeserieswindow":
+        return Answer(json.dumps({"data": {"a": [[1, 10], [2, 20], [3, 60]], "b": [], "c": [[1, 7]]}}).encode())
+    results = [{"id": "a", "dimensions": {"host": "h1.x.y"}}, {"id": "b", "dimensions": {"host": "h2"}}]
+    return Answer(json.dumps({"results": results}).encode())
+
+
+def datadog_answer(_asked: Asked) -> Answer:
+    series = [
+        {"group_tags": ["host:h1.dev"], "query_index": 0},
+        {"group_tags": ["host:h1.dev"], "query_index": 1},
+        {"group_tags": ["host:h2"], "query_index": 0},
+    ]
+    values = [[10, None, 30], [40, 40], [None, None]]
+    attributes = {"series": series, "times": [1, 2, 3], "values": values}
+    return Answer(json.dumps({"data": {"type": "timeseries_response", "attributes": attributes}}).encode())
+
+
+@pytest.fixture
+def signalfx_source() -> Iterator[Source]:
+    with metrics_source.answering(signalfx_answer) as source:
+        yield source
+
+
+@pytest.fixture
+def datadog_source() -> Iterator[Source]:
+    with metrics_source.answering(datadog_answer) as source:
+        yield source
+
+
+def build(kind: str, source: Source, **more: str) -> Provider:
+    spec = ProviderSpec.model_validate({"type": kind, "address": source.address, "token": "key", **more})
+    assert catalog.problems(spec) == []
+    return catalog.build(spec, AROUND)
+
+
+async def test_signalfx_gives_the_mean_of_each_series_of_a_host(signalfx_source: Source) -> None:
+    asking = build("SignalFx", signalfx_source, clusterName="c1")
+    fetched = await asking.fetch(WINDOW)
+    await asking.close()
+    assert {name: [(m.type, m.operator, m.value) for m in node.metrics] for name, node in fetched.nodes.items()} == {
+        "h1": [("CPU", "AVG", 30.0), ("Memory", "AVG", 30.0)]
+    }
+    assert {asked.headers["x-sf-token"] for asked in signalfx_source.asked} == {"key"}
+    assert signalfx_source.asked[0].query["startMs"] == "100000"
+    assert "cluster:c1" in signalfx_source.asked[0].query["query"]
+
+
+async def test_datadog_gives_the_mean_of_the_points_that_are_there(datadog_source: Source) -> None:
+    asking = build("Datadog", datadog_source, applicationKey="app")
+    fetched = await asking.fetch(WINDOW)
+    await asking.close()
+    assert {name: [(m.type, m.operator, m.value) for m in node.metrics] for name, node in fetched.nodes.items()} == {
+        "h1": [("CPU", "AVG", 20.0), ("Memory", "AVG", 40.0)]
+    }
+    assert fetched.problems == ["a series of max:cpu.utilization has no points"]
+    (asked,) = datadog_source.asked
+    assert (asked.headers["dd-api-key"], asked.headers["dd-application-key"]) == ("key", "app")
+    assert json.loads(asked.body)["data"]["attributes"]["from"] == 100_000
+
+
+@pytest.mark.parametrize("kind", ["SignalFx", "Datadog"])
+async def test_an_answer_of_another_shape_is_told_and_nothing_comes(kind: str) -> None:
+    with metrics_source.answering(lambda _asked: Answer(b'{"message": "hello"}')) as source:
+        asking = build(kind, source, applicationKey="app")
+        with pytest.raises(ProviderFailed, match=f"the answer is not {kind}'s"):
+            await asking.fetch(WINDOW)
+        assert await asking.is_healthy()
+        await asking.close()
+
+
+@pytest.mark.parametrize("kind", ["SignalFx", "Datadog"])
+async def test_b5_health_asks_the_configured_address(kind: str) -> None:
+    with metrics_source.answering(lambda _asked: Answer(b"", 503)) as source:
+        asking = build(kind, source, applicationKey="app")
+        assert not await asking.is_healthy()
+        assert await asking.check()
+        await asking.close()
+    assert source.asked

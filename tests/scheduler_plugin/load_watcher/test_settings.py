@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from daemon.settings import SettingsError
+from scheduler_plugin.load_watcher.settings import LoadWatcherSettings, provider_specs
+
+
+def problems_of(chosen: LoadWatcherSettings, **environ: str) -> tuple[str, ...]:
+    with pytest.raises(SettingsError) as refused:
+        provider_specs(chosen, environ)
+    return refused.value.problems
+
+
+def test_without_a_name_metrics_server_is_asked_as_upstream_does() -> None:
+    assert [spec.type for spec in provider_specs(LoadWatcherSettings(), {})] == ["KubernetesMetricsServer"]
+
+
+def test_g7_several_names_are_several_providers_in_order_of_trust() -> None:
+    specs = provider_specs(LoadWatcherSettings(), {"METRICS_PROVIDER_NAME": "NodeMetric, Prometheus"})
+    assert [spec.type for spec in specs] == ["NodeMetric", "Prometheus"]
+
+
+@pytest.mark.parametrize(
+    ("environ", "problem"),
+    [
+        ({"METRICS_PROVIDER_NAME": "Prometeus"}, "provider 1: type is 'Prometeus', wanted one of NodeMetric, "),
+        ({"METRICS_PROVIDER_NAME": "SignalFx"}, "provider 1: token is not set, and SignalFx needs it"),
+        ({"METRICS_PROVIDER_NAME": "Prometheus", "METRICS_PROVIDER_QUERIES": "x"}, "queries is 'x', wanted one of"),
+        ({"METRICS_PROVIDER_NAME": "NodeMetric,NodeMetric"}, "provider NodeMetric is named twice"),
+    ],
+)
+def test_a_wrong_provider_is_an_error_with_what_was_wanted(environ: dict[str, str], problem: str) -> None:
+    (told,) = problems_of(LoadWatcherSettings(), **environ)
+    assert problem in told
+
+
+def test_a_file_names_providers_with_the_keys_of_metric_provider(tmp_path: Path) -> None:
+    file = tmp_path / "providers.yaml"
+    file.write_text("- type: NodeMetric\n- {type: Prometheus, address: 'http://p:9090', insecureSkipVerify: true}\n")
+    first, second = provider_specs(LoadWatcherSettings(providers_file=str(file)), {})
+    assert first.type == "NodeMetric"
+    assert (second.address, second.insecure_skip_verify) == ("http://p:9090", True)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("- type: InfluxDB", "address is not set, and InfluxDB needs it"),
+        ("- {type: NodeMetric, adress: x}", "0.adress: Extra inputs are not permitted"),
+        ("type: NodeMetric", "the document: Input should be a valid list"),
+        ("- [", "are not YAML"),
+    ],
+)
+def test_every_problem_of_the_file_is_told_with_its_place(tmp_path: Path, content: str, problem: str) -> None:
+    file = tmp_path / "providers.yaml"
+    file.write_text(content)
+    told = problems_of(LoadWatcherSettings(providers_file=str(file)))
+    assert any(str(file) in line and problem in line for line in told)
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    (told,) = problems_of(LoadWatcherSettings(providers_file=str(tmp_path / "gone.yaml")))
+    assert "cannot read the providers" in told
