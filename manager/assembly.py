@@ -28,6 +28,7 @@ class Parts:
 
     picture: ClusterPicture
     config: ConfigController
+    reconciler: Reconciler
     queue: WorkQueue
     resync: Resync
 
@@ -70,4 +71,4 @@ def assemble(
     )
     queue = WorkQueue(reconciler.reconcile, workers=settings.workers, is_urgent=reconciler.is_urgent)
     resync = Resync(api, picture=picture, config=config, mark=queue.mark, ages=ages, telemetry=telemetry, sleep=sleep)
-    return Parts(picture, config, queue, resync)
+    return Parts(picture, config, reconciler, queue, resync)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from api_types import pods
+from api_types import node_reservation, pods
 from api_types.config_problem import Effect
 from apiserver_client import resources
 from apiserver_client.cluster_events import Subject
 from manager.announcements import Announcer
 from manager.cluster_picture import ClusterPicture
 from manager.mid_resource.controller import MidController
+from manager.mid_resource.reasons import RESERVATION_IGNORED
 from manager.node_metric.controller import NodeMetricController
 from manager.slo_config.controller import ConfigController
 from manager.slo_config.strategy import NodeStrategy
@@ -70,9 +71,11 @@ class Reconciler:
         return self._config.strategies.of(pods.labels_of(node.metadata), pods.annotations_of(node.metadata))
 
     async def _tell_problems(self, node: pods.Node, strategy: NodeStrategy) -> None:
-        """Post an Event on the node for what is wrong with its own annotation and labels, once."""
+        """Post an Event on the node for what is wrong with its own annotations and labels, once."""
         name = node.metadata.name
         found = {f"{where}: {problem.with_effect()}": _REASONS[problem.effect] for where, problem in strategy.problems}
+        reserved = node_reservation.annotated(pods.annotations_of(node.metadata))
+        found |= {problem.with_effect(): RESERVATION_IGNORED for problem in reserved.problems}
         for text, reason in found.items():
             if text not in self._told.get(name, ()):
                 about = Subject(resources.NODES, name, node.metadata.uid)

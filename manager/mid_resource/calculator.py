@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from api_types import mid_resource, names, pods
@@ -59,11 +60,12 @@ def calculated(
     max_increase_percent: int,
     *,
     same_sample: bool,
+    reserved: Mapping[str, int] = MappingProxyType({}),
 ) -> Target:
     """Evaluate the formula for both resources, by native name, and bound the rise over what is published.
 
     A rise is bounded per update: a sample that was published already (`same_sample`) allows no second one.
-    Raises NoPrediction.
+    `reserved`, by native name, is only told: `inputs` have it taken off already. Raises NoPrediction.
     """
     values: dict[str, int | None] = {}
     lines = {}
@@ -75,7 +77,9 @@ def calculated(
         limited = max_increase_percent < UNLIMITED_INCREASE_PERCENT and limit < terms.value
         value = limit if limited else terms.value
         values[mid] = value
-        lines[mid] = receipt.line(inputs[native], terms, value, limit if limited else None)
+        lines[mid] = receipt.line(
+            inputs[native], terms, value, rise_limit=limit if limited else None, reserved=reserved.get(native)
+        )
         reason = _REASON_OF_SOURCE[terms.source]
     return Target(values, reason, lines)
 

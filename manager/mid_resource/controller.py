@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from api_types import mid_report, names, pods
+from api_types import mid_report, names, node_reservation, pods
 from api_types.mid_report import MidPolicy, MidReport
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
@@ -16,7 +16,7 @@ from manager import cluster_picture
 from manager.announcements import Announcer
 from manager.mid_resource import bound_requests, calculator, evidence, judgement, receipt, writing
 from manager.mid_resource.judgement import Verdict
-from manager.mid_resource.reasons import TEXTS, Reason, Status
+from manager.mid_resource.reasons import RESERVATION_IGNORED, TEXTS, Reason, Status
 from manager.settings import ManagerSettings
 from manager.slo_config.strategy import NodeStrategy
 from manager.telemetry import Telemetry
@@ -191,9 +191,8 @@ class MidController:
         return known[1]
 
     def _calculated(self, case: _Case, requests: mid_report.Requests) -> calculator.Target:
-        inputs = mid_report.inputs_from(
-            case.report, case.policy, pods.allocatable(case.node), pods.units(case.node.status.capacity), requests
-        )
+        left = node_reservation.allocatable(case.node).resources
+        inputs = mid_report.inputs_from(case.report, case.policy, left, pods.units(case.node.status.capacity), requests)
         sample = case.evidence.sample_time
         published_sample = case.written.sample if case.written and case.written.reason in _PUBLISHING else ""
         return calculator.calculated(
@@ -201,6 +200,7 @@ class MidController:
             case.published,
             case.strategy.strategy.mid_max_increase_percent or calculator.UNLIMITED_INCREASE_PERCENT,
             same_sample=sample is not None and receipt.spelled(sample) == published_sample,
+            reserved=node_reservation.annotated(pods.annotations_of(case.node.metadata)).resources,
         )
 
     async def _still_bound(self, case: _Case) -> Mapping[str, int] | None:
@@ -228,7 +228,7 @@ class MidController:
         made = receipt.make(
             target.reason,
             case.now,
-            detail=case.judgement.detail,
+            detail=_detail(case),
             sample=sample,
             requests_from=requests_from,
             lines=target.lines,
@@ -256,7 +256,7 @@ class MidController:
         values = ", ".join(
             f"{mid} {'none' if value is None else value}" for mid, value in sorted(target.values.items())
         )
-        detail = f" ({case.judgement.detail})" if case.judgement.detail else ""
+        detail = f" ({_detail(case)})" if _detail(case) else ""
         message = f"Mid resources {TEXTS[target.reason]}{detail}: {values}"
         about = Subject(resources.NODES, case.name, case.node.metadata.uid)
         await self._announcer.say(about, severity, target.reason.value, message)  # type: ignore[arg-type]
@@ -271,6 +271,14 @@ class MidController:
         if not deadlines:
             return None
         return max((min(deadlines) - case.now).total_seconds(), 0.0) + _NEXT_LOOK_SLACK
+
+
+def _detail(case: _Case) -> str:
+    """What was seen: the fault of a report, or of the reservation that a value was calculated without."""
+    if case.judgement.verdict is not Verdict.CALCULATE:
+        return case.judgement.detail
+    found = node_reservation.annotated(pods.annotations_of(case.node.metadata)).problems
+    return "; ".join(f"{RESERVATION_IGNORED}: {problem}" for problem in found)
 
 
 def _has_resources(node: pods.Node) -> bool:

@@ -113,6 +113,7 @@ def _told(mid: str, line: receipt.Line, requests_from: str) -> Iterator[_Told]:
     requests = "the node's pods, listed once" if requests_from == "pods" else f"{_REPORT}.allocated"
     whole = "capacity" if line.source == Source.STATIC else "allocatable"
     yield _Told("allocatable", "The node lets pods request {}.", "Node status.allocatable")
+    yield _Told("reserved", "Its reservation keeps {} back.", f"Node annotation {names.ANNOTATION_NODE_RESERVATION}")
     yield _Told("capacity", "The node has {}.", "Node status.capacity")
     yield _Told("allocated_prod", "Prod pods request {}.", requests)
     yield _Told("peak_prod", "Prod pods are predicted to need {} at most.", f"{_REPORT}.prodPeakMetric")

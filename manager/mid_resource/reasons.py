@@ -47,6 +47,11 @@ TEXTS: Final[Mapping[Reason, str]] = {
 """What each code means, for people."""
 
 
+RESERVATION_IGNORED: Final = "ReservationIgnored"
+"""Code beside the reason, where the node's reservation annotation cannot be right: calculated as if it were not there.
+The agent says the same in its conditions (decision 7)."""
+
+
 class Status(enum.StrEnum):
     """Whether the newest report decides what is published, as the status of a condition."""
 

@@ -26,6 +26,9 @@ class Line(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     source: str = ""
     """What `reclaimable` was taken from: peak, reported or static."""
     allocatable: int | None = None
+    """What the node leaves to pods, the reservation taken off."""
+    reserved: int | None = None
+    """What the node's reservation annotation keeps back."""
     capacity: int | None = None
     allocated_prod: int | None = None
     allocated_mid: int | None = None
@@ -67,7 +70,9 @@ class Receipt(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     resources: dict[str, Line] = {}
 
 
-def line(inputs: MidInputs, terms: MidTerms, published: int, rise_limit: int | None) -> Line:
+def line(
+    inputs: MidInputs, terms: MidTerms, published: int, *, rise_limit: int | None = None, reserved: int | None = None
+) -> Line:
     """Terms of one resource as they were calculated."""
     known = asdict(inputs) | asdict(terms)
     for unused in ("reclaimable_reported", "value", "source", "floor"):
@@ -81,6 +86,7 @@ def line(inputs: MidInputs, terms: MidTerms, published: int, rise_limit: int | N
         floor=terms.floor if inputs.floor else None,
         calculated=terms.value,
         rise_limit=rise_limit,
+        reserved=reserved,
     )
 
 

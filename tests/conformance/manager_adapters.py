@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from api_types import colocation_advice, colocation_document, mid_report, names, node_selector, pods
+from api_types import colocation_advice, colocation_document, mid_report, names, node_reservation, node_selector, pods
 from api_types import slo_controller_config as slo
 from api_types.config_problem import refuses
 from api_types.node_selector import NodeSelector
@@ -244,7 +244,7 @@ def _target(case: Mapping[str, Any]) -> calculator.Target:
         return calculator.withdrawn(None, judged.reason)
     bound = bound_requests.summed(_pod(each) for each in case["pods"] or ())
     inputs = mid_report.inputs_from(
-        metric.status, policy, pods.allocatable(node), pods.units(node.status.capacity), bound
+        metric.status, policy, node_reservation.allocatable(node).resources, pods.units(node.status.capacity), bound
     )
     increase = holds.strategy.mid_max_increase_percent or 100
     return calculator.calculated(inputs, calculator.Published({}, {}), increase, same_sample=False)

@@ -27,6 +27,7 @@ class World:
 
     def __init__(self, server, api):
         self.server = server
+        self.api = api
         self.now = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
         server.now = self.now - dt.timedelta(minutes=1)
         self.telemetry = Telemetry(CollectorRegistry(), reasons=[*Reason], states=[*State])

@@ -227,6 +227,28 @@ async def test_amplified_nodes_are_calculated_from_their_raw_allocatable(world):
     assert world.mid_of() == (3_000, 4_000)
 
 
+async def test_what_a_node_reserves_by_annotation_is_not_given_away_and_stands_in_the_receipt(world):
+    await started(world)
+    reservation = '{"resources": {"memory": "7k"}, "reservedCPUs": "0-2,8"}'
+    annotations = {"node.koordinator.sh/reservation": reservation}
+    world.server.patch("nodes", "n1", {"metadata": {"annotations": annotations}})
+    await reported(world)
+    assert world.mid_of() == (10_000 - 4_000 - 2_000, 20_000 - 7_000 - 6_000)
+    line = world.receipt()["resources"][MID[0]]
+    assert (line["reserved"], line["allocatable"], line["capacity"]) == (4_000, 6_000, 10_000)
+
+
+async def test_a_reservation_that_cannot_be_right_is_left_out_and_the_receipt_says_so(world):
+    await started(world)
+    world.server.patch("nodes", "n1", {"metadata": {"annotations": {"node.koordinator.sh/reservation": "8 cores"}}})
+    await reported(world)
+    assert world.mid_of() == (6_000, 10_000)
+    assert world.receipt()["reason"] == "Calculated"
+    assert world.receipt()["detail"].startswith("ReservationIgnored: metadata.annotations.node.koordinator.sh/reserv")
+    assert "8 cores" in world.receipt()["detail"]
+    assert "reserved" not in world.receipt()["resources"][MID[0]]
+
+
 async def test_a_cluster_without_colocation_costs_neither_writes_nor_pod_lists(world):
     await started(world, {})
     requests = len(world.server.requests)

@@ -26,7 +26,7 @@ def test_the_terms_in_a_receipt_add_up_to_what_was_published():
         receipt.encode(
             receipt.make(
                 Reason.CALCULATED, NOW, sample=NOW, requests_from="report",
-                lines={names.MID_CPU: receipt.line(inputs, terms, terms.value, None)},
+                lines={names.MID_CPU: receipt.line(inputs, terms, terms.value)},
             )
         )
     )  # fmt: skip
@@ -43,7 +43,7 @@ def test_the_terms_in_a_receipt_add_up_to_what_was_published():
 
 def test_terms_that_static_mode_does_not_use_are_absent():
     inputs = MidInputs(allocatable=10, capacity=12, allocated_prod=8, allocated_mid=0, static_percent=50, floor=False)
-    line = receipt.line(inputs, mid_resource.calculate(inputs), 6, None)
+    line = receipt.line(inputs, mid_resource.calculate(inputs), 6)
     assert (line.source, line.reclaimable, line.capacity) == ("static", 6, 12)
     assert (line.peak_prod, line.unallocated_percent, line.floor) == (None, None, None)
 
