@@ -13,8 +13,8 @@ from koordlet.samples import NumaSample, UsageSample
 from tests.conformance import adapters, koordlet_adapters
 
 
-def _by_number(given: Mapping[str, Any]) -> dict[int, Any]:
-    return {int(number): value for number, value in given.items()}
+def _by_number(given: Mapping[str, Any] | None) -> dict[int, Any]:
+    return {int(number): value for number, value in (given or {}).items()}
 
 
 def _by_name(found: Mapping[int, Any]) -> dict[str, Any]:
@@ -44,11 +44,12 @@ def check_numa_cpu(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str 
         for text, at_seconds in zip(texts, (0, case["elapsed_seconds"]), strict=True)
     )
     cpus: dict[int, list[int]] = {}
-    for cpu, node in _by_number(case["cpu_to_numa"] or {}).items():
+    for cpu, node in _by_number(case["cpu_to_numa"]).items():
         cpus.setdefault(node, []).append(cpu)
     came = _by_name(numa_shares.cpu_cores(before, now, cpus))
     tolerance = float(str(expected.get("tolerance", "0")).split()[-1])
-    return f"expected {expected}, came {came}" if adapters.differs(expected["cpu_cores"], came, tolerance, 0) else None
+    wanted = expected["cpu_cores"] or {}
+    return f"expected {wanted}, came {came}" if adapters.differs(wanted, came, tolerance, 0) else None
 
 
 def system_numa(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,9 +67,10 @@ def system_numa(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def numa_usages(case: Mapping[str, Any]) -> dict[str, Any]:
-    system = {number: UsageSample(**usage) for number, usage in case["system"].items()}
+    system = {number: UsageSample(**usage) for number, usage in (case["system"] or {}).items()}
     means = {
-        int(number): NumaSample(UsageSample(**usage), system.get(number)) for number, usage in case["node"].items()
+        int(number): NumaSample(UsageSample(**usage), system.get(number))
+        for number, usage in (case["node"] or {}).items()
     }
     wire = [usage.to_wire() for usage in status.numa_usages(means)]
     return {"numaUsages": koordlet_adapters.in_case_units(wire)}
@@ -83,6 +85,16 @@ def check_reservation(case: Mapping[str, Any], expected: Mapping[str, Any]) -> s
     return None if came == wanted else f"expected {wanted}, came {came}"
 
 
+def _went_back(case: Mapping[str, Any]) -> bool:
+    return any(ticks < 0 for ticks in case["input"]["delta_ticks_per_cpu"].values())
+
+
+def _is_beyond_a_cpu(case: Mapping[str, Any]) -> bool:
+    given = case["input"]
+    most_ticks = 2 * given["elapsed_seconds"] * 1000 / given["jiffy_ms"]
+    return any(ticks > most_ticks > 0 for ticks in given["delta_ticks_per_cpu"].values())
+
+
 ADAPTERS = {
     "NUMA memory usage": numa_memory,
     "system NUMA collector": system_numa,
@@ -92,3 +104,7 @@ CHECKS = {
     "NUMA cpu usage": check_numa_cpu,
     "node reservation from annotation": check_reservation,
 }
+DIFFERENT_ON_PURPOSE = [
+    ("NUMA cpu usage", _went_back, "design 4.1: a counter that went back yields no sample, of its whole NUMA node"),
+    ("NUMA cpu usage", _is_beyond_a_cpu, "design 5: an impossible value is no data: a CPU does one second in a second"),
+]

@@ -1,6 +1,7 @@
 """What the agent keeps over restarts: every fault is told by path and stops nothing, a reset is done once a wish."""
 
 import asyncio
+import contextlib
 import os
 import pathlib
 import struct
@@ -126,13 +127,6 @@ def read_only_folder(_folder):
     pytest.skip("nothing is mounted read-only here")
 
 
-def forbidden_folder(folder):
-    if os.geteuid() == 0:
-        pytest.skip("root may write everywhere")
-    (folder / "forbidden").mkdir(mode=0o500)
-    return folder / "forbidden"
-
-
 UNWRITABLE = pytest.mark.parametrize(
     ("prepare", "detail"),
     [
@@ -140,7 +134,6 @@ UNWRITABLE = pytest.mark.parametrize(
         (file_as_folder, "Not a directory"),
         (lambda folder: folder / "absent", "No such file or directory"),
         (read_only_folder, "Read-only file system"),
-        (forbidden_folder, "Permission denied"),
     ],
 )
 
@@ -153,6 +146,26 @@ def test_a_folder_that_cannot_be_written_is_told_at_start(tmp_path, prepare, det
     assert history.problem_text.count(detail) == 1
     assert [detail in record.message for record in caplog.records if record.levelname == "WARNING"] == [True]
     assert (history.writes, history.failures) == (0, 0)
+
+
+@contextlib.contextmanager
+def nobody():
+    """Root may write everywhere; the agent is not root."""
+    own = os.geteuid()
+    os.seteuid(65532 if own == 0 else own)
+    try:
+        yield
+    finally:
+        os.seteuid(own)
+
+
+def test_a_folder_of_somebody_else_is_told_at_start_with_the_way_out(tmp_path):
+    (tmp_path / "forbidden").mkdir(mode=0o500)
+    with nobody():
+        told = kept(tmp_path / "forbidden").problem_text
+    assert str(tmp_path / "forbidden" / FILE) in told
+    assert "Permission denied" in told
+    assert "give the agent's user the folder" in told
 
 
 def test_a_folder_that_can_be_written_is_left_as_it_was(tmp_path):
