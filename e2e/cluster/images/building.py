@@ -96,7 +96,7 @@ class Buildah:
     def build(self, dockerfile: Path, context: Path, arguments: Sequence[str], reference: str, archive: Path) -> None:
         """See Builder."""
         if len(self._run("images", "--all", "--quiet").split()) > LAYERS_KEPT:
-            shutil.rmtree(self.storage)
+            self._run("rmi", "--all", "--force")
         base = self._base() if any("BASE" in line for line in dockerfile.read_text().splitlines()) else ""
         options = ["--build-arg", f"BASE={base}", "--pull-never"] if base else []
         self._run("bud", "--quiet", "--layers", "--file", dockerfile, "--tag", reference, *options, *arguments, context)
