@@ -107,7 +107,7 @@ class AgentCollector(Collector):
         )
         spent = CounterMetricFamily("koordlet_source_seconds", "Wall time spent reading a source.", labels=["source"])
         supported = GaugeMetricFamily(
-            "koordlet_source_supported", "Whether the kernel has what a source reads.", labels=["source"]
+            "koordlet_source_supported", "Whether the machine has what a source reads.", labels=["source"]
         )
         for name, source in sorted(statistics.sources.items()):
             reads.add_metric([name], source.reads)

@@ -21,7 +21,7 @@ class SourceStatistics:
     total_seconds: float = 0.0
     """Wall time of all reads."""
     supported: bool = True
-    """Whether the kernel has what the source reads; where it has not, nothing is wrong and nothing is read."""
+    """Whether the machine has what the source reads; where it has not, nothing is wrong and nothing is read."""
 
 
 @dataclass(slots=True)
