@@ -1,15 +1,18 @@
 """JSON text of `colocation-config`, and of a node's strategy annotation -> models, with every problem named.
 
 Rules of upstream's decoder, so that a document means the same to both: keys match whatever their case, the last of
-two equal keys wins, null is "not set", a value of the wrong type fails the whole document. Stricter on purpose: an
-unknown key or a value out of range fails the layer it stands in (design 3.2). Nothing here raises for bad text.
+two equal keys wins (and is pointed out), null is "not set", a value of the wrong type fails the whole document.
+Stricter on purpose: an unknown key or a value out of range fails the layer it stands in (design 3.2). Nothing here
+raises for bad text.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import functools
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -50,7 +53,7 @@ def read_config(text: str | None) -> Reading:
     if any(problem.effect is Effect.DOCUMENT_REFUSED for problem in problems):
         return Reading(None, tuple(problems))
     config = slo.ColocationConfig.model_validate(_without_bad_entries(document, problems))
-    refused = {problem.path[:2] for problem in problems}
+    refused = {problem.path[:2] for problem in problems if problem.effect is Effect.LAYER_IGNORED}
     problems += colocation_advice.parameter_advice(config)
     for advise in (colocation_advice.selector_advice, colocation_advice.idle_advice):
         problems += (advice for advice in advise(config) if advice.path[:2] not in refused)
@@ -62,12 +65,14 @@ def read_config(text: str | None) -> Reading:
 def read_strategy(text: str) -> tuple[slo.ColocationStrategy | None, tuple[Problem, ...]]:
     """Read a node's strategy annotation; None where it is refused as a whole."""
     document, problems = _object(text, slo.ColocationStrategy)
-    if problems:
-        return None, tuple(
-            Problem(problem.path, problem.seen, problem.wanted, Effect.LAYER_IGNORED) for problem in problems
-        )
+    if config_problem.refuses(problems):
+        return None, tuple(dataclasses.replace(each, effect=_without_document(each.effect)) for each in problems)
     strategy = slo.ColocationStrategy.model_validate(document)
-    return strategy, tuple(colocation_advice.strategy_advice(strategy))
+    return strategy, (*problems, *colocation_advice.strategy_advice(strategy))
+
+
+def _without_document(effect: Effect) -> Effect:
+    return Effect.LAYER_IGNORED if effect is Effect.DOCUMENT_REFUSED else effect
 
 
 def _object(text: str, model: type[pydantic.BaseModel]) -> tuple[dict[str, Any], list[Problem]]:
@@ -82,11 +87,18 @@ def _object(text: str, model: type[pydantic.BaseModel]) -> tuple[dict[str, Any],
     return (folded if isinstance(folded, dict) else {}), problems
 
 
-def _last_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
+class _JsonObject(dict[str, Any]):
+    """A JSON object that remembers which of its keys were given more than once."""
+
+    repeated: frozenset[str] = frozenset()
+
+
+def _last_wins(pairs: list[tuple[str, Any]]) -> _JsonObject:
+    result = _JsonObject()
     for key, value in pairs:
         result.pop(key, None)  # so that keys that differ in case alone stay in the order of their last mention
         result[key] = value
+    result.repeated = frozenset(key for key, count in Counter(key.lower() for key, _ in pairs).items() if count > 1)
     return result
 
 
@@ -126,6 +138,10 @@ def _spell(value: dict[str, Any], fields: Iterable[str], path: KeyPath, problems
             result.pop(spelled, None)
         else:
             result[spelled] = item
+    for key in sorted(getattr(value, "repeated", ())):
+        if spelled := by_lower_case.get(key):
+            kept = config_problem.quoted(result.get(spelled))
+            problems.append(Problem((*path, spelled), kept, "the key once: the last one counts", Effect.ADVICE))
     return result
 
 
@@ -190,6 +206,7 @@ def _selector_faults(document: dict[str, Any]) -> Iterator[Problem]:
 
 def _without_bad_entries(document: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
     """Entries with a problem keep name and selector alone; a bad selector goes too, and so selects nothing."""
+    problems = [problem for problem in problems if problem.effect is not Effect.ADVICE]
     bad = {problem.path[1] for problem in problems if problem.path[:1] == (_ENTRIES,)}
     bad_selector = {problem.path[1] for problem in problems if problem.path[2:3] == (_SELECTOR,)}
     result = dict(document)

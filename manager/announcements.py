@@ -1,4 +1,9 @@
-"""Events the manager posts. An Event that cannot be posted is logged and counted; no decision waits for one."""
+"""Events the manager posts. An Event that cannot be posted is logged and counted; no decision waits for one.
+
+When something happens to every node at once, an Event for each would cost the apiserver more than what they are about.
+So Events about one kind of object are posted at a bounded rate, beyond which they are logged and counted alone; the
+receipt on the node and the metrics say the same.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,26 @@ from manager.telemetry import Telemetry
 log = logging.getLogger(__name__)
 
 REPORTER: Final = "koord-manager"
+AT_ONCE: Final = 300
+PER_SECOND: Final = 10.0  # an Event is up to three requests; the apiserver sustains some 200 writes a second
+
+
+class Allowance:
+    """Tokens that come back with time: `AT_ONCE` at most, `PER_SECOND` each second."""
+
+    def __init__(self) -> None:
+        self._left = float(AT_ONCE)
+        self._as_of: dt.datetime | None = None
+
+    def take(self, now: dt.datetime) -> bool:
+        """Take one, if there is one."""
+        passed = (now - self._as_of).total_seconds() if self._as_of else 0.0
+        self._left = min(self._left + max(passed, 0.0) * PER_SECOND, AT_ONCE)
+        self._as_of = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
 
 
 class Announcer:
@@ -23,13 +48,18 @@ class Announcer:
         self._api = api
         self._telemetry = telemetry
         self._clock = clock
+        self._allowances: dict[str, Allowance] = {}
 
     async def say(self, about: Subject, severity: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         """Post an Event about an object; saying the same thing again counts it up."""
         level = logging.WARNING if severity == "Warning" else logging.INFO
         log.log(level, "%s %s: %s: %s", about.resource.kind, about.name, reason, message)
+        now = self._clock()
+        if not self._allowances.setdefault(about.resource.kind, Allowance()).take(now):
+            self._telemetry.events_lost.inc()
+            return
         event = cluster_events.body(
-            about, severity=severity, reason=reason, message=message, reporter=REPORTER, now=self._clock()
+            about, severity=severity, reason=reason, message=message, reporter=REPORTER, now=now
         )
         try:
             await cluster_events.record(self._api, event)

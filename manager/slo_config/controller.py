@@ -66,6 +66,11 @@ class ConfigController:
         self._stored = (data or {}).get(names.COLOCATION_CONFIG_KEY)
         if (last_good := sync.restored(data)) is not None:
             self._put_in_force(last_good)
+        elif self._stored is not None:
+            log.warning(
+                "the document kept in ConfigMap %s can no longer be used: python -m manager check-config names why",
+                self._settings.last_good_config_map,
+            )
         await self.refresh()
 
     async def refresh(self) -> None:

@@ -6,12 +6,13 @@ nothing. Source: design 3.2, koordinator-core 4.4.
 
 from __future__ import annotations
 
+import difflib
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from api_types import colocation_document, names
-from api_types.config_problem import Problem
+from api_types import colocation_document, config_problem, names
+from api_types.config_problem import Effect, Problem
 from manager.slo_config import strategy
 
 
@@ -65,4 +66,11 @@ def synced(in_force: strategy.Configuration | None, config_map: Mapping[str, str
     configured = strategy.configuration(reading.config, reading.problems)
     with_text = State.KEY_ABSENT if text is None else State.APPLIED
     state = with_text if exists else State.CONFIG_MAP_ABSENT
-    return Outcome(state, configured, configured != in_force, text, reading.problems, reading.unused)
+    problems = reading.problems if text or not exists else tuple(_misspelt(config_map or {}))
+    return Outcome(state, configured, configured != in_force, text, problems, reading.unused)
+
+
+def _misspelt(data: Mapping[str, str]) -> Iterator[Problem]:
+    """A key of the ConfigMap that may be meant to be the document."""
+    for key in difflib.get_close_matches(names.COLOCATION_CONFIG_KEY, [key for key in data if data[key]], n=1):
+        yield Problem((), config_problem.quoted(key), f"the key {names.COLOCATION_CONFIG_KEY}", Effect.ADVICE)

@@ -81,6 +81,20 @@ def test_keys_match_whatever_their_case_and_the_last_one_wins():
     assert problems('{"enable": true, "enable": false}')[0].enable is False
 
 
+def test_a_key_given_twice_counts_as_its_last_and_is_pointed_out():
+    entry = '{"name": "x", "nodeSelector": {"matchLabels": {"a": "1"}}, "midFloor": "none", "midFloor": "allocated"}'
+    found = document.read_config('{"enable": true, "Enable": false, "nodeConfigs": [' + entry + "]}")
+    assert found.config.enable is False
+    assert found.config.node_configs[0].mid_floor == "allocated"
+    assert [(str(problem), problem.effect) for problem in found.problems] == [
+        ("enable: seen false, want the key once: the last one counts", Effect.ADVICE),
+        ('nodeConfigs[0].midFloor: seen "allocated", want the key once: the last one counts', Effect.ADVICE),
+    ]
+    strategy, advice = document.read_strategy('{"midFloor": "none", "midfloor": "allocated"}')
+    assert strategy.mid_floor == "allocated"
+    assert [problem.effect for problem in advice] == [Effect.ADVICE]
+
+
 def test_null_is_not_set():
     assert problems('{"enable": true, "midFloor": null}')[0].to_wire() == {"enable": True}
     assert problems('{"enable": true, "Enable": null}')[0].to_wire() == {}

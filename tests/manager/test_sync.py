@@ -46,3 +46,12 @@ def test_another_wording_of_the_same_is_no_change():
     before = sync.synced(None, data({"enable": True}), exists=True).configuration
     outcome = sync.synced(before, data('{"ENABLE": true, "degradeTimeMinutes": 15}'), exists=True)
     assert (outcome.state, outcome.changed) == (State.APPLIED, False)
+
+
+def test_a_misspelt_key_of_the_config_map_is_pointed_out():
+    outcome = sync.synced(None, {"colocation_config": '{"enable": true}', "resource-qos-config": "{}"}, exists=True)
+    assert outcome.state is State.KEY_ABSENT
+    assert [str(problem) for problem in outcome.problems] == [
+        'the document: seen "colocation_config", want the key colocation-config'
+    ]
+    assert sync.synced(None, {"resource-qos-config": "{}"}, exists=True).problems == ()
