@@ -5,15 +5,15 @@
     score   = (sum of weight_r * s_r + D * min of s_r) // (sum of weight_r + D)          D: dominantResourceWeight
 
 `used` is the node's usage, what its report does not show yet, and the pod's own estimate. Float operations stand in
-upstream's order, because it decides what 14.5 % is. Both answers depend on a pod only through its estimate and on
-whether it is Prod: pods that agree in these are one class, and share what `kept_answers` keeps.
+upstream's order, because it decides what 14.5 % is. Both answers depend on a pod only through what `_PodClass` holds:
+pods that agree in it are one class, and share what `kept_answers` keeps.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -80,8 +80,12 @@ class _Columns:
             setattr(self, name, grown(array, capacity))
 
 
-_PodClass = tuple[Vector | None, bool]
-"""All that an answer depends on of a pod: its estimate, and whether it is Prod."""
+class _PodClass(NamedTuple):
+    """All that an answer depends on of a pod."""
+
+    estimate: Vector | None
+    is_prod: bool
+    is_pinned: bool
 
 
 class LoadAware:
@@ -170,12 +174,12 @@ class LoadAware:
         """Reason codes of the candidates; pods meant for their node run everywhere, and none is rejected softly."""
         if pod.is_pinned or self._is_soft:
             return None
-        codes: ReasonCodes = self._codes.of((pod.estimate, pod.is_prod), vectors, self._columns.expires_at, now)[rows]
+        codes: ReasonCodes = self._codes.of(_class_of(pod), vectors, self._columns.expires_at, now)[rows]
         return codes
 
     def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Ints:
         """Scores of the candidates; 0 without a fresh report, and where `reject` would reject if it were not soft."""
-        scores: Ints = self._scores.of((pod.estimate, pod.is_prod), vectors, self._columns.expires_at, now)[rows]
+        scores: Ints = self._scores.of(_class_of(pod), vectors, self._columns.expires_at, now)[rows]
         return scores
 
     def normalize(self, scores: Scores) -> Ints:
@@ -183,11 +187,10 @@ class LoadAware:
         return policy.clipped(scores)
 
     def _compute_codes(self, pod_class: _PodClass, rows: Rows | slice, now: float) -> ReasonCodes:
-        estimate, is_prod = pod_class
-        columns, layer = self._columns, _PROD if is_prod else _OTHER
+        columns, layer = self._columns, _PROD if pod_class.is_prod else _OTHER
         limits = columns.limits_percent[layer][:, rows]
         total = columns.allocatable[:, rows]
-        used = columns.filtered_usage[layer][:, rows] + _column(estimate, len(self._resources))
+        used = columns.filtered_usage[layer][:, rows] + _column(pod_class.estimate, len(self._resources))
         exceeds = (limits != 0) & (total != 0) & (usage_percent(used, total) > limits)
         first = exceeds.argmax(axis=0) + np.where(columns.by_statistic[layer][rows], len(self._resources), 0)
         codes = np.where(exceeds.any(axis=0) & columns.is_measured[rows], _EXPIRED + 1 + first, 0)
@@ -198,18 +201,21 @@ class LoadAware:
         return np.where(is_checked, codes, 0).astype(np.int16)
 
     def _compute_scores(self, pod_class: _PodClass, rows: Rows | slice, now: float) -> Ints:
-        estimate, is_prod = pod_class
-        columns, layer = self._columns, _PROD if is_prod else _OTHER
+        columns, layer = self._columns, _PROD if pod_class.is_prod else _OTHER
         total = columns.allocatable[:, rows]
-        if estimate is None:
+        if pod_class.estimate is None:
             return np.zeros(total.shape[1:], dtype=np.int64)
-        used = columns.scored_usage[layer][:, rows] + _column(estimate, len(self._resources))
+        used = columns.scored_usage[layer][:, rows] + _column(pod_class.estimate, len(self._resources))
         score = weighted_score(self._args.dominant_resource_weight, self._weights, used, total)
         has_score = columns.is_measured[rows] & (columns.expires_at[rows] > now)
-        if self._is_soft:
+        if self._is_soft and not pod_class.is_pinned:
             has_score &= self._compute_codes(pod_class, rows, now) == 0
         scores: Ints = np.where(has_score, score, 0)
         return scores
+
+
+def _class_of(pod: PodFacts) -> _PodClass:
+    return _PodClass(pod.estimate, pod.is_prod, pod.is_pinned)
 
 
 def _column(estimate: Vector | None, resource_count: int) -> Ints:

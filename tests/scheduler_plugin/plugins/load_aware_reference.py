@@ -1,150 +1,204 @@
-"""LoadAware for one node and one pod, one resource after the other, as koordinator-loadaware 8 to 11 read.
+"""LoadAware for one node and one pod, one pod and one resource after the other, as koordinator-loadaware 6 to 11 read.
 
-Shares nothing with the product: plain dictionaries in, exact rounding by Decimal.
+Works on the objects' JSON, with completed arguments; moments are seconds. Shares nothing with the product.
 """
 
-from __future__ import annotations
+import json
 
-import dataclasses
-import decimal
-from typing import Any
+from tests.scheduler_plugin.plugins import pod_reference
+from tests.scheduler_plugin.plugins.pod_reference import amount, round_half_away
 
-
-@dataclasses.dataclass
-class Running:
-    """A pod assigned to the node."""
-
-    name: str
-    estimate: dict[str, int]
-    is_prod: bool
-    timestamp: float
+EXPIRED = "node(s) nodeMetric expired"
+USAGE_THRESHOLDS = "scheduling.koordinator.sh/usage-thresholds"
+RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"
 
 
-@dataclasses.dataclass
-class Report:
-    """The node's newest report; `usage` None: none in it."""
-
-    update_time: float | None
-    interval: float
-    usage: dict[str, int] | None
-    system: dict[str, int]
-    aggregated: dict[tuple[str, int], dict[str, int]]
-    pods: dict[str, tuple[dict[str, int], bool]]
+def resources_of(args):
+    maps = ("usageThresholds", "prodUsageThresholds", "resourceWeights", "estimatedScalingFactors")
+    named = {"cpu", "memory", *args["supportedResources"]}.union(*(args[key] for key in maps))
+    return sorted(named | set(args["aggregated"].get("usageThresholds", {})))
 
 
-@dataclasses.dataclass
-class Host:
-    allocatable: dict[str, int]
-    report: Report | None
-    running: list[Running]
-    custom: dict[str, Any]
+class Node:
+    """One node under the arguments: its JSON, its newest report (None: none) and the pods cached there.
 
+    A cached pod is (JSON, moment it was scheduled or None, moment it was initialised or None).
+    """
 
-@dataclasses.dataclass
-class Incoming:
-    estimate: dict[str, int]
-    is_prod: bool
-    is_daemon: bool
+    def __init__(self, args, node, metric, cached, updated_at, assigned_at):
+        self.args, self.node, self.cached, self.updated_at = args, node, cached, updated_at
+        self.assigned_at = assigned_at
+        self.resources = resources_of(args)
+        self.metric = metric
+        self.info = metric["status"].get("nodeMetric") if metric else None
 
+    def vector(self, resources):
+        return {name: amount(name, (resources or {}).get(name, 0)) for name in self.resources}
 
-def existing_usage(args: dict[str, Any], host: Host, kind: Any) -> dict[str, int]:
-    """Section 9; `kind` is "plain", "prod" or (statistic, minutes)."""
-    report = host.report
-    assert report is not None
-    resources = args["resources"]
-    node_delta, prod_delta = dict.fromkeys(resources, 0), dict.fromkeys(resources, 0)
-    estimated = dict.fromkeys(resources, 0)
-    prod_usage = {r: report.system.get(r, 0) if args["prodUsageIncludeSys"] else 0 for r in resources}
-    for pod in host.running:
-        usage, listed_as_prod = report.pods.get(pod.name, (None, False))
-        active = pod.is_prod and listed_as_prod
-        for r in resources:
+    def allocatable(self):
+        result = dict(self.node["status"]["allocatable"])
+        try:
+            raw = json.loads((self.node["metadata"].get("annotations") or {}).get(RAW_ALLOCATABLE, "null"))
+        except ValueError:
+            raw = None
+        if isinstance(raw, dict):
+            result.update(raw)
+        return self.vector(result)
+
+    # sections 6 and 8
+
+    def reported(self, pod):
+        """Usage the report shows for a pod (None: none), and whether it lists the pod as Prod."""
+        usage, is_prod = None, False
+        for item in self.metric["status"].get("podsMetric") or []:
+            same = (item["namespace"], item["name"]) == (pod["metadata"]["namespace"], pod["metadata"]["name"])
+            if same and item["podUsage"].get("resources"):
+                usage = self.vector(item["podUsage"]["resources"])
+                is_prod = is_prod or item["priority"] == "koord-prod"
+        return usage, is_prod
+
+    def sums(self):
+        zero = dict.fromkeys(self.resources, 0)
+        node_delta, prod_delta, estimated, prod_usage = dict(zero), dict(zero), dict(zero), dict(zero)
+        if self.args["prodUsageIncludeSys"] and self.info:
+            prod_usage = self.vector(self.info["systemUsage"].get("resources"))
+        interval = self.metric["spec"]["metricCollectPolicy"]["reportIntervalSeconds"]
+        for pod, scheduled_at, initialized_at in self.cached:
+            usage, listed_as_prod = self.reported(pod)
+            is_prod = pod_reference.priority_class(pod) == "koord-prod"
+            estimate = pod_reference.estimate(pod, self.args)
+            stamp = self.assigned_at if scheduled_at is None else scheduled_at
+            until = pod_reference.deadline(pod, self.args, stamp, initialized_at)
+            active = is_prod and listed_as_prod
             if active:
-                prod_usage[r] += usage[r]
-        if not any(pod.estimate.values()):
-            continue
-        young = report.update_time is None or report.update_time - report.interval < pod.timestamp
-        should = usage is None or young
-        for r in resources:
-            e = pod.estimate.get(r, 0)
-            if should:
-                node_delta[r] += max(0, e - (usage[r] if usage else 0))
-            estimated[r] += e
-            if pod.is_prod:
-                if usage is not None and not active:
-                    prod_delta[r] += max(0, e)
-                elif should:
-                    prod_delta[r] += max(0, e - (usage[r] if usage else 0))
-    if kind == "prod":
-        return {r: prod_usage[r] + prod_delta[r] for r in resources}
-    if kind != "plain":
-        statistic, minutes = kind
-        if minutes == 0:
-            windows = [window for known, window in report.aggregated if known == statistic]
-            minutes = max(windows, default=0)
-        if (statistic, minutes) in report.aggregated:
-            vector = report.aggregated[statistic, minutes]
-            return {r: vector.get(r, 0) + node_delta[r] for r in resources}
-        if kind[1] > 0:
-            return estimated
-    if report.usage is None:
-        return estimated
-    return {r: report.usage.get(r, 0) + node_delta[r] for r in resources}
+                prod_usage = {name: prod_usage[name] + usage[name] for name in self.resources}
+            if not any(estimate.get(name) for name in self.resources):
+                continue
+            should = usage is None or self.updated_at is None or self.updated_at - interval < stamp
+            should = should or (until is not None and until > self.updated_at)
+            for name in self.resources:
+                expected = estimate.get(name, 0)
+                missing = max(0, expected - (usage[name] if usage else 0))
+                node_delta[name] += missing if should else 0
+                estimated[name] += expected
+                if is_prod and usage is not None and not active:
+                    prod_delta[name] += max(0, expected)
+                elif is_prod and should:
+                    prod_delta[name] += missing
+        return node_delta, prod_delta, estimated, prod_usage
 
+    # section 9, and design 4.5 for usageSource
 
-def is_expired(args: dict[str, Any], report: Report, now: float) -> bool:
-    return report.update_time is None or now - report.update_time >= args["nodeMetricExpirationSeconds"]
+    def usage(self, kind, window=None):
+        """Usage of the pods that are there; `kind` is plain, prod or a statistic."""
+        node_delta, prod_delta, estimated, prod_usage = self.sums()
+        if kind == "prod":
+            return {name: prod_usage[name] + prod_delta[name] for name in self.resources}
+        base = self.vector(self.info["nodeUsage"].get("resources"))
+        if kind != "plain":
+            windows = {
+                entry["minutes"]: self.vector(entry["usage"][kind]["resources"])
+                for entry in self.info["aggregatedNodeUsages"]
+                if entry["usage"].get(kind, {}).get("resources")
+            }
+            if window == 0 and windows:
+                base = windows[max(windows)]
+            elif window:
+                base = windows.get(window)
+        reported = {name: base[name] + node_delta[name] for name in self.resources} if base else estimated
+        peak = ((self.metric["status"].get("prediction") or {}).get("node") or {}).get("peak")
+        if self.args["usageSource"] == "reported" or not peak:
+            return reported
+        peak = self.vector({**(self.info["nodeUsage"].get("resources") or {}), **peak})
+        predicted = {name: peak[name] + node_delta[name] for name in self.resources}
+        if self.args["usageSource"] == "predicted":
+            return predicted
+        return {name: max(reported[name], predicted[name]) for name in self.resources}
 
+    def is_expired(self, now):
+        return self.updated_at is None or now - self.updated_at >= self.args["nodeMetricExpirationSeconds"]
 
-def rejection(args: dict[str, Any], host: Host, pod: Incoming, now: float) -> str | None:
-    """Section 10: the reason, or None."""
-    if pod.is_daemon:
+    # section 10
+
+    def thresholds(self):
+        """Plain, Prod and aggregated limits; aggregated is (limits, statistic, window in minutes) or None."""
+        block = self.args["aggregated"]
+        plain, prod, aggregated = self.args["usageThresholds"], self.args["prodUsageThresholds"], None
+        if block.get("usageThresholds") and block.get("usageAggregationType"):
+            minutes = block.get("usageAggregatedDuration", "0m")
+            aggregated = block["usageThresholds"], block["usageAggregationType"], int(minutes.removesuffix("m"))
+        custom = custom_thresholds((self.node["metadata"].get("annotations") or {}).get(USAGE_THRESHOLDS))
+        return tuple(own or other for own, other in zip(custom, (plain, prod, aggregated), strict=True))
+
+    def rejection(self, pod, now):
+        """The reason, or None."""
+        if any(owner["kind"] in ("DaemonSet", "Node") for owner in pod["metadata"].get("ownerReferences") or []):
+            return None
+        plain, prod, aggregated = self.thresholds()
+        limits, kind, window, word = plain, "plain", None, ""
+        if pod_reference.priority_class(pod) == "koord-prod" and any(prod.get(name) for name in self.resources):
+            limits, kind = prod, "prod"
+        elif aggregated:
+            limits, kind, window = aggregated
+            word = "aggregated "
+        if not any(limits.get(name) for name in self.resources) or self.metric is None:
+            return None
+        on_stale = self.args["onStale"]
+        if on_stale != "use" and self.is_expired(now):
+            return EXPIRED if on_stale == "reject" else None
+        if self.info is None:
+            return None
+        used, total, own = self.usage(kind, window), self.allocatable(), pod_reference.estimate(pod, self.args)
+        for name in self.resources:
+            if limits.get(name) and total[name]:
+                percent = float(used[name] + own.get(name, 0)) / float(total[name]) * 100
+                if round_half_away(percent) > limits[name]:
+                    return f"node(s) {name} {word}usage exceed threshold"
         return None
-    custom = host.custom
-    aggregated = custom.get("aggregated") or args["aggregated"]
-    plain = custom.get("plain") or args["usageThresholds"]
-    prod = custom.get("prod") or args["prodUsageThresholds"]
-    if pod.is_prod and any(prod.get(r) for r in args["resources"]):
-        limits, kind, word = prod, "prod", ""
-    elif aggregated:
-        limits, kind, word = aggregated["limits"], (aggregated["type"], aggregated["minutes"]), "aggregated "
-    else:
-        limits, kind, word = plain, "plain", ""
-    if not any(limits.get(r) for r in args["resources"]) or host.report is None:
-        return None
-    if args["filterExpiredNodeMetrics"] and is_expired(args, host.report, now):
-        return None if args["enableScheduleWhenNodeMetricsExpired"] else "node(s) nodeMetric expired"
-    if host.report.usage is None:
-        return None
-    used = existing_usage(args, host, kind)
-    for r in sorted(args["resources"]):
-        total = host.allocatable.get(r, 0)
-        if not limits.get(r) or not total:
-            continue
-        percent = float(used[r] + pod.estimate.get(r, 0)) / float(total) * 100
-        if decimal.Decimal(percent).quantize(decimal.Decimal(1), decimal.ROUND_HALF_UP) > limits[r]:
-            return f"node(s) {r} {word}usage exceed threshold"
-    return None
+
+    # section 11
+
+    def score(self, pod, now):
+        weights, dominant_weight, block = (
+            self.args["resourceWeights"],
+            self.args["dominantResourceWeight"],
+            self.args["aggregated"],
+        )
+        divisor = sum(weights.values()) + dominant_weight
+        if divisor <= 0 or self.metric is None or self.is_expired(now) or self.info is None:
+            return 0
+        if self.args["mode"] == "soft" and self.rejection(pod, now):
+            return 0
+        if self.args["scoreAccordingProdUsage"] and pod_reference.priority_class(pod) == "koord-prod":
+            used = self.usage("prod")
+        elif block.get("scoreAggregationType"):
+            minutes = block.get("scoreAggregatedDuration", "0m")
+            used = self.usage(block["scoreAggregationType"], int(minutes.removesuffix("m")))
+        else:
+            used = self.usage("plain")
+        total, own = self.allocatable(), pod_reference.estimate(pod, self.args)
+        weighted, dominant = 0, 100
+        for name in self.resources:
+            taken = used[name] + own.get(name, 0)
+            free = 0 if total[name] == 0 or taken > total[name] else (total[name] - taken) * 100 // total[name]
+            weighted += weights.get(name, 0) * free
+            dominant = min(dominant, free)
+        return (weighted + dominant_weight * dominant) // divisor
 
 
-def score(args: dict[str, Any], host: Host, pod: Incoming, now: float) -> int:
-    """Section 11."""
-    weights, dominant_weight = args["resourceWeights"], args["dominantResourceWeight"]
-    if host.report is None or is_expired(args, host.report, now) or host.report.usage is None:
-        return 0
-    kind: Any = "plain"
-    if args["scoreAccordingProdUsage"] and pod.is_prod:
-        kind = "prod"
-    elif args["scoreAggregation"]:
-        kind = args["scoreAggregation"]
-    used = existing_usage(args, host, kind)
-    total, total_weight, dominant = 0, 0, 100
-    for r in args["resources"]:
-        capacity, taken = host.allocatable.get(r, 0), used[r] + pod.estimate.get(r, 0)
-        free = 0 if capacity == 0 or taken > capacity else (capacity - taken) * 100 // capacity
-        total += weights.get(r, 0) * free
-        total_weight += weights.get(r, 0)
-        dominant = min(dominant, free)
-    if total_weight + dominant_weight <= 0:
-        return 0
-    return (total + dominant_weight * dominant) // (total_weight + dominant_weight)
+def custom_thresholds(text):
+    """Section 10.1: plain, Prod and aggregated limits of an annotation, each empty where it is not given."""
+    nothing = {}, {}, None
+    try:
+        given = json.loads(text or "null")
+        given = {key.lower(): value for key, value in (given or {}).items()}
+        block = {key.lower(): value for key, value in (given.get("aggregatedusage") or {}).items()}
+        maps = [given.get("usagethresholds"), given.get("produsagethresholds"), block.get("usagethresholds")]
+        plain, prod, limits = [dict(each or {}) for each in maps]
+        statistic, window = block.get("usageaggregationtype") or "", block.get("usageaggregatedduration", "0m")
+        if not all(type(value) is int for each in (plain, prod, limits) for value in each.values()):
+            return nothing
+        aggregated = (limits, statistic, int(window.removesuffix("m"))) if limits and statistic else None
+    except (AttributeError, TypeError, ValueError):
+        return nothing
+    return plain, prod, aggregated
