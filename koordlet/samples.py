@@ -88,7 +88,6 @@ class Snapshot:
     system: UsageSample | None
     pods: Mapping[str, UsageSample] = field(default_factory=dict)
     containers: Mapping[str, UsageSample] = field(default_factory=dict)
-    containers_of_pod: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unmeasured_pods: frozenset[str] = frozenset()
     numa: Mapping[int, NumaSample] = field(default_factory=dict)
     """By NUMA node; only in some snapshots, and on machines of several (`numa_usage`)."""

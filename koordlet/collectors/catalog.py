@@ -104,7 +104,6 @@ def _snapshot(
         system=system,
         pods=pods.pods,
         containers=pods.containers,
-        containers_of_pod=pods.containers_of_pod,
         unmeasured_pods=pods.unmeasured_pods,
         numa={} if numa is None else numa_shares.samples(numa, system),
         no_data=node.no_data + pods.no_data + beside,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from koordlet.collectors.catalog import SnapshotCollector
+from koordlet.collectors.pod_usage import CONTAINER_TICKS
 from koordlet.samples import Snapshot, UsageSample
 from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import CGROUPFS, SYSTEMD, V1, V2, PlainHost
@@ -47,21 +50,25 @@ def test_the_first_snapshot_has_no_usage_and_no_fault(node):
         at_seconds=1001.0,
         node=None,
         system=None,
-        containers_of_pod={"a": (CID.replace("c", "a"),)},
         unmeasured_pods=frozenset({"a"}),
     )
 
 
-def test_a_snapshot_holds_node_pods_containers_and_the_rest_as_system(node):
+def test_a_snapshot_holds_node_pods_and_the_rest_as_system(node):
     node.tick(2.0, {"a": 0.5, "b": 0.25})
-    assert node.tick(2.0, {"a": 0.5, "b": 0.25}) == Snapshot(
+    snapshot = node.tick(2.0, {"a": 0.5, "b": 0.25})
+    assert dataclasses.replace(snapshot, containers={}) == Snapshot(
         at_seconds=1002.0,
         node=UsageSample(2.0, 4 * GIB),
         system=UsageSample(1.25, 2 * GIB),
         pods={"a": UsageSample(0.5, GIB), "b": UsageSample(0.25, GIB)},
-        containers={CID.replace("c", uid): UsageSample(cores, GIB // 2) for uid, cores in (("a", 0.5), ("b", 0.25))},
-        containers_of_pod={uid: (CID.replace("c", uid),) for uid in "ab"},
     )
+
+
+def test_some_snapshots_hold_containers(node):
+    snapshots = [node.tick(2.0, {"a": 0.5, "b": 0.25}) for _ in range(2 * CONTAINER_TICKS)]
+    found = {name: usage for snapshot in snapshots for name, usage in snapshot.containers.items()}
+    assert found == {"a" * 64: UsageSample(0.5, GIB // 2), "b" * 64: UsageSample(0.25, GIB // 2)}
 
 
 def test_system_is_never_below_zero(node):

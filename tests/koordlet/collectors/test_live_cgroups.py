@@ -20,6 +20,7 @@ from koordlet.collectors.catalog import SnapshotCollector
 from koordlet.collectors.cgroup_discovery import CONTAINER_SEARCH_TICKS
 from koordlet.collectors.kept_files import DescriptorBudget, KeptFile
 from koordlet.collectors.pod_stalls import STALL_TICKS
+from koordlet.collectors.pod_usage import CONTAINER_TICKS
 from koordlet.collectors.throttling_files import FEWEST_PERIODS
 from tests.host_trees import live_cgroups
 from tests.host_trees.clock import Clock
@@ -107,20 +108,28 @@ def tick(collector, clock, seconds=1.0):
     return collector.collect(1.0)
 
 
+def every_turn(collector, clock):
+    """So many ticks that each container had its turn; what they said of containers."""
+    said = [tick(collector, clock).containers for _ in range(CONTAINER_TICKS)]
+    return {name: usage for one in said for name, usage in one.items()}
+
+
 def test_the_rate_of_a_pod_and_its_containers_is_the_growth_of_their_counters(host, collector, clock, paths):
     for path in (paths.one, paths.two):
         host.group(path)
     first, second = spin(host, paths.one), spin(host, paths.two)
-    tick(collector, clock)
+    every_turn(collector, clock)
     before = {path: host.cpu_nanoseconds(path) for path in (paths.pod, paths.one, paths.two)}
     work(host, first, paths.one, 30 * 10**6)
     work(host, second, paths.two, 10 * 10**6)
+    grown = {path: (host.cpu_nanoseconds(path) - count) / 1e9 for path, count in before.items()}
     snapshot = tick(collector, clock, seconds=2.0)
-    grown = {path: (host.cpu_nanoseconds(path) - count) / 2e9 for path, count in before.items()}
-    assert snapshot.pods[UID].cpu_cores == pytest.approx(grown[paths.pod], rel=1e-6)
-    assert snapshot.containers[ONE].cpu_cores == pytest.approx(grown[paths.one], rel=1e-6)
-    assert snapshot.containers[TWO].cpu_cores == pytest.approx(grown[paths.two], rel=1e-6)
-    assert snapshot.containers[ONE].cpu_cores >= 0.015
+    containers = every_turn(collector, clock) | dict(snapshot.containers)
+    assert snapshot.pods[UID].cpu_cores * 2 == pytest.approx(grown[paths.pod], rel=1e-6)
+    seconds = CONTAINER_TICKS + 1  # one of the ticks took two
+    assert containers[ONE].cpu_cores * seconds == pytest.approx(grown[paths.one], rel=1e-6)
+    assert containers[TWO].cpu_cores * seconds == pytest.approx(grown[paths.two], rel=1e-6)
+    assert grown[paths.one] >= 0.03
 
 
 def used_memory(host, group):
@@ -173,8 +182,8 @@ def test_a_container_killed_for_want_of_memory_leaves_its_pod_measured(host, col
 
 def test_a_pod_that_is_removed_is_dropped_without_a_fault_and_its_descriptors_closed(host, collector, clock, paths):
     host.group(paths.one)
-    tick(collector, clock)
-    assert tick(collector, clock).pods.keys() == {UID}
+    every_turn(collector, clock)
+    assert every_turn(collector, clock).keys() == {ONE}
     assert collector.statistics.descriptors_kept == 4
     host.remove(paths.pod)
     snapshot = tick(collector, clock)
@@ -208,25 +217,39 @@ def test_a_pod_recreated_between_two_ticks_begins_anew(host, collector, clock, p
     assert snapshot.pods[UID].cpu_cores == 0.0
 
 
+def test_an_empty_pod_recreated_between_two_ticks_is_followed(host, collector, clock, paths):
+    host.group(paths.pod)
+    tick(collector, clock)
+    assert tick(collector, clock).pods.keys() == {UID}
+    host.remove(paths.pod)
+    host.group(paths.pod)
+    for _ in range(3):
+        snapshot = tick(collector, clock)
+    assert (snapshot.pods.keys(), snapshot.no_data) == ({UID}, ())
+
+
 def test_a_container_restarted_between_two_ticks_is_followed(host, collector, clock, paths):
     host.group(paths.one)
     tick(collector, clock)
     tick(collector, clock)
     host.remove(paths.one)
     host.group(paths.two)
-    for _ in range(3):
-        snapshot = tick(collector, clock)
-    assert snapshot.containers.keys() == {TWO}
+    every_turn(collector, clock)  # the old one is found to have ended
+    every_turn(collector, clock)  # first reading of the new one, which has no rate
+    assert every_turn(collector, clock).keys() == {TWO}
+    snapshot = tick(collector, clock)
     assert (snapshot.pods.keys(), snapshot.no_data) == ({UID}, ())
 
 
 def test_a_container_added_to_a_running_pod_is_found_within_seconds(host, collector, clock, paths):
     host.group(paths.one)
-    tick(collector, clock)
-    assert tick(collector, clock).containers.keys() == {ONE}
+    every_turn(collector, clock)
+    assert every_turn(collector, clock).keys() == {ONE}
     host.group(paths.two)
-    ticks = CONTAINER_SEARCH_TICKS + 1  # one more for a rate
-    assert [tick(collector, clock) for _ in range(ticks)][-1].containers.keys() == {ONE, TWO}
+    for _ in range(CONTAINER_SEARCH_TICKS):
+        tick(collector, clock)
+    every_turn(collector, clock)  # its first reading, which has no rate
+    assert every_turn(collector, clock).keys() == {ONE, TWO}
 
 
 def test_a_pod_killed_while_it_works_never_counts_as_system(host, collector, clock, paths):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from koordlet.collectors.cgroup_discovery import CgroupDiscovery
 from koordlet.collectors.collect_statistics import CollectStatistics
 from koordlet.collectors.kept_files import DescriptorBudget
-from koordlet.collectors.pod_usage import CONTAINER_MEMORY_TICKS, PodUsage
+from koordlet.collectors.pod_usage import CONTAINER_TICKS, PodUsage
 from koordlet.samples import UsageSample
 from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import BESTEFFORT, CGROUPFS, MIB, SYSTEMD, V1, V2, PlainHost
@@ -33,6 +34,12 @@ class Node:
     def tick(self, seconds=1.0, **options):
         self.clock.advance(seconds)
         return self.usage.collect(**options)
+
+    def every_turn(self, seconds=1.0, **options):
+        """So many ticks that each container had its turn; what they said of containers."""
+        said = [self.tick(seconds, **options).containers for _ in range(CONTAINER_TICKS)]
+        assert sum(map(len, said)) == len({name for one in said for name in one})
+        return {name: usage for one in said for name, usage in one.items()}
 
 
 @pytest.fixture(params=[V1, V2])
@@ -64,12 +71,15 @@ def test_the_first_reading_of_a_pod_is_no_sample_and_leaves_the_sum_unknown(node
 def test_usage_is_the_rate_since_the_tick_before_and_the_memory_of_now(node):
     node.tick()
     grow(node, 10.5, 120 * MIB)
-    node.host.set_group(node.host.container("a", CID), 9.25, 90 * MIB)
     second = node.tick(seconds=2.0)
     assert second.pods == {"a": UsageSample(0.25, 120 * MIB)}
-    assert second.containers == {CID: UsageSample(0.125, 90 * MIB)}
-    assert second.containers_of_pod == {"a": (CID,)}
     assert second.complete
+
+
+def test_usage_of_a_container_is_the_rate_over_the_ticks_since_its_turn_before(node):
+    assert node.every_turn() == {}
+    node.host.set_group(node.host.container("a", CID), 9.5, 90 * MIB)
+    assert node.every_turn(seconds=2.0) == {CID: UsageSample(0.5 / (2 * CONTAINER_TICKS), 90 * MIB)}
 
 
 def test_a_pod_counts_by_its_own_group_not_by_the_sum_of_its_containers(node):
@@ -180,48 +190,54 @@ def test_the_fault_of_one_pod_leaves_the_others_measured(node):
 
 def test_only_the_named_containers_are_read(node):
     node.host.set_group(node.host.container("a", SANDBOX), 1.0, MIB)
-    node.tick(named_containers=frozenset({CID}))
-    measured = node.tick(named_containers=frozenset({CID}))
-    assert measured.containers.keys() == {CID}
-    assert measured.containers_of_pod == {"a": (CID,)}
-    assert measured.complete
+    node.every_turn(named_containers=frozenset({CID}))
+    assert node.every_turn(named_containers=frozenset({CID})).keys() == {CID}
+    assert node.tick(named_containers=frozenset({CID})).complete
     assert node.statistics.groups == 2
 
 
 def test_a_container_named_later_is_measured_from_its_second_reading(node):
-    node.tick(named_containers=frozenset())
-    assert node.tick(named_containers=frozenset({CID})).containers == {}
-    assert node.tick(named_containers=frozenset({CID})).containers.keys() == {CID}
+    node.every_turn(named_containers=frozenset())
+    assert node.every_turn(named_containers=frozenset({CID})) == {}
+    assert node.every_turn(named_containers=frozenset({CID})).keys() == {CID}
 
 
 def test_without_names_every_container_is_read(node):
     node.host.set_group(node.host.container("a", SANDBOX), 1.0, MIB)
-    node.tick()
-    assert node.tick().containers.keys() == {CID, SANDBOX}
+    node.every_turn()
+    assert node.every_turn().keys() == {CID, SANDBOX}
 
 
-def test_the_memory_of_a_container_is_read_by_turns_and_that_of_a_pod_every_tick(node):
-    node.tick()
-    node.tick()
-    memory = []
-    for tick in range(1, 2 * CONTAINER_MEMORY_TICKS + 1):
-        for group in (node.host.pod("a"), node.host.container("a", CID)):
-            node.host.set_group(group, 20.0 + tick, tick * MIB)
-        measured = node.tick()
-        assert measured.pods["a"].memory_bytes == tick * MIB
-        memory.append(measured.containers[CID].memory_bytes / MIB)
-    read_at = [tick for tick, seen in enumerate(memory, start=1) if seen == tick]
-    assert len(read_at) == 2
-    assert read_at[1] - read_at[0] == CONTAINER_MEMORY_TICKS
+def test_containers_are_read_by_turns_and_pods_every_tick(node):
+    for number in range(2 * CONTAINER_TICKS - 1):
+        node.host.set_group(node.host.container("a", f"{number:064x}"), 1.0, MIB)
+    node.every_turn()
+    measured = [node.tick() for _ in range(CONTAINER_TICKS)]
+    assert [len(one.containers) for one in measured] == [2] * CONTAINER_TICKS
+    assert all(one.pods.keys() == {"a"} for one in measured)
 
 
-def test_a_container_whose_memory_became_unreadable_has_no_sample(node):
-    node.tick()
-    node.tick()
+def test_a_container_keeps_its_turn_while_others_come_and_go(node):
+    node.every_turn()
+    seen = []
+    for tick in range(3 * CONTAINER_TICKS):
+        other = node.host.container("a", f"{tick // 2:064x}")
+        (node.host.remove_group if tick % 2 else lambda path: node.host.set_group(path, 1.0, MIB))(other)
+        if CID in node.tick().containers:
+            seen.append(tick)
+    assert [later - earlier for earlier, later in itertools.pairwise(seen)] == [CONTAINER_TICKS] * 2
+
+
+def test_a_container_whose_memory_became_unreadable_has_no_sample_and_says_so_until_it_is_read_again(node):
+    node.every_turn()
     node.host.write(node.host.container("a", CID), "memory.stat", "")
-    measured = [node.tick() for _ in range(CONTAINER_MEMORY_TICKS)]
-    assert CID not in measured[-1].containers
-    assert measured[-1].complete, "containers are not part of the sum over pods"
+    assert node.every_turn() == {}
+    measured = [node.tick() for _ in range(CONTAINER_TICKS)]
+    assert all(one.complete for one in measured), "containers are not part of the sum over pods"
+    assert all(len(one.no_data) == 1 for one in measured)
+    node.host.set_group(node.host.container("a", CID), 9.0, MIB)
+    assert node.every_turn().keys() == {CID}
+    assert node.tick().no_data == ()
 
 
 def test_a_group_recreated_under_the_same_name_begins_anew(tmp_path, version):
@@ -271,8 +287,8 @@ def test_descriptors_and_groups_are_counted(tmp_path):
     node = Node(tmp_path, V2, 3)
     node.host.set_group(node.host.pod("a"), 1.0, MIB)
     node.host.set_group(node.host.container("a", CID), 1.0, MIB)
-    node.tick()
-    assert node.tick().complete
+    node.every_turn()
+    assert node.every_turn().keys() == {CID}
     assert (node.statistics.groups, node.statistics.descriptors_kept) == (2, 3)
     node.usage.close()
 

@@ -1,0 +1,88 @@
+"""Groups that are measured in the same tick: first the CPU counters of all of them, then their memory.
+
+A group that ended is dropped, and `ended` tells its path to whoever looks for groups. A group that is at fault stays,
+and `no_data` tells what was wrong when it was last read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from koordlet.collectors.cgroup_reader import CgroupReader
+from koordlet.collectors.collect_statistics import CollectStatistics
+from koordlet.collectors.counter_rates import NoRate
+from koordlet.samples import NoData, UsageSample
+
+CPU, MEMORY = "pod cpu", "pod memory"
+"""Names of the sources, in statistics and in `NoData`."""
+
+_ORDINARY = (NoRate.FIRST_READING, NoRate.OTHER_COUNTER)
+"""Reasons that belong to the life of a group and tell of no fault."""
+
+
+class CgroupBatch:
+    """Readers of some groups, by the identity of what runs in them."""
+
+    def __init__(self, statistics: CollectStatistics) -> None:
+        self.readers: dict[str, CgroupReader] = {}
+        self.no_data: list[NoData] = []
+        """What was wrong at the last reading."""
+        self.ended: list[str] = []
+        """Paths of the groups that were found to have ended at the last reading."""
+        self._statistics = statistics
+
+    def keep_only(self, paths: Mapping[str, str]) -> None:
+        """Close the readers of all groups but these."""
+        for identity, reader in list(self.readers.items()):
+            if paths.get(identity) != reader.path:
+                self._drop(identity)
+
+    def cpu_cores(self, monotonic_ns: Callable[[], int], cpu_count: int | None) -> dict[str, float]:
+        """Read the CPU counters; return the rates since the last reading, where there is one."""
+        self.no_data.clear()
+        self.ended.clear()
+        rates: dict[str, float] = {}
+        failed: dict[str, Exception] = {}
+        for identity, reader in self.readers.items():
+            try:
+                rate = reader.cpu_cores(monotonic_ns, cpu_count)
+            except (OSError, ValueError) as problem:
+                failed[identity] = problem
+                continue
+            if not isinstance(rate, NoRate):
+                rates[identity] = rate
+            elif rate not in _ORDINARY:
+                self._fault(CPU, reader.cpu_file.path, rate.value)
+        self._judge(CPU, failed)
+        return rates
+
+    def usage(self, rates: Mapping[str, float]) -> dict[str, UsageSample]:
+        """Read the memory of the groups that have a CPU rate; return both."""
+        samples: dict[str, UsageSample] = {}
+        failed: dict[str, Exception] = {}
+        for identity, rate in rates.items():
+            try:
+                samples[identity] = UsageSample(rate, float(self.readers[identity].memory_bytes()))
+            except (OSError, ValueError) as problem:
+                failed[identity] = problem
+        self._judge(MEMORY, failed)
+        return samples
+
+    def _judge(self, source: str, failed: Mapping[str, Exception]) -> None:
+        """Take what could not be read for ended, or report it."""
+        for identity, problem in failed.items():
+            reader = self.readers[identity]
+            if reader.is_gone_by(problem):
+                self.ended.append(reader.path)
+                self._drop(identity)
+                continue
+            file = reader.cpu_file if source == CPU else reader.memory_file
+            strerror = problem.strerror if isinstance(problem, OSError) else None
+            self._fault(source, file.path, strerror or str(problem))
+
+    def _fault(self, source: str, path: str, reason: str) -> None:
+        self._statistics.failed(source)
+        self.no_data.append(NoData(source, path, reason))
+
+    def _drop(self, identity: str) -> None:
+        self.readers.pop(identity).close()
