@@ -1,4 +1,6 @@
 import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 
 from api_types import pods
 from api_types.node_metric import MetricCollectPolicy, NodeMetricSpec
@@ -67,3 +69,36 @@ def test_without_a_configuration_an_existing_spec_stays_and_a_new_one_is_the_def
         planning.plan(NODE, metric({"metricCollectPolicy": {"reportIntervalSeconds": 7}}), None).action is Action.NONE
     )
     assert planning.plan(NODE, None, None).body["spec"] == collect_policy.DEFAULT_SPEC.to_wire()
+
+
+def merge_patched(target, patch):
+    """RFC 7386, as its pseudo code has it."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merge_patched(result.get(key), value)
+    return result
+
+
+OURS = {"metricCollectPolicy", "predictPolicy", "midColocationPolicy"}
+SCALARS = st.booleans() | st.integers(0, 9) | st.sampled_from(["usageWithoutPageCache", "n-sigma-v2"])
+BY_HAND = st.dictionaries(
+    st.sampled_from([*OURS, "theirs"]),
+    SCALARS | st.dictionaries(st.sampled_from(["n", "reportIntervalSeconds", "enable", "theirs"]), SCALARS),
+)
+
+
+@given(BY_HAND)
+def test_one_patch_heals_any_hand_edit_and_leaves_alone_what_is_not_ours(edited):
+    after = merge_patched(edited, planning.spec_patch(edited, SPEC))
+    assert planning.spec_patch(after, SPEC) == {}
+    for name, fields in SPEC.to_wire().items():
+        assert fields.items() <= after[name].items()
+        foreign = edited[name].get("theirs") if isinstance(edited.get(name), dict) else None
+        assert after[name].get("theirs") == foreign
+    assert after.get("theirs") == edited.get("theirs")
+    assert set(after) - {"theirs"} == set(SPEC.to_wire())

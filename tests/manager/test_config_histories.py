@@ -1,0 +1,121 @@
+"""Any history of the ConfigMap and of restarts against a plain model: what is in force, kept, written."""
+
+import asyncio
+import json
+
+import msgspec
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from api_types import colocation_document
+from apiserver_client import session
+from manager.announcements import Announcer
+from manager.settings import ManagerSettings
+from manager.slo_config import strategy
+from manager.slo_config.controller import ConfigController, ConfigMap
+from manager.slo_config.notices import Notices
+from manager.slo_config.sync import State
+from manager.telemetry import Telemetry
+from tests.fakes import cluster
+
+NAME, NAMESPACE = "slo-controller-config", "koordinator-system"
+POOL = {"matchLabels": {"pool": "x"}}
+GOOD = [
+    "",
+    '{"enable": true}',
+    '{"enable": true, "degradeTimeMinutes": 5}',
+    json.dumps({"enable": True, "nodeConfigs": [{"name": "x", "nodeSelector": POOL, "midCPUThresholdPercent": 300}]}),
+]
+BAD = ["{", '{"degradeTimeMinutes": 0}', '{"foo": 1}', '{"nodeConfigs": [{"enable": "no"}]}']
+STEPS = st.lists(
+    st.tuples(st.just("edit"), st.sampled_from(GOOD + BAD))
+    | st.tuples(st.sampled_from(["delete", "annotate", "look again", "restart"]), st.just("")),
+    max_size=12,
+)
+
+
+class History:
+    """A manager that comes and goes over a cluster in memory, and the model of it."""
+
+    def __init__(self, server, api):
+        self.server = server
+        self.api = api
+        self.there = None
+        """Text of the document; None without a ConfigMap."""
+        self.in_force = None
+        """Text of the document in force; empty for the defaults, None for nothing."""
+        self.kept = None
+
+    def start(self):
+        """What a manager that starts knows: what was kept."""
+        telemetry = Telemetry(CollectorRegistry(), reasons=[], states=[*State])
+        now = lambda: self.server.now  # noqa: E731
+        notices = Notices(self.api, ManagerSettings(), Announcer(self.api, telemetry, now), telemetry, now)
+        self.config = ConfigController(self.api, ManagerSettings(), notices, telemetry, lambda: None)
+        self.in_force = self.kept
+        return self.config.start()
+
+    async def do(self, step, text):
+        if step == "edit":
+            data = {"data": {"colocation-config": text}}
+            if self.there is None:
+                self.server.add("configmaps", {"metadata": {"name": NAME}, **data}, NAMESPACE)
+            else:
+                self.server.patch("configmaps", NAME, data, NAMESPACE)
+            self.there = text
+        elif step == "delete" and self.there is not None:
+            self.server.remove("configmaps", NAME, NAMESPACE)
+            self.there = None
+        elif step == "annotate" and self.there is not None:
+            self.server.patch("configmaps", NAME, {"metadata": {"annotations": {"mine": "x"}}}, NAMESPACE)
+        if step == "restart":
+            await self.start()
+        else:
+            found = msgspec.convert(self.live(), type=ConfigMap) if self.there is not None else None
+            await self.config.apply(found)
+        if self.there not in BAD:
+            self.in_force = self.kept = self.there or ""
+
+    def live(self):
+        return self.server.get("configmaps", NAME, NAMESPACE)
+
+    def writes(self):
+        return sum(path.endswith(f"/{NAME}") for _, path, _ in self.server.writes)
+
+    def check(self):
+        strategies = self.config.strategies
+        if self.in_force is None:
+            assert strategies is None
+        else:
+            wanted = strategy.configuration(colocation_document.read_config(self.in_force).config)
+            assert strategies.configuration == wanted
+        if self.there is not None:
+            found = self.live()
+            assert found["data"] == {"colocation-config": self.there}
+            status = yaml.safe_load(found["metadata"]["annotations"]["koordinator.sh/colocation-config-status"])
+            assert status["status"] == str(self.there not in BAD)
+
+
+async def lived_through(steps):
+    async with cluster.running() as server, session.connect(server.connection(), user_agent="test/1") as api:
+        history = History(server, api)
+        await history.start()
+        history.in_force = history.kept = ""  # there is no ConfigMap yet
+        for step, text in steps:
+            before, judged_before = history.writes(), history.there
+            await history.do(step, text)
+            history.check()
+            written = history.writes() - before
+            assert written <= 1
+            if step in ("annotate", "look again", "delete", "restart"):
+                assert written == 0
+            if step == "edit" and text == judged_before:
+                assert written == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(STEPS)
+def test_every_history_ends_as_the_model_says(steps):
+    asyncio.run(lived_through(steps))
