@@ -22,7 +22,7 @@ class KoordletSettings(settings.Settings):
     kubeconfig: str = ""
     """Kubeconfig file; empty means KUBECONFIG, then the pod's service account, then ~/.kube/config."""
     host_root: str = "/"
-    """Folder under which the host's /proc and /sys/fs/cgroup are found, such as /host in a container."""
+    """Folder with the host's /proc, /sys/fs/cgroup and /sys/devices/system in it, such as /host in a container."""
     state_dir: str = "/var/lib/koordlet"
     """Folder of the prediction checkpoint; empty keeps the history in memory only."""
     checkpoint_interval_seconds: int = pydantic.Field(600, ge=10, le=86400)
