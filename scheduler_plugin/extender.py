@@ -108,7 +108,7 @@ class Extender:
                 ExtenderFilterResult(node_names=[], failed_and_unresolvable_nodes=self._reasons(names, codes))
             )
         encoded = self._replies.node_names(passing)
-        names_at = body.rfind(_NAMES_KEY)
+        names_at = body.find(_NAMES_KEY)  # no text of the pod can hold it: quotes inside are escaped
         if len(passing) > 1 and names_at >= 0:
             self._filtered = _Filtered(body[: names_at + len(_NAMES_KEY)], pod, passing, now)
         return b'{"NodeNames":[%b]}' % encoded
@@ -118,7 +118,7 @@ class Extender:
         filtered, self._filtered = self._filtered, None
         if filtered is None:
             return
-        names = self._replies.node_names(filtered.rows).translate(None, b" ")
+        names = self._replies.node_names(filtered.rows).translate(None, b" ")  # kube-scheduler writes no blanks
         scores = self._cycle.prioritize(filtered.pod, filtered.rows, filtered.at)
         self._prepared = _Prepared(
             b"%b%b]}" % (filtered.head, names),
