@@ -28,14 +28,12 @@ _SCALE: Final = {
     **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
     **{suffix + "i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
 }
-_MILLI: Final = Decimal(1000)
 
 
 class InvalidQuantity(ValueError):
     """Text that is not a Kubernetes quantity."""
 
 
-@functools.lru_cache(maxsize=4096)
 def _parse_text(text: str) -> Decimal:
     match = _GRAMMAR.fullmatch(text)
     if match is None:
@@ -63,14 +61,20 @@ def round_up(value: Decimal) -> int:
     return int(value.to_integral_value(ROUND_CEILING if value >= 0 else ROUND_FLOOR))
 
 
+@functools.lru_cache(maxsize=4096)
+def _units_of_text(text: str, units_in_one: int) -> int:
+    """Objects repeat a few spellings; looking one up costs a fraction of reading it."""
+    return round_up(_parse_text(text) * units_in_one)
+
+
 def cpu_millis(quantity: Quantity) -> int:
     """Milli-cores of a native `cpu` quantity, a fraction of one rounded up."""
-    return round_up(parse(quantity) * _MILLI)
+    return _units_of_text(quantity, 1000) if type(quantity) is str else round_up(parse(quantity) * 1000)
 
 
 def whole_units(quantity: Quantity) -> int:
     """Count base units (bytes; milli-cores for mid-cpu and batch-cpu, which count them) of a quantity, rounded up."""
-    return round_up(parse(quantity))
+    return _units_of_text(quantity, 1) if type(quantity) is str else round_up(parse(quantity))
 
 
 def resource_units(resource: str, quantity: Quantity) -> int:

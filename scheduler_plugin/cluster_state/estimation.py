@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from api_types import names, pods, priority_and_qos
+from api_types.priority_and_qos import PriorityClass
 
 Vector = tuple[int, ...]
 """One integer per resource of the policy's `resources`, in its order; cpu in milli-cores, the rest in base units."""
@@ -82,10 +83,13 @@ def scaling_factors(pod: pods.Pod, policy: EstimationPolicy) -> Mapping[str, int
     return {**policy.scaling_factors_percent, **own} if own else policy.scaling_factors_percent
 
 
-def estimate(pod: pods.Pod, policy: EstimationPolicy) -> dict[str, int]:
-    """Estimated usage of a pod by native resource name. Raises quantities.InvalidQuantity."""
-    priority_class = priority_and_qos.priority_class(pod)
-    requests = pods.requests(pod.spec)
+def estimate(
+    pod: pods.Pod, policy: EstimationPolicy, priority_class: PriorityClass, requests: pods.Resources
+) -> dict[str, int]:
+    """Estimated usage of a pod of that class and with those requests, by native resource name.
+
+    Raises quantities.InvalidQuantity.
+    """
     limits = pods.limits(pod.spec)
     estimated = {}
     for resource, factor_percent in scaling_factors(pod, policy).items():

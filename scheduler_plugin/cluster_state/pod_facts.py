@@ -58,8 +58,9 @@ def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
     """Derive the facts of a pod."""
     try:
         requests = pods.requests(pod.spec)
-        is_prod = priority_and_qos.priority_class(pod) is priority_and_qos.PriorityClass.PROD
-        estimate = _shared(policy.vector(estimation.estimate(pod, policy)))
+        priority_class = priority_and_qos.priority_class(pod)
+        is_prod = priority_class is priority_and_qos.PriorityClass.PROD
+        estimate = _shared(policy.vector(estimation.estimate(pod, policy, priority_class, requests)))
     except quantities.InvalidQuantity:
         requests, is_prod, estimate = {}, False, None
     return PodFacts(

@@ -124,7 +124,9 @@ def _score(inputs: Any) -> Any:
 
 
 def _estimate(inputs: Any) -> Any:
-    return {"estimated": estimation.estimate(_decode(pods.Pod, inputs["pod"]), _args(inputs).estimation_policy())}
+    pod, policy = _decode(pods.Pod, inputs["pod"]), _args(inputs).estimation_policy()
+    of_class, requests = priority_and_qos.priority_class(pod), pods.requests(pod.spec)
+    return {"estimated": estimation.estimate(pod, policy, of_class, requests)}
 
 
 def _deadline(inputs: Any) -> Any:

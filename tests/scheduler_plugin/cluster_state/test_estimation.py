@@ -2,6 +2,7 @@
 
 import pytest
 
+from api_types import pods, priority_and_qos
 from scheduler_plugin.cluster_state import estimation
 from scheduler_plugin.cluster_state.estimation import EstimationPolicy
 from tests.scheduler_plugin import factories
@@ -16,7 +17,9 @@ def policy(cpu=85, memory=70, **more):
 
 
 def estimated(given=None, **pod):
-    return estimation.estimate(factories.pod(**pod), given or policy())
+    made = factories.pod(**pod)
+    of_class, requests = priority_and_qos.priority_class(made), pods.requests(made.spec)
+    return estimation.estimate(made, given or policy(), of_class, requests)
 
 
 def test_a_request_is_scaled():

@@ -6,6 +6,7 @@ KOORD_DIFFERENTIAL_EXAMPLES is the number of clusters; each makes 36 decisions.
 import os
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from tests.scheduler_plugin.factories import NOW
 from tests.scheduler_plugin.plugins import load_aware_reference, mid_guard_reference
 from tests.scheduler_plugin.plugins.random_clusters import RandomCluster
 
-EXAMPLES = int(os.environ.get("KOORD_DIFFERENTIAL_EXAMPLES", "500"))
+EXAMPLES = int(os.environ.get("KOORD_DIFFERENTIAL_EXAMPLES", "800"))
 NODE_NAMES = ["n1", "n2", "n3", "n4"]
 PODS_PER_CLUSTER = 3
 FLAGS = {
@@ -66,6 +67,7 @@ def expected(args, host, pod, now):
     return reason, min(100, max(0, node.score(pod, now)))
 
 
+@pytest.mark.timeout(60 + EXAMPLES // 20)
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(st.integers(0, 2**64))
 def test_reasons_and_scores_are_those_of_the_references(seed):
