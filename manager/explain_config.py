@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import json
 import os
 import sys
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from api_types import names, pods
 from apiserver_client import credentials, errors, objects, resources, session
 from daemon import settings
-from manager import manifests
+from manager import cluster_picture, manifests
+from manager.node_metric import collect_policy, planning
 from manager.settings import ENV_PREFIX, ManagerSettings
 from manager.slo_config import controller, explanation, sync
 
@@ -55,32 +58,57 @@ def explain(arguments: argparse.Namespace) -> int:
     return EXPLAINED if found.strategy else NOTHING_IN_FORCE
 
 
+class _Inputs(NamedTuple):
+    outcome: sync.Outcome
+    node: pods.Node
+    metric: cluster_picture.NodeMetric | None = None
+
+
 async def _explained(arguments: argparse.Namespace) -> explanation.Explanation:
     """Gather and explain. Raises errors.ApiServerError, manifests.Unusable, settings.SettingsError."""
     chosen = settings.from_sources(ManagerSettings, arguments, os.environ, ENV_PREFIX)
-    if arguments.node is None and arguments.node_file is None:
-        raise manifests.Unusable("which node? give --node NAME, or --node-file FILE")
-    if arguments.config is not None and arguments.node_file is not None:
-        outcome, node = _outcome_of(arguments.config), _node_of(arguments)
-    else:
-        to = credentials.find(chosen.kubeconfig or None)
-        async with session.connect(to, user_agent="koord-manager/explain") as api:
-            in_cluster = arguments.config is None
-            outcome = await _outcome_there(api, chosen) if in_cluster else _outcome_of(arguments.config)
-            own = arguments.node_file is not None
-            node = (
-                _node_of(arguments)
-                if own
-                else await objects.get(api, resources.NODES, arguments.node, decode=pods.Node)
-            )
-    return explanation.explain(
-        node.metadata.name,
-        pods.labels_of(node.metadata),
-        pods.annotations_of(node.metadata),
-        outcome,
+    given = await _gathered(arguments, chosen)
+    found = explanation.explain(
+        given.node.metadata.name,
+        pods.labels_of(given.node.metadata),
+        pods.annotations_of(given.node.metadata),
+        given.outcome,
         source=arguments.config or f"ConfigMap {chosen.namespace}/{chosen.config_map}",
         kept_in=chosen.last_good_config_map,
     )
+    if given.metric is None or found.strategy is None:
+        return found
+    patch = planning.spec_patch(given.metric.spec, collect_policy.spec_of(found.strategy))
+    return dataclasses.replace(found, spec_differs=tuple(_paths(patch)), preview=arguments.config is not None)
+
+
+async def _gathered(arguments: argparse.Namespace, chosen: ManagerSettings) -> _Inputs:
+    """Inputs from files where there are any, else from the cluster."""
+    if arguments.node is None and arguments.node_file is None:
+        raise manifests.Unusable("which node? give --node NAME, or --node-file FILE")
+    outcome = _outcome_of(arguments.config) if arguments.config is not None else None
+    node = _node_of(arguments) if arguments.node_file is not None else None
+    if outcome is not None and node is not None:
+        return _Inputs(outcome, node)
+    async with session.connect(credentials.find(chosen.kubeconfig or None), user_agent="koord-manager/explain") as api:
+        outcome = outcome or await _outcome_there(api, chosen)
+        if node is not None:
+            return _Inputs(outcome, node)
+        node = await objects.get(api, resources.NODES, arguments.node, decode=pods.Node)
+        try:
+            metric = await objects.get(api, resources.NODE_METRICS, arguments.node, decode=cluster_picture.NodeMetric)
+        except errors.NotFound:
+            metric = None
+    return _Inputs(outcome, node, metric)
+
+
+def _paths(patch: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Key paths that a merge patch sets or removes."""
+    for key, value in patch.items():
+        if isinstance(value, Mapping):
+            yield from _paths(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
 
 
 def _outcome_of(file: str) -> sync.Outcome:

@@ -41,6 +41,10 @@ class Explanation:
     """ConfigMap of the last good document."""
     strategy: NodeStrategy | None
     values: tuple[Value, ...]
+    spec_differs: tuple[str, ...] | None = None
+    """Key paths in which the NodeMetric's spec differs from this strategy; None where it was not looked at."""
+    preview: bool = False
+    """Whether the document is one that somebody thinks of, and not the cluster's."""
 
 
 def explain(
@@ -111,6 +115,18 @@ def lines(found: Explanation) -> Iterator[str]:
         yield f"  nodeConfigs[{position}] matches as well and is not used: nodeConfigs[{first}] comes first"
     yield ""
     yield from _table(found.values)
+    if found.spec_differs is not None:
+        yield ""
+        yield _compared(found.spec_differs, preview=found.preview)
+
+
+def _compared(differs: tuple[str, ...], *, preview: bool) -> str:
+    if preview:
+        changes = ", ".join(differs) or "nothing"
+        return f"applied, the document would change in the spec of the NodeMetric: {changes}"
+    if not differs:
+        return "the spec of the NodeMetric says the same"
+    return f"the spec of the NodeMetric differs in {', '.join(differs)}: is a manager running, does the CRD know them?"
 
 
 def _table(values: tuple[Value, ...]) -> Iterator[str]:
@@ -156,6 +172,7 @@ def as_json(found: Explanation) -> dict[str, Any]:
             }
             for layer in (strategy.layers if strategy else ())
         ],
+        "nodeMetricSpecDiffers": None if found.spec_differs is None else list(found.spec_differs),
         "matchingNodeConfigs": list(strategy.matching) if strategy else [],
         "values": {
             each.key: {"value": each.value, "from": each.layer or None, "effective": each.effective}

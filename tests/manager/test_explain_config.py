@@ -4,8 +4,11 @@ import threading
 
 import pytest
 
+from api_types import colocation_document
 from manager import explain_config
 from manager.__main__ import main
+from manager.node_metric import collect_policy
+from manager.slo_config import strategy
 from tests.fakes import cluster
 
 NODE = {"kind": "Node", "metadata": {"name": "n1", "labels": {"pool": "x"}}}
@@ -146,3 +149,33 @@ def test_a_node_that_is_not_there_and_an_absent_config_map_are_said(in_cluster, 
     add("nodes", {"metadata": {"name": "n1"}})
     assert main(["explain-config", "--node", "n1", "--kubeconfig", kubeconfig]) == explain_config.EXPLAINED
     assert "there is none, the defaults are in force; colocation is off" in capsys.readouterr().out
+
+
+def test_what_the_manager_has_written_is_compared_and_an_edit_is_previewed(in_cluster, files, capsys):
+    add, kubeconfig = in_cluster
+    add("nodes", {"metadata": {"name": "n1", "labels": {"pool": "x"}}})
+    add(*config_map(DOCUMENT))
+    [good] = files(good=DOCUMENT)
+    configured = strategy.configuration(colocation_document.read_config(json.dumps(DOCUMENT)).config)
+    spec = collect_policy.spec_of(strategy.Strategies(configured).of({"pool": "x"}, {}))
+    add("nodemetrics", {"metadata": {"name": "n1"}, "spec": {**spec.to_wire(), "theirs": 1}})
+    live = ["explain-config", "--node", "n1", "--kubeconfig", kubeconfig]
+    main(live)
+    assert "\nthe spec of the NodeMetric says the same\n" in capsys.readouterr().out
+    main([*live, "--config", good])
+    assert "would change in the spec of the NodeMetric: nothing\n" in capsys.readouterr().out
+    [edit] = files(edit={**DOCUMENT, "degradeTimeMinutes": 3, "nodePredictPolicy": {"n": 3}})
+    main([*live, "--config", edit])
+    changed = "predictPolicy.n, midColocationPolicy.degradeTimeMinutes"
+    assert f"would change in the spec of the NodeMetric: {changed}\n" in capsys.readouterr().out
+
+
+def test_a_spec_that_nobody_keeps_is_told(in_cluster, capsys):
+    add, kubeconfig = in_cluster
+    add("nodes", {"metadata": {"name": "n1"}})
+    add(*config_map({"enable": True}))
+    add("nodemetrics", {"metadata": {"name": "n1"}, "spec": {}})
+    main(["explain-config", "--node", "n1", "--kubeconfig", kubeconfig, "--output", "json"])
+    differs = json.loads(capsys.readouterr().out)["nodeMetricSpecDiffers"]
+    assert {path.split(".")[0] for path in differs} == {"metricCollectPolicy", "predictPolicy", "midColocationPolicy"}
+    assert "midColocationPolicy.enable" in differs
