@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -48,8 +49,14 @@ class Dispatch:
             return extender_server.error_answer(HTTPStatus.METHOD_NOT_ALLOWED, text)
         began = time.perf_counter()
         answer = self._answer(path, verb, body)
-        self._metrics.observe(path[1:], answer.status, time.perf_counter() - began)
-        return answer
+        seconds = time.perf_counter() - began
+        return answer._replace(then=functools.partial(self._follow_up, path, answer.status, seconds))
+
+    def _follow_up(self, path: str, status: HTTPStatus, seconds: float) -> None:
+        """What the scheduler need not wait for."""
+        self._metrics.observe(path[1:], status, seconds)
+        if path == "/filter":
+            self._extender.prepare()
 
     def _answer(self, path: str, verb: Callable[[bytes, float], bytes], body: bytes) -> Answer:
         if not self._synced and (waiting_for := self._unsynced()):
@@ -63,4 +70,4 @@ class Dispatch:
         except Exception:
             log.exception("%s failed", path)
             return extender_server.error_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error, see the log")
-        return Answer(HTTPStatus.OK, answer, self._extender.prepare if path == "/filter" else None)
+        return Answer(HTTPStatus.OK, answer)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import http.server
 import json
 import multiprocessing
@@ -46,6 +47,7 @@ def serve_extender(port_to: Connection, names: list[str], short_list: int = 0) -
     for name in names:
         parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
         parts.cluster.metric_changed(msgspec.convert(synthetic_cluster.node_metric(name, 30, now), NodeMetric))
+    gc.freeze()  # as the process does once it is ready
     requests = metrics.RequestMetrics(CollectorRegistry())
     dispatch = request_dispatch.Dispatch(parts.extender, requests, list, lambda: now)
 
