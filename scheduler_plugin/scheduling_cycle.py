@@ -14,7 +14,6 @@ import numpy as np
 
 from scheduler_plugin.cluster_state.node_vectors import Bools, Ints, NodeVectors, Rows
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
-from scheduler_plugin.plugins import policy
 from scheduler_plugin.plugins.policy import Filter, ReasonCodes, Scorer
 
 UNKNOWN_NODE: Final = "node(s) not known to the load-aware extender"
@@ -90,6 +89,5 @@ class SchedulingCycle:
         for scorer, weight in self._scorers:
             scores = scorer.score(pod, rows, self._vectors, now)
             if scores is not None:
-                normalized = policy.clipped(scorer.normalize(scores))
-                result.append(PolicyScores(scorer.name, weight, normalized))
+                result.append(PolicyScores(scorer.name, weight, scorer.normalize(scores)))
         return result

@@ -183,8 +183,8 @@ class LoadAware:
         return scores
 
     def normalize(self, scores: Scores) -> Ints:
-        """Nothing but bounds: a pod's own scaling factors may be negative, and lift a score above 100."""
-        return policy.clipped(scores)
+        """Scores are 0..100 as they are."""
+        return scores.astype(np.int64, copy=False)
 
     def _compute_codes(self, pod_class: _PodClass, rows: Rows | slice, now: float) -> ReasonCodes:
         columns, layer = self._columns, _PROD if pod_class.is_prod else _OTHER
@@ -210,8 +210,8 @@ class LoadAware:
         has_score = columns.is_measured[rows] & (columns.expires_at[rows] > now)
         if self._is_soft and not pod_class.is_pinned:
             has_score &= self._compute_codes(pod_class, rows, now) == 0
-        scores: Ints = np.where(has_score, score, 0)
-        return scores
+        # A pod's own scaling factors may be negative, and lift a score above 100.
+        return policy.clipped(np.where(has_score, score, 0))
 
 
 def _class_of(pod: PodFacts) -> _PodClass:

@@ -59,6 +59,46 @@ def test_a_batch_pod_with_native_requests_is_charged_the_floor():
     assert estimated(priority=5500, requests={"cpu": "4"}) == {"cpu": 250, "memory": 209715200}
 
 
+BY_CLASS = {
+    "koord-prod": {"cpu": 3400, "memory": 6012954214},
+    "koord-mid": {"cpu": 1700, "memory": 3006477107},
+    "koord-batch": {"cpu": 850, "memory": 1503238554},
+    "koord-free": {"cpu": 0, "memory": 0},
+}
+OF_EVERY_KIND = {
+    "cpu": "4",
+    "memory": "8Gi",
+    "kubernetes.io/mid-cpu": "2k",
+    "kubernetes.io/mid-memory": "4Gi",
+    "kubernetes.io/batch-cpu": "1k",
+    "kubernetes.io/batch-memory": "2Gi",
+}
+
+
+@pytest.mark.parametrize("qos", ["LSE", "LSR", "LS", "BE", "SYSTEM", None])
+@pytest.mark.parametrize("stated", list(BY_CLASS))
+def test_a_stated_class_is_charged_what_its_class_requests_whatever_the_qos(stated, qos):
+    labels = {"koordinator.sh/priority-class": stated, **({"koordinator.sh/qosClass": qos} if qos else {})}
+    assert estimated(priority=None, labels=labels, requests=OF_EVERY_KIND) == BY_CLASS[stated]
+
+
+@pytest.mark.parametrize("how", ["requests", "limits"])
+@pytest.mark.parametrize(
+    ("qos", "of_class"),
+    [
+        ("LSE", "koord-prod"),
+        ("LSR", "koord-prod"),
+        ("LS", "koord-prod"),
+        ("SYSTEM", "koord-prod"),
+        ("BE", "koord-batch"),
+        (None, "koord-prod"),
+    ],
+)
+def test_a_pod_that_states_no_class_is_charged_by_its_qos(qos, of_class, how):
+    labels = {"koordinator.sh/qosClass": qos} if qos else {}
+    assert estimated(priority=None, labels=labels, **{how: OF_EVERY_KIND}) == BY_CLASS[of_class]
+
+
 def test_factors_of_the_pod_count_only_where_that_is_allowed():
     requests = {"cpu": "4", "memory": "8Gi"}
     annotations = {FACTORS: '{"cpu":150}'}
