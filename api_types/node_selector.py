@@ -17,7 +17,7 @@ from api_types.wire_model import WireModel
 _WITH_VALUES = ("In", "NotIn")
 _WITHOUT_VALUES = ("Exists", "DoesNotExist")
 OPERATORS = _WITH_VALUES + _WITHOUT_VALUES
-_MOST_VIRTUAL_NODES: Final = 10_000  # arbitrary; a selector that is written by hand is about a few
+_MOST_VIRTUAL_NODES: Final = 256  # arbitrary; a selector that is written by hand is about a few
 
 
 class Requirement(WireModel):
@@ -66,11 +66,13 @@ def fault(selector: NodeSelector) -> tuple[str, object, str] | None:
 
 def matches(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
     """Whether a node with these labels is selected. No selector, and an unusable one, select nothing."""
-    if selector is None or fault(selector) is not None:
+    if selector is None:
         return False
-    if any(labels.get(key) != value for key, value in (selector.match_labels or {}).items()):
-        return False
-    return all(_holds(demand, labels) for demand in selector.match_expressions or ())
+    for key, value in (selector.match_labels or {}).items():
+        if labels.get(key) != value:
+            return False
+    demands = selector.match_expressions or ()
+    return not demands or (fault(selector) is None and all(_holds(demand, labels) for demand in demands))
 
 
 def _holds(demand: Requirement, labels: Mapping[str, str]) -> bool:

@@ -2,9 +2,11 @@
 
 import json
 
+import pytest
 import yaml
 
 from api_types import colocation_document, names, priority_and_qos, quantities
+from manager.slo_config import strategy
 from tests.charts import chart
 
 EXAMPLES = chart.ROOT / "examples"
@@ -20,11 +22,29 @@ def test_every_example_is_listed():
         assert f"({path.name})" in readme
 
 
-def test_the_configuration_is_accepted_without_a_word_and_switches_colocation_on():
-    reading = colocation_document.read_config(example("colocation-config.yaml")["data"][names.COLOCATION_CONFIG_KEY])
+@pytest.mark.parametrize("name", ["colocation-config.yaml", "colocation-preset.yaml"])
+def test_a_configuration_is_accepted_without_a_word_and_switches_colocation_on(name):
+    reading = colocation_document.read_config(example(name)["data"][names.COLOCATION_CONFIG_KEY])
     assert reading.config is not None
     assert reading.config.enable is True
     assert (reading.problems, reading.unused) == ((), ())
+
+
+def test_the_presets_hold_on_the_pools_the_example_says():
+    text = example("colocation-preset.yaml")["data"][names.COLOCATION_CONFIG_KEY]
+    strategies = strategy.Strategies(strategy.configuration(colocation_document.read_config(text).config))
+
+    def shares(pool):
+        of_pool = strategies.of({"pool": pool}, {})
+        return (
+            of_pool.enabled,
+            of_pool.strategy.mid_cpu_threshold_percent,
+            of_pool.strategy.mid_memory_threshold_percent,
+        )
+
+    assert shares("web") == (True, 65, 33)
+    assert shares("database") == (True, 40, 20)
+    assert shares("edge")[0] is shares("edge-arm")[0] is False
 
 
 def test_the_strategy_of_one_node_is_accepted_without_a_word():
