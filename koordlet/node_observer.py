@@ -184,7 +184,7 @@ class NodeObserver:
         if self.newest_at_seconds is None:
             return None
         bound = cluster.pods.active() if cluster.pods.synced else None
-        answer = self._predict(now_seconds, bound, cluster.allocatable)
+        answer = self._predict(now_seconds, bound, cluster.allocatable, predict_policy.parameters(policy))
         self.prediction = None if isinstance(answer, NoPrediction) else answer
         if isinstance(answer, NoPrediction):
             self.without_prediction[answer.cause] += 1
@@ -232,12 +232,17 @@ class NodeObserver:
         self._collector.close()
 
     def _predict(
-        self, now_seconds: float, bound: Sequence[PodOnNode] | None, allocatable: WholeAmounts | None
+        self,
+        now_seconds: float,
+        bound: Sequence[PodOnNode] | None,
+        allocatable: WholeAmounts | None,
+        parameters: PredictParameters,
     ) -> Prediction | NoPrediction:
+        """By the parameters of now, not those of the last training: a restored history has none of this process."""
         if bound is None:
             reason = "the apiserver has not yet told which pods are bound to this node"
             return NoPrediction(reason, Cause.PODS_UNKNOWN)
-        return self.server.predict(now_seconds, bound, allocatable)
+        return self.server.predict(now_seconds, bound, allocatable, parameters)
 
     def _status(
         self,

@@ -88,6 +88,20 @@ async def test_it_reports_and_on_sigterm_writes_its_checkpoint_and_ends_in_time(
     assert not path.with_name(f"{path.name}.tmp").exists()
 
 
+async def test_a_restored_history_is_read_by_the_policy_of_the_node_metric_from_the_first_report_on(tmp_path, host):
+    learnt_before(tmp_path / "prediction.checkpoint")
+    policy = {"predictor": "percentile", "cpuPercentile": 90, "coldStartPeriodSeconds": 0}
+    ours = {**node_metric(), "spec": {"predictPolicy": policy}}
+    async with apiserver.running() as server:
+        scripted(server, ours, apiserver.Answer(ours))
+        async with running(tmp_path, server):
+            async with asyncio.timeout(30):
+                await server.until(lambda: server.asked("PUT"))
+            prediction = server.asked("PUT")[0].document["status"]["prediction"]
+    assert prediction["predictor"] == "percentile"
+    assert policy.items() <= prediction["parameters"].items()
+
+
 async def test_on_sigterm_it_ends_in_time_also_while_the_apiserver_does_not_answer(tmp_path, host):
     learnt_before(tmp_path / "prediction.checkpoint")
     async with apiserver.running() as server:
