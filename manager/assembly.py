@@ -69,6 +69,7 @@ def assemble(
         announcer=announcer,
         look_again=look_again,
     )
+    telemetry.set_misconfigured_nodes(reconciler.misconfigured_nodes)
     queue = WorkQueue(reconciler.reconcile, workers=settings.workers, is_urgent=reconciler.is_urgent)
     resync = Resync(api, picture=picture, config=config, mark=queue.mark, ages=ages, telemetry=telemetry, sleep=sleep)
     return Parts(picture, config, reconciler, queue, resync)

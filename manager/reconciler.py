@@ -56,9 +56,13 @@ class Reconciler:
         elif node is None or strategy is None:
             self._mid_resources.without_configuration(name)
         else:
+            self._look_again(name, await self._mid_resources.reconcile(name, strategy))
             await self._tell_problems(node, strategy)
             await self._config.tell_overlap(name, strategy)
-            self._look_again(name, await self._mid_resources.reconcile(name, strategy))
+
+    def misconfigured_nodes(self) -> int:
+        """How many nodes carry an annotation or a label that is not right."""
+        return len(self._told)
 
     def is_urgent(self, name: str) -> bool:
         """Whether Mid resources that are published on a node are to be withdrawn."""

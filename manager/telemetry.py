@@ -37,6 +37,10 @@ class Telemetry:
         self.config_problems = Gauge(
             "koord_manager_config_problems", "Problems in the newest document, advice included.", registry=registry
         )
+        self._misconfigured_nodes = Gauge(
+            "koord_manager_misconfigured_nodes", "Nodes with an annotation or a label that is not right.",
+            registry=registry,
+        )  # fmt: skip
         self.writes = Counter(
             "koord_manager_writes", "Writes to the apiserver, by what and how they ended.", ["kind", "result"],
             registry=registry,
@@ -112,6 +116,10 @@ class Telemetry:
         """Show which state the ConfigMap is in."""
         for each in self._states:
             self._config_state.labels(each).set(int(each == state))
+
+    def set_misconfigured_nodes(self, nodes: Callable[[], int]) -> None:
+        """Show how many nodes carry something that is not right, asked for when the metrics are read."""
+        self._misconfigured_nodes.set_function(nodes)
 
     def set_queue_depth(self, lane: str, depth: Callable[[], int]) -> None:
         """Show the depth of a lane of the queue, asked for when the metrics are read."""

@@ -20,6 +20,8 @@ def look(world):
         look_again=lambda name, seconds: None,
     )
 
+    world.telemetry.set_misconfigured_nodes(reconciler.misconfigured_nodes)
+
     async def once():
         world.see()
         await reconciler.reconcile("n1")
@@ -86,3 +88,15 @@ async def test_a_node_shows_that_entries_overlap(world, look):
     await look()
     messages = [item["message"] for item in world.server.all("events") if item["involvedObject"]["kind"] == "ConfigMap"]
     assert any("the first entry that matches wins, as on node n1" in message for message in messages)
+
+
+async def test_nodes_with_something_wrong_are_counted_for_as_long_as_it_is_wrong(world, look):
+    world.configure({"enable": True})
+    await world.config.start()
+    world.add_node(annotations={ANNOTATION: "{"})
+    counted = [world.telemetry.registry.get_sample_value("koord_manager_misconfigured_nodes")]
+    for change in (lambda: None, lambda: world.server.patch("nodes", "n1", {"metadata": {"annotations": None}})):
+        change()
+        await look()
+        counted.append(world.telemetry.registry.get_sample_value("koord_manager_misconfigured_nodes"))
+    assert counted == [0, 1, 0]
