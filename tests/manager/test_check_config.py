@@ -69,3 +69,18 @@ def test_a_dash_is_standard_input(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO('{"enable": 1}'))
     assert main(["check-config", "-"]) == check_config.REFUSED
     assert "enable: seen 1, want true or false" in capsys.readouterr().out
+
+
+def test_entries_that_overlap_are_a_warning(check):
+    pool = '"nodeSelector": {"matchLabels": {"pool": "x"}}, "midFloor": "none"'
+    code, said = check('{"nodeConfigs": [{"name": "a", %s}, {"name": "b", %s}]}' % (pool, pool))
+    assert code == check_config.FINE
+    assert "want nodes outside nodeConfigs[0]: the first entry that matches wins (accepted, but" in said.out
+    assert said.out.endswith("the document would be accepted\n")
+
+
+def test_an_entry_that_is_left_out_is_refused_too(check):
+    entry = '{"name": "a", "nodeSelector": {"matchLabels": {"pool": "x"}}, "midFloor": "some"}'
+    code, said = check('{"enable": true, "nodeConfigs": [%s]}' % entry)
+    assert code == check_config.REFUSED
+    assert 'nodeConfigs[0].midFloor: seen "some", want one of allocated, none (this layer is ignored' in said.out

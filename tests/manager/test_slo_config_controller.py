@@ -88,6 +88,15 @@ async def test_an_empty_place_for_the_last_good_document_is_no_document(world):
     assert world.config.strategies is None
 
 
+async def test_a_kept_document_that_this_version_cannot_use_is_told_and_nothing_is_decided(world, caplog):
+    kept = {"metadata": {"name": "koord-manager-last-good-config"}, "data": {"colocation-config": '{"old": 1}'}}
+    world.server.add("configmaps", kept, "koordinator-system")
+    world.configure("{")
+    await world.config.start()
+    assert world.config.strategies is None
+    assert "koord-manager-last-good-config can no longer be used" in caplog.text
+
+
 async def test_a_deleted_config_map_means_off_also_after_a_restart(world):
     world.configure({"enable": True})
     await world.config.start()
