@@ -1,4 +1,5 @@
 import io
+import json
 
 import pytest
 
@@ -72,15 +73,15 @@ def test_a_dash_is_standard_input(monkeypatch, capsys):
 
 
 def test_entries_that_overlap_are_a_warning(check):
-    pool = '"nodeSelector": {"matchLabels": {"pool": "x"}}, "midFloor": "none"'
-    code, said = check('{"nodeConfigs": [{"name": "a", %s}, {"name": "b", %s}]}' % (pool, pool))
+    pool = {"nodeSelector": {"matchLabels": {"pool": "x"}}, "midFloor": "none"}
+    code, said = check(json.dumps({"nodeConfigs": [{"name": "a", **pool}, {"name": "b", **pool}]}))
     assert code == check_config.FINE
     assert "want nodes outside nodeConfigs[0]: the first entry that matches wins (accepted, but" in said.out
     assert said.out.endswith("the document would be accepted\n")
 
 
 def test_an_entry_that_is_left_out_is_refused_too(check):
-    entry = '{"name": "a", "nodeSelector": {"matchLabels": {"pool": "x"}}, "midFloor": "some"}'
-    code, said = check('{"enable": true, "nodeConfigs": [%s]}' % entry)
+    entry = {"name": "a", "nodeSelector": {"matchLabels": {"pool": "x"}}, "midFloor": "some"}
+    code, said = check(json.dumps({"enable": True, "nodeConfigs": [entry]}))
     assert code == check_config.REFUSED
     assert 'nodeConfigs[0].midFloor: seen "some", want one of allocated, none (this layer is ignored' in said.out
