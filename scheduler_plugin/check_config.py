@@ -64,6 +64,7 @@ def _inside(content: Any) -> Iterator[Found]:
 
 def judge(content: Any) -> Finding:
     """Everything to say of one document."""
+    content = configuration.as_json(content)
     problems: list[str] = []
     advice: list[str] = []
     if kube_scheduler_config.is_one(content):

@@ -13,6 +13,7 @@ once, each with key path, value seen and value wanted.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,12 @@ import yaml
 
 from api_types import config_problem
 from api_types.config_problem import KeyPath, Problem
-from scheduler_plugin import policy_selection
+from scheduler_plugin import policy_selection, power_model_file
 from scheduler_plugin.plugins import catalog
 from scheduler_plugin.plugins.catalog import CatalogEntry
 from scheduler_plugin.plugins.load_aware import LoadAware
+from scheduler_plugin.plugins.trimaran import args as trimaran_args
+from scheduler_plugin.plugins.trimaran.args import PeaksArgs
 
 _PROFILE_KEYS: Final = ("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig")
 _API_GROUP: Final = "kubescheduler.config.k8s.io/"
@@ -90,10 +93,19 @@ def load(file_name: str | None) -> Configuration:
         raise InvalidConfiguration([f"{file_name}: {problem}" for problem in error.problems]) from error
 
 
+def as_json(value: Any) -> Any:
+    """Reduce what YAML makes to what JSON knows, as kube-scheduler does: keys and moments become text."""
+    if isinstance(value, dict):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_json(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
 def parse(document: Any) -> Configuration:
     """Judge and complete a document. Raises InvalidConfiguration."""
     problems: list[Problem] = []
-    profile = _profile(document, problems)
+    profile = _profile(as_json(document), problems)
     given = _given_args(profile, problems)
     selection = policy_selection.select(
         profile.content.get("plugins"), (*profile.path, "plugins"), problems, with_others=profile.with_others
@@ -107,11 +119,26 @@ def parse(document: Any) -> Configuration:
         if name in given or name in running or name == LoadAware.name:
             path, args = given.get(name, ((), {}))
             completed = _completed(entry, args, path, problems)
+            if isinstance(completed, PeaksArgs):
+                completed = _with_models(completed, path, problems)
             if completed is not None:
                 effective[name] = completed
+    try:
+        trimaran_args.common_specs({name: args for name, args in effective.items() if name in running})
+    except trimaran_args.Contradiction as error:
+        path, seen = given[error.policy]
+        problems.append(_problem(path, seen, error.wanted))
     if problems:
         raise InvalidConfiguration([str(problem) for problem in problems])
     return Configuration(effective, selection.filters, selection.score_weights)
+
+
+def _with_models(args: PeaksArgs, path: KeyPath, problems: list[Problem]) -> PeaksArgs:
+    try:
+        return power_model_file.with_models(args)
+    except power_model_file.NoPowerModel as error:
+        problems.append(_problem((*path, "nodePowerModel"), args.node_power_model, str(error)))
+        return args
 
 
 def names_policies(value: Any) -> bool:
@@ -199,15 +226,20 @@ def _completed(entry: CatalogEntry, args: Any, path: KeyPath, problems: list[Pro
     try:
         completed = entry.complete(entry.args.model_validate(args))
     except pydantic.ValidationError as error:
-        schema = entry.args.model_json_schema(by_alias=True)
+        schema = _schema(entry.args)
         problems += [_decoding_problem(schema, path, dict(item)) for item in error.errors()]
         broken = {item["loc"][0] for item in error.errors() if item["loc"]}
-        if broken:  # what can be read is judged too
+        if isinstance(args, dict) and broken.intersection(args):  # what can be read is judged too
             _completed(entry, {key: value for key, value in args.items() if key not in broken}, path, problems)
         return None
     judged = entry.problems(completed)
     problems += [Problem((*path, *own.path), own.seen, own.wanted, own.effect) for own in judged]
     return completed if isinstance(completed, pydantic.BaseModel) else None
+
+
+@functools.cache
+def _schema(args: type[pydantic.BaseModel]) -> Mapping[str, Any]:
+    return args.model_json_schema(by_alias=True)
 
 
 def _decoding_problem(schema: Mapping[str, Any], path: KeyPath, item: Mapping[str, Any]) -> Problem:

@@ -1,5 +1,7 @@
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scheduler_plugin import __main__ as program
 from scheduler_plugin import check_config
@@ -149,3 +151,54 @@ def test_a_config_map_is_looked_into_and_its_keys_are_named(check):
     code, out, err = check({"apiVersion": "v1", "kind": "ConfigMap", "data": data})
     assert (code, out) == (1, "")
     assert err == "FILE data[policies.yaml]: pluginConfig: seen {}, want a list of objects with name and args\n"
+
+
+KEYS = (
+    "profiles",
+    "plugins",
+    "pluginConfig",
+    "extenders",
+    "name",
+    "args",
+    "score",
+    "multiPoint",
+    "enabled",
+    "disabled",
+)
+MORE_KEYS = (
+    "weight",
+    "aggregated",
+    "usageThresholds",
+    "usageAggregatedDuration",
+    "onStale",
+    "cpu",
+    "httpTimeout",
+    "kind",
+)
+WORDS = st.sampled_from([*KEYS, *MORE_KEYS, "*", "LoadAwareScheduling", "MidGuard", "managedResources", "apiVersion"])
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.dates() | WORDS
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS | SCALARS, inner, max_size=4),
+    max_leaves=25,
+)
+
+
+def nested(inner):
+    """Anything at the places that are read."""
+    args = {"pluginConfig": [{"name": "LoadAwareScheduling", "args": inner}]}
+    enabled = {"plugins": {"score": {"enabled": inner}}}
+    places = [inner, args, enabled, {"plugins": inner}, {"profiles": inner}, {"profiles": [inner]}]
+    places += [{"extenders": [inner]}, {"profiles": [{**args, "plugins": inner}], "extenders": [EXTENDER]}]
+    return st.sampled_from(places)
+
+
+@settings(max_examples=400, deadline=None)
+@given(ANYTHING.flatmap(nested))
+def test_whatever_a_document_holds_it_is_judged_in_lines_of_text(document):
+    finding = check_config.judge(document)
+    assert (finding.effective is None) == bool(finding.problems)
+    for line in (*finding.problems, *finding.advice):
+        assert ": seen " in line
+        assert ", want " in line
+        assert "\n" not in line
