@@ -45,14 +45,16 @@ class Agent:
         self.counts = telemetry.Counts()
         self.stop = asyncio.Event()
         self.kept = KeptHistory(settings.state_dir, settings.node_name, observer.server)
-        self._tick_times = telemetry.TickTimes(registry)
+        self._tick_times = telemetry.TickTimes()
         self._published: schedule.Published | None = None
         self._last_tick = time.monotonic()
         self._schedule = schedule.ReportSchedule()
         self._failures = 0
         self._last_outcome: reporter.Outcome | None = None
         self.history = switch.start(settings)
-        registry.register(telemetry.AgentCollector(observer, self.counts, self.view.watches, self.kept))
+        registry.register(
+            telemetry.AgentCollector(observer, self.counts, self._tick_times, self.view.watches, self.kept)
+        )
         if self.history is not None:
             registry.register(telemetry.HistoryCollector(self.history))
 
@@ -81,7 +83,7 @@ class Agent:
         next_tick = time.monotonic()
         next_training = next_tick + TRAIN_SECONDS
         while not self.stop.is_set():
-            self._tick_times.lateness.observe(max(time.monotonic() - next_tick, 0.0))
+            self._tick_times.lateness.add(max(time.monotonic() - next_tick, 0.0))
             self._tick()
             self.kept.follow(self.view.reset_wanted)
             now = time.monotonic()
@@ -93,19 +95,21 @@ class Agent:
                 reporting = group.create_task(self._try_to_report(api, now))
             next_tick = max(next_tick + TICK_SECONDS, time.monotonic())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.stop.wait(), next_tick - time.monotonic())
+                async with asyncio.timeout(next_tick - time.monotonic()):  # wait_for would make a task of it
+                    await self.stop.wait()
         if reporting is not None:
             reporting.cancel()
 
     def _tick(self) -> None:
         """Collect and remember; whatever goes wrong in one tick is logged, and the next one is tried."""
-        with self._tick_times.duration.time():
-            try:
-                self.observer.observe(time.time(), self.view)
-            except Exception:
-                log.exception("a tick failed")
+        begin = time.monotonic()
+        try:
+            self.observer.observe(time.time(), self.view)
+        except Exception:
+            log.exception("a tick failed")
         self.counts.ticks += 1
         self._last_tick = time.monotonic()
+        self._tick_times.duration.add(self._last_tick - begin)
 
     def _train(self) -> None:
         policy = predict_policy.in_force(self.view.spec.predict_policy)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from prometheus_client import CollectorRegistry, Histogram, Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from api_types.priority_and_qos import PriorityClass
@@ -40,22 +42,43 @@ class Counts:
     """Unix time of the last report that was written."""
 
 
+_TICK_BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+
+class Durations:
+    """How many durations lay below each bound. To add one costs a tenth of what a histogram of the library does."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(_TICK_BOUNDS_SECONDS) + 1)
+        self._total_seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one."""
+        self._counts[bisect.bisect_left(_TICK_BOUNDS_SECONDS, seconds)] += 1
+        self._total_seconds += seconds
+
+    def metric(self, name: str, documentation: str) -> Metric:
+        """As Prometheus has it: each bucket holds the ones before it."""
+        bounds = (*map(str, _TICK_BOUNDS_SECONDS), "+Inf")
+        buckets = list(zip(bounds, itertools.accumulate(self._counts), strict=True))
+        return HistogramMetricFamily(name, documentation, buckets, self._total_seconds)
+
+
 class TickTimes:
     """How long a tick takes and how late it begins, the only metrics that are counted as it happens."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        buckets = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
-        self.duration = Histogram(
-            "koordlet_tick_duration_seconds",
-            "Wall time of one tick: collect, sum up, remember.",
-            buckets=buckets,
-            registry=registry,
+    def __init__(self) -> None:
+        self.duration = Durations()
+        self.lateness = Durations()
+
+    def metrics(self) -> Iterator[Metric]:
+        """Both."""
+        yield self.duration.metric(
+            "koordlet_tick_duration_seconds", "Wall time of one tick: collect, sum up, remember."
         )
-        self.lateness = Histogram(
+        yield self.lateness.metric(
             "koordlet_tick_lateness_seconds",
             "Time by which a tick began after its second: a starved or blocked agent.",
-            buckets=buckets,
-            registry=registry,
         )
 
 
@@ -63,15 +86,22 @@ class AgentCollector(Collector):
     """Reads the agent when Prometheus asks."""
 
     def __init__(
-        self, observer: NodeObserver, counts: Counts, watches: Mapping[str, WatchState], kept: KeptHistory
+        self,
+        observer: NodeObserver,
+        counts: Counts,
+        tick_times: TickTimes,
+        watches: Mapping[str, WatchState],
+        kept: KeptHistory,
     ) -> None:
         self._observer = observer
         self._kept = kept
         self._counts = counts
+        self._tick_times = tick_times
         self._watches_of = watches
 
     def collect(self) -> Iterable[Metric]:
-        """All metrics but the tick's duration."""
+        """All metrics of the agent itself."""
+        yield from self._tick_times.metrics()
         yield from self._usage()
         yield from self._sources()
         yield from self._stalls()
