@@ -77,6 +77,7 @@ class CgroupDiscovery:
         self._strays: Mapping[str, NoData] = {}
         self._listings: dict[str, _Listing] = {}
         self._found: DiscoveredGroups | None = None
+        self._pods: Mapping[str, str] = {}
         self._moved = False
         self._ticks = 0
         self._next_full_scan_seconds = 0.0
@@ -105,21 +106,26 @@ class CgroupDiscovery:
         self._ticks += 1
         self._moved = False
         folders = [folder for root in layout.roots_of_pods for folder in (root, *self._list(mount, root).qos_classes)]
-        pods = {uid: path for folder in folders for uid, path in self._list(mount, folder).pods.items()}
-        containers = {uid: self._containers(mount, path, turn) for turn, (uid, path) in enumerate(pods.items())}
+        listings = [self._list(mount, folder) for folder in folders]
         if self._found is None or self._moved:
+            self._pods = {uid: path for listing in listings for uid, path in listing.pods.items()}
+        self._search_for_containers(mount)
+        if self._found is None or self._moved:
+            containers = {uid: self._listings.get(path, _NOTHING).containers for uid, path in self._pods.items()}
             self._found = DiscoveredGroups(
                 layout=layout,
-                pods={uid: PodGroup(path, containers[uid]) for uid, path in pods.items() if uid not in self._strays},
-                unmeasurable={uid: reason for uid, reason in self._strays.items() if uid in pods},
+                pods={
+                    uid: PodGroup(path, containers[uid]) for uid, path in self._pods.items() if uid not in self._strays
+                },
+                unmeasurable={uid: reason for uid, reason in self._strays.items() if uid in self._pods},
             )
         return self._found
 
-    def _containers(self, mount: Path, pod_path: str, turn: int) -> Mapping[str, str]:
-        known = self._listings.get(pod_path)
-        if known is not None and (self._ticks + turn) % CONTAINER_SEARCH_TICKS:
-            return known.containers
-        return self._list(mount, pod_path).containers
+    def _search_for_containers(self, mount: Path) -> None:
+        """In the pods whose turn it is, and in those never searched or not to be trusted any more."""
+        for turn, path in enumerate(self._pods.values(), start=self._ticks):
+            if turn % CONTAINER_SEARCH_TICKS == 0 or path not in self._listings:
+                self._list(mount, path)
 
     def _list(self, mount: Path, path: str) -> _Listing:
         folder = f"{mount}/{path}"
