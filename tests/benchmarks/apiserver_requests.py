@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import pathlib
@@ -12,12 +13,15 @@ from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from typing import Any, TypeVar
 
+import msgspec
+
 NODES = "/api/v1/nodes"
 NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 
 JobT = TypeVar("JobT")
+ObjectT = TypeVar("ObjectT")
 
 
 class Refused(Exception):
@@ -34,7 +38,7 @@ class Connection:
     def __init__(self, port: int, certificates: pathlib.Path) -> None:
         trust = ssl.create_default_context(cafile=str(certificates / "ca.crt"))
         trust.load_cert_chain(certificates / "admin.crt", certificates / "admin.key")
-        self._http = http.client.HTTPSConnection("127.0.0.1", port, context=trust, timeout=60)
+        self._http = http.client.HTTPSConnection("127.0.0.1", port, context=trust, timeout=120)
 
     def raw(self, method: str, path: str, body: bytes | None = None, *, content: str = JSON) -> bytes:
         """The body of the answer. Raises Refused."""
@@ -56,8 +60,10 @@ class Connection:
         answer = self._http.getresponse()
         if answer.status != HTTPStatus.OK:
             raise Refused(answer.status, answer.read().decode()[:300])
-        while line := answer.readline():
-            yield line
+        rest = b""
+        while part := answer.read1(2**20):
+            *lines, rest = (rest + part).split(b"\n")
+            yield from lines
 
     def close(self) -> None:
         """End it."""
@@ -71,6 +77,46 @@ def is_there(api: Connection, path: str) -> bool:
     except Refused:
         return False
     return True
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str
+
+
+class Versioned(msgspec.Struct):
+    """Any object."""
+
+    metadata: _Metadata
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+version_of = msgspec.json.Decoder(Versioned)
+
+
+def follow(
+    connect: Callable[[], Connection], path: str, decode: type[ObjectT], seen: Callable[[ObjectT], None]
+) -> None:
+    """Watch all objects of a kind in a thread of its own; `seen` is called with each that is there or has changed.
+
+    The apiserver ends the watch of whoever is slow to read, so it is taken up again where it ended.
+    """
+
+    def work() -> None:
+        events, objects = msgspec.json.Decoder(_Event), msgspec.json.Decoder(decode)
+        version = "0"
+        with contextlib.suppress(OSError, ValueError, http.client.HTTPException):  # the apiserver has ended
+            while True:
+                for line in connect().lines(f"{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}"):
+                    event = events.decode(line)
+                    version = version_of.decode(event.object).metadata.resource_version
+                    if event.type in ("ADDED", "MODIFIED"):
+                        seen(objects.decode(event.object))
+
+    threading.Thread(target=work, daemon=True).start()
 
 
 def in_parallel(

@@ -13,17 +13,22 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 import psutil
 import yaml
 
-from e2e.cluster import content_cache, control_plane, go_binaries, layout, processes, progress
+from e2e.cluster import content_cache, control_plane, go_binaries, health, layout, processes, progress
 from e2e.cluster.processes import Program
 from tests.benchmarks import apiserver_requests
+
+_NOT_ADMITTING = "ServiceAccount,TaintNodesByCondition"
+"""What asks for something that a controller manager would do: make service accounts, take the taint off new nodes."""
 
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 
@@ -49,9 +54,16 @@ class ControlPlane(NamedTuple):
         processes.start(Program(name, words, environment), self.places.processes)
         return self.process(name)
 
-    def start_python(self, name: str, *argv: object, flags: tuple[str, ...] = (), **environment: str) -> Running:
-        """Start a program of this repository, with byte code in the temporary folder."""
-        environment["PYTHONPATH"] = str(content_cache.REPOSITORY)
+    def start_python(
+        self,
+        name: str,
+        *argv: object,
+        flags: tuple[str, ...] = (),
+        source: pathlib.Path = content_cache.REPOSITORY,
+        **environment: str,
+    ) -> Running:
+        """Start a program of a checkout, with byte code in the temporary folder."""
+        environment |= {"PYTHONPATH": str(source), "PYTHONSAFEPATH": "1"}  # and not the current folder
         environment["PYTHONPYCACHEPREFIX"] = str(self.places.state / "bytecode")
         return self.start(name, sys.executable, *flags, *argv, **environment)
 
@@ -94,6 +106,24 @@ class ControlPlane(NamedTuple):
         )
         control_plane.start_one(program, self.places)
         return self.process("kube-scheduler")
+
+    def scheduler_metrics(self) -> str:
+        """kube-scheduler's Prometheus page."""
+        trust = ssl.create_default_context()
+        trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE  # it makes its certificate up
+        url = f"https://127.0.0.1:{self.places.addresses.scheduler_port}/metrics"
+        with urllib.request.urlopen(url, context=trust, timeout=30) as answer:
+            return str(answer.read().decode())
+
+    def wait_for_page(self, program: Running, port: int, path: str, timeout_seconds: float = 120) -> None:
+        """Wait until a page of a program is there. Raises ClusterProblem."""
+        health.wait(
+            f"{program.name} {path}",
+            lambda: health.answers(f"http://127.0.0.1:{port}{path}"),
+            timeout_seconds,
+            program.name,
+            self.places.processes,
+        )
 
     def install_suite(self) -> None:
         """What the components of the suite need before they start: the CRD and the namespace."""
@@ -152,8 +182,7 @@ def running() -> Iterator[ControlPlane]:
     try:
         control_plane.make_identities(places)
         control_plane.start_one(control_plane.etcd(places, binaries), places)
-        # no controller manager makes the service account that this plug-in asks of every pod
-        apiserver = control_plane.kube_apiserver(places, binaries, disable_admission_plugins="ServiceAccount")
+        apiserver = control_plane.kube_apiserver(places, binaries, disable_admission_plugins=_NOT_ADMITTING)
         control_plane.start_one(apiserver, places)
         yield ControlPlane(places, binaries)
     finally:

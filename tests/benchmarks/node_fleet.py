@@ -7,7 +7,6 @@ the manager must publish is known without asking it.
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -27,17 +26,6 @@ CONFLICT = 409
 def mid_cpu_of(peak_millis: int) -> int:
     """Design 4.4 with every default: the requests that the peak leaves over (the other bounds are larger)."""
     return PROD_REQUEST_MILLIS - peak_millis
-
-
-class _Metadata(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-
-
-class _Versioned(msgspec.Struct):
-    metadata: _Metadata
-
-
-_version_of = msgspec.json.Decoder(_Versioned)
 
 
 @dataclass
@@ -83,7 +71,9 @@ class Fleet:
         if moves:
             agent.peak_millis = LOW_PEAK_MILLIS + HIGH_PEAK_MILLIS - agent.peak_millis
         while not self._put(api, name, agent):  # the manager has changed its spec meanwhile
-            agent.version = _version_of.decode(api.raw("GET", f"{NODE_METRICS}/{name}")).metadata.resource_version
+            agent.version = apiserver_requests.version_of.decode(
+                api.raw("GET", f"{NODE_METRICS}/{name}")
+            ).metadata.resource_version
 
     def _put(self, api: Connection, name: str, agent: _Reporting) -> bool:
         """Whether what was read last is still there, and has been replaced."""
@@ -99,7 +89,7 @@ class Fleet:
             if refused.status != CONFLICT:
                 raise
             return False
-        agent.version = _version_of.decode(answer).metadata.resource_version
+        agent.version = apiserver_requests.version_of.decode(answer).metadata.resource_version
         return True
 
     def report_for(self, seconds: float, per_second: float, *, moving_share: float) -> tuple[int, float]:
@@ -171,35 +161,13 @@ class _SeenObject(msgspec.Struct):
     spec: dict[str, Any] = {}
 
 
-class _Seen(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-class Watch:
-    """Follows all objects of a kind in a thread of its own; `seen` is called with each that exists."""
-
-    def __init__(self, plane: ControlPlane, path: str, seen: Callable[[_SeenObject], None]) -> None:
-        self._api = plane.connect()
-        self._path = path
-        self._seen = seen
-        threading.Thread(target=self._follow, daemon=True).start()
-
-    def _follow(self) -> None:
-        events, objects = msgspec.json.Decoder(_Seen), msgspec.json.Decoder(_SeenObject)
-        for line in self._api.lines(f"{self._path}?watch=true&allowWatchBookmarks=true&resourceVersion=0"):
-            event = events.decode(line)
-            if event.type in ("ADDED", "MODIFIED"):
-                self._seen(objects.decode(event.object))
-
-
 class PublishedMid:
     """What stands on the nodes, and when each sample's value arrived there."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.mid_cpu: dict[str, int] = {}
         self.arrived: dict[tuple[str, str], float] = {}
-        Watch(plane, NODES, self._see)
+        apiserver_requests.follow(plane.connect, NODES, _SeenObject, self._see)
 
     def _see(self, node: _SeenObject) -> None:
         now, name = time.monotonic(), node.metadata.name
@@ -225,7 +193,7 @@ class NodeMetricSpecs:
     def __init__(self, plane: ControlPlane) -> None:
         self.arrived: dict[str, float] = {}
         self._known: dict[str, dict[str, Any]] = {}
-        Watch(plane, NODE_METRICS, self._see)
+        apiserver_requests.follow(plane.connect, NODE_METRICS, _SeenObject, self._see)
 
     def _see(self, metric: _SeenObject) -> None:
         name = metric.metadata.name

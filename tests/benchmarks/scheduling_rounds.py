@@ -1,0 +1,261 @@
+"""One round of bench_scheduler: a backlog of pods, kube-scheduler with or without an extender, until all are bound."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import multiprocessing
+import pathlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+import msgspec
+import psutil
+import yaml
+
+from e2e.cluster import content_cache, progress
+from e2e.cluster.failures import ClusterProblem
+from tests.benchmarks import (
+    apiserver_requests,
+    bench_extender,
+    c_extender,
+    control_plane,
+    node_fleet,
+    synthetic_cluster,
+)
+from tests.benchmarks.control_plane import ControlPlane, Running
+
+NAMESPACE = "benchmark"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+SCHEDULER_NAME = "benchmark-scheduler"
+PRIORITY_CLASS = "koord-prod"
+PODS_REPORTED = 30
+WEIGHTS = {
+    "TaintToleration": 30, "NodeAffinity": 20, "NodeResourcesFit": 10, "PodTopologySpread": 20, "InterPodAffinity": 20,
+    "NodeResourcesBalancedAllocation": 10, "ImageLocality": 10,
+}  # fmt: skip
+"""As the chart's: ten times the default, because kube-scheduler multiplies an extender's score by ten."""
+POLICIES = {
+    "pluginConfig": [
+        {
+            "name": "LoadAwareScheduling",
+            "args": {"usageThresholds": {"cpu": 65, "memory": 95}, "nodeMetricExpirationSeconds": 86400},
+        }
+    ]
+}
+"""The chart's; reports are made once, so they must not grow old."""
+
+_ALGORITHM = "scheduler_scheduling_algorithm_duration_seconds"
+
+
+class _Spec(msgspec.Struct, rename="camel", frozen=True):
+    node_name: str = ""
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec = _Spec()
+
+
+class Bound:
+    """Where pods are bound, and when that was seen."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.nodes: dict[str, str] = {}
+        self.moments: dict[str, float] = {}
+        apiserver_requests.follow(plane.connect, PODS, _Pod, self._see)
+
+    def _see(self, pod: _Pod) -> None:
+        if pod.spec.node_name and pod.metadata.name not in self.nodes:
+            self.moments[pod.metadata.name] = time.monotonic()
+            self.nodes[pod.metadata.name] = pod.spec.node_name
+
+
+class Extender(NamedTuple):
+    """Where kube-scheduler finds one, and whether it wants to be told of bindings."""
+
+    port: int
+    bind_notice: bool = True
+
+    def running(self) -> Running:
+        """The process that listens there."""
+        listening = (each for each in psutil.net_connections("tcp4") if each.status == psutil.CONN_LISTEN)
+        (pid,) = {each.pid for each in listening if each.laddr.port == self.port}
+        return Running("extender", psutil.Process(pid))
+
+
+Variant = Callable[[ControlPlane, node_fleet.Fleet], AbstractContextManager[Extender | None]]
+
+
+@contextlib.contextmanager
+def without(_plane: ControlPlane, _fleet: node_fleet.Fleet) -> Iterator[None]:
+    """kube-scheduler alone."""
+    yield None
+
+
+@contextlib.contextmanager
+def doing_nothing(_plane: ControlPlane, _fleet: node_fleet.Fleet) -> Iterator[Extender]:
+    """The extender in C that passes every name and scores it 0."""
+    with c_extender.running() as port:
+        yield Extender(port)
+
+
+@contextlib.contextmanager
+def naive(_plane: ControlPlane, fleet: node_fleet.Fleet) -> Iterator[Extender]:
+    """http.server, json and a loop over dictionaries."""
+    ours, theirs = multiprocessing.Pipe()
+    start = multiprocessing.get_context("spawn").Process
+    process = start(target=bench_extender.serve_naive, args=(theirs, list(fleet.names)), daemon=True)
+    process.start()
+    try:
+        yield Extender(ours.recv(), bind_notice=False)
+    finally:
+        process.terminate()
+        process.join()
+
+
+@contextlib.contextmanager
+def suite(
+    plane: ControlPlane, _fleet: node_fleet.Fleet, *, source: pathlib.Path = content_cache.REPOSITORY
+) -> Iterator[Extender]:
+    """`python -m scheduler_plugin` of the checkout `source`, its caches filled."""
+    config = plane.places.state / "scheduler-plugin.yaml"
+    config.write_text(yaml.safe_dump(POLICIES))
+    port, http_port = control_plane.free_port(), control_plane.free_port()
+    process = plane.start_python(
+        "scheduler-plugin", "-m", "scheduler_plugin", "run", "--config", config, "--kubeconfig", plane.kubeconfig,
+        "--extender-port", port, "--http-address", "127.0.0.1", "--http-port", http_port,
+        source=source, OPENBLAS_NUM_THREADS="1",
+    )  # fmt: skip
+    try:
+        plane.wait_for_page(process, http_port, "/readyz")
+        yield Extender(port)
+    finally:
+        plane.stop("scheduler-plugin")
+
+
+class Result(NamedTuple):
+    """Of one round. `cycle_*` are kube-scheduler's own, from taking a pod to knowing its node, in ms."""
+
+    pods_per_second: float
+    cycle_mean: float
+    cycle_p50: float
+    cycle_p99: float
+    scheduler_cpu_ms: float
+    extender_cpu_ms: float
+
+
+def configuration(extender: Extender | None, percent: int) -> dict[str, Any]:
+    """KubeSchedulerConfiguration as the chart's; a percentage of 0 is kube-scheduler's default sampling."""
+    enabled = [{"name": name, "weight": weight} for name, weight in WEIGHTS.items()]
+    profile = {"schedulerName": SCHEDULER_NAME, "plugins": {"multiPoint": {"enabled": enabled}}}
+    found: dict[str, Any] = {"profiles": [profile], "percentageOfNodesToScore": percent}
+    if extender:
+        found["extenders"] = [
+            {
+                "urlPrefix": f"http://127.0.0.1:{extender.port}",
+                "filterVerb": "filter",
+                "prioritizeVerb": "prioritize",
+                **({"bindVerb": "bind"} if extender.bind_notice else {}),
+                "weight": 1,
+                "nodeCacheCapable": True,
+                "httpTimeout": "5s",  # not the chart's 300 ms: calls that are given up would look fast
+                "ignorable": True,
+            }
+        ]
+    return found
+
+
+def pod(name: str) -> dict[str, Any]:
+    """A pod of 5 kB that asks for a core and 2 GiB."""
+    made = synthetic_cluster.pod(name)
+    del made["status"], made["spec"]["priority"], made["spec"]["nodeName"]
+    made["metadata"] = {"name": name, "namespace": NAMESPACE, "labels": {"app": "web"}}
+    made["spec"] |= {"schedulerName": SCHEDULER_NAME, "priorityClassName": PRIORITY_CLASS}
+    return made
+
+
+def prepare(plane: ControlPlane, nodes: int) -> node_fleet.Fleet:
+    """Nodes that have all reported, a namespace and a priority class."""
+    api = plane.connect()
+    plane.install_suite()
+    api.send("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    api.send(
+        "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": PRIORITY_CLASS}, "value": 9000}
+    )
+    fleet = node_fleet.Fleet(plane, synthetic_cluster.node_names(nodes), PODS_REPORTED)
+    with progress.step(f"registering {nodes} nodes and their first reports"):
+        fleet.create_nodes()
+        fleet.create_node_metrics()
+        fleet.report_all()
+    return fleet
+
+
+def create_pods(plane: ControlPlane, names: list[str]) -> None:
+    """Create pods."""
+    apiserver_requests.in_parallel(plane.connect, names, lambda api, name: api.send("POST", PODS, pod(name)))
+
+
+def delete_pods(plane: ControlPlane) -> None:
+    """Delete all pods, at once: no kubelet is there to wait for."""
+    api = plane.connect()
+    options = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+    api.send("DELETE", PODS, options)
+
+
+def play(
+    plane: ControlPlane, fleet: node_fleet.Fleet, variant: Variant, *, percent: int, bound: Bound, names: list[str]
+) -> Result:
+    """One round: the backlog `names` from creation to deletion."""
+    create_pods(plane, names)
+    try:
+        with variant(plane, fleet) as extender:
+            scheduler = plane.start_scheduler(configuration(extender, percent))
+            processes = [scheduler, *([extender.running()] if extender else [])]
+            before = [0.0, *(each.cpu_seconds() for each in processes[1:])]
+            until(f"{len(names)} pods bound", lambda: sum(name in bound.nodes for name in names) == len(names))
+            cpu = [each.cpu_seconds() - past for each, past in zip(processes, before, strict=True)]
+            metrics = plane.scheduler_metrics()
+    finally:
+        plane.stop("kube-scheduler")
+        delete_pods(plane)
+    moments = sorted(bound.moments[name] for name in names)
+    first = len(moments) // 10  # while the scheduler warms up
+    rate = (len(moments) - 1 - first) / (moments[-1] - moments[first])
+    mean, p50, p99 = (milliseconds * 1000 for milliseconds in cycle_seconds(metrics))
+    per_pod = [spent / len(names) * 1000 for spent in (*cpu, 0.0)]
+    return Result(rate, mean, p50, p99, per_pod[0], per_pod[1])
+
+
+def cycle_seconds(metrics: str) -> tuple[float, float, float]:
+    """Mean, p50 and p99 of the scheduling algorithm; quantiles are interpolated within a bucket, as Prometheus does."""
+    of = functools.partial(control_plane.samples, metrics)
+    total, count = (next(of(f"{_ALGORITHM}_{part}")).value for part in ("sum", "count"))
+    buckets = {float(each.labels["le"]): each.value for each in of(f"{_ALGORITHM}_bucket")}
+    return total / count, quantile(buckets, 0.5), quantile(buckets, 0.99)
+
+
+def quantile(buckets: Mapping[float, float], share: float) -> float:
+    """Of a cumulative histogram: upper bound -> count."""
+    wanted = share * max(buckets.values())
+    low, below = 0.0, 0.0
+    for bound, count in sorted(buckets.items()):
+        if count >= wanted:
+            return low + (bound - low) * (wanted - below) / (count - below) if bound != float("inf") else low
+        low, below = bound, count
+    return low
+
+
+def until(what: str, is_so: Callable[[], bool], timeout_seconds: float = 120) -> None:
+    """Wait until it is so."""
+
+    def give_up() -> None:
+        raise ClusterProblem(f"{what}: not so after {timeout_seconds:.0f} s")
+
+    progress.wait_until(what, is_so, timeout_seconds, otherwise=give_up, poll=0.02)
