@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from e2e.cluster.access import Cluster
-from e2e.story.eyes import MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE
+from e2e.story.eyes import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE
 from e2e.story.installation import Suite
 
 PREFIX = f"system:serviceaccount:{SUITE_NAMESPACE}:"
@@ -25,6 +25,7 @@ WRITTEN_BY = {
 }
 """Service account -> what it writes. kube-scheduler's own writes stand under the last one."""
 LAST_GOOD = "koord-manager-last-good-config"
+CONFIG_STATUS = "koordinator.sh/colocation-config-status"
 OK = 200
 LEAST_GAP_SECONDS = 4.9  # five, as the agent's own clock counts them
 CRD_IS_GOING = "custom resource definition is terminating"
@@ -88,13 +89,21 @@ def test_the_manager_touches_nothing_of_a_node_but_its_keys_and_its_annotation(r
             assert set(values) <= {MID_CPU, MID_MEMORY}
 
 
-def test_the_manager_writes_no_config_map_but_its_memory(requests: list[dict[str, Any]]) -> None:
-    written = {
-        event["objectRef"].get("name", event.get("requestObject", {}).get("metadata", {}).get("name"))
+def test_the_manager_writes_its_own_config_map_and_one_annotation_of_the_users(requests: list[dict[str, Any]]) -> None:
+    written = [
+        event
         for event in requests
         if _account(event) == "koord-manager" and _target(event) == "configmaps" and event["verb"] in WRITES
-    }
-    assert written <= {LAST_GOOD}
+    ]
+    annotated = [event for event in written if event["objectRef"].get("name") == CONFIG_MAP]
+    assert {event["objectRef"].get("name") for event in written} <= {LAST_GOOD, CONFIG_MAP}
+    assert annotated
+    for event in annotated:
+        assert event["verb"] == "patch"
+        body = event["requestObject"]
+        assert set(body) == {"metadata"}
+        assert set(body["metadata"]) == {"uid", "annotations"}
+        assert set(body["metadata"]["annotations"]) == {CONFIG_STATUS}
 
 
 def test_the_agent_never_reports_more_often_than_every_five_seconds(requests: list[dict[str, Any]]) -> None:
