@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import logging
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
 import yaml
@@ -22,9 +23,13 @@ from scheduler_plugin.cluster_state.node_vectors import NodeVectors
 from scheduler_plugin.configuration import Configuration
 from scheduler_plugin.extender import Extender
 from scheduler_plugin.extender_server import ExtenderServer
+from scheduler_plugin.measured_load import MeasuredLoad
 from scheduler_plugin.plugins import catalog
 from scheduler_plugin.plugins.load_aware import LoadAware
 from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
+from scheduler_plugin.plugins.trimaran import args as trimaran_args
+from scheduler_plugin.plugins.trimaran.args import TrimaranArgs
+from scheduler_plugin.plugins.trimaran.readings import Readings
 from scheduler_plugin.reply_rows import ReplyRows
 from scheduler_plugin.request_dispatch import Dispatch
 from scheduler_plugin.scheduling_cycle import SchedulingCycle, WeightedScorer
@@ -43,9 +48,13 @@ class Parts:
     def __init__(self, configuration: Configuration, *, notice_ttl_seconds: float, short_list: int = 0) -> None:
         args = configuration.args[LoadAware.name]
         assert isinstance(args, LoadAwareArgs)
-        policy = args.estimation_policy()
         running = {*configuration.filters, *configuration.score_weights}
-        policies = {name: catalog.POLICIES[name].build(configuration.args[name]) for name in running}
+        self.provider_specs = trimaran_args.common_specs({name: configuration.args[name] for name in sorted(running)})
+        policy = dataclasses.replace(args.estimation_policy(), with_demand=bool(self.provider_specs))
+        self.readings = Readings()
+        policies = {name: catalog.POLICIES[name].build(configuration.args[name], self.readings) for name in running}
+        self.measured = [policies[name] for name in running if isinstance(configuration.args[name], TrimaranArgs)]
+        """Policies that read what the load watcher tells."""
         filters = [policies[name] for name in configuration.filters]
         scorers = [WeightedScorer(policies[name], weight) for name, weight in configuration.score_weights.items()]
         replies = ReplyRows()
@@ -111,6 +120,7 @@ class ExtenderApp:
                 await self._until_stopped(
                     informer.Informer(api, self._parts.cluster, self._watches, time.time),
                     rebuild.Rebuild(api, self._parts.cluster, self._drift, time.time),
+                    self._measuring(api),
                 )
             finally:
                 await server.stop()
@@ -124,10 +134,25 @@ class ExtenderApp:
         """End `run`: finish the call in flight, then return."""
         self._stop.set()
 
-    async def _until_stopped(self, watches: informer.Informer, comparison: rebuild.Rebuild) -> None:
+    def _measuring(self, api: session.Session) -> Coroutine[Any, Any, None] | None:
+        """Keep what is measured fresh; None where no policy asks."""
+        parts = self._parts
+        if not parts.provider_specs:
+            return None
+        measured = MeasuredLoad(parts.provider_specs, parts.readings, parts.measured, parts.cluster, time.time)
+        return measured.run(api, self._registry)
+
+    async def _until_stopped(
+        self,
+        watches: informer.Informer,
+        comparison: rebuild.Rebuild,
+        measuring: Coroutine[Any, Any, None] | None,
+    ) -> None:
         tasks = [asyncio.create_task(watches.run()), asyncio.create_task(self._keep_house())]
         if self._settings.rebuild_interval_seconds:
             tasks.append(asyncio.create_task(comparison.run_every(self._settings.rebuild_interval_seconds)))
+        if measuring is not None:
+            tasks.append(asyncio.create_task(measuring))
         stop = asyncio.create_task(self._stop.wait())
         done, _pending = await asyncio.wait([*tasks, stop], return_when=asyncio.FIRST_COMPLETED)
         for task in [*tasks, stop]:

@@ -48,6 +48,8 @@ class EstimationPolicy:
     """Whether pods may override factors and seconds by annotation."""
     seconds_after_scheduled: int | None = None
     seconds_after_initialized: int | None = None
+    with_demand: bool = False
+    """Whether what pods declare is kept beside the estimates: a policy asks for it."""
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """Entries of `amounts` in the order of `resources`, 0 where it has none, cut at LARGEST."""

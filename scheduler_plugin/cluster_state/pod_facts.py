@@ -12,8 +12,9 @@ from typing import Final
 import msgspec
 
 from api_types import names, pods, priority_and_qos, quantities
-from scheduler_plugin.cluster_state import estimation, node_metric_intake, times
+from scheduler_plugin.cluster_state import estimation, node_metric_intake, pod_demand, times
 from scheduler_plugin.cluster_state.estimation import EstimationPolicy, Vector
+from scheduler_plugin.cluster_state.pod_demand import PodDemand
 
 _PINNING_OWNERS: Final = frozenset({"DaemonSet", "Node"})
 _SIGNATURE_BITS: Final = 2**60 - 1  # one bit more, and each integer takes 16 bytes more
@@ -32,6 +33,8 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     """Estimated usage; None where estimating failed."""
     mid_cpu_millis: int = 0
     mid_memory_bytes: int = 0
+    demand: PodDemand | None = None
+    """What it declares; None where no policy asks, or its spec cannot be read."""
 
 
 class AssignedPod(msgspec.Struct, frozen=True, gc=False):
@@ -52,6 +55,8 @@ class AssignedPod(msgspec.Struct, frozen=True, gc=False):
     """Of all that an update may change (spec and conditions): equal means nothing to do."""
     confirmed: bool
     """Whether the watch showed it there; until then only the bind notice did."""
+    demand: PodDemand | None = None
+    """What it declares; None where no policy asks, or its spec cannot be read."""
 
 
 def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
@@ -61,8 +66,9 @@ def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
         priority_class = priority_and_qos.priority_class(pod)
         is_prod = priority_class is priority_and_qos.PriorityClass.PROD
         estimate = _shared(policy.vector(estimation.estimate(pod, policy, priority_class, requests)))
+        demand = pod_demand.read(pod.spec) if policy.with_demand else None
     except quantities.InvalidQuantity:
-        requests, is_prod, estimate = {}, False, None
+        requests, is_prod, estimate, demand = {}, False, None, None
     return PodFacts(
         uid=pod.metadata.uid,
         key=node_metric_intake.pod_key(pod.metadata.namespace, pod.metadata.name),
@@ -71,6 +77,7 @@ def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
         estimate=estimate,
         mid_cpu_millis=min(requests.get(names.MID_CPU, 0), estimation.LARGEST),
         mid_memory_bytes=min(requests.get(names.MID_MEMORY, 0), estimation.LARGEST),
+        demand=demand,
     )
 
 
@@ -102,6 +109,7 @@ def assigned(pod: pods.Pod, policy: EstimationPolicy, now: float, *, confirmed: 
         forced_until=estimation.forced_until(pod, policy, timestamp, true_since(pod, "Initialized")),
         signature=signature(pod),
         confirmed=confirmed,
+        demand=facts.demand,
     )
 
 

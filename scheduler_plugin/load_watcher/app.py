@@ -19,7 +19,7 @@ from daemon import http_endpoint
 from daemon.http_endpoint import Verdict
 from scheduler_plugin.load_watcher import informer, metrics, rest
 from scheduler_plugin.load_watcher.database import Database
-from scheduler_plugin.load_watcher.providers import catalog, metrics_server, node_metric
+from scheduler_plugin.load_watcher.providers import catalog, provider_spec
 from scheduler_plugin.load_watcher.providers.provider import Provider
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.settings import LoadWatcherSettings
@@ -28,7 +28,7 @@ from scheduler_plugin.load_watcher.windows import NoMetrics, Windows
 
 log = logging.getLogger(__name__)
 
-_NEED_THE_CLUSTER: Final = frozenset({node_metric.NAME, metrics_server.NAME})
+_NEED_THE_CLUSTER: Final = frozenset({provider_spec.NODE_METRIC, provider_spec.METRICS_SERVER})
 _HEALTH_SECONDS: Final = 5.0
 _LONGEST_WINDOW: Final = "15m"
 
@@ -114,7 +114,7 @@ class LoadWatcherApp:
         watcher: Watcher,
         counted: metrics.WatcherMetrics,
     ) -> None:
-        with_reports = any(provider.name == node_metric.NAME for provider in providers)
+        with_reports = any(provider.name == provider_spec.NODE_METRIC for provider in providers)
 
         async def watch() -> None:
             if known is not None:

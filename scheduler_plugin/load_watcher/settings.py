@@ -16,7 +16,7 @@ import yaml
 
 from daemon import logs, settings
 from scheduler_plugin.load_watcher import known_nodes
-from scheduler_plugin.load_watcher.providers import catalog, metrics_server
+from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 
 ENV_PREFIX: Final = "KOORD_LOAD_WATCHER"
@@ -58,7 +58,7 @@ def provider_specs(chosen: LoadWatcherSettings, environ: Mapping[str, str] = os.
     problems = [
         f"{chosen.providers_file or 'METRICS_PROVIDER_*'}: provider {place}: {problem}"
         for place, spec in enumerate(specs, start=1)
-        for problem in catalog.problems(spec)
+        for problem in provider_spec.problems(spec)
     ]
     names = [spec.type for spec in specs]
     problems += [f"provider {name} is named twice" for name in dict.fromkeys(names) if names.count(name) > 1]
@@ -70,7 +70,7 @@ def provider_specs(chosen: LoadWatcherSettings, environ: Mapping[str, str] = os.
 def from_environment(environ: Mapping[str, str]) -> list[ProviderSpec]:
     """Read upstream's variables; without a name metrics-server is asked, as upstream does."""
     names = [name.strip() for name in environ.get("METRICS_PROVIDER_NAME", "").split(",") if name.strip()]
-    return [_spec_from_environment(name, environ) for name in names or [metrics_server.NAME]]
+    return [_spec_from_environment(name, environ) for name in names or [provider_spec.METRICS_SERVER]]
 
 
 def _spec_from_environment(name: str, environ: Mapping[str, str]) -> ProviderSpec:

@@ -107,7 +107,9 @@ class Watcher:
                 failures[provider.name] = str(answer)
                 continue
             problems += answer.problems
-            usable[provider.name], own = self._judge(provider.name, duration, answer.nodes)
+            expected = list(self._expected())
+            judging = asyncio.to_thread(self._judge, provider.name, duration, answer.nodes, expected)
+            usable[provider.name], own = await judging
             found += own
         snapshot = None
         if usable:
@@ -129,7 +131,9 @@ class Watcher:
         if self._database is not None:
             self._database.close()
 
-    def _judge(self, provider: str, duration: str, nodes: Nodes) -> tuple[Nodes, Sequence[Found]]:
+    def _judge(
+        self, provider: str, duration: str, nodes: Nodes, expected: Collection[str]
+    ) -> tuple[Nodes, Sequence[Found]]:
         earlier = self._delivered[provider, duration]
         seconds = DURATIONS_SECONDS[duration]
         analysed = analysis.analyse(
@@ -137,7 +141,7 @@ class Watcher:
             nodes,
             earlier=tuple(earlier),
             shorter={name: of for name, of in self._usable[provider].items() if DURATIONS_SECONDS[name] < seconds},
-            expected=self._expected(),
+            expected=expected,
         )
         earlier.append(nodes)
         self._usable[provider][duration] = analysed.nodes

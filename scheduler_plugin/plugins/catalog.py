@@ -17,6 +17,12 @@ from scheduler_plugin.plugins import load_aware_args
 from scheduler_plugin.plugins.load_aware import LoadAware
 from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
 from scheduler_plugin.plugins.mid_guard import MidGuard
+from scheduler_plugin.plugins.trimaran import args as trimaran_args
+from scheduler_plugin.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
+from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitment
+from scheduler_plugin.plugins.trimaran.peaks import Peaks
+from scheduler_plugin.plugins.trimaran.readings import Readings
+from scheduler_plugin.plugins.trimaran.target_load_packing import TargetLoadPacking
 
 
 class Point(enum.StrEnum):
@@ -44,8 +50,8 @@ class CatalogEntry(NamedTuple):
     """Arguments with every default filled in."""
     problems: Callable[[Any], Sequence[Problem]]
     """What is wrong with completed arguments."""
-    build: Callable[[Any], Any]
-    """The policy, from completed arguments without problems."""
+    build: Callable[[Any, Readings], Any]
+    """The policy, from completed arguments without problems, and from what the load watcher tells."""
     aliases: Sequence[str] = ()
     """Other names the configuration may use."""
 
@@ -57,7 +63,7 @@ POLICIES: Final[Mapping[str, CatalogEntry]] = {
         args=LoadAwareArgs,
         complete=LoadAwareArgs.with_defaults,
         problems=load_aware_args.problems,
-        build=LoadAware,
+        build=lambda args, _readings: LoadAware(args),
     ),
     MidGuard.name: CatalogEntry(
         points=frozenset({Point.FILTER}),
@@ -65,7 +71,40 @@ POLICIES: Final[Mapping[str, CatalogEntry]] = {
         args=NoArgs,
         complete=lambda args: args,
         problems=lambda _args: (),
-        build=lambda _args: MidGuard(),
+        build=lambda _args, _readings: MidGuard(),
+    ),
+    TargetLoadPacking.name: CatalogEntry(
+        points=frozenset({Point.SCORE}),
+        runs_by_default=False,
+        args=trimaran_args.TargetLoadPackingArgs,
+        complete=trimaran_args.TargetLoadPackingArgs.with_defaults,
+        problems=trimaran_args.target_load_packing_problems,
+        build=TargetLoadPacking,
+    ),
+    LoadVariationRiskBalancing.name: CatalogEntry(
+        points=frozenset({Point.SCORE}),
+        runs_by_default=False,
+        args=trimaran_args.LoadVariationRiskBalancingArgs,
+        complete=trimaran_args.LoadVariationRiskBalancingArgs.with_defaults,
+        problems=trimaran_args.load_variation_problems,
+        build=LoadVariationRiskBalancing,
+    ),
+    LowRiskOverCommitment.name: CatalogEntry(
+        points=frozenset({Point.SCORE}),
+        runs_by_default=False,
+        args=trimaran_args.LowRiskOverCommitmentArgs,
+        complete=trimaran_args.LowRiskOverCommitmentArgs.with_defaults,
+        problems=trimaran_args.low_risk_problems,
+        build=LowRiskOverCommitment,
+        aliases=("LoadRiskAwareCommitment",),
+    ),
+    Peaks.name: CatalogEntry(
+        points=frozenset({Point.SCORE}),
+        runs_by_default=False,
+        args=trimaran_args.PeaksArgs,
+        complete=trimaran_args.PeaksArgs.with_defaults,
+        problems=trimaran_args.peaks_problems,
+        build=Peaks,
     ),
 }
 

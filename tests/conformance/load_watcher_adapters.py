@@ -23,6 +23,7 @@ from scheduler_plugin.load_watcher.providers import (
     metrics_server,
     prometheus,
     prometheus_queries,
+    provider_spec,
     signalfx,
 )
 from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
@@ -177,7 +178,7 @@ def _new(kind: str) -> Any:
             token=inputs["authToken"],
             application_key=inputs.get("applicationKey", ""),
         )
-        problems = catalog.problems(spec)
+        problems = provider_spec.problems(spec)
         if not problems:
             catalog.build(spec, catalog.Surroundings(dict, dict, None))
         return {"error": problems[0] if problems else None}

@@ -5,6 +5,7 @@ from scheduler_plugin.cluster_state.node_vectors import NodeVectors
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
 from scheduler_plugin.plugins import catalog, policy
 from scheduler_plugin.plugins.catalog import Point
+from scheduler_plugin.plugins.trimaran.readings import Readings
 from scheduler_plugin.scheduling_cycle import UNKNOWN_NODE, SchedulingCycle, WeightedScorer
 
 POD = PodFacts(uid="u", key="default/web", is_prod=True, is_pinned=False, estimate=(0, 0))
@@ -70,6 +71,6 @@ def test_the_first_policy_that_rejects_names_the_reason():
 
 @pytest.mark.parametrize("entry", catalog.POLICIES.values(), ids=list(catalog.POLICIES))
 def test_a_policy_can_do_what_its_catalog_entry_says(entry):
-    built = entry.build(entry.complete(entry.args.model_validate({})))
+    built = entry.build(entry.complete(entry.args.model_validate({})), Readings())
     assert hasattr(built, "reject") == (Point.FILTER in entry.points)
     assert (hasattr(built, "score") and hasattr(built, "normalize")) == (Point.SCORE in entry.points)

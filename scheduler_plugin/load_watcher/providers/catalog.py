@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from apiserver_client.session import Session
@@ -25,11 +26,12 @@ from scheduler_plugin.load_watcher.providers import (
     metrics_server,
     node_metric,
     prometheus,
+    provider_spec,
     signalfx,
 )
 from scheduler_plugin.load_watcher.providers.http_source import Reach
 from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
-from scheduler_plugin.load_watcher.providers.provider import Provider
+from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 
 
@@ -40,18 +42,15 @@ class Surroundings(NamedTuple):
     reports: node_metric.Reports
     api: Session | None
     """Session with the apiserver; None where there is none."""
+    resources: Sequence[str] = node_metric.RESOURCES
+    """Resources of the vectors in a report."""
 
 
-class CatalogEntry(NamedTuple):
-    """What a provider needs to be told, and how it is built from that."""
-
-    needs: Sequence[str]
-    """Keys of the specification that must not be empty."""
-    build: Callable[[ProviderSpec, Surroundings], Provider]
+Builder = Callable[[ProviderSpec, Surroundings], Provider]
 
 
 def _node_metric(_spec: ProviderSpec, around: Surroundings) -> Provider:
-    return node_metric.NodeMetricProvider(around.reports, around.nodes)
+    return node_metric.NodeMetricProvider(around.reports, around.nodes, around.resources)
 
 
 def _metrics_server(_spec: ProviderSpec, around: Surroundings) -> Provider:
@@ -61,7 +60,7 @@ def _metrics_server(_spec: ProviderSpec, around: Surroundings) -> Provider:
 
 
 def _prometheus(spec: ProviderSpec, around: Surroundings) -> Provider:
-    token = spec.secret()
+    token = _secret(spec)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     reach = _reach(spec, prometheus.DEFAULT_ADDRESS, headers, prometheus.TIMEOUT_SECONDS)
     node_names = prometheus.NodeNames((spec.node_label,)) if spec.node_label else prometheus.NodeNames()
@@ -69,7 +68,7 @@ def _prometheus(spec: ProviderSpec, around: Surroundings) -> Provider:
 
 
 def _influxdb(spec: ProviderSpec, around: Surroundings) -> Provider:
-    reach = _reach(spec, "", {"Authorization": f"Token {spec.secret()}"}, influxdb.TIMEOUT_SECONDS)
+    reach = _reach(spec, "", {"Authorization": f"Token {_secret(spec)}"}, influxdb.TIMEOUT_SECONDS)
     return influxdb.InfluxDbProvider(reach, influxdb.Bucket(spec.org, spec.bucket), around.nodes)
 
 
@@ -78,14 +77,24 @@ def _load_watcher(spec: ProviderSpec, _around: Surroundings) -> Provider:
 
 
 def _signalfx(spec: ProviderSpec, _around: Surroundings) -> Provider:
-    reach = _reach(spec, signalfx.DEFAULT_ADDRESS, signalfx.headers(spec.secret()), signalfx.TIMEOUT_SECONDS)
+    reach = _reach(spec, signalfx.DEFAULT_ADDRESS, signalfx.headers(_secret(spec)), signalfx.TIMEOUT_SECONDS)
     return signalfx.SignalFxProvider(reach, signalfx.Hosts(spec.host_name_suffix, spec.cluster_name))
 
 
 def _datadog(spec: ProviderSpec, _around: Surroundings) -> Provider:
-    headers = datadog.headers(spec.secret(), spec.application_key)
+    headers = datadog.headers(_secret(spec), spec.application_key)
     reach = _reach(spec, datadog.DEFAULT_ADDRESS, headers, datadog.TIMEOUT_SECONDS)
     return datadog.DatadogProvider(reach, datadog.Hosts(spec.host_name_suffix, spec.cluster_name))
+
+
+def _secret(spec: ProviderSpec) -> str:
+    """Return the token, from the file where one is named. Raises ProviderFailed."""
+    if not spec.token_file:
+        return spec.token
+    try:
+        return Path(spec.token_file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProviderFailed(f"cannot read the token of {spec.type} in {spec.token_file}: {error}") from error
 
 
 def _reach(spec: ProviderSpec, default_address: str, headers: Mapping[str, str], timeout_seconds: float) -> Reach:
@@ -95,30 +104,18 @@ def _reach(spec: ProviderSpec, default_address: str, headers: Mapping[str, str],
     return Reach(address, headers, timeout_seconds, spec.insecure_skip_verify or False, spec.ca_file)
 
 
-PROVIDERS: Final[Mapping[str, CatalogEntry]] = {
-    node_metric.NAME: CatalogEntry((), _node_metric),
-    metrics_server.NAME: CatalogEntry((), _metrics_server),
-    prometheus.NAME: CatalogEntry((), _prometheus),
-    influxdb.NAME: CatalogEntry(("address", "org", "bucket", "token"), _influxdb),
-    load_watcher.NAME: CatalogEntry(("address",), _load_watcher),
-    signalfx.NAME: CatalogEntry(("token",), _signalfx),
-    datadog.NAME: CatalogEntry(("token", "applicationKey"), _datadog),
+PROVIDERS: Final[Mapping[str, Builder]] = {
+    provider_spec.NODE_METRIC: _node_metric,
+    provider_spec.METRICS_SERVER: _metrics_server,
+    provider_spec.PROMETHEUS: _prometheus,
+    provider_spec.INFLUXDB: _influxdb,
+    provider_spec.LOAD_WATCHER: _load_watcher,
+    provider_spec.SIGNALFX: _signalfx,
+    provider_spec.DATADOG: _datadog,
 }
 """By name, as written in `metricProvider.type` and METRICS_PROVIDER_NAME."""
 
 
-def problems(spec: ProviderSpec) -> list[str]:
-    """One line for each thing that is wrong with a specification: key, value seen, value wanted."""
-    entry = PROVIDERS.get(spec.type)
-    if entry is None:
-        return [f"type is {spec.type!r}, wanted one of {', '.join(PROVIDERS)}"]
-    given = spec.model_dump(by_alias=True) | {"token": spec.token or spec.token_file}
-    found = [f"{key} is not set, and {spec.type} needs it" for key in entry.needs if not given[key]]
-    if spec.queries not in PRESETS:
-        found.append(f"queries is {spec.queries!r}, wanted one of {', '.join(PRESETS)}")
-    return found
-
-
 def build(spec: ProviderSpec, around: Surroundings) -> Provider:
-    """Build a provider of a specification without problems."""
-    return PROVIDERS[spec.type].build(spec, around)
+    """Build the provider of a specification without problems. Raises ProviderFailed where its token cannot be read."""
+    return PROVIDERS[spec.type](spec, around)

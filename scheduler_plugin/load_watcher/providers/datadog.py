@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Operator, Window
 
-NAME: Final = "Datadog"
 DEFAULT_ADDRESS: Final = "https://api.datadoghq.com"
 TIMEOUT_SECONDS: Final = 55.0
 _ROLLUP: Final = "rollup(max, 60)"
@@ -37,7 +37,7 @@ class Hosts:
 class DatadogProvider:
     """Asks for both metrics in one request."""
 
-    name = NAME
+    name = provider_spec.DATADOG
     delivers: Sequence[Delivers] = tuple(Delivers(kind, frozenset({Operator.AVG})) for _name, _query, kind in _METRICS)
 
     def __init__(self, reach: Reach, hosts: Hosts) -> None:

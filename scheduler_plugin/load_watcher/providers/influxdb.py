@@ -11,11 +11,11 @@ import msgspec
 
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
+from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Operator, Window
 
-NAME: Final = "InfluxDB"
 TIMEOUT_SECONDS: Final = 30.0
 _TYPES: Final = {"cpu_cores": MetricType.CPU, "memory_bytes": MetricType.MEMORY}
 _STATISTICS: Final = frozenset({Operator.AVG, Operator.STD})
@@ -32,7 +32,7 @@ class Bucket:
 class InfluxDbProvider:
     """Asks one server. A token that may read the bucket is enough."""
 
-    name = NAME
+    name = provider_spec.INFLUXDB
     delivers: Sequence[Delivers] = tuple(Delivers(kind, _STATISTICS) for kind in _TYPES.values())
 
     def __init__(self, reach: Reach, bucket: Bucket, nodes: KnownNodes) -> None:

@@ -11,10 +11,10 @@ from api_types import names, pods, quantities
 from apiserver_client import errors, objects, resources, session
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
+from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Operator, Window
 
-NAME: Final = "KubernetesMetricsServer"
 _NODE_METRICS: Final = resources.Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
 _LATEST: Final = frozenset({Operator.LATEST})
 _TYPES: Final = {names.CPU: MetricType.CPU, names.MEMORY: MetricType.MEMORY}
@@ -30,7 +30,7 @@ class NodeUsage(msgspec.Struct):
 class MetricsServerProvider:
     """Lists node metrics through the apiserver."""
 
-    name = NAME
+    name = provider_spec.METRICS_SERVER
     delivers: Sequence[Delivers] = tuple(Delivers(kind, _LATEST) for kind in _TYPES.values())
 
     def __init__(self, api: session.Session, nodes: KnownNodes) -> None:

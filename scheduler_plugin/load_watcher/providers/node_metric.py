@@ -6,12 +6,15 @@ A window's mean and deviation are those of the report's aggregation over that wi
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from api_types import names
 from scheduler_plugin.cluster_state.load_report import LoadReport
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
+from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched
 from scheduler_plugin.load_watcher.records import (
     DURATIONS_SECONDS,
@@ -22,12 +25,13 @@ from scheduler_plugin.load_watcher.records import (
     Window,
 )
 
-NAME: Final = "NodeMetric"
-RESOURCES: Final = ("cpu", "memory")
-"""Resources of the vectors in a report, in their order, as they must be read for this provider."""
+RESOURCES: Final = (names.CPU, names.MEMORY)
+"""What is needed of a report."""
 
 OLDEST_SECONDS: Final = 300.0
 """A report whose sample is older says nothing of a window (KEP-61: not older than 5 minutes)."""
+
+_NODES_PER_TURN: Final = 100  # so that other work of the event loop need not wait
 
 _NANOS: Final = 10**9
 _TYPES: Final = (MetricType.CPU, MetricType.MEMORY)
@@ -41,12 +45,14 @@ Reports = Callable[[], Mapping[str, LoadReport]]
 class NodeMetricProvider:
     """Reads the reports that the process keeps."""
 
-    name = NAME
+    name = provider_spec.NODE_METRIC
     delivers: Sequence[Delivers] = tuple(Delivers(kind, _BOTH) for kind in _TYPES)
 
-    def __init__(self, reports: Reports, nodes: KnownNodes) -> None:
+    def __init__(self, reports: Reports, nodes: KnownNodes, resources: Sequence[str] = RESOURCES) -> None:
         self._reports = reports
         self._nodes = nodes
+        self._places = [resources.index(name) for name in RESOURCES]
+        """Where CPU and memory stand in the vectors of a report."""
 
     async def check(self) -> Sequence[str]:
         """Nothing can be wrong with it but that no agent reports, which every refresh tells."""
@@ -57,14 +63,16 @@ class NodeMetricProvider:
         problems: list[str] = []
         reports = self._reports()
         nodes = {}
-        for name, node in self._nodes().items():
+        for count, (name, node) in enumerate(self._nodes().items(), start=1):
+            if count % _NODES_PER_TURN == 0:
+                await asyncio.sleep(0)
             report = reports.get(name)
             age = None if report is None or report.update_time is None else window.end - report.update_time
             if report is None or age is None or age > OLDEST_SECONDS:
                 told = "no report yet" if age is None else f"the newest report is {age:.0f} s old"
                 problems.append(f"node {name}: {told}, want one of the last {OLDEST_SECONDS:.0f} s")
                 continue
-            nodes[name] = NodeMetrics(list(_metrics(window, report, node)), {}, node.metadata)
+            nodes[name] = NodeMetrics(list(_metrics(window, report, node, self._places)), {}, node.metadata)
         return Fetched(nodes, problems)
 
     async def is_healthy(self) -> bool:
@@ -75,7 +83,7 @@ class NodeMetricProvider:
         """Has no connections."""
 
 
-def _metrics(window: Window, report: LoadReport, node: KnownNode) -> Iterator[Metric]:
+def _metrics(window: Window, report: LoadReport, node: KnownNode, places: Sequence[int]) -> Iterator[Metric]:
     capacity = (node.cpu_millis, node.memory_bytes)
     nanos = DURATIONS_SECONDS[window.duration] * _NANOS
     by_operator = {
@@ -86,7 +94,7 @@ def _metrics(window: Window, report: LoadReport, node: KnownNode) -> Iterator[Me
     if Operator.AVG not in by_operator and report.node_usage is not None:
         by_operator[Operator.LATEST] = report.node_usage
     for operator, vector in by_operator.items():
-        for kind, amount, whole in zip(_TYPES, vector, capacity, strict=True):
-            percent = known_nodes.percent_of(amount, whole)
+        for kind, place, whole in zip(_TYPES, places, capacity, strict=True):
+            percent = known_nodes.percent_of(vector[place], whole)
             if percent is not None:
                 yield Metric(f"node {kind.lower()} usage", kind, operator, window.duration, percent)

@@ -10,13 +10,12 @@ from typing import Any, Final, NamedTuple
 
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
-from scheduler_plugin.load_watcher.providers import prometheus_queries
+from scheduler_plugin.load_watcher.providers import prometheus_queries, provider_spec
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.prometheus_queries import METHODS, Query, Unit
 from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metadata, Metric, NodeMetrics, Window
 
-NAME: Final = "Prometheus"
 DEFAULT_ADDRESS: Final = "http://prometheus-k8s:9090"
 TIMEOUT_SECONDS: Final = 10.0
 _CONCURRENT_QUERIES: Final = 4
@@ -50,7 +49,7 @@ class Asked(NamedTuple):
 class PrometheusProvider:
     """Asks one server."""
 
-    name = NAME
+    name = provider_spec.PROMETHEUS
 
     def __init__(self, reach: Reach, queries: Sequence[Query], nodes: KnownNodes, node_names: NodeNames) -> None:
         self._source = HttpSource(reach)

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import pydantic
 from pydantic import alias_generators
 
-from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
+from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
+
+NODE_METRIC: Final = "NodeMetric"
+METRICS_SERVER: Final = "KubernetesMetricsServer"
+PROMETHEUS: Final = "Prometheus"
+INFLUXDB: Final = "InfluxDB"
+LOAD_WATCHER: Final = "LoadWatcher"
+SIGNALFX: Final = "SignalFx"
+DATADOG: Final = "Datadog"
+
+NEEDS: Final[Mapping[str, Sequence[str]]] = {
+    NODE_METRIC: (),
+    METRICS_SERVER: (),
+    PROMETHEUS: (),
+    INFLUXDB: ("address", "org", "bucket", "token"),
+    LOAD_WATCHER: ("address",),
+    SIGNALFX: ("token",),
+    DATADOG: ("token", "applicationKey"),
+}
+"""Every provider by its name, and the keys that must not be empty; `catalog` builds them."""
 
 
 class ProviderSpec(pydantic.BaseModel):
@@ -44,11 +64,13 @@ class ProviderSpec(pydantic.BaseModel):
     cluster_name: str = ""
     """SignalFx and Datadog: the cluster whose hosts are meant."""
 
-    def secret(self) -> str:
-        """Return the token, from the file where one is named. Raises ProviderFailed."""
-        if not self.token_file:
-            return self.token
-        try:
-            return Path(self.token_file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ProviderFailed(f"cannot read the token of {self.type} in {self.token_file}: {error}") from error
+
+def problems(spec: ProviderSpec) -> list[str]:
+    """One line for each thing that is wrong with a specification: key, value seen, value wanted."""
+    if spec.type not in NEEDS:
+        return [f"type is {spec.type!r}, wanted one of {', '.join(NEEDS)}"]
+    given = spec.model_dump(by_alias=True) | {"token": spec.token or spec.token_file}
+    found = [f"{key} is not set, and {spec.type} needs it" for key in NEEDS[spec.type] if not given[key]]
+    if spec.queries not in PRESETS:
+        found.append(f"queries is {spec.queries!r}, wanted one of {', '.join(PRESETS)}")
+    return found

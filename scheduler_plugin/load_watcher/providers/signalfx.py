@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Operator, Window
 
-NAME: Final = "SignalFx"
 DEFAULT_ADDRESS: Final = "https://api.signalfx.com"
 TIMEOUT_SECONDS: Final = 55.0
 METRICS: Final = {'sf_metric:"cpu.utilization"': MetricType.CPU, 'sf_metric:"memory.utilization"': MetricType.MEMORY}
@@ -33,7 +33,7 @@ class Hosts:
 class SignalFxProvider:
     """Asks for two metrics: the points of their series, and which host each series is of."""
 
-    name = NAME
+    name = provider_spec.SIGNALFX
     delivers: Sequence[Delivers] = tuple(Delivers(kind, frozenset({Operator.AVG})) for kind in METRICS.values())
 
     def __init__(self, reach: Reach, hosts: Hosts) -> None:

@@ -41,7 +41,7 @@ def match_moments(first: Floats, second: Floats) -> Fit:
     variance = second - first * first
     largest = first * (1.0 - first)
     is_fitted = (first >= 0.0) & (first <= 1.0) & (variance >= 0.0) & (variance < largest)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         scale = np.maximum(largest / variance - 1.0, np.finfo(np.float64).smallest_subnormal)
         alpha, beta = first * scale, (1.0 - first) * scale
     return Fit(np.where(is_fitted, alpha, 1.0), np.where(is_fitted, beta, 1.0), is_fitted)

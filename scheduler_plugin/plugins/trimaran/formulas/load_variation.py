@@ -28,7 +28,7 @@ def used(percent: Floats, capacity: Floats) -> Floats:
 
 def fractions(used_mean: Floats, used_deviation: Floats, request: Floats | float, capacity: Floats) -> Fractions:
     """Of each resource and node with the pod's request on it; all in one unit, broadcast to one shape."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         mu = np.clip((used_mean + request) / capacity, 0.0, 1.0)
         sigma = np.clip(used_deviation / capacity, 0.0, 1.0)
     has_capacity = capacity > 0.0

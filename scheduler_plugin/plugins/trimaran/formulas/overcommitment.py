@@ -20,7 +20,7 @@ ALLOWED_SHARE_OF_VARIANCE = 0.99
 def limit_risk(total_request: Floats, total_limit: Floats, capacity: Floats) -> Floats:
     """Share of what limits promise above requests that the node lacks, in [0, 1]; requests count up to capacity."""
     request = np.minimum(total_request, capacity)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         share = (total_limit - capacity) / (total_limit - request)
     return np.where(total_limit > capacity, share, 0.0)
 
@@ -37,7 +37,7 @@ def load_risk(mu: Floats, sigma: Floats, request: Floats, capacity: Floats) -> t
 
     mu, sigma: of measured utilisation as fractions of capacity, smoothed; `request` is without the incoming pod.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         threshold = np.where(capacity > 0.0, np.clip(np.minimum(request, capacity) / capacity, 0.0, 1.0), 0.0)
     below = beta_distribution.probability_below(mu, sigma, threshold)
     return np.where(capacity > 0.0, 1.0 - below.value, 0.0), below.fit
@@ -52,7 +52,7 @@ def conditioned_load_risk(
     condition does not apply there.
     """
     unconditioned, fit = load_risk(mu, sigma, request, capacity)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         limit_share = np.where(capacity > 0.0, limit / capacity, 0.0)
         within_limits = beta_distribution.distribution(fit, limit_share)
         conditioned = 1.0 - np.clip((1.0 - unconditioned) / within_limits, 0.0, 1.0)

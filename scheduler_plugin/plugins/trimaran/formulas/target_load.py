@@ -21,7 +21,7 @@ def utilisation_percent(
 
     `used_millis` is measured; `recent_millis` is the predicted usage of pods that the measurement cannot contain yet.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         percent = 100.0 * (used_millis + pod_millis + recent_millis) / capacity_millis
     return np.where(capacity_millis > 0.0, percent, 0.0)
 
@@ -29,7 +29,7 @@ def utilisation_percent(
 def score(utilisation: Floats, target_percent: float) -> Floats:
     """0..100 for each utilisation in percent; the target, in (0, 100], scores 100."""
     rising = (100.0 - target_percent) * utilisation / target_percent + target_percent
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         falling = target_percent * (100.0 - utilisation) / (100.0 - target_percent)
     of_busy = np.where(utilisation > 100.0, 0.0, falling)
     return rounding.half_away_from_zero(np.where(utilisation <= target_percent, rising, of_busy))

@@ -24,7 +24,7 @@ def report(**windows: dict[str, dict[str, object]]) -> LoadReport:
     aggregated = [{"duration": name.strip("_"), "usage": statistics} for name, statistics in windows.items()]
     node = {"nodeUsage": usage("2", "500"), "aggregatedNodeUsages": aggregated}
     wire = {"metadata": {"name": "n"}, "status": {"updateTime": "2023-11-14T22:13:20Z", "nodeMetric": node}}
-    return node_metric_intake.read(msgspec.convert(wire, NodeMetric), RESOURCES)
+    return node_metric_intake.read(msgspec.json.decode(msgspec.json.encode(wire), type=NodeMetric), RESOURCES)
 
 
 def provider(**reports: LoadReport) -> NodeMetricProvider:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.providers import catalog
+from scheduler_plugin.load_watcher.providers import catalog, provider_spec
 from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from tests.fakes import metrics_source
@@ -50,7 +50,7 @@ def datadog_source() -> Iterator[Source]:
 
 def build(kind: str, source: Source, **more: str) -> Provider:
     spec = ProviderSpec.model_validate({"type": kind, "address": source.address, "token": "key", **more})
-    assert catalog.problems(spec) == []
+    assert provider_spec.problems(spec) == []
     return catalog.build(spec, AROUND)
 
 

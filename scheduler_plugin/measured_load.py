@@ -1,0 +1,118 @@
+"""The load watcher inside of the extender: providers -> windows -> readings -> rows of the policies that read them.
+
+One for all policies and profiles (B7). What takes long at thousands of nodes is done in a thread or in slices between
+the calls of kube-scheduler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from api_types import pods, quantities
+from apiserver_client.session import Session
+from scheduler_plugin.cluster_state.cluster import Cluster
+from scheduler_plugin.cluster_state.node_vectors import RowWriter
+from scheduler_plugin.load_watcher import known_nodes, metrics
+from scheduler_plugin.load_watcher.known_nodes import KnownNode
+from scheduler_plugin.load_watcher.providers import catalog
+from scheduler_plugin.load_watcher.providers.provider import Provider
+from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher
+from scheduler_plugin.load_watcher.windows import Windows
+from scheduler_plugin.plugins.trimaran.readings import OLDEST_SECONDS, Readings
+
+log = logging.getLogger(__name__)
+
+REFRESH_SECONDS: Final = 30.0
+"""As upstream's plugins."""
+_ROWS_PER_TURN: Final = 20
+
+
+class MeasuredLoad:
+    """Keeps readings fresh."""
+
+    def __init__(
+        self,
+        specs: Sequence[ProviderSpec],
+        readings: Readings,
+        writers: Sequence[RowWriter],
+        cluster: Cluster,
+        clock: Callable[[], float],
+    ) -> None:
+        self._specs = specs
+        self._readings = readings
+        self._writers = writers
+        self._cluster = cluster
+        self._clock = clock
+        self._windows = Windows(OLDEST_SECONDS)
+        self._known: dict[str, tuple[pods.Node, KnownNode]] = {}
+        """Read again only when the object changes."""
+        self._changed = asyncio.Event()
+
+    async def run(self, api: Session, registry: CollectorRegistry, interval_seconds: float = REFRESH_SECONDS) -> None:
+        """Refresh for ever. Raises ProviderFailed where a token cannot be read."""
+        around = catalog.Surroundings(
+            nodes=self._nodes,
+            reports=lambda: {
+                name: entry.load.report
+                for name, entry in self._cluster.entries.items()
+                if entry.load.report is not None
+            },
+            api=api,
+            resources=self._cluster.resources,
+        )
+        providers = [catalog.build(spec, around) for spec in self._specs]
+        counted = metrics.WatcherMetrics(registry, [each.name for each in providers], self._windows, self._clock)
+        watcher = Watcher(providers, self._windows, clock=self._clock, expected=lambda: self._cluster.vectors.rows)
+
+        def refreshed(outcome: Refreshed) -> None:
+            counted.observe(outcome)
+            self._changed.set()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_told(providers))
+                group.create_task(self._rewrite())
+                group.create_task(watcher.run(interval_seconds, refreshed))
+        finally:
+            await watcher.close()
+
+    def _nodes(self) -> dict[str, KnownNode]:
+        known = {}
+        for name, entry in self._cluster.entries.items():
+            if entry.node is not None:
+                kept = self._known.get(name)
+                known[name] = kept if kept and kept[0] is entry.node else (entry.node, _read(entry.node))
+        self._known = known
+        return {name: node for name, (_object, node) in known.items()}
+
+    async def _rewrite(self) -> None:
+        """Bring the rows up to date with each refresh."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await asyncio.to_thread(self._readings.take, self._windows, self._clock())
+            for count, entry in enumerate(list(self._cluster.entries.values()), start=1):
+                if self._cluster.entries.get(entry.name) is entry:
+                    for writer in self._writers:
+                        writer.write(entry)
+                if count % _ROWS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+
+
+def _read(node: pods.Node) -> KnownNode:
+    try:
+        return known_nodes.known_node(node)
+    except quantities.InvalidQuantity:
+        return KnownNode(0, 0)
+
+
+async def _told(providers: Sequence[Provider]) -> None:
+    for provider in providers:
+        for problem in await provider.check():
+            log.warning("%s: %s", provider.name, problem)

@@ -1,0 +1,145 @@
+"""LowRiskOverCommitment: prefer nodes where limits and real load leave little risk of overcommitment (KEP-357)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from api_types import names
+from scheduler_plugin.cluster_state import pod_demand
+from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, NodeEntry, NodeVectors, Rows, grown
+from scheduler_plugin.cluster_state.pod_demand import NOTHING, Amounts, PodDemand
+from scheduler_plugin.cluster_state.pod_facts import PodFacts
+from scheduler_plugin.plugins import policy
+from scheduler_plugin.plugins.policy import Scores
+from scheduler_plugin.plugins.trimaran import node_columns
+from scheduler_plugin.plugins.trimaran.args import Formula, LowRiskOverCommitmentArgs
+from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
+from scheduler_plugin.plugins.trimaran.ladder import Rung, Rungs
+from scheduler_plugin.plugins.trimaran.node_columns import NodeColumns
+from scheduler_plugin.plugins.trimaran.readings import Readings
+
+_RESOURCES: Final = (names.CPU, names.MEMORY)
+
+
+class Declared(NamedTuple):
+    """Requests and limits as a formula counts them."""
+
+    request: Amounts
+    limit: Amounts
+
+
+def declared(demand: PodDemand, formula: Formula) -> Declared:
+    """Of one pod: limits count as at least the requests, but for the KEP, where no limit is no promise."""
+    if formula == "upstream":
+        return Declared(demand.shipped_request, pod_demand.raised(demand.shipped_limit, demand.shipped_request))
+    if formula == "kep":
+        return Declared(demand.request, demand.limit)
+    return Declared(demand.request, pod_demand.raised(demand.limit, demand.request))
+
+
+def total_limit(limits: Iterable[int], capacity: int, *, has_best_effort: bool) -> int:
+    """Of all pods of a node; by the KEP best-effort pods may use whatever there is."""
+    return max(sum(limits), capacity if has_best_effort else 0)
+
+
+class LowRiskOverCommitment:
+    """The policy; scores only. The risk of the load does not depend on the pod: it is kept by row."""
+
+    name = "LowRiskOverCommitment"
+
+    def __init__(self, args: LowRiskOverCommitmentArgs, readings: Readings) -> None:
+        self._formula = args.formula
+        self._window = args.smoothing_window_size or 1
+        weights: Mapping[str, float] = args.risk_limit_weights or {}
+        self._weights: Floats = np.array([[weights[name]] for name in _RESOURCES])
+        self.columns = NodeColumns(readings)
+        self._request: Floats = np.zeros((2, 0))
+        self._limit: Floats = np.zeros((2, 0))
+        self._has_best_effort: Bools = np.zeros(0, dtype=np.bool_)
+        self._load_risk: Floats = np.zeros((2, 0))
+        self._is_old: Bools = np.zeros(0, dtype=np.bool_)
+        """Where the risk of the load has to be calculated anew."""
+
+    def grow(self, capacity: int) -> None:
+        """Make room for `capacity` rows."""
+        self.columns.grow(capacity)
+        for name, array in vars(self).items():
+            if isinstance(array, np.ndarray) and array is not self._weights:
+                setattr(self, name, grown(array, capacity))
+
+    def write(self, entry: NodeEntry) -> None:
+        """Bring one node's row up to date."""
+        self.columns.write(entry)
+        placed = [declared(pod.demand, self._formula) for pod in entry.load.pods.values() if pod.demand is not None]
+        row = entry.row
+        self._request[:, row] = node_columns.summed([each.request for each in placed])
+        self._limit[:, row] = node_columns.summed([each.limit for each in placed])
+        self._has_best_effort[row] = any(each.request == NOTHING and each.limit == NOTHING for each in placed)
+        self._is_old[row] = True
+
+    def rungs(self, rows: Rows, now: float) -> Rungs:
+        """What each candidate is judged by."""
+        return self.columns.rungs(rows, now)
+
+    def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Scores | None:  # noqa: ARG002  # see Policy
+        """0..100 by the worse of CPU and memory."""
+        if pod.demand is None:
+            return None
+        own = declared(pod.demand, self._formula)
+        is_best_effort = own.request == NOTHING and own.limit == NOTHING
+        if is_best_effort and self._formula == "upstream":
+            return np.zeros(len(rows))
+        limit_risks = self._limit_risks(own, rows, is_best_effort=is_best_effort)
+        risks = overcommitment.total_risk(limit_risks, self._load_risks(rows), self._weights)
+        if self._formula == "upstream":
+            return np.where(self.columns.is_read[rows], overcommitment.score(risks), 0.0)
+        rungs = self.columns.rungs(rows, now)
+        by_limits = overcommitment.score(overcommitment.total_risk(limit_risks, limit_risks, self._weights))
+        return np.select(
+            [rungs == Rung.MEASURED, (rungs == Rung.PREDICTED) | (rungs == Rung.BY_REQUESTS)],
+            [overcommitment.score(risks), by_limits],
+            default=0.0,
+        )
+
+    def normalize(self, scores: Scores) -> Ints:
+        """Scores are 0..100 already."""
+        return policy.clipped(scores)
+
+    def _limit_risks(self, own: Declared, rows: Rows, *, is_best_effort: bool) -> Floats:
+        capacity = self.columns.allocatable[:, rows]
+        request = self._request[:, rows] + np.array([own.request], dtype=np.float64).T
+        limit = self._limit[:, rows] + np.array([own.limit], dtype=np.float64).T
+        if self._formula == "kep":
+            lifted = self._has_best_effort[rows] | is_best_effort
+            limit = np.where(lifted, np.maximum(limit, capacity), limit)
+        return overcommitment.limit_risk(request, limit, capacity)
+
+    def _load_risks(self, rows: Rows) -> Floats:
+        old = rows[self._is_old[rows]]
+        if len(old):
+            self._load_risk[:, old] = self._calculated(old)
+            self._is_old[old] = False
+        risks: Floats = self._load_risk[:, rows]
+        return risks
+
+    def _calculated(self, rows: Rows) -> Floats:
+        columns = self.columns
+        capacity = columns.allocatable[:, rows]
+        percent_of = capacity if self._formula == "upstream" else columns.capacity[:, rows]
+        used, deviation = (
+            load_variation.used(percents[:, rows], percent_of)
+            for percents in (columns.mean_percent, columns.deviation_percent)
+        )
+        of = load_variation.fractions(used, deviation, 0.0, capacity)
+        sigma = overcommitment.smoothed_sigma(of.mu, of.sigma, self._window)
+        request, limit = self._request[:, rows], self._limit[:, rows]
+        if self._formula == "kep":
+            risk, _fit = overcommitment.load_risk(of.mu, sigma, request, capacity)
+        else:
+            risk = overcommitment.conditioned_load_risk(
+                of.mu, sigma, request, limit, capacity, no_limits_are_certain=self._formula == "upstream"
+            )
+        return np.where(columns.is_valid[:, rows], risk, 0.0)

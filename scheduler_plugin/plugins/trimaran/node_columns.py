@@ -1,0 +1,101 @@
+"""What Trimaran's policies read of each node: measurements, capacity, and what its pods declare.
+
+Axis 0 of two-dimensional columns is (cpu in milli-cores, memory in bytes), the last axis is the row.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from api_types import names, pods, quantities
+from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, NodeEntry, Rows, grown
+from scheduler_plugin.cluster_state.pod_demand import Amounts
+from scheduler_plugin.plugins.trimaran import ladder
+from scheduler_plugin.plugins.trimaran.ladder import Rungs
+from scheduler_plugin.plugins.trimaran.readings import Reading, Readings
+
+_RESOURCES: Final = (names.CPU, names.MEMORY)
+_NOBODY: Final = math.inf
+
+
+class NodeColumns:
+    """Columns over one set of rows."""
+
+    def __init__(self, readings: Readings) -> None:
+        self._readings = readings
+        self._capacities: dict[int, tuple[pods.Node | None, tuple[int, int]]] = {}
+        """By row: the node object and what it says; parsed again only when the object changes."""
+        self.capacity: Floats = np.zeros((2, 0))
+        self.allocatable: Floats = np.zeros((2, 0))
+        self.mean_percent: Floats = np.zeros((2, 0))
+        self.deviation_percent: Floats = np.zeros((2, 0))
+        self.is_valid: Bools = np.zeros((2, 0), dtype=np.bool_)
+        self.packing_percent: Floats = np.zeros(0)
+        self.power_percent: Floats = np.zeros(0)
+        self.is_read: Bools = np.zeros(0, dtype=np.bool_)
+        self.window_end: Floats = np.zeros(0)
+        self.oldest_pod_at: Floats = np.zeros(0)
+        self.requested: Floats = np.zeros((2, 0))
+
+    def grow(self, capacity: int) -> None:
+        """Make room for `capacity` rows."""
+        for name, array in vars(self).items():
+            if isinstance(array, np.ndarray):
+                setattr(self, name, grown(array, capacity))
+
+    def write(self, entry: NodeEntry) -> None:
+        """Bring one node's row up to date."""
+        row = entry.row
+        self.capacity[:, row] = self._capacity(entry)
+        self.allocatable[:, row] = [entry.allocatable.get(name, 0) for name in _RESOURCES]
+        self._write_reading(row, self._readings.of(entry.name))
+        placed = entry.load.pods.values()
+        self.oldest_pod_at[row] = min((pod.timestamp for pod in placed), default=_NOBODY)
+        self.requested[:, row] = summed([pod.demand.request for pod in placed if pod.demand is not None])
+
+    def rungs(self, rows: Rows, now: float) -> Rungs:
+        """What each candidate is judged by."""
+        return ladder.rungs(self.window_end[rows], self.oldest_pod_at[rows], self._readings.newest_end, now)
+
+    def best_fit(self, rows: Rows, request: Amounts) -> Floats:
+        """Score of each candidate by requests alone, the pod's among them."""
+        wanted = self.requested[:, rows] + np.array([request], dtype=np.float64).T
+        return ladder.best_fit(wanted, self.allocatable[:, rows])
+
+    def _write_reading(self, row: int, reading: Reading | None) -> None:
+        self.is_read[row] = reading is not None
+        if reading is None:
+            self.window_end[row] = -math.inf
+            self.packing_percent[row] = self.power_percent[row] = math.nan
+            self.is_valid[:, row] = False
+            self.mean_percent[:, row] = self.deviation_percent[:, row] = 0.0
+            return
+        self.window_end[row] = reading.end
+        self.packing_percent[row] = reading.packing_percent
+        self.power_percent[row] = reading.power_percent
+        for index, of in enumerate((reading.cpu, reading.memory)):
+            self.is_valid[index, row] = of.is_valid
+            self.mean_percent[index, row] = of.mean
+            self.deviation_percent[index, row] = of.deviation
+
+    def _capacity(self, entry: NodeEntry) -> tuple[int, int]:
+        known = self._capacities.get(entry.row)
+        if known is None or known[0] is not entry.node:
+            known = self._capacities[entry.row] = (entry.node, _capacity(entry.node))
+        return known[1]
+
+
+def summed(amounts: list[Amounts]) -> tuple[int, int]:
+    """Sum of CPU and of memory."""
+    return sum(each.cpu_millis for each in amounts), sum(each.memory_bytes for each in amounts)
+
+
+def _capacity(node: pods.Node | None) -> tuple[int, int]:
+    try:
+        units = pods.units(node.status.capacity) if node else {}
+    except quantities.InvalidQuantity:
+        units = {}
+    return units.get(names.CPU, 0), units.get(names.MEMORY, 0)

@@ -1,0 +1,126 @@
+"""TargetLoadPacking: fill nodes up to a target CPU utilisation, then spread (KEP-61, reference trimaran section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from scheduler_plugin.cluster_state.node_vectors import Floats, Ints, NodeEntry, NodeVectors, Rows, grown
+from scheduler_plugin.cluster_state.pod_demand import ContainerCpu, PodDemand
+from scheduler_plugin.cluster_state.pod_facts import PodFacts
+from scheduler_plugin.plugins import policy
+from scheduler_plugin.plugins.policy import Scores
+from scheduler_plugin.plugins.trimaran.args import TargetLoadPackingArgs
+from scheduler_plugin.plugins.trimaran.formulas import rounding, target_load
+from scheduler_plugin.plugins.trimaran.ladder import Rung, Rungs
+from scheduler_plugin.plugins.trimaran.node_columns import NodeColumns
+from scheduler_plugin.plugins.trimaran.readings import Readings
+
+UNMEASURED_SECONDS: Final = 60.0
+"""A pod placed later than this before the end of a window is not in its measurement yet."""
+
+_CPU: Final = 0
+
+
+def predicted_millis(demand: PodDemand, multiplier: float, default_millis: int, *, with_sidecars: bool) -> int:
+    """CPU a pod is predicted to use: each container's limit, else a multiple of its request, else a default."""
+    running: Iterable[ContainerCpu] = demand.containers + (demand.sidecars if with_sidecars else ())
+    return sum(container_millis(each, multiplier, default_millis) for each in running) + demand.overhead_cpu_millis
+
+
+def container_millis(container: ContainerCpu, multiplier: float, default_millis: int) -> int:
+    """Of one container, in milli-cores."""
+    if container.limit is not None:
+        return container.limit
+    if container.request is not None:
+        return int(rounding.half_away_from_zero(np.array(container.request * multiplier)))
+    return default_millis
+
+
+class TargetLoadPacking:
+    """The policy; scores only."""
+
+    name = "TargetLoadPacking"
+
+    def __init__(self, args: TargetLoadPackingArgs, readings: Readings) -> None:
+        self._formula = args.formula
+        self._target_percent = float(args.target_utilization or 0)
+        self._multiplier = 1.0 if args.formula == "kep" else args.multiplier()
+        self._default_millis = args.default_millis()
+        self._predictions: dict[PodDemand, int] = {}
+        self.columns = NodeColumns(readings)
+        self._recent_millis: Floats = np.zeros(0)
+        """Predicted for pods that the newest measurement cannot contain."""
+        self._predicted_millis: Floats = np.zeros(0)
+        """Predicted for all pods of the node."""
+
+    def grow(self, capacity: int) -> None:
+        """Make room for `capacity` rows."""
+        self.columns.grow(capacity)
+        self._recent_millis = grown(self._recent_millis, capacity)
+        self._predicted_millis = grown(self._predicted_millis, capacity)
+
+    def write(self, entry: NodeEntry) -> None:
+        """Bring one node's row up to date."""
+        self.columns.write(entry)
+        row, end = entry.row, self.columns.window_end[entry.row]
+        recent = total = 0
+        for pod in entry.load.pods.values():
+            predicted = self._predict(pod.demand)
+            total += predicted
+            if end - pod.timestamp < UNMEASURED_SECONDS:
+                recent += predicted
+        self._recent_millis[row], self._predicted_millis[row] = recent, total
+
+    def rungs(self, rows: Rows, now: float) -> Rungs:
+        """What each candidate is judged by."""
+        return self.columns.rungs(rows, now)
+
+    def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Scores | None:  # noqa: ARG002  # see Policy
+        """0..100, the target's 100 at the utilisation that is nearest to it."""
+        if pod.demand is None:
+            return None
+        columns, wanted = self.columns, float(self._predict(pod.demand))
+        capacity = columns.capacity[_CPU, rows]
+        total = capacity if self._formula == "upstream" else columns.allocatable[_CPU, rows]
+        percent = columns.packing_percent[rows]
+        used = (percent / 100.0) * capacity
+        utilisation = target_load.utilisation_percent(used, wanted, self._recent_millis[rows], total)
+        scores = np.where(np.isnan(percent), 0.0, target_load.score(utilisation, self._target_percent))
+        if self._formula == "upstream":
+            return scores
+        rungs = columns.rungs(rows, now)
+        predicted = target_load.utilisation_percent(self._predicted_millis[rows], wanted, np.zeros(len(rows)), total)
+        scores = np.select(
+            [rungs == Rung.MEASURED, rungs == Rung.PREDICTED, rungs == Rung.BY_REQUESTS],
+            [scores, target_load.score(predicted, self._target_percent), columns.best_fit(rows, pod.demand.request)],
+            default=0.0,
+        )
+        return np.where(total > 0.0, scores, 0.0)
+
+    def normalize(self, scores: Scores) -> Ints:
+        """Scores are 0..100 already."""
+        return policy.clipped(scores)
+
+    def _predict(self, demand: PodDemand | None) -> int:
+        """Kept by demand: pods of a workload share it."""
+        if demand is None:
+            return 0
+        known = self._predictions.get(demand)
+        if known is None:
+            if len(self._predictions) > _KEPT:
+                self._predictions.clear()
+            known = self._predictions[demand] = self._predict_anew(demand)
+        return known
+
+    def _predict_anew(self, demand: PodDemand) -> int:
+        if self._formula == "kep":
+            requests = demand.request.cpu_millis
+            return requests or self._default_millis
+        with_sidecars = self._formula == "corrected"
+        return predicted_millis(demand, self._multiplier, self._default_millis, with_sidecars=with_sidecars)
+
+
+_KEPT: Final = 4096
