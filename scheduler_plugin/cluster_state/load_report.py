@@ -1,12 +1,11 @@
 """One report in vectors over the policy's resources, packed: at 15,000 nodes objects would not fit (see below).
 
 A vector as a tuple of integers takes 120 bytes, and a node reports one per pod and one per statistic and window. In an
-array it takes 8 bytes a number; keys of statistics and windows are the same on every node and kept once.
+array it takes 8 bytes a number.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 from array import array
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -59,21 +58,12 @@ class VectorTable(Mapping[K, Vector]):
 def table(vectors: Mapping[K, Sequence[int]], width: int) -> VectorTable[K]:
     """Pack vectors of `width` numbers."""
     positions = dict(zip(vectors, range(len(vectors)), strict=True))
-    return VectorTable(positions, _packed(vectors), width)
+    return VectorTable(positions, packed(vectors), width)
 
 
-def table_of_statistics(vectors: Mapping[tuple[str, int], Sequence[int]], width: int) -> VectorTable[tuple[str, int]]:
-    """Pack vectors by (statistic, window in nanoseconds); tables with the same keys share them."""
-    return VectorTable(_positions(tuple(vectors)), _packed(vectors), width)
-
-
-def _packed(vectors: Mapping[K, Sequence[int]]) -> array[int]:
+def packed(vectors: Mapping[K, Sequence[int]]) -> array[int]:
+    """Put the numbers of all vectors into one array."""
     return array("q", [*itertools.chain.from_iterable(vectors.values())])
-
-
-@functools.lru_cache(maxsize=256)
-def _positions(keys: tuple[tuple[str, int], ...]) -> Mapping[tuple[str, int], int]:
-    return {key: position for position, key in enumerate(keys)}
 
 
 @dataclass(frozen=True, slots=True)

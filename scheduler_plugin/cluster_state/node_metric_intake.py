@@ -13,15 +13,14 @@ from typing import Any, Final
 import msgspec
 import pydantic
 
-from api_types import mid_report, names, pods, priority_and_qos, quantities, slo_controller_config
-from scheduler_plugin.cluster_state import load_report, times
-from scheduler_plugin.cluster_state.estimation import LARGEST, Vector
+from api_types import mid_report, pods, priority_and_qos, slo_controller_config
+from scheduler_plugin.cluster_state import amounts, load_report, reported_statistics, times
+from scheduler_plugin.cluster_state.estimation import Vector
 from scheduler_plugin.cluster_state.load_report import LoadReport, VectorTable
+from scheduler_plugin.cluster_state.reported_statistics import ReportedStatistics
 
 DEFAULT_REPORT_INTERVAL_SECONDS: Final = 60
 _PROD: Final = priority_and_qos.PriorityClass.PROD.value
-_CPU: Final = names.CPU
-_SAFE_LENGTH: Final = 15  # digits, whatever they are, stay below LARGEST, 9 * 10**15
 _NO_KEYS: Final[Mapping[str, str]] = {}
 
 
@@ -38,19 +37,12 @@ class ResourceMap(_Wire, frozen=True, gc=False):
 _NOTHING: Final = ResourceMap()
 
 
-class AggregatedUsage(_Wire, frozen=True, gc=False):
-    """Statistics over one window."""
-
-    duration: str = "0s"
-    usage: dict[str, ResourceMap] | None = None
-
-
 class NodeUsage(_Wire, frozen=True, gc=False):
     """Usage of the node."""
 
     node_usage: ResourceMap = _NOTHING
     system_usage: ResourceMap = _NOTHING
-    aggregated_node_usages: list[AggregatedUsage] | None = None
+    aggregated_node_usages: msgspec.Raw = reported_statistics.NONE
 
 
 class PodUsage(_Wire, frozen=True, gc=False):
@@ -121,15 +113,14 @@ def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str
     interval = policy.report_interval_seconds if policy else None
     usage = status.node_metric
     predicted = status.prediction.node if status.prediction else None
+    system_usage = amounts.vector(usage.system_usage.resources, resources) if usage else None
     return LoadReport(
         update_time=times.moment_or_none(status.update_time),
         interval_seconds=DEFAULT_REPORT_INTERVAL_SECONDS if interval is None else interval,
-        node_usage=_vector(usage.node_usage.resources, resources) if usage else None,
-        system_usage=(_vector(usage.system_usage.resources, resources) if usage else None) or (0,) * len(resources),
+        node_usage=amounts.vector(usage.node_usage.resources, resources) if usage else None,
+        system_usage=system_usage or (0,) * len(resources),
         predicted_usage=_predicted(predicted.peak, usage, resources) if predicted and predicted.peak else None,
-        aggregated=load_report.table_of_statistics(
-            _aggregated(usage.aggregated_node_usages or (), resources) if usage else {}, len(resources)
-        ),
+        aggregated=ReportedStatistics(usage.aggregated_node_usages if usage else reported_statistics.NONE, resources),
         pods=_pods(status.pods_metric or (), resources, known_keys),
         mid_policy=_mid_policy(msgspec.json.encode(metric.spec.mid_colocation_policy)),
         mid_report=mid_report.MidReport(
@@ -141,7 +132,7 @@ def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str
 def _predicted(peak: pods.QuantityMap, usage: NodeUsage | None, resources: tuple[str, ...]) -> Vector | None:
     """Peak of each resource; what is not predicted is as reported, not zero."""
     reported = usage.node_usage.resources if usage else None
-    return _vector({**(reported or {}), **peak}, resources)
+    return amounts.vector({**(reported or {}), **peak}, resources)
 
 
 def _pods(
@@ -152,7 +143,7 @@ def _pods(
     for item in items:
         if item is None or not item.pod_usage.resources:
             continue
-        row = _amounts(item.pod_usage.resources, resources)
+        row = amounts.amounts(item.pod_usage.resources, resources)
         if row is not None:
             key = f"{item.namespace}/{item.name}"
             key = known_keys.get(key, key)
@@ -170,54 +161,3 @@ def _mid_policy(document: bytes) -> mid_report.MidPolicy | None:
     except pydantic.ValidationError:
         return None
     return mid_report.mid_policy(policy) if policy.enable else None
-
-
-def _aggregated(
-    entries: list[AggregatedUsage] | tuple[()], resources: tuple[str, ...]
-) -> dict[tuple[str, int], list[int]]:
-    by_window: dict[tuple[str, int], list[int]] = {}
-    longest: dict[str, int] = {}
-    for entry in entries:
-        try:
-            window = times.duration_nanos(entry.duration)
-        except ValueError:
-            continue
-        for statistic, usage in (entry.usage or {}).items():
-            amounts = _amounts(usage.resources, resources) if usage.resources else None
-            if amounts is not None:
-                by_window[statistic, window] = amounts
-                longest[statistic] = max(longest.get(statistic, 0), window)
-    return by_window | {(statistic, 0): by_window[statistic, window] for statistic, window in longest.items()}
-
-
-def _vector(quantity_map: pods.QuantityMap | None, resources: tuple[str, ...]) -> Vector | None:
-    amounts = _amounts(quantity_map, resources)
-    return None if amounts is None else tuple(amounts)
-
-
-def _amounts(quantity_map: pods.QuantityMap | None, resources: tuple[str, ...]) -> list[int] | None:
-    """Units of each resource, 0 where it is absent; None where one cannot be read or cannot be.
-
-    An agent writes plain digits, and milli-cores for cpu: these two are read here, the rest by `quantities`.
-    """
-    if not quantity_map:
-        return [0] * len(resources)
-    amounts = []
-    for name in resources:
-        quantity = quantity_map.get(name)
-        if quantity is None:
-            amounts.append(0)
-            continue
-        if type(quantity) is str and len(quantity) <= _SAFE_LENGTH:
-            digits = quantity if name != _CPU else quantity[:-1] if quantity[-1:] == "m" else ""
-            if digits.isdecimal() and digits.isascii():
-                amounts.append(int(digits))
-                continue
-        try:
-            amount = quantities.resource_units(name, quantity)
-        except quantities.InvalidQuantity:
-            return None
-        if not 0 <= amount <= LARGEST:
-            return None
-        amounts.append(amount)
-    return amounts

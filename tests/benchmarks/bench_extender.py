@@ -46,7 +46,8 @@ def serve_extender(port_to: Connection, names: list[str], short_list: int = 0) -
     now = time.time()
     for name in names:
         parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
-        parts.cluster.metric_changed(msgspec.convert(synthetic_cluster.node_metric(name, 30, now), NodeMetric))
+        report = msgspec.json.encode(synthetic_cluster.node_metric(name, 30, now))
+        parts.cluster.metric_changed(msgspec.json.decode(report, type=NodeMetric))
     gc.freeze()  # as the process does once it is ready
     requests = metrics.RequestMetrics(CollectorRegistry())
     dispatch = request_dispatch.Dispatch(parts.extender, requests, list, lambda: now)

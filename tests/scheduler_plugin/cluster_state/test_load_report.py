@@ -19,15 +19,6 @@ def test_a_table_reads_as_the_mapping_it_was_made_of(vectors, other):
     assert table.own_key(other) == other
 
 
-@given(st.dictionaries(st.tuples(st.sampled_from(["avg", "p95"]), st.integers(0, 9)), amounts))
-def test_statistics_of_many_nodes_share_their_keys_and_not_their_numbers(vectors):
-    first = load_report.table_of_statistics(vectors, 2)
-    second = load_report.table_of_statistics(dict.fromkeys(vectors, (1, 2)), 2)
-    assert dict(first) == vectors
-    assert dict(second) == dict.fromkeys(vectors, (1, 2))
-    assert first._positions is second._positions
-
-
 def test_pods_and_reports_keep_one_key_between_them_whichever_came_first():
     for pods_first in (True, False):
         cluster = factories.parts().cluster

@@ -1,0 +1,90 @@
+"""Statistics of a node's usage over windows, as a report carries them.
+
+Few configurations read them and every report has two dozen, so they stay as they came until somebody asks; then they
+are packed, under keys that are the same on every node and kept once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from api_types import pods
+from scheduler_plugin.cluster_state import amounts, load_report, times
+from scheduler_plugin.cluster_state.estimation import Vector
+from scheduler_plugin.cluster_state.load_report import VectorTable
+
+Key = tuple[str, int]
+"""Statistic, and window in nanoseconds; 0 is the longest window reported."""
+
+NONE: Final = msgspec.Raw(b"null")
+
+
+class _Usage(msgspec.Struct, frozen=True, gc=False):
+    resources: pods.QuantityMap | None = None
+
+
+class _Window(msgspec.Struct, frozen=True, gc=False):
+    duration: str = "0s"
+    usage: dict[str, _Usage] | None = None
+
+
+_WINDOWS: Final = msgspec.json.Decoder(list[_Window] | None)
+
+
+class ReportedStatistics(Mapping[Key, Vector]):
+    """`aggregatedNodeUsages`, read at the first question; one that cannot be read has no entries."""
+
+    __slots__ = ("_document", "_resources", "_table")
+
+    def __init__(self, document: msgspec.Raw, resources: tuple[str, ...]) -> None:
+        self._document = bytes(document)  # a copy: the original would keep the whole report alive
+        self._resources = resources
+        self._table: VectorTable[Key] | None = None
+
+    def __getitem__(self, key: Key) -> Vector:
+        """Usage by statistic and window."""
+        return self._read()[key]
+
+    def __iter__(self) -> Iterator[Key]:
+        """Every statistic and window."""
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        """How many entries."""
+        return len(self._read())
+
+    def _read(self) -> VectorTable[Key]:
+        if self._table is None:
+            self._table = _table(self._document, self._resources)
+            self._document = b""
+        return self._table
+
+
+def _table(document: bytes, resources: tuple[str, ...]) -> VectorTable[Key]:
+    try:
+        windows = _WINDOWS.decode(document) or []
+    except msgspec.DecodeError:
+        windows = []
+    by_window: dict[Key, list[int]] = {}
+    longest: dict[str, int] = {}
+    for each in windows:
+        try:
+            window = times.duration_nanos(each.duration)
+        except ValueError:
+            continue
+        for statistic, usage in (each.usage or {}).items():
+            found = amounts.amounts(usage.resources, resources) if usage.resources else None
+            if found is not None:
+                by_window[statistic, window] = found
+                longest[statistic] = max(longest.get(statistic, 0), window)
+    whole = by_window | {(statistic, 0): by_window[statistic, window] for statistic, window in longest.items()}
+    return VectorTable(_positions(tuple(whole)), load_report.packed(whole), len(resources))
+
+
+@functools.lru_cache(maxsize=256)
+def _positions(keys: tuple[Key, ...]) -> Mapping[Key, int]:
+    return {key: position for position, key in enumerate(keys)}

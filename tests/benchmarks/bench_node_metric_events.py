@@ -1,0 +1,129 @@
+"""What NodeMetric events cost, and what calls feel of them: none, at a rate, and while everything is listed again.
+
+    python -m tests.benchmarks.bench_node_metric_events [--nodes N] [--pods-per-node M] [--rates R ...] [--seconds S]
+
+The extender runs as in a cluster, its watches fed by `replay_apiserver`; a client in C asks filter and prioritize about
+500 nodes at a fixed rate meanwhile. CPU is that of the process beyond what the calls alone cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from api_types import pods
+from scheduler_plugin import configuration, extender_app
+from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
+from tests.benchmarks import bench_extender, c_client, extender_process, replay_apiserver, synthetic_cluster
+
+NAMES = 500
+PAUSE_SECONDS = 0.005  # between calls: about 180 a second
+
+
+class Felt(NamedTuple):
+    """What one phase cost."""
+
+    events_per_second: float
+    cores: float
+    microseconds: dict[str, list[float]]
+    """By verb, sorted."""
+
+    def line(self, label: str, calm: Felt | None) -> str:
+        cores = self.cores - (calm.cores if calm else 0)
+        an_event = f"{cores / self.events_per_second * 1e6:>9.0f}" if calm and self.events_per_second else " " * 9
+        quantiles = "".join(
+            f"{values[int(len(values) * share)]:>8.0f}"
+            for values in self.microseconds.values()
+            for share in (0.5, 0.99, 0.999)
+        )
+        return f"{label:<22}{self.events_per_second:>9.0f}{cores * 100:>8.1f}{an_event}{quantiles}"
+
+
+def events_taken(extender: extender_process.Running) -> float:
+    return extender.metric("watch_events_total")
+
+
+def feel(extender: extender_process.Running, requests: list[bytes], seconds: float, until: Callable[[], bool]) -> Felt:
+    """Call for so long, and on until `until` says that the phase is over."""
+    began, cpu, events = time.monotonic(), extender.cpu_seconds(), events_taken(extender)
+    samples: dict[str, list[float]] = {"filter": [], "prioritize": []}
+    while time.monotonic() - began < seconds or not until():
+        for verb, own in zip(
+            samples, c_client.seconds_of(extender.port, requests, rounds=100, pause_seconds=PAUSE_SECONDS), strict=True
+        ):
+            samples[verb] += [value * 1e6 for value in own]
+    took = time.monotonic() - began
+    return Felt(
+        (events_taken(extender) - events) / took,
+        (extender.cpu_seconds() - cpu) / took,
+        {verb: sorted(values) for verb, values in samples.items()},
+    )
+
+
+def measure_event(pod_count: int) -> list[float]:
+    """Seconds of one NodeMetric event, decode and update, on a node whose reported pods are all assigned."""
+    parts = extender_app.Parts(configuration.parse({}), notice_ttl_seconds=60)
+    now = time.time()
+    parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node("n1"), pods.Node))
+    for document in synthetic_cluster.pods_of("n1", pod_count, now - 3600):
+        parts.cluster.pod_changed(msgspec.convert(document, pods.Pod), now)
+    event = msgspec.json.encode(synthetic_cluster.node_metric("n1", pod_count, now))
+    decoder = msgspec.json.Decoder(NodeMetric)
+    samples = []
+    for _ in range(3000):
+        began = time.perf_counter()
+        parts.cluster.metric_changed(decoder.decode(event))
+        samples.append(time.perf_counter() - began)
+    return samples
+
+
+def listing_again(url: str, extender: extender_process.Running) -> Callable[[], bool]:
+    """Let the apiserver forget every version; whether all three lists are complete again."""
+    wanted = extender.metric("watch_lists_total") + 3
+    threading.Thread(target=lambda: urllib.request.urlopen(f"{url}/replay?forget").close()).start()
+    return lambda: extender.metric("watch_lists_total") >= wanted
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--nodes", type=int, default=2000)
+    parser.add_argument("--pods-per-node", type=int, default=50)
+    parser.add_argument("--rates", type=int, nargs="+", default=(84, 250, 1000))
+    parser.add_argument("--seconds", type=float, default=15)
+    chosen = parser.parse_args()
+    for pod_count in (30, 50, 110):
+        samples = measure_event(pod_count)
+        p50, p99 = statistics.median(samples), statistics.quantiles(samples, n=100)[98]
+        print(f"one event, {pod_count:>3} pods, decode + update: p50 {p50 * 1e6:.0f} us, p99 {p99 * 1e6:.0f} us")
+    with (
+        replay_apiserver.running(nodes=chosen.nodes, pods_per_node=chosen.pods_per_node) as url,
+        extender_process.running(url) as extender,
+    ):
+        extender.until_ready(1800)
+        sent = bench_extender.bodies(extender.port, synthetic_cluster.node_names(chosen.nodes)[:NAMES])
+        requests = [c_client.request(verb, body) for verb, body in sent.items()]
+        feel(extender, requests, 2, lambda: True)
+        print(
+            f"{'':<22}{'events/s':>9}{'CPU %':>8}{'us each':>9}   filter p50, p99, p99.9  prioritize p50, p99, p99.9 us"
+        )
+        calm = feel(extender, requests, chosen.seconds, lambda: True)
+        print(calm.line("no events", None))
+        for rate in chosen.rates:
+            urllib.request.urlopen(f"{url}/replay?rate={rate}").close()
+            time.sleep(1)
+            print(feel(extender, requests, chosen.seconds, lambda: True).line(f"{rate} events a second", calm))
+        urllib.request.urlopen(f"{url}/replay?rate=0").close()
+        print(feel(extender, requests, 0, listing_again(url, extender)).line("listing all again", calm))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
