@@ -26,6 +26,7 @@ from api_types.wire_model import camel_case
 
 _ENTRIES: Final = "nodeConfigs"
 _SELECTOR: Final = "nodeSelector"
+_DEEPEST: Final = 64  # arbitrary; a document has seven levels, the rest is for extensions
 _INT64: Final = range(-(2**63), 2**63)
 
 
@@ -81,10 +82,22 @@ def _object(text: str, model: type[pydantic.BaseModel]) -> tuple[dict[str, Any],
         raw = json.loads(text, object_pairs_hook=_last_wins, parse_constant=_no_constant, parse_int=_integer)
     except (ValueError, RecursionError) as error:
         return {}, [Problem((), config_problem.quoted(text), f"valid JSON: {error}", Effect.DOCUMENT_REFUSED)]
+    if _is_too_deep(raw):
+        wanted = f"JSON of at most {_DEEPEST} levels"
+        return {}, [Problem((), config_problem.quoted(text), wanted, Effect.DOCUMENT_REFUSED)]
     problems: list[Problem] = []
     folded = _fold(raw, model, (), problems)
     problems += _type_and_range_problems(folded, model)
     return (folded if isinstance(folded, dict) else {}), problems
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Whether it is nested more deeply than anything sensible is; what follows here and elsewhere is recursive."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        containers = [each for each in level if isinstance(each, (dict, list))]
+        level = [child for each in containers for child in (each.values() if isinstance(each, dict) else each)]
+    return any(isinstance(each, (dict, list)) for each in level)
 
 
 class _JsonObject(dict[str, Any]):

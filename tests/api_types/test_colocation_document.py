@@ -69,6 +69,28 @@ def test_text_that_is_no_json_is_refused(text):
     assert "want valid JSON" in lines[0]
 
 
+@pytest.mark.parametrize(
+    ("before", "opening", "closing", "after"),
+    [
+        ('{"nodeConfigs":', "[", "]", "}"),
+        ('{"nodeConfigs":[{"nodeSelector":{"matchExpressions":', "[", "]", "}}]}"),
+        ('{"extensions":', '{"a":', "}", "}"),
+    ],
+)
+@pytest.mark.parametrize("depth", [100, 600, 980])
+def test_what_is_nested_beyond_sense_is_refused(before, opening, closing, after, depth):
+    text = before + opening * depth + "1" + closing * depth + after
+    config, lines = problems(text)
+    assert config is None
+    assert "want JSON of at most 64 levels" in lines[0]
+    assert document.read_strategy(text)[0] is None
+
+
+def test_extensions_may_be_nested_as_far_as_anybody_needs():
+    config, lines = problems('{"extensions":' + '{"a":' * 60 + "1" + "}" * 60 + "}")
+    assert (config is not None, lines) == (True, [])
+
+
 def test_an_integer_beyond_64_bits_is_no_integer():
     config, lines = problems('{"metricReportIntervalSeconds": 99999999999999999999}')
     assert config is None
