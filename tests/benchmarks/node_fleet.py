@@ -39,11 +39,15 @@ class _Reporting:
 
 @dataclass
 class Fleet:
-    """Nodes `0..count-1`. `sent` has the moment at which each report (node, its updateTime) went out."""
+    """Nodes that report: each its own usage, or `alike`.
+
+    `sent` has the moment at which each report (node, its updateTime) went out.
+    """
 
     plane: ControlPlane
     names: Sequence[str]
     pods_each: int
+    alike: bool = False
     sent: dict[tuple[str, str], float] = field(default_factory=dict)
     _agents: dict[str, _Reporting] = field(default_factory=dict)
 
@@ -67,7 +71,10 @@ class Fleet:
 
     def report(self, api: Connection, name: str, *, moves: bool) -> None:
         """One report; where it `moves`, with the other peak than the last one."""
-        agent = self._agents.get(name) or self._agents.setdefault(name, _agent(name, self.pods_each))
+        if name not in self._agents:
+            usage_of = self.names[0] if self.alike else name
+            self._agents[name] = _agent(name, self.pods_each, usage_of)
+        agent = self._agents[name]
         if moves:
             agent.peak_millis = LOW_PEAK_MILLIS + HIGH_PEAK_MILLIS - agent.peak_millis
         while not self._put(api, name, agent):  # the manager has changed its spec meanwhile
@@ -125,8 +132,8 @@ def _create_node(api: Connection, name: str) -> None:
     api.send("POST", NODES, node)
 
 
-def _agent(name: str, pods_each: int) -> _Reporting:
-    report = synthetic_cluster.node_metric(name, pods_each, 0)
+def _agent(name: str, pods_each: int, usage_of: str) -> _Reporting:
+    report = synthetic_cluster.node_metric(usage_of, pods_each, 0)
     report |= {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
     report["metadata"] = {"name": name, "resourceVersion": "@version@"}
     amounts = {"cpu": "@peak@", "memory": "32Gi"}

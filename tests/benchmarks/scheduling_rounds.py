@@ -122,7 +122,11 @@ def naive(_plane: ControlPlane, fleet: node_fleet.Fleet) -> Iterator[Extender]:
 
 @contextlib.contextmanager
 def suite(
-    plane: ControlPlane, _fleet: node_fleet.Fleet, *, source: pathlib.Path = content_cache.REPOSITORY
+    plane: ControlPlane,
+    _fleet: node_fleet.Fleet,
+    *,
+    source: pathlib.Path = content_cache.REPOSITORY,
+    bind_notice: bool = True,
 ) -> Iterator[Extender]:
     """`python -m scheduler_plugin` of the checkout `source`, its caches filled."""
     config = plane.places.state / "scheduler-plugin.yaml"
@@ -135,7 +139,7 @@ def suite(
     )  # fmt: skip
     try:
         plane.wait_for_page(process, http_port, "/readyz")
-        yield Extender(port)
+        yield Extender(port, bind_notice)
     finally:
         plane.stop("scheduler-plugin")
 
@@ -151,10 +155,11 @@ class Result(NamedTuple):
     extender_cpu_ms: float
 
 
-def configuration(extender: Extender | None, percent: int) -> dict[str, Any]:
+def configuration(extender: Extender | None, percent: int, *, own_scores: bool = True) -> dict[str, Any]:
     """KubeSchedulerConfiguration as the chart's; a percentage of 0 is kube-scheduler's default sampling."""
     enabled = [{"name": name, "weight": weight} for name, weight in WEIGHTS.items()]
-    profile = {"schedulerName": SCHEDULER_NAME, "plugins": {"multiPoint": {"enabled": enabled}}}
+    plugins = {"multiPoint": {"enabled": enabled}} if own_scores else {"score": {"disabled": [{"name": "*"}]}}
+    profile = {"schedulerName": SCHEDULER_NAME, "plugins": plugins}
     found: dict[str, Any] = {"profiles": [profile], "percentageOfNodesToScore": percent}
     if extender:
         found["extenders"] = [
@@ -181,7 +186,7 @@ def pod(name: str) -> dict[str, Any]:
     return made
 
 
-def prepare(plane: ControlPlane, nodes: int) -> node_fleet.Fleet:
+def prepare(plane: ControlPlane, nodes: int, *, alike: bool = False) -> node_fleet.Fleet:
     """Nodes that have all reported, a namespace and a priority class."""
     api = plane.connect()
     plane.install_suite()
@@ -189,7 +194,7 @@ def prepare(plane: ControlPlane, nodes: int) -> node_fleet.Fleet:
     api.send(
         "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": PRIORITY_CLASS}, "value": 9000}
     )
-    fleet = node_fleet.Fleet(plane, synthetic_cluster.node_names(nodes), PODS_REPORTED)
+    fleet = node_fleet.Fleet(plane, synthetic_cluster.node_names(nodes), PODS_REPORTED, alike=alike)
     with progress.step(f"registering {nodes} nodes and their first reports"):
         fleet.create_nodes()
         fleet.create_node_metrics()

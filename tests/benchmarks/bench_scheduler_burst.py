@@ -1,0 +1,92 @@
+"""Whether a burst of pods is spread: 200 pods in 10 s over 50 nodes that report the same load, through kube-scheduler.
+
+    python -m tests.benchmarks.bench_scheduler_burst            # 3 minutes
+
+No report comes meanwhile, so a scheduler that looks at reported load alone cannot know where the burst went. With all
+of kube-scheduler's own scores on, and with none of them, so that the extender alone decides. The exit code is 1 when a
+node gets more than twice its fair share from ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import functools
+import pathlib
+import sys
+import time
+
+from e2e.cluster import content_cache, progress
+from tests.benchmarks import apiserver_requests, control_plane, node_fleet, scheduling_rounds
+
+MOST_SHARES = 2.0
+OURS = "ours"
+
+
+def pods_by_node(
+    plane: control_plane.ControlPlane,
+    fleet: node_fleet.Fleet,
+    variant: scheduling_rounds.Variant,
+    names: list[str],
+    *,
+    seconds: float,
+    own_scores: bool,
+) -> list[int]:
+    """Pods that each node got of a burst, most first."""
+    bound = scheduling_rounds.Bound(plane)
+    with variant(plane, fleet) as extender:
+        plane.start_scheduler(scheduling_rounds.configuration(extender, 0, own_scores=own_scores))
+        began = time.monotonic()
+
+        def create(api: apiserver_requests.Connection, number: int) -> None:
+            time.sleep(max(began + number * seconds / len(names) - time.monotonic(), 0))
+            api.send("POST", scheduling_rounds.PODS, scheduling_rounds.pod(names[number]))
+
+        try:
+            apiserver_requests.in_parallel(plane.connect, range(len(names)), create)
+            scheduling_rounds.until("every pod bound", lambda: bound.nodes.keys() >= set(names))
+        finally:
+            plane.stop("kube-scheduler")
+            scheduling_rounds.delete_pods(plane)
+    found = collections.Counter(bound.nodes[name] for name in names)
+    return sorted((found[node] for node in fleet.names), reverse=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--nodes", type=int, default=50, help="default %(default)s")
+    parser.add_argument("--pods", type=int, default=200, help="default %(default)s")
+    parser.add_argument("--seconds", type=float, default=10.0, help="default %(default)s")
+    parser.add_argument(
+        "--source", type=pathlib.Path, default=content_cache.REPOSITORY, help="checkout whose extender is measured"
+    )
+    arguments = parser.parse_args()
+    variants: dict[str, scheduling_rounds.Variant] = {
+        "no extender": scheduling_rounds.without,
+        OURS: functools.partial(scheduling_rounds.suite, source=arguments.source),
+        "ours, not told of bindings": functools.partial(
+            scheduling_rounds.suite, source=arguments.source, bind_notice=False
+        ),
+        "naive: reported load alone, unequal": scheduling_rounds.naive,
+    }
+    fair = arguments.pods / arguments.nodes
+    rows, worst = [], 0.0
+    with control_plane.running() as plane:
+        fleet = scheduling_rounds.prepare(plane, arguments.nodes, alike=True)
+        for own_scores in (True, False):
+            for index, (label, variant) in enumerate(variants.items()):
+                progress.say(f"{label}, kube-scheduler's own scores {'on' if own_scores else 'off'}")
+                names = [f"burst-{int(own_scores)}-{index}-{number}" for number in range(arguments.pods)]
+                found = pods_by_node(plane, fleet, variant, names, seconds=arguments.seconds, own_scores=own_scores)
+                if label == OURS:
+                    worst = max(worst, found[0] / fair)
+                with_scores = "on" if own_scores else "off"
+                rows.append(f"| {with_scores} | {label} | {found[0]} | {found[-1]} | {found[0] / fair:.1f} |")
+    print("| own scores | extender | most pods on a node | fewest | most, in fair shares |", "|---" * 5 + "|", sep="\n")
+    print(*rows, sep="\n")
+    print(f"{arguments.pods} pods in {arguments.seconds:.0f} s over {arguments.nodes} nodes: a fair share is {fair:g}")
+    return int(worst > MOST_SHARES)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
