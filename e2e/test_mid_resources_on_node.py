@@ -12,17 +12,6 @@ from e2e.story.eyes import MID_CPU, MID_MEMORY, Eyes, units
 from e2e.story.installation import Suite
 
 MIB = workloads.MEBIBYTE
-HOLD = """
-import time
-held = bytearray({mib} * 2**20)
-held[::4096] = b"x" * len(range(0, len(held), 4096))
-time.sleep(600)
-"""
-APART = """
-import subprocess, sys
-quiet = subprocess.DEVNULL  # `kubectl exec` ends only once nobody holds its streams
-subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=quiet, stderr=quiet, start_new_session=True)
-"""
 POD = "modest"
 MORE_MIB = 600
 
@@ -94,8 +83,7 @@ def test_mid_grows_by_what_a_new_prod_pod_requests_and_does_not_use(eyes: Eyes, 
 @pytest.mark.usefixtures("growth")
 def test_mid_shrinks_when_the_load_of_a_prod_pod_rises(eyes: Eyes, cluster: Cluster, node: str, namespace: str) -> None:
     full = _mid_memory(eyes, node)
-    program = HOLD.format(mib=MORE_MIB)
-    cluster.run("exec", POD, "--namespace", namespace, "--", "python3", "-c", APART, program)
+    workloads.take_memory(cluster, namespace, POD, MORE_MIB)
     waiting.until(
         "less Mid memory",
         lambda: _mid_memory(eyes, node),

@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from e2e.cluster.access import Cluster
 from e2e.story.eyes import MID_CPU, MID_MEMORY
 
 FAKE = "koord-suite.io/fake"
 SCHEDULER = "koord-scheduler"
 MEBIBYTE = 2**20
+_HOLD = """
+import time
+held = bytearray({mib} * 2**20)
+held[::4096] = b"x" * len(range(0, len(held), 4096))
+time.sleep(600)
+"""
+_APART = """
+import subprocess, sys
+quiet = subprocess.DEVNULL  # `kubectl exec` ends only once nobody holds its streams
+subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=quiet, stderr=quiet, start_new_session=True)
+"""
 
 
 def pod(
@@ -76,3 +88,9 @@ def mid_pod(
     )
     made["spec"]["priority"] = 7000
     return made
+
+
+def take_memory(cluster: Cluster, namespace: str, pod: str, mebibytes: int) -> None:
+    """Let a running pod take more memory, and hold it."""
+    program = _HOLD.format(mib=mebibytes)
+    cluster.run("exec", pod, "--namespace", namespace, "--", "python3", "-c", _APART, program)

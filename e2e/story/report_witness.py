@@ -1,0 +1,49 @@
+"""Every report of a node as the apiserver hands it out, with the moment it arrived."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import threading
+import time
+from typing import Any, NamedTuple
+
+from e2e.story.eyes import Eyes
+
+
+class Report(NamedTuple):
+    """A status, and when it was seen."""
+
+    at: dt.datetime
+    status: dict[str, Any]
+
+
+class ReportWitness:
+    """Watches the NodeMetric of a node until it is closed. Writes to the spec are no reports."""
+
+    def __init__(self, eyes: Eyes, node: str) -> None:
+        self.reports: list[Report] = []
+        self._eyes = eyes
+        self._node = node
+        self._closed = False
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._closed = True
+        self._thread.join()
+
+    def _follow(self) -> None:
+        last = ""
+        while not self._closed:
+            found = self._eyes.find("NodeMetric", self._node) or {}
+            status = found.get("status") or {}
+            if status.get("updateTime", "") != last:
+                last = status.get("updateTime", "")
+                self.reports.append(Report(dt.datetime.now(dt.UTC), status))
+            time.sleep(0.1)
+
+    def gaps_seconds(self) -> list[float]:
+        """Time between each two reports."""
+        return [(after.at - before.at).total_seconds() for before, after in itertools.pairwise(self.reports)]

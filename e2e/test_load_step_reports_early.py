@@ -1,0 +1,106 @@
+"""A step of the load is reported long before the next report would be due, and news never more often than every 5 s."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from e2e.cluster.access import Cluster
+from e2e.story import configuration, waiting, workloads
+from e2e.story.configuration import BASE
+from e2e.story.eyes import Eyes, moment, units
+from e2e.story.installation import Suite
+from e2e.story.report_witness import Report, ReportWitness
+
+INTERVAL_SECONDS = 300
+STEP_MIB = 800
+TRAINING_SECONDS = 30
+LEAST_GAP_SECONDS = 4.8  # five, as the agent's own clock counts them; both ends are seen up to 0.1 s late
+NEWCOMERS, NEWCOMER_MIB = 10, 700
+
+
+class Story(NamedTuple):
+    """When the load rose, when the next report would have been due, and every report."""
+
+    stepped: dt.datetime
+    due: dt.datetime
+    reports: list[Report]
+    newcomers: tuple[dt.datetime, dt.datetime]
+    """When the first and the last of a row of Prod pods came."""
+    gaps_seconds: list[float]
+
+
+def _pod_sum(status: dict) -> int:
+    """Predicted peak of the pods one by one, in bytes of memory."""
+    return units(status["prediction"]["prod"]["podSumPeak"]["memory"])
+
+
+@pytest.fixture(scope="module")
+def story(cluster: Cluster, suite: Suite, eyes: Eyes, node: str, namespace: str) -> Iterator[Story]:
+    """Long intervals and quick looks; then the memory of one Prod pod rises; then many small Prod pods come."""
+    requests = {"cpu": "50m", "memory": "64Mi"}
+    pod = workloads.pod("climber", suite.workload, *workloads.load(memory_mib=20), requests=requests, nodes=[node])
+    eyes.create("Pod", pod, namespace)
+    eyes.wait_running(namespace, "climber")
+    policy = {**BASE["nodePredictPolicy"], "checkIntervalSeconds": 1, "resourceDiffThresholdPercent": 5}
+    policy |= {"cpuHalfLifeSeconds": 60, "memoryHalfLifeSeconds": 60}
+    long = configuration.changed(metricReportIntervalSeconds=INTERVAL_SECONDS, nodePredictPolicy=policy)
+    configuration.write(eyes, long)
+    _wait_warm(suite, eyes, node, namespace)
+    witness = ReportWitness(eyes, node)
+    due = moment(eyes.node_metric(node)["status"]["updateTime"]) + dt.timedelta(seconds=0.9 * INTERVAL_SECONDS)
+    workloads.take_memory(cluster, namespace, "climber", STEP_MIB)
+    stepped = dt.datetime.now(dt.UTC)
+    time.sleep(2 * TRAINING_SECONDS + 8)
+    first = dt.datetime.now(dt.UTC)
+    for index in range(NEWCOMERS):
+        requests = {"cpu": "10m", "memory": f"{NEWCOMER_MIB}Mi"}
+        pod = workloads.pod(f"newcomer-{index}", suite.workload, *workloads.load(), requests=requests, nodes=[node])
+        eyes.create("Pod", pod, namespace)
+        time.sleep(1)
+    last = dt.datetime.now(dt.UTC)
+    time.sleep(6)
+    witness.close()
+    yield Story(stepped, due, witness.reports, (first, last), witness.gaps_seconds())
+    configuration.write(eyes, BASE)
+
+
+def _wait_warm(suite: Suite, eyes: Eyes, node: str, namespace: str) -> None:
+    """Wait for a report by the new policy in which the pod is predicted from its own history."""
+    uid = eyes.get("Pod", "climber", namespace)["metadata"]["uid"]
+
+    def is_warm() -> bool:
+        found = eyes.node_metric(node)
+        page = suite.agent_page("/debug/samples")
+        measured = any(each["identity"] == uid for each in page["series"])
+        told = moment(found["status"].get("prediction", {"time": "1970-01-01T00:00:00Z"})["time"]).timestamp()
+        trained = page["trainedAtSeconds"]
+        started = moment(eyes.get("Pod", "climber", namespace)["status"]["startTime"]).timestamp()
+        follows = found["status"].get("observedGeneration") == found["metadata"]["generation"]
+        return measured and follows and bool(trained) and told > trained[-1] > started + 10
+
+    waiting.until("the climber is warm", is_warm, within_seconds=150, every_seconds=1)
+
+
+def test_the_step_is_reported_once_it_is_learnt_and_long_before_a_report_is_due(story: Story) -> None:
+    before = [each for each in story.reports if each.at <= story.stepped][-1]
+    risen = _pod_sum(before.status) + 0.9 * STEP_MIB * workloads.MEBIBYTE
+    told = next(each.at for each in story.reports if "prediction" in each.status and _pod_sum(each.status) >= risen)
+    assert told < story.due, "that would have been no early report"
+    # Learnt at the first or, if it came at the very end of a round, the second training; looked for every second, and
+    # written at once unless something else was written in the last 5 s.
+    assert (told - story.stepped).total_seconds() <= 2 * TRAINING_SECONDS + 8
+
+
+def test_news_at_every_look_are_told_every_five_seconds(story: Story) -> None:
+    first, last = story.newcomers
+    told = [each.at for each in story.reports if first <= each.at <= last]
+    assert len(told) >= (last - first).total_seconds() // 5 - 1
+
+
+def test_no_two_reports_are_closer(story: Story) -> None:
+    assert min(story.gaps_seconds) > LEAST_GAP_SECONDS, story.gaps_seconds

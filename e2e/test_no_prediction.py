@@ -1,0 +1,104 @@
+"""A predictor that cannot answer: both Prod fields disappear, a condition says why, and Mid stays until it is too old.
+
+The agent does not find the cgroups of its pods, so that it cannot tell the system's usage from theirs.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from e2e.story import agent, configuration, mid_formula, waiting
+from e2e.story.eyes import Eyes, moment
+from e2e.story.installation import Suite
+
+DEGRADE = dt.timedelta(minutes=1)
+SLACK = dt.timedelta(seconds=5)
+CGROUPS = "/host/sys/fs/cgroup"
+ELSEWHERE = "/host/not/cgroup"
+
+
+class Seen(NamedTuple):
+    """One look at the node: when, the Mid it offers, and its receipt."""
+
+    at: dt.datetime
+    offered: tuple[int, int] | None
+    receipt: dict[str, Any]
+
+
+class Blindness(NamedTuple):
+    """The first report without a prediction, and the node from there until Mid was gone."""
+
+    status: dict[str, Any]
+    seen: list[Seen]
+
+
+def _without_cgroups(spec: agent.PodSpec) -> None:
+    (container,) = spec["containers"]
+    (mount,) = [each for each in container["volumeMounts"] if each["mountPath"] == CGROUPS]
+    mount["mountPath"] = ELSEWHERE
+
+
+@pytest.fixture(scope="module")
+def blindness(eyes: Eyes, suite: Suite, node: str) -> Iterator[Blindness]:
+    """Take the cgroups away from the agent until Mid is gone from its node, then give them back."""
+    configuration.write(eyes, configuration.changed(degradeTimeMinutes=DEGRADE.seconds // 60))
+    waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=120)
+    mid_formula.wait_published(eyes, node)
+    with agent.changed(suite, _without_cgroups):
+        status = waiting.until(
+            "a report without a prediction",
+            lambda: eyes.node_metric(node)["status"],
+            lambda seen: "prediction" not in seen,
+            within_seconds=30,
+        )
+        seen = [_look(eyes, node)]
+        while seen[-1].offered is not None and len(seen) < 200:
+            time.sleep(0.5)
+            seen.append(_look(eyes, node))
+    yield Blindness(status, seen)
+    configuration.write(eyes, configuration.BASE)
+
+
+def _look(eyes: Eyes, node: str) -> Seen:
+    at = dt.datetime.now(dt.UTC)
+    return Seen(at, eyes.mid(node), eyes.receipt(node) or {})
+
+
+def test_both_prod_fields_disappear_and_the_usage_stays(blindness: Blindness) -> None:
+    assert not {"prodPeakMetric", "prodReclaimableMetric", "prediction"} & blindness.status.keys()
+    assert set(blindness.status["nodeMetric"]["nodeUsage"]["resources"]) == {"cpu", "memory"}
+
+
+def test_conditions_say_why(blindness: Blindness) -> None:
+    conditions = {each["type"]: each for each in blindness.status["conditions"]}
+    degraded = conditions["PredictionDegraded"]
+    assert (degraded["status"], degraded["reason"]) == ("True", "NoPrediction")
+    assert "sample" in degraded["message"], degraded
+    assert conditions["SourceDegraded"]["status"] == "True"
+    assert CGROUPS in conditions["SourceDegraded"]["message"]
+
+
+def test_mid_keeps_its_last_value_until_the_degrade_time(blindness: Blindness) -> None:
+    *kept, withdrawn = blindness.seen
+    too_old = moment(kept[0].receipt["sample"]) + DEGRADE
+    assert len({each.offered for each in kept}) == 1
+    assert {each.receipt["reason"] for each in kept[1:]} <= {"NoPrediction", "Calculated"}
+    assert "NoPrediction" in {each.receipt["reason"] for each in kept}
+    assert withdrawn.offered is None
+    assert too_old - dt.timedelta(seconds=1) <= withdrawn.at <= too_old + SLACK
+
+
+def test_the_withdrawal_is_explained(eyes: Eyes, node: str, blindness: Blindness) -> None:
+    assert blindness.seen[-1].receipt["reason"] == "PredictionTooOld"
+    events = eyes.events_of(node, "default", "PredictionTooOld")
+    assert [each["type"] for each in events] == ["Warning"] * len(events) != []
+
+
+def test_mid_comes_back_by_itself(eyes: Eyes, node: str, blindness: Blindness) -> None:
+    waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=90)
+    mid_formula.wait_published(eyes, node)
