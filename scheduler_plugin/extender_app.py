@@ -51,6 +51,7 @@ class Parts:
         running = {*configuration.filters, *configuration.score_weights}
         self.provider_specs = trimaran_args.common_specs({name: configuration.args[name] for name in sorted(running)})
         policy = dataclasses.replace(args.estimation_policy(), with_demand=bool(self.provider_specs))
+        self.estimation_policy = policy
         self.readings = Readings()
         policies = {name: catalog.POLICIES[name].build(configuration.args[name], self.readings) for name in running}
         self.measured = [policies[name] for name in running if isinstance(configuration.args[name], TrimaranArgs)]
@@ -58,6 +59,7 @@ class Parts:
         filters = [policies[name] for name in configuration.filters]
         scorers = [WeightedScorer(policies[name], weight) for name, weight in configuration.score_weights.items()]
         replies = ReplyRows()
+        self.policy = policy
         self.resources = policy.resources
         self.vectors = NodeVectors([*policies.values(), replies])
         self.cluster = Cluster(

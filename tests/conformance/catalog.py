@@ -14,6 +14,7 @@ MODULES = (
     "loadaware_adapters",
     "trimaran_formula_adapters",
     "load_watcher_adapters",
+    "trimaran_policy_adapters",
 )
 
 

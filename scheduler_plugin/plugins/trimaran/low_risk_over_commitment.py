@@ -54,10 +54,10 @@ class LowRiskOverCommitment:
         self._formula = args.formula
         self._window = args.smoothing_window_size or 1
         weights: Mapping[str, float] = args.risk_limit_weights or {}
-        self._weights: Floats = np.array([[weights[name]] for name in _RESOURCES])
+        self.weights: Floats = np.array([[weights[name]] for name in _RESOURCES])
         self.columns = NodeColumns(readings)
-        self._request: Floats = np.zeros((2, 0))
-        self._limit: Floats = np.zeros((2, 0))
+        self.request: Floats = np.zeros((2, 0))
+        self.limit: Floats = np.zeros((2, 0))
         self._has_best_effort: Bools = np.zeros(0, dtype=np.bool_)
         self._load_risk: Floats = np.zeros((2, 0))
         self._is_old: Bools = np.zeros(0, dtype=np.bool_)
@@ -67,7 +67,7 @@ class LowRiskOverCommitment:
         """Make room for `capacity` rows."""
         self.columns.grow(capacity)
         for name, array in vars(self).items():
-            if isinstance(array, np.ndarray) and array is not self._weights:
+            if isinstance(array, np.ndarray) and array is not self.weights:
                 setattr(self, name, grown(array, capacity))
 
     def write(self, entry: NodeEntry) -> None:
@@ -75,8 +75,8 @@ class LowRiskOverCommitment:
         self.columns.write(entry)
         placed = [declared(pod.demand, self._formula) for pod in entry.load.pods.values() if pod.demand is not None]
         row = entry.row
-        self._request[:, row] = node_columns.summed([each.request for each in placed])
-        self._limit[:, row] = node_columns.summed([each.limit for each in placed])
+        self.request[:, row] = node_columns.summed([each.request for each in placed])
+        self.limit[:, row] = node_columns.summed([each.limit for each in placed])
         self._has_best_effort[row] = any(each.request == NOTHING and each.limit == NOTHING for each in placed)
         self._is_old[row] = True
 
@@ -93,11 +93,11 @@ class LowRiskOverCommitment:
         if is_best_effort and self._formula == "upstream":
             return np.zeros(len(rows))
         limit_risks = self._limit_risks(own, rows, is_best_effort=is_best_effort)
-        risks = overcommitment.total_risk(limit_risks, self._load_risks(rows), self._weights)
+        risks = overcommitment.total_risk(limit_risks, self._load_risks(rows), self.weights)
         if self._formula == "upstream":
             return np.where(self.columns.is_read[rows], overcommitment.score(risks), 0.0)
         rungs = self.columns.rungs(rows, now)
-        by_limits = overcommitment.score(overcommitment.total_risk(limit_risks, limit_risks, self._weights))
+        by_limits = overcommitment.score(overcommitment.total_risk(limit_risks, limit_risks, self.weights))
         return np.select(
             [rungs == Rung.MEASURED, (rungs == Rung.PREDICTED) | (rungs == Rung.BY_REQUESTS)],
             [overcommitment.score(risks), by_limits],
@@ -110,8 +110,8 @@ class LowRiskOverCommitment:
 
     def _limit_risks(self, own: Declared, rows: Rows, *, is_best_effort: bool) -> Floats:
         capacity = self.columns.allocatable[:, rows]
-        request = self._request[:, rows] + np.array([own.request], dtype=np.float64).T
-        limit = self._limit[:, rows] + np.array([own.limit], dtype=np.float64).T
+        request = self.request[:, rows] + np.array([own.request], dtype=np.float64).T
+        limit = self.limit[:, rows] + np.array([own.limit], dtype=np.float64).T
         if self._formula == "kep":
             lifted = self._has_best_effort[rows] | is_best_effort
             limit = np.where(lifted, np.maximum(limit, capacity), limit)
@@ -135,7 +135,7 @@ class LowRiskOverCommitment:
         )
         of = load_variation.fractions(used, deviation, 0.0, capacity)
         sigma = overcommitment.smoothed_sigma(of.mu, of.sigma, self._window)
-        request, limit = self._request[:, rows], self._limit[:, rows]
+        request, limit = self.request[:, rows], self.limit[:, rows]
         if self._formula == "kep":
             risk, _fit = overcommitment.load_risk(of.mu, sigma, request, capacity)
         else:

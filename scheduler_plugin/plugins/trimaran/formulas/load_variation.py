@@ -22,8 +22,8 @@ class Fractions(NamedTuple):
 
 
 def used(percent: Floats, capacity: Floats) -> Floats:
-    """Percent of capacity -> amount in capacity's unit, never outside [0, capacity]."""
-    return np.clip(percent * capacity / 100.0, 0.0, np.maximum(capacity, 0.0))
+    """Percent of capacity -> amount in capacity's unit."""
+    return percent * capacity / 100.0
 
 
 def fractions(used_mean: Floats, used_deviation: Floats, request: Floats | float, capacity: Floats) -> Fractions:

@@ -12,7 +12,7 @@ percent = st.floats(0, 150)
 
 def shipped(mean: float, deviation: float, margin: float = 1.0, sensitivity: float = 1.0) -> float:
     capacity = np.array([[100.0]])
-    used = [load_variation.used(np.array([[value]]), capacity) for value in (mean, deviation)]
+    used = [np.clip(load_variation.used(np.array([[value]]), capacity), 0.0, 100.0) for value in (mean, deviation)]
     of = load_variation.fractions(used[0], used[1], 0.0, capacity)
     return float(load_variation.shipped_resource_scores(of, capacity, margin, sensitivity)[0, 0])
 

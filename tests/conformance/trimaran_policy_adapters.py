@@ -1,0 +1,463 @@
+"""Cases of trimaran.json about the policies -> the policies that the extender runs, under `upstream` or `kep`."""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from api_types import pods
+from scheduler_plugin import configuration, extender_app, power_model_file
+from scheduler_plugin.cluster_state import pod_demand, pod_facts
+from scheduler_plugin.cluster_state.pod_demand import Amounts, ContainerCpu
+from scheduler_plugin.configuration import Configuration
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.records import Metric, MetricType, Snapshot
+from scheduler_plugin.load_watcher.windows import Windows
+from scheduler_plugin.plugins import catalog
+from scheduler_plugin.plugins.load_aware import LoadAware
+from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
+from scheduler_plugin.plugins.trimaran import readings as readings_module
+from scheduler_plugin.plugins.trimaran import target_load_packing
+from scheduler_plugin.plugins.trimaran.args import PeaksArgs
+from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
+from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import declared, total_limit
+
+NOW = 1_556_985_422.0
+_TYPES = {"cpu": MetricType.CPU, "memory": MetricType.MEMORY}
+_NO_CPU = 0
+
+
+class _Cluster:
+    """One policy of the product over the nodes, pods and watcher document of a case."""
+
+    def __init__(self, name: str, args: Mapping[str, Any]) -> None:
+        entry = catalog.POLICIES[name]
+        args = {key: value for key, value in args.items() if key in _keys(entry.args)}
+        own = entry.complete(entry.args.model_validate(args)).model_copy(update={"formula": "upstream"})
+        everything = {LoadAware.name: LoadAwareArgs().with_defaults(), name: own}
+        self.parts = extender_app.Parts(Configuration(everything, (), {name: 1}), notice_ttl_seconds=1e9)
+        (self.policy,) = self.parts.measured
+
+    def add(self, node: Any, watcher: Any, placed: Sequence[Any] = ()) -> None:
+        self.parts.cluster.node_changed(msgspec.convert(node, type=pods.Node))
+        for index, pod in enumerate(placed):
+            self.place(pod, node["metadata"]["name"], f"placed-{index}", NOW - 3600)
+        self._measure(watcher)
+
+    def place(self, pod: Any, node_name: str, uid: str, at: float) -> None:
+        self.parts.cluster.pod_changed(_pod(pod, uid, node_name), at)
+
+    def _measure(self, watcher: Any) -> None:
+        """As the extender takes a document, whatever its age: upstream has no bound."""
+        snapshot = records.decode(json.dumps(watcher).encode())
+        window = records.window_ending_at("15m", snapshot.window.end or NOW)
+        windows = Windows(math.inf)
+        windows.store(Snapshot(snapshot.timestamp, window, "", snapshot.data))
+        self.parts.readings.take(windows, window.end)
+        for entry in self.parts.cluster.entries.values():
+            self.parts.vectors.write(entry)
+
+    def raw(self, pod: Any, names: Sequence[str]) -> Any:
+        facts = pod_facts.read(_pod(pod, "incoming", ""), _policy(self.parts))
+        return self.policy.score(facts, self.parts.vectors.find(list(names)), self.parts.vectors, NOW)
+
+    def scores(self, pod: Any, names: Sequence[str]) -> Any:
+        return self.policy.normalize(self.raw(pod, names))
+
+
+def _policy(parts: extender_app.Parts) -> Any:
+    return parts.estimation_policy
+
+
+def _keys(model: Any) -> set[str]:
+    """Of the arguments; where measurements come from does not matter here."""
+    return {field.alias for field in model.model_fields.values()} - {"watcherAddress", "metricProvider"}
+
+
+def _pod(wire: Any, uid: str, node_name: str) -> pods.Pod:
+    pod = msgspec.convert(wire, type=pods.Pod)
+    metadata = msgspec.structs.replace(pod.metadata, uid=uid, namespace="default", name=pod.metadata.name or uid)
+    return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
+
+
+def _score_of(policy: str) -> Any:
+    def adapter(inputs: Any) -> Any:
+        cluster = _Cluster(policy, inputs.get("args", {}))
+        cluster.add(inputs["node"], inputs["watcher"], inputs.get("podsOnNode", ()))
+        for index, cached in enumerate(inputs.get("recentPods", ())):
+            cluster.place(cached["pod"], inputs["node"]["metadata"]["name"], f"recent-{index}", cached["timestamp"])
+        return {"score": float(cluster.raw(inputs["pod"], [inputs["node"]["metadata"]["name"]])[0])}
+
+    return adapter
+
+
+def _place_sequentially(inputs: Any) -> Any:
+    cluster = _Cluster(inputs["plugin"], inputs["args"])
+    names = [node["metadata"]["name"] for node in inputs["nodes"]]
+    for node in inputs["nodes"]:
+        cluster.add(node, inputs["watcher"])
+    placements = []
+    for index, pod in enumerate(inputs["pods"]):
+        scores = cluster.scores(pod, names)
+        placements.append(names[int(np.argmax(scores))])
+        cluster.place(pod, placements[-1], f"arrived-{index}", NOW)
+    return {"placements": placements}
+
+
+def _constructed(policy: str) -> Any:
+    def adapter(inputs: Any) -> Any:
+        built = _Cluster(policy, inputs.get("args", {})).policy
+        args = inputs.get("args", {})
+        effective = {
+            "effectiveArgs": {key: value for key, value in args.items() if key.startswith("safe")},
+            "effectiveRiskLimitWeights": dict(zip(("cpu", "memory"), built.weights[:, 0].tolist(), strict=True))
+            if policy == "LowRiskOverCommitment"
+            else None,
+            "effectiveSmoothingWindowSize": args.get("smoothingWindowSize"),
+        }
+        return {"error": None, **effective}
+
+    return adapter
+
+
+def _subset(adapter: Any) -> Any:
+    """Compare the keys that are expected."""
+
+    def check(inputs: Any, expected: Any) -> str | None:
+        came = adapter(inputs)
+        wrong = {key: came.get(key) for key, value in expected.items() if came.get(key) != value}
+        return f"expected {expected}, came {wrong}" if wrong else None
+
+    return check
+
+
+def _utilisation(inputs: Any) -> readings_module.Utilisation:
+    metrics = [Metric(**{**metric, "value": float(metric["value"])}) for metric in inputs["metrics"]]
+    return readings_module.utilisation(metrics, inputs["metricType"])
+
+
+def _resource_data(inputs: Any) -> Any:
+    of = _utilisation(inputs)
+    return {"avg": of.mean, "std": of.deviation, "isValid": of.is_valid}
+
+
+def _resource_stats(inputs: Any) -> Any:
+    of = _utilisation(inputs)
+    if not of.is_valid:
+        return {"isValid": False, "stats": None}
+    is_cpu = inputs["resourceName"] == "cpu"
+    unit = 1.0 if is_cpu else 1024.0 * 1024.0
+    capacity = pods.units(inputs["node"]["status"]["allocatable"])["cpu" if is_cpu else "memory"]
+    percents = np.array([of.mean, of.deviation])
+    used, deviation = load_variation.used(percents, np.array([float(capacity)])) / unit
+    request = inputs["podRequest"]["milliCPU" if is_cpu else "memory"]
+    stats = {"capacity": capacity / unit, "req": request / unit, "usedAvg": used, "usedStdev": deviation}
+    return {"isValid": True, "stats": stats}
+
+
+def _amounts(amounts: Amounts) -> Any:
+    return {"milliCPU": amounts.cpu_millis, "memory": amounts.memory_bytes}
+
+
+def _demand(pod: Any) -> pod_demand.PodDemand:
+    return pod_demand.read(msgspec.convert(pod, type=pods.Pod).spec)
+
+
+def _node_requests_and_limits(inputs: Any) -> Any:
+    """As the policy's columns and its score add them up."""
+    cluster = _Cluster("LowRiskOverCommitment", {})
+    cluster.add(inputs["node"], {}, inputs["podsOnNode"])
+    own = declared(_demand(inputs["pod"]), "upstream")
+    capacity = cluster.policy.columns.allocatable[:, 0]
+    request, limit = (column[:, 0] for column in (cluster.policy.request, cluster.policy.limit))
+    return {
+        "nodeRequest": _pair(np.minimum(request + own.request, capacity)),
+        "nodeLimit": _pair(limit + own.limit),
+        "nodeRequestMinusPod": _pair(np.minimum(request, capacity)),
+        "nodeLimitMinusPod": _pair(limit),
+        "nodeCapacity": _pair(capacity),
+    }
+
+
+def _pair(values: Any) -> Any:
+    return {"milliCPU": int(values[0]), "memory": int(values[1])}
+
+
+def _compute_risk(inputs: Any) -> Any:
+    name = inputs["resourceName"]
+    if name not in _TYPES:
+        return {"risk": 0.0}  # as the policy has rows for cpu and memory only
+    of, totals = _utilisation(inputs), inputs["nodeRequestsAndLimits"]
+    unit = "milliCPU" if name == "cpu" else "memory"
+    keys = ("nodeRequest", "nodeLimit", "nodeRequestMinusPod", "nodeLimitMinusPod", "nodeCapacity")
+    request, limit, before, limit_before, capacity = (np.array([float(totals[key][unit])]) for key in keys)
+    limit_risk = overcommitment.limit_risk(request, limit, capacity)
+    load = np.zeros(1)
+    if of.is_valid:
+        percents = (np.array([of.mean]), np.array([of.deviation]))
+        used, deviation = (load_variation.used(percent, capacity) for percent in percents)
+        fractions = load_variation.fractions(used, deviation, 0.0, capacity)
+        sigma = overcommitment.smoothed_sigma(fractions.mu, fractions.sigma, inputs["smoothingWindowSize"])
+        load = overcommitment.conditioned_load_risk(
+            fractions.mu, sigma, before, limit_before, capacity, no_limits_are_certain=True
+        )
+    return {"risk": float(overcommitment.total_risk(limit_risk, load, inputs["riskLimitWeights"][name])[0])}
+
+
+def _predicted(inputs: Any) -> Any:
+    resources = inputs["container"].get("resources", {})
+    requests, limits = (pods.units(resources.get(kind)) for kind in ("requests", "limits"))
+    container = ContainerCpu(requests.get("cpu"), limits.get("cpu"))
+    millis = target_load_packing.container_millis(
+        container, inputs["defaultRequestsMultiplier"], inputs["defaultRequestsMilliCores"]
+    )
+    return {"milliCPU": millis}
+
+
+def _set_max_limits(inputs: Any) -> Any:
+    request, limit = (Amounts(own["milliCPU"], own["memory"]) for own in (inputs["podRequest"], inputs["podLimits"]))
+    return _amounts(pod_demand.raised(limit, request))
+
+
+def _power_models(inputs: Any) -> Any:
+    given = inputs.get("nodePowerModel", inputs.get("args", {}).get("nodePowerModel"))
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(inputs.get("env", {}))
+        for name, content in inputs.get("files", {}).items():
+            file = Path(folder, name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        if power_model_file.VARIABLE in environment:
+            environment[power_model_file.VARIABLE] = str(Path(folder, environment[power_model_file.VARIABLE]))
+        try:
+            args = power_model_file.with_models(PeaksArgs.model_validate({"nodePowerModel": given}), environment)
+        except power_model_file.NoPowerModel as error:
+            return {"error": str(error)}
+    models = {name: model.model_dump() for name, model in (args.node_power_model or {}).items()}
+    return {"error": None, "effectiveNodePowerModel": models, "models": models}
+
+
+def _power_models_check(inputs: Any, expected: Any) -> str | None:
+    came = _power_models(inputs)
+    if (came["error"] is None) != (expected.get("error") is None):
+        return f"expected {expected}, came {came}"
+    wanted = {key: value for key, value in expected.items() if key != "error"}
+    return None if all(came.get(key) == value for key, value in wanted.items()) else f"{expected} against {came}"
+
+
+def _power_model(inputs: Any) -> Any:
+    args = PeaksArgs.model_validate({"nodePowerModel": inputs["nodePowerModel"]})
+    model = (args.node_power_model or {}).get(inputs["nodeName"])
+    return {"model": model.model_dump() if model else {"k0": 0, "k1": 0, "k2": 0}}
+
+
+def _specs_check(inputs: Any, expected: Any) -> str | None:
+    """Ours names the key and what is wanted; whether it is an error is upstream's, but for providers of ours."""
+    spec = inputs["trimaranSpec"]
+    document = {
+        "plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}},
+        "pluginConfig": [{"name": "TargetLoadPacking", "args": spec}],
+    }
+
+    try:
+        configuration.parse(document)
+    except configuration.InvalidConfiguration as error:
+        return None if expected["error"] else f"expected no error, came {error}"
+    return f"expected {expected}, came none" if expected["error"] else None
+
+
+def _node_metrics(inputs: Any) -> Any:
+    nodes = records.decode(json.dumps(inputs["watcher"]).encode()).data.nodes
+    return {
+        name: [
+            {key: value for key, value in msgspec.structs.asdict(metric).items() if key != "rollup"}
+            for metric in node.metrics
+        ]
+        for name, node in nodes.items()
+    }
+
+
+def _of_node(inputs: Any) -> Any:
+    has_any = inputs["watcher"] is not None and bool(inputs["watcher"].get("data", {}).get("NodeMetricsMap"))
+    return {
+        "allMetricsPresent": has_any,
+        "metrics": (_node_metrics(inputs).get(inputs["nodeName"]) or None) if has_any else None,
+    }
+
+
+def _updated(inputs: Any) -> Any:
+    return {"error": None if _node_metrics(inputs) is not None else "no document"}
+
+
+def _with_defaults(inputs: Any) -> Any:
+    entry = catalog.POLICIES[inputs["kind"].removesuffix("Args")]
+    args = entry.complete(entry.args.model_validate(inputs["args"]))
+    provider = args.provider_specs()[0]
+    written = json.loads(args.model_dump_json(by_alias=True, exclude_none=True, exclude={"metric_provider", "formula"}))
+    known = {"type": provider.type}
+    if provider.address:
+        known["address"] = provider.address
+    if provider.insecure_skip_verify is not None:
+        known["insecureSkipVerify"] = provider.insecure_skip_verify
+    return {"args": written | ({} if args.watcher_address else {"metricProvider": known})}
+
+
+def _is_replaced(case: Mapping[str, Any]) -> bool:
+    """Whether upstream replaces a value that was given, or fills in its own provider."""
+    given, expected = case["input"]["args"], case["expected"]["args"]
+    replaced = any(
+        key in expected and expected[key] != value and not isinstance(value, dict)
+        for key, value in given.items()
+        if value is not None
+    )
+    other_weights = any(
+        given.get("riskLimitWeights", {}).get(name) not in (None, weight)
+        for name, weight in expected.get("riskLimitWeights", {}).items()
+    )
+    return replaced or other_weights
+
+
+def _takes_default_provider(case: Mapping[str, Any]) -> bool:
+    provider = case["input"]["args"].get("metricProvider") or {}
+    return not provider.get("type") and "metricProvider" in case["expected"]["args"]
+
+
+def _request_fraction(inputs: Any) -> Any:
+    names = {"cpu": "cpuCores", "memory": "memoryGB"}
+    zero = np.zeros(1)
+    return {
+        name: float(
+            load_variation.fractions(
+                zero, zero, inputs["podRequest"][key], np.array([float(inputs["nodeCapacity"][key])])
+            ).mu[0]
+        )
+        for name, key in names.items()
+    }
+
+
+def _after_placement(inputs: Any) -> Any:
+    before, fraction = inputs["before"][inputs["placedOn"]], inputs["podFraction"]
+    one = np.ones(1)
+    after = {
+        name: load_variation.fractions(
+            np.array([before["mu"][name]]), np.array([before["sigma"][name]]), fraction[name], one
+        )
+        for name in fraction
+    }
+    return {
+        inputs["placedOn"]: {
+            "mu": {name: float(of.mu[0]) for name, of in after.items()},
+            "sigma": {name: float(of.sigma[0]) for name, of in after.items()},
+        }
+    }
+
+
+def _recent_pod(inputs: Any) -> Any:
+    millis = pods.units({"cpu": inputs["bestEffortDefault"]})["cpu"]
+    request = pods.units(inputs["requests"]).get("cpu")
+    return {"milliCPU": target_load_packing.container_millis(ContainerCpu(request, None), 1.0, millis)}
+
+
+def _designed_defaults(_inputs: Any) -> Any:
+    entry = catalog.POLICIES["LowRiskOverCommitment"]
+    args = entry.complete(entry.args.model_validate({}))
+    return {"smoothingWindowSize": args.smoothing_window_size, "riskLimitWeight": args.risk_limit_weights["cpu"]}
+
+
+def _designed_score(inputs: Any) -> Any:
+    def one(name: str) -> Any:
+        return np.array([float(inputs[name])])
+
+    capacity = one("capacity")
+    limit_risk = overcommitment.limit_risk(one("totalRequest"), one("totalLimit"), capacity)
+    if not inputs.get("metricsAvailable", True):
+        return {"limitAware": bool(overcommitment.score(limit_risk[np.newaxis])[0] < 100)}
+    of = load_variation.fractions(one("usedAvg"), one("usedStd"), 0.0, capacity)
+    sigma = overcommitment.smoothed_sigma(of.mu, of.sigma, inputs["smoothingWindowSize"])
+    load, fit = overcommitment.load_risk(of.mu, sigma, one("requestWithoutPod"), capacity)
+    total = overcommitment.total_risk(limit_risk, load, inputs["riskLimitWeight"])
+    return {
+        "alpha": fit.alpha[0], "beta": fit.beta[0], "mean": of.mu[0], "variance": sigma[0] ** 2, "sigma": sigma[0],
+        "allocThreshold": inputs["requestWithoutPod"] / inputs["capacity"], "allocProb": 1 - load[0],
+        "riskLoad": load[0], "riskLimit": limit_risk[0], "totalRisk": total[0],
+        "score": overcommitment.score(total[np.newaxis])[0],
+    }  # fmt: skip
+
+
+def _designed_score_check(inputs: Any, expected: Any) -> str | None:
+    """The figure prints the fit to two decimals, risks to three, and the score exactly."""
+    came = _designed_score(inputs)
+    coarse = {"alpha", "beta", "mean", "variance", "sigma"}
+    for key, value in expected.items():
+        tolerance = 0.0 if key == "score" else 0.006 if key in coarse else 0.0006
+        if isinstance(value, bool) or key == "score":
+            if came[key] != value:
+                return f"{key}: expected {value}, came {came[key]}"
+        elif abs(came[key] - value) > tolerance:
+            return f"{key}: expected {value}, came {came[key]}"
+    return None
+
+
+def _total_limit(inputs: Any) -> Any:
+    return {
+        "totalLimit": total_limit(inputs["podLimits"], inputs["capacity"], has_best_effort=inputs["bestEffortPods"] > 0)
+    }
+
+
+ADAPTERS = {
+    "trimaran.GetResourceData": _resource_data,
+    "trimaran.CreateResourceStats": _resource_stats,
+    "trimaran.GetResourceRequested": lambda inputs: _amounts(_demand(inputs["pod"]).shipped_request),
+    "trimaran.GetResourceLimits": lambda inputs: _amounts(_demand(inputs["pod"]).shipped_limit),
+    "trimaran.GetNodeRequestsAndLimits": _node_requests_and_limits,
+    "trimaran.SetMaxLimits": _set_max_limits,
+    "trimaran.getAllMetrics": lambda inputs: {"nodeMetrics": _node_metrics(inputs)},
+    "trimaran.updateMetrics": _updated,
+    "trimaran.GetNodeMetrics": _of_node,
+    "lowriskovercommitment.computeRisk": _compute_risk,
+    "targetloadpacking.PredictUtilisation": _predicted,
+    "targetloadpacking.Score": _score_of("TargetLoadPacking"),
+    "loadvariationriskbalancing.Score": _score_of("LoadVariationRiskBalancing"),
+    "lowriskovercommitment.Score": _score_of("LowRiskOverCommitment"),
+    "peaks.Score": _score_of("Peaks"),
+    "peaks.getPowerModel": _power_model,
+    "scheduler.placeSequentially": _place_sequentially,
+    "config.setDefaults": _with_defaults,
+    "kep61.requestFraction": _request_fraction,
+    "kep61.afterPlacement": _after_placement,
+    "kep61.predictRecentPod": _recent_pod,
+    "kep61.recentPodsRetention": lambda _inputs: {"seconds": readings_module.OLDEST_SECONDS},
+    "kep357.defaults": _designed_defaults,
+    "kep357.totalLimit": _total_limit,
+}
+
+CHECKS = {
+    "targetloadpacking.New": _subset(_constructed("TargetLoadPacking")),
+    "loadvariationriskbalancing.New": _subset(_constructed("LoadVariationRiskBalancing")),
+    "lowriskovercommitment.New": _subset(_constructed("LowRiskOverCommitment")),
+    "peaks.New": _power_models_check,
+    "peaks.initNodePowerModels": _power_models_check,
+    "trimaran.NewCollector": _specs_check,
+    "trimaran.checkSpecs": _specs_check,
+    "kep357.nodeScore": _designed_score_check,
+}
+
+
+def _lacks_a_token(case: Mapping[str, Any]) -> bool:
+    provider = case["input"]["trimaranSpec"].get("metricProvider") or {}
+    return provider.get("type") == "SignalFx" and not provider.get("token") and case["expected"]["error"] is None
+
+
+DIFFERENT_ON_PURPOSE = (
+    ("trimaran.checkSpecs", _lacks_a_token, "design 4.6: arguments are validated; without a token SignalFx fails"),
+    ("trimaran.NewCollector", _lacks_a_token, "design 4.6: arguments are validated; without a token SignalFx fails"),
+    ("config.setDefaults", _is_replaced, "design 4.6: arguments are validated, never silently replaced"),
+    ("config.setDefaults", _takes_default_provider, "design 3.4: the in-process default provider is NodeMetric"),
+)
