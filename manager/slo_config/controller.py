@@ -58,6 +58,7 @@ class ConfigController:
         self._version = 0
         self._stored: str | None = None
         self._judged: tuple[bool, str | None] | None = None
+        self._outcome: sync.Outcome | None = None
 
     async def start(self) -> None:
         """Read what was last good, then what is there now. Raises errors.ApiServerError."""
@@ -74,8 +75,10 @@ class ConfigController:
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Take the ConfigMap as it is now. Raises errors.ApiServerError."""
+        """Take the ConfigMap as it is now, and keep what could not be kept before. Raises errors.ApiServerError."""
         await self.apply(await read(self._api, self._settings.namespace, self._settings.config_map))
+        if self._outcome is not None:
+            await self._store(self._outcome)
 
     async def apply(self, config_map: ConfigMap | None) -> None:
         """Take a state of the ConfigMap; None means that there is none. An older one than was seen is left."""
@@ -102,7 +105,7 @@ class ConfigController:
             already_said = (outcome.text or "") == self._stored
             await self._notices.tell(outcome, config_map.metadata, applied_before=already_said)
         await self._store(outcome)
-        self._judged = seen
+        self._judged, self._outcome = seen, outcome
 
     async def tell_overlap(self, node: str, strategy: NodeStrategy) -> None:
         """Tell of entries that a node shows to overlap."""

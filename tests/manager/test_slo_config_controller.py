@@ -125,6 +125,10 @@ async def test_a_configuration_that_cannot_be_kept_is_in_force_all_the_same(worl
     world.server.refuse["PATCH", "configmaps"] = cluster.Refusal(403, "Forbidden", "x")
     await world.config.start()
     assert world.config.strategies.configuration.cluster.enable is True
+    world.server.refuse.clear()
+    await world.config.refresh()
+    kept = world.server.get("configmaps", "koord-manager-last-good-config", "koordinator-system")
+    assert kept["data"] == {"colocation-config": '{"enable": true}'}
 
 
 async def test_an_event_that_cannot_be_posted_stops_nothing(world):
