@@ -92,9 +92,11 @@ _REASON_OF_SOURCE: Final = {
 
 
 def kept(published: Published, reason: Reason, written: receipt.Receipt | None) -> Target:
-    """Leave what is there; the terms of the last receipt still say where it came from."""
-    values = {mid: published.allocatable.get(mid) for mid in names.MID_RESOURCES}
-    return Target(values, reason, written.resources if written else {})
+    """Leave what is there; the last receipt says where it came from, and what was there before somebody took it."""
+    lines = written.resources if written else {}
+    before = {mid: lines[mid].published if mid in lines else None for mid in names.MID_RESOURCES}
+    values = {mid: published.allocatable.get(mid, before[mid]) for mid in names.MID_RESOURCES}
+    return Target(values, reason, lines)
 
 
 def withdrawn(bound: Mapping[str, int] | None, reason: Reason) -> Target:

@@ -66,6 +66,8 @@ def cause(
     refresh = refresh_due(receipt.parse_time(written.time if written else None), refresh_period, now)
     match verdict:
         case Verdict.KEEP:
+            if _lacks_a_key(target, published):
+                return Cause.KEY_MISSING
             return Cause.REFRESH if refresh and not published.is_empty() else None
         case Verdict.WITHDRAW:
             return _withdrawal_cause(target, published, written)
@@ -75,6 +77,11 @@ def cause(
             if moved is None and _below_floor(target, published):
                 moved = Cause.BELOW_FLOOR
             return moved or (Cause.REFRESH if refresh else None)
+
+
+def _lacks_a_key(target: Target, published: Published) -> bool:
+    wanted = {mid for mid, value in target.values.items() if value is not None}
+    return not wanted <= published.allocatable.keys() & published.capacity.keys()
 
 
 def _below_floor(target: Target, published: Published) -> bool:

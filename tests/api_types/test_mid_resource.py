@@ -119,3 +119,32 @@ def test_mid_rises_with_prod_requests_where_nothing_unallocated_is_given_away(gi
     before = replace(given_inputs, unallocated_percent=0)
     after = replace(before, allocated_prod=before.allocated_prod + more)
     assert mid_resource.calculate(after).value >= mid_resource.calculate(before).value
+
+
+@given(inputs, amounts, st.integers(min_value=0, max_value=1000))
+def test_mid_rises_with_what_the_agent_calls_reclaimable_where_there_is_no_peak(given_inputs, reported, more):
+    before = replace(given_inputs, peak_prod=None, reclaimable_reported=reported)
+    after = replace(before, reclaimable_reported=reported + more)
+    assert mid_resource.calculate(after).value >= mid_resource.calculate(before).value
+
+
+@pytest.mark.parametrize("name", ["capacity", "static_percent", "threshold_percent", "allocated_mid"])
+@given(given_inputs=inputs, percent=st.integers(0, 200), more=st.integers(min_value=0, max_value=1000))
+def test_in_static_mode_mid_rises_with_each_of_these(name, given_inputs, percent, more):
+    before = replace(given_inputs, static_percent=percent)
+    after = replace(before, **{name: getattr(before, name) + more})
+    assert mid_resource.calculate(after).value >= mid_resource.calculate(before).value
+
+
+@given(inputs, st.integers(0, 200), amounts, amounts)
+def test_in_static_mode_neither_peak_nor_requests_of_prod_count(given_inputs, percent, peak, requested):
+    before = replace(given_inputs, static_percent=percent)
+    after = replace(before, peak_prod=peak, allocated_prod=requested)
+    assert mid_resource.calculate(after).value == mid_resource.calculate(before).value
+
+
+@given(inputs, amounts)
+def test_mid_falls_with_prod_requests_where_only_the_unallocated_is_given_away(given_inputs, more):
+    before = replace(given_inputs, threshold_percent=0, static_percent=None)
+    after = replace(before, allocated_prod=before.allocated_prod + more)
+    assert mid_resource.calculate(after).value <= mid_resource.calculate(before).value

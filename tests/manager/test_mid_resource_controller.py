@@ -175,9 +175,12 @@ async def test_a_report_that_cannot_be_is_refused_with_a_reason_and_changes_noth
 
 
 @pytest.mark.parametrize("where", ["capacity", "allocatable"])
-async def test_a_key_that_somebody_took_away_is_put_back(world, where):
+@pytest.mark.parametrize("usable", [True, False])
+async def test_a_key_that_somebody_took_away_is_put_back_whether_there_is_a_prediction_or_not(world, where, usable):
     await started(world)
     await reported(world)
+    if not usable:
+        await reported(world, prodPeakMetric=None)
     world.server.patch("nodes", "n1", {"status": {where: {MID[0]: None}}})
     await world.settle()
     assert world.mid_of() == (6_000, 10_000)

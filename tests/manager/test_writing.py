@@ -65,7 +65,17 @@ def test_what_is_kept_is_only_refreshed_and_only_where_something_is():
     target = calculator.kept(published(1_000), Reason.NO_PREDICTION, None)
     assert cause(target, published(1_000), written(10), Verdict.KEEP) is None
     assert cause(target, published(1_000), written(500), Verdict.KEEP) is Cause.REFRESH
-    assert cause(target, Published({}, {}), None, Verdict.KEEP) is None
+    nothing = calculator.kept(Published({}, {}), Reason.NO_PREDICTION, None)
+    assert cause(nothing, Published({}, {}), None, Verdict.KEEP) is None
+
+
+def test_a_key_that_somebody_took_is_put_back_as_it_was_written_last():
+    line = receipt.Line(published=1_000)
+    last = receipt.make(Reason.CALCULATED, NOW, lines={CPU: line, MEMORY: line})
+    left = Published({MEMORY: 1_000}, {MEMORY: 1_000})
+    target = calculator.kept(left, Reason.NO_PREDICTION, last)
+    assert target.values == values(1_000)
+    assert cause(target, left, last, Verdict.KEEP) is Cause.KEY_MISSING
 
 
 def test_a_withdrawal_is_exact():

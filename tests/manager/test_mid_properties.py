@@ -1,0 +1,137 @@
+"""What holds of every value that is published, from inputs to the patch: properties of design 4.4."""
+
+import datetime as dt
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api_types.mid_resource import MidInputs, share
+from manager.mid_resource import calculator, receipt, writing
+from manager.mid_resource.calculator import Published
+from manager.mid_resource.judgement import Verdict
+from manager.mid_resource.reasons import STATUS, Reason, Status
+
+CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
+NATIVE = {CPU: "cpu", MEMORY: "memory"}
+NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+
+amounts = st.integers(0, 2**50) | st.integers(0, 20_000)
+percents = st.integers(0, 100)
+one = st.builds(
+    MidInputs, allocatable=amounts, capacity=amounts, allocated_prod=amounts, allocated_mid=amounts,
+    peak_prod=st.none() | amounts, reclaimable_reported=amounts, reclaim_ratio_percent=percents,
+    threshold_percent=percents, unallocated_percent=percents, floor=st.booleans(),
+    static_percent=st.none() | st.integers(0, 200),
+)  # fmt: skip
+inputs = st.fixed_dictionaries({"cpu": one, "memory": one})
+lists = st.dictionaries(st.sampled_from([CPU, MEMORY]), amounts)
+published = st.builds(Published, lists, lists)
+increases = st.integers(1, 100)
+
+
+def calculated(given_inputs, before, increase, same_sample):
+    return calculator.calculated(given_inputs, before, increase, same_sample=same_sample)
+
+
+@given(inputs, published, increases, st.booleans())
+def test_the_terms_on_the_node_add_up_to_the_value_beside_them(given_inputs, before, increase, same_sample):
+    target = calculated(given_inputs, before, increase, same_sample)
+    made = receipt.make(target.reason, NOW, lines=target.lines)
+    patch = writing.node_patch(target, made)
+    on_node = json.loads(patch["metadata"]["annotations"]["koordinator.sh/mid-resource-receipt"])
+    for mid in (CPU, MEMORY):
+        line = on_node["resources"][mid]
+        terms = max(min(line["reclaimable"], line["cap"]) + line["unallocatedShare"], line.get("floor", 0))
+        assert line["calculated"] == terms
+        assert line["published"] == min(terms, line.get("riseLimit", terms))
+        assert patch["status"]["capacity"][mid] == patch["status"]["allocatable"][mid] == str(line["published"])
+
+
+@given(inputs, published, increases, st.booleans())
+def test_a_value_lies_between_the_floor_and_the_cap_plus_the_unallocated_share(
+    given_inputs, before, increase, same_sample
+):
+    target = calculated(given_inputs, before, increase, same_sample)
+    for mid, native in NATIVE.items():
+        of = given_inputs[native]
+        floor = of.allocated_mid if of.floor else 0
+        whole = of.allocatable if of.static_percent is None else of.capacity
+        added = 0 if of.static_percent is not None else max(of.allocatable - of.allocated_prod, 0)
+        cap = share(whole, of.threshold_percent) + share(added, of.unallocated_percent)
+        assert floor <= target.values[mid] <= max(cap, floor)
+
+
+@given(inputs, published, increases, st.booleans())
+def test_a_rise_is_bounded_per_sample_and_a_fall_never_is(given_inputs, before, increase, same_sample):
+    unbounded = calculated(given_inputs, before, 100, same_sample=False)
+    target = calculated(given_inputs, before, increase, same_sample)
+    for mid, native in NATIVE.items():
+        of, old, formula = given_inputs[native], before.allocatable.get(mid, 0), unbounded.values[mid]
+        floor = of.allocated_mid if of.floor else 0
+        if increase < 100:
+            step = 0 if same_sample else share(of.allocatable, increase)
+            assert target.values[mid] <= max(old + step, floor)
+        if formula <= old:
+            assert target.values[mid] == formula
+        assert target.values[mid] <= formula
+
+
+@settings(max_examples=20)
+@given(inputs, increases)
+def test_bounded_rises_arrive_in_the_end(given_inputs, increase):
+    before, goal = Published({}, {}), calculated(given_inputs, Published({}, {}), 100, same_sample=False).values
+    for _ in range(100):
+        values = calculated(given_inputs, before, max(increase, 2), same_sample=False).values
+        before = Published(values, values)
+    for mid, native in NATIVE.items():
+        reach = 100 * share(given_inputs[native].allocatable, max(increase, 2))
+        assert before.allocatable[mid] == goal[mid] or before.allocatable[mid] >= reach
+
+
+@given(inputs, published, st.floats(0.01, 1), st.booleans())
+def test_what_was_just_written_is_not_written_again(given_inputs, before, threshold, same_sample):
+    target = calculated(given_inputs, before, 100, same_sample)
+    values = {mid: value for mid, value in target.values.items() if value is not None}
+    written = receipt.make(target.reason, NOW, lines=target.lines)
+
+    def cause(now):
+        return writing.cause(
+            target, Verdict.CALCULATE, Published(values, values), written,
+            threshold=threshold, refresh_period=dt.timedelta(seconds=300), now=now,
+        )  # fmt: skip
+
+    assert cause(NOW + dt.timedelta(seconds=300)) is None
+    assert cause(NOW + dt.timedelta(seconds=301)) is writing.Cause.REFRESH
+
+
+@given(st.dictionaries(st.sampled_from([CPU, MEMORY]), amounts), published, st.sampled_from(Reason))
+def test_a_withdrawal_publishes_what_is_bound_and_no_more(bound, before, reason):
+    if STATUS[reason] is not Status.WITHDRAWN:
+        return
+    target = calculator.withdrawn(bound, reason)
+    if any(bound.values()):
+        assert target.values == {CPU: bound.get(CPU, 0), MEMORY: bound.get(MEMORY, 0)}
+    else:
+        assert target.values == {CPU: None, MEMORY: None}
+    if (
+        writing.cause(target, Verdict.WITHDRAW, before, None, threshold=1.0, refresh_period=dt.timedelta(1), now=NOW)
+        is not writing.Cause.WITHDRAWAL
+    ):
+        wanted = {mid: value for mid, value in target.values.items() if value is not None}
+        assert before == Published(wanted, wanted)
+
+
+@given(published, inputs)
+def test_what_is_kept_is_what_is_there_or_what_was_written_last(before, given_inputs):
+    last = calculated(given_inputs, before, 100, same_sample=False)
+    written = receipt.make(last.reason, NOW, lines=last.lines)
+    target = calculator.kept(before, Reason.NO_PREDICTION, written)
+    for mid in (CPU, MEMORY):
+        assert target.values[mid] == before.allocatable.get(mid, last.values[mid])
+
+
+@pytest.mark.parametrize("reason", [*Reason])
+def test_every_reason_has_a_status(reason):
+    assert STATUS[reason] in Status
