@@ -18,7 +18,7 @@ import copy
 import datetime as dt
 import json
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from apiserver_client import connection
@@ -62,10 +62,13 @@ class Cluster:
         self.requests: list[apiserver.Received] = []
         self.refuse: dict[tuple[str, str], Refusal] = {}
         """(method, plural) -> what to answer instead, until it is taken out."""
+        self.on_write: Callable[[apiserver.Received], None] = lambda _: None
+        """Called with each request that changes something, before it does."""
         self.expired_lists = 0
         """How many second pages of lists are still to be refused as expired."""
         self._objects: dict[Key, dict[str, Any]] = {}
-        self._changes: list[tuple[str, str, dict[str, Any]]] = []
+        self.changes: list[tuple[str, str, dict[str, Any]]] = []
+        """(ADDED, MODIFIED or DELETED, plural, object) of every change, in order."""
         self._changed = asyncio.Condition()
         self._version = 100
 
@@ -134,7 +137,7 @@ class Cluster:
         if change == "DELETED":
             self._version += 1
             item["metadata"]["resourceVersion"] = str(self._version)
-        self._changes.append((change, plural, item))
+        self.changes.append((change, plural, item))
         asyncio.get_running_loop().create_task(self._notify())
 
     async def _notify(self) -> None:
@@ -176,6 +179,7 @@ class Cluster:
         if request.method == "GET":
             return self._found(key) if name else self._list(plural, namespace, request.query)
         body = json.loads(request.body) if request.body else None
+        self.on_write(request)
         self.writes.append((request.method, request.path, body))
         match request.method:
             case "POST":
@@ -216,15 +220,15 @@ class Cluster:
         writer.write(apiserver._head(200, {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}))
         sent = 0
         while True:
-            for change, kind, item in self._changes[sent:]:
+            for change, kind, item in self.changes[sent:]:
                 here = kind == plural and namespace in ("", item["metadata"].get("namespace", ""))
                 if here and int(item["metadata"]["resourceVersion"]) > since:
                     line = json.dumps({"type": change, "object": item}).encode() + b"\n"
                     writer.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
-            sent = len(self._changes)
+            sent = len(self.changes)
             await writer.drain()
             async with self._changed:
-                await self._changed.wait_for(lambda: len(self._changes) > sent or writer.is_closing())  # noqa: B023
+                await self._changed.wait_for(lambda: len(self.changes) > sent or writer.is_closing())  # noqa: B023
 
 
 def _merged(before: Any, patch: Any) -> Any:
