@@ -39,10 +39,19 @@ class Problem:
         return f"{self} ({self.effect.value})"
 
 
+def problem(path: KeyPath, seen: Any, wanted: str, effect: Effect = Effect.DOCUMENT_REFUSED) -> Problem:
+    """Problem about a value as it was read."""
+    return Problem(path, quoted(seen), wanted, effect)
+
+
 def spelled(path: KeyPath) -> str:
     """Text of a key path: ("nodeConfigs", 0, "enable") -> "nodeConfigs[0].enable"."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{_on_one_line(part)}" for part in path)
     return text.removeprefix(".") or "the document"
+
+
+def _on_one_line(key: str) -> str:
+    return key if key.isprintable() else quoted(key)
 
 
 def quoted(value: Any) -> str:

@@ -13,7 +13,6 @@ once, each with key path, value seen and value wanted.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,15 +23,11 @@ import yaml
 
 from api_types import config_problem
 from api_types.config_problem import KeyPath, Problem
-from scheduler_plugin import policy_selection, power_model_file
+from scheduler_plugin import policy_args, policy_selection
 from scheduler_plugin.plugins import catalog
-from scheduler_plugin.plugins.catalog import CatalogEntry
 from scheduler_plugin.plugins.load_aware import LoadAware
-from scheduler_plugin.plugins.trimaran import args as trimaran_args
-from scheduler_plugin.plugins.trimaran.args import PeaksArgs
 
 _PROFILE_KEYS: Final = ("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig")
-_API_GROUP: Final = "kubescheduler.config.k8s.io/"
 
 
 class InvalidConfiguration(Exception):
@@ -106,7 +101,9 @@ def parse(document: Any) -> Configuration:
     """Judge and complete a document. Raises InvalidConfiguration."""
     problems: list[Problem] = []
     profile = _profile(as_json(document), problems)
-    given = _given_args(profile, problems)
+    given = policy_args.given(
+        profile.content.get("pluginConfig"), (*profile.path, "pluginConfig"), problems, with_others=profile.with_others
+    )
     selection = policy_selection.select(
         profile.content.get("plugins"), (*profile.path, "plugins"), problems, with_others=profile.with_others
     )
@@ -115,30 +112,17 @@ def parse(document: Any) -> Configuration:
     for name, entry in catalog.POLICIES.items():
         if name in given and name not in running and not entry.runs_by_default:
             where = " or ".join(f"plugins.{point}.enabled" for point in sorted(entry.points))
-            problems.append(_problem(given[name][0], name, f"an entry in {where} too: arguments alone run nothing"))
+            problems.append(
+                config_problem.problem(given[name][0], name, f"an entry in {where} too: arguments alone run nothing")
+            )
         if name in given or name in running or name == LoadAware.name:
             path, args = given.get(name, ((), {}))
-            completed = _completed(entry, args, path, problems)
-            if isinstance(completed, PeaksArgs):
-                completed = _with_models(completed, path, problems)
+            completed = policy_args.completed(entry, args, path, problems)
             if completed is not None:
                 effective[name] = completed
-    try:
-        trimaran_args.common_specs({name: args for name, args in effective.items() if name in running})
-    except trimaran_args.Contradiction as error:
-        path, seen = given[error.policy]
-        problems.append(_problem(path, seen, error.wanted))
     if problems:
         raise InvalidConfiguration([str(problem) for problem in problems])
     return Configuration(effective, selection.filters, selection.score_weights)
-
-
-def _with_models(args: PeaksArgs, path: KeyPath, problems: list[Problem]) -> PeaksArgs:
-    try:
-        return power_model_file.with_models(args)
-    except power_model_file.NoPowerModel as error:
-        problems.append(_problem((*path, "nodePowerModel"), args.node_power_model, str(error)))
-        return args
 
 
 def names_policies(value: Any) -> bool:
@@ -151,23 +135,27 @@ def names_policies(value: Any) -> bool:
 def _profile(document: Any, problems: list[Problem]) -> _Profile:
     nothing = _Profile({}, (), with_others=False)
     if not isinstance(document, dict):
-        problems.append(_problem((), document, "an object with plugins and pluginConfig"))
+        problems.append(config_problem.problem((), document, "an object with plugins and pluginConfig"))
         return nothing
     if "profiles" not in document:
         known = ("apiVersion", "kind", *_PROFILE_KEYS)
         problems += [
-            _problem((key,), value, f"one of the keys {', '.join(known)}")
+            config_problem.problem((key,), value, f"one of the keys {', '.join(known)}")
             for key, value in document.items()
             if key not in known
         ]
         return _Profile(document, (), with_others=False)
     profiles = document["profiles"]
     if not isinstance(profiles, list) or not all(isinstance(each, dict) for each in profiles):
-        problems.append(_problem(("profiles",), profiles, "a list of objects with plugins and pluginConfig"))
+        problems.append(
+            config_problem.problem(("profiles",), profiles, "a list of objects with plugins and pluginConfig")
+        )
         return nothing
     ours = [index for index, each in enumerate(profiles) if names_policies(each)]
     problems += [
-        _problem(("profiles", index), "policies of ours", "them in one profile: all profiles share the extender")
+        config_problem.problem(
+            ("profiles", index), "policies of ours", "them in one profile: all profiles share the extender"
+        )
         for index in ours[1:]
     ]
     index = ours[0] if ours else 0
@@ -179,79 +167,3 @@ def _is_meant_as_ours(name: Any) -> bool:
         return isinstance(name, str) and bool(name) and policy_selection.own_name(name, with_others=True) is not None
     except ValueError:
         return True
-
-
-def _given_args(profile: _Profile, problems: list[Problem]) -> dict[str, tuple[KeyPath, Any]]:
-    """Arguments by policy name, with the path they stand at."""
-    at = (*profile.path, "pluginConfig")
-    entries = profile.content.get("pluginConfig")
-    entries = [] if entries is None else entries
-    if not isinstance(entries, list):
-        problems.append(_problem(at, entries, "a list of objects with name and args"))
-        return {}
-    given: dict[str, tuple[KeyPath, Any]] = {}
-    for index, entry in enumerate(entries):
-        path: KeyPath = (*at, index)
-        if not isinstance(entry, dict) or not entry.keys() <= {"name", "args"}:
-            problems.append(_problem(path, entry, "an object with name and args"))
-            continue
-        try:
-            name = policy_selection.own_name(entry.get("name"), with_others=profile.with_others)
-        except ValueError as error:
-            problems.append(_problem((*path, "name"), entry.get("name"), str(error)))
-            continue
-        if name in given:
-            problems.append(_problem((*path, "name"), entry["name"], "each policy at most once"))
-        elif name is not None:
-            args_path = (*path, "args")
-            given[name] = (args_path, _without_type(entry.get("args"), entry["name"], args_path, problems))
-    return given
-
-
-def _without_type(args: Any, spelling: str, path: KeyPath, problems: list[Problem]) -> Any:
-    """Arguments without the apiVersion and kind that kube-scheduler's own arguments may carry."""
-    if args is None:
-        return {}
-    if not isinstance(args, dict):
-        return args
-    version, kind = args.get("apiVersion"), args.get("kind")
-    if version is not None and not str(version).startswith(_API_GROUP):
-        problems.append(_problem((*path, "apiVersion"), version, f"{_API_GROUP}v1, or nothing"))
-    if kind is not None and kind != f"{spelling}Args":
-        problems.append(_problem((*path, "kind"), kind, f"{spelling}Args, or nothing"))
-    return {key: value for key, value in args.items() if key not in ("apiVersion", "kind")}
-
-
-def _completed(entry: CatalogEntry, args: Any, path: KeyPath, problems: list[Problem]) -> pydantic.BaseModel | None:
-    try:
-        completed = entry.complete(entry.args.model_validate(args))
-    except pydantic.ValidationError as error:
-        schema = _schema(entry.args)
-        problems += [_decoding_problem(schema, path, dict(item)) for item in error.errors()]
-        broken = {item["loc"][0] for item in error.errors() if item["loc"]}
-        if isinstance(args, dict) and broken.intersection(args):  # what can be read is judged too
-            _completed(entry, {key: value for key, value in args.items() if key not in broken}, path, problems)
-        return None
-    judged = entry.problems(completed)
-    problems += [Problem((*path, *own.path), own.seen, own.wanted, own.effect) for own in judged]
-    return completed if isinstance(completed, pydantic.BaseModel) else None
-
-
-@functools.cache
-def _schema(args: type[pydantic.BaseModel]) -> Mapping[str, Any]:
-    return args.model_json_schema(by_alias=True)
-
-
-def _decoding_problem(schema: Mapping[str, Any], path: KeyPath, item: Mapping[str, Any]) -> Problem:
-    own: KeyPath = item["loc"]
-    if item["type"] == "extra_forbidden":
-        return _problem(
-            (*path, *own), item["input"], f"one of the keys {', '.join(schema.get('properties', {})) or '(none)'}"
-        )
-    if item["type"] == "value_error":
-        return _problem((*path, *own), item["input"], str(item["ctx"]["error"]).rpartition("want ")[2])
-    return _problem((*path, *own), item["input"], config_problem.wanted_at(schema, own))
-
-
-def _problem(path: KeyPath, seen: Any, wanted: str) -> Problem:
-    return Problem(path, config_problem.quoted(seen), wanted, config_problem.Effect.DOCUMENT_REFUSED)

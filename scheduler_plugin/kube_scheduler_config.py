@@ -37,57 +37,63 @@ def problems(document: Mapping[str, Any]) -> Iterator[Problem]:
     """Everything that would keep the extender from doing its part."""
     extenders = document.get("extenders")
     if not isinstance(extenders, list) or not extenders:
-        yield _problem(("extenders",), extenders, "a list with this extender, else it is never called", Effect.ADVICE)
+        yield config_problem.problem(
+            ("extenders",), extenders, "a list with this extender, else it is never called", Effect.ADVICE
+        )
         return
     for index, extender in enumerate(extenders):
         path: KeyPath = ("extenders", index)
         if isinstance(extender, dict):
             yield from _of_extender(extender, path)
         else:
-            yield _problem(path, extender, "an object")
+            yield config_problem.problem(path, extender, "an object")
     for index, profile in enumerate(_items(document.get("profiles"))):
         yield from _of_weights(profile, ("profiles", index))
 
 
 def _of_extender(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
     if not extender.get("urlPrefix"):
-        yield _problem((*path, "urlPrefix"), extender.get("urlPrefix"), "an address like http://127.0.0.1:10261")
+        yield config_problem.problem(
+            (*path, "urlPrefix"), extender.get("urlPrefix"), "an address like http://127.0.0.1:10261"
+        )
     for key, verb in _VERBS.items():
         if extender.get(key) not in (None, "", verb):
-            yield _problem((*path, key), extender[key], f"{verb}, or nothing")
+            yield config_problem.problem((*path, key), extender[key], f"{verb}, or nothing")
     weight = extender.get("weight")
     if extender.get("prioritizeVerb") and not (type(weight) is int and weight > 0):
-        yield _problem((*path, "weight"), weight, "an integer above 0 beside prioritizeVerb")
+        yield config_problem.problem((*path, "weight"), weight, "an integer above 0 beside prioritizeVerb")
     if extender.get("ignorable") is not True and extender.get("bindVerb"):
         wanted = "true beside bindVerb: bind is a notice that is refused, and no pod would be bound"
-        yield _problem((*path, "ignorable"), extender.get("ignorable"), wanted)
+        yield config_problem.problem((*path, "ignorable"), extender.get("ignorable"), wanted)
     elif extender.get("ignorable") is not True:
         wanted = "true: else no pod is scheduled while the extender is away"
-        yield _problem((*path, "ignorable"), extender.get("ignorable"), wanted, Effect.ADVICE)
+        yield config_problem.problem((*path, "ignorable"), extender.get("ignorable"), wanted, Effect.ADVICE)
     if extender.get("nodeCacheCapable") is not True:
         wanted = "true: else every call carries whole Node objects"
-        yield _problem((*path, "nodeCacheCapable"), extender.get("nodeCacheCapable"), wanted, Effect.ADVICE)
+        yield config_problem.problem(
+            (*path, "nodeCacheCapable"), extender.get("nodeCacheCapable"), wanted, Effect.ADVICE
+        )
     yield from _of_timeout(extender.get("httpTimeout"), (*path, "httpTimeout"))
     for index, resource in enumerate(_items(extender.get("managedResources"))):
         name = resource.get("name") if isinstance(resource, dict) else resource
         if "kubernetes.io/" in str(name):
             wanted = "a resource outside kubernetes.io, kube-scheduler refuses others; leave managedResources out"
-            yield _problem((*path, "managedResources", index, "name"), name, wanted)
+            yield config_problem.problem((*path, "managedResources", index, "name"), name, wanted)
 
 
 def _of_timeout(timeout: Any, path: KeyPath) -> Iterator[Problem]:
     if timeout is None:
         wanted = "a few hundred milliseconds, like 300ms: the default of 5s stops all scheduling for that long"
-        yield _problem(path, timeout, wanted, Effect.ADVICE)
+        yield config_problem.problem(path, timeout, wanted, Effect.ADVICE)
         return
     try:
         nanos = times.duration_nanos(timeout) if isinstance(timeout, str) else 0
     except ValueError:
         nanos = 0
     if nanos <= 0:
-        yield _problem(path, timeout, "a duration like 300ms")
+        yield config_problem.problem(path, timeout, "a duration like 300ms")
     elif nanos > _LONGEST_TIMEOUT_NANOS:
-        yield _problem(path, timeout, "at most 1s: scheduling stands still while it waits", Effect.ADVICE)
+        yield config_problem.problem(path, timeout, "at most 1s: scheduling stands still while it waits", Effect.ADVICE)
 
 
 def _of_weights(profile: Any, path: KeyPath) -> Iterator[Problem]:
@@ -102,7 +108,7 @@ def _of_weights(profile: Any, path: KeyPath) -> Iterator[Problem]:
     left = [f"{name} {10 * weight}" for name, weight in _DEFAULT_WEIGHTS.items() if name not in settled]
     if left and "*" not in settled:
         wanted = f"ten times the default weights ({', '.join(left)}): an extender's score is multiplied by 10"
-        yield _problem((*path, "plugins"), plugins, wanted, Effect.ADVICE)
+        yield config_problem.problem((*path, "plugins"), plugins, wanted, Effect.ADVICE)
 
 
 def _member(value: Any, key: str) -> Any:
@@ -111,7 +117,3 @@ def _member(value: Any, key: str) -> Any:
 
 def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _problem(path: KeyPath, seen: Any, wanted: str, effect: Effect = Effect.DOCUMENT_REFUSED) -> Problem:
-    return Problem(path, config_problem.quoted(seen), wanted, effect)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from api_types import config_problem
-from api_types.config_problem import Effect, KeyPath, Problem
+from api_types.config_problem import KeyPath, Problem
 from scheduler_plugin.plugins import catalog
 from scheduler_plugin.plugins.catalog import Point
 
@@ -59,7 +59,9 @@ def select(plugins: Any, path: KeyPath, problems: list[Problem], *, with_others:
     for at in enabled:
         if at.point in set(Point) and at.name in catalog.POLICIES and at.point not in catalog.POLICIES[at.name].points:
             able = [name for name, entry in catalog.POLICIES.items() if at.point in entry.points]
-            problems.append(_problem((*at.path, "name"), at.name, f"a policy that can {at.point}: {', '.join(able)}"))
+            problems.append(
+                config_problem.problem((*at.path, "name"), at.name, f"a policy that can {at.point}: {', '.join(able)}")
+            )
     return Selection(tuple(weights[Point.FILTER]), weights[Point.SCORE])
 
 
@@ -129,8 +131,4 @@ class _Reader:
     def _say(self, path: KeyPath, seen: Any, wanted: str) -> None:
         if path not in self._said:
             self._said.add(path)
-            self._problems.append(_problem(path, seen, wanted))
-
-
-def _problem(path: KeyPath, seen: Any, wanted: str) -> Problem:
-    return Problem(path, config_problem.quoted(seen), wanted, Effect.DOCUMENT_REFUSED)
+            self._problems.append(config_problem.problem(path, seen, wanted))

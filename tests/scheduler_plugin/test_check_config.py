@@ -1,6 +1,6 @@
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scheduler_plugin import __main__ as program
@@ -193,7 +193,8 @@ def nested(inner):
     return st.sampled_from(places)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
+@example({"a\nb": None})
 @given(ANYTHING.flatmap(nested))
 def test_whatever_a_document_holds_it_is_judged_in_lines_of_text(document):
     finding = check_config.judge(document)

@@ -1,0 +1,90 @@
+"""Arguments of policies: the `pluginConfig` of a profile taken apart, completed and judged; problems name paths."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pydantic
+
+from api_types import config_problem
+from api_types.config_problem import KeyPath, Problem
+from scheduler_plugin import policy_selection
+from scheduler_plugin.plugins.catalog import CatalogEntry
+
+_API_GROUP: Final = "kubescheduler.config.k8s.io/"
+
+
+def given(entries: Any, at: KeyPath, problems: list[Problem], *, with_others: bool) -> dict[str, tuple[KeyPath, Any]]:
+    """Arguments of each policy named in the list that stands at `at`, with the path they stand at.
+
+    `with_others`: plugins of kube-scheduler may be named there too, and are left out.
+    """
+    entries = [] if entries is None else entries
+    if not isinstance(entries, list):
+        problems.append(config_problem.problem(at, entries, "a list of objects with name and args"))
+        return {}
+    result: dict[str, tuple[KeyPath, Any]] = {}
+    for index, entry in enumerate(entries):
+        path: KeyPath = (*at, index)
+        if not isinstance(entry, dict) or not entry.keys() <= {"name", "args"}:
+            problems.append(config_problem.problem(path, entry, "an object with name and args"))
+            continue
+        try:
+            name = policy_selection.own_name(entry.get("name"), with_others=with_others)
+        except ValueError as error:
+            problems.append(config_problem.problem((*path, "name"), entry.get("name"), str(error)))
+            continue
+        if name in result:
+            problems.append(config_problem.problem((*path, "name"), entry["name"], "each policy at most once"))
+        elif name is not None:
+            args_path = (*path, "args")
+            result[name] = (args_path, _without_type(entry.get("args"), entry["name"], args_path, problems))
+    return result
+
+
+def _without_type(args: Any, spelling: str, path: KeyPath, problems: list[Problem]) -> Any:
+    """Arguments without the apiVersion and kind that kube-scheduler's own arguments may carry."""
+    if args is None:
+        return {}
+    if not isinstance(args, dict):
+        return args
+    version, kind = args.get("apiVersion"), args.get("kind")
+    if version is not None and not str(version).startswith(_API_GROUP):
+        problems.append(config_problem.problem((*path, "apiVersion"), version, f"{_API_GROUP}v1, or nothing"))
+    if kind is not None and kind != f"{spelling}Args":
+        problems.append(config_problem.problem((*path, "kind"), kind, f"{spelling}Args, or nothing"))
+    return {key: value for key, value in args.items() if key not in ("apiVersion", "kind")}
+
+
+def completed(entry: CatalogEntry, args: Any, path: KeyPath, problems: list[Problem]) -> pydantic.BaseModel | None:
+    """Arguments decoded, completed and judged; `problems` grows by what is wrong. None where they cannot be decoded."""
+    try:
+        effective = entry.complete(entry.args.model_validate(args))
+    except pydantic.ValidationError as error:
+        schema = _schema(entry.args)
+        problems += [_decoding_problem(schema, path, dict(item)) for item in error.errors()]
+        broken = {item["loc"][0] for item in error.errors() if item["loc"]}
+        if isinstance(args, dict) and broken.intersection(args):  # what can be read is judged too
+            completed(entry, {key: value for key, value in args.items() if key not in broken}, path, problems)
+        return None
+    judged = entry.problems(effective)
+    problems += [Problem((*path, *own.path), own.seen, own.wanted, own.effect) for own in judged]
+    return effective if isinstance(effective, pydantic.BaseModel) else None
+
+
+@functools.cache
+def _schema(args: type[pydantic.BaseModel]) -> Mapping[str, Any]:
+    return args.model_json_schema(by_alias=True)
+
+
+def _decoding_problem(schema: Mapping[str, Any], path: KeyPath, item: Mapping[str, Any]) -> Problem:
+    own: KeyPath = item["loc"]
+    if item["type"] == "extra_forbidden":
+        return config_problem.problem(
+            (*path, *own), item["input"], f"one of the keys {', '.join(schema.get('properties', {})) or '(none)'}"
+        )
+    if item["type"] == "value_error":
+        return config_problem.problem((*path, *own), item["input"], str(item["ctx"]["error"]).rpartition("want ")[2])
+    return config_problem.problem((*path, *own), item["input"], config_problem.wanted_at(schema, own))
