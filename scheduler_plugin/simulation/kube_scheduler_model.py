@@ -1,0 +1,148 @@
+"""The part of kube-scheduler that counts requests, as its default profile does (v1.34). Pure.
+
+    fits      requests of the node's pods + the pod's <= allocatable, for each resource it requests; one pod more fits
+    least     mean over cpu and memory of (allocatable - requested) * 100 // allocatable        NodeResourcesFit
+    balanced  trunc((1 - |cpu share - memory share| / 2) * 100)                NodeResourcesBalancedAllocation
+
+For `least` a pod without a request counts 100 milli-cores, 200 MiB; a pod that requests neither has no `balanced`
+(kubernetes issue 129138). All other plugins are taken to say the same of every node: no taints, affinities, topology
+spread, volumes or images. Sampling is the default one: of a large cluster only some nodes that fit are scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from api_types import names, pods
+from scheduler_plugin import kube_scheduler_config
+from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, Rows
+from scheduler_plugin.plugins.load_aware import least_used_score
+
+_SCORED: Final = (names.CPU, names.MEMORY)
+_UNREQUESTED: Final = (100, 200 * 1024**2)
+_PODS: Final = "pods"
+_FIT: Final = "NodeResourcesFit"
+_BALANCED: Final = "NodeResourcesBalancedAllocation"
+_FEWEST_SCORED: Final = 100
+_EXTENDER_FACTOR: Final = 10  # kube-scheduler multiplies what an extender says (MaxNodeScore / MaxExtenderPriority)
+
+
+class CannotModel(Exception):
+    """A configuration asks kube-scheduler for something that this model does not do."""
+
+
+class Weights(NamedTuple):
+    """Of what decides between nodes that fit. The defaults are those our chart installs (design 4.7)."""
+
+    least: int = 10
+    balanced: int = 10
+    extender: int = 1
+
+
+def weights_of(document: Mapping[str, Any]) -> Weights:
+    """Weights by a whole KubeSchedulerConfiguration, the defaults for a profile of policies. Raises CannotModel."""
+    if not kube_scheduler_config.is_one(document):
+        return Weights()
+    profiles = document.get("profiles") or [{}]
+    strategies = [
+        ((entry.get("args") or {}).get("scoringStrategy") or {}).get("type", "LeastAllocated")
+        for entry in profiles[0].get("pluginConfig") or ()
+        if entry.get("name") == _FIT
+    ]
+    if strategies not in ([], ["LeastAllocated"]):
+        raise CannotModel(f"{_FIT} scores by {strategies[0]}; only LeastAllocated is simulated")
+    plugins = profiles[0].get("plugins") or {}
+    extenders = document.get("extenders") or [{}]
+    return Weights(
+        _plugin_weight(plugins, _FIT), _plugin_weight(plugins, _BALANCED), int(extenders[0].get("weight") or 1)
+    )
+
+
+def _plugin_weight(plugins: Mapping[str, Any], name: str) -> int:
+    weight = 1
+    for point in ("multiPoint", "score"):
+        lists = plugins.get(point) or {}
+        if any(entry.get("name") in (name, "*") for entry in lists.get("disabled") or ()):
+            weight = 0
+        weight = next((int(e.get("weight") or 1) for e in lists.get("enabled") or () if e.get("name") == name), weight)
+    return weight
+
+
+class KubeSchedulerModel:
+    """Requests of every node, kept while pods come and go; nodes by their index."""
+
+    def __init__(self, nodes: Sequence[pods.Node]) -> None:
+        """Raises quantities.InvalidQuantity."""
+        allocatable = [pods.units(node.status.allocatable) for node in nodes]
+        self._resources = sorted({*_SCORED, *(name for each in allocatable for name in each if name != _PODS)})
+        self._allocatable: Ints = np.array(
+            [[each.get(name, 0) for each in allocatable] for name in self._resources], dtype=np.int64
+        )
+        self._requested: Ints = np.zeros_like(self._allocatable)
+        self._scored_rows = [self._resources.index(name) for name in _SCORED]
+        self._scored: Ints = np.zeros((len(_SCORED), len(nodes)), dtype=np.int64)
+        self._most_pods: Ints = np.array([each.get(_PODS, 110) for each in allocatable], dtype=np.int64)
+        self._pods: Ints = np.zeros(len(nodes), dtype=np.int64)
+        self._next_start = 0
+
+    def add(self, node: int, requests: pods.Resources, sign: int = 1) -> None:
+        """Count a pod on a node; sign -1 takes it off."""
+        self._requested[:, node] += sign * np.array([requests.get(name, 0) for name in self._resources])
+        self._scored[:, node] += sign * np.array(_counted(requests))
+        self._pods[node] += sign
+
+    def misfits(self, requests: pods.Resources) -> dict[str, Bools]:
+        """Nodes that a pod does not fit on, by reason (in kube-scheduler's words)."""
+        reasons: dict[str, Bools] = {"Too many pods": self._pods >= self._most_pods}
+        for name, amount in requests.items():
+            if not amount:
+                continue
+            if name not in self._resources:
+                reasons[f"Insufficient {name}"] = np.ones(len(self._pods), dtype=np.bool_)
+                continue
+            row = self._resources.index(name)
+            reasons[f"Insufficient {name}"] = self._requested[row] + amount > self._allocatable[row]
+        return {reason: nodes for reason, nodes in reasons.items() if nodes.any()}
+
+    def sample(self, fits: Bools) -> Rows:
+        """Nodes that are looked at further: all that fit in a small cluster, else the next so many, in turn."""
+        count = len(fits)
+        percent = max(5, 50 - count // 125)
+        wanted = count if count < _FEWEST_SCORED else max(_FEWEST_SCORED, count * percent // 100)
+        order = (self._next_start + np.arange(count)) % count
+        found: Rows = np.flatnonzero(fits[order])
+        if len(found) > wanted:
+            found = found[:wanted]
+            self._next_start = (self._next_start + int(found[-1]) + 1) % count
+        return order[found]
+
+    def scores(self, requests: pods.Resources, candidates: Rows, weights: Weights) -> Ints:
+        """Weighted sum of `least` and `balanced`."""
+        capacity = self._allocatable[self._scored_rows][:, candidates]
+        counted = np.array(_counted(requests))[:, np.newaxis]
+        least: Ints = least_used_score(self._scored[:, candidates] + counted, capacity).sum(axis=0) // len(_SCORED)
+        wanted = np.array([requests.get(name, 0) for name in _SCORED])[:, np.newaxis]
+        if not wanted.any():
+            return weights.least * least
+        return weights.least * least + weights.balanced * _balanced(
+            self._requested[self._scored_rows][:, candidates] + wanted, capacity
+        )
+
+
+def with_extender(in_tree: Ints, extender: Ints, weights: Weights) -> Ints:
+    """What kube-scheduler compares: its own weighted scores and the extender's 0..100, multiplied as it does."""
+    return in_tree + _EXTENDER_FACTOR * weights.extender * extender
+
+
+def _counted(requests: pods.Resources) -> list[int]:
+    return [requests.get(name) or least for name, least in zip(_SCORED, _UNREQUESTED, strict=True)]
+
+
+def _balanced(requested: Ints, capacity: Ints) -> Ints:
+    shares: Floats = np.minimum(np.divide(requested, capacity, out=np.ones(capacity.shape), where=capacity > 0), 1.0)
+    deviation = np.where((capacity > 0).all(axis=0), np.abs(shares[0] - shares[1]) / 2, 0.0)
+    score: Ints = ((1 - deviation) * 100).astype(np.int64)
+    return score

@@ -1,0 +1,197 @@
+"""Plays a scenario: pods arrive, somebody says where they go, and what they use there becomes the next reports.
+
+Time is simulated and only moves with arrivals, retries and departures. Reports that are due are shown to the product
+before each decision, by the calls its watches would make. A pod that fits nowhere is tried again every minute; what
+lets a pod in earlier in a cluster (an event, a preemption) is not simulated. Pure.
+"""
+
+from __future__ import annotations
+
+import collections
+import heapq
+import math
+import random
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from api_types import pods, quantities
+from scheduler_plugin.cluster_state import pod_facts
+from scheduler_plugin.cluster_state.node_vectors import Ints, Rows
+from scheduler_plugin.extender_app import Parts
+from scheduler_plugin.simulation import kube_scheduler_model, load_watcher_model, node_agents
+from scheduler_plugin.simulation.kube_scheduler_model import KubeSchedulerModel, Weights
+from scheduler_plugin.simulation.node_agents import NodeAgents
+from scheduler_plugin.simulation.outcome import Outcome, Placement
+from scheduler_plugin.simulation.scenario import Scenario, SimulatedPod
+
+RETRY_SECONDS: Final = 60.0
+
+_LEAVES, _ARRIVES = 0, 1  # of one moment: room is made before it is asked for
+
+
+class _Event(NamedTuple):
+    at: float
+    kind: int
+    pod: int
+    attempt: int
+
+
+class Replay:
+    """One contender over one scenario. `parts` None: kube-scheduler alone."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        parts: Parts | None = None,
+        *,
+        weights: Weights = Weights(),  # noqa: B008  # immutable
+        seed: int = 1,
+    ) -> None:
+        """`seed` decides between nodes of equal score. Raises quantities.InvalidQuantity for an unreadable node."""
+        self._scenario = scenario
+        self._product = _Product(scenario, parts) if parts is not None else None
+        self._weights = weights
+        self._random = random.Random(f"ties {seed}")  # noqa: S311  # repeatable, and no secret
+        self._requests = [_requests(each.pod) for each in scenario.pods]
+        self._agents = NodeAgents(scenario)
+        self._model = KubeSchedulerModel([each.node for each in scenario.nodes])
+        self._node_index = {each.node.metadata.name: index for index, each in enumerate(scenario.nodes)}
+        self._node_of: dict[int, int] = {}
+        self._tries: collections.Counter[int] = collections.Counter()
+        self._placements: dict[int, Placement] = {}
+        self._rejections: collections.Counter[str] = collections.Counter()
+
+    def run(self, progress: Callable[[float], None] = lambda _share: None) -> Outcome:
+        """Play to the end; `progress` is told the share of the time that has passed."""
+        ends_at = self._scenario.steps * self._scenario.step_seconds
+        events = [_Event(each.at_seconds, _ARRIVES, index, 0) for index, each in enumerate(self._scenario.pods)]
+        heapq.heapify(events)
+        while events and events[0].at < ends_at:
+            event = heapq.heappop(events)
+            progress(event.at / ends_at)
+            if event.kind == _LEAVES:
+                self._leave(event.pod)
+                continue
+            if self._product is not None:
+                self._product.catch_up(self._agents, event.at)
+            node = self._place(event.pod, event.at)
+            if node is None:
+                heapq.heappush(events, event._replace(at=event.at + RETRY_SECONDS, attempt=event.attempt + 1))
+                continue
+            leaves_at = event.at + self._scenario.pods[event.pod].lifetime_seconds
+            if math.isfinite(leaves_at):
+                heapq.heappush(events, _Event(leaves_at, _LEAVES, event.pod, 0))
+        progress(1.0)
+        return Outcome(
+            scenario=self._scenario,
+            demand=self._agents.demand,
+            pod_counts=self._agents.pod_counts,
+            placements=dict(sorted(self._placements.items())),
+            tries=dict(self._tries),
+            rejections=dict(self._rejections),
+        )
+
+    def _place(self, index: int, at: float) -> int | None:
+        """Find the pod a node and let it run there; None where there is none."""
+        pod = self._scenario.pods[index]
+        node = self._node_index.get(pod.pod.spec.node_name) if pod.pod.spec.node_name else self._choose(index, at)
+        if node is None:
+            return None
+        self._model.add(node, self._requests[index])
+        self._agents.place(pod, node, at)
+        self._node_of[index] = node
+        if not pod.pod.spec.node_name:
+            self._placements[index] = Placement(self._scenario.nodes[node].node.metadata.name, at)
+        if self._product is not None:
+            self._product.bound(pod, self._scenario.nodes[node].node.metadata.name, at)
+        return node
+
+    def _leave(self, index: int) -> None:
+        self._model.add(self._node_of.pop(index), self._requests[index], -1)
+        if self._product is not None:
+            self._product.parts.cluster.pod_deleted(self._scenario.pods[index].pod.metadata.uid)
+
+    def _choose(self, index: int, at: float) -> int | None:
+        self._tries[index] += 1
+        requests = self._requests[index]
+        fits = np.ones(len(self._scenario.nodes), dtype=np.bool_)
+        for reason, nodes in self._model.misfits(requests).items():
+            self._rejections[reason] += int(nodes.sum())
+            fits &= ~nodes
+        candidates = self._model.sample(fits)
+        if self._product is not None:
+            candidates = self._product.passing(self._scenario.pods[index].pod, candidates, at, self._rejections)
+        if not len(candidates):
+            return None
+        scores = self._model.scores(requests, candidates, self._weights)
+        if self._product is not None and len(candidates) > 1:
+            own = self._product.scores(self._scenario.pods[index].pod, candidates, at)
+            scores = kube_scheduler_model.with_extender(scores, own, self._weights)
+        best = candidates[scores == scores.max()]
+        return int(best[self._random.randrange(len(best))])
+
+
+class _Product:
+    """The product's cluster state and cycle, on simulated time; candidates are indices of nodes."""
+
+    def __init__(self, scenario: Scenario, parts: Parts) -> None:
+        self.parts = parts
+        self._began_at = scenario.began_at
+        self._load_watcher = load_watcher_model.LoadWatcherModel(parts)
+        self._refreshed_at = -math.inf
+        for node in scenario.nodes:
+            parts.cluster.node_changed(node.node)
+        self._rows = parts.vectors.find([each.node.metadata.name for each in scenario.nodes])
+
+    def catch_up(self, agents: NodeAgents, at: float) -> None:
+        """Show every report that was made until a moment, and let the load watcher read as often as it does."""
+        refreshed_at = at // load_watcher_model.REFRESH_SECONDS * load_watcher_model.REFRESH_SECONDS
+        if refreshed_at > self._refreshed_at:
+            self._refreshed_at = refreshed_at
+            self._show(agents, refreshed_at)
+            self._load_watcher.refresh(self._began_at + refreshed_at)
+        self._show(agents, at)
+
+    def _show(self, agents: NodeAgents, at: float) -> None:
+        for report in agents.due(at):
+            self.parts.cluster.metric_changed(report)
+
+    def passing(self, pod: pods.Pod, candidates: Rows, at: float, rejections: collections.Counter[str]) -> Rows:
+        """Candidates that no policy rejects; the others are counted by reason."""
+        facts = pod_facts.read(pod, self.parts.policy)
+        codes = self.parts.cycle.filter(facts, self._rows[candidates], self._began_at + at)
+        if codes is None:
+            return candidates
+        for code, count in enumerate(np.bincount(codes)[1:]):
+            if count:
+                rejections[self.parts.cycle.reasons[code]] += int(count)
+        passing: Rows = candidates[codes == 0]
+        return passing
+
+    def scores(self, pod: pods.Pod, candidates: Rows, at: float) -> Ints:
+        """0..100 each."""
+        facts = pod_facts.read(pod, self.parts.policy)
+        scores: Ints = self.parts.cycle.prioritize(facts, self._rows[candidates], self._began_at + at)
+        return scores
+
+    def bound(self, pod: SimulatedPod, node: str, at: float) -> None:
+        """Tell what the watch tells of a pod that runs."""
+        now = self._began_at + at
+        since = node_agents.moment(now)
+        is_new = not pod.pod.spec.node_name
+        conditions = [pods.Condition(kind, "True", since) for kind in ("PodScheduled", "Initialized")]
+        status = pods.PodStatus(phase="Running", conditions=conditions) if is_new else pod.pod.status
+        shown = msgspec.structs.replace(
+            pod.pod, spec=msgspec.structs.replace(pod.pod.spec, node_name=node), status=status
+        )
+        self.parts.cluster.pod_changed(shown, now)
+
+
+def _requests(pod: pods.Pod) -> pods.Resources:
+    try:
+        return pods.requests(pod.spec)
+    except quantities.InvalidQuantity:
+        return {}

@@ -1,0 +1,138 @@
+"""Who places pods where, and what it does to the nodes: small cases that can be followed by hand."""
+
+import numpy as np
+import pytest
+
+from scheduler_plugin import configuration, extender_app
+from scheduler_plugin.simulation import outcome, scenario
+from scheduler_plugin.simulation.kube_scheduler_model import Weights
+from scheduler_plugin.simulation.replay import Replay
+from tests.scheduler_plugin import factories
+
+GIB = 1024**3
+MINUTES = 60
+
+
+def parts(load_aware=None, **document):
+    entries = [{"name": "LoadAwareScheduling", "args": load_aware or {}}]
+    return extender_app.Parts(
+        configuration.parse({"pluginConfig": entries, **document}), notice_ttl_seconds=120, short_list=0
+    )
+
+
+def a_cluster(shares, requests, *, nodes=2, cores=10, at_seconds=None, lifetime_seconds=None, steps=60):
+    """Pods that use an even share of the cores they request."""
+    return scenario.from_series(
+        node_count=nodes,
+        node_cpu_millis=1000 * cores,
+        node_memory_bytes=100 * GIB,
+        cpu_millis=[np.array([1000.0 * share * request]) for share, request in zip(shares, requests, strict=True)],
+        request_cpu_millis=[1000 * request for request in requests],
+        request_memory_bytes=[GIB] * len(requests),
+        step_seconds=MINUTES,
+        steps=steps,
+        at_seconds=at_seconds,
+        lifetime_seconds=lifetime_seconds,
+    )
+
+
+def nodes_of(result):
+    return [result.placements[index].node for index in sorted(result.placements)]
+
+
+def test_kube_scheduler_alone_goes_by_requests_and_the_product_by_usage():
+    # The first pod requests 4 cores and uses almost none, the second requests 2 and uses all of 10 % more.
+    cluster = a_cluster([0.05, 1.0, 1.0], [4, 3, 2], at_seconds=[0, 0, 600])
+    stock = Replay(cluster).run()
+    first, second, third = nodes_of(stock)
+    assert first != second
+    assert third == second  # the node with fewer requests, though it is the one that works
+    product = Replay(cluster, parts()).run()
+    first, second, third = nodes_of(product)
+    assert first != second
+    assert third == first
+
+
+def test_a_hot_node_is_refused_and_the_refusals_are_counted():
+    cluster = a_cluster([1.0, 1.0], [7, 1], nodes=1, at_seconds=[0, 300])
+    result = Replay(cluster, parts({"usageThresholds": {"cpu": 65}})).run()
+    assert nodes_of(result) == ["node-0"]
+    # tried at 300 s and every minute until 3,600 s
+    assert result.rejections == {"node(s) cpu usage exceed threshold": 55}
+    assert result.tries == {0: 1, 1: 55}
+    assert outcome.summary(result).never_placed == 1
+
+
+def test_a_pod_waits_until_another_leaves():
+    cluster = a_cluster([0.5, 0.5], [8, 8], nodes=1, at_seconds=[0, 0], lifetime_seconds=[600, 600])
+    result = Replay(cluster).run()
+    assert [result.placements[index].at_seconds for index in (0, 1)] == [0, 600]
+    assert result.rejections == {"Insufficient cpu": 10}
+    told = outcome.summary(result)
+    assert (told.placed, told.waited, told.never_placed, told.mean_wait_seconds) == (2, 1, 0, 300)
+
+
+def test_the_summary_is_that_of_the_worked_example():
+    # One node of 10 cores with 9 used for half of an hour, one idle: a quarter of the node-time is hot.
+    cluster = a_cluster([1.0], [9], lifetime_seconds=[1800])
+    told = outcome.summary(Replay(cluster).run())
+    assert told.hot_ratio == 0.25
+    assert told.spread == pytest.approx(0.45 / 2)
+    assert told.nodes_used == 0.5
+    assert told.overload_ratio == 0
+
+
+def test_overload_is_what_cannot_be_had():
+    cluster = a_cluster([1.0, 3.0], [5, 5], nodes=1)
+    told = outcome.summary(Replay(cluster).run())
+    assert told.overload_ratio == pytest.approx(10 / 20)
+    assert told.peak == pytest.approx(2.0)
+
+
+def test_a_run_repeats_with_its_seed_and_ties_fall_otherwise_with_another():
+    cluster = a_cluster([0.5] * 12, [1] * 12, nodes=8, at_seconds=[60.0 * index for index in range(12)])
+    one, same, other = (nodes_of(Replay(cluster, parts(), seed=seed).run()) for seed in (1, 1, 2))
+    assert one == same != other
+
+
+def test_load_aware_placement_spreads_unequal_pods_better_than_requests_do():
+    random = np.random.default_rng(3)
+    shares = random.choice([0.05, 0.95], 120)
+    cluster = a_cluster(
+        shares, [1] * 120, nodes=10, cores=16, at_seconds=list(np.sort(random.uniform(0, 3000, 120))), steps=120
+    )
+    by_requests, by_load = (outcome.summary(Replay(cluster, each).run()) for each in (None, parts()))
+    assert by_load.spread < 0.8 * by_requests.spread
+    assert by_load.placed == by_requests.placed == 120
+
+
+def test_a_packing_policy_leaves_nodes_empty_that_a_spreading_one_uses():
+    packing = {
+        "score": {"enabled": [{"name": "TargetLoadPacking"}], "disabled": [{"name": "LoadAwareScheduling"}]},
+    }
+    cluster = a_cluster([0.5] * 12, [1] * 12, nodes=8, at_seconds=[120.0 * index for index in range(12)])
+    spread = outcome.summary(Replay(cluster, parts()).run())
+    packed = outcome.summary(Replay(cluster, parts(plugins=packing), weights=Weights(0, 0, 1)).run())
+    assert packed.nodes_used < spread.nodes_used / 2
+
+
+def test_pods_that_run_from_the_beginning_stay_and_do_not_count_as_placed():
+    running = factories.pod("old", node="n1", requests={"cpu": "6"}, phase="Running")
+    arriving = factories.pod("new", requests={"cpu": "6"})
+    usage = np.array([[1000.0], [0.0]])
+    cluster = scenario.Scenario(
+        [scenario.SimulatedNode(factories.node(name, cpu="10")) for name in ("n1", "n2")],
+        [scenario.SimulatedPod(running, usage), scenario.SimulatedPod(arriving, usage, at_seconds=60)],
+        step_seconds=60,
+        steps=10,
+    )
+    result = Replay(cluster, parts()).run()
+    assert {index: placed.node for index, placed in result.placements.items()} == {1: "n2"}
+    assert result.demand[0].tolist() == [[1000] * 10, [0] + [1000] * 9]
+
+
+def test_progress_ends_at_one_and_never_goes_back():
+    told = []
+    Replay(a_cluster([0.5] * 5, [1] * 5, at_seconds=[0, 600, 1200, 1800, 2400])).run(told.append)
+    assert told == sorted(told)
+    assert told[-1] == 1.0
