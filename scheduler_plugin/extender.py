@@ -29,8 +29,11 @@ from scheduler_plugin.scheduling_cycle import SchedulingCycle
 T = TypeVar("T")
 
 _REMEMBERED_PODS: Final = 4096  # between filter and bind: far more than one scheduler has under way at a time
+_REMEMBERED_BYTES: Final = 32 * 1024**2  # of their JSON: 4096 pods of 8 kB, but some have a megabyte of annotations
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _PREPARED_SECONDS: Final = 2.0  # between filter and prioritize lies the scheduler's own scoring, milliseconds
 _NAMES_KEY: Final = b'"NodeNames":['
+_NODES_KEY: Final = b'"Nodes":{'
 _ARGS: Final = msgspec.json.Decoder(ExtenderArgs)
 _BINDING: Final = msgspec.json.Decoder(ExtenderBindingArgs)
 
@@ -80,7 +83,8 @@ class Extender:
         self._policy = policy
         self._short_list = short_list
         self._first_of_equals = 0
-        self._pods: collections.OrderedDict[str, pods.Pod] = collections.OrderedDict()
+        self._pods: collections.OrderedDict[str, tuple[pods.Pod, int]] = collections.OrderedDict()
+        self._remembered_bytes = 0
         self._filtered: _Filtered | None = None
         self._prepared: _Prepared | None = None
         self.rejections: list[int] = [0] * (1 + len(cycle.reasons))
@@ -91,7 +95,9 @@ class Extender:
         args = _decode(_ARGS, body)
         self._filtered = self._prepared = None
         self._cluster.notice_void(args.pod.metadata.uid)
-        self._remember(args.pod)
+        # No text of the pod can hold these keys: quotes inside of one are escaped.
+        pod_end = body.find(_NAMES_KEY if args.nodes is None else _NODES_KEY)
+        self._remember(args.pod, pod_end)
         names = _names(args)
         rows = self._vectors.find(names)
         pod = pod_facts.read(args.pod, self._policy)
@@ -108,9 +114,8 @@ class Extender:
                 ExtenderFilterResult(node_names=[], failed_and_unresolvable_nodes=self._reasons(names, codes))
             )
         encoded = self._replies.node_names(passing)
-        names_at = body.find(_NAMES_KEY)  # no text of the pod can hold it: quotes inside are escaped
-        if len(passing) > 1 and names_at >= 0:
-            self._filtered = _Filtered(body[: names_at + len(_NAMES_KEY)], pod, passing, now)
+        if len(passing) > 1 and pod_end >= 0:
+            self._filtered = _Filtered(body[: pod_end + len(_NAMES_KEY)], pod, passing, now)
         return b'{"NodeNames":[%b]}' % encoded
 
     def prepare(self) -> None:
@@ -141,7 +146,7 @@ class Extender:
     def bind(self, body: bytes, now: float) -> bytes:
         """Take note of where a pod goes, and refuse to bind it. Raises BadRequest."""
         binding = _decode(_BINDING, body)
-        pod = self._pods.pop(binding.pod_uid, None)
+        pod = self._forget(binding.pod_uid)
         if pod is not None:
             self._cluster.pod_noticed(pod, binding.node, now)
         return NOTICE_TAKEN
@@ -154,11 +159,19 @@ class Extender:
         best = np.argsort(-scores, kind="stable")[: self._short_list]
         return rows[np.sort((best + self._first_of_equals) % len(rows))]
 
-    def _remember(self, pod: pods.Pod) -> None:
-        self._pods[pod.metadata.uid] = pod
-        self._pods.move_to_end(pod.metadata.uid)
-        if len(self._pods) > _REMEMBERED_PODS:
-            self._pods.popitem(last=False)
+    def _remember(self, pod: pods.Pod, pod_bytes: int) -> None:
+        self._forget(pod.metadata.uid)
+        if pod_bytes < 0:
+            return  # not spelled as kube-scheduler spells it, which alone will bind
+        self._pods[pod.metadata.uid] = (pod, pod_bytes)
+        self._remembered_bytes += pod_bytes
+        while len(self._pods) > _REMEMBERED_PODS or self._remembered_bytes > _REMEMBERED_BYTES:
+            self._forget(next(iter(self._pods)))
+
+    def _forget(self, uid: str) -> pods.Pod | None:
+        pod, pod_bytes = self._pods.pop(uid, (None, 0))
+        self._remembered_bytes -= pod_bytes
+        return pod
 
     def _count(self, codes: ReasonCodes) -> None:
         for code, count in enumerate(np.bincount(codes)):
@@ -182,12 +195,12 @@ def _names(args: ExtenderArgs) -> list[str]:
         return args.node_names
     try:
         return [extender_types.name_of(node) for node in (args.nodes and args.nodes.items) or ()]
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise BadRequest(f"a node in Nodes.items cannot be read: {error}") from error
 
 
 def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise BadRequest(f"the body is not what kube-scheduler sends: {error}") from error

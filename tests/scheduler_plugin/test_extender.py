@@ -147,6 +147,17 @@ def test_filtering_a_pod_again_takes_its_notice_back(parts):
     assert parts.cluster.counts()["unconfirmed_pods"] == 0
 
 
+def test_large_pods_do_not_fill_the_memory_and_small_ones_are_remembered(parts):
+    ask(parts.extender.filter, factories.pod_document("early"), ["cool"])
+    large = {"text": "x" * 1_000_000}
+    for index in range(40):
+        ask(parts.extender.filter, factories.pod_document(f"large-{index}", annotations=large), ["cool"])
+    ask(parts.extender.filter, factories.pod_document("late"), ["cool"])
+    for name in ("early", "large-0", "large-39", "late"):
+        bind(parts, "cool", uid=f"uid-{name}")
+    assert set(parts.cluster.entries["cool"].load.pods) == {"uid-large-39", "uid-late"}
+
+
 def test_a_bind_of_a_pod_that_was_never_filtered_is_refused_too_and_counts_nothing(parts):
     assert bind(parts, "cool", uid="stranger")["Error"]
     assert parts.cluster.counts()["pods"] == 0
@@ -191,6 +202,8 @@ def test_rejected_nodes_are_counted_by_reason(parts):
         b'{"Pod": {}, "Nodes": {"items": [{}]}}',
         b'{"Pod": {}, "Nodes": {"items": [7]}}',
         b"\xff\xfe",
+        b'{"Pod": {}, "Nodes": {"items": [{"metadata": {"name": "\xca"}}]}}',
+        b'{"x":' * 50_000 + b"1" + b"}" * 50_000,
     ],
 )
 def test_a_body_that_is_not_what_the_scheduler_sends_is_refused_with_words(parts, body):
