@@ -9,7 +9,8 @@ import collections
 import dataclasses
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -98,7 +99,7 @@ class Observation:
 class NodeObserver:
     """Measures one machine. Not thread-safe: everything is called from one event loop."""
 
-    def __init__(self, host_root: Path, max_series: int) -> None:
+    def __init__(self, host_root: Path, max_series: int, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self.server = PredictionServer(_DEFAULT_PARAMETERS)
         self.newest: Mapping[SeriesKey, UsageSample] = {}
         self.newest_at_seconds: float | None = None
@@ -111,7 +112,7 @@ class NodeObserver:
         self.trained_at_seconds: collections.deque[float] = collections.deque(
             maxlen=math.ceil(CACHE_SECONDS / TRAINING_WINDOW_SECONDS)
         )
-        self._collector = catalog.SnapshotCollector(HostRoot.at(host_root))
+        self._collector = catalog.SnapshotCollector(HostRoot.at(host_root), monotonic_ns)
         self._cache = EmbeddedCache(CACHE_SECONDS, max_series=max_series)
         self._numa = NumaMeans(CACHE_SECONDS)
         self._pods_by_uid: Mapping[str, PodOnNode] = {}

@@ -14,11 +14,17 @@ import argparse
 import asyncio
 import contextlib
 import functools
+import itertools
+import os
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import psutil
 
 from tests.fakes import agent_process, cluster
 from tests.host_trees import live_cgroups, plain_files
@@ -117,8 +123,18 @@ def agent_environment(arguments: argparse.Namespace, folder: str) -> dict[str, s
     return {**agent_process.CHART_ENVIRONMENT, **cache, **more}
 
 
-async def measure(pods: int, arguments: argparse.Namespace) -> str:
-    """One row of the table."""
+class Cost(NamedTuple):
+    """What an agent took."""
+
+    pods: int
+    cpu_micros: float
+    """A second of real time."""
+    first: agent_process.Usage
+    last: agent_process.Usage
+
+
+async def measure(pods: int, arguments: argparse.Namespace) -> Cost:
+    """Run an agent beside so many pods."""
     tree = live_tree if arguments.tree == "live" else file_tree
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, tree(Path(folder) / "host", pods):
         async with cluster.running() as server:
@@ -139,15 +155,39 @@ async def measure(pods: int, arguments: argparse.Namespace) -> str:
                 last, elapsed = agent_process.usage(process.pid), time.monotonic() - begin
             reported = len(server.get("nodemetrics", NODE)["status"].get("podsMetric", []))
             assert reported == pods, f"{reported} of {pods} pods reported"
-    percent = (last.cpu_seconds - first.cpu_seconds) / elapsed * 100
-    sizes = " | ".join(f"{each / 2**20:.1f}" for each in (first.rss_bytes, last.rss_bytes, last.anonymous_bytes))
-    return f"| {pods} x {CONTAINERS} | {percent:.2f} | {sizes} |"
+    return Cost(pods, (last.cpu_seconds - first.cpu_seconds) / elapsed * 1e6, first, last)
+
+
+def row(cost: Cost, fewer: Cost | None) -> str:
+    """A line of the table; what a pod costs is the difference to an agent with fewer of them."""
+    first, last = cost.first, cost.last
+    mib = [f"{size / 2**20:.1f}" for size in (first.rss_bytes, last.rss_bytes, last.anonymous_bytes)]
+    growth = ["", ""]
+    if fewer is not None and cost.pods > fewer.pods:
+        more = cost.pods - fewer.pods
+        growth[0] = f"{(cost.cpu_micros - fewer.cpu_micros) / more:.1f}"
+        growth[1] = f"{(last.rss_bytes - fewer.last.rss_bytes) / more / 1024:.0f}"
+    return " | ".join(("", f"{cost.pods} x {CONTAINERS}", f"{cost.cpu_micros / 1e4:.2f}", *mib, *growth, "")).strip()
+
+
+def machine_busy_seconds() -> float:
+    """CPU time that all processes of the machine took since boot."""
+    times = psutil.cpu_times()
+    return times.user + times.nice + times.system + times.irq + times.softirq
 
 
 async def bench(arguments: argparse.Namespace) -> None:
-    rows = await asyncio.gather(*(measure(pods, arguments) for pods in arguments.pods))
-    print("| pods x containers | % of a core | RSS after warm-up, MiB | RSS at the end, MiB | anonymous, MiB |")
-    print("|---|---|---|---|---|", *rows, sep="\n")
+    busy = machine_busy_seconds()
+    begin = time.monotonic()
+    costs = await asyncio.gather(*(measure(pods, arguments) for pods in sorted(arguments.pods)))
+    load = (machine_busy_seconds() - busy) / (time.monotonic() - begin)
+    print(
+        "| pods x containers | % of a core | RSS after warm-up, MiB | at the end | anonymous | a pod more, us/s | KiB |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    for fewer, cost in itertools.pairwise((None, *costs)):
+        print(row(cost, fewer))
+    print(f"\nThe machine, the load of this benchmark included, had {load:.1f} of {os.cpu_count()} CPUs at work.")
 
 
 def main() -> None:
@@ -159,6 +199,7 @@ def main() -> None:
     parser.add_argument("--env", nargs="*", default=[], metavar="NAME=VALUE", help="more of the agent's environment")
     parser.add_argument("--python", nargs="*", default=[], metavar="FLAG", help="flags of the agent's interpreter")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # groups are removed on the way out
     if arguments.tree == "live" and (reason := live_cgroups.why_not("v1")):
         raise SystemExit(f"bench_agent --tree live {reason}")
     asyncio.run(bench(arguments))

@@ -1,0 +1,154 @@
+"""A day of an agent in a few minutes: memory and tracked series while 1,000 pods come and go, on a simulated clock.
+
+    python -m tests.benchmarks.bench_agent_day [--hours H] [--pods N] [--pods-a-day N]
+
+Everything but the loop and the connection to the apiserver is the agent's own: it ticks every simulated second over a
+v2 tree of files, learns every 30 s, builds and serialises a report every 60 s, and writes a checkpoint every 10
+minutes. Half of the pods stay all day; the others live one after another. RSS is that of the whole process, by the
+kernel's count, so the little that this driver needs is in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import gc
+import json
+import os
+import random
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+
+from api_types import pods as pod_types
+from koordlet import node_observer, pods_on_node, predict_policy
+from koordlet.cluster_view import ClusterView
+from koordlet.prediction import checkpoint
+from koordlet.prediction.allocation import WholeAmounts
+from tests.benchmarks import bench_agent
+from tests.fakes import agent_process
+from tests.host_trees import plain_files
+from tests.host_trees.clock import Clock
+
+START = 1.7e9
+TRAIN, REPORT, CHANGE, CHECKPOINT, ROW = 30, 60, 30, 600, 7200
+"""Ticks between two of each; CHANGE is when what the kernel says of the pods moves on."""
+CPUS = 64
+MEMORY = 256 << 30
+POLICY = predict_policy.in_force(None)
+
+
+class Day:
+    """A node, its agent, and the pods that come and go on it."""
+
+    def __init__(self, folder: Path, pods: int, pods_a_day: int) -> None:
+        self.chance = random.Random(7)
+        self.clock = Clock()
+        self.host = plain_files.PlainHost(folder / "host")
+        self.checkpoint = folder / "prediction.checkpoint"
+        self.view = ClusterView(bench_agent.NODE)
+        self.view.allocatable = self.view.capacity = WholeAmounts(CPUS * 1000, MEMORY)
+        self.view.pods.synced = True
+        self.observer = node_observer.NodeObserver(folder / "host", 1500, self.clock)
+        self.groups: dict[Path, tuple[float, int]] = {}
+        self.replaceable: collections.deque[int] = collections.deque()
+        self.ticks_a_pod = 86_400 // pods_a_day
+        self.started = 0
+        self.busy_ticks = 0
+        for number in range(pods):
+            self.start_pod()
+            if number % 2:
+                self.replaceable.append(number)
+
+    def start_pod(self) -> None:
+        """Bind a pod and make its groups."""
+        number, self.started = self.started, self.started + 1
+        text = msgspec.json.encode(bench_agent.pod(number))
+        self.view.pods.put(pods_on_node.describe(msgspec.json.decode(text, type=pod_types.Pod)))
+        for group in self.groups_of(number):
+            self.move(group)
+
+    def end_pod(self, number: int) -> None:
+        """Remove a pod and its groups."""
+        pod, *containers = self.groups_of(number)
+        self.host.remove_group(pod)
+        for group in (pod, *containers):
+            del self.groups[group]
+        self.view.pods.drop("default", f"pod-{number}")
+
+    def groups_of(self, number: int) -> list[Path]:
+        uid, qos = bench_agent.uid(number), bench_agent.qos_of(number)
+        identities = [bench_agent.container_id(number, each) for each in range(bench_agent.CONTAINERS)]
+        return [self.host.pod(uid, qos), *(self.host.container(uid, identity, qos) for identity in identities)]
+
+    def move(self, group: Path) -> None:
+        """Let a group have used some CPU and hold some memory."""
+        cpu_seconds, _ = self.groups.get(group, (0.0, 0))
+        self.groups[group] = cpu_seconds + self.chance.uniform(0, 0.5), self.chance.randrange(64 << 20, 512 << 20)
+        self.host.set_group(group, *self.groups[group])
+
+    def tick(self, number: int) -> None:
+        """One simulated second."""
+        self.clock.advance(1.0)
+        now = START + number
+        if number % self.ticks_a_pod == 0:
+            self.end_pod(self.replaceable.popleft())
+            self.replaceable.append(self.started)
+            self.start_pod()
+        if number % CHANGE == 0:
+            for group in self.groups:
+                self.move(group)
+        self.busy_ticks += self.chance.randrange(800, 1600)
+        self.host.set_node(self.busy_ticks, 128 << 30, MEMORY, CPUS)
+        self.observer.observe(now, self.view)
+        if number % TRAIN == 0:
+            self.observer.train(now, predict_policy.parameters(POLICY))
+        if number % REPORT == 0:
+            observation = self.observer.report(now, self.view, POLICY, None)
+            assert observation is not None, "a measured node has a report"
+            json.dumps(observation.status.to_wire())
+        if number % CHECKPOINT == 0:
+            problem = checkpoint.save(self.checkpoint, self.observer.server.export(), bench_agent.NODE, now)
+            assert problem is None, problem
+
+
+def bench(hours: float, pods: int, pods_a_day: int) -> None:
+    """Print a row for each two simulated hours, and what changed between the first and the last."""
+    print("| hour | pods so far | RSS, MiB | tracked series | series in the checkpoint | KiB of it | files kept open |")
+    print("|---|---|---|---|---|---|---|")
+    rss = []
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        day = Day(Path(folder), pods, pods_a_day)
+        gc.freeze()
+        begin = time.process_time()
+        for number in range(1, round(hours * 3600) + 1):
+            day.tick(number)
+            if number % ROW == 0:
+                rss.append(agent_process.usage(os.getpid()).rss_bytes)
+                observer = day.observer
+                modelled, size = len(observer.server.export().keys), day.checkpoint.stat().st_size
+                print(
+                    f"| {number / 3600:g} | {day.started} | {rss[-1] / 2**20:.1f} | {observer.tracked_series} "
+                    f"| {modelled} | {size / 1024:.0f} | {observer.collect_statistics.descriptors_kept} |",
+                    flush=True,
+                )
+        spent = time.process_time() - begin
+        day.observer.close()
+    print(f"\n{pods} pods at a time; {spent:.0f} s of CPU, this driver's share included.")
+    if len(rss) > 1:
+        print(f"RSS from the first row to the last: {(rss[-1] - rss[0]) / 2**10:+.0f} KiB.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hours", type=float, default=24.0, help="simulated (default %(default)s)")
+    parser.add_argument("--pods", type=int, default=60, help="at a time (default %(default)s)")
+    parser.add_argument("--pods-a-day", type=int, default=1000, help="that come and go (default %(default)s)")
+    arguments = parser.parse_args()
+    bench(arguments.hours, arguments.pods, arguments.pods_a_day)
+
+
+if __name__ == "__main__":
+    main()
