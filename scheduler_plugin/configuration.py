@@ -23,9 +23,11 @@ import yaml
 
 from api_types import config_problem
 from api_types.config_problem import KeyPath, Problem
-from scheduler_plugin import policy_args, policy_selection
+from scheduler_plugin import policy_args, policy_selection, power_model_file
 from scheduler_plugin.plugins import catalog
 from scheduler_plugin.plugins.load_aware import LoadAware
+from scheduler_plugin.plugins.trimaran import args as trimaran_args
+from scheduler_plugin.plugins.trimaran.args import PeaksArgs
 
 _PROFILE_KEYS: Final = ("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig")
 
@@ -118,11 +120,26 @@ def parse(document: Any) -> Configuration:
         if name in given or name in running or name == LoadAware.name:
             path, args = given.get(name, ((), {}))
             completed = policy_args.completed(entry, args, path, problems)
+            if isinstance(completed, PeaksArgs):
+                completed = _with_models(completed, path, problems)
             if completed is not None:
                 effective[name] = completed
+    try:
+        trimaran_args.common_specs({name: args for name, args in effective.items() if name in running})
+    except trimaran_args.Contradiction as error:
+        path, seen = given[error.policy]
+        problems.append(config_problem.problem(path, seen, error.wanted))
     if problems:
         raise InvalidConfiguration([str(problem) for problem in problems])
     return Configuration(effective, selection.filters, selection.score_weights)
+
+
+def _with_models(args: PeaksArgs, path: KeyPath, problems: list[Problem]) -> PeaksArgs:
+    try:
+        return power_model_file.with_models(args)
+    except power_model_file.NoPowerModel as error:
+        problems.append(config_problem.problem((*path, "nodePowerModel"), args.node_power_model, str(error)))
+        return args
 
 
 def names_policies(value: Any) -> bool:
