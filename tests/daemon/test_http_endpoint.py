@@ -1,5 +1,6 @@
 import contextlib
 import socket
+import threading
 import urllib.error
 import urllib.request
 
@@ -85,3 +86,18 @@ def test_a_taken_port_is_named():
         )
         with pytest.raises(http_endpoint.CannotListen, match=f"127.0.0.1:{port}"):
             endpoint.start()
+
+
+def test_a_stopped_endpoint_leaves_no_thread_and_no_port_behind():
+    with serving() as endpoint:
+        assert fetch(endpoint, "/healthz")[0] == 200
+        port = endpoint.port
+    assert "http-endpoint" not in {thread.name for thread in threading.enumerate()}
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def test_an_endpoint_may_be_stopped_before_anybody_asked():
+    with serving() as endpoint:
+        pass
+    endpoint.stop()

@@ -6,7 +6,7 @@ import prometheus_client
 import pytest
 from prometheus_client import parser
 
-from koordlet import node_observer, predict_policy
+from koordlet import node_observer, predict_policy, telemetry
 from koordlet.agent import Agent
 from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import PlainHost
@@ -114,3 +114,16 @@ def test_a_report_without_prediction_is_counted_by_reason(agent):
     at_work(subject)
     assert samples(registry)["koordlet_reports_without_prediction_total", "no_current_sample"] == 1.0
     assert samples(registry)["koordlet_prod_pods", "cold"] == 0.0
+
+
+def test_durations_are_counted_as_the_library_counts_them():
+    registry, ours = prometheus_client.CollectorRegistry(), telemetry.Durations()
+    bounds = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+    library = prometheus_client.Histogram("koordlet_tick_duration_seconds", "Same.", buckets=bounds, registry=registry)
+    for seconds in (0.0, 0.001, 0.0011, 0.05, 0.7, 1.0, 1.1, 60.0):
+        library.observe(seconds)
+        ours.add(seconds)
+    (wanted,) = registry.collect()
+    found = ours.metric("koordlet_tick_duration_seconds", "Same.")
+    expected = {(one.name, *one.labels.values()): one.value for one in wanted.samples if "_created" not in one.name}
+    assert {(one.name, *one.labels.values()): one.value for one in found.samples} == expected
