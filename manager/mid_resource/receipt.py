@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import asdict
 
 import msgspec
 
@@ -74,7 +73,7 @@ def line(
     inputs: MidInputs, terms: MidTerms, published: int, *, rise_limit: int | None = None, reserved: int | None = None
 ) -> Line:
     """Terms of one resource as they were calculated."""
-    known = asdict(inputs) | asdict(terms)
+    known = vars(inputs) | vars(terms)
     for unused in ("reclaimable_reported", "value", "source", "floor"):
         known.pop(unused)
     if inputs.static_percent is not None:
