@@ -1,4 +1,4 @@
-"""`python -m scheduler_plugin [run]` beside a kube-scheduler, `check-config FILE` anywhere."""
+"""`python -m scheduler_plugin [run]` beside a kube-scheduler, `check-config FILE` and `simulate` anywhere."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from daemon import http_endpoint, logs, settings
 from scheduler_plugin import check_config, configuration
 from scheduler_plugin.extender_app import ExtenderApp
 from scheduler_plugin.settings import ENV_PREFIX, SchedulerPluginSettings
+from scheduler_plugin.simulation import simulate
 
 log = logging.getLogger("scheduler_plugin")
 
-_COMMANDS: Final = ("run", "check-config")
+_COMMANDS: Final = ("run", "check-config", "simulate")
 _FAILED = 1
 _WRONG_SETTINGS = 2
 
@@ -28,11 +29,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m scheduler_plugin", description="Places pods by real load: an extender of kube-scheduler."
     )
-    commands = parser.add_subparsers(dest="command", metavar="{run,check-config}", required=True)
+    commands = parser.add_subparsers(dest="command", metavar=f"{{{','.join(_COMMANDS)}}}", required=True)
     run = commands.add_parser("run", help="serve a kube-scheduler (what happens when no command is named)")
     settings.add_arguments(run, SchedulerPluginSettings, ENV_PREFIX)
     check = commands.add_parser("check-config", help="judge a policy file and print it with every default filled in")
     check.add_argument("file", metavar="FILE", help="policies, kube-scheduler's configuration or a ConfigMap; -: stdin")
+    simulate.add_arguments(commands.add_parser("simulate", help="replay arrivals on a model of a cluster, and compare"))
     return parser
 
 
@@ -44,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(given)
     if arguments.command == "check-config":
         return check_config.check(arguments.file)
+    if arguments.command == "simulate":
+        return simulate.run(arguments)
     try:
         chosen = settings.from_sources(SchedulerPluginSettings, arguments, os.environ, ENV_PREFIX)
         policies = configuration.load(chosen.config)

@@ -73,12 +73,17 @@ def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
         uid=pod.metadata.uid,
         key=node_metric_intake.pod_key(pod.metadata.namespace, pod.metadata.name),
         is_prod=is_prod,
-        is_pinned=any(owner.kind in _PINNING_OWNERS for owner in pod.metadata.owner_references or ()),
+        is_pinned=is_pinned(pod),
         estimate=estimate,
         mid_cpu_millis=min(requests.get(names.MID_CPU, 0), estimation.LARGEST),
         mid_memory_bytes=min(requests.get(names.MID_MEMORY, 0), estimation.LARGEST),
         demand=demand,
     )
+
+
+def is_pinned(pod: pods.Pod) -> bool:
+    """Whether a pod is meant for its node and no other."""
+    return any(owner.kind in _PINNING_OWNERS for owner in pod.metadata.owner_references or ())
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,0 +1,208 @@
+"""A recorded cluster -> a scenario: what runs goes on, what is pending arrives. Pure.
+
+What a pod uses is, of these, the first that is known: its annotation, the usage file, what its node's report says of
+it, a share of what it requests. What a node uses beyond its pods is as reported, and stays. A node whose report is
+missing or had not been renewed keeps its silence.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import msgspec
+import numpy as np
+
+from api_types import names, pods, quantities
+from scheduler_plugin.cluster_state import node_metric_intake, pod_facts, times
+from scheduler_plugin.cluster_state.node_vectors import Floats
+from scheduler_plugin.simulation.scenario import BEGINNING, Scenario, SimulatedNode, SimulatedPod
+
+T = TypeVar("T")
+
+ANNOTATION: Final = "koordinator.sh/simulation"
+"""On a pod, JSON: cpu and memory (what it uses), afterSeconds (when it arrives), lifetimeSeconds."""
+
+_RENEWALS_MISSED: Final = 3
+_REQUESTED: Final = {
+    names.CPU: (names.CPU, names.MID_CPU, names.BATCH_CPU),
+    names.MEMORY: (names.MEMORY, names.MID_MEMORY, names.BATCH_MEMORY),
+}
+
+
+class BadRecording(Exception):
+    """The objects cannot be replayed; the message names the object."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Objects of a cluster as JSON, all of one moment. `metrics` None: agents shall report what is simulated."""
+
+    pods: Sequence[Mapping[str, Any]]
+    nodes: Sequence[Mapping[str, Any]]
+    metrics: Sequence[Mapping[str, Any]] | None
+
+
+@dataclass(frozen=True)
+class Play:
+    """How a recording is played on."""
+
+    hours: float = 24.0
+    step_seconds: float = 60.0
+    everything: bool = False
+    """Place all pods anew, but those that belong to their node; otherwise those that have none."""
+    arrival_interval_seconds: float = 1.0
+    """Between the arrivals of pods that do not say when, in the order they were created."""
+    usage_percent: float = 50.0
+    """Share of its requests that a pod uses of which nothing is known."""
+    usage: Mapping[str, Floats] = field(default_factory=dict)
+    """By namespace/name, shape (2, steps) on the same steps."""
+
+
+class _Hints(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    cpu: str | int | float | None = None
+    memory: str | int | float | None = None
+    after_seconds: float | None = None
+    lifetime_seconds: float = math.inf
+
+
+def scenario_of(recording: Recording, play: Play) -> Scenario:
+    """Make a scenario. Raises BadRecording."""
+    reports = {str(_member(each, "metadata", "name")): each for each in recording.metrics or ()}
+    reported = dict(_reported_usage(reports.values()))
+    simulated = list(_pods(recording.pods, play, reported))
+    moments = [times.moment_or_none(_member(each, "status", "updateTime")) for each in reports.values()]
+    began_at = max((moment for moment in moments if moment is not None), default=BEGINNING)
+    known_usage: dict[str, Floats] = {}
+    for key, name in _running_on(recording.pods):
+        known_usage[name] = known_usage.get(name, np.zeros(2)) + reported.get(key, np.zeros(2))
+    nodes = []
+    for document in recording.nodes:
+        node = _decoded(document, pods.Node)
+        report = reports.get(node.metadata.name)
+        own = known_usage.get(node.metadata.name, np.zeros(2))
+        whole = _amounts(_member(report, "status", "nodeMetric", "nodeUsage", "resources"))
+        other = np.zeros(2) if whole is None else np.maximum(whole - own, 0)
+        nodes.append(
+            SimulatedNode(
+                node,
+                other_usage=(float(other[0]), float(other[1])),
+                recorded=None if play.everything and report is not None and _is_alive(report, began_at) else report,
+                agent_reports=recording.metrics is None or (report is not None and _is_alive(report, began_at)),
+            )
+        )
+    if not nodes:
+        raise BadRecording("there are no nodes to place pods on")
+    steps = max(round(play.hours * 3600 / play.step_seconds), 1)
+    return Scenario(nodes, simulated, play.step_seconds, steps, began_at)
+
+
+def _pods(documents: Sequence[Mapping[str, Any]], play: Play, reported: Mapping[str, Floats]) -> Iterator[SimulatedPod]:
+    """Pods in the order they were created; what belongs to a node and has none cannot be placed, and is left out."""
+    decoded = [_named(_decoded(each, pods.Pod)) for each in documents]
+    turns = itertools.count()
+    for pod in sorted(decoded, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.uid)):
+        if not pod_facts.counts_on_its_node(pod):
+            continue
+        is_pinned = pod_facts.is_pinned(pod)
+        stays = bool(pod.spec.node_name) and (is_pinned or not play.everything)
+        if not stays and is_pinned:
+            continue
+        hints = _hints(pod)
+        usage = _usage(pod, hints, play, reported)
+        if stays:
+            yield SimulatedPod(pod, usage, 0.0, hints.lifetime_seconds)
+            continue
+        at = hints.after_seconds if hints.after_seconds is not None else next(turns) * play.arrival_interval_seconds
+        spec = msgspec.structs.replace(pod.spec, node_name="")
+        arriving = msgspec.structs.replace(pod, spec=spec, status=pods.PodStatus(phase="Pending"))
+        yield SimulatedPod(arriving, usage, at, hints.lifetime_seconds)
+
+
+def _usage(pod: pods.Pod, hints: _Hints, play: Play, reported: Mapping[str, Floats]) -> Floats:
+    key = node_metric_intake.pod_key(pod.metadata.namespace, pod.metadata.name)
+    if hints.cpu is not None or hints.memory is not None:
+        told = _amounts({names.CPU: hints.cpu or 0, names.MEMORY: hints.memory or 0})
+        if told is None:
+            raise BadRecording(f"pod {key}: annotation {ANNOTATION}: cpu or memory is not a quantity")
+        return told[:, np.newaxis]
+    if key in play.usage:
+        return play.usage[key]
+    if key in reported:
+        return reported[key][:, np.newaxis]
+    try:
+        requests = pods.requests(pod.spec)
+    except quantities.InvalidQuantity as error:
+        raise BadRecording(f"pod {key}: {error}") from error
+    asked = [sum(requests.get(name, 0) for name in spellings) for spellings in _REQUESTED.values()]
+    return np.array(asked, dtype=np.float64)[:, np.newaxis] * play.usage_percent / 100
+
+
+def _hints(pod: pods.Pod) -> _Hints:
+    text = pods.annotations_of(pod.metadata).get(ANNOTATION)
+    if text is None:
+        return _Hints()
+    try:
+        return msgspec.json.decode(text, type=_Hints)
+    except msgspec.DecodeError as error:
+        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        raise BadRecording(f"pod {name}: annotation {ANNOTATION} is {text!r}: {error}") from error
+
+
+def _reported_usage(reports: Any) -> Iterator[tuple[str, Floats]]:
+    for report in reports:
+        for item in _member(report, "status", "podsMetric") or ():
+            amounts = _amounts(_member(item, "podUsage", "resources"))
+            if amounts is not None:
+                yield node_metric_intake.pod_key(item.get("namespace", ""), item.get("name", "")), amounts
+
+
+def _running_on(documents: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for document in documents:
+        pod = _named(_decoded(document, pods.Pod))
+        if pod.spec.node_name:
+            yield node_metric_intake.pod_key(pod.metadata.namespace, pod.metadata.name), pod.spec.node_name
+
+
+def _is_alive(report: Mapping[str, Any], now: float) -> bool:
+    """Whether the agent had renewed its report when the recording was made."""
+    interval = _member(report, "spec", "metricCollectPolicy", "reportIntervalSeconds")
+    seconds = interval if isinstance(interval, int) else node_metric_intake.DEFAULT_REPORT_INTERVAL_SECONDS
+    updated_at = times.moment_or_none(_member(report, "status", "updateTime"))
+    return updated_at is not None and now - updated_at < _RENEWALS_MISSED * seconds
+
+
+def _named(pod: pods.Pod) -> pods.Pod:
+    """Fill in what the apiserver would have: a namespace and a UID."""
+    meta = pod.metadata
+    namespace = meta.namespace or "default"
+    uid = meta.uid or f"{namespace}/{meta.name}"
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(meta, namespace=namespace, uid=uid))
+
+
+def _decoded(document: Mapping[str, Any], kind: type[T]) -> T:
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        name = _member(document, "metadata", "name")
+        raise BadRecording(f"{kind.__name__} {name}: {error}") from error
+
+
+def _amounts(resources: Any) -> Floats | None:
+    """CPU milli-cores and memory bytes; None where they are absent or cannot be."""
+    if not isinstance(resources, dict):
+        return None
+    try:
+        amounts = [quantities.resource_units(name, resources.get(name, 0)) for name in (names.CPU, names.MEMORY)]
+    except quantities.InvalidQuantity:
+        return None
+    return np.array(amounts, dtype=np.float64) if min(amounts) >= 0 else None
+
+
+def _member(value: Any, *path: str) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value

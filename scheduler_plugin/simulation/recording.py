@@ -1,0 +1,54 @@
+"""Reads a cluster's objects from files that kubectl printed, or from the apiserver."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from apiserver_client import objects, resources, session
+from scheduler_plugin.simulation.recorded_cluster import BadRecording, Recording
+
+
+def from_files(pods_file: str, nodes_file: str, metrics_file: str | None) -> Recording:
+    """Read lists as `kubectl get -o json` and `-o yaml` print them. Raises BadRecording."""
+    return Recording(
+        _objects(pods_file, "Pod"),
+        _objects(nodes_file, "Node"),
+        None if metrics_file is None else _objects(metrics_file, "NodeMetric"),
+    )
+
+
+async def from_cluster(kubeconfig: str | None) -> Recording:
+    """Read pods, nodes and NodeMetrics. Raises NoCredentials, ApiServerError."""
+    async with session.open_session(kubeconfig, user_agent="koord-scheduler-plugin-simulate") as api:
+        pods, nodes, metrics = [
+            (await objects.list_all(api, each)).items
+            for each in (resources.PODS, resources.NODES, resources.NODE_METRICS)
+        ]
+    return Recording(pods, nodes, metrics)
+
+
+def _objects(file: str, kind: str) -> list[Mapping[str, Any]]:
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+        is_json = text.lstrip().startswith("{")
+        documents = [json.loads(text)] if is_json else list(yaml.load_all(text, Loader=yaml.CSafeLoader))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise BadRecording(f"{file}: {error}") from error
+    found = [each for document in documents if document is not None for each in _items(document)]
+    for each in found:
+        if not isinstance(each, dict) or each.get("kind", kind) != kind:
+            seen = each.get("kind") if isinstance(each, dict) else type(each).__name__
+            raise BadRecording(f"{file} holds {seen}, want {kind} objects as `kubectl get -o json` prints them")
+    return found
+
+
+def _items(document: Any) -> Iterator[Any]:
+    if isinstance(document, dict) and isinstance(document.get("items"), list):
+        yield from document["items"]
+    else:
+        yield document

@@ -1,0 +1,137 @@
+"""`python -m scheduler_plugin simulate`: where pods would go under one configuration and another."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from api_types import quantities
+from apiserver_client import errors
+from scheduler_plugin import configuration, extender_app
+from scheduler_plugin.simulation import kube_scheduler_model, recorded_cluster, recording, table, usage_file
+from scheduler_plugin.simulation.outcome import Outcome
+from scheduler_plugin.simulation.recorded_cluster import Play, Recording
+from scheduler_plugin.simulation.replay import Replay
+from scheduler_plugin.simulation.scenario import Scenario
+
+STOCK: Final = "stock"
+"""In place of a configuration: kube-scheduler alone."""
+
+_FINE, _FAILED, _WRONG_INPUT = 0, 1, 2
+_TOLD_PERCENT: Final = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    play = Play()
+    parser.add_argument("--pods", metavar="FILE", help="kubectl get pods -A -o json (or yaml)")
+    parser.add_argument("--nodes", metavar="FILE", help="kubectl get nodes -o json")
+    parser.add_argument(
+        "--metrics", metavar="FILE", help="kubectl get nodemetrics -o json; none: agents report at once"
+    )
+    parser.add_argument("--live", action="store_true", help="read the three from the apiserver instead")
+    parser.add_argument("--kubeconfig", metavar="FILE", help="with --live; none: as kubectl looks for it")
+    parser.add_argument(
+        "--config",
+        metavar="CONFIG",
+        action="append",
+        help=f"a policy file, or {STOCK}: kube-scheduler alone; give it again to compare (default: {STOCK})",
+    )
+    parser.add_argument("--usage", metavar="FILE", help="what pods use over time: CSV of pod,seconds,cpu,memory")
+    numbers: dict[str, tuple[float, str]] = {
+        "hours": (play.hours, "how much time is played"),
+        "step-seconds": (play.step_seconds, "for how long usage is taken as constant"),
+        "arrival-interval-seconds": (play.arrival_interval_seconds, "between pods that do not say when they arrive"),
+        "usage-percent": (play.usage_percent, "of its requests that a pod uses of which nothing is known"),
+    }
+    for name, (default, meaning) in numbers.items():
+        parser.add_argument(f"--{name}", type=_positive, default=default, help=f"{meaning} (default: {default:g})")
+    parser.add_argument("--everything", action="store_true", help="place all pods anew, not only those without a node")
+    parser.add_argument("--seed", type=int, default=1, help="decides between nodes of equal score (default: 1)")
+    parser.add_argument("--output", choices=("text", "json"), default="text")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Simulate and print; gives the exit code."""
+    try:
+        scenario = recorded_cluster.scenario_of(_recording(arguments), _play(arguments))
+        outcomes = {
+            name: _outcome(scenario, name, arguments.seed) for name in dict.fromkeys(arguments.config or [STOCK])
+        }
+    except (
+        recorded_cluster.BadRecording,
+        usage_file.BadUsage,
+        configuration.InvalidConfiguration,
+        kube_scheduler_model.CannotModel,
+        quantities.InvalidQuantity,
+    ) as error:
+        sys.stderr.write(f"{error}\n")
+        return _WRONG_INPUT
+    except errors.ApiServerError as error:
+        sys.stderr.write(f"{error}\n")
+        return _FAILED
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(table.document(outcomes), indent=2) + "\n")
+    else:
+        sys.stdout.write(table.text(outcomes))
+    return _FINE
+
+
+def _recording(arguments: argparse.Namespace) -> Recording:
+    if arguments.live:
+        return asyncio.run(recording.from_cluster(arguments.kubeconfig))
+    if not arguments.pods or not arguments.nodes:
+        raise recorded_cluster.BadRecording("give --pods and --nodes, and best --metrics too; or --live")
+    return recording.from_files(arguments.pods, arguments.nodes, arguments.metrics)
+
+
+def _play(arguments: argparse.Namespace) -> Play:
+    usage: Any = {}
+    if arguments.usage:
+        try:
+            usage = usage_file.series(Path(arguments.usage).read_text(encoding="utf-8"), arguments.step_seconds)
+        except (OSError, UnicodeDecodeError, usage_file.BadUsage) as error:
+            raise usage_file.BadUsage(f"{arguments.usage}: {error}") from error
+    return Play(
+        hours=arguments.hours,
+        step_seconds=arguments.step_seconds,
+        everything=arguments.everything,
+        arrival_interval_seconds=arguments.arrival_interval_seconds,
+        usage_percent=arguments.usage_percent,
+        usage=usage,
+    )
+
+
+def _outcome(scenario: Scenario, config: str, seed: int) -> Outcome:
+    if config == STOCK:
+        return Replay(scenario, seed=seed).run(_progress(config))
+    parts = extender_app.Parts(configuration.load(config), notice_ttl_seconds=120.0)
+    weights = kube_scheduler_model.weights_of(yaml.safe_load(Path(config).read_text(encoding="utf-8")) or {})
+    return Replay(scenario, parts, weights=weights, seed=seed).run(_progress(config))
+
+
+def _progress(name: str) -> Callable[[float], None]:
+    told = -1
+
+    def tell(share: float) -> None:
+        nonlocal told
+        percent = int(100 * share) // _TOLD_PERCENT * _TOLD_PERCENT
+        if percent > told:
+            told = percent
+            sys.stderr.write(f"{name}: {percent} %\n")
+
+    return tell
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+    return value

@@ -1,0 +1,78 @@
+"""Outcomes side by side, as text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from scheduler_plugin.simulation import outcome
+from scheduler_plugin.simulation.outcome import HOT_PERCENT, Outcome, Summary
+
+_PERIODS: Final = 12  # lines of the table over time
+
+
+def text(outcomes: Mapping[str, Outcome]) -> str:
+    """Tables with a column for each contender."""
+    told = {name: outcome.summary(each) for name, each in outcomes.items()}
+    rows = [("", *outcomes), *_summary_rows(list(told.values()))]
+    rows += [("nodes rejected, over all tries:", *("" for _ in outcomes)), *_rejection_rows(list(outcomes.values()))]
+    over_time = [(f"hot nodes (> {HOT_PERCENT:.0f} %), mean", *outcomes), *_rows_over_time(list(outcomes.values()))]
+    return "\n".join([*_aligned(rows), "", *_aligned(over_time)]) + "\n"
+
+
+def document(outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+    """Everything as JSON, with hot nodes by step and the node of each pod that arrived."""
+    return {
+        name: {
+            **outcome.summary(each)._asdict(),
+            "rejections": dict(each.rejections),
+            "hot_nodes": each.hot_nodes().tolist(),
+            "step_seconds": each.scenario.step_seconds,
+            "placements": {
+                each.scenario.pods[index].pod.metadata.namespace
+                + "/"
+                + each.scenario.pods[index].pod.metadata.name: placed._asdict()
+                for index, placed in each.placements.items()
+            },
+        }
+        for name, each in outcomes.items()
+    }
+
+
+def _summary_rows(told: Sequence[Summary]) -> Iterator[tuple[str, ...]]:
+    def row(title: str, values: Iterator[str]) -> tuple[str, ...]:
+        return (title, *values)
+
+    yield row(f"node-time above {HOT_PERCENT:.0f} % CPU", (f"{each.hot_ratio:.2%}" for each in told))
+    yield row("CPU wanted beyond what nodes have", (f"{each.overload_ratio:.2%}" for each in told))
+    yield row("spread of CPU utilisation (stdev)", (f"{each.spread:.2%}" for each in told))
+    yield row("p99 of CPU utilisation", (f"{each.peak:.1%}" for each in told))
+    yield row("nodes used, mean", (f"{each.nodes_used:.1f}" for each in told))
+    yield row("pods placed", (str(each.placed) for each in told))
+    yield row("  of these not at once", (str(each.waited) for each in told))
+    yield row("  wait, mean (s)", (f"{each.mean_wait_seconds:.1f}" for each in told))
+    yield row("pods never placed", (str(each.never_placed) for each in told))
+
+
+def _rejection_rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
+    for reason in sorted({reason for each in outcomes for reason in each.rejections}):
+        yield (f"  {reason}", *(str(each.rejections.get(reason, 0)) for each in outcomes))
+
+
+def _rows_over_time(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
+    for steps in np.array_split(np.arange(outcomes[0].scenario.steps), _PERIODS):
+        if len(steps):
+            hours = steps[[0, -1]] * outcomes[0].scenario.step_seconds / 3600
+            yield (f"  from {hours[0]:.1f} h", *(f"{each.hot_nodes()[steps].mean():.2f}" for each in outcomes))
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        )
+        for row in rows
+    ]

@@ -1,0 +1,53 @@
+"""Usage of pods over time from a CSV file: text in, series out. Pure.
+
+    pod,seconds,cpu,memory
+    default/web-1,0,250m,1Gi
+    default/web-1,60,400m,1Gi
+
+`seconds` are counted from the pod's start; a line holds until the next one of its pod, the last for good, the first
+also before its time. `cpu` and `memory` are Kubernetes quantities.
+"""
+
+from __future__ import annotations
+
+import bisect
+import csv
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from api_types import names, quantities
+from scheduler_plugin.cluster_state.node_vectors import Floats
+
+COLUMNS: Final = ("pod", "seconds", "cpu", "memory")
+
+
+class BadUsage(Exception):
+    """The file does not say what pods use; the message names the line."""
+
+
+def series(text: str, step_seconds: float) -> Mapping[str, Floats]:
+    """Shape (2, steps) of CPU milli-cores and memory bytes, by namespace/name. Raises BadUsage."""
+    rows = csv.DictReader(text.splitlines())
+    if tuple(rows.fieldnames or ()) != COLUMNS:
+        raise BadUsage(f"line 1 is {','.join(rows.fieldnames or ())!r}, want {','.join(COLUMNS)}")
+    points: dict[str, list[tuple[float, int, int]]] = {}
+    for number, row in enumerate(rows, start=2):
+        try:
+            seconds = float(row["seconds"])
+            amounts = (quantities.cpu_millis(row["cpu"]), quantities.resource_units(names.MEMORY, row["memory"]))
+        except (TypeError, ValueError, quantities.InvalidQuantity) as error:
+            raise BadUsage(f"line {number} cannot be read: {error}") from error
+        if not 0 <= seconds < float("inf") or min(amounts) < 0:
+            raise BadUsage(f"line {number} is {','.join(map(str, row.values()))!r}, want numbers of 0 or more")
+        points.setdefault(row["pod"], []).append((seconds, *amounts))
+    return {pod: _on_grid(sorted(own), step_seconds) for pod, own in points.items()}
+
+
+def _on_grid(points: list[tuple[float, int, int]], step_seconds: float) -> Floats:
+    moments = [point[0] for point in points]
+    steps = int(moments[-1] // step_seconds) + 1 + (moments[-1] % step_seconds > 0)
+    chosen = [points[max(bisect.bisect_right(moments, step * step_seconds) - 1, 0)] for step in range(steps)]
+    result: Floats = np.array([[point[1] for point in chosen], [point[2] for point in chosen]], dtype=np.float64)
+    return result

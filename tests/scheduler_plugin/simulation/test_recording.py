@@ -1,0 +1,28 @@
+"""A recording taken from an apiserver is the one that kubectl would have put into files."""
+
+import yaml
+
+from scheduler_plugin.simulation import recording
+from tests.fakes import apiserver
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.simulation.test_recorded_cluster import node, report
+
+
+async def test_the_three_kinds_are_listed_once_each(tmp_path):
+    kubeconfig = tmp_path / "kubeconfig"
+    async with apiserver.running() as running:
+        running.on("GET", "/api/v1/nodes", apiserver.page("5", node("n1"), node("n2")))
+        running.on("GET", "/api/v1/pods", apiserver.page("5", factories.pod_document("web")))
+        reported = apiserver.page("5", report("n1", "1"))
+        running.on("GET", "/apis/slo.koordinator.sh/v1alpha1/nodemetrics", reported)
+        document = {
+            "clusters": [{"name": "c", "cluster": {"server": running.url}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "c",
+        }
+        kubeconfig.write_text(yaml.safe_dump(document))
+        found = await recording.from_cluster(str(kubeconfig))
+    assert [each["metadata"]["name"] for each in found.nodes] == ["n1", "n2"]
+    assert [each["metadata"]["name"] for each in found.pods] == ["web"]
+    assert [each["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] for each in found.metrics] == ["1"]

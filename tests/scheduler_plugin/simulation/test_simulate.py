@@ -1,0 +1,96 @@
+"""The command as people run it: files as kubectl prints them in, a table out."""
+
+import json
+
+import pytest
+import yaml
+
+from scheduler_plugin.__main__ import main
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.simulation.test_recorded_cluster import node, report
+
+
+def as_list(items):
+    return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two nodes of 10 cores: n1 has few requests and is hot, n2 has many and is idle. Six pods arrive."""
+    pods = [
+        factories.pod_document("busy", node="n1", requests={"cpu": "1"}, phase="Running"),
+        factories.pod_document("lazy", node="n2", requests={"cpu": "4"}, phase="Running"),
+        *(factories.pod_document(f"new-{index}", requests={"cpu": "500m", "memory": "1Gi"}) for index in range(6)),
+    ]
+    metrics = [
+        report("n1", "7", factories.reported("busy", "7", "1Gi")),
+        report("n2", "100m", factories.reported("lazy", "100m", "1Gi")),
+    ]
+    for name, items in (("pods", pods), ("nodes", [node("n1"), node("n2")]), ("metrics", metrics)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(as_list(items)))
+    (tmp_path / "load.yaml").write_text("pluginConfig: [{name: LoadAwareScheduling}]")
+    return tmp_path
+
+
+def arguments(files, *more):
+    inputs = [f"--{name}={files / name}.json" for name in ("pods", "nodes", "metrics")]
+    return ["simulate", *inputs, "--hours=1", *more]
+
+
+def row(text, title):
+    (line,) = [line for line in text.splitlines() if line.strip().startswith(title)]
+    return line.strip().removeprefix(title).split()
+
+
+def test_it_compares_configurations_with_kube_scheduler_alone(files, capsys):
+    config = str(files / "load.yaml")
+    assert main(arguments(files, "--config=stock", f"--config={config}")) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0].split() == ["stock", config]
+    assert row(out, "pods placed") == ["6", "6"]
+    assert row(out, "node(s) cpu usage exceed threshold") == ["0", "6"]  # n1, 70 % > 65 %, for each pod
+    assert row(out, "nodes used, mean") == ["2.0", "2.0"]
+    assert "stock: 100 %" in err
+    assert f"{config}: 100 %" in err
+
+
+def test_json_tells_where_each_pod_went_and_a_second_run_tells_the_same(files, capsys):
+    more = (f"--config={files / 'load.yaml'}", "--output=json")
+    assert main(arguments(files, *more)) == 0
+    first = json.loads(capsys.readouterr().out)[str(files / "load.yaml")]
+    assert {placed["node"] for placed in first["placements"].values()} == {"n2"}
+    assert first["placements"]["default/new-5"]["at_seconds"] == 5.0
+    assert len(first["hot_nodes"]) == 60
+    assert main(arguments(files, *more)) == 0
+    assert json.loads(capsys.readouterr().out)[str(files / "load.yaml")] == first
+
+
+def test_yaml_and_a_usage_file_are_read_too(files, capsys):
+    nodes = json.loads((files / "nodes.json").read_text())
+    (files / "nodes.yaml").write_text(yaml.safe_dump(nodes))
+    (files / "usage.csv").write_text("pod,seconds,cpu,memory\ndefault/new-0,0,9,1Gi\n")
+    given = ["simulate", f"--pods={files}/pods.json", f"--nodes={files}/nodes.yaml", f"--usage={files}/usage.csv"]
+    assert main([*given, "--hours=1", "--output=json"]) == 0
+    told = json.loads(capsys.readouterr().out)["stock"]
+    assert told["hot_ratio"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--pods=missing.json"], "missing.json"),
+        (["--nodes={pods}"], "holds Pod, want Node"),
+        (["--config=missing.yaml"], "cannot read the configuration missing.yaml"),
+        (["--usage={pods}"], "want pod,seconds,cpu,memory"),
+    ],
+)
+def test_what_cannot_be_used_is_named_and_the_exit_code_says_so(files, capsys, more, said):
+    pods = files / "pods.json"
+    pods.write_text(json.dumps(as_list([factories.pod_document("p") | {"kind": "Pod"}])))
+    assert main(arguments(files, *(each.format(pods=pods) for each in more))) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_nothing_to_replay_is_refused_with_the_way_out(capsys):
+    assert main(["simulate"]) == 2
+    assert "--live" in capsys.readouterr().err
