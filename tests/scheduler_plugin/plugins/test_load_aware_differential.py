@@ -18,7 +18,7 @@ from tests.scheduler_plugin.factories import NOW
 from tests.scheduler_plugin.plugins import load_aware_reference, mid_guard_reference
 from tests.scheduler_plugin.plugins.random_clusters import RandomCluster
 
-EXAMPLES = int(os.environ.get("KOORD_DIFFERENTIAL_EXAMPLES", "800"))
+EXAMPLES = int(os.environ.get("KOORD_DIFFERENTIAL_EXAMPLES", "400"))
 NODE_NAMES = ["n1", "n2", "n3", "n4"]
 PODS_PER_CLUSTER = 3
 FLAGS = {
