@@ -49,8 +49,12 @@ def shipped_resource_scores(of: Fractions, capacity: Floats, margin: float, sens
 
 
 def designed_resource_scores(of: Fractions, request_fraction: Floats, margin: float) -> Floats:
-    """The KEP's (1 - min(1, M + r + margin * V)) * 100, with `of` taken without the request; not rounded."""
-    return (1.0 - np.minimum(1.0, of.mu + request_fraction + margin * of.sigma)) * 100.0
+    """The KEP's (1 - min(1, M + r + margin * V)) * 100, with `of` taken without the request.
+
+    To nine decimals: what is 42.5 on paper shall be rounded as on paper.
+    """
+    scores: Floats = np.round((1.0 - np.minimum(1.0, of.mu + request_fraction + margin * of.sigma)) * 100.0, 9)
+    return scores
 
 
 def score(resource_scores: Floats, is_valid: Bools) -> Floats:

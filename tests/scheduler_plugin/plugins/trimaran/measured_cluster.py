@@ -1,0 +1,90 @@
+"""A cluster in memory whose nodes are measured by a load watcher document, and one Trimaran policy over it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from api_types import pods
+from scheduler_plugin import configuration, extender_app
+from scheduler_plugin.cluster_state import pod_facts
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot
+from scheduler_plugin.load_watcher.windows import Windows
+
+NOW = 1_700_000_000.0
+GIB = 2**30
+
+
+def pod(cpu: str | None = None, memory: str | None = None, limit_cpu: str | None = None, **spec: Any) -> dict[str, Any]:
+    requests = {name: amount for name, amount in (("cpu", cpu), ("memory", memory)) if amount is not None}
+    limits = {"cpu": limit_cpu} if limit_cpu is not None else {}
+    return {"containers": [{"name": "main", "resources": {"requests": requests, "limits": limits}}], **spec}
+
+
+def metrics(
+    cpu: float | None = None, memory: float | None = None, cpu_std: float | None = None, memory_std: float | None = None
+) -> NodeMetrics:
+    given = [("CPU", "AVG", cpu), ("Memory", "AVG", memory), ("CPU", "STD", cpu_std), ("Memory", "STD", memory_std)]
+    return NodeMetrics(
+        [Metric(type=kind, operator=how, value=value) for kind, how, value in given if value is not None]
+    )
+
+
+class MeasuredCluster:
+    """Nodes of 4 cores and 8 GiB unless said otherwise."""
+
+    def __init__(self, policy: str, **args: Any) -> None:
+        chosen = configuration.parse(
+            {
+                "plugins": {"score": {"enabled": [{"name": policy}]}},
+                "pluginConfig": [{"name": policy, "args": args}],
+            }
+        )
+        self.parts = extender_app.Parts(chosen, notice_ttl_seconds=1e9)
+        (self.policy,) = self.parts.measured
+        self._windows = Windows(math.inf)
+        self._placed = 0
+
+    def node(
+        self, name: str, *, capacity: Mapping[str, str] | None = None, allocatable: Mapping[str, str] | None = None
+    ) -> None:
+        has = dict(capacity or {"cpu": "4", "memory": "8Gi"})
+        status = {"capacity": has, "allocatable": dict(allocatable or has)}
+        wire = {"metadata": {"name": name}, "status": status}
+        self.parts.cluster.node_changed(msgspec.convert(wire, type=pods.Node))
+
+    def place(self, node: str, spec: Mapping[str, Any], age_seconds: float = 3600.0) -> str:
+        self._placed += 1
+        uid = f"placed-{self._placed}"
+        placed = _pod(uid, {**spec, "nodeName": node})
+        self.parts.cluster.pod_changed(placed, NOW - age_seconds)
+        return uid
+
+    def measure(self, nodes: Mapping[str, NodeMetrics], *, duration: str = "15m", age_seconds: float = 0.0) -> None:
+        window = records.window_ending_at(duration, NOW - age_seconds)
+        self._windows.store(Snapshot(window.end, window, "test", Data(dict(nodes))))
+        self.refresh()
+
+    def refresh(self, now: float = NOW) -> None:
+        self.parts.readings.take(self._windows, now)
+        for entry in self.parts.cluster.entries.values():
+            self.parts.vectors.write(entry)
+
+    def scores(self, spec: Mapping[str, Any], names: Sequence[str], now: float = NOW) -> list[int]:
+        facts = pod_facts.read(_pod("incoming", spec), self.parts.estimation_policy)
+        rows = self.parts.vectors.find(list(names))
+        by_policy = {own.policy: own.scores for own in self.parts.cycle.scores_by_policy(facts, rows, now)}
+        scores: list[int] = by_policy[self.policy.name].tolist()
+        return scores
+
+    def rungs(self, names: Sequence[str], now: float = NOW) -> list[int]:
+        rungs: list[int] = self.policy.rungs(self.parts.vectors.find(list(names)), now).tolist()
+        return rungs
+
+
+def _pod(uid: str, spec: Mapping[str, Any]) -> pods.Pod:
+    return msgspec.convert({"metadata": {"name": uid, "namespace": "default", "uid": uid}, "spec": spec}, type=pods.Pod)

@@ -1,0 +1,83 @@
+"""Where measurements come from, in every spelling, and one load watcher for all policies (B7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler_plugin import configuration
+from scheduler_plugin.configuration import InvalidConfiguration
+from scheduler_plugin.load_watcher.providers import catalog, provider_spec
+from scheduler_plugin.plugins.trimaran import args as trimaran_args
+
+TLP, LVRB = "TargetLoadPacking", "LoadVariationRiskBalancing"
+
+
+def specs(**by_policy: dict[str, Any]) -> list[tuple[str, str]]:
+    document = {
+        "plugins": {"score": {"enabled": [{"name": name} for name in by_policy]}},
+        "pluginConfig": [{"name": name, "args": args} for name, args in by_policy.items()],
+    }
+    chosen = configuration.parse(document)
+    return [(spec.type, spec.address) for spec in trimaran_args.common_specs(chosen.args)]
+
+
+@pytest.mark.parametrize(
+    ("args", "found"),
+    [
+        ({}, [("NodeMetric", "")]),
+        ({"metricProvider": {"type": "Prometheus", "address": "http://p"}}, [("Prometheus", "http://p")]),
+        ({"metricProviderType": "Prometheus", "metricProviderAddress": "http://p"}, [("Prometheus", "http://p")]),
+        ({"watcherAddress": "http://w:2020"}, [("LoadWatcher", "http://w:2020")]),
+        ({"watcherAddress": "http://w", "metricProvider": {"type": "Prometheus"}}, [("LoadWatcher", "http://w")]),
+        (
+            {"metricProviders": [{"type": "NodeMetric"}, {"type": "Prometheus"}]},
+            [("NodeMetric", ""), ("Prometheus", "")],
+        ),
+    ],
+)
+def test_the_provider_is_found_in_every_spelling(args: dict[str, Any], found: list[tuple[str, str]]) -> None:
+    assert specs(TargetLoadPacking=args) == found
+
+
+def test_b7_one_load_watcher_serves_all_and_silence_agrees() -> None:
+    prometheus = {"metricProvider": {"type": "Prometheus"}}
+    assert specs(TargetLoadPacking={}, LoadVariationRiskBalancing=prometheus) == [("Prometheus", "")]
+    assert specs(TargetLoadPacking=prometheus, LoadVariationRiskBalancing=prometheus) == [("Prometheus", "")]
+
+
+def test_b7_two_policies_that_name_different_providers_are_an_error() -> None:
+    with pytest.raises(InvalidConfiguration, match="one load watcher serves all policies"):
+        specs(
+            TargetLoadPacking={"watcherAddress": "http://w"},
+            LoadVariationRiskBalancing={"metricProviderType": "Prometheus"},
+        )
+
+
+@pytest.mark.parametrize(
+    ("provider", "problem"),
+    [
+        ({"type": "Bogus"}, "type is 'Bogus', wanted one of NodeMetric"),
+        ({"type": "SignalFx"}, "token is not set, and SignalFx needs it"),
+        ({"type": "prometheus"}, "type is 'prometheus', wanted one of"),
+    ],
+)
+def test_a_provider_that_cannot_work_is_an_error_with_what_is_wanted(provider: dict[str, str], problem: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=problem):
+        specs(TargetLoadPacking={"metricProvider": provider})
+
+
+def test_a_token_is_never_part_of_an_error() -> None:
+    with pytest.raises(InvalidConfiguration) as refused:
+        specs(TargetLoadPacking={"metricProvider": {"type": "Datadog", "token": "s3cret"}})
+    assert "s3cret" not in str(refused.value)
+
+
+def test_b5_prometheus_is_not_verified_by_default_as_upstream_and_that_holds_without_a_token() -> None:
+    spec = trimaran_args.TrimaranArgs.model_validate({"metricProvider": {"type": "Prometheus"}}).provider_specs()[0]
+    assert spec.insecure_skip_verify is True
+
+
+def test_every_provider_that_can_be_named_can_be_built() -> None:
+    assert catalog.PROVIDERS.keys() == provider_spec.NEEDS.keys()

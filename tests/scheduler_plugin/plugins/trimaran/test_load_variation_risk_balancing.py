@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+
+from scheduler_plugin.configuration import InvalidConfiguration
+from tests.scheduler_plugin.plugins.trimaran.measured_cluster import MeasuredCluster, metrics, pod
+
+POLICY = "LoadVariationRiskBalancing"
+
+KEP_NODES = {"N1": (20.0, 80.0, 20.0, 60.0), "N2": (50.0, 1.0, 80.0, 0.05), "N3": (30.0, 10.0, 40.0, 5.0)}
+"""KEP-61's figure: mean and deviation of CPU, then of memory, of three nodes of 4 cores and 8 GB."""
+
+
+def three_nodes(**args: object) -> list[int]:
+    cluster = MeasuredCluster(POLICY, **args)
+    for name in KEP_NODES:
+        cluster.node(name, capacity={"cpu": "4", "memory": "8G"})
+    cluster.measure(
+        {
+            name: metrics(cpu, memory, cpu_std, memory_std)
+            for name, (cpu, cpu_std, memory, memory_std) in KEP_NODES.items()
+        }
+    )
+    return cluster.scores(pod("500m", "1G"), list(KEP_NODES))
+
+
+def test_the_worked_example_of_kep_61_comes_out_as_printed() -> None:
+    assert three_nodes(formula="kep") == [0, 7, 43]
+
+
+@pytest.mark.parametrize("formula", ["upstream", "corrected"])
+def test_the_shipped_formula_scores_the_same_nodes_as_the_reference_says(formula: str) -> None:
+    assert three_nodes(formula=formula) == [44, 54, 71]
+
+
+def test_of_two_nodes_with_the_same_mean_the_steadier_one_is_preferred() -> None:
+    cluster = MeasuredCluster(POLICY)
+    for name in ("steady", "swinging"):
+        cluster.node(name)
+    cluster.measure({"steady": metrics(50, 50, 1, 1), "swinging": metrics(50, 50, 30, 1)})
+    steady, swinging = cluster.scores(pod("100m", "100Mi"), ["steady", "swinging"])
+    assert steady > swinging
+
+
+def test_g11_a_pod_placed_just_now_weighs_on_its_node() -> None:
+    cluster = MeasuredCluster(POLICY)
+    for name in ("a", "b"):
+        cluster.node(name)
+    cluster.place("a", pod("2", "1Gi"), age_seconds=20)
+    cluster.measure({name: metrics(20, 20, 1, 1) for name in ("a", "b")})
+    busy, free = cluster.scores(pod("500m", "1Gi"), ["a", "b"])
+    assert busy < free
+
+
+def test_a_provider_without_deviation_leaves_the_mean() -> None:
+    cluster = MeasuredCluster(POLICY)
+    cluster.node("n")
+    cluster.measure({"n": metrics(50, 50)})
+    assert cluster.scores({"containers": []}, ["n"]) == [75]
+
+
+@pytest.mark.parametrize("key", ["safeVarianceMargin", "safeVarianceSensitivity"])
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
+def test_an_argument_below_0_is_refused_and_not_replaced(key: str, value: float) -> None:
+    with pytest.raises(InvalidConfiguration, match=rf"{key}: seen .*, want a number of 0 or more"):
+        MeasuredCluster(POLICY, **{key: value})
+
+
+@pytest.mark.parametrize(("formula", "score"), [("corrected", 75), ("upstream", 88)])
+def test_b16_pod_level_requests_count(formula: str, score: int) -> None:
+    cluster = MeasuredCluster(POLICY, formula=formula)
+    cluster.node("n")
+    cluster.measure({"n": metrics(25, 0)})
+    spec = {"containers": [{"name": "c"}], "resources": {"requests": {"cpu": "1"}}}
+    assert cluster.scores(spec, ["n"]) == [score]

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+
+from scheduler_plugin.configuration import InvalidConfiguration
+from tests.scheduler_plugin.plugins.trimaran.measured_cluster import MeasuredCluster, metrics, pod
+
+POLICY = "TargetLoadPacking"
+
+
+def measured(percent: float = 20.0, **args: object) -> MeasuredCluster:
+    cluster = MeasuredCluster(POLICY, **args)
+    cluster.node("n")
+    cluster.measure({"n": metrics(percent)})
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("spec", "score"),
+    [
+        (pod("400m", limit_cpu="800m"), 100),  # 20 % + 800m of 4 cores is the target of 40 %
+        (pod("400m"), 93),  # 20 % + 600m: 60 * 35 / 40 + 40 = 92.5
+        (pod(), 37),  # 20 % + a core: 45 %, above the target: 40 * 55 / 60
+        ({"containers": []}, 70),
+        (pod("0", overhead={"cpu": "800m"}), 100),
+    ],
+)
+def test_a_pod_counts_with_its_limit_else_a_multiple_of_its_request_else_the_default(spec: object, score: int) -> None:
+    assert measured().scores(spec, ["n"]) == [score]  # type: ignore[arg-type]
+
+
+def test_it_packs_onto_the_node_that_comes_nearest_below_the_target() -> None:
+    cluster = MeasuredCluster(POLICY, targetUtilization=70)
+    loads = {"idle": 0.0, "half": 50.0, "full": 80.0}
+    for name in loads:
+        cluster.node(name)
+    cluster.measure({name: metrics(load) for name, load in loads.items()})
+    idle, half, full = cluster.scores(pod("400m", limit_cpu="400m"), list(loads))
+    assert half > idle > full
+
+
+def test_g11_a_pod_placed_after_the_window_counts_until_a_window_holds_it() -> None:
+    cluster = measured(0.0)
+    cluster.place("n", pod(limit_cpu="1600m"), age_seconds=30)
+    assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [100]
+    cluster.measure({"n": metrics(40.0)}, age_seconds=-60)
+    assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [100]
+
+
+def test_b10_pods_that_ran_before_the_start_are_not_counted_twice() -> None:
+    cluster = measured(40.0)
+    cluster.place("n", pod(limit_cpu="2"), age_seconds=3600)
+    assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [100]
+
+
+def test_b8_and_b9_a_deleted_pod_is_forgotten_whatever_the_deletion_tells() -> None:
+    cluster = measured(0.0)
+    by_uid = cluster.place("n", pod(limit_cpu="1600m"), age_seconds=10)
+    by_name = cluster.place("n", pod(limit_cpu="1600m"), age_seconds=10)
+    cluster.parts.cluster.pod_deleted(by_uid)
+    cluster.parts.cluster.pod_name_deleted("default", by_name)
+    assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [40]
+
+
+def test_g12_a_best_effort_pod_is_predicted_at_a_millicore_by_the_design_and_as_configured() -> None:
+    assert measured(40.0, formula="kep").scores(pod(), ["n"]) == [40]  # one millicore above the target
+    assert measured(15.0, defaultRequests={"cpu": "1"}).scores(pod(), ["n"]) == [100]
+
+
+@pytest.mark.parametrize("target", [0, 101, -1])
+def test_b11_a_target_outside_of_1_to_100_is_refused(target: int) -> None:
+    with pytest.raises(InvalidConfiguration, match=rf"targetUtilization: seen {target}, want 1..100"):
+        MeasuredCluster(POLICY, targetUtilization=target)
+
+
+@pytest.mark.parametrize("multiplier", ["NaN", "Inf", "-1", "0", "x", ""])
+def test_a_multiplier_that_is_no_number_above_0_is_refused(multiplier: str) -> None:
+    if not multiplier:
+        assert MeasuredCluster(POLICY, defaultRequestsMultiplier=None)
+        multiplier = " "
+    with pytest.raises(InvalidConfiguration, match="defaultRequestsMultiplier"):
+        MeasuredCluster(POLICY, defaultRequestsMultiplier=multiplier)
+
+
+@pytest.mark.parametrize(("formula", "score"), [("corrected", 0), ("upstream", 40)])
+def test_b13_a_node_without_cpu_scores_nothing(formula: str, score: int) -> None:
+    cluster = MeasuredCluster(POLICY, formula=formula)
+    cluster.node("n", capacity={"memory": "8Gi"})
+    cluster.measure({"n": metrics(20.0)})
+    assert cluster.scores(pod("1"), ["n"]) == [score]
+
+
+@pytest.mark.parametrize(("formula", "score"), [("corrected", 100), ("upstream", 70)])
+def test_b15_utilisation_is_of_allocatable(formula: str, score: int) -> None:
+    cluster = MeasuredCluster(POLICY, formula=formula)
+    cluster.node("n", capacity={"cpu": "8"}, allocatable={"cpu": "4"})
+    cluster.measure({"n": metrics(20.0)})  # 1600m: 20 % of the machine, 40 % of what pods may have
+    assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [score]
+
+
+@pytest.mark.parametrize(("formula", "score"), [("corrected", 100), ("upstream", 70)])
+def test_b16_a_sidecar_is_predicted_too(formula: str, score: int) -> None:
+    sidecar = {"name": "s", "restartPolicy": "Always", "resources": {"limits": {"cpu": "800m"}}}
+    spec = pod(limit_cpu="0", initContainers=[sidecar])
+    assert measured(20.0, formula=formula).scores(spec, ["n"]) == [score]
