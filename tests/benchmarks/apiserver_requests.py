@@ -9,6 +9,7 @@ import pathlib
 import queue
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -19,6 +20,8 @@ NODES = "/api/v1/nodes"
 NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+
+_STALE_SECONDS = 30.0
 
 JobT = TypeVar("JobT")
 ObjectT = TypeVar("ObjectT")
@@ -39,9 +42,13 @@ class Connection:
         trust = ssl.create_default_context(cafile=str(certificates / "ca.crt"))
         trust.load_cert_chain(certificates / "admin.crt", certificates / "admin.key")
         self._http = http.client.HTTPSConnection("127.0.0.1", port, context=trust, timeout=120)
+        self._used = time.monotonic()
 
     def raw(self, method: str, path: str, body: bytes | None = None, *, content: str = JSON) -> bytes:
         """The body of the answer. Raises Refused."""
+        if time.monotonic() - self._used > _STALE_SECONDS:
+            self._http.close()  # and opened again by the request: the apiserver may have closed it
+        self._used = time.monotonic()
         self._http.request(method, path, body, {"Content-Type": content} if body else {})
         answer = self._http.getresponse()
         text = answer.read()

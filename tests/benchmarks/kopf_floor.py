@@ -1,4 +1,7 @@
-"""kopf with empty handlers on what the manager follows, and the manager's own kopf settings: the floor of its cost.
+"""kopf as it comes, with empty handlers on what the manager follows: the floor of an operator that is made with it.
+
+The time-outs and page sizes are the manager's. Its way to store what objects were is kopf's default, which the manager
+has no use for.
 
 python -m tests.benchmarks.kopf_floor KUBECONFIG
 """
@@ -31,7 +34,12 @@ def main() -> None:
     async def nothing(**_: Any) -> None:
         pass
 
-    asyncio.run(event_routing.follow(handlers, settings, identity="floor"))
+    chosen = event_routing.operator_settings(settings)
+    chosen.persistence = kopf.OperatorSettings().persistence
+    follow = kopf.operator(
+        registry=handlers, settings=chosen, identity="floor", standalone=True, namespaces=[settings.namespace]
+    )
+    asyncio.run(follow)
 
 
 if __name__ == "__main__":
