@@ -287,9 +287,14 @@ class _Watch(Generic[T]):
         return recovery.seconds
 
     def _forgive(self, error: errors.ApiServerError) -> None:
-        """Forget earlier failures after a watch that held for long: a quiet one that a balancer cuts now and then."""
+        """Forget earlier failures where they are over.
+
+        They are after a watch that held for long, a quiet one that a balancer cuts now and then; and where the version
+        expired meanwhile: the apiserver is there again, and the list should not wait as long as the outage has taught.
+        """
         held = self.began is not None and self.now() - self.began > self.wait.longest_seconds
-        if held and not isinstance(error, errors.Silent):
+        expired_first = isinstance(error, errors.Gone) and not self.expired
+        if expired_first or (held and not isinstance(error, errors.Silent)):
             self.failures = 0
         self.began = None
 

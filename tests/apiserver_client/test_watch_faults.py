@@ -59,6 +59,15 @@ async def test_a_version_that_expires_again_and_again_is_listed_ever_more_slowly
     assert naps.seconds == pytest.approx([0.4, 0.8, 1.6, 3.2])
 
 
+async def test_a_version_that_expired_during_an_outage_is_listed_as_soon_as_the_apiserver_is_back(server, naps):
+    server.on("GET", PODS, apiserver.page("5"), apiserver.page("9", pod("a")))
+    refused = [apiserver.status(500, "InternalError")] * 6
+    server.on("WATCH", PODS, *refused, apiserver.status(410, "Expired"))
+    async with server.session() as api:
+        assert await take(3, api, sleep=naps, uniform=lambda: 0.0) == ["synced ", "changed a", "synced a"]
+    assert naps.seconds == pytest.approx([0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 0.4])
+
+
 async def test_a_list_that_outlives_its_token_is_asked_for_in_one_piece(server, naps):
     token_expired = apiserver.status(410, "Expired", "The provided continue parameter is too old")
     server.on("GET", PODS, apiserver.page("5", pod("a"), more="t"), token_expired, apiserver.page("8", pod("b")))
