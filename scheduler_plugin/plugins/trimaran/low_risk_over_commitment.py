@@ -53,6 +53,7 @@ class LowRiskOverCommitment:
     def __init__(self, args: LowRiskOverCommitmentArgs, readings: Readings) -> None:
         self._formula = args.formula
         self._window = args.smoothing_window_size or 1
+        self._windows: Mapping[str, int] = args.smoothing_window_sizes or {}
         weights: Mapping[str, float] = args.risk_limit_weights or {}
         self.weights: Floats = np.array([[weights[name]] for name in _RESOURCES])
         self.columns = NodeColumns(readings)
@@ -134,7 +135,8 @@ class LowRiskOverCommitment:
             for percents in (columns.mean_percent, columns.deviation_percent)
         )
         of = load_variation.fractions(used, deviation, 0.0, capacity)
-        sigma = overcommitment.smoothed_sigma(of.mu, of.sigma, self._window)
+        windows = np.array([self._windows.get(name, self._window) for name in columns.providers], dtype=np.float64)
+        sigma = overcommitment.smoothed_sigma(of.mu, of.sigma, windows[columns.provider[rows]])
         request, limit = self.request[:, rows], self.limit[:, rows]
         if self._formula == "kep":
             risk, _fit = overcommitment.load_risk(of.mu, sigma, request, capacity)

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from api_types import names, pods, quantities
-from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, NodeEntry, Rows, grown
+from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, NodeEntry, Rows, grown
 from scheduler_plugin.cluster_state.pod_demand import Amounts
 from scheduler_plugin.plugins.trimaran import ladder
 from scheduler_plugin.plugins.trimaran.ladder import Rungs
@@ -39,6 +39,10 @@ class NodeColumns:
         self.window_end: Floats = np.zeros(0)
         self.oldest_pod_at: Floats = np.zeros(0)
         self.requested: Floats = np.zeros((2, 0))
+        self.provider: Ints = np.zeros(0, dtype=np.int64)
+        """Which provider a reading is from: an index in `providers`."""
+        self.providers: list[str] = [""]
+        """Names seen so far, the first of a reading's source; 0 stands for no reading."""
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows."""
@@ -72,7 +76,9 @@ class NodeColumns:
             self.packing_percent[row] = self.power_percent[row] = math.nan
             self.is_valid[:, row] = False
             self.mean_percent[:, row] = self.deviation_percent[:, row] = 0.0
+            self.provider[row] = 0
             return
+        self.provider[row] = self._provider(reading.source.partition(",")[0])
         self.window_end[row] = reading.end
         self.packing_percent[row] = reading.packing_percent
         self.power_percent[row] = reading.power_percent
@@ -80,6 +86,11 @@ class NodeColumns:
             self.is_valid[index, row] = of.is_valid
             self.mean_percent[index, row] = of.mean
             self.deviation_percent[index, row] = of.deviation
+
+    def _provider(self, name: str) -> int:
+        if name not in self.providers:
+            self.providers.append(name)
+        return self.providers.index(name)
 
     def _capacity(self, entry: NodeEntry) -> tuple[int, int]:
         known = self._capacities.get(entry.row)

@@ -37,6 +37,8 @@ class Reading(NamedTuple):
     duration: str
     end: float
     """When its window ended, seconds since the epoch."""
+    source: str
+    """Names of the providers it comes from, in order of trust."""
 
 
 def utilisation(metrics: Sequence[Metric], kind: MetricType) -> Utilisation:
@@ -63,6 +65,7 @@ def read(node: NodeMetrics, snapshot: Snapshot) -> Reading:
         cpu[0] if cpu else math.nan,
         snapshot.window.duration,
         snapshot.window.end,
+        snapshot.source,
     )
 
 

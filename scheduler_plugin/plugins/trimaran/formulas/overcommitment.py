@@ -25,7 +25,7 @@ def limit_risk(total_request: Floats, total_limit: Floats, capacity: Floats) -> 
     return np.where(total_limit > capacity, share, 0.0)
 
 
-def smoothed_sigma(mu: Floats, sigma: Floats, smoothing_window: int) -> Floats:
+def smoothed_sigma(mu: Floats, sigma: Floats, smoothing_window: Floats | int) -> Floats:
     """Deviation before the metric was averaged over `smoothing_window` points, within what its mean allows."""
     allowed = np.sqrt(ALLOWED_SHARE_OF_VARIANCE * beta_distribution.largest_variance(mu))
     smoothed: Floats = np.minimum(sigma * np.sqrt(smoothing_window), allowed)

@@ -35,7 +35,7 @@ def told(fetched: Fetched) -> list[tuple[str, str, float]]:
     return [(metric.type, metric.operator, metric.value) for metric in fetched.nodes["n"].metrics]
 
 
-async def test_mean_and_deviation_of_the_window_come_in_percent_of_capacity() -> None:
+async def test_g14_mean_and_deviation_of_the_window_come_in_percent_of_capacity_with_the_place() -> None:
     known = report(_10m={"avg": usage("1", "250"), "std": usage("400m", "10")}, _5m={"avg": usage("3", "750")})
     fetched = await provider(n=known).fetch(records.window_ending_at("10m", AT + 30))
     assert told(fetched) == [

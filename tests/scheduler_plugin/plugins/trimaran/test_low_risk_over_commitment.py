@@ -74,6 +74,18 @@ def test_weights_choose_between_limits_and_load() -> None:
     assert scores(0.0)[0] > scores(0.0)[1]
 
 
+def test_g20_the_smoothing_is_undone_as_the_provider_at_hand_needs_it() -> None:
+    def score(**args: object) -> int:
+        cluster = MeasuredCluster(POLICY, riskLimitWeight=0, **args)
+        cluster.node("n")
+        cluster.place("n", pod("2", "4Gi", limit_cpu="4"))
+        cluster.measure({"n": metrics(40, 10, 5, 0)})
+        return cluster.scores(pod("100m", "1Mi"), ["n"])[0]
+
+    assert score(smoothingWindowSizes={"test": 20}) == score(smoothingWindowSize=20) < score(smoothingWindowSize=1)
+    assert score(smoothingWindowSizes={"other": 20}) == score(smoothingWindowSize=5)
+
+
 def test_the_name_and_the_scalar_of_the_kep_are_taken() -> None:
     cluster = MeasuredCluster("LoadRiskAwareCommitment", riskLimitWeight=0.25)
     assert cluster.policy.weights.tolist() == [[0.25], [0.25]]

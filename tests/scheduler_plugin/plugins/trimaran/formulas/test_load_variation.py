@@ -47,5 +47,5 @@ def test_the_worst_resource_with_data_decides() -> None:
 
 
 @pytest.mark.parametrize(("margin", "risk"), [(1, 0.16), (2, 0.025), (3, 0.0015)])
-def test_a_margin_is_stated_as_the_overrun_risk_that_kep_61_names(margin: float, risk: float) -> None:
+def test_g16_a_margin_is_stated_as_the_overrun_risk_that_kep_61_names(margin: float, risk: float) -> None:
     assert load_variation.overrun_probability(margin) == pytest.approx(risk, rel=0.11)
