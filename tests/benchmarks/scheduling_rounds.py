@@ -47,6 +47,7 @@ POLICIES = {
 }
 """The chart's; reports are made once, so they must not grow old."""
 
+SKIPPED = "Skipping extender as it returned error"
 _ALGORITHM = "scheduler_scheduling_algorithm_duration_seconds"
 
 
@@ -227,6 +228,8 @@ def play(
             until(f"{len(names)} pods bound", lambda: sum(name in bound.nodes for name in names) == len(names))
             cpu = [each.cpu_seconds() - past for each, past in zip(processes, before, strict=True)]
             metrics = plane.scheduler_metrics()
+            if SKIPPED in plane.log("kube-scheduler").read_text():
+                raise ClusterProblem("an extender failed, and kube-scheduler went on without it: see its log")
     finally:
         plane.stop("kube-scheduler")
         delete_pods(plane)
