@@ -1,0 +1,154 @@
+"""The ways in which a node comes by its Mid resources that configuration chooses between, through the controller."""
+
+import datetime as dt
+
+import pytest
+
+from tests.manager.conftest import MID, NAMESPACE, allocated, amounts
+
+
+async def started(world, **document):
+    world.configure({"enable": True, **document})
+    await world.config.start()
+    world.add_node()
+    await world.settle()
+
+
+async def reported(world, peak="2", memory="6k", seconds_ago=5, **more):
+    known = {"allocated": allocated(), "prodPeakMetric": amounts(peak, memory)}
+    world.report(seconds_ago=seconds_ago, **known | more)
+    await world.settle()
+
+
+# 10 cores and 20000 bytes, 8 and 16000 of them requested by Prod pods, which will need 2 and 6000.
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({}, (6_000, 10_000)),  # reclaimable only
+        ({"midUnallocatedPercent": 100}, (8_000, 14_000)),  # plus what nobody requests
+        ({"midUnallocatedPercent": 25}, (6_500, 11_000)),
+        ({"midReclaimRatioPercent": 50}, (2_000, 2_000)),
+        ({"midCPUThresholdPercent": 45, "midMemoryThresholdPercent": 10}, (4_500, 2_000)),
+        ({"midCPUThresholdPercent": 45, "midUnallocatedPercent": 100}, (6_500, 14_000)),  # the share is not capped
+        ({"preset": "conservative"}, (1_000, 2_000)),  # a tenth of the node a sample
+    ],
+)
+async def test_what_a_report_comes_to(world, document, expected):
+    await started(world, **document)
+    await reported(world)
+    assert world.mid_of() == expected
+
+
+STATIC = {"midReclaimMode": "static", "midStaticCPUReservedPercent": 30, "midStaticMemoryReservedPercent": 20}
+
+
+@pytest.mark.parametrize("prediction", [amounts("9", "19k"), None])
+async def test_static_mode_publishes_a_share_of_capacity_whatever_is_predicted(world, prediction):
+    await started(world, **STATIC, midMemoryThresholdPercent=10, midUnallocatedPercent=100)
+    await reported(world, prodPeakMetric=prediction)
+    assert world.mid_of() == (3_000, 2_000)
+    assert world.receipt()["reason"] == "Static"
+    assert "peakProd" not in world.receipt()["resources"][MID[0]]
+
+
+async def test_static_mode_needs_an_agent_that_lives(world):
+    await started(world, **STATIC)
+    await reported(world)
+    world.now += dt.timedelta(minutes=15, seconds=1)
+    await world.settle()
+    assert world.mid_of() == ()
+    assert world.receipt()["reason"] == "SampleTooOld"
+
+
+async def test_running_mid_pods_keep_their_keys_however_high_the_peak_unless_the_formula_is_wanted(world):
+    await started(world)
+    await reported(world, peak="12", allocated=allocated(mid_cpu=700, mid_memory=5))
+    assert world.mid_of() == (700, 10_000)
+    world.configure({"enable": True, "midFloor": "none"})
+    await world.config.refresh()
+    await world.settle()
+    assert world.mid_of() == (0, 10_000)
+
+
+async def test_a_rise_takes_one_sample_a_step_and_a_fall_none(world):
+    await started(world, midMaxIncreasePercent=20)
+    seen = []
+    for peak, seconds_ago in (("2", 9), ("2", 9), ("2", 8), ("2", 7), ("2", 6), ("7500m", 5)):
+        await reported(world, peak=peak, seconds_ago=seconds_ago)
+        seen.append(world.mid_of()[0])
+    assert seen == [2_000, 2_000, 4_000, 6_000, 6_000, 500]
+    assert world.receipt()["resources"][MID[0]].get("riseLimit") is None
+
+
+async def test_the_diff_threshold_and_the_forced_refresh_are_the_configured_ones(world):
+    await started(world, resourceDiffThreshold=0.5, updateTimeThresholdSeconds=40)
+    await reported(world)
+    await reported(world, peak="4")
+    assert world.mid_of() == (6_000, 10_000)  # a third less is not half
+    world.now += dt.timedelta(seconds=41)
+    await world.settle()
+    assert world.mid_of() == (4_000, 10_000)
+
+
+async def test_the_degrade_time_is_the_configured_one(world):
+    await started(world, degradeTimeMinutes=2)
+    await reported(world, seconds_ago=0)
+    world.now += dt.timedelta(minutes=2)
+    await world.settle()
+    assert world.mid_of() == (6_000, 10_000)
+    world.now += dt.timedelta(seconds=1)
+    await world.settle()
+    assert world.mid_of() == ()
+
+
+async def test_a_node_metric_that_vanishes_withdraws_until_the_next_report(world):
+    await started(world)
+    await reported(world)
+    world.server.remove("nodemetrics", "n1")
+    world.see()
+    strategy = world.config.strategies.of({}, {})
+    await world.mid.reconcile("n1", strategy)
+    assert world.mid_of() == ()
+    assert world.receipt()["reason"] == "NodeMetricMissing"
+    await world.settle()  # the NodeMetric is made anew
+    world.now += dt.timedelta(seconds=70)
+    await reported(world)
+    assert world.mid_of() == (6_000, 10_000)
+
+
+async def test_only_the_node_that_an_entry_matches_leaves_colocation(world):
+    entry = {"name": "off", "nodeSelector": {"matchLabels": {"pool": "b"}}, "enable": False}
+    await started(world, nodeConfigs=[entry])
+    await reported(world)
+    world.server.patch("nodes", "n1", {"metadata": {"labels": {"pool": "b"}}})
+    await world.settle()
+    assert world.mid_of() == ()
+    assert ("n1", "Normal", "ColocationDisabled") in world.events()
+    world.server.patch("nodes", "n1", {"metadata": {"labels": {"pool": "a"}}})
+    await world.settle()
+    assert world.mid_of() == (6_000, 10_000)
+
+
+async def test_reason_code_and_text_are_the_same_in_receipt_event_and_metric(world):
+    await started(world)
+    await reported(world)
+    world.now += dt.timedelta(minutes=20)
+    await world.settle()
+    receipt = world.receipt()
+    (event,) = [item for item in world.server.all("events") if item["reason"] == receipt["reason"]]
+    assert receipt["reason"] == "SampleTooOld"
+    assert receipt["text"] in event["message"]
+    assert event["metadata"]["namespace"] != NAMESPACE  # where Events of nodes are
+    value = world.telemetry.registry.get_sample_value
+    assert value("koord_manager_nodes", {"reason": receipt["reason"]}) == 1
+    assert (receipt["status"], receipt["since"]) == ("False", receipt["time"])
+
+
+async def test_since_is_the_time_of_the_first_write_with_this_reason(world):
+    await started(world)
+    await reported(world)
+    first = world.receipt()["time"]
+    world.now += dt.timedelta(seconds=301)
+    await reported(world)
+    assert world.receipt()["time"] > first
+    assert world.receipt()["since"] == first
