@@ -70,10 +70,15 @@ verify: $(STAMP) ## Fail when a generated file is stale (repair: make update)
 update: $(STAMP) ## Write every generated file anew
 	@$(BIN)/python -m crds.generate
 
+.PHONY: docs-plots
+docs-plots: $(STAMP) ## Draw the score curves of docs/policies from the product's formulas
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@$(BIN)/python -m docs.policies.plots
+
 .PHONY: pin
 pin: ## Write constraints.txt from the newest versions that pyproject.toml allows
 	@rm -rf $(VENV)/pin && $(PYTHON) -m venv $(VENV)/pin
-	@$(VENV)/pin/bin/pip install --quiet '.[dev,influxdb]' hatchling
+	@$(VENV)/pin/bin/pip install --quiet '.[dev,docs,influxdb]' hatchling
 	@{ echo "# Every version the project is built and tested with. Written by: make pin"; \
 	   $(VENV)/pin/bin/pip freeze --exclude koord-suite; } > constraints.txt
 	@rm -rf $(VENV)/pin
