@@ -16,12 +16,13 @@ import msgspec
 import numpy as np
 
 from api_types import pods
-from scheduler_plugin import extender_types, reply_rows
-from scheduler_plugin.cluster_state import pod_facts
+from scheduler_plugin import extender_types, reply_rows, scheduling_cycle
+from scheduler_plugin.cluster_state import node_metric_intake, pod_facts
 from scheduler_plugin.cluster_state.cluster import Cluster
 from scheduler_plugin.cluster_state.estimation import EstimationPolicy
-from scheduler_plugin.cluster_state.node_vectors import Rows
+from scheduler_plugin.cluster_state.node_vectors import Ints, Rows
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
+from scheduler_plugin.decision_records import DecisionRecords
 from scheduler_plugin.extender_types import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
 from scheduler_plugin.plugins.policy import ReasonCodes
 from scheduler_plugin.scheduling_cycle import SchedulingCycle
@@ -72,6 +73,7 @@ class Extender:
         cycle: SchedulingCycle,
         replies: reply_rows.ReplyRows,
         policy: EstimationPolicy,
+        records: DecisionRecords,
         *,
         short_list: int = 0,
     ) -> None:
@@ -81,6 +83,7 @@ class Extender:
         self._cycle = cycle
         self._replies = replies
         self._policy = policy
+        self._records = records
         self._short_list = short_list
         self._first_of_equals = 0
         self._pods: collections.OrderedDict[str, tuple[pods.Pod, int]] = collections.OrderedDict()
@@ -102,6 +105,7 @@ class Extender:
         rows = self._vectors.find(names)
         pod = pod_facts.read(args.pod, self._policy)
         codes = self._cycle.filter(pod, rows, now)
+        self._records.filtered(pod, rows, names, codes, now)
         if codes is not None:
             self._count(codes)
         if args.node_names is None and args.nodes is not None:
@@ -119,12 +123,16 @@ class Extender:
         return b'{"NodeNames":[%b]}' % encoded
 
     def prepare(self) -> None:
-        """Encode ahead what prioritize will answer for what filter has just passed."""
+        """Encode ahead what prioritize will answer for what filter has just passed, and keep what was decided."""
+        self._encode_ahead()
+        self._records.seal()
+
+    def _encode_ahead(self) -> None:
         filtered, self._filtered = self._filtered, None
         if filtered is None:
             return
         names = self._replies.node_names(filtered.rows).translate(None, b" ")  # kube-scheduler writes no blanks
-        scores = self._cycle.prioritize(filtered.pod, filtered.rows, filtered.at)
+        scores = self._scores(filtered.pod, filtered.rows, filtered.at)
         self._prepared = _Prepared(
             b"%b%b]}" % (filtered.head, names),
             self._replies.priorities(filtered.rows, scores),
@@ -133,7 +141,7 @@ class Extender:
 
     def prioritize(self, body: bytes, now: float) -> bytes:
         """Score of each node, 0..100; a node that is not known is left out, which counts as 0. Raises BadRequest."""
-        self.prepare()
+        self._encode_ahead()
         prepared = self._prepared
         if prepared is not None and now < prepared.until and body == prepared.request:
             return prepared.answer
@@ -141,11 +149,19 @@ class Extender:
         rows = self._vectors.find(_names(args))
         rows = rows[rows >= 0]
         pod = pod_facts.read(args.pod, self._policy)
-        return self._replies.priorities(rows, self._cycle.prioritize(pod, rows, now))
+        return self._replies.priorities(rows, self._scores(pod, rows, now))
+
+    def _scores(self, pod: PodFacts, rows: Rows, now: float) -> Ints:
+        by_policy = self._cycle.scores_by_policy(pod, rows, now)
+        scores = scheduling_cycle.combined(by_policy, len(rows))
+        self._records.scored(pod, rows, by_policy, scores)
+        return scores
 
     def bind(self, body: bytes, now: float) -> bytes:
         """Take note of where a pod goes, and refuse to bind it. Raises BadRequest."""
         binding = _decode(_BINDING, body)
+        key = node_metric_intake.pod_key(binding.pod_namespace, binding.pod_name)
+        self._records.bound(key, binding.pod_uid, binding.node, self._vectors.rows.get(binding.node))
         pod = self._forget(binding.pod_uid)
         if pod is not None:
             self._cluster.pod_noticed(pod, binding.node, now)

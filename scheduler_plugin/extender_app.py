@@ -16,11 +16,12 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from apiserver_client import session
 from daemon import http_endpoint
-from scheduler_plugin import metrics
+from scheduler_plugin import decision_records, metrics
 from scheduler_plugin.cluster_state import informer, node_page, rebuild
 from scheduler_plugin.cluster_state.cluster import Cluster
 from scheduler_plugin.cluster_state.node_vectors import NodeVectors
 from scheduler_plugin.configuration import Configuration
+from scheduler_plugin.decision_records import DecisionRecords
 from scheduler_plugin.extender import Extender
 from scheduler_plugin.extender_server import ExtenderServer
 from scheduler_plugin.measured_load import MeasuredLoad
@@ -45,7 +46,14 @@ _PAGE_SECONDS: Final = 2.0  # patience of a debug page with the event loop
 class Parts:
     """Everything between the configuration and the verbs. No I/O."""
 
-    def __init__(self, configuration: Configuration, *, notice_ttl_seconds: float, short_list: int = 0) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        notice_ttl_seconds: float,
+        short_list: int = 0,
+        record_bytes: int = 16 * 1024**2,
+    ) -> None:
         args = configuration.args[LoadAware.name]
         assert isinstance(args, LoadAwareArgs)
         running = {*configuration.filters, *configuration.score_weights}
@@ -59,9 +67,11 @@ class Parts:
         filters = [policies[name] for name in configuration.filters]
         scorers = [WeightedScorer(policies[name], weight) for name, weight in configuration.score_weights.items()]
         replies = ReplyRows()
-        self.policy = policy
         self.resources = policy.resources
-        self.vectors = NodeVectors([*policies.values(), replies])
+        self.node_columns = decision_records.NodeColumns()
+        explainers = {name: policies[name] for name in sorted(running) if hasattr(policies[name], "explain")}
+        self.records = DecisionRecords(self.node_columns, explainers, record_bytes)
+        self.vectors = NodeVectors([*policies.values(), replies, self.node_columns])
         self.cluster = Cluster(
             policy,
             self.vectors,
@@ -69,7 +79,7 @@ class Parts:
             notice_ttl_seconds=notice_ttl_seconds,
         )
         self.cycle = SchedulingCycle(filters, scorers, self.vectors)
-        self.extender = Extender(self.cluster, self.cycle, replies, policy, short_list=short_list)
+        self.extender = Extender(self.cluster, self.cycle, replies, policy, self.records, short_list=short_list)
 
 
 class ExtenderApp:
@@ -79,7 +89,10 @@ class ExtenderApp:
         self._settings = settings
         self._configuration = configuration
         self._parts = Parts(
-            configuration, notice_ttl_seconds=settings.notice_ttl_seconds, short_list=settings.short_list_nodes
+            configuration,
+            notice_ttl_seconds=settings.notice_ttl_seconds,
+            short_list=settings.short_list_nodes,
+            record_bytes=settings.decision_record_mebibytes * 1024**2,
         )
         self._watches = informer.new_watches()
         self._drift = rebuild.no_drift()

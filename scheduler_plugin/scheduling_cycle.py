@@ -45,10 +45,13 @@ class SchedulingCycle:
         self._vectors = vectors
         self.reasons: list[str] = [UNKNOWN_NODE]
         """Every reason a node can be rejected for; reason code - 1 is its index."""
+        self.rejecting_policies: list[str] = [""]
+        """Which policy gives each of the reasons; none for a node that is not known."""
         self._first_code: list[int] = []
         for each in filters:
             self._first_code.append(len(self.reasons))
             self.reasons.extend(each.reasons)
+            self.rejecting_policies.extend([each.name] * len(each.reasons))
 
     def filter(self, pod: PodFacts, rows: Rows, now: float) -> ReasonCodes | None:
         """Reason code of each candidate, 0 where it passes; None where all pass."""
@@ -72,14 +75,7 @@ class SchedulingCycle:
 
     def prioritize(self, pod: PodFacts, rows: Rows, now: float) -> Ints:
         """Score of each candidate, 0..100, rounded down; 0 where no policy has a preference."""
-        by_policy = self.scores_by_policy(pod, rows, now)
-        if not by_policy:
-            return np.zeros(len(rows), dtype=np.int64)
-        if len(by_policy) == 1:
-            return by_policy[0].scores
-        total_weight = sum(own.weight for own in by_policy)
-        weighted: Ints = sum((own.weight * own.scores for own in by_policy), np.zeros(len(rows), dtype=np.int64))
-        return weighted // total_weight
+        return combined(self.scores_by_policy(pod, rows, now), len(rows))
 
     def scores_by_policy(self, pod: PodFacts, rows: Rows, now: float) -> list[PolicyScores]:
         """Normalised scores of each policy that has a preference for this pod."""
@@ -91,3 +87,14 @@ class SchedulingCycle:
             if scores is not None:
                 result.append(PolicyScores(scorer.name, weight, scorer.normalize(scores)))
         return result
+
+
+def combined(by_policy: Sequence[PolicyScores], count: int) -> Ints:
+    """Weigh the scores of `count` candidates; the formula at the head of this module."""
+    if not by_policy:
+        return np.zeros(count, dtype=np.int64)
+    if len(by_policy) == 1:
+        return by_policy[0].scores
+    total_weight = sum(own.weight for own in by_policy)
+    weighted: Ints = sum((own.weight * own.scores for own in by_policy), np.zeros(count, dtype=np.int64))
+    return weighted // total_weight

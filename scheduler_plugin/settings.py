@@ -36,6 +36,9 @@ class SchedulerPluginSettings(Settings):
     short_list_nodes: Annotated[int, pydantic.Field(ge=0, le=15000)] = 0
     """Filter passes this many nodes at most, the best by score: less work for kube-scheduler, but its own preferences
     then rank within these only. 0: all that fit, in which the placement is that of an in-process plugin."""
+    decision_record_mebibytes: Annotated[int, pydantic.Field(ge=0, le=1024)] = 16
+    """Memory for what was decided about the last pods, and why (explain-pod): 50 KiB for a call about 500 nodes.
+    0: nothing is kept."""
     rebuild_interval_seconds: Annotated[float, pydantic.Field(ge=0, le=86400)] = 3600.0
     """How often everything is listed again and compared with what is held; costs seconds of CPU. 0: never."""
     max_body_mebibytes: Annotated[int, pydantic.Field(ge=1, le=1024)] = 32

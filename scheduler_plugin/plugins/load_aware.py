@@ -27,7 +27,7 @@ from scheduler_plugin.plugins import load_aware_thresholds, policy
 from scheduler_plugin.plugins.kept_answers import KeptAnswers
 from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware_thresholds import Profiles
-from scheduler_plugin.plugins.policy import ReasonCodes, Scores
+from scheduler_plugin.plugins.policy import Explained, ReasonCodes, Scores
 
 _EXPIRED: Final = 1  # reason code
 
@@ -185,6 +185,19 @@ class LoadAware:
     def normalize(self, scores: Scores) -> Ints:
         """Scores are 0..100 as they are."""
         return scores.astype(np.int64, copy=False)
+
+    def explain(self, pod: PodFacts, rows: Rows) -> Explained:
+        """What is known of the load of each candidate, without the pod, and the limits it is held to."""
+        columns, layer = self._columns, _PROD if pod.is_prod else _OTHER
+        return Explained(
+            self._resources,
+            {
+                "usage": columns.filtered_usage[layer].take(rows, axis=1),
+                "scoredUsage": columns.scored_usage[layer].take(rows, axis=1),
+                "allocatable": columns.allocatable.take(rows, axis=1),
+                "limitPercent": columns.limits_percent[layer].take(rows, axis=1),
+            },
+        )
 
     def _compute_codes(self, pod_class: _PodClass, rows: Rows | slice, now: float) -> ReasonCodes:
         columns, layer = self._columns, _PROD if pod_class.is_prod else _OTHER

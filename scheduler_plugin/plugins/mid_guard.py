@@ -22,7 +22,7 @@ from api_types import mid_report, mid_resource, names, pods, quantities
 from scheduler_plugin.cluster_state.load_report import LoadReport
 from scheduler_plugin.cluster_state.node_vectors import Ints, NodeEntry, NodeVectors, Rows, grown
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
-from scheduler_plugin.plugins.policy import ReasonCodes
+from scheduler_plugin.plugins.policy import Explained, ReasonCodes
 
 REASON: Final = "node(s) didn't have enough Mid resources left by the newest prediction"
 
@@ -62,6 +62,11 @@ class MidGuard:
         too_little = (wanted > 0) & (wanted > self._left[:, rows])
         codes: ReasonCodes = np.any(too_little, axis=0).astype(np.int16)
         return codes
+
+    def explain(self, pod: PodFacts, rows: Rows) -> Explained:
+        """What is left of Mid on each candidate; nothing for a pod that does not ask."""
+        is_guarded = pod.mid_cpu_millis or pod.mid_memory_bytes
+        return Explained(names.MID_RESOURCES, {"midLeft": self._left.take(rows, axis=1)} if is_guarded else {})
 
 
 class _Offer:

@@ -6,13 +6,13 @@ not get here takes it into its columns when `write` shows it a node that changed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler_plugin.cluster_state.node_vectors import Floats, Ints, NodeVectors, Rows, RowWriter
+from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, NodeVectors, Rows, RowWriter
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
 
 HIGHEST_SCORE = 100
@@ -49,6 +49,22 @@ class Scorer(Policy, Protocol):
 
     def normalize(self, scores: Scores) -> Ints:
         """Bring the scores of one call, of at least one candidate, to 0..100, larger is better."""
+
+
+class Explained(NamedTuple):
+    """What a policy went by, for people."""
+
+    resources: Sequence[str]
+    """Of the columns of two axes; cpu in milli-cores, all else in base units."""
+    columns: Mapping[str, Ints | Floats | Bools]
+    """By name as in JSON: shape (candidates,) or (resources, candidates)."""
+
+
+class Explainer(Policy, Protocol):
+    """A policy that can tell what it goes by; it need not."""
+
+    def explain(self, pod: PodFacts, rows: Rows) -> Explained:
+        """Copy what the columns hold of the candidates right now; of row -1 anything."""
 
 
 def clipped(scores: Scores) -> Ints:

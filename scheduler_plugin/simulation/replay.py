@@ -161,7 +161,7 @@ class _Product:
 
     def passing(self, pod: pods.Pod, candidates: Rows, at: float, rejections: collections.Counter[str]) -> Rows:
         """Candidates that no policy rejects; the others are counted by reason."""
-        facts = pod_facts.read(pod, self.parts.policy)
+        facts = pod_facts.read(pod, self.parts.estimation_policy)
         codes = self.parts.cycle.filter(facts, self._rows[candidates], self._began_at + at)
         if codes is None:
             return candidates
@@ -173,7 +173,7 @@ class _Product:
 
     def scores(self, pod: pods.Pod, candidates: Rows, at: float) -> Ints:
         """0..100 each."""
-        facts = pod_facts.read(pod, self.parts.policy)
+        facts = pod_facts.read(pod, self.parts.estimation_policy)
         scores: Ints = self.parts.cycle.prioritize(facts, self._rows[candidates], self._began_at + at)
         return scores
 

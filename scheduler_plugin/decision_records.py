@@ -1,0 +1,221 @@
+"""What was decided about the last pods, and from what: enough to say later why here, and why not there.
+
+A call of kube-scheduler only leaves references behind (`filtered`, `scored`). What columns held at that moment is
+copied by `seal`, once the answer is on its way. The memory is bounded in bytes; what is oldest goes first. Pure.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler_plugin.cluster_state.node_vectors import Floats, Ints, NodeEntry, Rows, grown
+from scheduler_plugin.cluster_state.pod_facts import PodFacts
+from scheduler_plugin.plugins.policy import Explained, Explainer, ReasonCodes
+from scheduler_plugin.scheduling_cycle import PolicyScores
+
+KEPT_OF_A_POD: Final = 3
+"""Decisions: a pod that fits nowhere is tried for ever, and must not push out all others."""
+
+_OVERHEAD_BYTES: Final = 2048  # of a decision, beside its arrays
+
+
+class Choice(enum.StrEnum):
+    """Where a pod went, as far as our scores tell (docs/scheduling-decisions.md)."""
+
+    BEST = "best"
+    """To the one node with our best score."""
+    TIED = "tied"
+    """To one of several with our best score: kube-scheduler's own scores, or chance, chose among them."""
+    OTHER = "other"
+    """Not to a node with our best score: kube-scheduler's own scores outweighed ours."""
+    INDIFFERENT = "indifferent"
+    """All nodes had the same score of ours."""
+    ONLY = "only"
+    """Only one node passed; nothing was scored."""
+    UNKNOWN = "unknown"
+    """Nothing is remembered of the pod, or its nodes were not scored."""
+
+
+class Decision:
+    """One filter call, and what followed. Nodes are in the order kube-scheduler named them."""
+
+    __slots__ = (
+        "at",
+        "codes",
+        "inputs",
+        "names",
+        "node",
+        "nodes_scored",
+        "pod",
+        "policy_scores",
+        "rows",
+        "scores",
+        "updated_at",
+    )
+
+    def __init__(self, pod: PodFacts, rows: Rows, names: Sequence[str], codes: ReasonCodes | None, at: float) -> None:
+        self.pod = pod
+        self.rows = rows
+        self.names: Sequence[str] | npt.NDArray[Any] = names
+        self.codes = codes
+        """Why each node was rejected, 0 where it was not; None: none was."""
+        self.at = at
+        self.updated_at: Floats = np.zeros(0)
+        """When each node's report was made; NaN without one."""
+        self.inputs: Mapping[str, Explained] = {}
+        """By policy."""
+        self.nodes_scored: Rows | None = None
+        """Rows of the nodes that were scored."""
+        self.scores: Ints | None = None
+        """What was answered for these."""
+        self.policy_scores: Sequence[PolicyScores] = ()
+        self.node = ""
+        """Where the pod went; empty while that is not known."""
+
+    def size_bytes(self) -> int:
+        """About how much memory it takes."""
+        arrays = [self.rows, self.codes, self.updated_at, self.nodes_scored, self.scores, self.names]
+        arrays += [each.scores for each in self.policy_scores]
+        arrays += [column for each in self.inputs.values() for column in each.columns.values()]
+        return _OVERHEAD_BYTES + sum(each.nbytes for each in arrays if isinstance(each, np.ndarray))
+
+    def passed(self) -> int:
+        """How many nodes were not rejected."""
+        return len(self.rows) - (0 if self.codes is None else int(np.count_nonzero(self.codes)))
+
+    def choice(self, row: int | None) -> Choice:
+        """How the node that the pod went to was scored; `row` None: a node that is not known."""
+        if self.passed() == 1:
+            return Choice.ONLY
+        if self.nodes_scored is None or self.scores is None or row is None:
+            return Choice.UNKNOWN
+        score, best = self.scores[self.nodes_scored == row], self.scores.max()
+        if not score.size:
+            return Choice.UNKNOWN
+        if score[0] < best:
+            return Choice.OTHER
+        if self.scores.min() == best:
+            return Choice.INDIFFERENT
+        return Choice.BEST if np.count_nonzero(self.scores == best) == 1 else Choice.TIED
+
+
+class NodeColumns:
+    """Name and age of data of each row, for decisions to keep and for the count of stale nodes."""
+
+    def __init__(self) -> None:
+        self.names: npt.NDArray[Any] = np.zeros(0, dtype=object)
+        self.updated_at: Floats = np.zeros(0)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for `capacity` rows."""
+        self.names = grown(self.names, capacity)
+        self.updated_at = grown(self.updated_at, capacity)
+
+    def write(self, entry: NodeEntry) -> None:
+        """Bring one node's row up to date."""
+        report = entry.load.report
+        self.names[entry.row] = entry.name
+        self.updated_at[entry.row] = np.nan if report is None or report.update_time is None else report.update_time
+
+
+class DecisionRecords:
+    """The last decisions, at most so many bytes of them; 0 bytes: none are kept."""
+
+    def __init__(self, columns: NodeColumns, explainers: Mapping[str, Explainer], max_bytes: int) -> None:
+        self._columns = columns
+        self._explainers = explainers
+        self._max_bytes = max_bytes
+        self._pending: Decision | None = None
+        self._by_number: collections.OrderedDict[int, tuple[Decision, int]] = collections.OrderedDict()
+        self._of_pod: dict[str, list[int]] = {}
+        self._next_number = 0
+        self.bytes = 0
+        self.choices: dict[Choice, int] = dict.fromkeys(Choice, 0)
+        """How many pods went where."""
+
+    def __len__(self) -> int:
+        """How many decisions are kept."""
+        return len(self._by_number)
+
+    def filtered(self, pod: PodFacts, rows: Rows, names: Sequence[str], codes: ReasonCodes | None, now: float) -> None:
+        """Take a filter call, whose arrays nobody will change. `seal` must follow before the columns change."""
+        if self._pending is not None:
+            self.seal()
+        if self._max_bytes:
+            self._pending = Decision(pod, rows, names, codes, now)
+
+    def scored(self, pod: PodFacts, rows: Rows, by_policy: Sequence[PolicyScores], scores: Ints) -> None:
+        """Take the scores of nodes that passed."""
+        decision = self._pending or self._newest(pod.key, pod.uid)
+        if decision is None or decision.pod.uid != pod.uid:
+            return
+        before = decision.size_bytes()
+        decision.nodes_scored, decision.policy_scores, decision.scores = rows, by_policy, scores
+        if decision is not self._pending:
+            self._resize(decision, decision.size_bytes() - before)
+
+    def seal(self) -> None:
+        """Copy what the columns hold of the decision that waits for it, and keep it."""
+        decision, self._pending = self._pending, None
+        if decision is None:
+            return
+        self._copy_columns(decision)
+        size = decision.size_bytes()
+        numbers = self._of_pod.setdefault(decision.pod.key, [])
+        numbers.append(self._next_number)
+        self._by_number[self._next_number] = (decision, size)
+        self._next_number += 1
+        self.bytes += size
+        if len(numbers) > KEPT_OF_A_POD:
+            self._drop(numbers[0])
+        while self.bytes > self._max_bytes and self._by_number:
+            self._drop(next(iter(self._by_number)))
+
+    def bound(self, key: str, uid: str, node: str, row: int | None) -> None:
+        """Take note of where a pod goes."""
+        self.seal()
+        decision = self._newest(key, uid)
+        choice = Choice.UNKNOWN
+        if decision is not None:
+            decision.node = node
+            choice = decision.choice(row)
+        self.choices[choice] += 1
+
+    def of(self, key: str) -> list[Decision]:
+        """Decisions about a pod by namespace/name, newest first."""
+        return [self._by_number[number][0] for number in reversed(self._of_pod.get(key, ()))]
+
+    def _copy_columns(self, decision: Decision) -> None:
+        rows = decision.rows
+        is_known = rows >= 0
+        decision.updated_at = np.full(len(rows), np.nan)
+        if not is_known.any():
+            return
+        of_known = self._columns.names[rows]
+        decision.names = of_known if is_known.all() else np.where(is_known, of_known, decision.names)
+        np.copyto(decision.updated_at, self._columns.updated_at[rows], where=is_known)
+        decision.inputs = {name: each.explain(decision.pod, rows) for name, each in self._explainers.items()}
+
+    def _newest(self, key: str, uid: str) -> Decision | None:
+        numbers = self._of_pod.get(key)
+        decision = self._by_number[numbers[-1]][0] if numbers else None
+        return decision if decision is not None and decision.pod.uid == uid else None
+
+    def _resize(self, decision: Decision, more_bytes: int) -> None:
+        number = self._of_pod[decision.pod.key][-1]
+        self._by_number[number] = (decision, self._by_number[number][1] + more_bytes)
+        self.bytes += more_bytes
+
+    def _drop(self, number: int) -> None:
+        decision, size = self._by_number.pop(number)
+        self.bytes -= size
+        numbers = self._of_pod[decision.pod.key]
+        numbers.remove(number)
+        if not numbers:
+            del self._of_pod[decision.pod.key]
