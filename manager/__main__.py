@@ -13,6 +13,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Sequence
 
+import prometheus_client
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from apiserver_client import connection, credentials, errors
@@ -28,7 +29,6 @@ from manager.telemetry import Telemetry
 log = logging.getLogger("manager")
 
 _WRONG_SETTINGS = 2
-_STUCK_SECONDS = 60.0  # an event loop that has not turned for a minute will not turn again
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -111,6 +111,7 @@ class _Program:
         self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._role_changed = threading.Event()
         self._stop = threading.Event()
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = CollectorRegistry()
         for collector in (GCCollector, PlatformCollector, ProcessCollector):
             collector(registry=registry)
@@ -175,13 +176,10 @@ class _Program:
     def _health(self) -> http_endpoint.Verdict:
         if not self._election.is_alive():
             return http_endpoint.Verdict(False, "the leader election has ended")
-        silence = self._leadership.silence_seconds()
-        if self._election.role is Role.LEADER and silence > _STUCK_SECONDS:
-            return http_endpoint.Verdict(False, f"the event loop has not turned for {silence:.0f} s")
-        silent = self._leadership.watch_ages.silent()
-        if silent is not None and silent.seconds > self._settings.watch_silence_seconds:
-            text = f"the watch of {silent.resource} misses changes and has brought nothing for {silent.seconds:.0f} s"
-            return http_endpoint.Verdict(False, text)
+        if self._election.role is Role.LEADER:
+            trouble = self._leadership.trouble(self._settings.watch_silence_seconds)
+            if trouble is not None:
+                return http_endpoint.Verdict(False, trouble)
         return http_endpoint.Verdict(True, f"alive as {self._election.role.value}")
 
     def _ready(self) -> http_endpoint.Verdict:

@@ -25,6 +25,7 @@ from manager.work_queue import Lane, WorkQueue
 log = logging.getLogger(__name__)
 
 _BEAT_SECONDS = 0.2
+_STUCK_SECONDS = 60.0  # an event loop that has not turned for a minute will not turn again
 _PAUSES = backoff.Backoff(first_seconds=0.5, longest_seconds=10.0)
 
 
@@ -36,9 +37,15 @@ class Leadership:
         self.problem: str | None = "starting"
         self.last_beat = time.monotonic()
 
-    def silence_seconds(self) -> float:
-        """Time since the event loop was last seen alive."""
-        return time.monotonic() - self.last_beat
+    def trouble(self, watch_silence_seconds: float) -> str | None:
+        """What only a restart would mend; None while the leader works."""
+        silence = time.monotonic() - self.last_beat
+        if silence > _STUCK_SECONDS:
+            return f"the event loop has not turned for {silence:.0f} s"
+        watch = self.watch_ages.silent()
+        if watch is not None and watch.seconds > watch_silence_seconds:
+            return f"the watch of {watch.resource} misses changes and has brought nothing for {watch.seconds:.0f} s"
+        return None
 
 
 def now() -> dt.datetime:

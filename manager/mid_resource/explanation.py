@@ -117,28 +117,28 @@ def _told(mid: str, line: receipt.Line, requests_from: str) -> Iterator[_Told]:
     yield _Told("capacity", "The node has {}.", "Node status.capacity")
     yield _Told("allocated_prod", "Prod pods request {}.", requests)
     yield _Told("peak_prod", "Prod pods are predicted to need {} at most.", f"{_REPORT}.prodPeakMetric")
-    yield _Told("reclaim_ratio_percent", "Of the Prod requests {} counts.", f"{_STRATEGY}.midReclaimRatioPercent")
+    yield _Told("reclaim_ratio_percent", "Counted of the Prod requests: {}.", f"{_STRATEGY}.midReclaimRatioPercent")
     yield _Told(
         "static_percent", "Static mode publishes {} of the capacity.", f"{_STRATEGY}.midStatic{native}ReservedPercent"
     )
     yield _Told("reclaimable", *_RECLAIMABLE[line.source])
     yield _Told("threshold_percent", f"The cap is {{}} of the {whole}.", f"{_STRATEGY}.mid{native}ThresholdPercent")
-    yield _Told("cap", "So at most {} of it is given away.", _FORMULA)
-    yield _Told("unallocated", "{} is requested by no Prod pod.", _FORMULA)
-    yield _Told("unallocated_percent", "{} of that is added.", f"{_STRATEGY}.midUnallocatedPercent")
+    yield _Told("cap", "At most that is given away: {}.", _FORMULA)
+    yield _Told("unallocated", "Requested by no Prod pod: {}.", _FORMULA)
+    yield _Told("unallocated_percent", "Added is {} of that.", f"{_STRATEGY}.midUnallocatedPercent")
     yield _Told("unallocated_share", "That adds {}.", _FORMULA)
     yield _Told("allocated_mid", "Mid pods request {}.", requests)
-    yield _Told("floor", "Never less than {} is published: it is in use.", f"{_STRATEGY}.midFloor")
+    yield _Told("floor", "Never less than that is published: {}.", f"{_STRATEGY}.midFloor")
     yield _Told("calculated", "All in all that makes {}.", _FORMULA)
     yield _Told("rise_limit", "A single update may rise to {} only.", f"{_STRATEGY}.midMaxIncreasePercent")
     yield _Told("published", "Written to the node: {}.", "Node status.allocatable and status.capacity")
 
 
 _RECLAIMABLE: Final[Mapping[str, tuple[str, str]]] = {
-    "": ("{} can be reclaimed.", _FORMULA),
-    Source.PEAK: ("{} is requested and will not be needed.", _FORMULA),
-    Source.REPORTED: ("{} can be reclaimed, as the agent says.", f"{_REPORT}.prodReclaimableMetric"),
-    Source.STATIC: ("That is {}, whatever is used.", _FORMULA),
+    "": ("Reclaimable: {}.", _FORMULA),
+    Source.PEAK: ("Requested and not going to be needed: {}.", _FORMULA),
+    Source.REPORTED: ("Reclaimable, as the agent says: {}.", f"{_REPORT}.prodReclaimableMetric"),
+    Source.STATIC: ("That is {}, whatever is in use.", _FORMULA),
 }
 
 

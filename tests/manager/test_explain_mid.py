@@ -41,10 +41,10 @@ async def test_each_term_is_a_sentence_with_its_source_and_time(world, capsys):
     for sentence in (
         "Prod pods request 8 cores.  [NodeMetric status.allocated, 2026-11-21T11:59:55Z]",
         "Prod pods are predicted to need 2 cores at most.  [NodeMetric status.prodPeakMetric, 2026-11-21T11:59:55Z]",
-        "6 cores is requested and will not be needed.  [calculated, 2026-11-21T12:00:00Z]",
+        "Requested and not going to be needed: 6 cores.  [calculated, 2026-11-21T12:00:00Z]",
         "The cap is 50 % of the allocatable.",
         "That adds 0.2 cores.",
-        "Never less than 0.5 cores is published: it is in use.",
+        "Never less than that is published: 0.5 cores.",
         "Written to the node: 5.2 cores.",
         "kubernetes.io/mid-cpu: 5.2 cores\n",
     ):
