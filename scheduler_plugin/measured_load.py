@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol
 
-from prometheus_client import CollectorRegistry
+import numpy as np
+from prometheus_client import CollectorRegistry, metrics_core, registry
 
 from api_types import pods, quantities
 from apiserver_client.session import Session
 from scheduler_plugin.cluster_state.cluster import Cluster
-from scheduler_plugin.cluster_state.node_vectors import RowWriter
+from scheduler_plugin.cluster_state.node_vectors import Rows, RowWriter
 from scheduler_plugin.load_watcher import known_nodes, metrics
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import catalog
@@ -24,6 +25,7 @@ from scheduler_plugin.load_watcher.providers.provider import Provider
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher
 from scheduler_plugin.load_watcher.windows import Windows
+from scheduler_plugin.plugins.trimaran.ladder import Rung, Rungs
 from scheduler_plugin.plugins.trimaran.readings import OLDEST_SECONDS, Readings
 
 log = logging.getLogger(__name__)
@@ -33,6 +35,13 @@ REFRESH_SECONDS: Final = 30.0
 _ROWS_PER_TURN: Final = 20
 
 
+class MeasuredPolicy(RowWriter, Protocol):
+    """A policy that reads what is measured."""
+
+    def rungs(self, rows: Rows, now: float) -> Rungs:
+        """What each node is judged by."""
+
+
 class MeasuredLoad:
     """Keeps readings fresh."""
 
@@ -40,13 +49,13 @@ class MeasuredLoad:
         self,
         specs: Sequence[ProviderSpec],
         readings: Readings,
-        writers: Sequence[RowWriter],
+        policies: Sequence[MeasuredPolicy],
         cluster: Cluster,
         clock: Callable[[], float],
     ) -> None:
         self._specs = specs
         self._readings = readings
-        self._writers = writers
+        self._policies = policies
         self._cluster = cluster
         self._clock = clock
         self._windows = Windows(OLDEST_SECONDS)
@@ -54,7 +63,7 @@ class MeasuredLoad:
         """Read again only when the object changes."""
         self._changed = asyncio.Event()
 
-    async def run(self, api: Session, registry: CollectorRegistry, interval_seconds: float = REFRESH_SECONDS) -> None:
+    async def run(self, api: Session, into: CollectorRegistry, interval_seconds: float = REFRESH_SECONDS) -> None:
         """Refresh for ever. Raises ProviderFailed where a token cannot be read."""
         around = catalog.Surroundings(
             nodes=self._nodes,
@@ -67,7 +76,8 @@ class MeasuredLoad:
             resources=self._cluster.resources,
         )
         providers = [catalog.build(spec, around) for spec in self._specs]
-        counted = metrics.WatcherMetrics(registry, [each.name for each in providers], self._windows, self._clock)
+        counted = metrics.WatcherMetrics(into, [each.name for each in providers], self._windows, self._clock)
+        into.register(_LadderCollector(self._policies[0], self._cluster, self._clock))
         watcher = Watcher(providers, self._windows, clock=self._clock, expected=lambda: self._cluster.vectors.rows)
 
         def refreshed(outcome: Refreshed) -> None:
@@ -99,10 +109,32 @@ class MeasuredLoad:
             await asyncio.to_thread(self._readings.take, self._windows, self._clock())
             for count, entry in enumerate(list(self._cluster.entries.values()), start=1):
                 if self._cluster.entries.get(entry.name) is entry:
-                    for writer in self._writers:
-                        writer.write(entry)
+                    for policy in self._policies:
+                        policy.write(entry)
                 if count % _ROWS_PER_TURN == 0:
                     await asyncio.sleep(0)
+
+
+class _LadderCollector(registry.Collector):
+    """How many nodes stand on each rung; it is the same for all policies."""
+
+    def __init__(self, policy: MeasuredPolicy, cluster: Cluster, clock: Callable[[], float]) -> None:
+        self._policy = policy
+        self._cluster = cluster
+        self._clock = clock
+
+    def collect(self) -> Iterable[metrics_core.Metric]:
+        """One sample a rung."""
+        family = metrics_core.GaugeMetricFamily(
+            "koord_scheduler_plugin_ladder_nodes",
+            "Nodes by what Trimaran's policies judge them by (docs/policies/target-load-packing.md).",
+            labels=["rung"],
+        )
+        rows = np.fromiter(list(self._cluster.vectors.rows.values()), dtype=np.intp)
+        counts = np.bincount(self._policy.rungs(rows, self._clock()), minlength=len(Rung))
+        for rung in Rung:
+            family.add_metric([rung.name.lower()], int(counts[rung]))
+        yield family
 
 
 def _read(node: pods.Node) -> KnownNode:

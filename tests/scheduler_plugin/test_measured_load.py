@@ -1,0 +1,75 @@
+"""The extender's own load watcher over a cluster state: reports in, rows, rungs and metrics out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import prometheus_client
+import pytest
+
+from api_types import pods
+from scheduler_plugin import configuration, extender_app
+from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
+from scheduler_plugin.measured_load import MeasuredLoad
+from scheduler_plugin.plugins.trimaran.ladder import Rung
+
+NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
+
+
+def parts() -> extender_app.Parts:
+    chosen = configuration.parse({"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}})
+    return extender_app.Parts(chosen, notice_ttl_seconds=120)
+
+
+def node(name: str) -> pods.Node:
+    resources = {"cpu": "4", "memory": "8Gi"}
+    wire = {"metadata": {"name": name}, "status": {"capacity": resources, "allocatable": resources}}
+    return msgspec.convert(wire, type=pods.Node)
+
+
+def report(name: str, cpu: str) -> NodeMetric:
+    usage: dict[str, Any] = {"resources": {"cpu": cpu, "memory": "1Gi"}}
+    aggregated = [{"duration": "15m", "usage": {"avg": usage}}]
+    metric = {"nodeUsage": usage, "aggregatedNodeUsages": aggregated}
+    wire = {"metadata": {"name": name}, "status": {"updateTime": "2023-11-14T22:13:00Z", "nodeMetric": metric}}
+    return msgspec.json.decode(msgspec.json.encode(wire), type=NodeMetric)
+
+
+async def measured(
+    running: extender_app.Parts, registry: prometheus_client.CollectorRegistry, now: list[float]
+) -> None:
+    """Let it refresh once."""
+    load = MeasuredLoad(running.provider_specs, running.readings, running.measured, running.cluster, lambda: now[0])
+    task = asyncio.create_task(load.run(None, registry, 3600))  # type: ignore[arg-type]  # NodeMetric needs no session
+    async with asyncio.timeout(20):
+        while running.readings.of("hot") is None:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_reports_reach_the_policy_in_percent_and_the_ladder_is_told() -> None:
+    running, registry, now = parts(), prometheus_client.CollectorRegistry(), [NOW]
+    for name in ("hot", "cool", "silent"):
+        running.cluster.node_changed(node(name))
+    pod = {"metadata": {"name": "old", "uid": "old"}, "spec": {"nodeName": "silent", "containers": []}}
+    running.cluster.pod_changed(msgspec.convert(pod, type=pods.Pod), NOW - 3600)
+    running.cluster.metric_changed(report("hot", "3"))
+    running.cluster.metric_changed(report("cool", "1"))
+    await measured(running, registry, now)
+
+    (policy,) = running.measured
+    rows = running.vectors.find(["hot", "cool", "silent"])
+    assert policy.columns.packing_percent[rows[:2]].tolist() == [75.0, 25.0]
+    assert policy.rungs(rows, NOW).tolist() == [Rung.MEASURED, Rung.MEASURED, Rung.UNKNOWN]
+    told = {rung: registry.get_sample_value("koord_scheduler_plugin_ladder_nodes", {"rung": rung}) for rung in
+            ("measured", "by_requests", "predicted", "unknown")}  # fmt: skip
+    assert told == {"measured": 2, "by_requests": 0, "predicted": 0, "unknown": 1}
+    assert registry.get_sample_value("koord_load_watcher_nodes", {"window": "15m"}) == 2
+
+    now[0] = NOW + 301
+    assert registry.get_sample_value("koord_scheduler_plugin_ladder_nodes", {"rung": "by_requests"}) == 3
