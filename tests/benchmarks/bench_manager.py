@@ -31,7 +31,7 @@ def measure(nodes: int, arguments: argparse.Namespace) -> tuple[list[Phase], lis
         idle = bench.idle(leader, floor)
         phases = [bench.steady(leader, floor, idle, arguments.seconds, share) for share in MOVING_SHARES]
         plane.stop(floor.name)
-        bench.change_every_spec()
+        bench.change_every_spec(leader)
         bench.take_over("manager-1", standby="manager-2", kill=False)
         bench.take_over("manager-2", standby="manager-3", kill=True)
         return phases, bench.rows

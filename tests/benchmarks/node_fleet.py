@@ -41,7 +41,7 @@ class _Reporting:
 class Fleet:
     """Nodes that report: each its own usage, or `alike`.
 
-    `sent` has the moment at which each report (node, its updateTime) went out.
+    `sent` has the moment at which each report (node, its updateTime) that moves Mid went out.
     """
 
     plane: ControlPlane
@@ -77,19 +77,20 @@ class Fleet:
         agent = self._agents[name]
         if moves:
             agent.peak_millis = LOW_PEAK_MILLIS + HIGH_PEAK_MILLIS - agent.peak_millis
-        while not self._put(api, name, agent):  # the manager has changed its spec meanwhile
+        while not self._put(api, name, agent, moves=moves):  # the manager has changed its spec meanwhile
             agent.version = apiserver_requests.version_of.decode(
                 api.raw("GET", f"{NODE_METRICS}/{name}")
             ).metadata.resource_version
 
-    def _put(self, api: Connection, name: str, agent: _Reporting) -> bool:
+    def _put(self, api: Connection, name: str, agent: _Reporting, *, moves: bool) -> bool:
         """Whether what was read last is still there, and has been replaced."""
         if not agent.version:
             return False
         now = synthetic_cluster.moment(time.time())
         body = agent.template.replace(b"@version@", agent.version.encode()).replace(b"@time@", now.encode())
         body = body.replace(b"@peak@", b"%dm" % agent.peak_millis)
-        self.sent[name, now] = time.monotonic()
+        if moves:
+            self.sent[name, now] = time.monotonic()
         try:
             answer = api.raw("PUT", f"{NODE_METRICS}/{name}/status", body)
         except Refused as refused:
