@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 _MAX_HEAD_BYTES: Final = 16 * 1024
 _FIRST_BUFFER_BYTES: Final = 64 * 1024
+_KEPT_BUFFER_BYTES: Final = 2 * 1024**2  # for 40,000 node names; a larger buffer is given back after its request
 _GRACE_SECONDS: Final = 1.0  # for requests that are half received at shutdown
 _HEAD_END: Final = b"\r\n\r\n"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -167,6 +168,8 @@ class _Connection(asyncio.BufferedProtocol):
         self._buffer[:rest] = self._buffer[end : self._received]
         self._received = rest
         self._head = None
+        if rest == 0 and len(self._buffer) > _KEPT_BUFFER_BYTES:
+            self._buffer = bytearray(_FIRST_BUFFER_BYTES)
         self._send(self._handler(head.method, head.path, body), keep_alive=head.keep_alive and not self._closing)
         return True
 

@@ -3,12 +3,13 @@
 import asyncio
 import json
 import socket
+from http import HTTPStatus
 
 import pytest
 
 from daemon.http_endpoint import CannotListen
 from scheduler_plugin import metrics, request_dispatch
-from scheduler_plugin.extender_server import ExtenderServer
+from scheduler_plugin.extender_server import Answer, ExtenderServer
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 
@@ -91,6 +92,25 @@ async def test_a_body_larger_than_the_first_buffer_is_received_whole(client):
     await client.send(request(body=body) + request())
     assert (await client.answer())[2] == {"NodeNames": ["n1"]}
     assert (await client.answer())[2] == {"NodeNames": ["n1"]}
+
+
+async def test_the_room_of_a_very_large_body_is_given_back():
+    seen = []
+    server = ExtenderServer(
+        "127.0.0.1", 0, lambda _method, _path, body: Answer(HTTPStatus.OK, b"%d" % len(body)), max_body_bytes=2**23
+    )
+    await server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    client = Client(reader, writer)
+    for size in (1_000_000, 5_000_000, 10):
+        await client.send(request(body=b"x" * size))
+        assert (await client.answer())[::2] == (200, size)
+        (connection,) = server._connections
+        seen.append(len(connection._buffer))
+    assert seen[0] > 1_000_000
+    assert seen[1] == seen[2] < 100_000
+    writer.close()
+    await server.stop()
 
 
 async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(client):
