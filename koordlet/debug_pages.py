@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy.typing as npt
 
 from daemon.http_endpoint import Page, Route, json_page
+from koordlet.metric_cache.cache import WindowSamples
 from koordlet.node_observer import NodeObserver
 from koordlet.samples import RESOURCES
 
@@ -24,12 +25,9 @@ def _column(values: npt.NDArray[Any]) -> list[float | None]:
     return [None if math.isnan(value) else value for value in values.tolist()]
 
 
-def samples(observer: NodeObserver) -> dict[str, Any]:
-    """Every raw sample held: times, and per series and resource one value a time, null where there was none."""
-    held = observer.held_samples()
+def _table(held: WindowSamples) -> dict[str, Any]:
     return {
         "atSeconds": held.at_seconds.tolist(),
-        "trainedAtSeconds": list(observer.trained_at_seconds),
         "series": [
             {
                 "kind": key.kind,
@@ -38,6 +36,18 @@ def samples(observer: NodeObserver) -> dict[str, Any]:
             }
             for index, key in enumerate(held.keys)
         ],
+    }
+
+
+def samples(observer: NodeObserver) -> dict[str, Any]:
+    """Every raw sample held: times, and per series and resource one value a time, null where there was none.
+
+    Containers are measured less often, and are a table of their own.
+    """
+    return {
+        **_table(observer.held_samples()),
+        "trainedAtSeconds": list(observer.trained_at_seconds),
+        "containers": _table(observer.held_container_samples()),
     }
 
 

@@ -21,6 +21,7 @@ from koordlet.collectors import catalog
 from koordlet.collectors.collect_statistics import CollectStatistics
 from koordlet.collectors.host_root import HostRoot
 from koordlet.collectors.pod_stalls import PodStall
+from koordlet.container_history import ContainerHistory
 from koordlet.metric_cache import aggregation
 from koordlet.metric_cache.aggregation import Statistic
 from koordlet.metric_cache.cache import Window, WindowSamples
@@ -114,6 +115,7 @@ class NodeObserver:
         )
         self._collector = catalog.SnapshotCollector(HostRoot.at(host_root), monotonic_ns)
         self._cache = EmbeddedCache(CACHE_SECONDS, max_series=max_series)
+        self._containers = ContainerHistory(CACHE_SECONDS, max_series)
         self._numa = NumaMeans(CACHE_SECONDS)
         self._pods_by_uid: Mapping[str, PodOnNode] = {}
 
@@ -135,13 +137,13 @@ class NodeObserver:
 
     @property
     def tracked_series(self) -> int:
-        """Series held in the metric cache."""
-        return self._cache.series_count
+        """Series held in memory."""
+        return self._cache.series_count + self._containers.cache.series_count
 
     @property
     def refused_samples(self) -> int:
-        """Samples that found no room in the metric cache."""
-        return self._cache.refused_samples
+        """Samples that found no room in memory."""
+        return self._cache.refused_samples + self._containers.cache.refused_samples
 
     def machine_capacity(self) -> WholeAmounts | None:
         """CPUs and memory of the machine itself, None while they cannot be read."""
@@ -159,6 +161,7 @@ class NodeObserver:
         classes = {uid: pod.priority_class for uid, pod in pods.items()}
         self.newest = class_series.series_of(snapshot, classes, _reserved(cluster))
         self._cache.append(now_seconds, self.newest)
+        self._containers.append(now_seconds, snapshot.containers)
         self._numa.append(snapshot)
         if snapshot.node is not None:
             self.newest_at_seconds = now_seconds
@@ -166,7 +169,7 @@ class NodeObserver:
     def train(self, now_seconds: float, parameters: PredictParameters) -> TrainingRound:
         """Learn the p90 of the last 30 s of every series."""
         self.server.configure(parameters)
-        keys = [key for kind in SeriesKind if kind is not SeriesKind.CONTAINER for key in self._cache.keys(kind)]
+        keys = self._cache.keys()
         samples = self._cache.samples(keys, Window(now_seconds, TRAINING_WINDOW_SECONDS))
         p90 = aggregation.aggregate(samples, (Statistic.P90,))
         values = {key: usage for key in keys if (usage := p90.usage(Statistic.P90, key)) is not None}
@@ -211,7 +214,7 @@ class NodeObserver:
 
     def means(self, now_seconds: float, window_seconds: float) -> dict[SeriesKey, UsageSample]:
         """Mean usage of every series but the containers over a window; a series without a sample in it is missing."""
-        keys = [key for kind in SeriesKind if kind is not SeriesKind.CONTAINER for key in self._cache.keys(kind)]
+        keys = self._cache.keys()
         samples = self._cache.samples(keys, Window(now_seconds, window_seconds))
         found = aggregation.aggregate(samples, (Statistic.AVG,))
         return {key: usage for key in keys if (usage := found.usage(Statistic.AVG, key)) is not None}
@@ -224,9 +227,13 @@ class NodeObserver:
         return [self.server.predict(now_seconds, bound, cluster.allocatable, each) for each in compared]
 
     def held_samples(self) -> WindowSamples:
-        """Every raw sample held."""
+        """Every raw sample held, of all but the containers."""
         until = self.newest_at_seconds or 0.0
         return self._cache.samples(self._cache.keys(), Window(until, CACHE_SECONDS))
+
+    def held_container_samples(self) -> WindowSamples:
+        """Every raw sample of containers held."""
+        return self._containers.held(self.newest_at_seconds or 0.0)
 
     def close(self) -> None:
         """Close every file."""

@@ -28,7 +28,7 @@ class KoordletSettings(settings.Settings):
     checkpoint_interval_seconds: int = pydantic.Field(600, ge=10, le=86400)
     """Time between two checkpoints, in seconds; one more is written on SIGTERM."""
     max_series: int = pydantic.Field(1500, ge=64, le=100_000)
-    """Most pods and containers held at once; samples of more are refused and counted."""
+    """Most pods held at once, and most containers; samples of more are refused and counted."""
     http_address: str = "0.0.0.0"  # noqa: S104  # kubelet probes reach a pod from outside
     """Address of /healthz, /readyz and /metrics."""
     http_port: int = pydantic.Field(DEFAULT_HTTP_PORT, ge=0, le=65535)

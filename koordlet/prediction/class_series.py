@@ -45,8 +45,7 @@ def series_of(
     """All series of one instant.
 
     `class_of_pod` is keyed by the UID in the cgroup's name. Without `reserved` (the node's capacity is not known) the
-    series that need it are left out. A value that is no usage (NaN, infinite, negative) counts as not measured; those
-    of containers, which nothing is summed from, are left to the cache to refuse.
+    series that need it are left out. A value that is no usage (NaN, infinite, negative) counts as not measured.
     """
     snapshot = _with_usages_only(snapshot)
     series = {} if snapshot.node is None else {NODE: snapshot.node}
@@ -64,8 +63,6 @@ def series_of(
                 series[PROD_AND_UNRESERVED_SYSTEM] = _sum((classes[PROD], unreserved))
     for uid, usage in snapshot.pods.items():
         series[SeriesKey(SeriesKind.POD, uid)] = usage
-    for container_id, usage in snapshot.containers.items():
-        series[SeriesKey(SeriesKind.CONTAINER, container_id)] = usage
     return series
 
 

@@ -81,7 +81,13 @@ class Node:
     def sample(self, name, **labels):
         registry = CollectorRegistry()
         registry.register(
-            telemetry.AgentCollector(self.observer, telemetry.Counts(), {}, KeptHistory("", "n1", self.observer.server))
+            telemetry.AgentCollector(
+                self.observer,
+                telemetry.Counts(),
+                telemetry.TickTimes(),
+                {},
+                KeptHistory("", "n1", self.observer.server),
+            )
         )
         return registry.get_sample_value(name, labels)
 

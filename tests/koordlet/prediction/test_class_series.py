@@ -57,7 +57,6 @@ def test_every_series_of_the_design_comes_from_one_snapshot():
         SeriesKey(SeriesKind.POD, "p1"): (1.0, 100.0),
         SeriesKey(SeriesKind.POD, "p2"): (0.5, 50.0),
         SeriesKey(SeriesKind.POD, "m"): (0.25, 25.0),
-        SeriesKey(SeriesKind.CONTAINER, "c1"): (1.0, 100.0),
     }
 
 
@@ -75,7 +74,7 @@ def test_a_node_without_pods_has_classes_that_truly_use_nothing():
 
 def test_where_pods_could_not_be_measured_at_all_no_class_is_said_to_use_nothing():
     series = class_series.series_of(snapshot(pods={}, system=None), {}, RESERVED)
-    assert set(series) == {NODE, SeriesKey(SeriesKind.CONTAINER, "c1")}
+    assert set(series) == {NODE}
 
 
 def test_an_unmeasured_pod_leaves_out_its_class_and_the_system_and_nothing_else():
