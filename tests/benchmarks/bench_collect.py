@@ -24,12 +24,11 @@ from pathlib import Path
 import psutil
 
 from koordlet.collectors.catalog import SnapshotCollector
+from tests.benchmarks import bench_agent
 from tests.host_trees import live_cgroups
 from tests.host_trees.live_cgroups import LiveCgroups
 
 CONTAINERS = 2
-# One process of the smallest interpreter there is for each container: a shell that grows and drops a string.
-TOUCH = 'while :; do s=$(printf "%04096d" 1); read -r -t 0.5 _; done'
 
 
 def populate(host: LiveCgroups, pods: int) -> list[str]:
@@ -42,7 +41,7 @@ def populate(host: LiveCgroups, pods: int) -> list[str]:
         for container in range(CONTAINERS):
             group = f"{pod}/{number * CONTAINERS + container:064x}"
             host.group(group)
-            host.run(group, "bash", "-c", TOUCH)
+            host.run(group, "bash", "-c", bench_agent.TOUCH)
             groups.append(group)
     return groups
 
