@@ -73,12 +73,16 @@ class Resync:
         if not known.differing(listed, listing.resource_version):
             return
         await self._sleep(GRACE_SECONDS)
-        missed = known.differing(listed, listing.resource_version)
-        for name in missed:
+        missed = []
+        for name in known.differing(listed, listing.resource_version):
             try:
                 known.remember(await objects.get(self._api, resource, name, decode=view))
             except errors.NotFound:
                 known.forget(name)
+            except errors.Unintelligible as error:
+                log.warning("left as it was last understood: %s", error)
+                continue  # the watch brought it, and could not read it either
+            missed.append(name)
             self._mark(name)
         if missed:
             self._ages.missed(resource.plural)

@@ -1,8 +1,11 @@
 """What a whole look at a node says and does, over a cluster in memory."""
 
+import asyncio
+
 import pytest
 
 from manager import assembly
+from manager.settings import ManagerSettings
 from manager.telemetry import WATCHED
 from manager.watch_age import WatchAges
 from tests.manager.conftest import allocated, amounts
@@ -11,7 +14,7 @@ from tests.manager.conftest import allocated, amounts
 @pytest.fixture
 async def parts(world):
     made = assembly.assemble(
-        world.api, world.settings, world.telemetry, WatchAges(WATCHED, lambda: 0.0), clock=world.clock
+        world.api, ManagerSettings(workers=1), world.telemetry, WatchAges(WATCHED, lambda: 0.0), clock=world.clock
     )
     world.picture = made.picture
     world.configure({"enable": True})
@@ -56,3 +59,31 @@ async def test_a_node_is_urgent_while_something_is_to_be_withdrawn_from_it_and_n
     assert world.mid_of() == ()
     assert not parts.reconciler.is_urgent("n1")
     assert not parts.reconciler.is_urgent("unknown")
+
+
+async def test_a_withdrawal_is_written_before_the_rises_that_wait(world, parts):
+    names = [f"n{number}" for number in range(1, 9)]
+    for name in names[1:]:
+        world.add_node(name, labels={"pool": name})
+    world.see()
+    for name in names:
+        await parts.reconciler.reconcile(name)
+    world.report("n8", allocated=allocated(), prodPeakMetric=amounts("2", "6k"))
+    world.see()
+    await parts.reconciler.reconcile("n8")
+    assert world.mid_of("n8") == (6_000, 10_000)
+    for name in names[:-1]:
+        world.report(name, allocated=allocated(), prodPeakMetric=amounts("2", "6k"))
+    off = {"name": "off", "nodeSelector": {"matchLabels": {"pool": "n8"}}, "enable": False}
+    world.configure({"enable": True, "nodeConfigs": [off]})
+    world.see()
+    await parts.config.refresh()  # marks all
+    writes = len(world.server.writes)
+    working = asyncio.create_task(parts.queue.run())
+    while not parts.queue.is_idle():
+        await asyncio.sleep(0.001)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    written = [path for _, path, _ in world.server.writes[writes:] if path.endswith("/status")]
+    assert written[0] == "/api/v1/nodes/n8/status"
+    assert len(written) == 8

@@ -380,7 +380,7 @@ TAKEN_OVER = [*RUNNING, ("freeze", 0)]
 
 
 @settings(
-    max_examples=int(os.environ.get("MODEL_EXAMPLES", "40")),
+    max_examples=int(os.environ.get("MODEL_EXAMPLES", "30")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

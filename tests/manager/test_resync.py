@@ -74,6 +74,16 @@ async def test_changes_deletions_and_arrivals_that_no_watch_brought_are_found_an
     assert comparison.ages.silent() is not None
 
 
+async def test_an_object_that_cannot_be_read_keeps_nothing_else_from_being_mended(world, api):
+    await in_step(world)
+    world.server.patch("nodemetrics", "n1", {"status": {"updateTime": 5}})
+    world.server.patch("nodemetrics", "n2", {"status": {"updateTime": "2026-11-21T11:59:00Z"}})
+    await Comparison(world, api).subject.once()
+    assert world.picture.node_metrics.get("n1").status is None
+    assert world.picture.node_metrics.get("n2").status.update_time == "2026-11-21T11:59:00Z"
+    assert missed(world, "nodemetrics") == 1
+
+
 async def test_what_the_watch_brings_in_time_was_not_missed(world, api):
     await in_step(world)
     world.server.remove("nodes", "n2")
