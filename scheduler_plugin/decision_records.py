@@ -1,14 +1,15 @@
 """What was decided about the last pods, and from what: enough to say later why here, and why not there.
 
-A call of kube-scheduler only leaves references behind (`filtered`, `scored`). What columns held at that moment is
-copied by `seal`, once the answer is on its way. The memory is bounded in bytes; what is oldest goes first. Pure.
+A call of kube-scheduler only leaves references behind (`filtered`, `scored`). What the columns held at that moment is
+copied as late as it can be: when the next call comes, or a row is about to change (`NodeColumns` is the first writer
+of every row). The memory is bounded in bytes; what is oldest goes first. Pure.
 """
 
 from __future__ import annotations
 
 import collections
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -106,9 +107,13 @@ class Decision:
 
 
 class NodeColumns:
-    """Name and age of data of each row, for decisions to keep and for the count of stale nodes."""
+    """Name and age of data of each row, for decisions to keep and for the count of stale nodes.
+
+    `about_to_change` is called before any row is written, if this is the first of the writers.
+    """
 
     def __init__(self) -> None:
+        self.about_to_change: Callable[[], None] = lambda: None
         self.names: npt.NDArray[Any] = np.zeros(0, dtype=object)
         self.updated_at: Floats = np.zeros(0)
 
@@ -119,6 +124,7 @@ class NodeColumns:
 
     def write(self, entry: NodeEntry) -> None:
         """Bring one node's row up to date."""
+        self.about_to_change()
         report = entry.load.report
         self.names[entry.row] = entry.name
         self.updated_at[entry.row] = np.nan if report is None or report.update_time is None else report.update_time
@@ -129,6 +135,7 @@ class DecisionRecords:
 
     def __init__(self, columns: NodeColumns, explainers: Mapping[str, Explainer], max_bytes: int) -> None:
         self._columns = columns
+        columns.about_to_change = self.seal
         self._explainers = explainers
         self._max_bytes = max_bytes
         self._pending: Decision | None = None
@@ -144,24 +151,22 @@ class DecisionRecords:
         return len(self._by_number)
 
     def filtered(self, pod: PodFacts, rows: Rows, names: Sequence[str], codes: ReasonCodes | None, now: float) -> None:
-        """Take a filter call, whose arrays nobody will change. `seal` must follow before the columns change."""
-        if self._pending is not None:
-            self.seal()
+        """Take a filter call, whose arrays nobody will change."""
+        self.seal()
         if self._max_bytes:
             self._pending = Decision(pod, rows, names, codes, now)
 
     def scored(self, pod: PodFacts, rows: Rows, by_policy: Sequence[PolicyScores], scores: Ints) -> None:
         """Take the scores of nodes that passed."""
-        decision = self._pending or self._newest(pod.key, pod.uid)
-        if decision is None or decision.pod.uid != pod.uid:
-            return
-        before = decision.size_bytes()
-        decision.nodes_scored, decision.policy_scores, decision.scores = rows, by_policy, scores
-        if decision is not self._pending:
-            self._resize(decision, decision.size_bytes() - before)
+        pending = self._pending
+        decision = pending if pending is not None and pending.pod.uid == pod.uid else self._newest(pod.key, pod.uid)
+        if decision is not None:
+            decision.nodes_scored, decision.policy_scores, decision.scores = rows, by_policy, scores
+            if decision is not pending:
+                self._weigh_again(decision)
 
     def seal(self) -> None:
-        """Copy what the columns hold of the decision that waits for it, and keep it."""
+        """Copy what the columns hold for the last decision, if that is not done yet, and keep it."""
         decision, self._pending = self._pending, None
         if decision is None:
             return
@@ -189,6 +194,7 @@ class DecisionRecords:
 
     def of(self, key: str) -> list[Decision]:
         """Decisions about a pod by namespace/name, newest first."""
+        self.seal()
         return [self._by_number[number][0] for number in reversed(self._of_pod.get(key, ()))]
 
     def _copy_columns(self, decision: Decision) -> None:
@@ -207,10 +213,11 @@ class DecisionRecords:
         decision = self._by_number[numbers[-1]][0] if numbers else None
         return decision if decision is not None and decision.pod.uid == uid else None
 
-    def _resize(self, decision: Decision, more_bytes: int) -> None:
+    def _weigh_again(self, decision: Decision) -> None:
         number = self._of_pod[decision.pod.key][-1]
-        self._by_number[number] = (decision, self._by_number[number][1] + more_bytes)
-        self.bytes += more_bytes
+        size = decision.size_bytes()
+        self.bytes += size - self._by_number[number][1]
+        self._by_number[number] = (decision, size)
 
     def _drop(self, number: int) -> None:
         decision, size = self._by_number.pop(number)

@@ -123,11 +123,7 @@ class Extender:
         return b'{"NodeNames":[%b]}' % encoded
 
     def prepare(self) -> None:
-        """Encode ahead what prioritize will answer for what filter has just passed, and keep what was decided."""
-        self._encode_ahead()
-        self._records.seal()
-
-    def _encode_ahead(self) -> None:
+        """Encode ahead what prioritize will answer for what filter has just passed."""
         filtered, self._filtered = self._filtered, None
         if filtered is None:
             return
@@ -141,7 +137,7 @@ class Extender:
 
     def prioritize(self, body: bytes, now: float) -> bytes:
         """Score of each node, 0..100; a node that is not known is left out, which counts as 0. Raises BadRequest."""
-        self._encode_ahead()
+        self.prepare()
         prepared = self._prepared
         if prepared is not None and now < prepared.until and body == prepared.request:
             return prepared.answer

@@ -71,7 +71,7 @@ class Parts:
         self.node_columns = decision_records.NodeColumns()
         explainers = {name: policies[name] for name in sorted(running) if hasattr(policies[name], "explain")}
         self.records = DecisionRecords(self.node_columns, explainers, record_bytes)
-        self.vectors = NodeVectors([*policies.values(), replies, self.node_columns])
+        self.vectors = NodeVectors([self.node_columns, *policies.values(), replies])
         self.cluster = Cluster(
             policy,
             self.vectors,

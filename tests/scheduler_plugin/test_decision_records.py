@@ -1,0 +1,160 @@
+"""Decisions are kept as they were made, within bounds, and tell where a pod went as far as our scores know."""
+
+import numpy as np
+import pytest
+
+from scheduler_plugin.cluster_state.pod_facts import PodFacts
+from scheduler_plugin.decision_records import KEPT_OF_A_POD, Choice, DecisionRecords, NodeColumns
+from scheduler_plugin.scheduling_cycle import PolicyScores
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.factories import NOW, pod_document, request
+
+NODES = ["n1", "n2", "n3"]
+
+
+def pod(name="p", uid="u"):
+    return PodFacts(uid=uid, key=f"default/{name}", is_prod=True, is_pinned=False, estimate=(0, 0))
+
+
+def a_decision(records, *, name="p", uid="u", scores=None, codes=None, count=3):
+    """Filter over rows 0, 1 ... and, where scores are given, prioritize of those that passed."""
+    rows = np.arange(count)
+    given = None if codes is None else np.array(codes, dtype=np.int16)
+    records.filtered(pod(name, uid), rows, [f"n{row}" for row in rows], given, NOW)
+    if scores is not None:
+        passing = rows if given is None else rows[given == 0]
+        records.scored(pod(name, uid), passing, [PolicyScores("a", 1, np.array(scores))], np.array(scores))
+
+
+def records(max_bytes=2**20, count=3):
+    columns = NodeColumns()
+    columns.grow(count)
+    return DecisionRecords(columns, {}, max_bytes)
+
+
+@pytest.mark.parametrize(
+    ("scores", "went_to", "choice"),
+    [
+        ([50, 60, 40], 1, Choice.BEST),
+        ([60, 60, 40], 1, Choice.TIED),
+        ([50, 60, 40], 0, Choice.OTHER),
+        ([60, 60, 60], 1, Choice.INDIFFERENT),
+        ([50, 60, 40], 7, Choice.UNKNOWN),
+        ([50, 60, 40], None, Choice.UNKNOWN),
+        (None, 1, Choice.UNKNOWN),
+    ],
+)
+def test_where_a_pod_went_is_counted_by_how_its_node_was_scored(scores, went_to, choice):
+    kept = records()
+    a_decision(kept, scores=scores)
+    kept.bound("default/p", "u", "somewhere", went_to)
+    assert {name: count for name, count in kept.choices.items() if count} == {choice: 1}
+    assert kept.of("default/p")[0].node == "somewhere"
+
+
+def test_a_pod_for_which_one_node_was_left_had_no_choice():
+    kept = records()
+    a_decision(kept, codes=[1, 0, 1])
+    kept.bound("default/p", "u", "n1", 1)
+    assert kept.choices[Choice.ONLY] == 1
+
+
+def test_a_pod_that_came_back_under_its_name_is_another():
+    kept = records()
+    a_decision(kept, uid="first", scores=[1, 2, 3])
+    kept.bound("default/p", "second", "n1", 0)
+    assert kept.choices[Choice.UNKNOWN] == 1
+    assert kept.of("default/p")[0].node == ""
+
+
+def test_scores_that_are_asked_for_late_still_belong_to_the_decision():
+    kept = records()
+    a_decision(kept)
+    kept.seal()
+    before = kept.bytes
+    kept.scored(pod(), np.array([2]), [], np.array([9]))
+    assert kept.of("default/p")[0].scores.tolist() == [9]
+    assert kept.bytes == before + 16  # a row and a score
+
+
+def test_a_pod_that_is_tried_again_and_again_keeps_its_last_decisions_only():
+    kept = records()
+    a_decision(kept, name="other")
+    for attempt in range(10):
+        a_decision(kept, scores=[attempt, 0, 0])
+    assert [each.scores[0] for each in kept.of("default/p")] == [9, 8, 7]
+    assert len(kept) == KEPT_OF_A_POD + 1
+
+
+def test_memory_is_bounded_and_the_oldest_goes_first():
+    kept = records(max_bytes=20_000)
+    for number in range(50):
+        a_decision(kept, name=f"p{number}", scores=[1, 2, 3])
+    kept.seal()
+    assert 10_000 < kept.bytes <= 20_000
+    assert kept.of("default/p0") == []
+    assert len(kept.of("default/p49")) == 1
+    assert kept.bytes == sum(each.size_bytes() for n in range(50) for each in kept.of(f"default/p{n}"))
+
+
+def test_without_memory_nothing_is_kept_and_pods_are_still_counted():
+    kept = records(max_bytes=0)
+    a_decision(kept, scores=[1, 2, 3])
+    kept.bound("default/p", "u", "n1", 0)
+    assert kept.of("default/p") == []
+    assert kept.choices[Choice.UNKNOWN] == 1
+
+
+@pytest.fixture
+def parts():
+    """n1 and n2 are idle, n3 is hot."""
+    made = factories.parts()
+    for name, cpu in (("n1", "10"), ("n2", "20"), ("n3", "90")):
+        made.cluster.node_changed(factories.node(name))
+        made.cluster.metric_changed(factories.metric(name, usage={"cpu": cpu, "memory": "1Gi"}))
+    return made
+
+
+def test_inputs_are_those_of_the_moment_however_the_cluster_changes_afterwards(parts):
+    parts.extender.filter(request(pod_document("web"), NODES), NOW + 5)
+    parts.cluster.metric_changed(factories.metric("n1", usage={"cpu": "99", "memory": "1Gi"}, updated=60))
+    parts.cluster.node_deleted("n2")
+    parts.cluster.metric_deleted("n2")
+    parts.cluster.node_changed(factories.node("usurper"))  # takes the row of n2
+    (decision,) = parts.records.of("default/web")
+    assert list(decision.names) == NODES
+    assert decision.updated_at.tolist() == [NOW, NOW, NOW]
+    columns = decision.inputs["LoadAwareScheduling"].columns
+    assert columns["usage"][0].tolist() == [10_000, 20_000, 90_000]
+    assert columns["limitPercent"].tolist() == [[65] * 3, [95] * 3]
+
+
+def test_a_node_that_is_not_known_is_kept_by_the_name_it_was_given(parts):
+    parts.extender.filter(request(pod_document("web"), ["n1", "nowhere"]), NOW)
+    (decision,) = parts.records.of("default/web")
+    assert list(decision.names) == ["n1", "nowhere"]
+    assert decision.codes.tolist() == [0, 1]
+    empty = factories.parts()
+    empty.extender.filter(request(pod_document("web"), ["nowhere"]), NOW)
+    assert list(empty.records.of("default/web")[0].names) == ["nowhere"]
+
+
+def test_the_verbs_leave_a_whole_record_behind(parts):
+    body = request(pod_document("web", requests={"cpu": "1"}), NODES)
+    parts.extender.filter(body, NOW)
+    parts.extender.prepare()
+    parts.extender.prioritize(request(pod_document("web", requests={"cpu": "1"}), ["n1", "n2"]), NOW)
+    parts.extender.bind(b'{"PodName":"web","PodNamespace":"default","PodUID":"uid-web","Node":"n1"}', NOW)
+    (decision,) = parts.records.of("default/web")
+    # n1: (100 - 10 - 0.85) cores -> 89, memory 98 -> 93; n2: 79 and 98 -> 88; the hot n3 is rejected
+    assert decision.scores.tolist() == [93, 88]
+    assert (decision.node, decision.codes.tolist()) == ("n1", [0, 0, 3])
+    assert parts.records.choices[Choice.BEST] == 1
+
+
+def test_mid_resources_are_told_of_pods_that_ask_for_them_only(parts):
+    for name, requests in (("mid", {"kubernetes.io/mid-cpu": "500"}), ("prod", {"cpu": "1"})):
+        parts.extender.filter(request(pod_document(name, requests=requests), NODES), NOW)
+    told = {name: parts.records.of(f"default/{name}")[0].inputs["MidGuard"].columns for name in ("mid", "prod")}
+    assert set(told["mid"]) == {"midLeft"}
+    assert told["prod"] == {}
