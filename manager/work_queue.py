@@ -57,10 +57,6 @@ class WorkQueue:
         """Names that wait in a lane."""
         return len(self._waiting[lane])
 
-    def is_idle(self) -> bool:
-        """Whether nothing waits and nothing is worked on; timers do not count."""
-        return not self._busy and not any(self._waiting.values())
-
     def mark(self, name: str) -> None:
         """Have a name worked on as soon as a worker is free."""
         if name in self._busy:

@@ -1,3 +1,4 @@
+import asyncio
 import datetime as dt
 import json
 
@@ -15,6 +16,7 @@ from manager.slo_config.controller import ConfigController
 from manager.slo_config.notices import Notices
 from manager.slo_config.sync import State
 from manager.telemetry import Telemetry
+from manager.work_queue import Lane
 from tests.fakes import cluster
 
 NAMESPACE = "koordinator-system"
@@ -118,3 +120,12 @@ def allocated(prod_cpu="8", prod_memory="16k", mid_cpu=0, mid_memory=0):
 
 def amounts(cpu, memory):
     return {"resource": {"resources": {"cpu": cpu, "memory": memory}}}
+
+
+async def worked_off(queue):
+    """Run a queue until nothing waits and nothing is worked on; timers do not count."""
+    working = asyncio.create_task(queue.run())
+    while queue._busy or any(queue.depth(lane) for lane in Lane):
+        await asyncio.sleep(0)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)

@@ -1,14 +1,12 @@
 """What a whole look at a node says and does, over a cluster in memory."""
 
-import asyncio
-
 import pytest
 
 from manager import assembly
 from manager.settings import ManagerSettings
 from manager.telemetry import WATCHED
 from manager.watch_age import WatchAges
-from tests.manager.conftest import allocated, amounts
+from tests.manager.conftest import allocated, amounts, worked_off
 
 
 @pytest.fixture
@@ -79,11 +77,7 @@ async def test_a_withdrawal_is_written_before_the_rises_that_wait(world, parts):
     world.see()
     await parts.config.refresh()  # marks all
     writes = len(world.server.writes)
-    working = asyncio.create_task(parts.queue.run())
-    while not parts.queue.is_idle():
-        await asyncio.sleep(0.001)
-    working.cancel()
-    await asyncio.gather(working, return_exceptions=True)
+    await worked_off(parts.queue)
     written = [path for _, path, _ in world.server.writes[writes:] if path.endswith("/status")]
     assert written[0] == "/api/v1/nodes/n8/status"
     assert len(written) == 8

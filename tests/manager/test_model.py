@@ -24,6 +24,7 @@ from manager.telemetry import WATCHED, Telemetry
 from manager.watch_age import WatchAges
 from tests.fakes import cluster
 from tests.manager import reference_model
+from tests.manager.conftest import worked_off
 from tests.manager.reference_model import MID, Node, Report
 
 NAMESPACE, CONFIG, LAST_GOOD = "koordinator-system", "slo-controller-config", "koord-manager-last-good-config"
@@ -101,11 +102,7 @@ class Manager:
             return
         if everything:
             await self.parts.resync.once()
-        working = asyncio.create_task(self.parts.queue.run())
-        while not self.parts.queue.is_idle():
-            await asyncio.sleep(0)
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
+        await worked_off(self.parts.queue)
 
 
 class Life:
