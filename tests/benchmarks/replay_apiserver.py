@@ -24,6 +24,8 @@ from tests.benchmarks import synthetic_cluster
 _TIME_AT_START = "2001-01-01T00:00:00Z"
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 _GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "replayed"}}
+_BOOKMARK = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}}
+_BOOKMARK_SECONDS = 30.0
 _PODS_AGE_SECONDS = 3600.0
 
 
@@ -102,19 +104,21 @@ class _Replay:
     async def _watch(self, path: str, writer: asyncio.StreamWriter) -> None:
         forgotten = self._forgotten
         writer.write(_HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
-        if path.endswith("nodemetrics"):
-            await self._stream(writer, forgotten)
-        await forgotten.wait()
+        await self._stream(writer, forgotten, with_events=path.endswith("nodemetrics"))
         _write_line(writer, msgspec.json.encode(_GONE))
         writer.write(b"0\r\n\r\n")
 
-    async def _stream(self, writer: asyncio.StreamWriter, until: asyncio.Event) -> None:
-        """Events at the rate of the moment; what could not be sent in time is caught up with."""
-        sent, due, last = 0, 0.0, time.monotonic()
+    async def _stream(self, writer: asyncio.StreamWriter, until: asyncio.Event, *, with_events: bool) -> None:
+        """Bookmarks, and events at the rate of the moment; what could not be sent in time is caught up with."""
+        sent, due = 0, 0.0
+        last = spoken = time.monotonic()
         while not until.is_set():
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.002 if with_events else 0.1)
             now = time.monotonic()
-            due, last = due + (now - last) * self._rate, now
+            if now - spoken > _BOOKMARK_SECONDS:
+                _write_line(writer, msgspec.json.encode(_BOOKMARK))
+                spoken = now
+            due, last = due + (now - last) * self._rate * with_events, now
             while sent < due:
                 _write_line(writer, b'{"type":"MODIFIED","object":%b}' % self._cluster.metric(sent))
                 sent += 1
