@@ -1,4 +1,4 @@
-"""`python -m scheduler_plugin [run]` beside a kube-scheduler, `check-config FILE` and `simulate` anywhere."""
+"""`python -m scheduler_plugin`: run beside a kube-scheduler (the default), or check-config, explain-pod, simulate."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Final
 
 from apiserver_client import errors
 from daemon import http_endpoint, logs, settings
-from scheduler_plugin import check_config, configuration
+from scheduler_plugin import check_config, configuration, explain_pod
 from scheduler_plugin.extender_app import ExtenderApp
 from scheduler_plugin.settings import ENV_PREFIX, SchedulerPluginSettings
 from scheduler_plugin.simulation import simulate
 
 log = logging.getLogger("scheduler_plugin")
 
-_COMMANDS: Final = ("run", "check-config", "simulate")
+_COMMANDS: Final = ("run", "check-config", "explain-pod", "simulate")
 _FAILED = 1
 _WRONG_SETTINGS = 2
 
@@ -34,6 +34,8 @@ def _parser() -> argparse.ArgumentParser:
     settings.add_arguments(run, SchedulerPluginSettings, ENV_PREFIX)
     check = commands.add_parser("check-config", help="judge a policy file and print it with every default filled in")
     check.add_argument("file", metavar="FILE", help="policies, kube-scheduler's configuration or a ConfigMap; -: stdin")
+    explain = commands.add_parser("explain-pod", help="tell why a pod is where it is, or nowhere, node by node")
+    explain_pod.add_arguments(explain)
     simulate.add_arguments(commands.add_parser("simulate", help="replay arrivals on a model of a cluster, and compare"))
     return parser
 
@@ -46,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(given)
     if arguments.command == "check-config":
         return check_config.check(arguments.file)
+    if arguments.command == "explain-pod":
+        return explain_pod.run(arguments)
     if arguments.command == "simulate":
         return simulate.run(arguments)
     try:

@@ -9,6 +9,7 @@ import logging
 import signal
 import time
 from collections.abc import Coroutine, Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
 import yaml
@@ -16,12 +17,12 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from apiserver_client import session
 from daemon import http_endpoint
-from scheduler_plugin import decision_records, metrics
+from scheduler_plugin import decision_explanation, decision_records, metrics
 from scheduler_plugin.cluster_state import informer, node_page, rebuild
 from scheduler_plugin.cluster_state.cluster import Cluster
 from scheduler_plugin.cluster_state.node_vectors import NodeVectors
 from scheduler_plugin.configuration import Configuration
-from scheduler_plugin.decision_records import DecisionRecords
+from scheduler_plugin.decision_records import Decision, DecisionRecords
 from scheduler_plugin.extender import Extender
 from scheduler_plugin.extender_server import ExtenderServer
 from scheduler_plugin.measured_load import MeasuredLoad
@@ -194,6 +195,15 @@ class ExtenderApp:
             page = asyncio.run_coroutine_threadsafe(self._node_page(query["path"]), loop)
             return http_endpoint.json_page(page.result(_PAGE_SECONDS))
 
+        def pod_page_of(query: Mapping[str, str]) -> http_endpoint.Page:
+            found = asyncio.run_coroutine_threadsafe(self._decisions(query["path"]), loop).result(_PAGE_SECONDS)
+            if not found:
+                text = f"nothing is remembered of the pod {query['path']!r}, want namespace/name of a recent one\n"
+                return http_endpoint.Page("text/plain; charset=utf-8", text.encode(), HTTPStatus.NOT_FOUND)
+            reasons = decision_explanation.Reasons(self._parts.cycle.reasons, self._parts.cycle.rejecting_policies)
+            page = decision_explanation.page(query["path"], found, reasons, self._parts.resources)
+            return http_endpoint.json_page(page)
+
         return http_endpoint.HttpEndpoint(
             self._settings.http_address,
             self._settings.http_port,
@@ -203,6 +213,7 @@ class ExtenderApp:
             routes={
                 "/startupz": lambda _query: http_endpoint.probe_page(self._started()),
                 "/debug/nodes/": node_page_of,
+                "/debug/pods/": pod_page_of,
                 "/debug/config": lambda _query: self._configuration_page(),
             },
         )
@@ -210,6 +221,10 @@ class ExtenderApp:
     async def _node_page(self, name: str) -> dict[str, Any]:
         """Run in the event loop: nothing changes underneath."""
         return node_page.node_page(self._parts.cluster.entries.get(name), self._parts.resources)
+
+    async def _decisions(self, key: str) -> list[Decision]:
+        """Run in the event loop; a decision that is kept does not change but for where its pod went."""
+        return self._parts.records.of(key)
 
     def _configuration_page(self) -> http_endpoint.Page:
         return http_endpoint.Page("application/yaml", yaml.safe_dump(self._configuration.document()).encode())

@@ -118,12 +118,18 @@ def reported(name: str, cpu: str, memory: str, priority: str = "koord-prod", nam
 
 
 def parts(
-    load_aware: dict[str, Any] | None = None, *, notice_ttl_seconds: float = 120, short_list: int = 0
+    load_aware: dict[str, Any] | None = None,
+    *,
+    notice_ttl_seconds: float = 120,
+    short_list: int = 0,
+    plugins: dict[str, Any] | None = None,
 ) -> extender_app.Parts:
-    """The product's parts with LoadAwareScheduling's arguments."""
+    """The product's parts with LoadAwareScheduling's arguments, and the policies that `plugins` selects."""
     entries = [{"name": "LoadAwareScheduling", "args": load_aware or {}}]
     return extender_app.Parts(
-        configuration.parse({"pluginConfig": entries}), notice_ttl_seconds=notice_ttl_seconds, short_list=short_list
+        configuration.parse({"pluginConfig": entries, "plugins": plugins}),
+        notice_ttl_seconds=notice_ttl_seconds,
+        short_list=short_list,
     )
 
 

@@ -168,5 +168,6 @@ async def test_watch_events_change_what_is_known(server, tmp_path):
     async with started(server, tmp_path) as (_port, http_port):
         while json.loads(await get(http_port, "/debug/nodes/n1")):
             await asyncio.sleep(0.01)
+        await until_ready(http_port)
         while [held["pod"] for held in json.loads(await get(http_port, "/debug/nodes/n2"))["pods"]] != ["default/new"]:
             await asyncio.sleep(0.01)

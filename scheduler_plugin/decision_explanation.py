@@ -1,0 +1,169 @@
+"""A decision in words and numbers: for each node a verdict, what speaks for it, and one sentence. Pure.
+
+Amounts are integers: cpu in milli-cores, all else in base units. Times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from api_types import names
+from scheduler_plugin.cluster_state import node_page
+from scheduler_plugin.decision_records import Decision
+from scheduler_plugin.plugins.load_aware import usage_percent
+from scheduler_plugin.plugins.policy import Explained
+
+
+class Reasons(NamedTuple):
+    """What reason codes mean; code - 1 is the index."""
+
+    texts: Sequence[str]
+    policies: Sequence[str]
+
+
+class Verdict(NamedTuple):
+    """Of one node: its name on the page, and the order in which people look for it."""
+
+    name: str
+    order: int
+
+
+_CHOSEN: Final = Verdict("chosen", 0)
+_PASSED: Final = Verdict("passed", 1)
+_UNLISTED: Final = Verdict("left out", 2)
+_REJECTED: Final = Verdict("rejected", 3)
+
+
+def page(key: str, decisions: Sequence[Decision], reasons: Reasons, resources: Sequence[str]) -> dict[str, Any]:
+    """Everything about the decisions on one pod, newest first."""
+    return {"pod": key, "decisions": [_decision(each, reasons, resources) for each in decisions]}
+
+
+def _decision(decision: Decision, reasons: Reasons, resources: Sequence[str]) -> dict[str, Any]:
+    nodes = sorted(_nodes(decision, reasons, resources), key=lambda node: (node[0].order, -(node[1]["score"] or 0)))
+    pod = decision.pod
+    return {
+        "at": decision.at,
+        "uid": pod.uid,
+        "isProd": pod.is_prod,
+        "isPinned": pod.is_pinned,
+        "estimate": None if pod.estimate is None else node_page.amounts(pod.estimate, resources),
+        "midRequests": {"cpuMillis": pod.mid_cpu_millis, "memoryBytes": pod.mid_memory_bytes},
+        "nodesAsked": len(decision.rows),
+        "nodesPassed": decision.passed(),
+        "node": decision.node or None,
+        "outcome": _outcome(decision),
+        "nodes": [document for _verdict, document in nodes],
+    }
+
+
+def _outcome(decision: Decision) -> str:
+    if decision.node:
+        return f"kube-scheduler bound the pod to {decision.node}"
+    if not decision.passed():
+        return "no node passed, kube-scheduler will try again"
+    return "no bind notice came (yet): kube-scheduler found another obstacle, or does not send them (bindVerb)"
+
+
+def _nodes(decision: Decision, reasons: Reasons, resources: Sequence[str]) -> Iterator[tuple[Verdict, dict[str, Any]]]:
+    places = {} if decision.nodes_scored is None else {row: at for at, row in enumerate(decision.nodes_scored.tolist())}
+    asked = list(decision.names)
+    chosen = places.get(decision.rows[asked.index(decision.node)]) if decision.node in asked else None
+    chosen_score = None if chosen is None or decision.scores is None else int(decision.scores[chosen])
+    for index, row in enumerate(decision.rows.tolist()):
+        code = 0 if decision.codes is None else int(decision.codes[index])
+        place = places.get(row)
+        verdict = _verdict(decision, asked[index], code, is_scored=place is not None)
+        score = None if place is None or decision.scores is None else int(decision.scores[place])
+        age = decision.at - float(decision.updated_at[index])
+        document: dict[str, Any] = {
+            "node": asked[index],
+            "verdict": verdict.name,
+            "reason": reasons.texts[code - 1] if code else None,
+            "policy": (reasons.policies[code - 1] or None) if code else None,
+            "score": score,
+            "scores": {} if place is None else {own.policy: int(own.scores[place]) for own in decision.policy_scores},
+            "weights": {own.policy: own.weight for own in decision.policy_scores},
+            "reportAgeSeconds": None if math.isnan(age) else age,
+            "inputs": {policy: _inputs(told, index) for policy, told in decision.inputs.items() if row >= 0},
+        }
+        reason = _why(verdict, document, chosen_score)
+        facts = [*_load(decision, index, resources), _age(document["reportAgeSeconds"])] if row >= 0 else []
+        document["sentence"] = f"{reason}; {', '.join(facts)}" if facts else reason
+        yield verdict, document
+
+
+def _verdict(decision: Decision, name: str, code: int, *, is_scored: bool) -> Verdict:
+    if code:
+        return _REJECTED
+    if name == decision.node:
+        return _CHOSEN
+    return _PASSED if is_scored or decision.nodes_scored is None else _UNLISTED
+
+
+def _why(verdict: Verdict, node: Mapping[str, Any], chosen_score: int | None) -> str:
+    if verdict is _REJECTED:
+        return f"rejected by {node['policy']}: {node['reason']}" if node["policy"] else f"rejected: {node['reason']}"
+    if verdict is _UNLISTED:
+        return "passed, but is not among the best of the short list"
+    score = node["score"]
+    by_policy = ", ".join(f"{policy} {own}" for policy, own in node["scores"].items())
+    scored = (
+        "not scored" if score is None else f"score {score}" + (f" ({by_policy})" if len(node["scores"]) > 1 else "")
+    )
+    compared = "" if verdict is _CHOSEN else _compared(score, chosen_score)
+    return f"{verdict.name}, {scored}{compared}"
+
+
+def _compared(score: int | None, chosen_score: int | None) -> str:
+    if score is None or chosen_score is None:
+        return ""
+    if score > chosen_score:
+        return f", {score - chosen_score} more than the chosen node, which kube-scheduler's own scores preferred"
+    if score == chosen_score:
+        return ", as the chosen node, which kube-scheduler's own scores preferred, or chance"
+    return f", {chosen_score - score} less than the chosen node"
+
+
+def _load(decision: Decision, index: int, resources: Sequence[str]) -> Iterator[str]:
+    """Usage with the pod against its limit, of the policy that tells them."""
+    for told in decision.inputs.values():
+        if not {"usage", "allocatable", "limitPercent"} <= told.columns.keys():
+            continue
+        for place, resource in enumerate(told.resources):
+            usage, total, limit = (
+                int(told.columns[name][place, index]) for name in ("usage", "allocatable", "limitPercent")
+            )
+            own = decision.pod.estimate[resources.index(resource)] if decision.pod.estimate else 0
+            percent = float(usage_percent(np.array([usage + own]), np.array([total]))[0])
+            amounts = [_amount(resource, amount) for amount in (usage, own, total)]
+            of_limit = f", limit {limit} %" if limit else ""
+            yield f"{resource} {amounts[0]} + {amounts[1]} of {amounts[2]} = {percent:.0f} %{of_limit}"
+
+
+def _amount(resource: str, units: int) -> str:
+    if resource == names.CPU:
+        return f"{units / 1000:g}"
+    return f"{units / 2**30:.1f}Gi" if resource == names.MEMORY else str(units)
+
+
+def _age(seconds: float | None) -> str:
+    return "no report" if seconds is None else f"report {seconds:.0f} s old"
+
+
+def _inputs(told: Explained, index: int) -> dict[str, Any]:
+    return {
+        name: dict(zip(told.resources, map(_number, column[:, index].tolist()), strict=True))
+        if column.ndim == 2
+        else _number(column[index].item())
+        for name, column in told.columns.items()
+    }
+
+
+def _number(value: float) -> float | None:
+    """None for what is no data: JSON knows no NaN."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,115 @@
+"""What people are told of a decision: why here, why not there, in one sentence a node."""
+
+import json
+
+import pytest
+
+from scheduler_plugin import decision_explanation
+from scheduler_plugin.decision_explanation import Reasons
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.factories import NOW, pod_document, request
+
+NODES = ["cool", "warm", "hot", "mute"]
+POD = pod_document("web", requests={"cpu": "10"})
+"""Estimated at 8.5 cores."""
+
+
+@pytest.fixture
+def parts():
+    made = factories.parts()
+    for name, cpu in (("cool", "10"), ("warm", "20"), ("hot", "60"), ("mute", None)):
+        made.cluster.node_changed(factories.node(name))
+        if cpu is not None:
+            made.cluster.metric_changed(factories.metric(name, usage={"cpu": cpu, "memory": "10Gi"}))
+    return made
+
+
+def decided(parts, bound_to="", nodes=NODES, pod=POD):
+    parts.extender.filter(request(pod, nodes), NOW + 12)
+    parts.extender.prepare()
+    if bound_to:
+        notice = {"PodName": "web", "PodNamespace": "default", "PodUID": "uid-web", "Node": bound_to}
+        parts.extender.bind(json.dumps(notice).encode(), NOW + 12)
+    reasons = Reasons(parts.cycle.reasons, parts.cycle.rejecting_policies)
+    found = decision_explanation.page("default/web", parts.records.of("default/web"), reasons, parts.resources)
+    json.dumps(found, allow_nan=False)
+    return found["decisions"][0]
+
+
+def sentences(decision):
+    return {node["node"]: node["sentence"] for node in decision["nodes"]}
+
+
+def test_each_node_is_told_apart_by_one_sentence(parts):
+    # 0.285 * 100 is less than 28.5 in floats, and the decision goes by floats
+    decision = decided(parts, bound_to="cool")
+    assert sentences(decision) == {
+        "cool": "chosen, score 85; cpu 10 + 8.5 of 100 = 19 %, limit 65 %, "
+        "memory 10.0Gi + 0.2Gi of 100.0Gi = 10 %, limit 95 %, report 12 s old",
+        "warm": "passed, score 80, 5 less than the chosen node; cpu 20 + 8.5 of 100 = 28 %, limit 65 %, "
+        "memory 10.0Gi + 0.2Gi of 100.0Gi = 10 %, limit 95 %, report 12 s old",
+        "mute": "passed, score 0, 85 less than the chosen node; cpu 0 + 8.5 of 100 = 9 %, limit 65 %, "
+        "memory 0.0Gi + 0.2Gi of 100.0Gi = 0 %, limit 95 %, no report",
+        "hot": "rejected by LoadAwareScheduling: node(s) cpu usage exceed threshold; "
+        "cpu 60 + 8.5 of 100 = 69 %, limit 65 %, memory 10.0Gi + 0.2Gi of 100.0Gi = 10 %, limit 95 %, report 12 s old",
+    }
+    assert [node["node"] for node in decision["nodes"]] == ["cool", "warm", "mute", "hot"]
+    assert (decision["nodesAsked"], decision["nodesPassed"]) == (4, 3)
+    assert decision["outcome"] == "kube-scheduler bound the pod to cool"
+
+
+def test_numbers_stand_beside_the_sentence(parts):
+    (cool, *_rest) = decided(parts, bound_to="cool")["nodes"]
+    assert cool["scores"] == {"LoadAwareScheduling": 85}
+    assert cool["reportAgeSeconds"] == 12
+    inputs = cool["inputs"]["LoadAwareScheduling"]
+    assert inputs["usage"] == {"cpu": 10_000, "memory": 10 * 1024**3}
+    assert inputs["limitPercent"] == {"cpu": 65, "memory": 95}
+
+
+def test_a_choice_against_our_scores_is_called_one(parts):
+    told = sentences(decided(parts, bound_to="warm"))
+    preferred = "which kube-scheduler's own scores preferred"
+    assert told["cool"].startswith(f"passed, score 85, 5 more than the chosen node, {preferred};")
+    parts.cluster.metric_changed(factories.metric("warm", usage={"cpu": "10", "memory": "10Gi"}))
+    parts.cluster.notice_void("uid-web")
+    told = sentences(decided(parts, bound_to="warm"))
+    assert told["cool"].startswith(f"passed, score 85, as the chosen node, {preferred}, or chance;")
+
+
+def test_a_pod_that_was_not_bound_is_explained_too(parts):
+    assert decided(parts, nodes=["hot"])["outcome"] == "no node passed, kube-scheduler will try again"
+    decision = decided(parts)
+    assert decision["node"] is None
+    assert "no bind notice came" in decision["outcome"]
+    assert sentences(decision)["cool"].startswith("passed, score 85; ")
+
+
+def test_nodes_that_are_not_known_or_not_short_listed_say_so():
+    made = factories.parts(short_list=1)
+    for name, cpu in (("cool", "10"), ("warm", "20")):
+        made.cluster.node_changed(factories.node(name))
+        made.cluster.metric_changed(factories.metric(name, usage={"cpu": cpu, "memory": "10Gi"}))
+    told = sentences(decided(made, nodes=["cool", "warm", "nowhere"]))
+    assert told["nowhere"] == "rejected: node(s) not known to the load-aware extender"
+
+
+def test_several_policies_show_their_shares():
+    enabled = [{"name": "LoadAwareScheduling"}, {"name": "TargetLoadPacking", "weight": 2}]
+    made = factories.parts(plugins={"score": {"enabled": enabled}})
+    made.cluster.node_changed(factories.node("cool"))
+    made.cluster.node_changed(factories.node("warm"))
+    decision = decided(made, nodes=["cool", "warm"])
+    (cool, _warm) = decision["nodes"]
+    assert set(cool["scores"]) == {"LoadAwareScheduling", "TargetLoadPacking"}
+    assert cool["weights"] == {"LoadAwareScheduling": 1, "TargetLoadPacking": 2}
+    assert "(LoadAwareScheduling 0, TargetLoadPacking " in cool["sentence"]
+
+
+def test_a_pod_whose_estimate_failed_or_that_belongs_to_its_node_is_explained(parts):
+    broken = decided(parts, pod=pod_document("web", requests={"cpu": "much"}))
+    assert broken["estimate"] is None
+    assert "cpu 10 + 0 of 100" in sentences(broken)["cool"]
+    pinned = decided(parts, pod=pod_document("web", owner_kind="DaemonSet"))
+    assert pinned["isPinned"]
+    assert pinned["nodesPassed"] == 4
