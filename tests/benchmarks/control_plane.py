@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-import re
 import shutil
 import signal
 import socket
@@ -29,8 +28,6 @@ from tests.benchmarks import apiserver_requests
 
 _NOT_ADMITTING = "ServiceAccount,TaintNodesByCondition"
 """What asks for something that a controller manager would do: make service accounts, take the taint off new nodes."""
-
-_SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 
 
 class ControlPlane(NamedTuple):
@@ -154,22 +151,6 @@ class Running(NamedTuple):
     def rss_mebibytes(self) -> float:
         """Resident memory."""
         return float(self.process.memory_info().rss / 2**20)
-
-
-class Sample(NamedTuple):
-    """One sample of a Prometheus page."""
-
-    name: str
-    labels: dict[str, str]
-    value: float
-
-
-def samples(page: str, prefix: str) -> Iterator[Sample]:
-    """Samples whose name begins so."""
-    for line in page.splitlines():
-        if line.startswith(prefix) and (found := _SAMPLE.match(line)):
-            labels = dict(re.findall(r'(\w+)="([^"]*)"', found.group(2) or ""))
-            yield Sample(found.group(1), labels, float(found.group(3)))
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from e2e.cluster import progress
 from e2e.cluster.failures import ClusterProblem
-from tests.benchmarks import control_plane, node_fleet, synthetic_cluster
+from tests.benchmarks import control_plane, node_fleet, prometheus_page, synthetic_cluster
 from tests.benchmarks.apiserver_requests import Refused
 from tests.benchmarks.control_plane import ControlPlane, Running
 
@@ -38,8 +38,7 @@ class Manager(NamedTuple):
     def count(self, metric: str) -> float:
         """Sum of a metric's samples."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as answer:
-            page = answer.read().decode()
-        return sum(each.value for each in control_plane.samples(page, f"koord_manager_{metric}"))
+            return prometheus_page.total(answer.read().decode(), f"koord_manager_{metric}")
 
 
 class Cost(NamedTuple):
@@ -245,7 +244,7 @@ class Bench:
         ours = {("PATCH", "nodes"), ("PATCH", "nodemetrics"), ("POST", "events"), ("LIST", "pods"), ("PUT", "leases")}
         return sum(
             each.value
-            for each in control_plane.samples(page, "apiserver_request_total")
+            for each in prometheus_page.samples(page, "apiserver_request_total")
             if (each.labels["verb"], each.labels["resource"]) in ours
         )
 

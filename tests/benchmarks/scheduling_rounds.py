@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import multiprocessing
 import pathlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from tests.benchmarks import (
     c_extender,
     control_plane,
     node_fleet,
+    prometheus_page,
     synthetic_cluster,
 )
 from tests.benchmarks.control_plane import ControlPlane, Running
@@ -241,23 +241,12 @@ def play(
     return Result(rate, mean, p50, p99, per_pod[0], per_pod[1])
 
 
-def cycle_seconds(metrics: str) -> tuple[float, float, float]:
-    """Mean, p50 and p99 of the scheduling algorithm; quantiles are interpolated within a bucket, as Prometheus does."""
-    of = functools.partial(control_plane.samples, metrics)
-    total, count = (next(of(f"{_ALGORITHM}_{part}")).value for part in ("sum", "count"))
-    buckets = {float(each.labels["le"]): each.value for each in of(f"{_ALGORITHM}_bucket")}
-    return total / count, quantile(buckets, 0.5), quantile(buckets, 0.99)
-
-
-def quantile(buckets: Mapping[float, float], share: float) -> float:
-    """Of a cumulative histogram: upper bound -> count."""
-    wanted = share * max(buckets.values())
-    low, below = 0.0, 0.0
-    for bound, count in sorted(buckets.items()):
-        if count >= wanted:
-            return low + (bound - low) * (wanted - below) / (count - below) if bound != float("inf") else low
-        low, below = bound, count
-    return low
+def cycle_seconds(page: str) -> tuple[float, float, float]:
+    """Mean, p50 and p99 of the scheduling algorithm."""
+    total, count = (prometheus_page.total(page, f"{_ALGORITHM}_{part}") for part in ("sum", "count"))
+    cumulative = prometheus_page.buckets(page, _ALGORITHM)
+    p50, p99 = (prometheus_page.quantile(cumulative, share) for share in (0.5, 0.99))
+    return total / count, p50, p99
 
 
 def until(what: str, is_so: Callable[[], bool], timeout_seconds: float = 120) -> None:
