@@ -17,7 +17,13 @@ from e2e.story import configuration, placing, waiting
 from e2e.story.eyes import Eyes
 from e2e.story.installation import Suite
 
-LAST = ("test_crd_missing", "test_colocation_off_with_mid_pod_running", "test_no_kopf_traces", "test_service_accounts")
+LAST = (
+    "test_apiserver_outage",
+    "test_crd_missing",
+    "test_colocation_off_with_mid_pod_running",
+    "test_no_kopf_traces",
+    "test_service_accounts",
+)
 """Stories that disturb the cluster, then those that judge what all others have left behind."""
 FAKE_NODES = 2
 DEMO_NAMESPACE, STORY_PREFIX = "demo", "story-"

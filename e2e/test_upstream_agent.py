@@ -18,7 +18,7 @@ from e2e.story.eyes import MID_CPU, MID_MEMORY, Eyes, cpu_millis, moment, units
 PROD = {"cpu": "3", "memory": "8Gi"}
 RECLAIMABLE = {"cpu": "2500m", "memory": "9Gi"}
 SHARE_PERCENT, MEMORY_CAP_PERCENT = 25, 10
-QUIET_SECONDS = 6
+QUIET_SECONDS = 3
 
 
 def _reported() -> dict[str, Any]:

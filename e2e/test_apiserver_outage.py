@@ -1,0 +1,154 @@
+"""The apiserver is away for two minutes: the agent goes on measuring and learning, and only reports are missing."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import itertools
+import time
+from collections.abc import Iterator
+from math import fsum
+from typing import Any, NamedTuple
+
+import pytest
+
+from e2e.cluster import health, layout, running
+from e2e.cluster.failures import ClusterProblem
+from e2e.story import configuration, mid_formula, waiting, workloads
+from e2e.story.cgroup_witness import CgroupWitness
+from e2e.story.eyes import SUITE_NAMESPACE, Eyes, cpu_millis, moment
+from e2e.story.installation import Suite
+from e2e.story.report_witness import Report, ReportWitness
+
+AWAY_SECONDS = 120
+LONGEST_PAUSE_SECONDS = 30  # of the back-off
+WINDOW, WINDOW_SECONDS = "3m0s", 180  # longer than the outage
+POD = "tide"
+
+pytestmark = pytest.mark.timeout(600)
+
+
+class Outage(NamedTuple):
+    """Two minutes without an apiserver, and what the agent had measured and learnt by then."""
+
+    began: float
+    """When it was asked to end."""
+    ended: float
+    """When pods could reach it again."""
+    reports: list[Report]
+    """Those after it."""
+    page: dict[str, Any]
+    uid: str
+    used_core_seconds: float
+    """By the pod during the outage, by its cgroup's account."""
+    agents: tuple[Any, Any]
+    """The agent's containers before and after."""
+
+
+@pytest.fixture(scope="module")
+def outage(suite: Suite, eyes: Eyes, node: str, namespace: str) -> Iterator[Outage]:
+    """Stop the apiserver for two minutes while a pod works."""
+    configuration.write(eyes, configuration.changed(metricAggregatePolicy={"durations": [WINDOW]}))
+    waiting.until("a prediction", lambda: eyes.node_metric(node)["status"].get("prediction"), within_seconds=120)
+    arguments = workloads.load(cores="0.1,0.3", phase_seconds=7)
+    eyes.create("Pod", workloads.pod(POD, suite.workload, *arguments, nodes=[node]), namespace)
+    eyes.wait_running(namespace, POD)
+    uid = eyes.get("Pod", POD, namespace)["metadata"]["uid"]
+    before = _containers(suite, eyes)
+    try:
+        account = CgroupWitness(uid)
+    except LookupError as invisible:
+        pytest.skip(str(invisible))
+    with contextlib.closing(account):
+        began, ended = _take_the_apiserver_away()
+        with contextlib.closing(ReportWitness(eyes, node)) as witness:
+            back = dt.datetime.fromtimestamp(ended, dt.UTC)
+            eyes.wait_report(node, back, within_seconds=LONGEST_PAUSE_SECONDS + 15)
+        page = waiting.until("the agent's samples", lambda: suite.agent_page("/debug/samples"))
+        used = account.cpu_seconds_between(began + 2, ended - 2)
+    yield Outage(began, ended, witness.reports, page, uid, used, (before, _containers(suite, eyes)))
+    configuration.write(eyes, configuration.BASE)
+
+
+def _take_the_apiserver_away() -> tuple[float, float]:
+    """Returns when it was asked to end, and when pods could reach it again."""
+    began = time.time()
+    try:
+        running.provider().stop("kube-apiserver")  # it lets go of the watches for some seconds
+    except ClusterProblem as impossible:
+        pytest.skip(str(impossible))
+    try:
+        time.sleep(max(began + AWAY_SECONDS - time.time(), 0))
+    finally:
+        running.provider().start("kube-apiserver")
+    # It takes its address in the cluster off when it ends, and kube-proxy pauses as well before it looks again.
+    waiting.until("pods can reach it", _service_answers, within_seconds=90)
+    ended = time.time()
+    # So does the kubelet, and the next story would wait for it: a new one looks at once.
+    running.provider().stop("kubelet")
+    running.provider().start("kubelet")
+    return began, ended
+
+
+def _service_answers() -> bool:
+    return health.answers(f"https://{layout.APISERVER_SERVICE_ADDRESS}/readyz")
+
+
+def _containers(suite: Suite, eyes: Eyes) -> list[tuple[str, int]]:
+    (pod,) = suite.pods("koordlet")
+    statuses = eyes.get("Pod", pod, SUITE_NAMESPACE)["status"]["containerStatuses"]
+    return [(each["containerID"], each["restartCount"]) for each in statuses]
+
+
+def _column(page: dict[str, Any], kind: str, identity: str) -> list[tuple[float, float]]:
+    """(time, cores) of a series, where it has a sample."""
+    (series,) = [each for each in page["series"] if (each["kind"], each["identity"]) == (kind, identity)]
+    return [(at, cores) for at, cores in zip(page["atSeconds"], series["cpu"], strict=True) if cores is not None]
+
+
+def test_the_agent_is_the_same_one(outage: Outage) -> None:
+    assert outage.agents[0] == outage.agents[1]
+
+
+def test_no_sample_is_missing(outage: Outage) -> None:
+    at = [each for each in outage.page["atSeconds"] if outage.began <= each <= outage.ended]
+    assert len(at) >= 0.95 * (outage.ended - outage.began)
+    assert max(after - before for before, after in itertools.pairwise(at)) < 3
+
+
+def test_the_samples_add_up_to_what_the_kernel_counted(outage: Outage) -> None:
+    since, until = outage.began + 2, outage.ended - 2
+    pairs = itertools.pairwise(_column(outage.page, "pod", outage.uid))
+    measured = fsum(
+        cores * (min(at, until) - max(before, since))
+        for (before, _), (at, cores) in pairs
+        if before < until and at > since
+    )
+    assert outage.used_core_seconds > 10, "the load was not what it should be"
+    assert measured == pytest.approx(outage.used_core_seconds, rel=0.05)
+
+
+def test_training_went_on(outage: Outage) -> None:
+    trained = [at for at in outage.page["trainedAtSeconds"] if outage.began <= at <= outage.ended]
+    assert len(trained) >= (outage.ended - outage.began) // 30 - 1
+
+
+def test_the_next_report_comes_in_time_and_is_of_now(outage: Outage) -> None:
+    first = next(each for each in outage.reports if moment(each.status["updateTime"]).timestamp() > outage.ended)
+    assert first.at.timestamp() - outage.ended < LONGEST_PAUSE_SECONDS + 10
+    assert first.at.timestamp() - moment(first.status["updateTime"]).timestamp() < 3
+
+
+def test_its_windows_span_the_outage(outage: Outage) -> None:
+    status = outage.reports[-1].status
+    (window,) = [each for each in status["nodeMetric"]["aggregatedNodeUsages"] if each["duration"] == WINDOW]
+    end = moment(status["updateTime"]).timestamp() + 1  # the wire cuts it to whole seconds
+    values = [cores for at, cores in _column(outage.page, "node", "") if end - WINDOW_SECONDS < at <= end]
+    assert len(values) > AWAY_SECONDS
+    assert cpu_millis(window["usage"]["avg"]["resources"]["cpu"]) == pytest.approx(
+        1000 * fsum(values) / len(values), rel=0.02, abs=2
+    )
+
+
+def test_mid_follows_the_reports_again(eyes: Eyes, node: str, outage: Outage) -> None:
+    mid_formula.wait_published(eyes, node, within_seconds=120)
