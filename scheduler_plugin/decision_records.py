@@ -148,7 +148,7 @@ class DecisionRecords:
 
     def __len__(self) -> int:
         """How many decisions are kept."""
-        return len(self._by_number)
+        return len(self._by_number) + (self._pending is not None)
 
     def filtered(self, pod: PodFacts, rows: Rows, names: Sequence[str], codes: ReasonCodes | None, now: float) -> None:
         """Take a filter call, whose arrays nobody will change."""

@@ -92,6 +92,8 @@ class Extender:
         self._prepared: _Prepared | None = None
         self.rejections: list[int] = [0] * (1 + len(cycle.reasons))
         """How many nodes were rejected with each reason code since the start."""
+        self.outcomes: dict[str, int] = dict.fromkeys(("all_passed", "some_rejected", "none_passed"), 0)
+        """How many filter calls ended how."""
 
     def filter(self, body: bytes, now: float) -> bytes:
         """Names (or whole nodes, where those were sent) that the pod may run on. Raises BadRequest."""
@@ -106,8 +108,7 @@ class Extender:
         pod = pod_facts.read(args.pod, self._policy)
         codes = self._cycle.filter(pod, rows, now)
         self._records.filtered(pod, rows, names, codes, now)
-        if codes is not None:
-            self._count(codes)
+        self._count(codes)
         if args.node_names is None and args.nodes is not None:
             return self._whole_nodes(args.nodes.items or [], names, codes)
         passing = rows if codes is None else rows[codes == 0]
@@ -185,7 +186,11 @@ class Extender:
         self._remembered_bytes -= pod_bytes
         return pod
 
-    def _count(self, codes: ReasonCodes) -> None:
+    def _count(self, codes: ReasonCodes | None) -> None:
+        if codes is None:
+            self.outcomes["all_passed"] += 1
+            return
+        self.outcomes["none_passed" if codes.all() else "some_rejected"] += 1
         for code, count in enumerate(np.bincount(codes)):
             self.rejections[code] += int(count)
 

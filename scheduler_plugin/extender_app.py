@@ -8,20 +8,22 @@ import gc
 import logging
 import signal
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
 import yaml
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.registry import Collector
 
 from apiserver_client import session
 from daemon import http_endpoint
-from scheduler_plugin import decision_explanation, decision_records, metrics
+from scheduler_plugin import decision_explanation, decision_metrics, decision_records, metrics
 from scheduler_plugin.cluster_state import informer, node_page, rebuild
 from scheduler_plugin.cluster_state.cluster import Cluster
 from scheduler_plugin.cluster_state.node_vectors import NodeVectors
 from scheduler_plugin.configuration import Configuration
+from scheduler_plugin.decision_metrics import DecisionCollector, ReportAgeCollector
 from scheduler_plugin.decision_records import Decision, DecisionRecords
 from scheduler_plugin.extender import Extender
 from scheduler_plugin.extender_server import ExtenderServer
@@ -82,6 +84,14 @@ class Parts:
         self.cycle = SchedulingCycle(filters, scorers, self.vectors)
         self.extender = Extender(self.cluster, self.cycle, replies, policy, self.records, short_list=short_list)
 
+    def collectors(self) -> Sequence[Collector]:
+        """What is counted here."""
+        reasons = list(zip(self.cycle.rejecting_policies, self.cycle.reasons, strict=True))
+        return (
+            DecisionCollector(reasons, self.extender.rejections, self.extender.outcomes, self.records),
+            ReportAgeCollector(self.node_columns, self.vectors, time.time),
+        )
+
 
 class ExtenderApp:
     """The running process."""
@@ -103,7 +113,8 @@ class ExtenderApp:
         self._ports: tuple[int, int] | None = None
         for default in (ProcessCollector, PlatformCollector, GCCollector):
             default(registry=self._registry)
-        metrics.register_rejections(self._registry, self._parts.cycle.reasons, self._parts.extender.rejections)
+        for collector in self._parts.collectors():
+            self._registry.register(collector)
         metrics.register_state(
             self._registry,
             self._parts.cluster.counts,
@@ -192,6 +203,10 @@ class ExtenderApp:
 
     def _endpoint(self, loop: asyncio.AbstractEventLoop) -> http_endpoint.HttpEndpoint:
         def node_page_of(query: Mapping[str, str]) -> http_endpoint.Page:
+            if not query["path"]:
+                return http_endpoint.json_page(
+                    decision_metrics.report_ages(self._parts.node_columns, self._parts.vectors)
+                )
             page = asyncio.run_coroutine_threadsafe(self._node_page(query["path"]), loop)
             return http_endpoint.json_page(page.result(_PAGE_SECONDS))
 

@@ -52,28 +52,6 @@ class RequestMetrics:
         self._seconds[verb].observe(seconds)
 
 
-class _RejectionCollector(registry.Collector):
-    """Counts that the extender keeps itself, because they change with every call."""
-
-    def __init__(self, reasons: Iterable[str], counts: list[int]) -> None:
-        self._reasons = list(reasons)
-        self._counts = counts
-
-    def collect(self) -> Iterable[metrics_core.Metric]:
-        """One sample a reason."""
-        family = metrics_core.CounterMetricFamily(
-            f"{_PREFIX}rejected_nodes", "Nodes rejected by filter calls, by reason.", labels=["reason"]
-        )
-        for reason, count in zip(self._reasons, self._counts[1:], strict=True):
-            family.add_metric([reason], count)
-        yield family
-
-
-def register_rejections(into: CollectorRegistry, reasons: Iterable[str], counts: list[int]) -> None:
-    """Show the counts by reason; `counts` is indexed by reason code, 0 stands for "passed"."""
-    into.register(_RejectionCollector(reasons, counts))
-
-
 class _StateCollector(registry.Collector):
     """How much is held, how the watches are, and what did not agree with the apiserver."""
 

@@ -110,12 +110,18 @@ async def test_it_lists_serves_and_stops(server, tmp_path):
         assert [held["pod"] for held in page["pods"]] == ["default/old"]
         assert page["nodeUsage"]["cpu"] == 1000
         assert json.loads(await get(http_port, "/debug/nodes/nowhere")) == {}
+        assert json.loads(await get(http_port, "/debug/nodes/")) == {"n1": factories.NOW, "n2": factories.NOW}
         assert "LoadAwareScheduling" in await get(http_port, "/debug/config")
         text = await get(http_port, "/metrics")
     for line in (
         'koord_scheduler_plugin_requests_total{outcome="ok",verb="filter"} 1.0',
         'koord_scheduler_plugin_requests_total{outcome="ok",verb="bind"} 0.0',
-        'koord_scheduler_plugin_rejected_nodes_total{reason="node(s) nodeMetric expired"} 2.0',
+        'rejected_nodes_total{policy="LoadAwareScheduling",reason="node(s) nodeMetric expired"} 2.0',
+        'koord_scheduler_plugin_filtered_pods_total{outcome="none_passed"} 1.0',
+        'koord_scheduler_plugin_bound_pods_total{choice="best"} 0.0',
+        'koord_scheduler_plugin_nodes{report_age_at_most_seconds="inf"} 2.0',
+        'koord_scheduler_plugin_nodes{report_age_at_most_seconds="60"} 0.0',
+        "koord_scheduler_plugin_kept_decisions 1.0",
         'koord_scheduler_plugin_tracked_objects{kind="nodes"} 2.0',
         'koord_scheduler_plugin_tracked_objects{kind="pods"} 1.0',
         'koord_scheduler_plugin_watch_lists_total{watch="pods"} 1.0',

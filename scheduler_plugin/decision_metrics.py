@@ -1,0 +1,107 @@
+"""What the decisions came to, and how old the data is that they go by, in /metrics. Every label is from a fixed set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from prometheus_client import metrics_core, registry
+
+from scheduler_plugin.cluster_state.node_vectors import NodeVectors
+from scheduler_plugin.decision_records import DecisionRecords, NodeColumns
+
+_PREFIX: Final = "koord_scheduler_plugin_"
+
+AGES_SECONDS: Final = (60, 120, 180, 300, 900, 3600)
+"""A report comes once a minute, and is too old after 180 s unless configured otherwise."""
+_OLDER, _NONE = "inf", "none"
+
+
+def report_ages(columns: NodeColumns, vectors: NodeVectors) -> dict[str, float | None]:
+    """When the report of each node was made, seconds since the epoch, oldest first; None without one, before all."""
+    rows = dict(vectors.rows)
+    made = {name: float(columns.updated_at[row]) for name, row in rows.items()}
+    ordered = sorted(made, key=lambda name: (not np.isnan(made[name]), made[name], name))
+    return {name: None if np.isnan(made[name]) else made[name] for name in ordered}
+
+
+def counts_by_age(updated_at: Iterable[float | None], now: float) -> dict[str, int]:
+    """How many reports are at most so many seconds old, each counted once."""
+    counts = dict.fromkeys([*map(str, AGES_SECONDS), _OLDER, _NONE], 0)
+    for made_at in updated_at:
+        if made_at is None:
+            counts[_NONE] += 1
+        else:
+            counts[next((str(limit) for limit in AGES_SECONDS if now - made_at <= limit), _OLDER)] += 1
+    return counts
+
+
+class DecisionCollector(registry.Collector):
+    """Reads the counts that the extender keeps itself, because they change with every call."""
+
+    def __init__(
+        self,
+        reasons: Sequence[tuple[str, str]],
+        rejections: Sequence[int],
+        outcomes: Mapping[str, int],
+        records: DecisionRecords,
+    ) -> None:
+        """`reasons`: (policy, text) by reason code - 1; `rejections`: by reason code, 0 stands for "passed"."""
+        self._reasons = reasons
+        self._rejections = rejections
+        self._outcomes = outcomes
+        self._records = records
+
+    def collect(self) -> Iterable[metrics_core.Metric]:
+        """Samples of one moment."""
+        rejected = _counter(
+            "rejected_nodes", "Nodes rejected by filter calls, by policy and reason.", "policy", "reason"
+        )
+        for (policy, reason), count in zip(self._reasons, self._rejections[1:], strict=True):
+            rejected.add_metric([policy, reason], count)
+        outcomes = _counter(
+            "filtered_pods", "Filter calls, by what became of the nodes that were asked about.", "outcome"
+        )
+        for outcome, count in self._outcomes.items():
+            outcomes.add_metric([outcome], count)
+        choices = _counter(
+            "bound_pods",
+            "Bind notices, by how our scores stood to the node: best, tied, other (kube-scheduler's own scores "
+            "outweighed ours), indifferent (all had the same), only (one had passed), unknown.",
+            "choice",
+        )
+        for choice, count in self._records.choices.items():
+            choices.add_metric([choice.value], count)
+        yield from (rejected, outcomes, choices)
+        yield metrics_core.GaugeMetricFamily(
+            f"{_PREFIX}kept_decisions", "Decisions that explain-pod can explain.", value=len(self._records)
+        )
+        yield metrics_core.GaugeMetricFamily(
+            f"{_PREFIX}kept_decision_bytes", "Memory that they take.", value=self._records.bytes
+        )
+
+
+class ReportAgeCollector(registry.Collector):
+    """How old the newest report of each node is; the nodes by name are on /debug/nodes/."""
+
+    def __init__(self, columns: NodeColumns, vectors: NodeVectors, clock: Callable[[], float]) -> None:
+        self._columns = columns
+        self._vectors = vectors
+        self._clock = clock
+
+    def collect(self) -> Iterable[metrics_core.Metric]:
+        """Samples of one moment."""
+        family = metrics_core.GaugeMetricFamily(
+            f"{_PREFIX}nodes",
+            "Nodes by the age of their newest report; each counts once; none: no report, or one that does not say when.",
+            labels=["report_age_at_most_seconds"],
+        )
+        made_at = report_ages(self._columns, self._vectors).values()
+        for age, count in counts_by_age(made_at, self._clock()).items():
+            family.add_metric([age], count)
+        yield family
+
+
+def _counter(name: str, text: str, *labels: str) -> metrics_core.CounterMetricFamily:
+    return metrics_core.CounterMetricFamily(f"{_PREFIX}{name}", text, labels=labels)

@@ -1,0 +1,62 @@
+"""Counts of decisions, and of nodes by how old their data is."""
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from scheduler_plugin import decision_metrics
+from scheduler_plugin.decision_metrics import ReportAgeCollector
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.factories import NOW, pod_document, request
+
+
+def cluster(**updated):
+    """Nodes by the moment of their report after NOW; None: the report does not say, ...: there is none."""
+    parts = factories.parts()
+    for name, moment in updated.items():
+        parts.cluster.node_changed(factories.node(name))
+        if moment is not ...:
+            parts.cluster.metric_changed(factories.metric(name, usage={"cpu": "1", "memory": "1"}, updated=moment))
+    return parts
+
+
+@pytest.mark.parametrize(
+    ("age", "counted"),
+    [(-5, "60"), (60, "60"), (60.5, "120"), (180, "180"), (181, "300"), (3600, "3600"), (3601, "inf")],
+)
+def test_a_report_counts_once_under_the_smallest_bound_it_keeps(age, counted):
+    counts = decision_metrics.counts_by_age([NOW - age], NOW)
+    assert {bound: count for bound, count in counts.items() if count} == {counted: 1}
+
+
+def test_nodes_without_a_report_or_its_time_count_as_none_and_stand_first():
+    parts = cluster(old=-500, new=-1, silent=..., timeless=None)
+    parts.cluster.metric_changed(factories.metric("gone", usage={"cpu": "1", "memory": "1"}))  # no such node
+    ages = decision_metrics.report_ages(parts.node_columns, parts.vectors)
+    assert list(ages.items()) == [("silent", None), ("timeless", None), ("old", NOW - 500), ("new", NOW - 1)]
+    registry = CollectorRegistry()
+    registry.register(ReportAgeCollector(parts.node_columns, parts.vectors, lambda: NOW))
+    name = "koord_scheduler_plugin_nodes"
+    found = {
+        age: registry.get_sample_value(name, {"report_age_at_most_seconds": age})
+        for age in ("60", "120", "900", "inf", "none")
+    }
+    assert found == {"60": 1, "120": 0, "900": 1, "inf": 0, "none": 2}
+
+
+def test_filter_calls_are_counted_by_what_became_of_the_nodes():
+    parts = cluster(a=0, b=0, stale=-1000)
+    for nodes in (["a", "b"], ["a", "stale"], ["stale"], ["a"]):
+        parts.extender.filter(request(pod_document("p"), nodes), NOW)
+    registry = CollectorRegistry()
+    for collector in parts.collectors():
+        registry.register(collector)
+
+    def value(name, **labels):
+        return registry.get_sample_value(f"koord_scheduler_plugin_{name}", labels)
+
+    outcomes = {each: value("filtered_pods_total", outcome=each) for each in parts.extender.outcomes}
+    assert outcomes == {"all_passed": 2, "some_rejected": 1, "none_passed": 1}
+    expired = {"policy": "LoadAwareScheduling", "reason": "node(s) nodeMetric expired"}
+    assert value("rejected_nodes_total", **expired) == 2
+    unknown = {"policy": "", "reason": "node(s) not known to the load-aware extender"}
+    assert value("rejected_nodes_total", **unknown) == 0
