@@ -94,7 +94,7 @@ class ReportAgeCollector(registry.Collector):
         """Samples of one moment."""
         family = metrics_core.GaugeMetricFamily(
             f"{_PREFIX}nodes",
-            "Nodes by the age of their newest report; each counts once; none: no report, or one that does not say when.",
+            "Nodes by the age of their newest report; each counts once; none: no report, or no time in it.",
             labels=["report_age_at_most_seconds"],
         )
         made_at = report_ages(self._columns, self._vectors).values()
