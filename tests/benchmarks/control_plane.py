@@ -159,6 +159,7 @@ def running() -> Iterator[ControlPlane]:
     binaries = go_binaries.everything()
     state = pathlib.Path(tempfile.mkdtemp(prefix="koord-suite-benchmark-"))
     places = layout.Layout(state=state, run=state, addresses=_free_addresses())
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     signal.signal(signal.SIGTERM, _leave)
     try:
         control_plane.make_identities(places)
@@ -167,8 +168,14 @@ def running() -> Iterator[ControlPlane]:
         control_plane.start_one(apiserver, places)
         yield ControlPlane(places, binaries)
     finally:
+        for number in handlers:
+            signal.signal(
+                number, signal.SIG_IGN
+            )  # cleaning up takes seconds, and a second Ctrl-C must not leave half of it
         processes.end(processes.of_this_cluster(places.processes), grace_seconds=5)
         shutil.rmtree(state)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         progress.say("the control plane is gone")
 
 
