@@ -32,6 +32,7 @@ class NodeLoad:
         "node_delta",
         "node_estimated",
         "pods",
+        "pods_version",
         "prod_delta",
         "prod_usage",
         "report",
@@ -46,6 +47,8 @@ class NodeLoad:
         self.report: LoadReport | None = None
         self.update_time: float | None = None
         self.pods: dict[str, AssignedPod] = {}
+        self.pods_version = 0
+        """Counts pods that came and went."""
         self.mid_cpu_millis = 0
         self.mid_memory_bytes = 0
         self.node_estimated = list(self.zero)
@@ -76,12 +79,14 @@ class NodeLoad:
         """Count a pod, in place of what was known under its UID."""
         self.remove(pod.uid)
         self.pods[pod.uid] = pod
+        self.pods_version += 1
         self._add(pod, 1)
 
     def remove(self, uid: str) -> AssignedPod | None:
         """Stop counting a pod; None where it did not count."""
         pod = self.pods.pop(uid, None)
         if pod is not None:
+            self.pods_version += 1
             self._add(pod, -1)
             self._forget_time_of_nothing()
         return pod

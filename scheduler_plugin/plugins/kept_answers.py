@@ -9,17 +9,27 @@ from __future__ import annotations
 import collections
 import math
 from collections.abc import Callable, Hashable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import numpy.typing as npt
 
-from scheduler_plugin.cluster_state.node_vectors import Floats, NodeVectors, Rows
+from scheduler_plugin.cluster_state.node_vectors import Floats, Rows
 
 PodClass = TypeVar("PodClass", bound=Hashable)
 
 _KEPT_CLASSES: Final = 128  # of at most 8 bytes a node; the class not asked for longest makes room
 
 Answers = npt.NDArray[Any]
+
+
+class Changes(Protocol):
+    """Which rows changed, and when."""
+
+    version: int
+    """Counts changes of any row."""
+
+    def changed_since(self, version: int) -> Rows:
+        """Rows that changed after a version."""
 
 
 class _Kept:
@@ -38,19 +48,19 @@ class KeptAnswers(Generic[PodClass]):
         self._compute = compute
         self._by_class: collections.OrderedDict[PodClass, _Kept] = collections.OrderedDict()
 
-    def of(self, pod_class: PodClass, vectors: NodeVectors, expires_at: Floats, now: float) -> Answers:
+    def of(self, pod_class: PodClass, changes: Changes, expires_at: Floats, now: float) -> Answers:
         """Answer for every row; `expires_at` holds the moment each row's answer changes by itself."""
         kept = self._by_class.get(pod_class)
         if kept is None or now >= kept.valid_until or len(kept.answers) != len(expires_at):
             answers = self._compute(pod_class, slice(None), now)
-            kept = self._by_class[pod_class] = _Kept(answers, vectors.version, _first_after(expires_at, now))
+            kept = self._by_class[pod_class] = _Kept(answers, changes.version, _first_after(expires_at, now))
             if len(self._by_class) > _KEPT_CLASSES:
                 self._by_class.popitem(last=False)
-        elif kept.version != vectors.version:
-            changed = vectors.changed_since(kept.version)
+        elif kept.version != changes.version:
+            changed = changes.changed_since(kept.version)
             kept.answers[changed] = self._compute(pod_class, changed, now)
             kept.valid_until = min(kept.valid_until, _first_after(expires_at[changed], now))
-            kept.version = vectors.version
+            kept.version = changes.version
         self._by_class.move_to_end(pod_class)
         return kept.answers
 

@@ -31,7 +31,7 @@ RESOURCES: Final = (names.CPU, names.MEMORY)
 OLDEST_SECONDS: Final = 300.0
 """A report whose sample is older says nothing of a window (KEP-61: not older than 5 minutes)."""
 
-_NODES_PER_TURN: Final = 100  # so that other work of the event loop need not wait
+_NODES_PER_TURN: Final = 10  # so that other work of the event loop need not wait
 
 _NANOS: Final = 10**9
 _TYPES: Final = (MetricType.CPU, MetricType.MEMORY)

@@ -13,12 +13,13 @@ from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, Nod
 from scheduler_plugin.cluster_state.pod_demand import NOTHING, Amounts, PodDemand
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
 from scheduler_plugin.plugins import policy
-from scheduler_plugin.plugins.policy import Scores
+from scheduler_plugin.plugins.kept_answers import KeptAnswers
+from scheduler_plugin.plugins.policy import Explained, Scores
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import Formula, LowRiskOverCommitmentArgs
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
 from scheduler_plugin.plugins.trimaran.ladder import Rung, Rungs
-from scheduler_plugin.plugins.trimaran.node_columns import NodeColumns
+from scheduler_plugin.plugins.trimaran.node_columns import NodeColumns, ScoringClass
 from scheduler_plugin.plugins.trimaran.readings import Readings
 
 _RESOURCES: Final = (names.CPU, names.MEMORY)
@@ -56,6 +57,7 @@ class LowRiskOverCommitment:
         self._windows: Mapping[str, int] = args.smoothing_window_sizes or {}
         weights: Mapping[str, float] = args.risk_limit_weights or {}
         self.weights: Floats = np.array([[weights[name]] for name in _RESOURCES])
+        self._kept = KeptAnswers(self._compute)
         self.columns = NodeColumns(readings)
         self.request: Floats = np.zeros((2, 0))
         self.limit: Floats = np.zeros((2, 0))
@@ -73,7 +75,8 @@ class LowRiskOverCommitment:
 
     def write(self, entry: NodeEntry) -> None:
         """Bring one node's row up to date."""
-        self.columns.write(entry)
+        if not self.columns.write(entry):
+            return
         placed = [declared(pod.demand, self._formula) for pod in entry.load.pods.values() if pod.demand is not None]
         row = entry.row
         self.request[:, row] = node_columns.summed([each.request for each in placed])
@@ -85,14 +88,23 @@ class LowRiskOverCommitment:
         """What each candidate is judged by."""
         return self.columns.rungs(rows, now)
 
+    def explain(self, pod: PodFacts, rows: Rows) -> Explained:  # noqa: ARG002  # the same for every pod
+        """What was measured of each candidate, until when, and on which rung that leaves it."""
+        return self.columns.explained(rows)
+
     def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Scores | None:  # noqa: ARG002  # see Policy
         """0..100 by the worse of CPU and memory."""
         if pod.demand is None:
             return None
-        own = declared(pod.demand, self._formula)
+        kept = self._kept.of(node_columns.scoring_class(pod.demand, now), self.columns, self.columns.never, now)
+        scores: Floats = kept[rows]
+        return scores
+
+    def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
+        own = declared(of.demand, self._formula)
         is_best_effort = own.request == NOTHING and own.limit == NOTHING
         if is_best_effort and self._formula == "upstream":
-            return np.zeros(len(rows))
+            return np.zeros(self.columns.is_read[rows].shape)
         limit_risks = self._limit_risks(own, rows, is_best_effort=is_best_effort)
         risks = overcommitment.total_risk(limit_risks, self._load_risks(rows), self.weights)
         if self._formula == "upstream":
@@ -109,7 +121,7 @@ class LowRiskOverCommitment:
         """Scores are 0..100 already."""
         return policy.clipped(scores)
 
-    def _limit_risks(self, own: Declared, rows: Rows, *, is_best_effort: bool) -> Floats:
+    def _limit_risks(self, own: Declared, rows: Rows | slice, *, is_best_effort: bool) -> Floats:
         capacity = self.columns.allocatable[:, rows]
         request = self.request[:, rows] + np.array([own.request], dtype=np.float64).T
         limit = self.limit[:, rows] + np.array([own.limit], dtype=np.float64).T
@@ -118,8 +130,9 @@ class LowRiskOverCommitment:
             limit = np.where(lifted, np.maximum(limit, capacity), limit)
         return overcommitment.limit_risk(request, limit, capacity)
 
-    def _load_risks(self, rows: Rows) -> Floats:
-        old = rows[self._is_old[rows]]
+    def _load_risks(self, rows: Rows | slice) -> Floats:
+        candidates = np.arange(len(self._is_old))[rows]
+        old = candidates[self._is_old[candidates]]
         if len(old):
             self._load_risk[:, old] = self._calculated(old)
             self._is_old[old] = False

@@ -6,19 +6,35 @@ Axis 0 of two-dimensional columns is (cpu in milli-cores, memory in bytes), the 
 from __future__ import annotations
 
 import math
-from typing import Final
+import operator
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from api_types import names, pods, quantities
 from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, NodeEntry, Rows, grown
-from scheduler_plugin.cluster_state.pod_demand import Amounts
+from scheduler_plugin.cluster_state.pod_demand import Amounts, PodDemand
+from scheduler_plugin.plugins.policy import Explained
 from scheduler_plugin.plugins.trimaran import ladder
 from scheduler_plugin.plugins.trimaran.ladder import Rungs
 from scheduler_plugin.plugins.trimaran.readings import Reading, Readings
 
 _RESOURCES: Final = (names.CPU, names.MEMORY)
 _NOBODY: Final = math.inf
+KEPT_SECONDS: Final = 10.0
+"""For how long scores are kept: a step of the ladder, after five minutes, may be seen so much later."""
+
+
+def scoring_class(demand: PodDemand, now: float) -> ScoringClass:
+    """What a score depends on beside the columns: what the pod declares and, for the ladder, the time."""
+    return ScoringClass(demand, int(now // KEPT_SECONDS))
+
+
+class ScoringClass(NamedTuple):
+    """Pods that get the same scores."""
+
+    demand: PodDemand
+    period: int
 
 
 class NodeColumns:
@@ -26,8 +42,15 @@ class NodeColumns:
 
     def __init__(self, readings: Readings) -> None:
         self._readings = readings
+        self._asked_at = 0.0
         self._capacities: dict[int, tuple[pods.Node | None, tuple[int, int]]] = {}
         """By row: the node object and what it says; parsed again only when the object changes."""
+        self._written: dict[int, tuple[NodeEntry, pods.Node | None, Reading | None, int]] = {}
+        """By row: what its columns were made of."""
+        self.version = 0
+        """Counts changes of any row."""
+        self.changed_at: Ints = np.zeros(0, dtype=np.int64)
+        """Version at which each row last changed."""
         self.capacity: Floats = np.zeros((2, 0))
         self.allocatable: Floats = np.zeros((2, 0))
         self.mean_percent: Floats = np.zeros((2, 0))
@@ -39,6 +62,8 @@ class NodeColumns:
         self.window_end: Floats = np.zeros(0)
         self.oldest_pod_at: Floats = np.zeros(0)
         self.requested: Floats = np.zeros((2, 0))
+        self.never: Floats = np.zeros(0)
+        """When a kept score of a row becomes wrong by itself: never, as none is kept for longer than KEPT_SECONDS."""
         self.provider: Ints = np.zeros(0, dtype=np.int64)
         """Which provider a reading is from: an index in `providers`."""
         self.providers: list[str] = [""]
@@ -49,22 +74,49 @@ class NodeColumns:
         for name, array in vars(self).items():
             if isinstance(array, np.ndarray):
                 setattr(self, name, grown(array, capacity))
+        self.never = np.full(capacity, math.inf)
 
-    def write(self, entry: NodeEntry) -> None:
-        """Bring one node's row up to date."""
+    def write(self, entry: NodeEntry) -> bool:
+        """Bring one node's row up to date; False where nothing changed that is read here (a report alone does not)."""
         row = entry.row
+        state = (entry, entry.node, self._readings.of(entry.name), entry.load.pods_version)
+        known = self._written.get(row)
+        if known is not None and known[3] == state[3] and all(map(operator.is_, known[:3], state[:3])):
+            return False
+        self._written[row] = state
+        self.version += 1
+        self.changed_at[row] = self.version
         self.capacity[:, row] = self._capacity(entry)
         self.allocatable[:, row] = [entry.allocatable.get(name, 0) for name in _RESOURCES]
-        self._write_reading(row, self._readings.of(entry.name))
+        self._write_reading(row, state[2])
         placed = entry.load.pods.values()
         self.oldest_pod_at[row] = min((pod.timestamp for pod in placed), default=_NOBODY)
         self.requested[:, row] = summed([pod.demand.request for pod in placed if pod.demand is not None])
+        return True
 
-    def rungs(self, rows: Rows, now: float) -> Rungs:
+    def changed_since(self, version: int) -> Rows:
+        """Rows that changed after a version."""
+        return np.flatnonzero(self.changed_at > version)
+
+    def rungs(self, rows: Rows | slice, now: float) -> Rungs:
         """What each candidate is judged by."""
+        self._asked_at = now
         return ladder.rungs(self.window_end[rows], self.oldest_pod_at[rows], self._readings.newest_end, now)
 
-    def best_fit(self, rows: Rows, request: Amounts) -> Floats:
+    def explained(self, rows: Rows) -> Explained:
+        """Copy what decisions read: percent of capacity, requests, end of the window, rung at the last call."""
+        return Explained(
+            _RESOURCES,
+            {
+                "meanPercent": self.mean_percent.take(rows, axis=1),
+                "deviationPercent": self.deviation_percent.take(rows, axis=1),
+                "requested": self.requested.take(rows, axis=1),
+                "windowEnd": self.window_end.take(rows),
+                "rung": self.rungs(rows, self._asked_at).astype(np.int64),
+            },
+        )
+
+    def best_fit(self, rows: Rows | slice, request: Amounts) -> Floats:
         """Score of each candidate by requests alone, the pod's among them."""
         wanted = self.requested[:, rows] + np.array([request], dtype=np.float64).T
         return ladder.best_fit(wanted, self.allocatable[:, rows])

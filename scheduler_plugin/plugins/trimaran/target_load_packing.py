@@ -11,11 +11,13 @@ from scheduler_plugin.cluster_state.node_vectors import Floats, Ints, NodeEntry,
 from scheduler_plugin.cluster_state.pod_demand import ContainerCpu, PodDemand
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
 from scheduler_plugin.plugins import policy
-from scheduler_plugin.plugins.policy import Scores
+from scheduler_plugin.plugins.kept_answers import KeptAnswers
+from scheduler_plugin.plugins.policy import Explained, Scores
+from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import TargetLoadPackingArgs
 from scheduler_plugin.plugins.trimaran.formulas import rounding, target_load
 from scheduler_plugin.plugins.trimaran.ladder import Rung, Rungs
-from scheduler_plugin.plugins.trimaran.node_columns import NodeColumns
+from scheduler_plugin.plugins.trimaran.node_columns import NodeColumns, ScoringClass
 from scheduler_plugin.plugins.trimaran.readings import Readings
 
 UNMEASURED_SECONDS: Final = 60.0
@@ -50,6 +52,7 @@ class TargetLoadPacking:
         self._multiplier = 1.0 if args.formula == "kep" else args.multiplier()
         self._default_millis = args.default_millis()
         self._predictions: dict[PodDemand, int] = {}
+        self._kept = KeptAnswers(self._compute)
         self.columns = NodeColumns(readings)
         self._recent_millis: Floats = np.zeros(0)
         """Predicted for pods that the newest measurement cannot contain."""
@@ -64,7 +67,8 @@ class TargetLoadPacking:
 
     def write(self, entry: NodeEntry) -> None:
         """Bring one node's row up to date."""
-        self.columns.write(entry)
+        if not self.columns.write(entry):
+            return
         row, end = entry.row, self.columns.window_end[entry.row]
         recent = total = 0
         for pod in entry.load.pods.values():
@@ -78,11 +82,20 @@ class TargetLoadPacking:
         """What each candidate is judged by."""
         return self.columns.rungs(rows, now)
 
+    def explain(self, pod: PodFacts, rows: Rows) -> Explained:  # noqa: ARG002  # the same for every pod
+        """What was measured of each candidate, until when, and on which rung that leaves it."""
+        return self.columns.explained(rows)
+
     def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Scores | None:  # noqa: ARG002  # see Policy
         """0..100, the target's 100 at the utilisation that is nearest to it."""
         if pod.demand is None:
             return None
-        columns, wanted = self.columns, float(self._predict(pod.demand))
+        kept = self._kept.of(node_columns.scoring_class(pod.demand, now), self.columns, self.columns.never, now)
+        scores: Floats = kept[rows]
+        return scores
+
+    def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
+        columns, wanted = self.columns, float(self._predict(of.demand))
         capacity = columns.capacity[_CPU, rows]
         total = capacity if self._formula == "upstream" else columns.allocatable[_CPU, rows]
         percent = columns.packing_percent[rows]
@@ -92,10 +105,10 @@ class TargetLoadPacking:
         if self._formula == "upstream":
             return scores
         rungs = columns.rungs(rows, now)
-        predicted = target_load.utilisation_percent(self._predicted_millis[rows], wanted, np.zeros(len(rows)), total)
+        predicted = target_load.utilisation_percent(self._predicted_millis[rows], wanted, np.zeros(total.shape), total)
         scores = np.select(
             [rungs == Rung.MEASURED, rungs == Rung.PREDICTED, rungs == Rung.BY_REQUESTS],
-            [scores, target_load.score(predicted, self._target_percent), columns.best_fit(rows, pod.demand.request)],
+            [scores, target_load.score(predicted, self._target_percent), columns.best_fit(rows, of.demand.request)],
             default=0.0,
         )
         return np.where(total > 0.0, scores, 0.0)

@@ -78,6 +78,17 @@ def test_g19_limits_are_heeded_while_nothing_is_measured() -> None:
     assert promised < modest == 100
 
 
+def test_the_rung_of_each_node_is_part_of_what_explains_a_decision(cluster: MeasuredCluster) -> None:
+    cluster.measure({"a": metrics(20, 30, 4)})
+    spec = pod("500m", "1Gi")
+    cluster.scores(spec, ["a", "b"])
+    told = cluster.policy.explain(None, cluster.parts.vectors.find(["a", "b"])).columns
+    assert told["rung"].tolist() == [Rung.MEASURED, Rung.UNKNOWN]
+    assert told["meanPercent"][:, 0].tolist() == [20, 30]
+    assert told["deviationPercent"][0, 0] == 4
+    assert told["windowEnd"][0] == NOW
+
+
 def test_upstream_knows_no_ladder() -> None:
     cluster = MeasuredCluster("TargetLoadPacking", formula="upstream")
     cluster.node("new")

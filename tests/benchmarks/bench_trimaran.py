@@ -1,0 +1,134 @@
+"""What each policy costs the extender at 5,000 nodes, and what a refresh of the measurements costs beside it.
+
+    python -m tests.benchmarks.bench_trimaran [--nodes N] [--rounds N]
+
+CPU time from the bytes of a filter call to those of the prioritize answer, without sockets, in one process. Policies
+take turns within each round; before each call one node reports anew. Target: within 20 % of LoadAwareScheduling.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import random
+import statistics
+import time
+from typing import Any
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from api_types import pods
+from scheduler_plugin import configuration, extender_app
+from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
+from scheduler_plugin.measured_load import MeasuredLoad
+from tests.benchmarks import synthetic_cluster
+
+LOAD_AWARE = "LoadAwareScheduling"
+MODEL = {"k0": 100.0, "k1": 20.0, "k2": 0.02}
+PODS_PER_NODE = 30
+NAMES_SENT = 500
+
+
+def policies(names: list[str]) -> dict[str, dict[str, Any]]:
+    """Policy -> its arguments."""
+    return {
+        LOAD_AWARE: {},
+        "TargetLoadPacking": {},
+        "LoadVariationRiskBalancing": {},
+        "LowRiskOverCommitment": {},
+        "Peaks": {"nodePowerModel": dict.fromkeys(names, MODEL)},
+    }
+
+
+def parts(policy: str, args: dict[str, Any], names: list[str], now: float) -> extender_app.Parts:
+    """LoadAwareScheduling filters, the policy alone scores."""
+    document: dict[str, Any] = {
+        "plugins": {
+            "filter": {"enabled": [{"name": LOAD_AWARE}]},
+            "score": {"enabled": [{"name": policy}], "disabled": [{"name": "*"}]},
+        }
+    }
+    if policy != LOAD_AWARE:
+        document["pluginConfig"] = [{"name": policy, "args": args}]
+    built = extender_app.Parts(configuration.parse(document), notice_ttl_seconds=60)
+    for name in names:
+        built.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
+        built.cluster.metric_changed(report(name, now))
+        for pod in synthetic_cluster.pods_of(name, PODS_PER_NODE, now - 3600):
+            built.cluster.pod_changed(msgspec.convert(pod, pods.Pod), now)
+    return built
+
+
+def report(name: str, now: float) -> NodeMetric:
+    """As it arrives."""
+    encoded = msgspec.json.encode(synthetic_cluster.node_metric(name, PODS_PER_NODE, now))
+    return msgspec.json.decode(encoded, type=NodeMetric)
+
+
+async def refresh(built: extender_app.Parts, now: float) -> tuple[float, float]:
+    """Refresh all windows once: seconds of CPU, and the longest time that the event loop was kept from other work."""
+    load = MeasuredLoad(built.provider_specs, built.readings, built.measured, built.cluster, lambda: now)
+    began, longest = time.process_time(), 0.0
+    task = asyncio.create_task(load.run(None, CollectorRegistry(), 3600))  # type: ignore[arg-type]
+    rewritten = 0
+    while rewritten < 3:
+        turn = time.thread_time()
+        await asyncio.sleep(0)
+        longest = max(longest, time.thread_time() - turn)
+        rewritten = rewritten + 1 if built.readings.newest_end > 0 and not load.is_busy() else 0
+    spent = time.process_time() - began
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return spent, longest
+
+
+def call(built: extender_app.Parts, head: bytes, names: list[str], now: float) -> float:
+    """Seconds of CPU of both calls about one pod, kube-scheduler's second one with the names that the first passed."""
+    filtering = head + msgspec.json.encode(names) + b"}"
+    began = time.process_time()
+    answer = built.extender.filter(filtering, now)
+    built.extender.prepare()
+    spent = time.process_time() - began
+    scoring = head + msgspec.json.encode(msgspec.json.decode(answer)["NodeNames"]) + b"}"
+    began = time.process_time()
+    built.extender.prioritize(scoring, now)
+    return spent + time.process_time() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=200)
+    given = parser.parse_args()
+    logging.disable()  # the synthetic deviations are larger than any can be
+    now = time.time()
+    names = synthetic_cluster.node_names(given.nodes)
+    built = {}
+    refreshes = {}
+    for policy, args in policies(names).items():
+        print(f"filling {given.nodes} nodes for {policy} ...", flush=True)
+        built[policy] = parts(policy, args, names, now)
+        if built[policy].provider_specs:
+            refreshes[policy] = asyncio.run(refresh(built[policy], now))
+    seconds: dict[str, list[float]] = {policy: [] for policy in built}
+    seed = random.Random(1)
+    for index in range(given.rounds):
+        head = b'{"Pod":%b,"Nodes":null,"NodeNames":' % msgspec.json.encode(synthetic_cluster.pod(f"pod-{index}"))
+        sent = seed.sample(names, min(NAMES_SENT, len(names)))
+        changed = report(seed.choice(names), now)
+        for policy, own in built.items():
+            own.cluster.metric_changed(changed)
+            seconds[policy].append(call(own, head, sent, now))
+    print(f"\n{given.nodes} nodes of {PODS_PER_NODE} pods, {NAMES_SENT} names a call, {given.rounds} rounds\n")
+    print(f"{'policy':<30}{'p50 us':>10}{'p99 us':>10}{'x LoadAware':>13}{'refresh s':>11}{'longest turn ms':>17}")
+    floor = statistics.median(seconds[LOAD_AWARE])
+    for policy, own in seconds.items():
+        middle, worst = statistics.median(own), statistics.quantiles(own, n=100)[98]
+        told = f"{refreshes[policy][0]:>11.2f}{refreshes[policy][1] * 1e3:>17.1f}" if policy in refreshes else ""
+        print(f"{policy:<30}{middle * 1e6:>10.0f}{worst * 1e6:>10.0f}{middle / floor:>13.2f}{told}")
+
+
+if __name__ == "__main__":
+    main()
