@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import pathlib
 import sys
 
+from e2e.cluster import content_cache
 from tests.benchmarks import control_plane, manager_experiments
 from tests.benchmarks.manager_experiments import PHASE_HEAD, Bench, Phase
 
@@ -25,12 +27,12 @@ MOVING_SHARES = (0.0, 0.2, 1.0)
 def measure(nodes: int, arguments: argparse.Namespace) -> tuple[list[Phase], list[str]]:
     """Every experiment on one size."""
     with control_plane.running() as plane:
-        bench = Bench(plane, nodes, arguments.python)
+        bench = Bench(plane, nodes, arguments.python, arguments.source)
         bench.first_start()
         leader, floor = bench.start_again("manager-1"), bench.start_floor()
         idle = bench.idle(leader, floor)
         phases = [bench.steady(leader, floor, idle, arguments.seconds, share) for share in MOVING_SHARES]
-        plane.stop(floor.name)
+        bench.stop(floor.name)
         bench.change_every_spec(leader)
         bench.take_over("manager-1", standby="manager-2", kill=False)
         bench.take_over("manager-2", standby="manager-3", kill=True)
@@ -42,6 +44,9 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, nargs="+", default=[200], help="default: 200")
     parser.add_argument("--seconds", type=float, default=60.0, help="of each of three phases (default %(default)s)")
     parser.add_argument("--python", nargs="*", default=[], metavar="FLAG", help="of the manager's interpreter: -OO")
+    parser.add_argument(
+        "--source", type=pathlib.Path, default=content_cache.REPOSITORY, help="checkout whose manager is measured"
+    )
     arguments = parser.parse_args()
     phases, rows = [], []
     for nodes in arguments.nodes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pathlib
 import signal
 import statistics
 import time
@@ -106,13 +107,14 @@ def quantiles(seconds: Sequence[float]) -> str:
 class Bench:
     """`rows` are the results that are one number each."""
 
-    def __init__(self, plane: ControlPlane, nodes: int, python_flags: Sequence[str]) -> None:
+    def __init__(self, plane: ControlPlane, nodes: int, python_flags: Sequence[str], source: pathlib.Path) -> None:
         self.plane = plane
         self.api = plane.connect()
         self.fleet = node_fleet.Fleet(plane, synthetic_cluster.node_names(nodes), PODS_EACH)
         self.nodes = nodes
         self.rows: list[str] = []
-        self._python_flags = tuple(python_flags)
+        self._python_flags, self._source = tuple(python_flags), source
+        self._expected: set[str] = set()
         plane.install_suite()
         node_fleet.patch_config(self.api, NAMESPACE, CONFIG)
         with progress.step(f"registering {nodes} nodes"):
@@ -125,14 +127,20 @@ class Bench:
         port = control_plane.free_port()
         argv = ("-m", "manager", "run", "--kubeconfig", self.plane.kubeconfig)
         endpoint = ("--http-address", "127.0.0.1", "--http-port", port)
-        return Manager(self.plane.start_python(name, *argv, *endpoint, flags=self._python_flags), port)
+        flags, source = self._python_flags, self._source
+        running = self.plane.start_python(name, *argv, *endpoint, flags=flags, source=source)
+        self._expected.add(name)
+        return Manager(running, port)
+
+    def stop(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
+        """End a program that was started here."""
+        self._expected.discard(name)
+        self.plane.process(name).process.send_signal(number)
 
     def start_floor(self) -> Running:
         """kopf alone."""
-        flags = self._python_flags
-        return self.plane.start_python(
-            "kopf-floor", "-m", "tests.benchmarks.kopf_floor", self.plane.kubeconfig, flags=flags
-        )
+        argv = ("-m", "tests.benchmarks.kopf_floor", self.plane.kubeconfig)
+        return self.plane.start_python("kopf-floor", *argv, flags=self._python_flags, source=self._source)
 
     def first_start(self) -> None:
         """A manager comes to a cluster without NodeMetrics; then every node reports once."""
@@ -142,7 +150,7 @@ class Bench:
         with progress.step("first reports"):
             self.fleet.report_all()
         self._until("Mid on every node", lambda: not self.published.wrong(self.fleet, self.fleet.names))
-        self.plane.stop("manager-first")
+        self.stop("manager-first")
 
     def start_again(self, name: str) -> Manager:
         """A manager starts where everything is in place already; probes tell when it acts."""
@@ -225,7 +233,7 @@ class Bench:
         before = self._holder()
         probes = self.fleet.names[:PROBES]
         began = time.monotonic()
-        self.plane.process(leader).process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+        self.stop(leader, signal.SIGKILL if kill else signal.SIGTERM)
         self._report(probes)
         self._until("another leader", lambda: self._holder() not in ("", before))
         led = time.monotonic() - began
@@ -267,8 +275,13 @@ class Bench:
         def give_up() -> None:
             raise ClusterProblem(f"{what}: not so after {timeout_seconds:.0f} s")
 
+        def is_so_and_all_live() -> bool:
+            for name in self._expected:
+                self.plane.process(name)
+            return is_so()
+
         began = time.monotonic()
-        progress.wait_until(what, is_so, timeout_seconds, otherwise=give_up, poll=0.05)
+        progress.wait_until(what, is_so_and_all_live, timeout_seconds, otherwise=give_up, poll=0.05)
         return time.monotonic() - began
 
     def _note(self, what: str, value: str) -> None:
