@@ -1,4 +1,7 @@
-"""`python -m manager run` in a cluster; `check-config` anywhere; `explain-config`, `explain-mid` beside a manager."""
+"""`python -m manager run` in a cluster; `check-config` anywhere; `explain-config`, `explain-mid` beside a manager.
+
+`uninstall` and `check-install` are what the chart runs as a hook and as `helm test`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from apiserver_client import connection, credentials, errors
 from daemon import http_endpoint, logs, settings
-from manager import check_config, event_routing, explain_config, explain_mid, leading
+from manager import check_config, check_install, event_routing, explain_config, explain_mid, leading, uninstall
 from manager.candidacy import Role
 from manager.leader_election import LeaderElection
 from manager.mid_resource.reasons import Reason
@@ -35,7 +38,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m manager", description="Turns configuration and reports into Mid resources on nodes."
     )
-    commands = parser.add_subparsers(dest="command", metavar="{run,check-config,explain-config,explain-mid}")
+    verbs = "run,check-config,explain-config,explain-mid,check-install,uninstall"
+    commands = parser.add_subparsers(dest="command", metavar=f"{{{verbs}}}")
     run = commands.add_parser("run", help="run in a cluster (the default)")
     settings.add_arguments(run, ManagerSettings, ENV_PREFIX)
     check = commands.add_parser("check-config", help="say what is wrong with a colocation-config document")
@@ -47,6 +51,8 @@ def _parser() -> argparse.ArgumentParser:
     mid.add_argument("--node", required=True, help="name of the node")
     mid.add_argument("--output", choices=("text", "json"), default="text", help="form of the answer (default: text)")
     mid.add_argument("--kubeconfig", help="kubeconfig file; default as of the command run")
+    check_install.add_arguments(commands.add_parser("check-install", help="say whether the installation works"))
+    uninstall.add_arguments(commands.add_parser("uninstall", help="take away what the suite has written"))
     return parser
 
 
@@ -56,12 +62,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help")):
         given.insert(0, "run")
     arguments = _parser().parse_args(given)
-    if arguments.command == "check-config":
-        return check_config.check(arguments.file)
-    if arguments.command == "explain-config":
-        return explain_config.explain(arguments)
-    if arguments.command == "explain-mid":
-        return _explain_mid(arguments)
+    others = {
+        "check-config": lambda given: check_config.check(given.file),
+        "explain-config": explain_config.explain,
+        "explain-mid": _explain_mid,
+        "check-install": check_install.main,
+        "uninstall": uninstall.main,
+    }
+    if arguments.command in others:
+        return others[arguments.command](arguments)
     try:
         chosen = settings.from_sources(ManagerSettings, arguments, os.environ, ENV_PREFIX)
     except settings.SettingsError as error:

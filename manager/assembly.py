@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from apiserver_client import session
 from manager.announcements import Announcer
 from manager.cluster_picture import ClusterPicture
+from manager.crd_schema import SchemaWatch
 from manager.mid_resource.controller import MidController
 from manager.node_metric.controller import NodeMetricController
 from manager.reconciler import Reconciler
@@ -31,6 +32,7 @@ class Parts:
     reconciler: Reconciler
     queue: WorkQueue
     resync: Resync
+    schema: SchemaWatch
 
 
 def assemble(
@@ -72,4 +74,5 @@ def assemble(
     telemetry.set_misconfigured_nodes(reconciler.misconfigured_nodes)
     queue = WorkQueue(reconciler.reconcile, workers=settings.workers, is_urgent=reconciler.is_urgent)
     resync = Resync(api, picture=picture, config=config, mark=queue.mark, ages=ages, telemetry=telemetry, sleep=sleep)
-    return Parts(picture, config, reconciler, queue, resync)
+    schema = SchemaWatch(api, announcer, telemetry, sleep)
+    return Parts(picture, config, reconciler, queue, resync, schema)

@@ -92,12 +92,13 @@ async def lead(
                 await _until_it_works(step, leadership, stop)
             workers = group.create_task(parts.queue.run())
             comparing = group.create_task(parts.resync.run(settings.resync_seconds))
+            schema = group.create_task(parts.schema.run(settings.resync_seconds))
             await asyncio.sleep(0)  # let these begin before kopf does, which ends what begins after it
             leadership.problem = None
             following = group.create_task(event_routing.follow(handlers, settings, identity=identity))
-            ending = group.create_task(_end_at(stop, workers, comparing, following))
+            ending = group.create_task(_end_at(stop, workers, comparing, schema, following))
             await asyncio.wait([following])
-            for task in (beating, workers, comparing, ending):
+            for task in (beating, workers, comparing, schema, ending):
                 task.cancel()
 
 

@@ -65,6 +65,10 @@ class Telemetry:
             "koord_manager_node_sample_timestamp_seconds", "Time of the newest sample of a node that could be used.",
             ["node"], registry=registry,
         )  # fmt: skip
+        self.dropped_fields = Gauge(
+            "koord_manager_node_metric_dropped_fields", "Fields of ours that the NodeMetric CRD has no place for.",
+            registry=registry,
+        )  # fmt: skip
         self.events_lost = Counter(
             "koord_manager_kubernetes_events_lost", "Events that could not be posted.", registry=registry
         )

@@ -1,0 +1,171 @@
+"""What the suite writes into a cluster beside what is installed, and how each kind of it is taken away again.
+
+Every step looks, takes away what it sees, and gives the names of what it saw: done is what gives none. So each can be
+repeated at any time, whatever interrupted it. All raise errors.ApiServerError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from api_types import names, pods
+from apiserver_client import decoding, errors, objects, resources, session
+from manager import lease
+
+log = logging.getLogger(__name__)
+
+IDENTITY: Final = "koord-suite-uninstall"
+AT_ONCE: Final = 8  # parallel writes, as the manager's own
+
+_NO_MID: Final = dict.fromkeys(names.MID_RESOURCES)
+CLEAN_NODE: Final[dict[str, Any]] = {
+    "metadata": {"annotations": {names.ANNOTATION_MID_RECEIPT: None}},
+    "status": {"capacity": _NO_MID, "allocatable": _NO_MID},
+}
+"""Merge patch of nodes/<name>/status. From both at once: the kubelet would keep what is left in one of them."""
+
+
+class Selector(msgspec.Struct, rename="camel", frozen=True):
+    """Labels of a Deployment's pods."""
+
+    match_labels: dict[str, str] = {}
+
+
+class DeploymentSpec(msgspec.Struct, frozen=True):
+    """How many pods there should be, and which they are."""
+
+    replicas: int | None = None
+    selector: Selector = Selector()
+
+
+class Deployment(msgspec.Struct, frozen=True):
+    """A Deployment."""
+
+    spec: DeploymentSpec = DeploymentSpec()
+
+
+class Removal:
+    """The steps, in one namespace. `now` gives aware time."""
+
+    def __init__(self, api: session.Session, namespace: str, now: Callable[[], dt.datetime]) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._now = now
+
+    async def stop(self, deployments: Iterable[str]) -> list[str]:
+        """Scale Deployments to nothing; gives the pods that are still there."""
+        left = []
+        for name in deployments:
+            with contextlib.suppress(errors.NotFound):
+                left += await self._stop(name)
+        return left
+
+    async def _stop(self, name: str) -> list[str]:
+        namespace = self._namespace
+        found = await objects.get(self._api, resources.DEPLOYMENTS, name, decode=Deployment, namespace=namespace)
+        if found.spec.replicas != 0:
+            await objects.merge_patch(
+                self._api,
+                resources.DEPLOYMENTS,
+                name,
+                {"spec": {"replicas": 0}},
+                subresource="scale",
+                namespace=namespace,
+            )
+        labels = ",".join(f"{key}={value}" for key, value in found.spec.selector.match_labels.items())
+        running = await objects.list_all(
+            self._api, resources.PODS, label_selector=labels, decode=pods.Pod, namespace=namespace
+        )
+        return [pod.metadata.name for pod in running.items if not pods.is_terminal(pod)]
+
+    async def take_lease(self, name: str, hold_seconds: float) -> float:
+        """Hold a Lease, whoever has it; gives the seconds for which the one who had it may still think so.
+
+        A manager that runs on where its kubelet cannot be reached sees it in other hands, and writes no more.
+        """
+        spec, version = lease.LeaseSpec(), ""
+        with contextlib.suppress(errors.NotFound):
+            found = await objects.get(self._api, resources.LEASES, name, namespace=self._namespace, decode=lease.Lease)
+            spec, version = found.spec, found.metadata.resource_version
+        held = lease.held(spec if version else None, IDENTITY, hold_seconds, self._now())
+        await self._put(name, held, version)
+        is_others = spec.holder_identity not in (None, "", IDENTITY)
+        return float(spec.lease_duration_seconds or 0) if is_others else 0.0
+
+    async def give_lease_up(self, name: str) -> None:
+        """Let others lead again, if it is us who hold the Lease."""
+        with contextlib.suppress(errors.NotFound):
+            found = await objects.get(self._api, resources.LEASES, name, namespace=self._namespace, decode=lease.Lease)
+            if found.spec.holder_identity == IDENTITY:
+                await self._put(name, lease.given_up(found.spec, self._now()), found.metadata.resource_version)
+
+    async def _put(self, name: str, spec: lease.LeaseSpec, version: str) -> None:
+        document = lease.body(name, self._namespace, spec, version)
+        if version:
+            await objects.replace(self._api, resources.LEASES, name, document, namespace=self._namespace)
+        else:
+            await objects.create(self._api, resources.LEASES, document, namespace=self._namespace)
+
+    async def clean_nodes(self) -> list[str]:
+        """Take Mid resources and receipts off the nodes; gives the nodes that had any."""
+        listing = await objects.list_all(self._api, resources.NODES, decode=pods.Node)
+        marked = [node.metadata.name for node in listing.items if carries_traces(node)]
+
+        async def clean(name: str) -> None:
+            await objects.merge_patch_status(self._api, resources.NODES, name, CLEAN_NODE)
+
+        await _each(marked, clean)
+        return marked
+
+    async def delete_node_metrics(self) -> list[str]:
+        """Delete every NodeMetric; gives those that were there."""
+        try:
+            listing = await objects.list_all(
+                self._api, resources.NODE_METRICS, decode=decoding.Envelope, metadata_only=True
+            )
+        except errors.UnknownResource:
+            return []  # the CRD is gone, and all of them with it
+        there = [each.metadata.name for each in listing.items]
+        await _each(there, lambda name: objects.delete(self._api, resources.NODE_METRICS, name))
+        return there
+
+    async def clear_config_status(self, config_map: str) -> list[str]:
+        """Take our annotation off the users' ConfigMap, which may stay."""
+        note = {"metadata": {"annotations": {names.ANNOTATION_COLOCATION_CONFIG_STATUS: None}}}
+        with contextlib.suppress(errors.NotFound):
+            await objects.merge_patch(self._api, resources.CONFIG_MAPS, config_map, note, namespace=self._namespace)
+        return []
+
+    async def delete_leases(self, leases: Iterable[str]) -> list[str]:
+        """Delete the Leases that our programs made themselves."""
+        await _each(leases, lambda name: objects.delete(self._api, resources.LEASES, name, namespace=self._namespace))
+        return []
+
+
+def carries_traces(node: pods.Node) -> bool:
+    """Whether a node has a Mid resource or a receipt."""
+    offered = {**(node.status.capacity or {}), **(node.status.allocatable or {})}
+    return names.ANNOTATION_MID_RECEIPT in pods.annotations_of(node.metadata) or any(
+        mid in offered for mid in names.MID_RESOURCES
+    )
+
+
+async def _each(some: Iterable[str], act: Callable[[str], Awaitable[object]]) -> None:
+    """Act on each of them, a few at once, all of them even where one fails; what is gone is as wanted."""
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def one(name: str) -> None:
+        async with slots:
+            with contextlib.suppress(errors.NotFound):
+                await act(name)
+
+    for outcome in await asyncio.gather(*(one(name) for name in some), return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
