@@ -32,9 +32,14 @@ class Rendered:
         return {item["metadata"]["name"]: item for item in self.objects if item["kind"] == kind}
 
     def workloads(self) -> dict[str, dict[str, Any]]:
-        """Pod specs by the name of what makes the pods."""
+        """Pod specs by the name of what makes the pods, of all that lasts."""
         found = {**self.of_kind("DaemonSet"), **self.of_kind("Deployment")}
         return {name: item["spec"]["template"]["spec"] for name, item in found.items()}
+
+    def hook_pods(self) -> dict[str, dict[str, Any]]:
+        """Pod specs of the hooks by name."""
+        jobs = {name: item["spec"]["template"]["spec"] for name, item in self.of_kind("Job").items()}
+        return {**jobs, **{name: item["spec"] for name, item in self.of_kind("Pod").items()}}
 
     def containers(self) -> dict[str, dict[str, Any]]:
         """Containers by `workload/container`, init containers included."""
@@ -59,10 +64,15 @@ def run_helm(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *words], capture_output=True, text=True, timeout=30, check=False)
 
 
-@functools.cache
 def render(*settings: str) -> Rendered:
     """`helm template` with `--set` settings, in the namespace that the documents name."""
+    return render_in(NAMESPACE, *settings)
+
+
+@functools.cache
+def render_in(namespace: str, *settings: str) -> Rendered:
+    """`helm template` with `--set` settings, in any namespace."""
     options = [word for setting in settings for word in ("--set", setting)]
-    result = run_helm("template", "koord-suite", str(FOLDER), "--namespace", NAMESPACE, *options)
+    result = run_helm("template", "koord-suite", str(FOLDER), "--namespace", namespace, *options)
     assert result.returncode == 0, result.stderr
     return Rendered(tuple(item for item in yaml.safe_load_all(result.stdout) if item))

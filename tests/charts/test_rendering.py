@@ -51,6 +51,8 @@ def test_priority_classes_carry_the_lowest_value_of_their_band():
         ("crds.install=false", "CustomResourceDefinition"),
         ("priorityClasses.create=false", "PriorityClass"),
         ("koordlet.enabled=false", "DaemonSet"),
+        ("admissionPolicies.create=false", "ValidatingAdmissionPolicy"),
+        ("admissionPolicies.create=false", "ValidatingAdmissionPolicyBinding"),
     ],
 )
 def test_what_is_switched_off_is_not_created(setting, kind):
@@ -67,7 +69,14 @@ def test_a_part_that_is_switched_off_leaves_nothing_of_its_own(part):
 
 
 def test_every_object_of_a_namespace_names_it():
-    cluster_wide = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PriorityClass"}
+    cluster_wide = {
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+        "PriorityClass",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    }
     elsewhere = {item["metadata"]["namespace"] for item in chart.render().objects if item["kind"] not in cluster_wide}
     assert elsewhere == {chart.NAMESPACE, "kube-system", "default"}
 

@@ -68,6 +68,8 @@ def test_the_default_values_are_valid():
         ("scheduler.plugin.weight", 0),
         ("logLevel", "trace"),
         ("crds.install", "yes"),
+        ("admissionPolicies.create", "warn"),
+        ("manager.uninstall.timeoutSeconds", 0),
         ("sloControllerConfig.onUpgrade", "merge"),
         ("colocationConfig", '{"enable": true}'),
         ("imagePullSecrets", ["my-registry"]),
@@ -132,7 +134,13 @@ def test_every_value_stands_under_a_comment():
                 yield from keys(value, below)
 
     opaque = ("requests", "limits", "nodeAffinity")  # of Kubernetes
-    grouping = ("crds", "priorityClasses", "sloControllerConfig", "image")  # explained by what they hold
+    grouping = (
+        "crds",
+        "priorityClasses",
+        "admissionPolicies",
+        "sloControllerConfig",
+        "image",
+    )  # explained by what they hold
     for key in keys(yaml.compose(text), chart.SCHEMA):
         if key.value not in (*opaque, *grouping):
             assert lines[key.start_mark.line - 1].lstrip().startswith("#"), (

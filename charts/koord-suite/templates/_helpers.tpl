@@ -71,3 +71,64 @@ podAntiAffinity:
           {{- include "koord-suite.selectorLabels" (list (index . 0) (index . 2)) | nindent 10 }}
 {{- end -}}
 {{- end }}
+
+{{/* How the apiserver calls a service account. Call with (list $ "koordlet"). */}}
+{{- define "koord-suite.user" -}}
+system:serviceaccount:{{ (index . 0).Release.Namespace }}:{{ index . 1 }}
+{{- end }}
+
+{{/* Puts an admission policy in force. Call with (list $ "koordlet" "name-of-the-policy" "Deny"). */}}
+{{- define "koord-suite.policyBinding" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ index . 2 }}
+  labels:
+    {{- include "koord-suite.labels" (list (index . 0) (index . 1)) | nindent 4 }}
+spec:
+  policyName: {{ index . 2 }}
+  validationActions: [{{ index . 3 }}]
+{{- end }}
+
+{{/* What admission policies read of a pod: variables.resources, requests and limits of every container. */}}
+{{- define "koord-suite.midPodVariables" -}}
+- name: names
+  expression: "['kubernetes.io/mid-cpu', 'kubernetes.io/mid-memory']"
+- name: resources
+  expression: >-
+    (variables.spec.containers + variables.spec.?initContainers.orValue([])).map(c,
+    {'requests': c.?resources.?requests.orValue({}), 'limits': c.?resources.?limits.orValue({})})
+- name: fractions
+  expression: >-
+    (variables.resources.map(r, r.requests) + variables.resources.map(r, r.limits)).map(m,
+    variables.names.filter(n, n in m && !quantity(string(m[n])).isInteger()).map(n, n + ': ' + string(m[n])))
+    .filter(f, f.size() > 0)
+{{- end }}
+
+{{/* What every pod made of the manager's image has in common. Call with (list $ .Values.manager). */}}
+{{- define "koord-suite.managerPod" -}}
+{{- $root := index . 0 -}}{{- $manager := index . 1 -}}
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 0 }}
+{{- end }}
+{{- with $manager.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+# It finds the apiserver by address, so it does not have to wait for the cluster's DNS.
+dnsPolicy: Default
+securityContext:
+  {{- include "koord-suite.podSecurityContext" $root | nindent 2 }}
+{{- with $manager.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $manager.tolerations }}
+tolerations: {{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end }}
+
+{{/* Annotations of a hook that goes once it has done its work. Call with (list "pre-delete" "-1"). */}}
+{{- define "koord-suite.hook" -}}
+helm.sh/hook: {{ index . 0 }}
+helm.sh/hook-weight: {{ index . 1 | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}

@@ -1,0 +1,51 @@
+"""The admission policies as rendered; what the apiserver makes of them is told in e2e/test_least_privilege.py."""
+
+import re
+
+import pytest
+
+from api_types import names
+from tests.charts import chart
+
+LIMITED = {
+    "koord-suite-koordlet": {"koordlet"},
+    "koord-suite-manager-nodes": {"koord-manager", "koord-suite-uninstall"},
+    "koord-suite-manager-config": {"koord-manager", "koord-suite-uninstall"},
+}
+"""Policy -> service accounts whose writes it limits."""
+
+
+@pytest.mark.parametrize("policy", LIMITED)
+def test_a_limit_concerns_the_service_accounts_of_the_chart_in_any_namespace(policy):
+    rendered = chart.render_in("elsewhere")
+    (condition,) = rendered.of_kind("ValidatingAdmissionPolicy")[policy]["spec"]["matchConditions"]
+    limited = set(re.findall("system:serviceaccount:elsewhere:([a-z-]+)", condition["expression"]))
+    assert limited == LIMITED[policy]
+    assert limited <= set(rendered.of_kind("ServiceAccount"))
+
+
+def test_each_policy_is_in_force_and_only_the_advice_lets_pass():
+    rendered = chart.render()
+    bindings = rendered.of_kind("ValidatingAdmissionPolicyBinding")
+    policies = rendered.of_kind("ValidatingAdmissionPolicy")
+    actions = {item["spec"]["policyName"]: item["spec"]["validationActions"] for item in bindings.values()}
+    assert set(actions) == set(policies)
+    assert {name for name, action in actions.items() if action != ["Deny"]} == {"koord-suite-mid-advice"}
+    assert actions["koord-suite-mid-advice"] == ["Warn"]
+
+
+def test_a_fault_of_a_policy_stops_our_programs_and_never_somebody_elses_pods():
+    for name, policy in chart.render().of_kind("ValidatingAdmissionPolicy").items():
+        assert policy["spec"]["failurePolicy"] == ("Fail" if name in LIMITED else "Ignore")
+
+
+def test_what_the_manager_may_change_is_what_it_writes():
+    policies = chart.render().of_kind("ValidatingAdmissionPolicy")
+
+    def told(policy, variable):
+        (text,) = (each["expression"] for each in policies[policy]["spec"]["variables"] if each["name"] == variable)
+        return set(re.findall("'([^']+)'", text))
+
+    assert told("koord-suite-manager-nodes", "ours") == set(names.MID_RESOURCES)
+    assert told("koord-suite-manager-nodes", "receipt") == {names.ANNOTATION_MID_RECEIPT}
+    assert told("koord-suite-manager-config", "status") == {names.ANNOTATION_COLOCATION_CONFIG_STATUS}
