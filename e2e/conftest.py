@@ -21,6 +21,9 @@ LAST = (
     "test_apiserver_outage",
     "test_crd_missing",
     "test_colocation_off_with_mid_pod_running",
+    "test_upgrade",
+    "test_foreign_crd",
+    "test_uninstall",
     "test_no_kopf_traces",
     "test_service_accounts",
 )

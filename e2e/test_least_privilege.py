@@ -1,0 +1,235 @@
+"""Least privilege, by trying: what each of our tokens may not do is refused, and is done once the guard is away."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.cluster.access import Cluster
+from e2e.cluster.failures import ClusterProblem
+from e2e.story import impersonation, waiting, workloads
+from e2e.story.eyes import CONFIG_MAP, MID_CPU, MID_MEMORY, SUITE_NAMESPACE, Eyes
+from e2e.story.installation import RELEASE, Suite
+
+POLICIES = ("koordlet", "manager-nodes", "manager-config", "mid-quantities", "mid-advice")
+_OPEN_FOR_WRITING = """
+import glob, sys
+opened, refused = [], set()
+files = [f for d in ("/", "/*/", "/*/kubepods/") for f in glob.glob(sys.argv[1] + d + "cgroup.procs")]
+for file in files:
+    try:
+        open(file, "w").close()
+        opened.append(file)
+    except OSError as error:
+        refused.add(error.strerror)
+print(len(files), len(opened), sorted(refused))
+"""
+_CGROUPS = "/host/sys/fs/cgroup"
+
+
+@pytest.fixture(scope="module")
+def agent(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """The cluster as the agent of the real node."""
+    (pod,) = suite.pods("koordlet")
+    return impersonation.service_account(cluster, "koordlet", tmp_path_factory.mktemp("agent"), pod=pod)
+
+
+@pytest.fixture(scope="module")
+def manager(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """The cluster as the manager."""
+    pod = suite.pods("koord-manager")[0]
+    return impersonation.service_account(cluster, "koord-manager", tmp_path_factory.mktemp("manager"), pod=pod)
+
+
+def test_the_apiserver_finds_nothing_wrong_with_the_types_in_our_policies(cluster: Cluster, suite: Suite) -> None:
+    for name in POLICIES:
+        policy = waiting.until(
+            f"policy {name} is looked at",
+            lambda name=name: cluster.get("validatingadmissionpolicy", f"koord-suite-{name}"),
+            lambda seen: seen.get("status", {}).get("observedGeneration") == seen["metadata"]["generation"],
+        )
+        assert not policy["status"].get("typeChecking", {}).get("expressionWarnings"), policy["status"]
+
+
+def _status_of(cluster: Cluster, node: str) -> tuple[list[str], str]:
+    """A write of a NodeMetric's status as it is, which changes nothing: kubectl's words, and the body."""
+    path = f"/apis/slo.koordinator.sh/v1alpha1/nodemetrics/{node}"
+    return ["replace", "--raw", f"{path}/status?dryRun=All", "--filename=-"], cluster.run("get", "--raw", path)
+
+
+def test_an_agent_writes_the_report_of_its_own_node_and_of_no_other(
+    cluster: Cluster, agent: Cluster, node: str, fake_nodes: list[str]
+) -> None:
+    waiting.until("a NodeMetric of another node", lambda: cluster.get("nodemetric", fake_nodes[0]))
+    own, body = _status_of(cluster, node)
+    agent.run(*own, stdin=body)
+    others, body = _status_of(cluster, fake_nodes[0])
+    with pytest.raises(ClusterProblem, match=r"(?s)Forbidden.*NodeMetric of its own node only"):
+        agent.run(*others, stdin=body)
+    with impersonation.without_policy(cluster, "koord-suite-koordlet"):
+        impersonation.until_allowed("the other's report is written", agent, *others, stdin=body)
+    with pytest.raises(ClusterProblem, match="Forbidden"):
+        agent.run(*others, stdin=body)
+
+
+def test_a_token_that_names_no_node_writes_no_report(cluster: Cluster, suite: Suite, node: str, tmp_path: Path) -> None:
+    nowhere = impersonation.service_account(cluster, "koordlet", tmp_path)
+    words, body = _status_of(cluster, node)
+    with pytest.raises(ClusterProblem, match=r"(?s)Forbidden.*its token names no node"):
+        nowhere.run(*words, stdin=body)
+
+
+def _patch(kind: str, name: str, patch: dict[str, Any], *flags: str) -> list[str]:
+    return ["patch", kind, name, "--type=merge", f"--patch={json.dumps(patch)}", "--dry-run=server", *flags]
+
+
+TRESPASSES = {
+    "a label": {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}},
+    "another annotation": {"metadata": {"annotations": {"node.koordinator.sh/reservation": "{}"}}},
+    "native CPU": {"status": {"allocatable": {"cpu": "1"}}},
+    "native memory of the capacity": {"status": {"capacity": {"memory": None}}},
+    "another extended resource": {
+        "status": {"capacity": {"example.com/gpu": "8"}, "allocatable": {"example.com/gpu": "8"}}
+    },
+    "a condition": {"status": {"conditions": [{"type": "Ready", "status": "False"}]}},
+}
+
+
+@pytest.mark.parametrize("what", list(TRESPASSES))
+def test_the_manager_changes_nothing_of_a_node_but_mid_and_its_receipt(
+    cluster: Cluster, manager: Cluster, node: str, what: str
+) -> None:
+    words = _patch("node", node, TRESPASSES[what], "--subresource=status")
+    with pytest.raises(ClusterProblem, match=r"(?s)forbidden.*koord-manager may"):
+        manager.run(*words)
+    if what in ("a label", "native CPU"):
+        with impersonation.without_policy(cluster, "koord-suite-manager-nodes"):
+            impersonation.until_allowed(f"{what} is written", manager, *words)
+
+
+def test_the_manager_may_write_what_it_is_there_for(manager: Cluster, node: str) -> None:
+    mid = {MID_CPU: "1", MID_MEMORY: "1"}
+    patch = {
+        "metadata": {"annotations": {"koordinator.sh/mid-resource-receipt": "{}"}},
+        "status": {"capacity": mid, "allocatable": mid},
+    }
+    manager.run(*_patch("node", node, patch, "--subresource=status"))
+
+
+def test_the_manager_changes_nothing_of_the_users_config_but_its_note(cluster: Cluster, manager: Cluster) -> None:
+    where = ("--namespace", SUITE_NAMESPACE)
+    note = {"metadata": {"annotations": {"koordinator.sh/colocation-config-status": "seen"}}}
+    manager.run(*_patch("configmap", CONFIG_MAP, note, *where))
+    words = _patch("configmap", CONFIG_MAP, {"data": {"colocation-config": "{}"}}, *where)
+    with pytest.raises(ClusterProblem, match=r"(?s)forbidden.*the annotation"):
+        manager.run(*words)
+    with impersonation.without_policy(cluster, "koord-suite-manager-config"):
+        impersonation.until_allowed("the document is written", manager, *words)
+
+
+def _mid_pod(suite: Suite, requests: dict[str, str], limits: dict[str, str]) -> str:
+    return json.dumps(
+        workloads.pod("mid", suite.workload, requests=requests, limits=limits, priority_class="koord-mid")
+    )
+
+
+CREATE = ("create", "--dry-run=server", "--filename=-")
+RIGHT = {MID_CPU: "500", MID_MEMORY: "64Mi"}
+
+
+@pytest.mark.parametrize("wrong", [{MID_CPU: "500m"}, {MID_MEMORY: "0.5"}])
+def test_fractions_of_mid_resources_are_refused(
+    cluster: Cluster, suite: Suite, namespace: str, wrong: dict[str, str]
+) -> None:
+    pod, where = _mid_pod(suite, {**RIGHT, **wrong}, {**RIGHT, **wrong}), ("--namespace", namespace)
+    with pytest.raises(ClusterProblem, match="500m is not a whole number"):
+        cluster.run(*CREATE, *where, stdin=pod)
+    with impersonation.without_policy(cluster, "koord-suite-mid-quantities"):
+        impersonation.until_allowed("it is created", cluster, *CREATE, *where, stdin=pod)
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "says"),
+    [
+        (RIGHT, RIGHT, None),
+        ({}, RIGHT, None),
+        ({}, {}, 'write resources {requests: {kubernetes.io/mid-cpu: "500"'),
+        ({MID_CPU: "500"}, {MID_CPU: "500"}, "kubernetes.io/mid-memory"),
+        (RIGHT, {**RIGHT, MID_CPU: "900"}, "write the request into limits, too"),
+        (RIGHT, {}, "write the request into limits, too"),
+    ],
+)
+def test_who_writes_a_mid_pod_that_will_not_do_what_is_meant_is_told_what_to_write(
+    eyes: Eyes, suite: Suite, namespace: str, requests: dict[str, str], limits: dict[str, str], says: str | None
+) -> None:
+    pod = workloads.pod("mid", suite.workload, requests=requests, limits=limits, priority_class="koord-mid")
+    _, code, headers = eyes.core.create_namespaced_pod_with_http_info(namespace, pod, dry_run="All")
+    assert code == 201
+    warning = headers.get("Warning")
+    assert warning is None if says is None else says in warning.replace('\\"', '"')
+
+
+@pytest.fixture(scope="module")
+def restricted(cluster: Cluster) -> str:
+    """A namespace that enforces Pod Security `restricted`."""
+    name = "story-restricted"
+    cluster.run("create", "namespace", name)
+    cluster.run("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
+    yield name
+    cluster.run("delete", "namespace", name, "--wait=false")
+
+
+def test_what_runs_in_the_control_plane_is_admitted_as_restricted_and_the_agent_is_not(
+    cluster: Cluster, suite: Suite, restricted: str
+) -> None:
+    where = ("--namespace", SUITE_NAMESPACE)
+    installed = [*cluster.get("deployments", *where)["items"], *cluster.get("daemonsets", *where)["items"]]
+    hooks = yaml.safe_load_all(cluster.run("helm", "get", "hooks", RELEASE, *where))
+    templates = {
+        each["metadata"]["name"]: each["spec"].get("template", each)["spec"]
+        for each in [*installed, *hooks]
+        if each["kind"] in ("Deployment", "DaemonSet", "Job", "Pod")
+    }
+    assert set(templates) == {
+        "koordlet",
+        "koord-manager",
+        "koord-scheduler",
+        "koord-suite-uninstall",
+        "koord-suite-test",
+    }
+    for name, spec in templates.items():
+        stranger = {**spec, "serviceAccountName": "default", "serviceAccount": "default", "restartPolicy": "Always"}
+        pod = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": stranger})
+        words = (*CREATE, "--namespace", restricted)
+        waiting.until("a service account", lambda: cluster.get("serviceaccount", "default", "--namespace", restricted))
+        if name == "koordlet":
+            with pytest.raises(ClusterProblem, match='violates PodSecurity "restricted'):
+                cluster.run(*words, stdin=pod)
+        else:
+            cluster.run(*words, stdin=pod)
+
+
+def test_the_agent_cannot_write_the_cgroups_it_reads(
+    cluster: Cluster, suite: Suite, eyes: Eyes, node: str, namespace: str
+) -> None:
+    (pod,) = suite.pods("koordlet")
+    program = ("python3", "-c", _OPEN_FOR_WRITING, _CGROUPS)
+    seen, opened, _ = cluster.run(
+        "exec", pod, "--namespace", SUITE_NAMESPACE, "--container=koordlet", "--", *program
+    ).split(maxsplit=2)
+    assert int(seen) > 0
+    assert int(opened) == 0
+
+    root = workloads.pod("root", suite.workload, *workloads.load(), nodes=[node])
+    (container,) = root["spec"]["containers"]
+    container["securityContext"] = {"runAsUser": 0}
+    container["volumeMounts"] = [{"name": "cgroup", "mountPath": _CGROUPS}]
+    root["spec"]["volumes"] = [{"name": "cgroup", "hostPath": {"path": "/sys/fs/cgroup"}}]
+    eyes.create("Pod", root, namespace)
+    eyes.wait_running(namespace, "root")
+    seen, opened, _ = cluster.run("exec", "root", "--namespace", namespace, "--", *program).split(maxsplit=2)
+    assert 0 < int(opened) <= int(seen), "the same program as root finds nothing that can be written either"

@@ -1,0 +1,102 @@
+"""`helm upgrade` keeps what users wrote, what agents have learnt and what nodes offer, though it replaces every pod."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from e2e.cluster.access import Cluster
+from e2e.story import configuration, waiting
+from e2e.story.eyes import Eyes
+from e2e.story.installation import Suite
+
+EDIT = configuration.changed(midCPUThresholdPercent=37)
+ON_DISK = '--set-json=koordlet.extraArgs=["--enable-debug-pages"]'
+ROLLED = [f"--set={part}.podAnnotations.example\\.com/rolled={{}}" for part in ("koordlet", "manager", "scheduler")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def put_back(eyes: Eyes, suite: Suite) -> Iterator[None]:
+    yield
+    suite.install()
+    configuration.write(eyes, configuration.BASE)
+
+
+def _rolled(mark: str) -> list[str]:
+    return [flag.format(mark) for flag in ROLLED]
+
+
+class Offers:
+    """What a node offers, looked at several times a second until it is closed."""
+
+    def __init__(self, eyes: Eyes, node: str) -> None:
+        self.seen: list[dict[str, Any]] = []
+        self._closed = threading.Event()
+        self._eyes, self._node = eyes, node
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        while not self._closed.is_set():
+            self.seen.append(self._eyes.get("Node", self._node)["status"]["allocatable"])
+            time.sleep(0.3)
+
+    def close(self) -> list[dict[str, Any]]:
+        self._closed.set()
+        self._thread.join()
+        return self.seen
+
+
+def _history_began(report: dict[str, Any]) -> str:
+    return report["status"]["prediction"]["since"]
+
+
+def test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid(
+    cluster: Cluster, eyes: Eyes, suite: Suite, node: str
+) -> None:
+    suite.install(ON_DISK)
+    configuration.write(eyes, EDIT)
+    before = waiting.until(
+        "a prediction under the edited configuration",
+        lambda: eyes.node_metric(node),
+        lambda seen: (
+            seen["spec"]["midColocationPolicy"]["midCPUThresholdPercent"] == 37 and "prediction" in seen["status"]
+        ),
+        within_seconds=180,
+    )
+    waiting.until("Mid on the node", lambda: eyes.mid(node))
+    time.sleep(35)  # of the 30 s between two trainings, each of which is kept
+    offers, pods = Offers(eyes, node), {name: suite.pods(name) for name in ("koordlet", "koord-manager")}
+    asked = dt.datetime.now(dt.UTC)
+    suite.install(ON_DISK, *_rolled("once"))
+    after = eyes.wait_report(node, asked + dt.timedelta(seconds=5), within_seconds=120)
+    seen = offers.close()
+
+    assert json.loads(configuration.read(eyes)) == EDIT
+    assert all(set(suite.pods(name)).isdisjoint(old) for name, old in pods.items()), "the upgrade replaced no pods"
+    assert _history_began(after) == _history_began(before)
+    assert after["spec"]["midColocationPolicy"]["midCPUThresholdPercent"] == 37
+    assert seen
+    assert all("kubernetes.io/mid-cpu" in offer and "kubernetes.io/mid-memory" in offer for offer in seen)
+
+
+def test_where_the_values_say_so_the_document_of_the_chart_replaces_the_edit(eyes: Eyes, suite: Suite) -> None:
+    """The control: without the live data an upgrade undoes what users wrote."""
+    configuration.write(eyes, EDIT)
+    suite.install("--set=sloControllerConfig.onUpgrade=overwrite")
+    assert json.loads(configuration.read(eyes)) == configuration.BASE
+
+
+def test_helm_test_says_of_each_part_that_it_works(cluster: Cluster, suite: Suite) -> None:
+    said = cluster.run(
+        "helm", "test", "koord-suite", "--namespace", "koordinator-system", "--logs", timeout_seconds=300
+    )
+    for what in ("NodeMetric CRD", "DaemonSet koordlet", "NodeMetrics", "leader of koord-manager", "Deployment koord-"):
+        (line,) = [line for line in said.splitlines() if f" {what}" in line and line.startswith(("ok", "note", "FAIL"))]
+        assert line.startswith("ok"), said
