@@ -42,6 +42,7 @@ from scheduler_plugin.settings import SchedulerPluginSettings
 log = logging.getLogger(__name__)
 
 _HEARTBEAT_SECONDS: Final = 1.0
+_SYNC_POLL_SECONDS: Final = 0.05
 _STUCK_SECONDS: Final = 10.0  # a healthy loop is never away for longer than milliseconds
 _PAGE_SECONDS: Final = 2.0  # patience of a debug page with the event loop
 
@@ -167,7 +168,13 @@ class ExtenderApp:
         if not parts.provider_specs:
             return None
         measured = MeasuredLoad(parts.provider_specs, parts.readings, parts.measured, parts.cluster, time.time)
-        return measured.run(api, self._registry)
+        return self._measure(measured, api)
+
+    async def _measure(self, measured: MeasuredLoad, api: session.Session) -> None:
+        """Start once nodes and reports are known: a round without them is empty, and the next one half a minute off."""
+        while self._watches.unsynced():  # noqa: ASYNC110  # once, at the start
+            await asyncio.sleep(_SYNC_POLL_SECONDS)
+        await measured.run(api, self._registry)
 
     async def _until_stopped(
         self,

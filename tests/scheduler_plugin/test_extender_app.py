@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import time
 import urllib.error
 import urllib.request
 
@@ -50,7 +51,7 @@ async def server():
 
 
 @contextlib.asynccontextmanager
-async def started(server, tmp_path, **settings):
+async def started(server, tmp_path, policies=None, **settings):
     kubeconfig = tmp_path / "kubeconfig"
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
     document = {
@@ -63,7 +64,7 @@ async def started(server, tmp_path, **settings):
     chosen = SchedulerPluginSettings(
         extender_port=0, http_port=0, http_address="127.0.0.1", kubeconfig=str(kubeconfig), **settings
     )
-    app = ExtenderApp(chosen, configuration.load(None))
+    app = ExtenderApp(chosen, configuration.parse(policies or {}))
     running = asyncio.create_task(app.run())
     while not app.ports():
         assert not running.done(), running.exception()
@@ -177,3 +178,13 @@ async def test_watch_events_change_what_is_known(server, tmp_path):
         await until_ready(http_port)
         while [held["pod"] for held in json.loads(await get(http_port, "/debug/nodes/n2"))["pods"]] != ["default/new"]:
             await asyncio.sleep(0.01)
+
+
+async def test_what_is_measured_counts_from_the_start_and_not_half_a_minute_later(server, tmp_path):
+    fresh = metric("n1", "1")
+    fresh["status"]["updateTime"] = factories.moment(time.time() - factories.NOW)
+    server._scripts["GET", NODE_METRICS][:] = [apiserver.page("5", fresh)]
+    policies = {"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}}
+    async with started(server, tmp_path, policies) as (_port, http_port), asyncio.timeout(20):
+        while 'ladder_nodes{rung="measured"} 1.0' not in await get(http_port, "/metrics"):
+            await asyncio.sleep(0.02)
