@@ -23,7 +23,11 @@ from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
 
 log = logging.getLogger(__name__)
 
-_READ_ANNOTATIONS: Final = (names.ANNOTATION_USAGE_THRESHOLDS, names.ANNOTATION_RAW_ALLOCATABLE)
+_READ_ANNOTATIONS: Final = (
+    names.ANNOTATION_NODE_RESERVATION,
+    names.ANNOTATION_RAW_ALLOCATABLE,
+    names.ANNOTATION_USAGE_THRESHOLDS,
+)
 
 
 class Cluster:

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from api_types import mid_report, mid_resource, names, pods, quantities
+from api_types import mid_report, mid_resource, names, node_reservation, pods, quantities
 from scheduler_plugin.cluster_state.load_report import LoadReport
 from scheduler_plugin.cluster_state.node_vectors import Ints, NodeEntry, NodeVectors, Rows, grown
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
@@ -82,7 +82,10 @@ class _Offer:
 
 
 def predicted_mid(report: LoadReport, node: pods.Node, allocatable: pods.Resources) -> tuple[int, int] | None:
-    """mid-cpu and mid-memory by the newest report; None where it does not carry what the formula needs."""
+    """mid-cpu and mid-memory by the newest report; None where it does not carry what the formula needs.
+
+    `allocatable` is what LoadAware goes by; what the reservation annotation keeps back is taken off here.
+    """
     policy = report.mid_policy
     if policy is None:
         return None
@@ -90,6 +93,8 @@ def predicted_mid(report: LoadReport, node: pods.Node, allocatable: pods.Resourc
         bound = mid_report.reported_requests(report.mid_report)
         if bound is None:
             return None
+        if names.ANNOTATION_NODE_RESERVATION in pods.annotations_of(node.metadata):
+            allocatable = node_reservation.allocatable(node).resources
         capacity = pods.units(node.status.capacity) if policy.static_percent else {}
         inputs = mid_report.inputs_from(report.mid_report, policy, allocatable, capacity, bound)
         mid_cpu, mid_memory = (mid_resource.calculate(inputs[native]).value for native in (names.CPU, names.MEMORY))

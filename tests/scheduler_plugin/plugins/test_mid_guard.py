@@ -28,11 +28,10 @@ def report(peak=("6", "10Gi"), *, prod=("10", "20Gi"), mid=("0", "0"), policy=PO
     )
 
 
-def rejects(metric, *, requests=MID, published=None, assigned=(), priority=7500):
+def rejects(metric, *, requests=MID, published=None, assigned=(), priority=7500, annotations=None):
     parts = factories.parts()
-    parts.cluster.node_changed(
-        factories.node("n1", **(published or {"kubernetes.io/mid-cpu": "100k", "kubernetes.io/mid-memory": "100Gi"}))
-    )
+    published = published or {"kubernetes.io/mid-cpu": "100k", "kubernetes.io/mid-memory": "100Gi"}
+    parts.cluster.node_changed(factories.node("n1", annotations=annotations, **published))
     if metric is not None:
         parts.cluster.metric_changed(metric)
     for index, own in enumerate(assigned):
@@ -53,6 +52,12 @@ def test_a_mid_pod_beyond_the_newest_prediction_is_rejected_though_the_node_publ
 
 def test_what_the_node_publishes_is_left_to_kube_scheduler_whose_watch_may_be_ahead():
     assert rejects(report(), published={"kubernetes.io/mid-cpu": "0", "kubernetes.io/mid-memory": "0"}) is None
+
+
+def test_what_the_node_reserves_by_annotation_is_not_offered():
+    reserved = {"node.koordinator.sh/reservation": json.dumps({"resources": {"cpu": "93"}})}
+    assert rejects(report()) is None
+    assert rejects(report(), annotations=reserved) == mid_guard.REASON
 
 
 def test_mid_pods_assigned_there_take_their_share():
