@@ -29,6 +29,7 @@ _API = {
         "nodes": ("Node", False), "pods": ("Pod", True), "namespaces": ("Namespace", False),
         "configmaps": ("ConfigMap", True), "events": ("Event", True),
     }},
+    "apps": {"version": "v1", "kinds": {"deployments": ("Deployment", True), "daemonsets": ("DaemonSet", True)}},
     "coordination.k8s.io": {"version": "v1", "kinds": {"leases": ("Lease", True)}},
     "apiextensions.k8s.io": {"version": "v1", "kinds": {
         "customresourcedefinitions": ("CustomResourceDefinition", False),
@@ -201,7 +202,12 @@ class Cluster:
 
     def _list(self, plural: str, namespace: str, query: dict[str, str]) -> dict[str, Any]:
         here = [item for key, item in self._objects.items() if key[0] == plural and namespace in ("", key[1])]
-        items = [item for item in here if _selected(item, query.get("fieldSelector", ""))]
+        items = [
+            item
+            for item in here
+            if _selected(item, query.get("fieldSelector", ""))
+            and _selected(item["metadata"].get("labels") or {}, query.get("labelSelector", ""), whole=True)
+        ]
         start, limit = int(query.get("continue") or 0), int(query.get("limit") or 0)
         if start and self.expired_lists:
             self.expired_lists -= 1
@@ -252,11 +258,12 @@ def _writable(plural: str, patch: dict[str, Any], subresource: str) -> dict[str,
     return {key: value for key, value in patch.items() if key != "status" or plural not in ("nodes", "nodemetrics")}
 
 
-def _selected(item: dict[str, Any], selector: str) -> bool:
+def _selected(item: dict[str, Any], selector: str, *, whole: bool = False) -> bool:
+    """Whether all terms hold; a key is a path into the item, or `whole` as it stands."""
     for term in filter(None, selector.split(",")):
         path, _, wanted = term.partition("=")
         here: Any = item
-        for part in path.split("."):
+        for part in [path] if whole else path.split("."):
             here = (here or {}).get(part)
         if (here or "") != wanted:
             return False

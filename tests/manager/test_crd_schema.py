@@ -1,0 +1,87 @@
+"""Which of our fields a CRD in the cluster would drop."""
+
+import copy
+
+import pytest
+
+from api_types import crd_manifest
+from manager import crd_schema
+from tests.manager.conftest import World
+
+NAME = "nodemetrics.slo.koordinator.sh"
+OURS = crd_manifest.manifest()
+
+
+def root(manifest):
+    return manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def without(*paths):
+    """Our CRD without some fields; `[]` steps into the items of a list."""
+    manifest = copy.deepcopy(OURS)
+    for path in paths:
+        *folders, last = path.split(".")
+        where = root(manifest)["properties"]
+        for folder in folders:
+            below = where[folder.removesuffix("[]")]
+            where = (below["items"] if folder.endswith("[]") else below)["properties"]
+        del where[last]
+    return manifest
+
+
+async def dropped(world, manifest):
+    world.server.add("customresourcedefinitions", manifest)
+    return crd_schema.dropped_fields(await crd_schema.read(world.api))
+
+
+async def test_our_own_crd_drops_nothing(world):
+    assert await dropped(world, OURS) == ()
+
+
+@pytest.mark.parametrize(
+    "paths", [("status.prediction",), ("spec.predictPolicy", "status.nodeMetric.aggregatedNodeUsages[].duration")]
+)
+async def test_what_another_crd_has_no_place_for_is_named_by_its_root(world, paths):
+    assert await dropped(world, without(*paths)) == paths
+
+
+async def test_an_object_that_keeps_unknown_fields_drops_none(world):
+    manifest = without("status.prediction", "status.allocated")
+    root(manifest)["properties"]["status"]["x-kubernetes-preserve-unknown-fields"] = True
+    assert await dropped(world, manifest) == ()
+
+
+async def test_fields_of_others_are_none_of_our_business(world):
+    manifest = copy.deepcopy(OURS)
+    root(manifest)["properties"]["status"]["properties"]["hostApplicationMetric"] = {"type": "array"}
+    assert await dropped(world, manifest) == ()
+
+
+async def test_without_a_crd_there_is_nothing_to_tell(world):
+    assert await crd_schema.read(world.api) is None
+
+
+@pytest.fixture
+def watch(world: World):
+    from manager.announcements import Announcer
+
+    return crd_schema.SchemaWatch(world.api, Announcer(world.api, world.telemetry, world.clock), world.telemetry)
+
+
+def events(world):
+    return [(each["reason"], each["message"]) for each in world.server.all("events")]
+
+
+async def test_it_is_told_once_on_the_crd_and_again_when_it_is_over(world, watch):
+    world.server.add("customresourcedefinitions", without("status.prediction"))
+    await watch.once()
+    await watch.once()
+    ((reason, message),) = events(world)
+    assert reason == "NodeMetricFieldsDropped"
+    assert "status.prediction" in message
+    assert "crds.install=true" in message
+    assert world.telemetry.registry.get_sample_value("koord_manager_node_metric_dropped_fields") == 1
+    world.server.patch("customresourcedefinitions", NAME, {"spec": OURS["spec"]})
+    await watch.once()
+    assert events(world)[-1][0] == "NodeMetricFieldsKept"
+    assert world.telemetry.registry.get_sample_value("koord_manager_node_metric_dropped_fields") == 0

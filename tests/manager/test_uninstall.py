@@ -1,0 +1,171 @@
+"""`python -m manager uninstall` against a cluster in memory."""
+
+import asyncio
+import logging
+
+import pytest
+
+from manager import uninstall
+from tests.fakes import cluster
+from tests.manager.conftest import MID, NAMESPACE, RECEIPT
+
+OTHERS = {"cpu": "4", "memory": "8Gi"}
+LABELS = {"app": "koord-manager"}
+
+
+@pytest.fixture
+async def server():
+    async with cluster.running() as server:
+        yield server
+
+
+def settings(**chosen):
+    return uninstall.UninstallSettings(**{"stop_seconds": 0.2, "timeout_seconds": 5, **chosen})
+
+
+def node(server, name, *, capacity=True, allocatable=True, receipt=True):
+    mid = dict.fromkeys(MID, "1000")
+    server.add("nodes", {
+        "metadata": {"name": name, "annotations": {"theirs": "1", **({RECEIPT: "{}"} if receipt else {})}},
+        "status": {
+            "capacity": OTHERS | (mid if capacity else {}), "allocatable": OTHERS | (mid if allocatable else {}),
+        },
+    })  # fmt: skip
+
+
+def installation(server, *, holder="", duration=0):
+    """A manager that leads, its standby, and what it has written. Its pods end when it is scaled down."""
+    for name in ("koord-manager", "koord-scheduler"):
+        spec = {"replicas": 2, "selector": {"matchLabels": {"app": name}}}
+        server.add("deployments", {"metadata": {"name": name}, "spec": spec}, NAMESPACE)
+        lease = {"holderIdentity": holder, "leaseDurationSeconds": duration}
+        server.add("leases", {"metadata": {"name": name}, "spec": lease}, NAMESPACE)
+    pod(server, "koord-manager-1")
+    pod(server, "koord-manager-2")
+    note = {"koordinator.sh/colocation-config-status": "x", "theirs": "1"}
+    server.add("configmaps", {"metadata": {"name": "slo-controller-config", "annotations": note}}, NAMESPACE)
+    node(server, "both")
+    node(server, "capacity-only", allocatable=False, receipt=False)
+    node(server, "receipt-only", capacity=False, allocatable=False)
+    node(server, "untouched", capacity=False, allocatable=False, receipt=False)
+    for name in ("both", "gone-long-ago"):
+        server.add("nodemetrics", {"metadata": {"name": name}})
+
+    def follow(request):
+        if request.method == "PATCH" and request.path.endswith("koord-manager/scale"):
+            for each in server.all("pods"):
+                if each["metadata"]["labels"] == LABELS and not each["metadata"].get("stuck"):
+                    server.remove("pods", each["metadata"]["name"], NAMESPACE)
+
+    server.on_write = follow
+
+
+def pod(server, name, **metadata):
+    item = {"metadata": {"name": name, "labels": LABELS, **metadata}, "status": {"phase": "Running"}}
+    server.add("pods", item, NAMESPACE)
+
+
+async def run(server, **chosen):
+    return await uninstall.uninstall(server.connection(), settings(**chosen))
+
+
+def written(server, plural):
+    """Places of writes to a kind in the order of all writes."""
+    return [place for place, (_, path, _) in enumerate(server.writes) if f"/{plural}" in path]
+
+
+async def test_nothing_of_ours_is_left_and_everything_of_others(server):
+    installation(server)
+    assert await run(server) == uninstall.DONE
+    for each in server.all("nodes"):
+        assert each["status"] == {"capacity": OTHERS, "allocatable": OTHERS}
+        assert each["metadata"]["annotations"] == {"theirs": "1"}
+    assert server.all("nodemetrics") == server.all("leases") == []
+    config = server.get("configmaps", "slo-controller-config", NAMESPACE)
+    assert config["metadata"]["annotations"] == {"theirs": "1"}
+
+
+async def test_what_writes_is_stopped_before_what_it_has_written_is_taken_away(server):
+    installation(server)
+    await run(server)
+    assert max(written(server, "deployments")) < min(written(server, "nodes/"))
+    assert max(written(server, "deployments")) < min(written(server, "nodemetrics"))
+    assert {each["spec"]["replicas"] for each in server.all("deployments")} == {0}
+
+
+async def test_a_node_that_carries_nothing_is_not_written(server):
+    installation(server)
+    await run(server)
+    assert not [path for _, path, _ in server.writes if "untouched" in path]
+
+
+async def test_a_second_run_finds_nothing_to_do(server):
+    installation(server)
+    await run(server)
+    server.writes.clear()
+    assert await run(server) == uninstall.DONE
+    assert not written(server, "nodes/")
+    assert not written(server, "nodemetrics")
+
+
+async def test_where_nothing_was_ever_installed_nothing_is_wrong(server):
+    assert await run(server) == uninstall.DONE
+
+
+async def test_a_leader_that_did_not_give_its_lease_up_has_the_time_to_notice(server):
+    """Its renew deadline is below the duration of its Lease; nothing it may have written comes after our writes."""
+    installation(server, holder="zombie", duration=1)
+    taken = []
+    server.on_write = lambda request: taken.append((request.path, asyncio.get_running_loop().time()))
+    for each in server.all("pods"):
+        server.remove("pods", each["metadata"]["name"], NAMESPACE)
+    assert await run(server) == uninstall.DONE
+    at = {path.rsplit("/", 2)[-2 if path.endswith("/status") else -1]: when for path, when in reversed(taken)}
+    assert at["both"] - next(when for path, when in taken if "/leases/koord-manager" in path) >= 0.99
+
+
+async def test_pods_that_do_not_end_are_fenced_off_by_the_lease_which_stays(server, caplog):
+    installation(server)
+    pod(server, "on-a-dead-node", stuck=True)
+    with caplog.at_level(logging.WARNING):
+        assert await run(server) == uninstall.DONE
+    (left,) = server.all("leases")
+    assert left["spec"]["holderIdentity"] == "koord-suite-uninstall"
+    assert left["spec"]["leaseDurationSeconds"] >= 5
+    assert "on-a-dead-node" in caplog.text
+    assert not any(MID[0] in each["status"]["capacity"] for each in server.all("nodes"))
+
+
+async def test_an_apiserver_that_refuses_for_a_while_delays_and_ends_nothing(server):
+    installation(server)
+    busy = cluster.Refusal(429, "TooManyRequests", message="busy")
+    server.refuse["PATCH", "nodes"] = busy
+    waiting = asyncio.create_task(run(server))
+    async with asyncio.timeout(4):
+        while not [each for each in server.requests if each.method == "PATCH" and "/nodes/" in each.path]:
+            await asyncio.sleep(0.005)
+    server.refuse.clear()
+    assert await waiting == uninstall.DONE
+
+
+async def test_what_cannot_be_done_in_time_is_named_and_others_may_lead_again(server, caplog):
+    installation(server)
+    server.refuse["DELETE", "nodemetrics"] = cluster.Refusal(403, "Forbidden", message="not you")
+    assert await run(server, timeout_seconds=0.6) == uninstall.LEFT_OVER
+    assert "NodeMetrics" in caplog.text
+    assert "not you" in caplog.text
+    assert "--no-hooks" in caplog.text
+    assert not server.get("leases", "koord-manager", NAMESPACE)["spec"]["holderIdentity"]
+
+
+async def test_a_node_that_goes_away_meanwhile_is_no_obstacle(server):
+    installation(server)
+    stop = server.on_write
+
+    def vanish(request):
+        stop(request)
+        if request.path.endswith("/nodes/both/status"):
+            server.remove("nodes", "both")
+
+    server.on_write = vanish
+    assert await run(server) == uninstall.DONE
