@@ -31,7 +31,8 @@ from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import declared,
 
 NOW = 1_556_985_422.0
 _TYPES = {"cpu": MetricType.CPU, "memory": MetricType.MEMORY}
-_NO_CPU = 0
+_RECENT_PODS = ("recentPods", "scheduledPods", "cachedPods")
+"""Keys under which a case may list pods that were just placed on the node."""
 
 
 class _Cluster:
@@ -91,8 +92,10 @@ def _score_of(policy: str) -> Any:
     def adapter(inputs: Any) -> Any:
         cluster = _Cluster(policy, inputs.get("args", {}))
         cluster.add(inputs["node"], inputs["watcher"], inputs.get("podsOnNode", ()))
-        for index, cached in enumerate(inputs.get("recentPods", ())):
-            cluster.place(cached["pod"], inputs["node"]["metadata"]["name"], f"recent-{index}", cached["timestamp"])
+        recent = [pod for key in _RECENT_PODS for pod in inputs.get(key, ())]
+        for index, cached in enumerate(recent):
+            at = cached["timestamp"] if "timestamp" in cached else NOW - cached.get("ageSeconds", 0.0)
+            cluster.place(cached.get("pod", cached), inputs["node"]["metadata"]["name"], f"recent-{index}", float(at))
         return {"score": float(cluster.raw(inputs["pod"], [inputs["node"]["metadata"]["name"]])[0])}
 
     return adapter
