@@ -16,6 +16,7 @@ from e2e.cluster.providers.catalog import PROVIDERS
 from e2e.story import configuration, placing, waiting
 from e2e.story.eyes import Eyes
 from e2e.story.installation import Suite
+from e2e.story.verdicts import Court
 
 LAST = (
     "test_apiserver_outage",
@@ -156,6 +157,12 @@ def namespace(eyes: Eyes, suite: Suite, request: pytest.FixtureRequest) -> Itera
         eyes.delete("Pod", pod["metadata"]["name"], name, grace_seconds=1)
     waiting.until(f"no pods in {name}", lambda: eyes.list("Pod", name), lambda pods: not pods)
     eyes.delete("Namespace", name)
+
+
+@pytest.fixture(scope="module")
+def court(eyes: Eyes, suite: Suite, namespace: str) -> Court:
+    """Where schedulers are asked about pods of the story."""
+    return Court(eyes, namespace, suite.workload)
 
 
 @pytest.fixture

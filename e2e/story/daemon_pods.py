@@ -1,0 +1,29 @@
+"""A DaemonSet of a story, made and bound by Kubernetes' own controller and a scheduler."""
+
+from __future__ import annotations
+
+from e2e.story import waiting, workloads
+from e2e.story.verdicts import Court
+
+
+def placed(court: Court, name: str, scheduler: str, nodes: list[str]) -> list[str]:
+    """Run a DaemonSet on these nodes until each of its pods is bound, then delete it; names of the nodes, sorted."""
+    template = workloads.pod(name, court.image, scheduler=scheduler, nodes=nodes)
+    del template["metadata"]["name"]
+    labels = template["metadata"]["labels"]
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    court.eyes.create("DaemonSet", body, court.namespace)
+
+    def bound_to() -> list[str]:
+        pods = court.eyes.list("Pod", court.namespace, label_selector=f"app={name}")
+        return sorted(pod["spec"].get("nodeName", "") for pod in pods)
+
+    try:
+        return waiting.until("a pod on each node", bound_to, lambda seen: len(seen) == len(nodes) and all(seen))
+    finally:
+        court.eyes.delete("DaemonSet", name, court.namespace)

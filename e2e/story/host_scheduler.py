@@ -1,0 +1,194 @@
+"""Schedulers of a story's own: the real kube-scheduler and our extender, as processes of this machine.
+
+Each serves the pods that name it, beside the installed one, and is configured by the chart from values as users write
+them. So a story tries as many configurations side by side as it likes, and may kill, freeze and restart what it wants.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+import ssl
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from e2e.cluster import content_cache, go_binaries, health, processes
+from e2e.cluster.access import Cluster
+from e2e.cluster.processes import Program
+from e2e.story import waiting
+from e2e.story.eyes import SUITE_NAMESPACE
+from e2e.story.installation import CHART, RELEASE
+
+FOLDER: Final = content_cache.ROOT / "story-schedulers"
+PATIENT: Final = "5s"
+"""httpTimeout where it is not the subject: a busy machine shall not decide about placement."""
+
+_TEMPLATE: Final = "templates/scheduler/config.yaml"
+_KUBE_SCHEDULER, _EXTENDER = "kube-scheduler", "extender"
+_START_SECONDS: Final = 90.0
+_WENT_ON: Final = re.compile(r'"Skipping extender (?:in bind )?as it returned error.*? err="(.*)"$', re.MULTILINE)
+
+Values = Mapping[str, Any]
+"""`scheduler.plugin` of the chart's values: plugins, pluginArgs, httpTimeout."""
+
+
+class HostScheduler:
+    """One pair of processes. `address` is where kube-scheduler calls: the extender, or what stands in between."""
+
+    def __init__(self, cluster: Cluster, name: str, values: Values, *, address: str | None = None) -> None:
+        self.name = name
+        """What pods write into spec.schedulerName."""
+        self._cluster = cluster
+        self._folder = FOLDER / name
+        self._port, self._extender_port, self._http_port = _free_ports(3)
+        self._address = address or self.extender_address
+        self._values = {"httpTimeout": PATIENT, **values}
+
+    @property
+    def extender_address(self) -> str:
+        """URL of the extender itself."""
+        return f"http://127.0.0.1:{self._extender_port}"
+
+    def start(self) -> None:
+        """Start both and wait until they are ready. Raises ClusterProblem."""
+        for leftover in (_KUBE_SCHEDULER, _EXTENDER):
+            processes.stop(leftover, self._folder)
+            self._log(leftover).unlink(missing_ok=True)
+        self._write_configuration()
+        self.start_extender(wait=False)
+        program = [
+            str(go_binaries.everything() / "kube-scheduler"),
+            f"--config={self._folder / 'kube-scheduler.yaml'}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self._port}",
+            "--authorization-always-allow-paths=/readyz,/metrics",
+        ]
+        processes.start(Program(_KUBE_SCHEDULER, program, {}), self._folder)
+        self.wait_extender()
+        self._wait(_KUBE_SCHEDULER, f"https://127.0.0.1:{self._port}/readyz")
+
+    def stop(self) -> None:
+        """End both, frozen or not."""
+        self.extender_thaws()
+        for each in (_KUBE_SCHEDULER, _EXTENDER):
+            processes.stop(each, self._folder)
+
+    def _write_configuration(self) -> None:
+        """What the chart makes of the values, but for names and places."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        values = json.dumps({"scheduler": {"name": self.name, "plugin": self._values}})
+        words = ("helm", "template", RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE, "--values=-")
+        rendered = yaml.safe_load(self._cluster.run(*words, f"--show-only={_TEMPLATE}", stdin=values))["data"]
+        document = yaml.safe_load(rendered["kube-scheduler.yaml"])
+        document["clientConnection"]["kubeconfig"] = str(self._cluster.kubeconfig)
+        document["leaderElection"] = {"leaderElect": False}
+        (extender,) = document["extenders"]
+        extender["urlPrefix"] = self._address
+        (self._folder / "kube-scheduler.yaml").write_text(yaml.safe_dump(document))
+        (self._folder / "scheduler-plugin.yaml").write_text(rendered["scheduler-plugin.yaml"])
+
+    # the extender's life
+
+    def start_extender(self, *, wait: bool = True) -> None:
+        """Start it where the last one was, and wait until it has read the cluster."""
+        program = [
+            *(sys.executable, "-m", "scheduler_plugin", "run"),
+            f"--config={self._folder / 'scheduler-plugin.yaml'}",
+            f"--kubeconfig={self._cluster.kubeconfig}",
+            f"--extender-port={self._extender_port}",
+            *("--http-address=127.0.0.1", f"--http-port={self._http_port}"),
+        ]
+        environment = {"PYTHONPATH": str(content_cache.REPOSITORY), "OPENBLAS_NUM_THREADS": "1"}
+        processes.start(Program(_EXTENDER, program, environment), self._folder)
+        if wait:
+            self.wait_extender()
+
+    def wait_extender(self) -> None:
+        """Wait until it knows the cluster."""
+        self._wait(_EXTENDER, f"http://127.0.0.1:{self._http_port}/readyz")
+
+    def extender_ends(self) -> None:
+        """SIGTERM, and wait until it is gone."""
+        processes.stop(_EXTENDER, self._folder)
+
+    def extender_is_killed(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self._extender().kill()
+        waiting.until("the extender is gone", lambda: processes.find(_EXTENDER, self._folder) is None)
+
+    def extender_freezes(self) -> None:
+        """SIGSTOP: the kernel still takes its connections, nobody answers."""
+        self._extender().suspend()
+
+    def extender_thaws(self) -> None:
+        """SIGCONT, if it lives."""
+        process = processes.find(_EXTENDER, self._folder)
+        if process is not None:
+            process.resume()
+
+    def _extender(self) -> psutil.Process:
+        processes.require_alive(_EXTENDER, self._folder)
+        found = processes.find(_EXTENDER, self._folder)
+        assert found is not None
+        return found
+
+    # what they say
+
+    def went_on_without(self) -> list[str]:
+        """Why kube-scheduler went on without the extender: its error for each filter and bind call that failed."""
+        return _WENT_ON.findall(self._log(_KUBE_SCHEDULER).read_text(errors="replace"))
+
+    def attempts(self, result: str) -> int:
+        """How many scheduling attempts kube-scheduler has counted: scheduled, unschedulable or error."""
+        return int(_sum(f"https://127.0.0.1:{self._port}/metrics", "scheduler_schedule_attempts_total", result=result))
+
+    def answered(self, verb: str, outcome: str = "ok") -> int:
+        """How many calls the extender has counted."""
+        name = "koord_scheduler_plugin_requests_total"
+        return int(_sum(f"http://127.0.0.1:{self._http_port}/metrics", name, verb=verb, outcome=outcome))
+
+    def _log(self, program: str) -> Path:
+        return self._folder / f"{program}.log"
+
+    def _wait(self, program: str, url: str) -> None:
+        health.wait(f"{self.name}: {url}", lambda: health.answers(url), _START_SECONDS, program, self._folder)
+
+
+@contextlib.contextmanager
+def running(cluster: Cluster, configurations: Mapping[str, Values]) -> Iterator[dict[str, HostScheduler]]:
+    """Start one scheduler for each configuration, all at the same time; their pods name it `story-<key>`."""
+    made = {key: HostScheduler(cluster, f"story-{key}", values) for key, values in configurations.items()}
+    with contextlib.ExitStack() as ends, ThreadPoolExecutor(len(made)) as pool:
+        for scheduler in made.values():
+            ends.callback(scheduler.stop)
+        list(pool.map(HostScheduler.start, made.values()))
+        yield made
+
+
+def _sum(url: str, sample: str, **labels: str) -> float:
+    families = text_string_to_metric_families(_page(url))
+    of_all = [each for family in families for each in family.samples if each.name == sample]
+    return sum(each.value for each in of_all if labels.items() <= each.labels.items())
+
+
+def _page(url: str) -> str:
+    trust = ssl.create_default_context()
+    trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE  # kube-scheduler makes its certificate up
+    with urllib.request.urlopen(url, context=trust if url.startswith("https") else None, timeout=10) as answer:
+        return answer.read().decode()
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [listener.getsockname()[1] for listener in listeners]
