@@ -1,0 +1,57 @@
+"""A cluster that is hot everywhere: pods wait under `mode: hard` and run under `mode: soft`; DaemonSets run anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster.access import Cluster
+from e2e.story import daemon_pods, fake_fleet, fake_reports, host_scheduler, load_reports
+from e2e.story.eyes import Eyes
+from e2e.story.host_scheduler import HostScheduler
+from e2e.story.verdicts import Court
+
+HOT_PERCENT, COOL_PERCENT = 80, 30  # the chart's threshold is 65
+HOT = "node(s) cpu usage exceed threshold"
+
+
+@pytest.fixture(scope="module")
+def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[list[str]]:
+    with fake_fleet.registered(eyes, ["furnace-0", "furnace-1", "furnace-2"]) as names:
+        for name in names:
+            fake_reports.report(eyes, name, load_reports.load(cpu_percent=HOT_PERCENT))
+        yield names
+
+
+@pytest.fixture(scope="module")
+def schedulers(cluster: Cluster, nodes: list[str]) -> Iterator[dict[str, HostScheduler]]:
+    values = {mode: {"pluginArgs": {"LoadAwareScheduling": {"mode": mode}}} for mode in ("hard", "soft")}
+    with host_scheduler.running(cluster, values) as started:
+        yield started
+
+
+def test_where_all_nodes_are_hot_pods_wait_if_hard_and_run_if_soft(
+    court: Court, nodes: list[str], schedulers: dict[str, HostScheduler]
+) -> None:
+    assert f"3 {HOT}" in (court.decide("hard", schedulers["hard"].name, nodes).refusal or "")
+    asked = [court.ask(f"soft-{index}", schedulers["soft"].name, nodes) for index in range(6)]
+    assert set(court.bound(asked)) <= set(nodes)
+
+
+def test_pods_of_a_daemon_set_run_on_hot_nodes(
+    court: Court, nodes: list[str], schedulers: dict[str, HostScheduler]
+) -> None:
+    hard = schedulers["hard"].name
+    assert daemon_pods.placed(court, "one-on-each", hard, nodes) == nodes
+    assert HOT in (court.decide("of-nobody", hard, nodes[:1]).refusal or "")
+
+
+def test_soft_prefers_a_node_that_has_cooled_down(
+    eyes: Eyes, court: Court, nodes: list[str], schedulers: dict[str, HostScheduler]
+) -> None:
+    *_, cooled = nodes
+    fake_reports.report(eyes, cooled, load_reports.load(cpu_percent=COOL_PERCENT))
+    assert court.lands_soon("cooled-down", schedulers["hard"].name, cooled)
+    asked = [court.ask(f"prefers-{index}", schedulers["soft"].name, nodes) for index in range(4)]
+    assert court.bound(asked) == [cooled] * 4

@@ -1,0 +1,93 @@
+"""A node has thresholds of its own, by annotation: higher, lower, none, of another kind, or nonsense."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from e2e.cluster.access import Cluster
+from e2e.story import fake_fleet, fake_reports, host_scheduler, load_reports, placing
+from e2e.story.eyes import Eyes
+from e2e.story.host_scheduler import HostScheduler
+from e2e.story.verdicts import Court
+
+HOT_PERCENT, COOL_PERCENT = 80, 50  # the chart's threshold is 65
+HOT = "node(s) cpu usage exceed threshold"
+HOT_BY_P95 = "node(s) cpu aggregated usage exceed threshold"
+
+Annotate = Callable[[str, dict], None]
+
+
+@pytest.fixture(scope="module")
+def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+    loads = {
+        "hot": {"cpu_percent": HOT_PERCENT, "p95_percent": COOL_PERCENT},
+        "cool": {"cpu_percent": COOL_PERCENT, "p95_percent": HOT_PERCENT},
+    }
+    with fake_fleet.registered(eyes, [f"own-{kind}" for kind in loads]) as names:
+        for name, each in zip(names, loads.values(), strict=True):
+            fake_reports.report(eyes, name, load_reports.load(**each))
+        yield dict(zip(loads, names, strict=True))
+
+
+@pytest.fixture(scope="module")
+def scheduler(cluster: Cluster, nodes: dict[str, str]) -> Iterator[HostScheduler]:
+    with host_scheduler.running(cluster, {"chart-thresholds": {}}) as started:
+        yield started["chart-thresholds"]
+
+
+@pytest.fixture
+def annotate(eyes: Eyes, nodes: dict[str, str]) -> Iterator[Annotate]:
+    """Give a node thresholds of its own until the end of the test."""
+    yield lambda kind, own: eyes.patch(
+        "Node", nodes[kind], {"metadata": {"annotations": {placing.THRESHOLDS: json.dumps(own)}}}
+    )
+    for name in nodes.values():
+        placing.set_threshold(eyes, name, None)
+
+
+@pytest.mark.parametrize(
+    ("case", "own"),
+    [
+        ("higher", {"usageThresholds": {"cpu": 90}}),
+        ("none", {"usageThresholds": {"cpu": 0}}),
+        ("of-prod", {"prodUsageThresholds": {"cpu": 90}}),
+        ("of-p95", {"aggregatedUsage": {"usageThresholds": {"cpu": 65}, "usageAggregationType": "p95"}}),
+    ],
+)
+def test_a_hot_node_takes_pods_where_its_own_thresholds_let_it(
+    annotate: Annotate, court: Court, nodes: dict[str, str], scheduler: HostScheduler, case: str, own: dict
+) -> None:
+    assert court.is_refused_soon(f"before-{case}", scheduler.name, nodes["hot"], HOT)
+    annotate("hot", own)
+    assert court.lands_soon(f"with-{case}", scheduler.name, nodes["hot"])
+
+
+@pytest.mark.parametrize(
+    ("case", "own", "why"),
+    [
+        ("lower", {"usageThresholds": {"cpu": 40}}, HOT),
+        (
+            "by-p95",
+            {"aggregatedUsage": {"usageThresholds": {"cpu": 65}, "usageAggregationType": "p95"}},
+            HOT_BY_P95,
+        ),
+    ],
+)
+def test_a_cool_node_takes_none_where_its_own_thresholds_forbid_it(
+    annotate: Annotate, court: Court, nodes: dict[str, str], scheduler: HostScheduler, case: str, own: dict, why: str
+) -> None:
+    assert court.lands_soon(f"before-{case}", scheduler.name, nodes["cool"])
+    annotate("cool", own)
+    assert court.is_refused_soon(f"with-{case}", scheduler.name, nodes["cool"], why)
+
+
+def test_nonsense_changes_nothing(
+    annotate: Annotate, court: Court, nodes: dict[str, str], scheduler: HostScheduler
+) -> None:
+    annotate("hot", {"usageThresholds": {"cpu": "90"}})
+    annotate("cool", {"usageThresholds": {"cpu": 40}})
+    assert court.is_refused_soon("the-later-change", scheduler.name, nodes["cool"], HOT), "so both have been seen"
+    assert HOT in (court.decide("nonsense", scheduler.name, [nodes["hot"]]).refusal or "")

@@ -1,0 +1,68 @@
+"""A node whose agent has gone silent takes no pods, takes any, or is judged by its last report (`onStale`)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster.access import Cluster
+from e2e.story import fake_fleet, fake_reports, host_scheduler, load_reports, verdicts
+from e2e.story.eyes import Eyes
+from e2e.story.host_scheduler import HostScheduler
+from e2e.story.verdicts import Court
+
+CHOICES = ["reject", "pass", "use"]
+HOT_PERCENT, COOL_PERCENT = 80, 30  # the chart's threshold is 65
+FRESH, STALE = dt.timedelta(0), dt.timedelta(minutes=10)  # a report is too old after 3
+LOADS = {
+    "fresh-cool": (COOL_PERCENT, FRESH),
+    "fresh-hot": (HOT_PERCENT, FRESH),
+    "stale-cool": (COOL_PERCENT, STALE),
+    "stale-hot": (HOT_PERCENT, STALE),
+}
+EXPIRED, HOT = "node(s) nodeMetric expired", "node(s) cpu usage exceed threshold"
+REFUSALS = {
+    **{(choice, "fresh-hot"): HOT for choice in CHOICES},
+    ("reject", "stale-cool"): EXPIRED,
+    ("reject", "stale-hot"): EXPIRED,
+    ("use", "stale-hot"): HOT,
+}
+
+
+@pytest.fixture(scope="module")
+def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+    with fake_fleet.registered(eyes, list(LOADS)) as names:
+        for name, (cpu_percent, age) in zip(names, LOADS.values(), strict=True):
+            fake_reports.report(eyes, name, load_reports.load(cpu_percent=cpu_percent, age=age))
+        yield dict(zip(LOADS, names, strict=True))
+
+
+@pytest.fixture(scope="module")
+def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, HostScheduler]]:
+    values = {choice: {"pluginArgs": {"LoadAwareScheduling": {"onStale": choice}}} for choice in CHOICES}
+    with host_scheduler.running(cluster, values) as started:
+        yield started
+
+
+def test_a_stale_report_counts_as_is_configured_and_a_fresh_one_always(
+    court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+) -> None:
+    assert verdicts.differing(court.matrix(schedulers, nodes), nodes, REFUSALS) == {}
+
+
+def test_a_stale_node_that_passes_is_taken_last(
+    court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+) -> None:
+    either = [nodes["fresh-cool"], nodes["stale-cool"]]
+    asked = [court.ask(f"chooser-{index}", schedulers["pass"].name, either) for index in range(4)]
+    assert court.bound(asked) == [nodes["fresh-cool"]] * 4
+
+
+def test_the_first_new_report_ends_it(
+    eyes: Eyes, court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+) -> None:
+    node = nodes["stale-cool"]
+    fake_reports.report(eyes, node, load_reports.load(cpu_percent=COOL_PERCENT))
+    assert court.lands_soon("again", schedulers["reject"].name, node)

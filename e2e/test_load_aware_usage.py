@@ -1,0 +1,88 @@
+"""A node is hot by its usage of the moment, by a percentile, or by its Prod pods: each keeps pods away, and only it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster.access import Cluster
+from e2e.story import fake_fleet, fake_reports, host_scheduler, load_reports, verdicts
+from e2e.story.eyes import Eyes
+from e2e.story.host_scheduler import HostScheduler
+from e2e.story.verdicts import Court
+
+P95 = {"usageThresholds": {"cpu": 65}, "usageAggregationType": "p95", "usageAggregatedDuration": "5m"}
+ARGUMENTS = {
+    "instant": {"usageThresholds": {"cpu": 65}},
+    "p95": {"aggregated": P95},
+    "prod": {"prodUsageThresholds": {"cpu": 40}},
+}
+HOT_NOW, HOT_BY_P95, HOT_BY_PROD, COOL = NODES = ["hot-now", "hot-by-p95", "hot-by-prod", "cool"]
+REFUSALS = {
+    ("instant", HOT_NOW): "node(s) cpu usage exceed threshold",
+    ("p95", HOT_BY_P95): "node(s) cpu aggregated usage exceed threshold",
+    ("prod", HOT_BY_PROD): "node(s) cpu usage exceed threshold",
+}
+SHOP = "shop"
+
+
+@pytest.fixture(scope="module")
+def nodes(eyes: Eyes, court: Court, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+    """Nodes by what they are; all have the Prod pod of a shop, which is busy on one of them only."""
+    with fake_fleet.registered(eyes, NODES) as names:
+        by_kind = dict(zip(NODES, names, strict=True))
+        shops = {name: court.ask(f"{SHOP}-{name}", "default-scheduler", [name]) for name in names}
+        court.bound(shops.values())
+        for kind, loads in {
+            HOT_NOW: {"cpu_percent": 80, "p95_percent": 50, "prod_percent": 5},
+            HOT_BY_P95: {"cpu_percent": 50, "p95_percent": 80, "prod_percent": 5},
+            HOT_BY_PROD: {"cpu_percent": 50, "p95_percent": 50, "prod_percent": 48},
+            COOL: {"cpu_percent": 50, "p95_percent": 50, "prod_percent": 5},
+        }.items():
+            name = by_kind[kind]
+            fake_reports.report(eyes, name, load_reports.load(**loads, prod_pod=(court.namespace, shops[name])))
+        yield by_kind
+
+
+@pytest.fixture(scope="module")
+def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, HostScheduler]]:
+    values = {key: {"pluginArgs": {"LoadAwareScheduling": args}} for key, args in ARGUMENTS.items()}
+    with host_scheduler.running(cluster, values) as started:
+        yield started
+
+
+def test_each_kind_of_usage_keeps_pods_off_the_nodes_that_are_hot_by_it_and_off_no_other(
+    court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+) -> None:
+    assert verdicts.differing(court.matrix(schedulers, nodes), nodes, REFUSALS) == {}
+
+
+def test_usage_of_prod_pods_concerns_prod_pods_alone(
+    court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+) -> None:
+    node = nodes[HOT_BY_PROD]
+    court.ask("a-batch-pod", schedulers["prod"].name, [node], priority_class="koord-batch")
+    assert court.bound(["a-batch-pod"]) == [node]
+
+
+def test_pods_that_may_choose_leave_the_hot_node_out(
+    court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+) -> None:
+    hot = {key: nodes[kind] for key, kind in REFUSALS}
+    asked = {
+        key: [court.ask(f"chooser-{key}-{i}", schedulers[key].name, [*nodes.values()]) for i in range(4)] for key in hot
+    }
+    for key, names in asked.items():
+        chosen = court.bound(names)
+        assert hot[key] not in chosen, (key, chosen)
+
+
+def test_a_node_takes_pods_again_once_a_report_says_that_it_has_cooled_down(
+    eyes: Eyes, court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+) -> None:
+    node = nodes[HOT_NOW]
+    assert court.decide("too-early", schedulers["instant"].name, [node]).refusal
+    fake_reports.report(eyes, node, load_reports.load(cpu_percent=50))
+
+    assert court.lands_soon("later", schedulers["instant"].name, node)

@@ -1,0 +1,51 @@
+"""Which load counts: what is reported, what is predicted, or the larger of both (`usageSource`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster.access import Cluster
+from e2e.story import fake_fleet, fake_reports, host_scheduler, load_reports, verdicts
+from e2e.story.eyes import Eyes
+from e2e.story.host_scheduler import HostScheduler
+from e2e.story.verdicts import Court
+
+SOURCES = ["reported", "predicted", "max"]
+LOADS = {
+    "idle-for-long": {"cpu_percent": 20, "predicted_percent": 30},
+    "idle-for-now": {"cpu_percent": 20, "predicted_percent": 80},
+    "busy-for-now": {"cpu_percent": 80, "predicted_percent": 30},
+    "unpredicted": {"cpu_percent": 80},
+}
+HOT = "node(s) cpu usage exceed threshold"
+REFUSALS = {
+    ("reported", "busy-for-now"): HOT,
+    ("predicted", "idle-for-now"): HOT,
+    ("max", "idle-for-now"): HOT,
+    ("max", "busy-for-now"): HOT,
+    # Where nothing is predicted, the report counts.
+    **{(source, "unpredicted"): HOT for source in SOURCES},
+}
+
+
+@pytest.fixture(scope="module")
+def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+    with fake_fleet.registered(eyes, list(LOADS)) as names:
+        for name, loads in zip(names, LOADS.values(), strict=True):
+            fake_reports.report(eyes, name, load_reports.load(**loads))
+        yield dict(zip(LOADS, names, strict=True))
+
+
+@pytest.fixture(scope="module")
+def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, HostScheduler]]:
+    values = {source: {"pluginArgs": {"LoadAwareScheduling": {"usageSource": source}}} for source in SOURCES}
+    with host_scheduler.running(cluster, values) as started:
+        yield started
+
+
+def test_a_node_is_hot_by_the_source_that_is_configured_and_by_no_other(
+    court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+) -> None:
+    assert verdicts.differing(court.matrix(schedulers, nodes), nodes, REFUSALS) == {}
