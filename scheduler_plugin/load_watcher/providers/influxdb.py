@@ -18,6 +18,7 @@ from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetric
 
 TIMEOUT_SECONDS: Final = 30.0
 _TYPES: Final = {"cpu_cores": MetricType.CPU, "memory_bytes": MetricType.MEMORY}
+_ERROR: Final = "error"
 _STATISTICS: Final = frozenset({Operator.AVG, Operator.STD})
 
 
@@ -117,12 +118,17 @@ def percents(answer: str, duration: str, nodes: Mapping[str, KnownNode]) -> Fetc
 
 
 def _rows(answer: str) -> Iterator[dict[str, str]]:
-    """Rows of all tables: an empty line or a new header begins another table."""
+    """Rows of all tables: an empty line begins another one, with a header of its own.
+
+    A query that fails after its first table was sent ends with a table of the error. Raises ProviderFailed.
+    """
     header: list[str] = []
     for cells in csv.reader(answer.splitlines()):
         if not cells or not any(cells):
             header = []
         elif not header:
             header = cells
+        elif _ERROR in header:
+            raise ProviderFailed(f"InfluxDB broke off its answer: {cells[header.index(_ERROR)]}")
         else:
             yield dict(zip(header, cells, strict=False))

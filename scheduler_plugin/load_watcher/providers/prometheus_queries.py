@@ -68,7 +68,8 @@ PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
     ),
     "node-exporter": (
         Query(
-            '1 - avg by (instance) (rate(node_cpu_seconds_total{mode="idle"}[2m]))',
+            "1 - avg by (instance) (sum by (instance, cpu) "
+            '(rate(node_cpu_seconds_total{mode=~"idle|iowait|steal"}[2m])))',
             MetricType.CPU,
             is_expression=True,
         ),

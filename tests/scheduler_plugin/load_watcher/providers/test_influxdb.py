@@ -74,3 +74,12 @@ def test_the_name_of_a_bucket_cannot_leave_its_quotes(bucket: str) -> None:
 def test_a_row_that_cannot_be_read_is_an_error() -> None:
     with pytest.raises(ProviderFailed, match="cannot be read"):
         influxdb.percents(ROWS.replace("1.5", "much"), "5m", NODES)
+
+
+async def test_an_answer_that_breaks_off_with_an_error_is_no_answer() -> None:
+    broken = ROWS + "\r\n,error,reference\r\n,Failed to parse query,897\r\n"
+    with metrics_source.answering(lambda _asked: Answer(broken.encode())) as source:
+        asking = provider(source.address)
+        with pytest.raises(ProviderFailed, match="broke off its answer: Failed to parse query"):
+            await asking.fetch(WINDOW)
+        await asking.close()

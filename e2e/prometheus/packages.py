@@ -1,0 +1,42 @@
+"""Programs of Debian packages, unpacked beside the system and not installed: no service, no user, no file elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from e2e.cluster import commands, content_cache, progress
+from e2e.cluster.failures import ClusterProblem
+
+PROMETHEUS, NODE_EXPORTER = "prometheus", "prometheus-node-exporter"
+"""Names of package and program alike."""
+
+
+def program(name: str) -> Path:
+    """Path of the program: the one on PATH, else that of the package. Raises ClusterProblem."""
+    found = shutil.which(name)
+    return Path(found) if found else _unpacked() / "usr" / "bin" / name
+
+
+def _unpacked() -> Path:
+    if shutil.which("apt-get") is None:
+        raise ClusterProblem(f"{PROMETHEUS}, {NODE_EXPORTER}: not on PATH, and no apt-get to fetch them by: want both")
+    return content_cache.folder("prometheus", content_cache.digest(_addresses()), _unpack)
+
+
+def _addresses() -> str:
+    """What apt would fetch: names, versions and hashes of the contents."""
+    asked = ["apt-get", "--print-uris", "download", PROMETHEUS, NODE_EXPORTER]
+    try:
+        return commands.run(asked)
+    except ClusterProblem:  # package lists may never have been fetched
+        commands.run(["apt-get", "update"])
+        return commands.run(asked)
+
+
+def _unpack(folder: Path) -> None:
+    with progress.step(f"fetching {PROMETHEUS} and {NODE_EXPORTER}"):
+        commands.run(["apt-get", "download", PROMETHEUS, NODE_EXPORTER], folder=folder)
+        for package in sorted(folder.glob("*.deb")):
+            commands.run(["dpkg-deb", "--extract", package, folder])
+            package.unlink()

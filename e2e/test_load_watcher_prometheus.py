@@ -1,0 +1,168 @@
+"""A real Prometheus that scrapes a real node_exporter and our own agent, asked as the load watcher asks it.
+
+Needs no cluster. What is measured is this machine; the reference is the test's own reading of /proc meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import statistics
+import time
+import urllib.request
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from e2e.influxd.server import free_port
+from e2e.prometheus import server
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.known_nodes import KnownNode
+from scheduler_plugin.load_watcher.providers import catalog, provider_spec
+from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.load_watcher.records import MetricType, NodeMetrics, Operator
+from tests.fakes import agent_process, cluster
+
+pytestmark = pytest.mark.timeout(600)
+
+NODE = "node-1"
+MINUTE = 60  # a subquery is evaluated at whole minutes
+RATE_SECONDS = 2 * MINUTE
+POINTS_OF_PERCENT = 5.0  # scrapes and our readings are up to a second apart, on a busy machine more
+CORES = os.cpu_count() or 1
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One reading of /proc."""
+
+    at: float
+    idle_seconds: float
+    memory_percent: float
+
+
+def _moment() -> Moment:
+    cpu = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    sizes = {line.split(":")[0]: int(line.split()[1]) for line in Path("/proc/meminfo").read_text().splitlines()}
+    used = 1.0 - sizes["MemAvailable"] / sizes["MemTotal"]
+    return Moment(time.time(), int(cpu[4]) / TICKS, used * 100.0)
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What runs, and what /proc said once a second since it does."""
+
+    prometheus: server.Prometheus
+    agent_port: int
+    moments: list[Moment]
+
+    def provider(self, queries: str) -> Provider:
+        spec = ProviderSpec(type=provider_spec.PROMETHEUS, address=self.prometheus.url, queries=queries)
+        nodes = {NODE: KnownNode(CORES * 1000, _memory_bytes())}
+        return catalog.build(spec, catalog.Surroundings(lambda: nodes, dict, None))
+
+    def agent_memory_bytes(self) -> float:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.agent_port}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        return float(
+            next(line.split()[-1] for line in lines if line.startswith('koordlet_usage_memory_bytes{kind="node"'))
+        )
+
+
+@contextlib.asynccontextmanager
+async def _scene(folder: Path) -> AsyncIterator[Scene]:
+    exporter, prometheus, port = server.NodeExporter(folder), server.Prometheus(folder), free_port()
+    units = {"cpu": str(CORES), "memory": str(_memory_bytes())}
+    async with contextlib.AsyncExitStack() as stack:
+        apiserver = await stack.enter_async_context(cluster.running())
+        apiserver.add("nodes", {"metadata": {"name": NODE}, "status": {"capacity": units, "allocatable": units}})
+        spec = {"metricCollectPolicy": {"reportIntervalSeconds": 30}}
+        apiserver.add("nodemetrics", {"metadata": {"name": NODE}, "spec": spec, "status": {}})
+        kubeconfig = agent_process.kubeconfig(folder / "kubeconfig", apiserver.url)
+        flags = (
+            f"--kubeconfig={kubeconfig}", f"--node-name={NODE}", "--host-root=/", f"--state-dir={folder / 'agent'}",
+            f"--http-port={port}", "--http-address=127.0.0.1",
+        )  # fmt: skip
+        (folder / "agent").mkdir()
+        await stack.enter_async_context(agent_process.running(*flags))
+        stack.callback(exporter.stop)
+        stack.callback(prometheus.stop)
+        await asyncio.to_thread(exporter.start)
+        await asyncio.to_thread(prometheus.start, {"node": exporter.port, "koordlet": port}, NODE)
+        scene = Scene(prometheus, port, [])
+        watching = asyncio.create_task(_watch(scene.moments))
+        stack.callback(watching.cancel)
+        yield scene
+
+
+async def _watch(moments: list[Moment]) -> None:
+    while True:
+        moments.append(_moment())
+        await asyncio.sleep(1)
+
+
+async def _answered(provider: Provider, within_seconds: float = 100) -> NodeMetrics:
+    """What is said of the node over five minutes, once all four values are there."""
+    async with asyncio.timeout(within_seconds):
+        while True:
+            fetched = await provider.fetch(records.window_ending_at("5m", time.time()))
+            assert not fetched.problems
+            assert fetched.nodes.keys() <= {NODE}
+            if len(fetched.nodes.get(NODE, NodeMetrics()).metrics) == 4:
+                return fetched.nodes[NODE]
+            await asyncio.sleep(0.5)
+
+
+def _of(node: NodeMetrics, kind: MetricType, operator: Operator) -> float:
+    (value,) = [metric.value for metric in node.metrics if (metric.type, metric.operator) == (kind, operator)]
+    return value
+
+
+def _busy_percent(moments: list[Moment], at: float) -> float:
+    """Busy share of the machine in the time that a rate at this moment looks back on."""
+    inside = [each for each in moments if at - RATE_SECONDS <= each.at <= at]
+    seconds = inside[-1].at - inside[0].at
+    return 100.0 - 100.0 * (inside[-1].idle_seconds - inside[0].idle_seconds) / (seconds * CORES)
+
+
+async def test_what_it_says_is_what_proc_says_and_a_prometheus_that_is_away_says_nothing(tmp_path: Path) -> None:
+    async with _scene(tmp_path) as scene:
+        exporter, koordlet = scene.provider("node-exporter"), scene.provider("koordlet")
+        # Enough for a rate before the first whole minute that will be looked at.
+        await asyncio.sleep(max(0.0, 10.0 - (MINUTE - time.time() % MINUTE)))
+        by_exporter = await _answered(exporter)
+        whole_minutes = range(int(scene.moments[0].at // MINUTE + 1) * MINUTE, int(time.time()) + 1, MINUTE)
+        seen = [each for each in whole_minutes if each - scene.moments[0].at > 5]
+        busy = statistics.fmean(_busy_percent(scene.moments, at) for at in seen)
+        assert _of(by_exporter, MetricType.CPU, Operator.AVG) == pytest.approx(busy, abs=POINTS_OF_PERCENT)
+        used = [min(scene.moments, key=lambda each: abs(each.at - at)).memory_percent for at in seen]
+        assert _of(by_exporter, MetricType.MEMORY, Operator.AVG) == pytest.approx(statistics.fmean(used), abs=2.0)
+        assert _of(by_exporter, MetricType.MEMORY, Operator.STD) == pytest.approx(statistics.pstdev(used), abs=2.0)
+
+        by_agent = await _answered(koordlet)
+        moments = [each for each in scene.moments if each.at > time.time() - 5 * MINUTE]
+        busy = _busy_percent(moments, time.time())
+        assert _of(by_agent, MetricType.CPU, Operator.AVG) == pytest.approx(busy, abs=2 * POINTS_OF_PERCENT)
+        assert _of(by_agent, MetricType.CPU, Operator.STD) > 0.0
+        own = 100.0 * scene.agent_memory_bytes() / _memory_bytes()
+        spread = max(_of(by_agent, MetricType.MEMORY, Operator.STD) * 4, 1.0)
+        assert _of(by_agent, MetricType.MEMORY, Operator.AVG) == pytest.approx(own, abs=spread)
+        assert not await exporter.check()
+        assert not await koordlet.check()
+        assert await exporter.is_healthy()
+
+        await asyncio.to_thread(scene.prometheus.stop)
+        with pytest.raises(ProviderFailed, match=scene.prometheus.url):
+            await exporter.fetch(records.window_ending_at("5m", time.time()))
+        assert not await exporter.is_healthy()
+        for each in (exporter, koordlet):
+            await each.close()
