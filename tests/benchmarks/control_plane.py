@@ -35,6 +35,15 @@ class ControlPlane(NamedTuple):
 
     places: layout.Layout
     binaries: pathlib.Path
+    audited: bool = False
+
+    def start_apiserver(self) -> None:
+        """Start it, also again after it has ended, and wait until it is ready."""
+        flags = control_plane.audit_flags(self.places) if self.audited else {}
+        program = control_plane.kube_apiserver(
+            self.places, self.binaries, disable_admission_plugins=_NOT_ADMITTING, **flags
+        )
+        control_plane.start_one(program, self.places)
 
     @property
     def kubeconfig(self) -> pathlib.Path:
@@ -154,8 +163,11 @@ class Running(NamedTuple):
 
 
 @contextlib.contextmanager
-def running() -> Iterator[ControlPlane]:
-    """Start etcd and kube-apiserver; end everything afterwards. Raises ClusterProblem."""
+def running(*, audited: bool = False) -> Iterator[ControlPlane]:
+    """Start etcd and kube-apiserver, which writes down who did what if `audited`; end everything afterwards.
+
+    Raises ClusterProblem.
+    """
     binaries = go_binaries.everything()
     state = pathlib.Path(tempfile.mkdtemp(prefix="koord-suite-benchmark-"))
     places = layout.Layout(state=state, run=state, addresses=_free_addresses())
@@ -164,9 +176,9 @@ def running() -> Iterator[ControlPlane]:
     try:
         control_plane.make_identities(places)
         control_plane.start_one(control_plane.etcd(places, binaries), places)
-        apiserver = control_plane.kube_apiserver(places, binaries, disable_admission_plugins=_NOT_ADMITTING)
-        control_plane.start_one(apiserver, places)
-        yield ControlPlane(places, binaries)
+        plane = ControlPlane(places, binaries, audited)
+        plane.start_apiserver()
+        yield plane
     finally:
         for number in handlers:
             signal.signal(
