@@ -133,17 +133,17 @@ class ControlPlane(NamedTuple):
 
     def install_suite(self) -> None:
         """What the components of the suite need before they start: the CRD and the namespace."""
-        api = self.connect()
         crd = yaml.safe_load((content_cache.REPOSITORY / "crds/slo.koordinator.sh_nodemetrics.yaml").read_text())
-        api.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
-        api.send("POST", "/api/v1/namespaces", {"metadata": {"name": "koordinator-system"}})
-        progress.wait_until(
-            "CRD served",
-            lambda: apiserver_requests.is_there(api, apiserver_requests.NODE_METRICS),
-            30,
-            otherwise=lambda: None,
-            poll=0.2,
-        )
+        with contextlib.closing(self.connect()) as api:
+            api.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+            api.send("POST", "/api/v1/namespaces", {"metadata": {"name": "koordinator-system"}})
+            progress.wait_until(
+                "CRD served",
+                lambda: apiserver_requests.is_there(api, apiserver_requests.NODE_METRICS),
+                30,
+                otherwise=lambda: None,
+                poll=0.2,
+            )
 
 
 class Running(NamedTuple):
