@@ -127,3 +127,78 @@ def test_the_agent_sees_the_host_read_only_but_for_its_state_folder():
 def test_only_the_agent_mounts_anything_of_the_host():
     for name, pod in chart.render().workloads().items():
         assert name == "koordlet" or not any("hostPath" in volume for volume in pod.get("volumes", []))
+
+
+HOOKS = {"koord-suite-uninstall", "koord-suite-test"}
+
+
+def test_hooks_run_with_as_little_as_the_manager_and_their_rights_go_when_they_have_ended():
+    rendered = chart.render()
+    manager = rendered.workloads()["koord-manager"]
+    assert set(rendered.hook_pods()) == HOOKS
+    for name, pod in rendered.hook_pods().items():
+        (container,) = pod["containers"]
+        assert pod["securityContext"] == manager["securityContext"]
+        assert container["securityContext"] == manager["containers"][0]["securityContext"]
+        assert pod["serviceAccountName"] == name
+    for kind in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"):
+        for name in HOOKS:
+            annotations = rendered.of_kind(kind)[name]["metadata"]["annotations"]
+            assert annotations["helm.sh/hook-delete-policy"] == "before-hook-creation,hook-succeeded"
+
+
+def test_the_uninstallation_may_stop_and_clean_and_the_test_may_only_read():
+    rendered = chart.render()
+    wide = verbs(rendered.of_kind("ClusterRole")["koord-suite-uninstall"])
+    assert wide == {
+        ("", "nodes", ""): {"list"},
+        ("", "nodes/status", ""): {"patch"},
+        (SLO, "nodemetrics", ""): {"list", "delete"},
+    }
+    own = verbs(rendered.of_kind("Role")["koord-suite-uninstall"])
+    unnamed = {resource: found for (_, resource, name), found in own.items() if not name}
+    assert unnamed == {"pods": {"list"}, "leases": {"create"}}
+    assert {name for _, resource, name in own if resource == "deployments/scale"} == {
+        "koord-manager",
+        "koord-scheduler",
+    }
+    for kind in ("ClusterRole", "Role"):
+        assert set().union(*verbs(rendered.of_kind(kind)["koord-suite-test"]).values()) <= READ
+
+
+def test_the_uninstallation_never_stops_a_scheduler_that_is_not_ours():
+    rendered = chart.render("scheduler.enabled=false")
+    (container,) = rendered.hook_pods()["koord-suite-uninstall"]["containers"]
+    assert "--deployments=koord-manager" in container["args"]
+    assert "--leases=koord-manager" in container["args"]
+    named = {name for _, _, name in verbs(rendered.of_kind("Role")["koord-suite-uninstall"])}
+    assert named == {"", "koord-manager", "slo-controller-config"}
+
+
+def test_secrets_are_referred_to_and_never_written():
+    rendered = chart.render(
+        "loadWatcher.enabled=true",
+        "loadWatcher.tokenSecret.name=tokens",
+        "koordlet.influxdb.enabled=true",
+        "koordlet.influxdb.url=https://i",
+        "koordlet.influxdb.org=o",
+        "koordlet.influxdb.bucket=b",
+    )
+    assert not rendered.of_kind("Secret")
+    for container in rendered.containers().values():
+        assert not [each for each in container.get("args", []) if "token=" in each or "password" in each]
+        assert not [each for each in container.get("env", []) if "TOKEN" in each["name"] and "value" in each]
+
+
+def test_on_openshift_the_cluster_chooses_the_user_of_all_but_the_agent():
+    rendered = chart.render("openshift.enabled=true", "loadWatcher.enabled=true")
+    for name, pod in {**rendered.workloads(), **rendered.hook_pods()}.items():
+        assert ("runAsUser" in pod["securityContext"]) == (name == "koordlet")
+        assert pod["securityContext"]["runAsNonRoot"] is True
+    (constraints,) = rendered.of_kind("SecurityContextConstraints").values()
+    agent = rendered.workloads()["koordlet"]
+    assert constraints["users"] == [f"system:serviceaccount:{chart.NAMESPACE}:koordlet"]
+    assert {next(key for key in volume if key != "name") for volume in agent["volumes"]} <= set(constraints["volumes"])
+    added = {each for c in agent["initContainers"] for each in c["securityContext"]["capabilities"].get("add", [])}
+    assert added == set(constraints["allowedCapabilities"])
+    assert not constraints["allowPrivilegedContainer"]

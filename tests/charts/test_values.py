@@ -66,6 +66,9 @@ def test_the_default_values_are_valid():
         ("scheduler.percentageOfNodesToScore", 101),
         ("scheduler.plugin.httpTimeout", "0ms"),
         ("scheduler.plugin.weight", 0),
+        ("loadWatcher.providers", [{"type": "Prometheus", "token": "secret"}]),
+        ("loadWatcher.providers", [{"type": "Datadog", "applicationKey": "secret"}]),
+        ("loadWatcher.database", {"claimName": "a", "hostPath": "/b", "hours": 1}),
         ("logLevel", "trace"),
         ("crds.install", "yes"),
         ("admissionPolicies.create", "warn"),
@@ -88,6 +91,8 @@ def test_a_mistake_in_the_values_is_refused(path, value):
         ("manager.affinity", {"podAntiAffinity": None}),
         ("koordlet.nodeSelector", {"kubernetes.io/os": None}),
         ("global", {"parent": "chart"}),
+        ("loadWatcher.providers", []),
+        ("loadWatcher.database", {"claimName": "", "hostPath": "/b", "hours": 0.5}),
         ("scheduler.plugin.pluginArgs.LowRiskOverCommitment", {"smoothingWindowSize": 5}),
         ("manager.extraEnv", [{"name": "MANAGER_LOG_LEVEL", "value": "debug"}]),
     ],
@@ -139,6 +144,7 @@ def test_every_value_stands_under_a_comment():
         "priorityClasses",
         "admissionPolicies",
         "sloControllerConfig",
+        "openshift",
         "image",
     )  # explained by what they hold
     for key in keys(yaml.compose(text), chart.SCHEMA):

@@ -42,11 +42,13 @@ imagePullPolicy: {{ $image.pullPolicy }}
 {{- with $annotations }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
-{{/* The user every process runs as; the images are built for it. */}}
+{{/* The user every process runs as; the images are built for it. OpenShift wants to choose one of the namespace's. */}}
 {{- define "koord-suite.podSecurityContext" -}}
 runAsNonRoot: true
+{{- if not .Values.openshift.enabled }}
 runAsUser: 65532
 runAsGroup: 65532
+{{- end }}
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 

@@ -1,0 +1,124 @@
+"""The load watcher as the chart installs it."""
+
+import argparse
+
+import pytest
+import yaml
+
+from daemon import settings
+from scheduler_plugin.load_watcher.settings import LoadWatcherSettings, provider_specs
+from tests.charts import chart
+
+ON = "loadWatcher.enabled=true"
+WATCHER = "koord-load-watcher"
+
+
+def container(rendered):
+    return rendered.containers()[f"{WATCHER}/load-watcher"]
+
+
+def understood(rendered):
+    parser = argparse.ArgumentParser()
+    settings.add_arguments(parser, LoadWatcherSettings, "KOORD_LOAD_WATCHER")
+    arguments = parser.parse_args(container(rendered)["args"])
+    return settings.from_sources(LoadWatcherSettings, arguments, {}, "KOORD_LOAD_WATCHER")
+
+
+def test_it_is_not_there_unless_asked_for():
+    assert not [item for item in chart.render().objects if "load-watcher" in item["metadata"]["name"]]
+
+
+def test_it_understands_its_arguments_and_listens_where_the_service_leads():
+    rendered = chart.render(ON, "loadWatcher.port=2021", "loadWatcher.intervalSeconds=30")
+    chosen = understood(rendered)
+    service = rendered.of_kind("Service")[WATCHER]["spec"]
+    (port,) = service["ports"]
+    pod = rendered.of_kind("Deployment")[WATCHER]["spec"]["template"]
+    assert chosen.http_port == port["port"] == 2021
+    assert container(rendered)["ports"] == [{"name": port["targetPort"], "containerPort": 2021}]
+    assert service["selector"].items() <= pod["metadata"]["labels"].items()
+    assert chosen.interval_seconds == 30
+
+
+def test_it_accepts_its_providers_and_finds_the_token_of_the_secret(tmp_path):
+    rendered = chart.render(
+        ON,
+        "loadWatcher.providers[0].type=Prometheus",
+        "loadWatcher.providers[0].tokenFile=/etc/load-watcher-secrets/token",
+        "loadWatcher.tokenSecret.name=prometheus",
+    )
+    chosen = understood(rendered)
+    folder, _, file = chosen.providers_file.rpartition("/")
+    (tmp_path / file).write_text(rendered.of_kind("ConfigMap")[WATCHER]["data"][file])
+    (spec,) = provider_specs(chosen.model_copy(update={"providers_file": str(tmp_path / file)}))
+    mounts = {mount["mountPath"]: mount["name"] for mount in container(rendered)["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in rendered.workloads()[WATCHER]["volumes"]}
+    assert folder in mounts
+    assert volumes[mounts[spec.token_file.rpartition("/")[0]]] == {
+        "name": "secrets",
+        "secret": {"secretName": "prometheus"},
+    }
+
+
+def test_without_providers_upstreams_environment_decides():
+    rendered = chart.render(ON, "loadWatcher.providers=null", "loadWatcher.extraEnv[0].name=METRICS_PROVIDER_NAME")
+    assert understood(rendered).providers_file == ""
+    assert WATCHER not in rendered.of_kind("ConfigMap")
+
+
+@pytest.mark.parametrize(
+    ("setting", "volume"),
+    [
+        ("claimName=windows", {"persistentVolumeClaim": {"claimName": "windows"}}),
+        ("hostPath=/srv/windows", {"hostPath": {"path": "/srv/windows", "type": "Directory"}}),
+    ],
+)
+def test_its_windows_outlive_it_where_it_is_told_to_keep_them(setting, volume):
+    rendered = chart.render(ON, f"loadWatcher.database.{setting}")
+    folder, _, _ = understood(rendered).database_file.rpartition("/")
+    (name,) = [mount["name"] for mount in container(rendered)["volumeMounts"] if mount["mountPath"] == folder]
+    assert {"name": name, **volume} in rendered.workloads()[WATCHER]["volumes"]
+    # two of them on one file would not do
+    assert rendered.of_kind("Deployment")[WATCHER]["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_it_reads_three_kinds_and_writes_nothing():
+    role = chart.render(ON).of_kind("ClusterRole")["koord-suite-load-watcher"]
+    assert {
+        (group, resource) for rule in role["rules"] for group in rule["apiGroups"] for resource in rule["resources"]
+    } == {
+        ("", "nodes"),
+        ("slo.koordinator.sh", "nodemetrics"),
+        ("metrics.k8s.io", "nodes"),
+    }
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+
+
+def test_a_change_of_its_providers_rolls_it():
+    def checksum(*values):
+        template = chart.render(ON, *values).of_kind("Deployment")[WATCHER]["spec"]["template"]
+        return template["metadata"]["annotations"]["checksum/config"]
+
+    assert checksum() != checksum("loadWatcher.providers[0].type=KubernetesMetricsServer")
+
+
+def test_it_is_probed_bounded_and_as_unprivileged_as_the_rest():
+    rendered = chart.render(ON)
+    one = container(rendered)
+    assert one["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert one["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert set(one["resources"]["limits"]) == {"memory"}
+    assert rendered.workloads()[WATCHER]["securityContext"] == rendered.workloads()["koord-manager"]["securityContext"]
+    assert one["securityContext"] == rendered.containers()["koord-manager/manager"]["securityContext"]
+
+
+def test_everything_of_it_names_its_namespace():
+    rendered = chart.render(ON)
+    for kind in ("Deployment", "Service", "ServiceAccount", "ConfigMap"):
+        assert rendered.of_kind(kind)[WATCHER]["metadata"]["namespace"] == chart.NAMESPACE
+
+
+def test_the_providers_stand_as_yaml_in_the_order_of_trust():
+    rendered = chart.render(ON, "loadWatcher.providers[0].type=NodeMetric", "loadWatcher.providers[1].type=Prometheus")
+    text = rendered.of_kind("ConfigMap")[WATCHER]["data"]["providers.yaml"]
+    assert [each["type"] for each in yaml.safe_load(text)] == ["NodeMetric", "Prometheus"]
