@@ -199,13 +199,15 @@ class DecisionRecords:
 
     def _copy_columns(self, decision: Decision) -> None:
         rows = decision.rows
-        is_known = rows >= 0
-        decision.updated_at = np.full(len(rows), np.nan)
-        if not is_known.any():
+        if not len(rows) or rows.max() < 0:
+            decision.updated_at = np.full(len(rows), np.nan)
             return
-        of_known = self._columns.names[rows]
-        decision.names = of_known if is_known.all() else np.where(is_known, of_known, decision.names)
-        np.copyto(decision.updated_at, self._columns.updated_at[rows], where=is_known)
+        names, decision.updated_at = self._columns.names[rows], self._columns.updated_at[rows]
+        if rows.min() < 0:
+            is_known = rows >= 0
+            names = np.where(is_known, names, decision.names)
+            decision.updated_at[~is_known] = np.nan
+        decision.names = names
         decision.inputs = {name: each.explain(decision.pod, rows) for name, each in self._explainers.items()}
 
     def _newest(self, key: str, uid: str) -> Decision | None:

@@ -136,6 +136,10 @@ class Extender:
             filtered.at + _PREPARED_SECONDS,
         )
 
+    def settle(self) -> None:
+        """Do what is left to do for a pod once kube-scheduler has its scores."""
+        self._records.seal()
+
     def prioritize(self, body: bytes, now: float) -> bytes:
         """Score of each node, 0..100; a node that is not known is left out, which counts as 0. Raises BadRequest."""
         self.prepare()

@@ -57,6 +57,8 @@ class Dispatch:
         self._metrics.observe(path[1:], status, seconds)
         if path == "/filter":
             self._extender.prepare()
+        elif path == "/prioritize":
+            self._extender.settle()
 
     def _answer(self, path: str, verb: Callable[[bytes, float], bytes], body: bytes) -> Answer:
         if not self._synced and (waiting_for := self._unsynced()):

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
 from scheduler_plugin.decision_records import KEPT_OF_A_POD, Choice, DecisionRecords, NodeColumns
+from scheduler_plugin.metrics import RequestMetrics
+from scheduler_plugin.request_dispatch import Dispatch
 from scheduler_plugin.scheduling_cycle import PolicyScores
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request
@@ -158,3 +161,17 @@ def test_mid_resources_are_told_of_pods_that_ask_for_them_only(parts):
     told = {name: parts.records.of(f"default/{name}")[0].inputs["MidGuard"].columns for name in ("mid", "prod")}
     assert set(told["mid"]) == {"midLeft"}
     assert told["prod"] == {}
+
+
+def test_columns_are_copied_once_kube_scheduler_has_its_scores(parts):
+    dispatch = Dispatch(parts.extender, RequestMetrics(CollectorRegistry()), list, lambda: NOW)
+
+    def call(verb, nodes):
+        answer = dispatch("POST", f"/{verb}", request(pod_document("web"), nodes))
+        before = parts.records.bytes
+        answer.then()
+        return before
+
+    assert call("filter", NODES) == 0
+    assert call("prioritize", ["n1", "n2"]) == 0  # while it waited
+    assert parts.records.bytes > 0

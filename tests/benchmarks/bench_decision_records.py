@@ -1,0 +1,72 @@
+"""What it costs to remember decisions: the same calls with and without records, by turns.
+
+    python -m tests.benchmarks.bench_decision_records [--nodes 5000] [--calls 400]
+
+Times are the tenth percentile of each kind of call, so that a busy machine is not taken for a slow program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from api_types import pods
+from scheduler_plugin import configuration, extender_app
+from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
+from tests.benchmarks import synthetic_cluster
+
+STEPS = ("filter", "encode ahead", "copy the columns")
+SIZES = (500, 5000)
+NOW = 1_700_000_000.0
+
+
+def cluster(names: list[str], record_bytes: int) -> extender_app.Parts:
+    parts = extender_app.Parts(configuration.parse({}), notice_ttl_seconds=60, record_bytes=record_bytes)
+    for name in names:
+        parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
+        report = msgspec.json.encode(synthetic_cluster.node_metric(name, 30, NOW))
+        parts.cluster.metric_changed(msgspec.json.decode(report, type=NodeMetric))
+    return parts
+
+
+def timed(*steps: Callable[[], object]) -> list[float]:
+    microseconds = []
+    for step in steps:
+        began = time.perf_counter()
+        step()
+        microseconds.append((time.perf_counter() - began) * 1e6)
+    return microseconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--calls", type=int, default=400)
+    arguments = parser.parse_args()
+    names = synthetic_cluster.node_names(arguments.nodes)
+    contenders = {"without records": cluster(names, 0), "with records": cluster(names, 16 * 2**20)}
+    gc.freeze()
+    print(f"{'us, p10':24}" + "".join(f"{step:>18}" for step in STEPS) + f"{'KiB kept':>12}")
+    for size in SIZES:
+        pod = msgspec.json.encode(synthetic_cluster.pod("measured"))
+        body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, msgspec.json.encode(names[:size]))
+        found: dict[str, list[list[float]]] = {name: [] for name in contenders}
+        for call in range(max(arguments.calls * SIZES[0] // size, 20)):
+            turn = list(contenders.items())
+            for name, parts in turn if call % 2 else turn[::-1]:
+                extender = parts.extender
+                found[name].append(timed(lambda e=extender: e.filter(body, NOW + 1), extender.prepare, extender.settle))
+        for name, times in found.items():
+            row = "".join(f"{value:18.1f}" for value in np.quantile(np.array(times), 0.1, axis=0))
+            kept = contenders[name].records
+            each = kept.bytes / 1024 / len(kept) if len(kept) else 0.0
+            print(f"{f'{size} names, {name}':24}{row}{each:12.1f}")
+
+
+if __name__ == "__main__":
+    main()
