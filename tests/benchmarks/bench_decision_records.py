@@ -11,6 +11,7 @@ import argparse
 import gc
 import time
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -51,7 +52,7 @@ def main() -> None:
     names = synthetic_cluster.node_names(arguments.nodes)
     contenders = {"without records": cluster(names, 0), "with records": cluster(names, 16 * 2**20)}
     gc.freeze()
-    print(f"{'us, p10':24}" + "".join(f"{step:>18}" for step in STEPS) + f"{'KiB kept':>12}")
+    print(f"{'us, p10':32}" + "".join(f"{step:>18}" for step in STEPS) + f"{'KiB kept':>12}")
     for size in SIZES:
         pod = msgspec.json.encode(synthetic_cluster.pod("measured"))
         body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, msgspec.json.encode(names[:size]))
@@ -60,12 +61,12 @@ def main() -> None:
             turn = list(contenders.items())
             for name, parts in turn if call % 2 else turn[::-1]:
                 extender = parts.extender
-                found[name].append(timed(lambda e=extender: e.filter(body, NOW + 1), extender.prepare, extender.settle))
+                found[name].append(timed(partial(extender.filter, body, NOW + 1), extender.prepare, extender.settle))
         for name, times in found.items():
             row = "".join(f"{value:18.1f}" for value in np.quantile(np.array(times), 0.1, axis=0))
             kept = contenders[name].records
             each = kept.bytes / 1024 / len(kept) if len(kept) else 0.0
-            print(f"{f'{size} names, {name}':24}{row}{each:12.1f}")
+            print(f"{f'{size} names, {name}':32}{row}{each:12.1f}")
 
 
 if __name__ == "__main__":
