@@ -32,6 +32,7 @@ from scheduler_plugin.plugins import catalog
 from scheduler_plugin.plugins.load_aware import LoadAware
 from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
+from scheduler_plugin.plugins.trimaran import readings
 from scheduler_plugin.plugins.trimaran.args import TrimaranArgs
 from scheduler_plugin.plugins.trimaran.readings import Readings
 from scheduler_plugin.reply_rows import ReplyRows
@@ -56,6 +57,7 @@ class Parts:
         *,
         notice_ttl_seconds: float,
         short_list: int = 0,
+        measurement_age_seconds: float = readings.OLDEST_SECONDS,
         record_bytes: int = 16 * 1024**2,
     ) -> None:
         args = configuration.args[LoadAware.name]
@@ -64,7 +66,7 @@ class Parts:
         self.provider_specs = trimaran_args.common_specs({name: configuration.args[name] for name in sorted(running)})
         policy = dataclasses.replace(args.estimation_policy(), with_demand=bool(self.provider_specs))
         self.estimation_policy = policy
-        self.readings = Readings()
+        self.readings = Readings(measurement_age_seconds)
         policies = {name: catalog.POLICIES[name].build(configuration.args[name], self.readings) for name in running}
         self.measured = [policies[name] for name in running if isinstance(configuration.args[name], TrimaranArgs)]
         """Policies that read what the load watcher tells."""
@@ -104,6 +106,7 @@ class ExtenderApp:
             configuration,
             notice_ttl_seconds=settings.notice_ttl_seconds,
             short_list=settings.short_list_nodes,
+            measurement_age_seconds=settings.measurement_age_seconds,
             record_bytes=settings.decision_record_mebibytes * 1024**2,
         )
         self._watches = informer.new_watches()
@@ -174,7 +177,7 @@ class ExtenderApp:
         """Start once nodes and reports are known: a round without them is empty, and the next one half a minute off."""
         while self._watches.unsynced():  # noqa: ASYNC110  # once, at the start
             await asyncio.sleep(_SYNC_POLL_SECONDS)
-        await measured.run(api, self._registry)
+        await measured.run(api, self._registry, self._settings.measurement_interval_seconds)
 
     async def _until_stopped(
         self,

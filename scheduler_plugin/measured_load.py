@@ -26,12 +26,10 @@ from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher
 from scheduler_plugin.load_watcher.windows import Windows
 from scheduler_plugin.plugins.trimaran.ladder import Rung, Rungs
-from scheduler_plugin.plugins.trimaran.readings import OLDEST_SECONDS, Readings
+from scheduler_plugin.plugins.trimaran.readings import Readings
 
 log = logging.getLogger(__name__)
 
-REFRESH_SECONDS: Final = 30.0
-"""As upstream's plugins."""
 _ROWS_PER_TURN: Final = 20
 
 
@@ -58,13 +56,13 @@ class MeasuredLoad:
         self._policies = policies
         self._cluster = cluster
         self._clock = clock
-        self._windows = Windows(OLDEST_SECONDS)
+        self._windows = Windows(readings.oldest_seconds)
         self._known: dict[str, tuple[pods.Node, KnownNode]] = {}
         """Read again only when the object changes."""
         self._changed = asyncio.Event()
         self._rewriting = False
 
-    async def run(self, api: Session, into: CollectorRegistry, interval_seconds: float = REFRESH_SECONDS) -> None:
+    async def run(self, api: Session, into: CollectorRegistry, interval_seconds: float) -> None:
         """Refresh for ever. Raises ProviderFailed where a token cannot be read."""
         around = catalog.Surroundings(
             nodes=self._nodes,

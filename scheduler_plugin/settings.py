@@ -40,7 +40,7 @@ class SchedulerPluginSettings(Settings):
     """Memory for what was decided about the last pods, and why (explain-pod): 57 KiB for a call about 500 nodes.
     0: nothing is kept."""
     measurement_interval_seconds: Annotated[float, pydantic.Field(ge=1, le=3600)] = 30.0
-    """Pause between two looks (upstream: 30) at the providers of Trimaran's policies; where none of these runs, nobody is asked."""
+    """Pause between two looks at the providers of Trimaran's policies; without such a policy nobody is asked."""
     measurement_age_seconds: Annotated[float, pydantic.Field(ge=1, le=86400)] = 300.0
     """Older measurements count for nothing: Trimaran's policies then go by requests, or by what new pods will use."""
     rebuild_interval_seconds: Annotated[float, pydantic.Field(ge=0, le=86400)] = 3600.0

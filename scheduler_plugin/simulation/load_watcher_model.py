@@ -13,7 +13,6 @@ from scheduler_plugin.load_watcher import known_nodes, records
 from scheduler_plugin.load_watcher.providers.node_metric import NodeMetricProvider
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, Snapshot
 from scheduler_plugin.load_watcher.windows import Windows
-from scheduler_plugin.plugins.trimaran.readings import OLDEST_SECONDS
 
 REFRESH_SECONDS: Final = 30.0
 
@@ -23,7 +22,7 @@ class LoadWatcherModel:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._windows = Windows(OLDEST_SECONDS)
+        self._windows = Windows(parts.readings.oldest_seconds)
         cluster = parts.cluster
         self._provider = NodeMetricProvider(
             lambda: {name: each.load.report for name, each in cluster.entries.items() if each.load.report is not None},

@@ -1,6 +1,6 @@
 """What a policy goes by on a node that may not be measured: the first rung that holds (KEP-61; G4, G5, G6, G19).
 
-| rung        | holds where                                                               | the policy goes by      |
+| rung        | holds where (minutes are a setting: measurement_age_seconds)              | the policy goes by      |
 |-------------|---------------------------------------------------------------------------|-------------------------|
 | MEASURED    | a window that ended within 5 minutes knows the node                       | it, and pods since then |
 | BY_REQUESTS | no node at all has such a window: every provider is gone                  | requests, as best fit   |
@@ -20,9 +20,6 @@ import numpy.typing as npt
 
 from scheduler_plugin.cluster_state.node_vectors import Floats
 
-OLDEST_SECONDS = 300.0
-"""Of windows, and of pods that count as just placed."""
-
 
 class Rung(enum.IntEnum):
     """What a node is judged by."""
@@ -36,15 +33,16 @@ class Rung(enum.IntEnum):
 Rungs = npt.NDArray[np.int8]
 
 
-def rungs(window_end: Floats, oldest_pod_at: Floats, newest_end: float, now: float) -> Rungs:
+def rungs(window_end: Floats, oldest_pod_at: Floats, newest_end: float, now: float, oldest_seconds: float) -> Rungs:
     """Rung of each node.
 
     `window_end`: of its reading, -inf without one; `oldest_pod_at`: when its oldest pod was placed, inf without any;
     `newest_end`: of any node's reading. All in seconds since the epoch.
+    `oldest_seconds` is the age up to which a window says what is now, and a pod is one that was just placed.
     """
-    is_measured = now - window_end <= OLDEST_SECONDS
-    if math.isfinite(newest_end) and now - newest_end <= OLDEST_SECONDS:
-        is_new = now - oldest_pod_at <= OLDEST_SECONDS
+    is_measured = now - window_end <= oldest_seconds
+    if math.isfinite(newest_end) and now - newest_end <= oldest_seconds:
+        is_new = now - oldest_pod_at <= oldest_seconds
         otherwise = np.where(is_new, Rung.PREDICTED, Rung.UNKNOWN)
     else:
         otherwise = np.full(len(window_end), Rung.BY_REQUESTS)

@@ -101,7 +101,8 @@ class NodeColumns:
     def rungs(self, rows: Rows | slice, now: float) -> Rungs:
         """What each candidate is judged by."""
         self._asked_at = now
-        return ladder.rungs(self.window_end[rows], self.oldest_pod_at[rows], self._readings.newest_end, now)
+        read = self._readings
+        return ladder.rungs(self.window_end[rows], self.oldest_pod_at[rows], read.newest_end, now, read.oldest_seconds)
 
     def explained(self, rows: Rows) -> Explained:
         """Copy what decisions read: percent of capacity, requests, end of the window, rung at the last call."""

@@ -14,7 +14,7 @@ from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Metric, Met
 from scheduler_plugin.load_watcher.windows import Windows
 
 OLDEST_SECONDS: Final = 300.0
-"""A window that ended longer ago says nothing of now (KEP-61: not older than 5 minutes)."""
+"""A window that ended longer ago says nothing of now (KEP-61: not older than 5 minutes); a setting says another age."""
 
 
 class Utilisation(NamedTuple):
@@ -72,7 +72,9 @@ def read(node: NodeMetrics, snapshot: Snapshot) -> Reading:
 class Readings:
     """The best reading of every node, for all policies of the process (B7: there is one, not one a plugin)."""
 
-    def __init__(self) -> None:
+    def __init__(self, oldest_seconds: float = OLDEST_SECONDS) -> None:
+        self.oldest_seconds = oldest_seconds
+        """Age up to which windows count, in seconds."""
         self._by_name: Mapping[str, Reading] = {}
         self.newest_end = -math.inf
         """End of the newest window of any node: how long ago all providers fell silent."""
@@ -90,7 +92,7 @@ class Readings:
                 if newest_first >= len(kept):
                     continue
                 snapshot = kept[-1 - newest_first]
-                if now - snapshot.window.end > OLDEST_SECONDS:
+                if now - snapshot.window.end > self.oldest_seconds:
                     continue
                 for name, node in snapshot.data.nodes.items():
                     if name not in by_name and node.metrics:

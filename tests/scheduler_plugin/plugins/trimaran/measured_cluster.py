@@ -37,14 +37,14 @@ def metrics(
 class MeasuredCluster:
     """Nodes of 4 cores and 8 GiB unless said otherwise."""
 
-    def __init__(self, policy: str, **args: Any) -> None:
+    def __init__(self, policy: str, measurement_age_seconds: float = 300.0, **args: Any) -> None:
         chosen = configuration.parse(
             {
                 "plugins": {"score": {"enabled": [{"name": policy}]}},
                 "pluginConfig": [{"name": policy, "args": args}],
             }
         )
-        self.parts = extender_app.Parts(chosen, notice_ttl_seconds=1e9)
+        self.parts = extender_app.Parts(chosen, notice_ttl_seconds=1e9, measurement_age_seconds=measurement_age_seconds)
         (self.policy,) = self.parts.measured
         self._windows = Windows(math.inf)
         self._placed = 0

@@ -38,6 +38,14 @@ def test_g4_a_node_whose_agent_failed_gets_the_lowest_score(cluster: MeasuredClu
     assert measured > unknown == 0
 
 
+def test_how_old_a_measurement_may_be_is_a_setting() -> None:
+    impatient = MeasuredCluster("TargetLoadPacking", measurement_age_seconds=20)
+    impatient.node("a")
+    impatient.measure({"a": metrics(20, 20)})
+    assert impatient.rungs(["a"], NOW + 20) == [Rung.MEASURED]
+    assert impatient.rungs(["a"], NOW + 21) == [Rung.BY_REQUESTS]
+
+
 def test_g5_when_every_provider_is_gone_requests_decide_best_fit_first(cluster: MeasuredCluster) -> None:
     cluster.place("b", pod("2", "2Gi", limit_cpu="2"))
     cluster.measure({"a": metrics(20, 20), "b": metrics(20, 20)}, age_seconds=301)
