@@ -1,0 +1,96 @@
+"""Beside Koordinator's CRD and PriorityClasses: we install, say which of our fields are lost, and Mid is right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster.access import Cluster
+from e2e.story import configuration, fake_reports, upstream_crd, waiting
+from e2e.story.eyes import SUITE_NAMESPACE, Eyes, cpu_millis, units
+from e2e.story.installation import CRD, RELEASE, Suite
+
+LOST = ("spec.predictPolicy", "spec.midColocationPolicy", "status.allocated", "status.prediction", "status.conditions")
+RECLAIMABLE = {"cpu": "2500m", "memory": "9Gi"}
+DUE = (2500, 9 * 2**30)
+UNINSTALL = ("helm", "uninstall", RELEASE, "--namespace", SUITE_NAMESPACE, "--wait", "--timeout=300s")
+
+
+@pytest.fixture(scope="module")
+def beside_upstream(cluster: Cluster, eyes: Eyes, suite: Suite, fake_nodes: list[str]) -> Iterator[None]:
+    """Install beside what Koordinator has installed; afterwards all is as before."""
+    cluster.run(*UNINSTALL, timeout_seconds=330)
+    theirs = [upstream_crd.crd(), *upstream_crd.priority_classes()]
+    for each in theirs:
+        cluster.run("create", "--filename=-", stdin=json.dumps(each))
+    suite.install("--set=priorityClasses.create=false")
+    configuration.write(eyes, configuration.changed(midUnallocatedPercent=0))
+    yield
+    cluster.run(*UNINSTALL, timeout_seconds=330)
+    assert cluster.get("nodemetrics")["items"] == []
+    for each in theirs:  # still there: they are not ours
+        cluster.run("delete", each["kind"].lower(), each["metadata"]["name"])
+    suite.install()
+    configuration.write(eyes, configuration.BASE)
+
+
+@pytest.mark.usefixtures("beside_upstream")
+def test_the_manager_says_on_the_crd_which_of_our_fields_it_drops(cluster: Cluster, eyes: Eyes) -> None:
+    uid = cluster.get("crd", CRD)["metadata"]["uid"]
+    (event,) = waiting.until(
+        "an Event on the CRD",
+        lambda: [
+            each
+            for each in eyes.events_of(CRD, "default", "NodeMetricFieldsDropped")
+            if each["involvedObject"]["uid"] == uid
+        ],
+    )
+    assert event["type"] == "Warning"
+    assert all(field in event["message"] for field in LOST)
+
+
+@pytest.mark.usefixtures("beside_upstream")
+def test_mid_is_right_though_what_it_is_usually_calculated_from_is_dropped(
+    eyes: Eyes, fake_nodes: list[str], node: str
+) -> None:
+    name = fake_nodes[0]
+    ours = fake_reports.status(cpu_millis=1000, memory_mib=1024, prod_cpu_millis=3500, prod_memory_mib=10 * 1024)
+    fake_reports.report(eyes, name, {**ours, "prodReclaimableMetric": {"resource": {"resources": RECLAIMABLE}}})
+    assert "allocated" not in eyes.node_metric(name)["status"]
+    waiting.until("Mid by what is reclaimable", lambda: eyes.mid(name), lambda seen: seen == DUE, within_seconds=20)
+    assert eyes.receipt(name)["reason"] == "CalculatedFromReclaimable"
+
+    def agree() -> bool:
+        """Whether the real node offers what its agent calls reclaimable, to the milli-core and the byte."""
+        reported = eyes.node_metric(node)["status"]["prodReclaimableMetric"]["resource"]["resources"]
+        return eyes.mid(node) == (cpu_millis(reported["cpu"]), units(reported["memory"]))
+
+    waiting.until("the real node offers what its agent reports", agree, within_seconds=150)
+
+
+@pytest.mark.usefixtures("beside_upstream")
+def test_helm_test_passes_and_notes_it(cluster: Cluster) -> None:
+    said = cluster.run("helm", "test", RELEASE, "--namespace", SUITE_NAMESPACE, "--logs", timeout_seconds=330)
+    (noted,) = [line for line in said.splitlines() if line.startswith("note ")]
+    assert all(field in noted for field in LOST)
+    assert "FAIL" not in said
+
+
+@pytest.mark.usefixtures("beside_upstream")
+def test_a_field_that_is_dropped_is_not_written_again_and_again(cluster: Cluster, fake_nodes: list[str]) -> None:
+    """A manager that took its own missing fields for a difference would write without end."""
+    before = cluster.get("nodemetric", fake_nodes[1])["metadata"]
+    assert "midColocationPolicy" not in cluster.get("nodemetric", fake_nodes[1])["spec"]
+    if cluster.audit_log is None or not cluster.audit_log.exists():
+        pytest.skip(f"provider {cluster.provider} does not show the apiserver's audit log")
+    patches = [
+        event
+        for event in map(json.loads, cluster.audit_log.read_text().splitlines())
+        if event["verb"] == "patch"
+        and event.get("objectRef", {}).get("resource") == "nodemetrics"
+        and event["objectRef"].get("name") == fake_nodes[1]
+        and event["requestReceivedTimestamp"] > before["creationTimestamp"]
+    ]
+    assert len(patches) <= 2  # one a configuration
