@@ -1,0 +1,110 @@
+"""The three parts as processes of this machine, beside a control plane of their own: for faults that no pod survives.
+
+Each logs in with the token of a service account, read from a file as a pod's is.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import yaml
+from kubernetes import client
+
+from e2e.story.eyes import SUITE_NAMESPACE, Eyes
+from tests.benchmarks import control_plane
+from tests.benchmarks.control_plane import ControlPlane
+
+TOKEN_SECONDS = 600  # the least there is
+
+
+class Account:
+    """A service account that may do anything, and the files that log in as it."""
+
+    def __init__(self, plane: ControlPlane, eyes: Eyes, name: str, server: str) -> None:
+        self.name = name
+        self.user = f"system:serviceaccount:{SUITE_NAMESPACE}:{name}"
+        self._eyes = eyes
+        self._token = plane.places.state / f"{name}.token"
+        self.kubeconfig = plane.places.state / f"{name}.kubeconfig"
+        authority = str(plane.places.certificates / "ca.crt") if server.startswith("https") else None
+        cluster = {"server": server, **({"certificate-authority": authority} if authority else {})}
+        _write_kubeconfig(self.kubeconfig, cluster, self._token)
+        binding = client.V1ClusterRoleBinding(
+            metadata=client.V1ObjectMeta(name=name),
+            role_ref=client.V1RoleRef(api_group="rbac.authorization.k8s.io", kind="ClusterRole", name="cluster-admin"),
+            subjects=[client.RbacV1Subject(kind="ServiceAccount", name=name, namespace=SUITE_NAMESPACE)],
+        )
+        client.RbacAuthorizationV1Api(eyes.api_client).create_cluster_role_binding(binding)
+        self.renew()
+
+    def renew(self) -> None:
+        """Make the account anew, which ends every token it had, and put one of the new account into the file."""
+        self._eyes.delete("ServiceAccount", self.name, SUITE_NAMESPACE)
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": self.name}}
+        self._eyes.create("ServiceAccount", account, SUITE_NAMESPACE)
+        asked = client.AuthenticationV1TokenRequest(
+            spec=client.V1TokenRequestSpec(expiration_seconds=TOKEN_SECONDS, audiences=[])
+        )
+        given = self._eyes.core.create_namespaced_service_account_token(self.name, SUITE_NAMESPACE, asked)
+        fresh = self._token.with_suffix(".new")
+        fresh.write_text(given.status.token)
+        fresh.rename(self._token)
+
+
+def _write_kubeconfig(path: Path, cluster: dict[str, Any], token: Path) -> None:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"tokenFile": str(token)}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path.write_text(yaml.safe_dump(document))
+
+
+class Part:
+    """One program of ours that is started again whenever it has ended, as the kubelet would."""
+
+    def __init__(self, plane: ControlPlane, name: str, account: Account, *argv: object, run: str = "-m") -> None:
+        self.name = name
+        self.port = control_plane.free_port()
+        self._plane = plane
+        own = ("--kubeconfig", account.kubeconfig, "--http-address", "127.0.0.1", "--http-port", self.port)
+        self._argv = (run, *argv, *own)
+        self.look()
+        plane.wait_for_page(self._plane.process(name), self.port, "/healthz")
+
+    def look(self) -> control_plane.Running:
+        """The process that runs now."""
+        return self._plane.start_python(self.name, *self._argv)
+
+    def metric(self, name: str, **labels: str) -> float:
+        """A sample of its metrics. Raises LookupError."""
+        wanted = name + ("{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "}" if labels else "")
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as page:
+            for line in page.read().decode().splitlines():
+                if line.startswith(f"{wanted} "):
+                    return float(line.split()[-1])
+        raise LookupError(f"{self.name} has no metric {wanted}")
+
+
+def add_node(eyes: Eyes, name: str) -> None:
+    """A node of 16 cores and 64 GiB."""
+    have = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+    eyes.create("Node", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    eyes.patch_status("Node", name, {"status": {"capacity": have, "allocatable": have}})
+
+
+def configure(eyes: Eyes, document: dict[str, Any]) -> None:
+    """Make the ConfigMap that users edit."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "slo-controller-config"},
+        "data": {"colocation-config": json.dumps(document)},
+    }
+    eyes.create("ConfigMap", body, SUITE_NAMESPACE)

@@ -1,0 +1,128 @@
+"""A leading manager stands still for longer than its Lease and wakes with events to work off: it writes nothing more.
+
+By the audit log of a control plane of their own. The control is a manager whose guard (`may_write`) was taken out: it
+does write, which shows that the log would tell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from e2e.story import audited, configuration, fake_reports, lone_parts, waiting
+from e2e.story.audited import Write
+from e2e.story.eyes import SUITE_NAMESPACE, Eyes
+from e2e.story.lone_parts import Account, Part
+from tests.benchmarks import control_plane
+from tests.benchmarks.control_plane import ControlPlane
+
+LEASE = "koord-manager"
+LEASE_SECONDS = 5.0
+TIMES = (
+    *("--lease-duration-seconds", LEASE_SECONDS),
+    *("--renew-deadline-seconds", 4.0),
+    *("--retry-period-seconds", 1.0),
+)
+NODES = [f"frozen-{index}" for index in range(10)]
+AWAKE_SECONDS = 8
+UNGUARDED = """
+import sys
+from manager import __main__ as program, candidacy
+candidacy.Candidacy.may_write = lambda self: True
+sys.exit(program.main(sys.argv[1:]))
+"""
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def plane() -> Iterator[ControlPlane]:
+    """A control plane that writes down who wrote what."""
+    with control_plane.running(audited=True) as running:
+        running.install_suite()
+        yield running
+
+
+@pytest.fixture
+def eyes(plane: ControlPlane) -> Iterator[Eyes]:
+    """On that control plane."""
+    with contextlib.closing(Eyes(plane.kubeconfig)) as seeing:
+        for name in NODES:
+            lone_parts.add_node(seeing, name)
+        lone_parts.configure(seeing, configuration.BASE)
+        yield seeing
+
+
+def _candidate(plane: ControlPlane, eyes: Eyes, name: str, *, guarded: bool = True) -> tuple[Part, Account]:
+    account = Account(plane, eyes, name, plane.places.addresses.apiserver)
+    if guarded:
+        return Part(plane, name, account, "manager", "run", *TIMES), account
+    return Part(plane, name, account, UNGUARDED, "run", *TIMES, run="-c"), account
+
+
+def _holder(eyes: Eyes) -> str:
+    return (eyes.find("Lease", LEASE, SUITE_NAMESPACE) or {"spec": {}})["spec"].get("holderIdentity") or ""
+
+
+def _report(eyes: Eyes, cpu_millis: int) -> None:
+    """Let every node report, so that every node offers something else."""
+    for name in NODES:
+        sound = fake_reports.status(
+            cpu_millis=cpu_millis, memory_mib=8192, prod_cpu_millis=8000, prod_memory_mib=16 * 1024
+        )
+        fake_reports.report(eyes, name, sound)
+
+
+def _wait_offered(eyes: Eyes, cpu_millis: int) -> None:
+    # What lies between requests and peak, and half of what nobody requests (BASE).
+    due = 8000 - cpu_millis + 4000
+    for name in NODES:
+        waiting.until(f"{name} offers {due}", lambda name=name: eyes.mid(name), lambda seen: seen and seen[0] == due)
+
+
+def _freeze_and_thaw(plane: ControlPlane, eyes: Eyes, *, guarded: bool) -> tuple[list[Write], str]:
+    """Every write since the freeze, and the name of the account that was frozen."""
+    leader, frozen = _candidate(plane, eyes, "first", guarded=guarded)
+    waiting.until("it leads", lambda: _holder(eyes))
+    before = _holder(eyes)
+    _, successor = _candidate(plane, eyes, "second")
+    _report(eyes, 4000)
+    _wait_offered(eyes, 4000)
+    process: psutil.Process = leader.look().process
+    since = dt.datetime.now(dt.UTC)
+    process.suspend()
+    try:
+        _report(eyes, 3000)
+        waiting.until("another leads", lambda: _holder(eyes), lambda seen: seen not in ("", before), within_seconds=30)
+        _wait_offered(eyes, 3000)
+        _report(eyes, 2000)  # two reports for each node wait for whoever wakes
+        _wait_offered(eyes, 2000)
+    finally:
+        process.resume()
+    process.wait(AWAKE_SECONDS)
+    time.sleep(1)
+    _wait_offered(eyes, 2000)
+    seen = list(audited.writes(plane.places.audit_log, since))
+    assert any(each.user == successor.user and each.target == "nodes/status" for each in seen)
+    return seen, frozen.user
+
+
+def _after_the_successors_first(seen: list[Write], frozen: str) -> list[Write]:
+    ours = [each for each in seen if each.user.startswith("system:serviceaccount:")]
+    first = min(each.at for each in ours if each.user != frozen and each.target != "leases")
+    return [each for each in ours if each.user == frozen and each.at > first]
+
+
+def test_it_writes_nothing_after_its_successors_first_write(plane: ControlPlane, eyes: Eyes) -> None:
+    seen, frozen = _freeze_and_thaw(plane, eyes, guarded=True)
+    assert not _after_the_successors_first(seen, frozen)
+
+
+def test_without_the_guard_it_does_write(plane: ControlPlane, eyes: Eyes) -> None:
+    seen, frozen = _freeze_and_thaw(plane, eyes, guarded=False)
+    assert _after_the_successors_first(seen, frozen), "the control shows nothing: the log does not tell"
