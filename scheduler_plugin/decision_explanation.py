@@ -38,13 +38,26 @@ _UNLISTED: Final = Verdict("left out", 2)
 _REJECTED: Final = Verdict("rejected", 3)
 
 
-def page(key: str, decisions: Sequence[Decision], reasons: Reasons, resources: Sequence[str]) -> dict[str, Any]:
-    """Everything about the decisions on one pod, newest first."""
-    return {"pod": key, "decisions": [_decision(each, reasons, resources) for each in decisions]}
+class _Standing(NamedTuple):
+    """Of one node; `position` in the call, `place` among the scored ones."""
+
+    position: int
+    verdict: Verdict
+    place: int | None
+    score: int | None
 
 
-def _decision(decision: Decision, reasons: Reasons, resources: Sequence[str]) -> dict[str, Any]:
-    nodes = sorted(_nodes(decision, reasons, resources), key=lambda node: (node[0].order, -(node[1]["score"] or 0)))
+def page(
+    key: str, decisions: Sequence[Decision], reasons: Reasons, resources: Sequence[str], most_nodes: int = 0
+) -> dict[str, Any]:
+    """Everything about the decisions on one pod, newest first; of each at most so many nodes, 0: all."""
+    return {"pod": key, "decisions": [_decision(each, reasons, resources, most_nodes) for each in decisions]}
+
+
+def _decision(decision: Decision, reasons: Reasons, resources: Sequence[str], most_nodes: int) -> dict[str, Any]:
+    standings = sorted(_standings(decision), key=lambda node: (node.verdict.order, -(node.score or 0)))
+    shown = standings[: most_nodes or None]
+    chosen_score = standings[0].score if standings and standings[0].verdict is _CHOSEN else None
     pod = decision.pod
     return {
         "at": decision.at,
@@ -53,11 +66,12 @@ def _decision(decision: Decision, reasons: Reasons, resources: Sequence[str]) ->
         "isPinned": pod.is_pinned,
         "estimate": None if pod.estimate is None else node_page.amounts(pod.estimate, resources),
         "midRequests": {"cpuMillis": pod.mid_cpu_millis, "memoryBytes": pod.mid_memory_bytes},
-        "nodesAsked": len(decision.rows),
+        "nodesAsked": len(standings),
         "nodesPassed": decision.passed(),
         "node": decision.node or None,
         "outcome": _outcome(decision),
-        "nodes": [document for _verdict, document in nodes],
+        "nodes": [_node(decision, each, chosen_score, reasons, resources) for each in shown],
+        "nodesLeftOut": len(standings) - len(shown),
     }
 
 
@@ -69,32 +83,37 @@ def _outcome(decision: Decision) -> str:
     return "no bind notice came (yet): kube-scheduler found another obstacle, or does not send them (bindVerb)"
 
 
-def _nodes(decision: Decision, reasons: Reasons, resources: Sequence[str]) -> Iterator[tuple[Verdict, dict[str, Any]]]:
+def _standings(decision: Decision) -> Iterator[_Standing]:
     places = {} if decision.nodes_scored is None else {row: at for at, row in enumerate(decision.nodes_scored.tolist())}
-    asked = list(decision.names)
-    chosen = places.get(decision.rows[asked.index(decision.node)]) if decision.node in asked else None
-    chosen_score = None if chosen is None or decision.scores is None else int(decision.scores[chosen])
-    for index, row in enumerate(decision.rows.tolist()):
-        code = 0 if decision.codes is None else int(decision.codes[index])
+    for index, (name, row) in enumerate(zip(decision.names, decision.rows.tolist(), strict=True)):
         place = places.get(row)
-        verdict = _verdict(decision, asked[index], code, is_scored=place is not None)
+        code = 0 if decision.codes is None else int(decision.codes[index])
         score = None if place is None or decision.scores is None else int(decision.scores[place])
-        age = decision.at - float(decision.updated_at[index])
-        document: dict[str, Any] = {
-            "node": asked[index],
-            "verdict": verdict.name,
-            "reason": reasons.texts[code - 1] if code else None,
-            "policy": (reasons.policies[code - 1] or None) if code else None,
-            "score": score,
-            "scores": {} if place is None else {own.policy: int(own.scores[place]) for own in decision.policy_scores},
-            "weights": {own.policy: own.weight for own in decision.policy_scores},
-            "reportAgeSeconds": None if math.isnan(age) else age,
-            "inputs": {policy: _inputs(told, index) for policy, told in decision.inputs.items() if row >= 0},
-        }
-        reason = _why(verdict, document, chosen_score)
-        facts = [*_load(decision, index, resources), _age(document["reportAgeSeconds"])] if row >= 0 else []
-        document["sentence"] = f"{reason}; {', '.join(facts)}" if facts else reason
-        yield verdict, document
+        yield _Standing(index, _verdict(decision, name, code, is_scored=place is not None), place, score)
+
+
+def _node(
+    decision: Decision, standing: _Standing, chosen_score: int | None, reasons: Reasons, resources: Sequence[str]
+) -> dict[str, Any]:
+    index, verdict, place, score = standing
+    code = 0 if decision.codes is None else int(decision.codes[index])
+    is_known = bool(decision.rows[index] >= 0)
+    age = decision.at - float(decision.updated_at[index])
+    document: dict[str, Any] = {
+        "node": decision.names[index],
+        "verdict": verdict.name,
+        "reason": reasons.texts[code - 1] if code else None,
+        "policy": (reasons.policies[code - 1] or None) if code else None,
+        "score": score,
+        "scores": {} if place is None else {own.policy: int(own.scores[place]) for own in decision.policy_scores},
+        "weights": {own.policy: own.weight for own in decision.policy_scores},
+        "reportAgeSeconds": None if math.isnan(age) else age,
+        "inputs": {policy: _inputs(told, index) for policy, told in decision.inputs.items()} if is_known else {},
+    }
+    reason = _why(verdict, document, chosen_score)
+    facts = [*_load(decision, index, resources), _age(document["reportAgeSeconds"])] if is_known else []
+    document["sentence"] = f"{reason}; {', '.join(facts)}" if facts else reason
+    return document
 
 
 def _verdict(decision: Decision, name: str, code: int, *, is_scored: bool) -> Verdict:

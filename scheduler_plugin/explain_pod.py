@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"where the plugin has its probes, e.g. after kubectl port-forward (default: {address})",
     )
     parser.add_argument(
-        "--nodes", type=int, default=_NODES_SHOWN, help=f"lines a decision; 0: all (default: {_NODES_SHOWN})"
+        "--nodes", type=int, default=_NODES_SHOWN, help=f"of a decision at most; 0: all (default: {_NODES_SHOWN})"
     )
     parser.add_argument("--output", choices=("text", "json"), default="text")
 
@@ -46,22 +46,22 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"--address is {arguments.address!r}, want HOST:PORT\n")
         return _WRONG_INPUT
     try:
-        page = _ask(host.strip("[]"), int(port), arguments.pod)
+        page = _ask(host.strip("[]"), int(port), arguments.pod, arguments.nodes)
     except NoAnswer as error:
         sys.stderr.write(f"{error}\n")
         return _FAILED
     if arguments.output == "json":
         sys.stdout.write(json.dumps(page, indent=2) + "\n")
     else:
-        sys.stdout.writelines(f"{line}\n" for line in text(page, arguments.nodes))
+        sys.stdout.writelines(f"{line}\n" for line in text(page))
     return _FINE
 
 
-def _ask(host: str, port: int, pod: str) -> dict[str, Any]:
+def _ask(host: str, port: int, pod: str, most_nodes: int) -> dict[str, Any]:
     connection = http.client.HTTPConnection(host, port, timeout=_PATIENCE_SECONDS)
     with contextlib.closing(connection):
         try:
-            connection.request("GET", f"/debug/pods/{urllib.parse.quote(pod)}")
+            connection.request("GET", f"/debug/pods/{urllib.parse.quote(pod)}?nodes={most_nodes}")
             answer = connection.getresponse()
             body = answer.read().decode()
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -78,8 +78,8 @@ def _ask(host: str, port: int, pod: str) -> dict[str, Any]:
     return page
 
 
-def text(page: Mapping[str, Any], nodes_shown: int) -> Iterator[str]:
-    """Lines for people; at most so many nodes a decision, 0 for all."""
+def text(page: Mapping[str, Any]) -> Iterator[str]:
+    """Lines for people."""
     for number, decision in enumerate(page["decisions"]):
         if number:
             yield ""
@@ -87,11 +87,10 @@ def text(page: Mapping[str, Any], nodes_shown: int) -> Iterator[str]:
         yield f"{page['pod']}, decided {at}: {decision['nodesPassed']} of {decision['nodesAsked']} nodes passed"
         yield f"  {decision['outcome']}"
         yield f"  the pod counts as {_described(decision)}"
-        shown = decision["nodes"][: nodes_shown or None]
-        width = max((len(node["node"]) for node in shown), default=0)
-        yield from (f"  {node['node']:<{width}}  {node['sentence']}" for node in shown)
-        if len(shown) < len(decision["nodes"]):
-            yield f"  and {len(decision['nodes']) - len(shown)} more nodes (--nodes 0 shows all)"
+        width = max((len(node["node"]) for node in decision["nodes"]), default=0)
+        yield from (f"  {node['node']:<{width}}  {node['sentence']}" for node in decision["nodes"])
+        if decision["nodesLeftOut"]:
+            yield f"  and {decision['nodesLeftOut']} more nodes (--nodes 0 shows all)"
 
 
 def _described(decision: Mapping[str, Any]) -> str:

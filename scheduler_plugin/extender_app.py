@@ -226,7 +226,9 @@ class ExtenderApp:
                 text = f"nothing is remembered of the pod {query['path']!r}, want namespace/name of a recent one\n"
                 return http_endpoint.Page("text/plain; charset=utf-8", text.encode(), HTTPStatus.NOT_FOUND)
             reasons = decision_explanation.Reasons(self._parts.cycle.reasons, self._parts.cycle.rejecting_policies)
-            page = decision_explanation.page(query["path"], found, reasons, self._parts.resources)
+            most = query.get("nodes", "0")
+            most_nodes = int(most) if most.isascii() and most.isdigit() else 0
+            page = decision_explanation.page(query["path"], found, reasons, self._parts.resources, most_nodes)
             return http_endpoint.json_page(page)
 
         return http_endpoint.HttpEndpoint(

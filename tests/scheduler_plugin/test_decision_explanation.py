@@ -6,6 +6,8 @@ import pytest
 
 from scheduler_plugin import decision_explanation
 from scheduler_plugin.decision_explanation import Reasons
+from scheduler_plugin.plugins import catalog
+from scheduler_plugin.plugins.trimaran.readings import Readings
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request
 
@@ -113,3 +115,20 @@ def test_a_pod_whose_estimate_failed_or_that_belongs_to_its_node_is_explained(pa
     pinned = decided(parts, pod=pod_document("web", owner_kind="DaemonSet"))
     assert pinned["isPinned"]
     assert pinned["nodesPassed"] == 4
+
+
+def test_of_many_nodes_the_first_are_shown_and_the_others_counted(parts):
+    decided(parts, bound_to="cool")
+    reasons = Reasons(parts.cycle.reasons, parts.cycle.rejecting_policies)
+    kept = parts.records.of("default/web")
+    (decision,) = decision_explanation.page("default/web", kept, reasons, parts.resources, most_nodes=2)["decisions"]
+    assert [node["node"] for node in decision["nodes"]] == ["cool", "warm"]
+    assert (decision["nodesLeftOut"], decision["nodesAsked"]) == (2, 4)
+
+
+@pytest.mark.parametrize("entry", catalog.POLICIES.values(), ids=list(catalog.POLICIES))
+def test_reasons_are_texts_that_kube_scheduler_can_group(entry):
+    built = entry.build(entry.complete(entry.args.model_validate({})), Readings())
+    for reason in getattr(built, "reasons", ()):
+        assert reason.startswith("node(s) ")
+        assert not any(character.isdigit() for character in reason)
