@@ -134,6 +134,6 @@ class SchemaWatch:
 def told(dropped: tuple[str, ...]) -> str:
     """What is dropped, what of it, and the way out, in one line."""
     return (
-        f"this CRD drops {', '.join(dropped)}; Mid resources are calculated from prodReclaimableMetric and the pods "
-        "instead. For all fields let the chart install its CRD, a superset of Koordinator's (crds.install=true)"
+        f"this CRD drops {', '.join(dropped)}; Mid resources stay right, without status.allocated they are calculated "
+        "from prodReclaimableMetric. For all fields let the chart install its CRD, a superset (crds.install=true)"
     )

@@ -166,7 +166,7 @@ class _Work:
                 obstacle = f"{what}: {error}"
             else:
                 if not left:
-                    log.info("%s: none left", what)
+                    log.info("%s: done", what)
                     return
                 obstacle = f"{what}: {len(left)} seen: {_some(left)}"
             if obstacle != self.obstacle:

@@ -40,6 +40,7 @@ _STATUS = _object(
         systemUsage=_RESOURCES,
         aggregatedNodeUsages=_AGGREGATED,
         aggregatedSystemUsages=_AGGREGATED,
+        numaUsages=_list(_object(numaNodeID=_WHOLE, nodeUsage=_RESOURCES, systemUsage=_RESOURCES)),
     ),
     podsMetric=_list(
         _object(

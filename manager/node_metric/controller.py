@@ -73,7 +73,7 @@ class NodeMetricController:
             raise
         self._picture.node_metrics.remember(seen)
         if seen.metadata.resource_version == metric.metadata.resource_version:
-            log.warning("%s: the CRD drops spec fields that it does not know: install the CRD of this project", name)
+            log.debug("%s: the CRD drops spec fields; manager.crd_schema tells which", name)
             self._dropped[name] = patch
         else:
             self._dropped.pop(name, None)
