@@ -4,7 +4,7 @@
 |---------------|----------------------------------------------------------------------------|---------------------|
 | not-a-number  | NaN or infinite                                                            | record dropped      |
 | out-of-range  | below 0, CPU or memory above 105 %, a deviation that no such mean can have | record dropped      |
-| frozen        | every value of a node is the very same over the last snapshots             | node dropped        |
+| frozen        | every value of a node has been the very same for ten minutes               | node dropped        |
 | contradiction | a mean that the mean of a shorter window inside it makes impossible        | record dropped      |
 | missing       | a node that exists, and no usable CPU or memory record of it               | nothing to drop     |
 
@@ -24,8 +24,9 @@ from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Metric, Met
 
 HIGHEST_PERCENT: Final = 105.0
 """Of capacity; counters and clocks differ by a little, so that a full node may read as somewhat more."""
-FROZEN_SNAPSHOTS: Final = 5
-"""As many as are kept. Means of CPU and memory of a node that lives do not repeat to the last bit that often."""
+FROZEN_SECONDS: Final = 600.0
+"""Means of CPU and memory of a node that lives do not repeat to the last bit. Twice the age at which the reports of a
+slow agent or scraper, each of which is seen several times, are too old anyway."""
 WINDOW_SLACK_PERCENT: Final = 10.0
 """Windows are fetched one after the other and end at different seconds; rates have windows of their own."""
 
@@ -62,19 +63,19 @@ def analyse(
     duration: str,
     nodes: Mapping[str, NodeMetrics],
     *,
-    earlier: Sequence[Mapping[str, NodeMetrics]],
+    unchanged_seconds: Mapping[str, float],
     shorter: Mapping[str, Mapping[str, NodeMetrics]],
     expected: Collection[str],
 ) -> Analysed:
     """Judge what a provider delivered for one window.
 
-    `earlier`: as delivered for the same window before, oldest first. `shorter`: usable nodes of shorter windows, by
+    `unchanged_seconds`: how long each node has had these very values. `shorter`: usable nodes of shorter windows, by
     duration. `expected`: names of nodes that exist; empty where that is not known.
     """
     found: list[Found] = []
     usable = {}
     for name, node in nodes.items():
-        own = _frozen(name, node, earlier) or [
+        own = _frozen(name, node, unchanged_seconds.get(name, 0.0)) or [
             problem
             for metric in node.metrics
             if (problem := _impossible(name, metric) or _contradicts(name, duration, metric, shorter))
@@ -109,13 +110,12 @@ def _impossible(name: str, metric: Metric) -> _Problem | None:
     return _problem(Finding.OUT_OF_RANGE, name, metric, f"wanted 0 to {highest:g}")
 
 
-def _frozen(name: str, node: NodeMetrics, earlier: Sequence[Mapping[str, NodeMetrics]]) -> Sequence[_Problem]:
-    before = earlier[-(FROZEN_SNAPSHOTS - 1) :]
-    if len(before) < FROZEN_SNAPSHOTS - 1 or not any(metric.value for metric in node.metrics):
+def _frozen(name: str, node: NodeMetrics, unchanged_seconds: float) -> Sequence[_Problem]:
+    if unchanged_seconds < FROZEN_SECONDS or not any(metric.value for metric in node.metrics):
         return ()
-    if any(then.get(name) is None or then[name].metrics != node.metrics for then in before):
-        return ()
-    text = f"node {name}: every value was the same in the last {FROZEN_SNAPSHOTS} snapshots"
+    text = (
+        f"node {name}: every value has been the same for {unchanged_seconds:.0f} s, wanted {FROZEN_SECONDS:.0f} at most"
+    )
     return (_Problem(None, Found(Finding.FROZEN, name, text)),)
 
 

@@ -9,7 +9,6 @@ known ages in sight of everybody, until `Windows.latest` does not answer any mor
 from __future__ import annotations
 
 import asyncio
-import collections
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -18,7 +17,7 @@ from scheduler_plugin.load_watcher import analysis, corroboration, records
 from scheduler_plugin.load_watcher.analysis import Found
 from scheduler_plugin.load_watcher.database import Database, DatabaseUnusable
 from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
-from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, NodeMetrics, Snapshot
+from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, Metric, NodeMetrics, Snapshot
 from scheduler_plugin.load_watcher.windows import Windows
 
 log = logging.getLogger(__name__)
@@ -42,6 +41,13 @@ class Refreshed(NamedTuple):
     found: Sequence[Found]
 
 
+class Standing(NamedTuple):
+    """Values of a node, and the end of the window in which they were first seen."""
+
+    metrics: Sequence[Metric]
+    since: float
+
+
 class Watcher:
     """Keeps `windows` fresh. All methods run in one event loop."""
 
@@ -59,11 +65,8 @@ class Watcher:
         self._clock = clock
         self._expected = expected
         self._database = database
-        self._delivered: dict[tuple[str, str], collections.deque[Nodes]] = {
-            (provider.name, duration): collections.deque(maxlen=analysis.FROZEN_SNAPSHOTS - 1)
-            for provider in providers
-            for duration in DURATIONS_SECONDS
-        }
+        self._standing: dict[tuple[str, str], dict[str, Standing]] = {}
+        """By provider and duration: what each node's values were, and since when."""
         self._usable: dict[str, dict[str, Nodes]] = {provider.name: {} for provider in providers}
         """Provider -> duration -> what was usable of its last delivery."""
         self.last_success_at: float | None = None
@@ -108,7 +111,7 @@ class Watcher:
                 continue
             problems += answer.problems
             expected = list(self._expected())
-            judging = asyncio.to_thread(self._judge, provider.name, duration, answer.nodes, expected)
+            judging = asyncio.to_thread(self._judge, provider.name, window, answer.nodes, expected)
             usable[provider.name], own = await judging
             found += own
         snapshot = None
@@ -132,18 +135,19 @@ class Watcher:
             self._database.close()
 
     def _judge(
-        self, provider: str, duration: str, nodes: Nodes, expected: Collection[str]
+        self, provider: str, window: records.Window, nodes: Nodes, expected: Collection[str]
     ) -> tuple[Nodes, Sequence[Found]]:
-        earlier = self._delivered[provider, duration]
-        seconds = DURATIONS_SECONDS[duration]
+        duration, seconds = window.duration, DURATIONS_SECONDS[window.duration]
+        before = self._standing.get((provider, duration), {})
+        standing = {name: _standing(node, window.end, before.get(name)) for name, node in nodes.items()}
+        self._standing[provider, duration] = standing
         analysed = analysis.analyse(
             duration,
             nodes,
-            earlier=tuple(earlier),
+            unchanged_seconds={name: window.end - since for name, (_metrics, since) in standing.items()},
             shorter={name: of for name, of in self._usable[provider].items() if DURATIONS_SECONDS[name] < seconds},
             expected=expected,
         )
-        earlier.append(nodes)
         self._usable[provider][duration] = analysed.nodes
         return analysed.nodes, analysed.found
 
@@ -156,6 +160,10 @@ class Watcher:
             await asyncio.to_thread(self._database.write, snapshot)
         except DatabaseUnusable as error:
             log.warning("%s", error)
+
+
+def _standing(node: NodeMetrics, at: float, before: Standing | None) -> Standing:
+    return before if before is not None and before.metrics == node.metrics else Standing(node.metrics, at)
 
 
 async def _fetched(provider: Provider, window: records.Window) -> Fetched | ProviderFailed:

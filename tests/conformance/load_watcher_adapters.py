@@ -135,7 +135,7 @@ async def _two_rounds() -> list[str]:
 def _encode(inputs: Any, expected: Any) -> str | None:
     """Ours drops what is no number, so that the document stays readable."""
     given = _nodes(inputs["nodeMetrics"])
-    usable = analysis.analyse("15m", given, earlier=(), shorter={}, expected=()).nodes
+    usable = analysis.analyse("15m", given, unchanged_seconds={}, shorter={}, expected=()).nodes
     document = json.loads(records.encode(Snapshot(data=Data(dict(usable)))))
     values = [metric["value"] for node in document["data"]["NodeMetricsMap"].values() for metric in node["metrics"]]
     return None if all(math.isfinite(value) for value in values) else f"{document} against {expected}"

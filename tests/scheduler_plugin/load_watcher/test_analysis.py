@@ -19,7 +19,7 @@ def cpu(value: float, operator: str = "AVG", kind: str = "CPU") -> Metric:
 
 
 def analyse(nodes: Nodes, duration: str = "15m", **given: object) -> analysis.Analysed:
-    known: dict[str, object] = {"earlier": (), "shorter": {}, "expected": ()} | given
+    known: dict[str, object] = {"unchanged_seconds": {}, "shorter": {}, "expected": ()} | given
     return analysis.analyse(duration, nodes, **known)  # type: ignore[arg-type]
 
 
@@ -61,21 +61,19 @@ def test_nothing_that_is_no_number_ever_gets_through(values: list[float]) -> Non
     assert all(0 <= metric.value <= 105 for node in usable.values() for metric in node.metrics)
 
 
-def test_g8_a_node_whose_values_do_not_move_over_five_snapshots_is_frozen() -> None:
+def test_g8_a_node_whose_values_do_not_move_for_ten_minutes_is_frozen() -> None:
     same = {"n": NodeMetrics([cpu(20.0), cpu(40.0, kind="Memory")])}
-    assert findings(analyse(same, earlier=[same] * 3)) == []
-    analysed = analyse(same, earlier=[same] * 4)
+    assert findings(analyse(same, unchanged_seconds={"n": 599.0})) == []
+    analysed = analyse(same, unchanged_seconds={"n": 600.0})
     assert findings(analysed) == [Finding.FROZEN]
     assert not analysed.nodes
 
 
 def test_a_node_that_moves_or_idles_at_zero_is_not_frozen() -> None:
-    now = {"n": NodeMetrics([cpu(20.0), cpu(40.0, kind="Memory")])}
-    moved = {"n": NodeMetrics([cpu(20.0), cpu(40.001, kind="Memory")])}
+    same = {"n": NodeMetrics([cpu(20.0), cpu(40.0, kind="Memory")])}
     idle = {"n": NodeMetrics([cpu(0.0)])}
-    assert not analyse(now, earlier=[now, now, now, moved]).found
-    assert not analyse(now, earlier=[now, now, {}, now]).found
-    assert not analyse(idle, earlier=[idle] * 4).found
+    assert not analyse(same, unchanged_seconds={"another": 3600.0}).found
+    assert not analyse(idle, unchanged_seconds={"n": 3600.0}).found
 
 
 @pytest.mark.parametrize(

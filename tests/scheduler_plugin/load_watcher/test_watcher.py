@@ -122,13 +122,15 @@ async def test_g7_one_provider_answers_for_another_that_is_down() -> None:
     assert await watching.is_healthy()
 
 
-async def test_g8_a_source_that_stands_still_is_not_believed_for_ever() -> None:
-    watching, kept = watcher(Scripted("Prometheus", Fetched(nodes(a=20.0, b=20.0))))
-    for _round in range(4):
-        assert (await watching.refresh("5m")).found == []
-    refreshed = await watching.refresh("5m")
-    assert {found.finding for found in refreshed.found} == {Finding.FROZEN, Finding.MISSING}
-    assert kept.latest("5m", NOW).data.nodes == {}
+async def test_g8_a_source_that_stands_still_for_ten_minutes_is_not_believed_until_it_moves() -> None:
+    answers = [Fetched(nodes(a=20.0, b=20.0))] * 21 + [Fetched(nodes(a=20.0, b=21.0))]
+    seconds = [NOW]
+    watching = Watcher([Scripted("Prometheus", *answers)], Windows(AGE), clock=lambda: seconds[0])
+    found = []
+    for _round in range(22):
+        found.append({each.node for each in (await watching.refresh("5m")).found})
+        seconds[0] += 30.0
+    assert found == [set()] * 20 + [{"a", "b"}, {"a"}]
 
 
 async def test_g1_after_a_crash_windows_answer_before_any_provider_does(tmp_path: Path) -> None:
