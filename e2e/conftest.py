@@ -23,12 +23,12 @@ LAST = (
     "test_crd_missing",
     "test_colocation_off_with_mid_pod_running",
     "test_upgrade",
-    "test_foreign_crd",
-    "test_uninstall",
     "test_no_kopf_traces",
     "test_service_accounts",
+    "test_foreign_crd",
+    "test_uninstall",
 )
-"""Stories that disturb the cluster, then those that judge what all others have left behind."""
+"""Stories that disturb the cluster, those that judge what all others have left behind, those that take the suite away."""
 FAKE_NODES = 2
 DEMO_NAMESPACE, STORY_PREFIX = "demo", "story-"
 DEFAULT_TIMEOUT_SECONDS = 420

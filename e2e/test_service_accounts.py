@@ -22,7 +22,6 @@ WRITTEN_BY = {
     "koordlet": {"nodemetrics/status"},
     "koord-manager": {"nodes/status", "nodemetrics", "events", "leases", "configmaps"},
     "koord-scheduler": {"leases", "events", "pods/binding", "pods/status"},
-    "koord-suite-uninstall": {"deployments/scale", "leases", "nodes/status", "nodemetrics", "configmaps"},
     "koord-suite-test": set(),
 }
 """Service account -> what it writes. kube-scheduler's own writes stand under the last one."""

@@ -74,6 +74,18 @@ def test_helm_uninstall_leaves_no_trace(cluster: Cluster, eyes: Eyes, suite: Sui
         assert eyes.find("ConfigMap", config_map, SUITE_NAMESPACE) is None
     left = cluster.get("pods", "--namespace", SUITE_NAMESPACE)["items"]
     assert [pod["metadata"]["name"] for pod in left] == []
+    assert _refused_to_the_hook(cluster) == []
+
+
+def _refused_to_the_hook(cluster: Cluster) -> list[str]:
+    """What its service account asked for and was not granted; nothing where no audit log is shown."""
+    if cluster.audit_log is None or not cluster.audit_log.exists():
+        return []
+    account = f"system:serviceaccount:{SUITE_NAMESPACE}:koord-suite-uninstall"
+    asked = [json.loads(line) for line in cluster.audit_log.read_text().splitlines() if account in line]
+    ended = [event for event in asked if event["stage"] == "ResponseComplete" and event["user"]["username"] == account]
+    assert ended
+    return [f"{event['verb']} {event['requestURI']}" for event in ended if event["responseStatus"]["code"] == 403]
 
 
 def test_without_the_hook_traces_stay_and_the_command_takes_them_away(
