@@ -28,7 +28,7 @@ LAST = (
     "test_foreign_crd",
     "test_uninstall",
 )
-"""Stories that disturb the cluster, those that judge what all others have left behind, those that take the suite away."""
+"""Stories that disturb the cluster, those that judge what the others left behind, those that take the suite away."""
 FAKE_NODES = 2
 DEMO_NAMESPACE, STORY_PREFIX = "demo", "story-"
 DEFAULT_TIMEOUT_SECONDS = 420
