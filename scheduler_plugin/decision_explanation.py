@@ -16,6 +16,7 @@ from scheduler_plugin.cluster_state import node_page
 from scheduler_plugin.decision_records import Decision
 from scheduler_plugin.plugins.load_aware import usage_percent
 from scheduler_plugin.plugins.policy import Explained
+from scheduler_plugin.plugins.trimaran.ladder import Rung
 
 
 class Reasons(NamedTuple):
@@ -45,6 +46,13 @@ class _Standing(NamedTuple):
     verdict: Verdict
     place: int | None
     score: int | None
+
+
+_RUNGS: Final = {
+    Rung.BY_REQUESTS: "nothing measures any node, judged by requests",
+    Rung.PREDICTED: "not measured yet, judged by what its new pods should use",
+    Rung.UNKNOWN: "not measured though pods run there, lowest score",
+}
 
 
 def page(
@@ -111,7 +119,9 @@ def _node(
         "inputs": {policy: _inputs(told, index) for policy, told in decision.inputs.items()} if is_known else {},
     }
     reason = _why(verdict, document, chosen_score)
-    facts = [*_load(decision, index, resources), _age(document["reportAgeSeconds"])] if is_known else []
+    facts: list[str] = []
+    if is_known:
+        facts = [*_load(decision, index, resources), *_measured(decision, index), _age(document["reportAgeSeconds"])]
     document["sentence"] = f"{reason}; {', '.join(facts)}" if facts else reason
     return document
 
@@ -162,6 +172,21 @@ def _load(decision: Decision, index: int, resources: Sequence[str]) -> Iterator[
             amounts = [_amount(resource, amount) for amount in (usage, own, total)]
             of_limit = f", limit {limit} %" if limit else ""
             yield f"{resource} {amounts[0]} + {amounts[1]} of {amounts[2]} = {percent:.0f} %{of_limit}"
+
+
+def _measured(decision: Decision, index: int) -> Iterator[str]:
+    """What the load watcher told the first of the policies that go by it: all of them are told the same."""
+    for told in decision.inputs.values():
+        if not {"meanPercent", "deviationPercent", "rung"} <= told.columns.keys():
+            continue
+        rung = Rung(int(told.columns["rung"][index]))
+        if rung is not Rung.MEASURED:
+            yield _RUNGS[rung]
+            return
+        for place, resource in enumerate(told.resources):
+            mean, deviation = (float(told.columns[name][place, index]) for name in ("meanPercent", "deviationPercent"))
+            yield f"measured {resource} {mean:.0f} % of capacity, deviation {deviation:.0f} %"
+        return
 
 
 def _amount(resource: str, units: int) -> str:

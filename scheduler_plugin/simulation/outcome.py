@@ -90,5 +90,5 @@ def summary(outcome: Outcome) -> Summary:
         placed=len(waits),
         waited=sum(outcome.tries[index] > 1 for index in outcome.placements),
         never_placed=len(outcome.tries) - len(waits),
-        mean_wait_seconds=sum(waits) / len(waits) if waits else 0.0,
+        mean_wait_seconds=float(sum(waits)) / len(waits) if waits else 0.0,
     )

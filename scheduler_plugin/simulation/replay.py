@@ -67,7 +67,11 @@ class Replay:
     def run(self, progress: Callable[[float], None] = lambda _share: None) -> Outcome:
         """Play to the end; `progress` is told the share of the time that has passed."""
         ends_at = self._scenario.steps * self._scenario.step_seconds
-        events = [_Event(each.at_seconds, _ARRIVES, index, 0) for index, each in enumerate(self._scenario.pods)]
+        events = [
+            _Event(each.at_seconds, _ARRIVES, index, 0)
+            for index, each in enumerate(self._scenario.pods)
+            if not each.pod.spec.node_name or each.pod.spec.node_name in self._node_index  # others run elsewhere
+        ]
         heapq.heapify(events)
         while events and events[0].at < ends_at:
             event = heapq.heappop(events)

@@ -6,6 +6,8 @@ import pytest
 
 from scheduler_plugin import decision_explanation
 from scheduler_plugin.decision_explanation import Reasons
+from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot, Window
+from scheduler_plugin.load_watcher.windows import Windows
 from scheduler_plugin.plugins import catalog
 from scheduler_plugin.plugins.trimaran.readings import Readings
 from tests.scheduler_plugin import factories
@@ -106,6 +108,29 @@ def test_several_policies_show_their_shares():
     assert set(cool["scores"]) == {"LoadAwareScheduling", "TargetLoadPacking"}
     assert cool["weights"] == {"LoadAwareScheduling": 1, "TargetLoadPacking": 2}
     assert "(LoadAwareScheduling 0, TargetLoadPacking " in cool["sentence"]
+    assert "nothing measures any node, judged by requests" in cool["sentence"]
+
+
+def test_what_the_load_watcher_measured_is_told_once_however_many_policies_go_by_it():
+    enabled = [{"name": "TargetLoadPacking"}, {"name": "LoadVariationRiskBalancing"}]
+    made = factories.parts(plugins={"score": {"enabled": enabled}})
+    made.cluster.node_changed(factories.node("cool"))
+    made.cluster.node_changed(factories.node("warm"))
+    windows = Windows(300)
+    metrics = [
+        Metric("", kind, operator, "15m", value)
+        for kind, operator, value in (("CPU", "AVG", 31.0), ("CPU", "STD", 4.0), ("Memory", "AVG", 52.0))
+    ]
+    data = Data({"cool": NodeMetrics(metrics)})
+    windows.store(Snapshot(int(NOW), Window("15m", int(NOW) - 900, int(NOW)), "test", data))
+    made.readings.take(windows, NOW)
+    for policy in made.measured:
+        for entry in made.cluster.entries.values():
+            policy.write(entry)
+    told = sentences(decided(made, nodes=["cool", "warm"]))
+    assert told["cool"].count("measured cpu 31 % of capacity, deviation 4 %") == 1
+    assert told["cool"].count("measured memory 52 % of capacity, deviation 0 %") == 1
+    assert "not measured" in told["warm"]
 
 
 def test_a_pod_whose_estimate_failed_or_that_belongs_to_its_node_is_explained(parts):

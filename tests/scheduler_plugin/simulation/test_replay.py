@@ -136,3 +136,13 @@ def test_progress_ends_at_one_and_never_goes_back():
     Replay(a_cluster([0.5] * 5, [1] * 5, at_seconds=[0, 600, 1200, 1800, 2400])).run(told.append)
     assert told == sorted(told)
     assert told[-1] == 1.0
+
+
+def test_pods_of_nodes_that_are_not_in_the_scenario_are_left_out():
+    elsewhere = factories.pod("old", node="far-away", requests={"cpu": "8"}, phase="Running")
+    usage = np.array([[1000.0], [0.0]])
+    here = [scenario.SimulatedNode(factories.node("n1", cpu="10"))]
+    cluster = scenario.Scenario(here, [scenario.SimulatedPod(elsewhere, usage)], step_seconds=60, steps=10)
+    result = Replay(cluster).run()
+    assert (result.placements, result.tries) == ({}, {})
+    assert result.demand.sum() == 0
