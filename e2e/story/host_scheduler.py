@@ -13,7 +13,7 @@ import socket
 import ssl
 import sys
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -36,7 +36,8 @@ PATIENT: Final = "5s"
 _TEMPLATE: Final = "templates/scheduler/config.yaml"
 _KUBE_SCHEDULER, _EXTENDER = "kube-scheduler", "extender"
 _START_SECONDS: Final = 90.0
-_WENT_ON: Final = re.compile(r'"Skipping extender (?:in bind )?as it returned error.*? err="(.*)"$', re.MULTILINE)
+_WENT_ON: Final = re.compile(r'"Skipping extender as it returned error.*? err="(.*)"$', re.MULTILINE)
+"""Of filter calls: those of bind always fail, because the extender refuses to bind."""
 
 Values = Mapping[str, Any]
 """`scheduler.plugin` of the chart's values: plugins, pluginArgs, httpTimeout."""
@@ -45,9 +46,7 @@ Values = Mapping[str, Any]
 class HostScheduler:
     """One pair of processes. `address` is where kube-scheduler calls: the extender, or what stands in between."""
 
-    def __init__(
-        self, cluster: Cluster, name: str, values: Values, *, address: str | None = None, flags: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, cluster: Cluster, name: str, values: Values, *, address: str | None = None) -> None:
         self.name = name
         """What pods write into spec.schedulerName."""
         self._cluster = cluster
@@ -55,7 +54,6 @@ class HostScheduler:
         self._port, self._extender_port, self._http_port = _free_ports(3)
         self._address = address or self.extender_address
         self._values = {"httpTimeout": PATIENT, **values}
-        self._flags = flags
 
     @property
     def extender_address(self) -> str:
@@ -110,7 +108,6 @@ class HostScheduler:
             f"--kubeconfig={self._cluster.kubeconfig}",
             f"--extender-port={self._extender_port}",
             *("--http-address=127.0.0.1", f"--http-port={self._http_port}"),
-            *self._flags,
         ]
         environment = {"PYTHONPATH": str(content_cache.REPOSITORY), "OPENBLAS_NUM_THREADS": "1"}
         processes.start(Program(_EXTENDER, program, environment), self._folder)
@@ -149,7 +146,7 @@ class HostScheduler:
     # what they say
 
     def went_on_without(self) -> list[str]:
-        """Why kube-scheduler went on without the extender: its error for each filter and bind call that failed."""
+        """Why kube-scheduler went on without the extender: its error for each filter call that failed."""
         return _WENT_ON.findall(self._log(_KUBE_SCHEDULER).read_text(errors="replace"))
 
     def attempts(self, result: str) -> int:
@@ -158,12 +155,14 @@ class HostScheduler:
 
     def answered(self, verb: str, outcome: str = "ok") -> int:
         """How many calls the extender has counted."""
-        name = "koord_scheduler_plugin_requests_total"
-        return int(_sum(f"http://127.0.0.1:{self._http_port}/metrics", name, verb=verb, outcome=outcome))
+        return self._of_extender("requests_total", verb=verb, outcome=outcome)
 
-    def extender_page(self, path: str) -> str:
-        """A page of the extender's probe port. Raises OSError."""
-        return _page(f"http://127.0.0.1:{self._http_port}{path}")
+    def held(self, kind: str) -> int:
+        """How many objects of a kind the extender holds: nodes, pods, unconfirmed_pods ..."""
+        return self._of_extender("tracked_objects", kind=kind)
+
+    def _of_extender(self, name: str, **labels: str) -> int:
+        return int(_sum(f"http://127.0.0.1:{self._http_port}/metrics", f"koord_scheduler_plugin_{name}", **labels))
 
     def _log(self, program: str) -> Path:
         return self._folder / f"{program}.log"
@@ -173,19 +172,21 @@ class HostScheduler:
 
 
 @contextlib.contextmanager
-def running(
-    cluster: Cluster, configurations: Mapping[str, Values], *, flags: Sequence[str] = ()
-) -> Iterator[dict[str, HostScheduler]]:
-    """Start one scheduler for each configuration, all at the same time; their pods name it `story-<key>`.
-
-    `flags` are more of the extender's.
-    """
-    made = {key: HostScheduler(cluster, f"story-{key}", values, flags=flags) for key, values in configurations.items()}
-    with contextlib.ExitStack() as ends, ThreadPoolExecutor(len(made)) as pool:
-        for scheduler in made.values():
-            ends.callback(scheduler.stop)
-        list(pool.map(HostScheduler.start, made.values()))
+def running(cluster: Cluster, configurations: Mapping[str, Values]) -> Iterator[dict[str, HostScheduler]]:
+    """Start one scheduler for each configuration, all at the same time; their pods name it `story-<key>`."""
+    made = {key: HostScheduler(cluster, f"story-{key}", values) for key, values in configurations.items()}
+    with started(*made.values()):
         yield made
+
+
+@contextlib.contextmanager
+def started(*schedulers: HostScheduler) -> Iterator[None]:
+    """Start schedulers, all at the same time, and end them."""
+    with contextlib.ExitStack() as ends, ThreadPoolExecutor(len(schedulers)) as pool:
+        for scheduler in schedulers:
+            ends.callback(scheduler.stop)
+        list(pool.map(HostScheduler.start, schedulers))
+        yield
 
 
 def _sum(url: str, sample: str, **labels: str) -> float:

@@ -1,0 +1,126 @@
+"""An extender that is dead, frozen, slow or mad: pods are placed without it, kube-scheduler says so, and it comes back.
+
+That it is asked shows on a hot node, which takes no pod: before each fault, and again after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from e2e.cluster.access import Cluster
+from e2e.story import fake_fleet, fake_reports, host_scheduler, load_reports
+from e2e.story.eyes import Eyes
+from e2e.story.faulty_line import FaultyLine
+from e2e.story.host_scheduler import HostScheduler
+from e2e.story.verdicts import Court
+
+HOT = "node(s) cpu usage exceed threshold"
+TOO_LATE = "Client.Timeout exceeded"
+IN_TIME, SLOW_SECONDS = "300ms", 0.5  # the former is the chart's httpTimeout
+STREAM = 6
+PAGE = b"<html><body>It works!</body></html>"
+GARBAGE = {
+    "no-json": ((200, PAGE), "invalid character '<'"),
+    "cut-off": ((200, b'{"NodeNames":["fake-h'), "unexpected EOF"),
+    "wrong-type": ((200, b'{"NodeNames":{"fake-hot":true}}'), "cannot unmarshal"),
+    "unasked-node": ((200, b'{"NodeNames":["elsewhere"]}'), "not found in the input node list"),
+    "own-error": ((200, b'{"Error":"out of order"}'), "out of order"),
+    "status-500": ((500, PAGE), "code 500"),
+}
+
+
+class Stage(NamedTuple):
+    """A hot node, a cool one, and a scheduler that calls its extender directly or through a line."""
+
+    hot: str
+    cool: str
+    direct: HostScheduler
+    through_line: HostScheduler
+    line: FaultyLine
+
+
+@pytest.fixture(scope="module")
+def stage(cluster: Cluster, eyes: Eyes, fake_nodes: list[str]) -> Iterator[Stage]:
+    with fake_fleet.registered(eyes, ["hot", "cool"]) as (hot, cool), contextlib.closing(FaultyLine()) as line:
+        fake_reports.report(eyes, hot, load_reports.load(cpu_percent=80))
+        fake_reports.report(eyes, cool, load_reports.load(cpu_percent=30))
+        direct = HostScheduler(cluster, "story-direct", {"httpTimeout": IN_TIME})
+        through_line = HostScheduler(cluster, "story-through-line", {"httpTimeout": IN_TIME}, address=line.address)
+        line.extender_address = through_line.extender_address
+        with host_scheduler.started(direct, through_line):
+            yield Stage(hot, cool, direct, through_line, line)
+
+
+def _is_asked(court: Court, stage: Stage, scheduler: HostScheduler, when: str) -> None:
+    assert court.is_refused_soon(when, scheduler.name, stage.hot, HOT)
+
+
+def _is_done_without(court: Court, stage: Stage, scheduler: HostScheduler, name: str, why: str) -> None:
+    """No pod is refused or lost, not even on the hot node, and each time it is told why nobody was asked."""
+    before, errors = len(scheduler.went_on_without()), scheduler.attempts("error")
+    there = court.ask(f"{name}-there", scheduler.name, [stage.hot])
+    asked = [court.ask(f"{name}-{index}", scheduler.name, [stage.hot, stage.cool]) for index in range(STREAM)]
+    assert court.bound([there]) == [stage.hot]
+    assert set(court.bound(asked)) <= {stage.hot, stage.cool}
+    assert [court.eyes.events_of(each, court.namespace, "FailedScheduling") for each in asked] == [[]] * STREAM
+    assert scheduler.attempts("error") == errors
+    told = scheduler.went_on_without()[before:]
+    assert len(told) > STREAM
+    others = [line for line in told if not re.search(why, line)]
+    assert len(others) < len(told)
+    assert [line for line in others if TOO_LATE not in line] == []  # which a busy machine makes of anything
+
+
+@pytest.fixture
+def whole_again(stage: Stage) -> Iterator[None]:
+    """Whatever the test breaks."""
+    yield
+    stage.line.mend()
+    stage.direct.extender_thaws()
+    stage.direct.start_extender()
+
+
+@pytest.mark.usefixtures("whole_again")
+def test_a_dead_one(court: Court, stage: Stage) -> None:
+    _is_asked(court, stage, stage.direct, "before-death")
+    stage.direct.extender_is_killed()
+    _is_done_without(court, stage, stage.direct, "dead", "connection refused|connection reset|EOF")
+    stage.direct.start_extender()
+    _is_asked(court, stage, stage.direct, "after-death")
+
+
+@pytest.mark.usefixtures("whole_again")
+def test_a_frozen_one(court: Court, stage: Stage) -> None:
+    _is_asked(court, stage, stage.direct, "before-frost")
+    stage.direct.extender_freezes()
+    _is_done_without(court, stage, stage.direct, "frozen", TOO_LATE)
+    stage.direct.extender_thaws()
+    _is_asked(court, stage, stage.direct, "after-frost")
+
+
+@pytest.mark.usefixtures("whole_again")
+def test_a_slow_one(court: Court, stage: Stage) -> None:
+    scheduler = stage.through_line
+    _is_asked(court, stage, scheduler, "before-delay")
+    answered = scheduler.answered("filter")
+    stage.line.delay_seconds = SLOW_SECONDS
+    _is_done_without(court, stage, scheduler, "slow", TOO_LATE)
+    assert scheduler.answered("filter") > answered + STREAM, "it did answer, but too late"
+    stage.line.mend()
+    _is_asked(court, stage, scheduler, "after-delay")
+
+
+@pytest.mark.usefixtures("whole_again")
+@pytest.mark.parametrize("kind", GARBAGE)
+def test_one_that_answers_garbage(court: Court, stage: Stage, kind: str) -> None:
+    answer, why = GARBAGE[kind]
+    # Not bind: to it, an object without "Error" is a success, and kube-scheduler takes the pod for bound for ever.
+    stage.line.answers = {"filter": answer, "prioritize": answer, "bind": (200, PAGE)}
+    _is_done_without(court, stage, stage.through_line, kind, why)
+    stage.line.mend()
+    _is_asked(court, stage, stage.through_line, f"after-{kind}")
