@@ -144,7 +144,9 @@ class Agent:
         if self.view.resource_version is None:
             return
         policy = predict_policy.in_force(self.view.spec.predict_policy)
-        self._schedule.looked(now, policy.check_interval_seconds or 0)
+        wanted = collect_policy.report_interval_seconds(self.view.spec.metric_collect_policy)
+        interval = schedule.seconds_between_reports(wanted, policy.force_update_interval_seconds or 0)
+        self._schedule.looked(now, policy.check_interval_seconds or 0, interval)
         observation = self.observer.report(time.time(), self.view, policy, self.kept.problem_text)
         if observation is None:
             return
@@ -152,7 +154,7 @@ class Agent:
         if is_early and not self._is_news(observation, policy.resource_diff_threshold_percent or 0):
             return
         sent = await reporter.send(api, self.settings.node_name, observation.status, self.view.resource_version)
-        self._note(sent, observation, now, policy.force_update_interval_seconds or 0)
+        self._note(sent, observation, now, interval)
         self.counts.early_reports += is_early and sent.outcome is reporter.Outcome.WRITTEN
 
     def _is_news(self, observation: Observation, threshold_percent: float) -> bool:
@@ -161,7 +163,7 @@ class Agent:
             return True
         return schedule.is_news(observation.publishes, self._published, allocatable, threshold_percent)
 
-    def _note(self, sent: reporter.Sent, observation: Observation, now: float, force_update_seconds: float) -> None:
+    def _note(self, sent: reporter.Sent, observation: Observation, now: float, interval_seconds: float) -> None:
         self.counts.reports[sent.outcome] += 1
         if sent.outcome is not self._last_outcome:
             log.log(
@@ -182,9 +184,7 @@ class Agent:
         self.observer.conditions = observation.status.conditions or []
         self._published = observation.publishes
         self.counts.last_report_seconds = time.time()
-        wanted = collect_policy.report_interval_seconds(self.view.spec.metric_collect_policy)
-        interval = schedule.seconds_between_reports(wanted, force_update_seconds)
-        self._schedule.written(now, interval, random.random())  # noqa: S311  # spreads load, hides nothing
+        self._schedule.written(now, interval_seconds, random.random())  # noqa: S311  # spreads load, hides nothing
 
     def health(self) -> Verdict:
         """Whether the tick goes on."""

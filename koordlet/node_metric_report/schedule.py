@@ -52,6 +52,7 @@ class ReportSchedule:
     """When to look and when to write. The first report is due at once."""
 
     def __init__(self) -> None:
+        self._last_report = -math.inf
         self._next_report = -math.inf
         self._next_check = -math.inf
         self._earliest_write = -math.inf
@@ -60,9 +61,10 @@ class ReportSchedule:
         """Whether it is time to find out if something is worth a write."""
         return now >= self._earliest_write and now >= min(self._next_check, self._next_report)
 
-    def looked(self, now: float, check_interval_seconds: float) -> None:
-        """Look for news again after the check interval."""
+    def looked(self, now: float, check_interval_seconds: float, interval_seconds: float) -> None:
+        """Look for news again after the check interval; an interval that was shortened meanwhile holds from now on."""
         self._next_check = now + check_interval_seconds
+        self._next_report = min(self._next_report, self._last_report + interval_seconds)
 
     def is_due(self, now: float) -> bool:
         """Whether a report is written without news."""
@@ -70,6 +72,7 @@ class ReportSchedule:
 
     def written(self, now: float, interval_seconds: float, uniform: float) -> None:
         """A report was written; the next one comes up to a tenth early, by a number drawn from [0, 1)."""
+        self._last_report = now
         self._next_report = now + interval_seconds * (1.0 - _JITTER * uniform)
         self._earliest_write = now + LEAST_SECONDS_BETWEEN_WRITES
 

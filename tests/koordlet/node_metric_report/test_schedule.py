@@ -49,11 +49,20 @@ def test_the_forced_interval_bounds_the_report_interval():
     assert schedule.seconds_between_reports(60, 600) == 60
 
 
+def test_an_interval_that_was_shortened_holds_from_the_next_look_on():
+    timer = schedule.ReportSchedule()
+    timer.written(0.0, 600, uniform=0.0)
+    timer.looked(20.0, 20, 600)
+    assert not timer.is_due(30.0)
+    timer.looked(40.0, 20, 30)
+    assert timer.is_due(40.0)
+
+
 def test_the_first_report_is_due_at_once_and_the_next_after_the_interval():
     timer = schedule.ReportSchedule()
     assert timer.may_look(0.0)
     assert timer.is_due(0.0)
-    timer.looked(0.0, 20)
+    timer.looked(0.0, 20, 60)
     timer.written(0.0, 60, uniform=0.0)
     assert not timer.is_due(59.9)
     assert timer.is_due(60.0)
@@ -61,10 +70,10 @@ def test_the_first_report_is_due_at_once_and_the_next_after_the_interval():
 
 def test_news_is_looked_for_every_check_interval():
     timer = schedule.ReportSchedule()
-    timer.looked(0.0, 20)
+    timer.looked(0.0, 20, 60)
     timer.written(0.0, 60, uniform=0.0)
     assert [timer.may_look(now) for now in (10.0, 19.9, 20.0)] == [False, False, True]
-    timer.looked(20.0, 20)
+    timer.looked(20.0, 20, 60)
     assert not timer.may_look(21.0)
     assert timer.may_look(60.0)
 
@@ -78,14 +87,14 @@ def test_reports_come_up_to_a_tenth_early_and_never_late():
 
 def test_writes_are_five_seconds_apart_whatever_the_check_interval():
     timer = schedule.ReportSchedule()
-    timer.looked(0.0, 1)
+    timer.looked(0.0, 1, 60)
     timer.written(0.0, 60, uniform=0.0)
     assert [timer.may_look(now) for now in (1.0, 4.9, 5.0)] == [False, False, True]
 
 
 def test_after_a_failure_the_pause_is_kept_though_the_report_is_due():
     timer = schedule.ReportSchedule()
-    timer.looked(0.0, 20)
+    timer.looked(0.0, 20, 60)
     timer.failed(0.0, pause_seconds=12.0)
     assert timer.is_due(1.0)
     assert [timer.may_look(now) for now in (11.9, 12.0)] == [False, True]
