@@ -43,10 +43,10 @@ class Contender(NamedTuple):
 
 
 def scored_by(policy: str, **args: Any) -> dict[str, Any]:
-    """That policy alone scores; LoadAwareScheduling filters."""
+    """That policy alone scores, and nothing of ours filters."""
     return {
         "plugins": {
-            "filter": {"enabled": [{"name": "LoadAwareScheduling"}]},
+            "filter": {"disabled": [{"name": "*"}]},
             "score": {"enabled": [{"name": policy}], "disabled": [{"name": "*"}]},
         },
         "pluginConfig": [{"name": policy, "args": args}] if args else [],
@@ -57,8 +57,8 @@ def contenders(node_names: Sequence[str]) -> dict[str, Contender]:
     """By name in the table. TargetLoadPacking's profile switches spreading by requests off, as its design asks."""
     return {
         "kube-scheduler alone": Contender(None),
-        "LoadAwareScheduling": Contender(scored_by("LoadAwareScheduling")),
-        "LoadAwareScheduling, predicted": Contender(scored_by("LoadAwareScheduling", usageSource="predicted")),
+        "LoadAwareScheduling": Contender({}),
+        "LoadAwareScheduling, score only": Contender(scored_by("LoadAwareScheduling")),
         "TargetLoadPacking 60": Contender(scored_by("TargetLoadPacking", targetUtilization=60), NO_SPREADING),
         "LoadVariationRiskBalancing": Contender(scored_by("LoadVariationRiskBalancing")),
         "LowRiskOverCommitment": Contender(scored_by("LowRiskOverCommitment")),
@@ -118,7 +118,7 @@ def played(contender: Contender, what: Scenario) -> Summary:
 
 def nodes_needed(contender: Contender, found: traces.Traces, given: argparse.Namespace) -> int:
     """Fewest nodes with little hot time and every pod placed, by halving."""
-    low, high = given.nodes // 2, given.nodes * 2
+    low, high = given.nodes * 3 // 4, given.nodes * 3 // 2
     while low < high:
         middle = (low + high) // 2
         told = played(contender, scenario(found, given, middle))
