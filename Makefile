@@ -90,3 +90,8 @@ cluster-up: $(STAMP) ## Start the local cluster and leave it running
 .PHONY: cluster-down
 cluster-down: $(STAMP) ## Stop the local cluster and leave nothing behind
 	@$(BIN)/python -m e2e.cluster down
+
+MINUTES ?= 120
+.PHONY: soak
+soak: $(STAMP) ## Two hours of churn, edits and kills on a control plane of its own (MINUTES=10 for less; needs root)
+	@$(BIN)/python -m e2e.soak --minutes $(MINUTES)

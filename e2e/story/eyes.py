@@ -26,6 +26,7 @@ _API_VERSIONS = {
     "Deployment": "apps/v1",
     "DaemonSet": "apps/v1",
     "Lease": "coordination.k8s.io/v1",
+    "PriorityClass": "scheduling.k8s.io/v1",
 }
 
 Dict = dict[str, Any]

@@ -1,0 +1,144 @@
+"""`python -m e2e.soak [--minutes N]`: churn, edits and kills for hours; ends with a table, and 1 where it went wrong.
+
+Every step: pods come and go. Every half minute: fake nodes report. Every minute: the configuration is edited, and what
+every node offers is held against the formula of its newest report. Every few minutes, for the first two thirds of the
+time, one of our processes is killed. In the last third nothing is killed: memory is judged over the longest life.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+
+from e2e.cluster import progress
+from e2e.cluster.failures import ClusterProblem
+from e2e.soak import memory
+from e2e.soak.memory import Sample
+from e2e.soak.stage import FAKE_NODES, NODE, Churn, Stage, stage
+from e2e.story import mid_formula, waiting
+
+STEP_SECONDS = 3.0
+REPORT_SECONDS = 30.0
+EDIT_SECONDS = 60.0
+LOOK_SECONDS = 5.0
+SETTLE_SECONDS = 100.0
+"""A killed manager's Lease ends after 15 s, an agent needs half a minute for its first prediction."""
+
+
+class Soak:
+    """One run; `problems` is what went wrong."""
+
+    def __init__(self, on: Stage, seconds: float, seed: int) -> None:
+        self._on = on
+        self._seconds = seconds
+        self._chance = random.Random(seed)
+        self._churn = Churn(on, self._chance)
+        self._began = time.monotonic()
+        self._next = dict.fromkeys(("report", "edit", "look", "compare"), 0.0)
+        self._kill_at = self._chance.uniform(60, 120)
+        self.samples: list[Sample] = []
+        self.problems: list[str] = []
+        self.kills = self.compared = 0
+
+    def run(self) -> None:
+        """To the end."""
+        while (elapsed := time.monotonic() - self._began) < self._seconds:
+            self._step(elapsed)
+            time.sleep(STEP_SECONDS)
+        self._compare()
+
+    def _is_due(self, what: str, every_seconds: float, elapsed: float) -> bool:
+        if elapsed < self._next[what]:
+            return False
+        self._next[what] = elapsed + every_seconds
+        return True
+
+    def _step(self, elapsed: float) -> None:
+        if self._is_due("look", LOOK_SECONDS, elapsed):
+            self._look(elapsed)
+        self._churn.pods()
+        if self._is_due("report", REPORT_SECONDS, elapsed):
+            self._churn.reports()
+        if self._is_due("edit", EDIT_SECONDS, elapsed):
+            self._compare()
+            self._churn.edit()
+        if self._kill_at < elapsed < self._seconds * 2 / 3:
+            self._kill_at = elapsed + self._chance.uniform(90, 240)
+            self._kill()
+
+    def _look(self, elapsed: float) -> None:
+        for name, part in self._on.parts.items():
+            running = part.look()  # started again where it has ended, as the kubelet would
+            self.samples.append(Sample(name, running.process.pid, elapsed, running.rss_mebibytes()))
+
+    def _kill(self) -> None:
+        name = self._chance.choice(sorted(self._on.parts))
+        process = self._on.parts[name].look().process
+        process.kill()
+        process.wait(10)
+        self.kills += 1
+        progress.say(f"killed {name}")
+
+    def _compare(self) -> None:
+        """What each node offers, against the formula; a difference that lasts is drift."""
+        for name in (NODE, *FAKE_NODES):
+            if "updateTime" not in (self._on.eyes.find("NodeMetric", name) or {}).get("status", {}):
+                continue
+            self._look(time.monotonic() - self._began)
+            try:
+                mid_formula.wait_published(self._on.eyes, name, within_seconds=SETTLE_SECONDS)
+            except waiting.NotSo as drift:
+                self.problems.append(str(drift))
+                progress.say(f"drift: {drift}")
+            self.compared += 1
+
+    def table(self) -> str:
+        """What was seen."""
+        churn = self._churn
+        lines = [
+            f"{self._seconds / 60:.0f} minutes: {churn.created} pods created, {churn.deleted} deleted,",
+            f"{churn.edits} edits of the configuration,",
+            f"{self.kills} kills, {self.compared} comparisons, {len(self.problems)} problems",
+            "",
+            "| part | lives | longest life | RSS once warm | at its end | growth | most |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for row in memory.rows(self.samples):
+            told = "too short to tell | |"
+            if row.growth is not None:
+                told = f"{row.first_mebibytes:.1f} MiB | {row.last_mebibytes:.1f} MiB | {row.growth:+.1%}"
+            life = f"{row.longest_life_seconds / 60:.1f} min"
+            lines.append(f"| {row.name} | {row.lives} | {life} | {told} | {row.most_mebibytes:.1f} MiB |")
+        return "\n".join(lines)
+
+    def judge(self) -> None:
+        """Add memory that grows to the problems."""
+        for row in memory.rows(self.samples):
+            if row.growth is not None and row.growth > memory.MOST_GROWTH:
+                self.problems.append(f"{row.name} grew by {row.growth:.0%} in {row.longest_life_seconds / 60:.0f} min")
+
+
+def main() -> int:
+    """Run, print, and say whether all was well."""
+    parser = argparse.ArgumentParser(prog="python -m e2e.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=120.0, help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=1, help="of everything that is drawn by chance (default: 1)")
+    arguments = parser.parse_args()
+    try:
+        with stage() as on:
+            soak = Soak(on, arguments.minutes * 60, arguments.seed)
+            soak.run()
+            soak.judge()
+    except ClusterProblem as problem:
+        print(f"the soak broke off: {problem}", file=sys.stderr)
+        return 1
+    print(soak.table())
+    for problem in soak.problems:
+        print(f"PROBLEM: {problem}")
+    return int(bool(soak.problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

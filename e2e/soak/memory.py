@@ -1,0 +1,70 @@
+"""Resident memory of our processes over time, by incarnation, and what it says about growth. No I/O."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from typing import NamedTuple
+
+WARM_SECONDS = 120.0
+"""A process that begins fills its caches; growth counts from here on."""
+MOST_GROWTH = 0.10
+"""Of the memory at the beginning, over the longest life; beyond it memory is not flat."""
+FEWEST_SAMPLES = 10
+"""Of a life that is judged."""
+
+
+class Sample(NamedTuple):
+    """One look at one process."""
+
+    name: str
+    pid: int
+    at_seconds: float
+    mebibytes: float
+
+
+class Row(NamedTuple):
+    """What became of one part."""
+
+    name: str
+    lives: int
+    longest_life_seconds: float
+    first_mebibytes: float | None
+    """Median of the first fifth of the longest life, once warm; None where it was too short to tell."""
+    last_mebibytes: float | None
+    """Median of its last fifth."""
+    most_mebibytes: float
+
+    @property
+    def growth(self) -> float | None:
+        """As a share of the first."""
+        if self.first_mebibytes is None or self.last_mebibytes is None:
+            return None
+        return self.last_mebibytes / self.first_mebibytes - 1
+
+
+def rows(samples: Iterable[Sample]) -> list[Row]:
+    """One for each part, by name."""
+    lives: dict[str, dict[int, list[Sample]]] = {}
+    for sample in samples:
+        lives.setdefault(sample.name, {}).setdefault(sample.pid, []).append(sample)
+    return [_row(name, of_part) for name, of_part in sorted(lives.items())]
+
+
+def _row(name: str, lives: dict[int, list[Sample]]) -> Row:
+    longest = max(lives.values(), key=_seconds)
+    warm = [each.mebibytes for each in longest if each.at_seconds >= longest[0].at_seconds + WARM_SECONDS]
+    fifth = len(warm) // 5
+    is_told = len(warm) >= FEWEST_SAMPLES
+    return Row(
+        name,
+        len(lives),
+        _seconds(longest),
+        statistics.median(warm[:fifth]) if is_told else None,
+        statistics.median(warm[-fifth:]) if is_told else None,
+        max(each.mebibytes for life in lives.values() for each in life),
+    )
+
+
+def _seconds(life: list[Sample]) -> float:
+    return life[-1].at_seconds - life[0].at_seconds

@@ -1,0 +1,143 @@
+"""The stage of a soak: all three parts, a second manager and a real kube-scheduler beside a control plane of their own.
+
+There is no kubelet: pods are bound by kube-scheduler through our extender, and said to run by the soak itself.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import NamedTuple
+
+from kubernetes.client.exceptions import ApiException
+
+from e2e.story import configuration, fake_reports, lone_parts, workloads
+from e2e.story.eyes import MID_CPU, MID_MEMORY, Eyes
+from e2e.story.lone_parts import Account, Part
+from tests.benchmarks import control_plane
+from tests.benchmarks.control_plane import ControlPlane
+
+NODE = "lone"
+"""The node that the real agent reports on, with the usage of this machine."""
+FAKE_NODES = [f"fake-{index}" for index in range(10)]
+NAMESPACE = "default"
+_CLASSES = {"koord-prod": 9000, "koord-mid": 7000}
+
+
+class Stage(NamedTuple):
+    """What a soak acts on."""
+
+    plane: ControlPlane
+    eyes: Eyes
+    parts: dict[str, Part]
+
+
+@contextmanager
+def stage() -> Iterator[Stage]:
+    """Everything at work; all of it is gone afterwards."""
+    with ExitStack() as stack:
+        plane = stack.enter_context(control_plane.running())
+        plane.install_suite()
+        eyes = stack.enter_context(closing(Eyes(plane.kubeconfig)))
+        for name, value in _CLASSES.items():
+            eyes.create("PriorityClass", {"metadata": {"name": name}, "value": value, **_priority_class()})
+        for name in (NODE, *FAKE_NODES):
+            lone_parts.add_node(eyes, name)
+        lone_parts.configure(eyes, configuration.BASE)
+        account = Account(plane, eyes, "parts", plane.places.addresses.apiserver)
+        calls = control_plane.free_port()
+        programs: dict[str, tuple[object, ...]] = {
+            "manager-1": ("manager", "run"),
+            "manager-2": ("manager", "run"),
+            "koordlet": ("koordlet", "run", "--node-name", NODE, "--state-dir", plane.places.state),
+            "scheduler-plugin": ("scheduler_plugin", "run", "--extender-port", calls),
+        }
+        parts = {name: Part(plane, name, account, *argv) for name, argv in programs.items()}
+        plane.start_scheduler(_scheduling(calls))
+        yield Stage(plane, eyes, parts)
+
+
+def _priority_class() -> dict[str, str]:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+
+
+def _scheduling(calls: int) -> dict[str, object]:
+    extender = {
+        "urlPrefix": f"http://127.0.0.1:{calls}",
+        "filterVerb": "filter",
+        "prioritizeVerb": "prioritize",
+        "bindVerb": "bind",
+        "weight": 1,
+        "nodeCacheCapable": True,
+        "httpTimeout": "300ms",
+        "ignorable": True,
+    }
+    return {"profiles": [{"schedulerName": workloads.SCHEDULER}], "extenders": [extender]}
+
+
+class Churn:
+    """Pods come and go, fake nodes report, the configuration changes: a little with every step."""
+
+    def __init__(self, on: Stage, chance: random.Random, most_pods: int = 60) -> None:
+        self._eyes = on.eyes
+        self._chance = chance
+        self._most = most_pods
+        self._made = 0
+        self.edits = self.deleted = 0
+
+    @property
+    def created(self) -> int:
+        """Pods created so far."""
+        return self._made
+
+    def pods(self) -> None:
+        """Create some, let those that are bound run, delete some."""
+        for _ in range(3):
+            self._create()
+        known = self._eyes.list("Pod", NAMESPACE)
+        for pod in known:
+            if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
+                self._say_running(pod["metadata"]["name"])
+        doomed = self._chance.sample(known, max(len(known) - self._most, min(2, len(known))))
+        for pod in doomed:
+            self._eyes.delete("Pod", pod["metadata"]["name"], NAMESPACE, grace_seconds=0)
+            self.deleted += 1
+
+    def _create(self) -> None:
+        self._made += 1
+        name, cpu, memory = f"p{self._made}", self._chance.randint(50, 900), self._chance.randint(64, 1024)
+        if self._chance.random() < 0.3:
+            wanted = {MID_CPU: str(cpu), MID_MEMORY: f"{memory}Mi"}
+            made = workloads.pod(name, "none", requests=wanted, limits=wanted, priority_class="koord-mid")
+        else:
+            made = workloads.pod(name, "none", requests={"cpu": f"{cpu}m", "memory": f"{memory}Mi"})
+        made["spec"]["schedulerName"] = workloads.SCHEDULER
+        self._eyes.create("Pod", made, NAMESPACE)
+
+    def _say_running(self, name: str) -> None:
+        try:
+            self._eyes.core.patch_namespaced_pod_status(name, NAMESPACE, {"status": {"phase": "Running"}})
+        except ApiException as gone:
+            if gone.status != 404:
+                raise
+
+    def reports(self) -> None:
+        """Every fake node reports something else."""
+        for name in FAKE_NODES:
+            cpu = self._chance.randint(500, 6000)
+            sound = fake_reports.status(
+                cpu_millis=cpu, memory_mib=4 * cpu, prod_cpu_millis=cpu + 3000, prod_memory_mib=4 * cpu + 9000
+            )
+            fake_reports.report(self._eyes, name, sound)
+
+    def edit(self) -> None:
+        """Change what nodes offer, how it is predicted, and how often it is told."""
+        self.edits += 1
+        document = configuration.changed(
+            midReclaimRatioPercent=self._chance.randint(50, 100),
+            midUnallocatedPercent=self._chance.randint(0, 50),
+            metricReportIntervalSeconds=self._chance.choice([30, 31, 32]),
+        )
+        document["nodePredictPolicy"]["n"] = self._chance.choice([2, 3, 4])
+        configuration.write(self._eyes, document)
