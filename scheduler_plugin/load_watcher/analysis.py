@@ -31,7 +31,7 @@ WINDOW_SLACK_PERCENT: Final = 10.0
 """Windows are fetched one after the other and end at different seconds; rates have windows of their own."""
 
 _BOUNDED: Final = frozenset({MetricType.CPU.value, MetricType.MEMORY.value})
-_LARGEST_NUMBER: Final = 2.0**63  # upstream's client cannot decode more
+_LARGEST_NUMBER: Final = 1e16  # from here on JSON needs exponents, and soon upstream's client cannot read them
 
 
 class Finding(enum.StrEnum):

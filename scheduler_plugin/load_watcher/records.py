@@ -88,10 +88,27 @@ def window_ending_at(duration: str, end: float) -> Window:
     return Window(duration, int(end) - DURATIONS_SECONDS[duration], int(end))
 
 
+SMALLEST_PERCENT: Final = 1e-5
+"""What is less is written as 0, as JSON would need an exponent, which upstream never sends. The deviation of what stands
+still is such a number."""
+
+
 def encode(snapshot: Snapshot) -> bytes:
     """Upstream's document. Raises ValueError for a value that is no number: it would make the document unreadable."""
     require_numbers(snapshot)
-    return msgspec.json.encode(snapshot)
+    nodes = snapshot.data.nodes
+    tiny = {name: _without_tiny(node) for name, node in nodes.items() if any(map(_is_tiny, node.metrics))}
+    plain = msgspec.structs.replace(snapshot, data=Data({**nodes, **tiny})) if tiny else snapshot
+    return msgspec.json.encode(plain)
+
+
+def _is_tiny(metric: Metric) -> bool:
+    return 0.0 < abs(metric.value) < SMALLEST_PERCENT
+
+
+def _without_tiny(node: NodeMetrics) -> NodeMetrics:
+    metrics = [msgspec.structs.replace(each, value=0.0) if _is_tiny(each) else each for each in node.metrics]
+    return msgspec.structs.replace(node, metrics=metrics)
 
 
 def require_numbers(snapshot: Snapshot) -> None:

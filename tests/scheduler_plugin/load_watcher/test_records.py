@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot, Window
@@ -74,3 +77,14 @@ def test_a_document_of_another_shape_is_an_error(body: bytes) -> None:
 
 def test_a_window_ends_where_it_is_asked_to() -> None:
     assert records.window_ending_at("10m", 1000.9) == Window("10m", 400, 1000)
+
+
+@given(st.floats(min_value=0.0, max_value=105.0) | st.sampled_from([4.4e-16, 1e-5, 9.99e-6, 1e-300]))
+def test_no_value_needs_an_exponent_on_the_wire(value: float) -> None:
+    window = records.window_ending_at("15m", 1000)
+    node = NodeMetrics([Metric(type="CPU", operator="STD", value=value)])
+    body = records.encode(Snapshot(1000, window, "test", Data({"n": node})))
+    written = re.search(rb'"value":([^}]*)}', body)
+    assert written
+    assert re.fullmatch(rb"\d+\.\d+", written[1])
+    assert float(written[1]) == pytest.approx(value, abs=1e-5)
