@@ -1,0 +1,147 @@
+"""What is measured goes and comes back: the ladder is walked down and up, seen in the metric and in each decision.
+
+Measurements come by a load watcher of the story's own, from the reports of three fake nodes. They are too old after
+20 seconds instead of five minutes.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from e2e.cluster.access import Cluster
+from e2e.story import fake_fleet, fake_reports, host_scheduler, ladder, waiting, window_reports, workloads
+from e2e.story.eyes import Eyes
+from e2e.story.host_scheduler import HostScheduler
+from e2e.story.host_watcher import HostWatcher
+from e2e.story.verdicts import Court
+from e2e.story.window_reports import Load
+from scheduler_plugin.plugins.trimaran.ladder import Rung
+
+POLICY = "TargetLoadPacking"
+LOADS = {"busy": Load(35), "calm": Load(5), "idle": Load(2)}
+AGE_SECONDS = 20
+FLAGS = (f"--measurement-age-seconds={AGE_SECONDS}", "--measurement-interval-seconds=1")
+FILLED_CPU = "10"
+"""Requested on `calm`, which best fit then prefers."""
+SEEN_SECONDS = AGE_SECONDS + 40.0  # scores are kept for ten seconds, and the machine may be busy
+
+
+@pytest.fixture(scope="module")
+def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+    with fake_fleet.registered(eyes, [f"ladder-{name}" for name in LOADS]) as names:
+        yield dict(zip(LOADS, names, strict=True))
+
+
+@pytest.fixture(scope="module")
+def report(eyes: Eyes, nodes: dict[str, str]) -> Callable[[], None]:
+    def write() -> None:
+        for key, name in nodes.items():
+            fake_reports.report(eyes, name, window_reports.status(LOADS[key]))
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def watcher(
+    cluster: Cluster, report: Callable[[], None], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[HostWatcher]:
+    report()
+    folder = tmp_path_factory.mktemp("watcher")
+    made = HostWatcher(folder, cluster.kubeconfig, {"METRICS_PROVIDER_NAME": "NodeMetric"})
+    made.start()
+    try:
+        made.first_document()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="module")
+def scheduler(cluster: Cluster, watcher: HostWatcher) -> Iterator[HostScheduler]:
+    values = {
+        "plugins": {"filter": {"disabled": [{"name": "*"}]}, "score": {"enabled": [{"name": POLICY, "weight": 1}]}},
+        "pluginArgs": {POLICY: {"watcherAddress": watcher.url, "targetUtilization": 40}},
+        "weight": 20,
+    }
+    with host_scheduler.running(cluster, {"ladder": values}, flags=FLAGS) as started:
+        yield started["ladder"]
+
+
+class Ladder:
+    """Asks for pods until a decision was made on the rungs that are waited for."""
+
+    def __init__(self, court: Court, scheduler: HostScheduler, nodes: dict[str, str]) -> None:
+        self._court = court
+        self._scheduler = scheduler
+        self._nodes = nodes
+        self._names = (f"step-{number}" for number in itertools.count())
+
+    def decision(self) -> tuple[str, dict[str, Rung]]:
+        """Where a pod goes, and the rung of each node when that was decided; the pod is gone afterwards."""
+        name, key_of = next(self._names), {name: key for key, name in self._nodes.items()}
+        self._court.ask(name, self._scheduler.name, [*self._nodes.values()])
+        (node,) = self._court.bound([name])
+        rungs = ladder.decided_by(self._scheduler, POLICY, f"{self._court.namespace}/{name}", self._nodes.values())
+        self._court.dismiss(name)
+        return key_of[node], {key_of[name]: rung for name, rung in rungs.items()}
+
+    def comes_to(self, node: str, **rungs: Rung) -> None:
+        """Wait until nodes stand on these rungs and pods go to `node`, and the metric counts as many there."""
+        waiting.until(f"{rungs}, pods go to {node}", self.decision, (node, rungs).__eq__, within_seconds=SEEN_SECONDS)
+        told = ladder.counts(self._scheduler)
+        for rung in set(rungs.values()):
+            assert told[rung] >= [*rungs.values()].count(rung), told
+
+
+@pytest.fixture
+def walk(court: Court, scheduler: HostScheduler, nodes: dict[str, str]) -> Ladder:
+    return Ladder(court, scheduler, nodes)
+
+
+@pytest.mark.timeout(600, func_only=True)
+def test_the_ladder_is_walked_down_and_up_again(
+    court: Court,
+    eyes: Eyes,
+    nodes: dict[str, str],
+    report: Callable[[], None],
+    watcher: HostWatcher,
+    scheduler: HostScheduler,
+    walk: Ladder,
+) -> None:
+    requests = {"cpu": FILLED_CPU, "memory": "1Gi"}
+    filler = workloads.pod("filler", court.image, requests=requests, scheduler=scheduler.name, nodes=[nodes["calm"]])
+    eyes.create("Pod", filler, court.namespace)
+    court.bound(["filler"])
+    report()
+    measured = dict.fromkeys(LOADS, Rung.MEASURED)
+    walk.comes_to("busy", **measured)
+
+    # the agents of two nodes fail: one is empty, on the other runs what nobody measures
+    for key in ("calm", "idle"):
+        silent = window_reports.status(LOADS[key]) | {"updateTime": fake_reports.now(ahead=-dt.timedelta(minutes=10))}
+        fake_reports.report(eyes, nodes[key], silent)
+    walk.comes_to("busy", busy=Rung.MEASURED, calm=Rung.UNKNOWN, idle=Rung.PREDICTED)
+    report()
+    walk.comes_to("busy", **measured)
+
+    # the provider is gone
+    served = watcher.first_document()
+    watcher.kill()
+    killed_at = time.time()
+    walk.comes_to("calm", **dict.fromkeys(LOADS, Rung.BY_REQUESTS))
+    assert ladder.counts(scheduler)[Rung.MEASURED] == 0
+    assert time.time() - killed_at > AGE_SECONDS - 2
+
+    # it is back: at once from its file, and the ladder is climbed
+    report()
+    watcher.start()
+    recalled = watcher.first_document()
+    assert recalled["window"]["end"] <= killed_at
+    assert recalled["data"]["NodeMetricsMap"].keys() == served["data"]["NodeMetricsMap"].keys()
+    walk.comes_to("busy", **measured)
+    assert ladder.counts(scheduler)[Rung.BY_REQUESTS] == 0

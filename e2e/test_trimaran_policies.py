@@ -1,0 +1,95 @@
+"""Each of Trimaran's policies places pods on one of three nodes, by what our agents' reports say and nothing else.
+
+| node   | CPU, mean | deviation | who prefers it, and why                                                             |
+|--------|-----------|-----------|-------------------------------------------------------------------------------------|
+| packed | 35 %      | 5 %       | TargetLoadPacking: nearest below the target of 40 %                                 |
+| steady | 25 %      | 0 %       | LoadVariationRiskBalancing: 25 / 2 % of risk, others (35 + 5) / 2 and (15 + 50) / 2 |
+| bursty | 15 %      | 50 %      | Peaks: a core more costs the least there by the models below                        |
+
+LowRiskOverCommitment asks how likely more is used than the pods of a node request: with 30 % requested that is likely
+on `packed`, possible on `bursty`, and cannot be on `steady`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from e2e.cluster import fake_nodes as fakes
+from e2e.cluster.access import Cluster
+from e2e.story import fake_fleet, fake_reports, host_scheduler, ladder, window_reports, workloads
+from e2e.story.eyes import Eyes
+from e2e.story.host_scheduler import HostScheduler
+from e2e.story.verdicts import Court
+from e2e.story.window_reports import Load
+from scheduler_plugin.plugins.trimaran.ladder import Rung
+
+LOADS = {"packed": Load(35, 5), "steady": Load(25, 0), "bursty": Load(15, 50)}
+STEEP, FLAT = {"k0": 100.0, "k1": 10.0, "k2": 0.05}, {"k0": 100.0, "k1": 1.0, "k2": 0.01}
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "TargetLoadPacking": {"targetUtilization": 40},
+    "LoadVariationRiskBalancing": {"safeVarianceMargin": 1, "safeVarianceSensitivity": 1},
+    "LowRiskOverCommitment": {"smoothingWindowSize": 1, "riskLimitWeights": {"cpu": 0.0, "memory": 0.0}},
+    "Peaks": {"nodePowerModel": {f"{fakes.PREFIX}{name}": FLAT if name == "bursty" else STEEP for name in LOADS}},
+}
+PREFERRED = {
+    "TargetLoadPacking": "packed",
+    "LoadVariationRiskBalancing": "steady",
+    "LowRiskOverCommitment": "steady",
+    "Peaks": "bursty",
+}
+REQUESTED, EVERYTHING = {"cpu": "4650m", "memory": "19046Mi"}, {"cpu": "16", "memory": "65536Mi"}
+HEAVY = 20
+"""Weight that leaves kube-scheduler's own preferences, which pods placed before would sway, no say."""
+
+
+@pytest.fixture(scope="module")
+def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+    with fake_fleet.registered(eyes, list(LOADS)) as names:
+        for name, load in zip(names, LOADS.values(), strict=True):
+            fake_reports.report(eyes, name, window_reports.status(load))
+        yield dict(zip(LOADS, names, strict=True))
+
+
+@pytest.fixture(scope="module")
+def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, HostScheduler]]:
+    configurations = {
+        policy.lower(): {
+            "plugins": {"filter": {"disabled": [{"name": "*"}]}, "score": {"enabled": [{"name": policy, "weight": 1}]}},
+            "pluginArgs": {policy: arguments},
+            "weight": HEAVY,
+        }
+        for policy, arguments in ARGUMENTS.items()
+    }
+    with host_scheduler.running(cluster, configurations) as started:
+        yield started
+
+
+@pytest.mark.parametrize("policy", ARGUMENTS)
+def test_its_pods_go_to_the_node_that_it_prefers(
+    court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler], policy: str
+) -> None:
+    scheduler, everywhere = schedulers[policy.lower()], [*nodes.values()]
+    if policy == "LowRiskOverCommitment":
+        _request_everywhere(court, scheduler, everywhere)
+    asked = [court.ask(f"{policy.lower()}-{index}", scheduler.name, everywhere) for index in range(2)]
+    assert court.bound(asked) == [nodes[PREFERRED[policy]]] * 2
+    rungs = ladder.decided_by(scheduler, policy, f"{court.namespace}/{asked[0]}", everywhere)
+    assert set(rungs.values()) == {Rung.MEASURED}
+    court.dismiss(*asked)
+
+
+def _request_everywhere(court: Court, scheduler: HostScheduler, nodes: list[str]) -> None:
+    """One pod on each node: it requests 30 % and may use everything."""
+    names = [f"there-{index}" for index in range(len(nodes))]
+    for name, node in zip(names, nodes, strict=True):
+        court.eyes.create(
+            "Pod",
+            workloads.pod(
+                name, court.image, requests=REQUESTED, limits=EVERYTHING, scheduler=scheduler.name, nodes=[node]
+            ),
+            court.namespace,
+        )
+    court.bound(names)
