@@ -32,6 +32,10 @@ test: $(STAMP) ## Run all tests but the cluster ones
 e2e: $(STAMP) ## Run the user stories on a real cluster (needs root or KUBECONFIG)
 	@$(BIN)/pytest e2e tests/charts
 
+.PHONY: e2e-long
+e2e-long: $(STAMP) ## Run the user stories that wait for minutes: outages, degrade times, idle clusters
+	@$(BIN)/pytest e2e --long
+
 .PHONY: bench
 bench: $(STAMP) ## Measure, and print tables
 	@for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python -m $$(echo $${bench%.py} | tr / .) || exit 1; done

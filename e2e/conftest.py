@@ -29,9 +29,21 @@ LAST = (
     "test_uninstall",
 )
 """Stories that disturb the cluster, those that judge what the others left behind, those that take the suite away."""
+LONG = (
+    "test_apiserver_outage",
+    "test_checkpoint_survives_restart",
+    "test_faults_agent_away",
+    "test_faults_idle_writes",
+    "test_faults_leader_frozen",
+    "test_faults_links",
+    "test_load_step_reports_early",
+    "test_no_prediction",
+)
+"""Stories that wait for minutes: outages, degrade times, idle clusters. `make e2e-long` tells them, and only them."""
 FAKE_NODES = 2
 DEMO_NAMESPACE, STORY_PREFIX = "demo", "story-"
 DEFAULT_TIMEOUT_SECONDS = 420
+_NAMED_AT_MOST = 10  # files: more are a whole run, not a choice
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,12 +51,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--provider", choices=list(PROVIDERS), help="who provides the cluster (default: the one that is up)"
     )
+    group.addoption("--long", action="store_true", help="the stories that wait for minutes, and only them")
     group.addoption("--keep-cluster", action="store_true", help="leave cluster and suite as the last story leaves them")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the stories, and give each the time that a cluster needs."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose and order the stories, and give each the time that a cluster needs. A file that is named is told anyway."""
     stories = [item for item in items if item.path.parent.name == "e2e"]
+    if len({item.path for item in stories}) > _NAMED_AT_MOST:
+        left_out = [item for item in stories if (item.path.stem in LONG) is not config.getoption("--long")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+        stories = [item for item in stories if item not in left_out]
 
     def place(item: pytest.Item) -> int:
         return LAST.index(item.path.stem) + 1 if item.path.stem in LAST else 0
