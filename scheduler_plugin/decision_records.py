@@ -179,8 +179,7 @@ class DecisionRecords:
         self.bytes += size
         if len(numbers) > KEPT_OF_A_POD:
             self._drop(numbers[0])
-        while self.bytes > self._max_bytes and self._by_number:
-            self._drop(next(iter(self._by_number)))
+        self._make_room()
 
     def bound(self, key: str, uid: str, node: str, row: int | None) -> None:
         """Take note of where a pod goes."""
@@ -220,6 +219,11 @@ class DecisionRecords:
         size = decision.size_bytes()
         self.bytes += size - self._by_number[number][1]
         self._by_number[number] = (decision, size)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        while self.bytes > self._max_bytes:
+            self._drop(next(iter(self._by_number)))
 
     def _drop(self, number: int) -> None:
         decision, size = self._by_number.pop(number)

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
@@ -175,3 +177,34 @@ def test_columns_are_copied_once_kube_scheduler_has_its_scores(parts):
     assert call("filter", NODES) == 0
     assert call("prioritize", ["n1", "n2"]) == 0  # while it waited
     assert parts.records.bytes > 0
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("filtered"), st.integers(0, 3), st.integers(1, 40)),
+            st.tuples(st.just("scored"), st.integers(0, 3), st.integers(1, 40)),
+            st.tuples(st.just("bound"), st.integers(0, 3), st.integers(0, 40)),
+            st.tuples(st.just("seal"), st.just(0), st.just(0)),
+        ),
+        max_size=60,
+    )
+)
+def test_whatever_is_called_in_whatever_order_the_account_of_memory_is_right(calls):
+    kept = records(max_bytes=12_000, count=40)
+    bound = 0
+    for verb, number, size in calls:
+        own, rows = pod(f"p{number}", f"u{number}"), np.arange(size)
+        if verb == "filtered":
+            kept.filtered(own, rows, [f"n{row}" for row in rows], None, NOW)
+        elif verb == "scored":
+            kept.scored(own, rows, [PolicyScores("a", 1, rows)], rows)
+        elif verb == "bound":
+            kept.bound(own.key, own.uid, f"n{size}", size)
+            bound += 1
+        else:
+            kept.seal()
+    of_pods = [each for number in range(4) for each in kept.of(f"default/p{number}")]
+    assert kept.bytes == sum(each.size_bytes() for each in of_pods) <= 12_000
+    assert len(kept) == len(of_pods) <= 4 * KEPT_OF_A_POD
+    assert sum(kept.choices.values()) == bound
