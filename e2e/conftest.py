@@ -56,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose and order the stories, and give each the time that a cluster needs. A file that is named is told anyway."""
+    """Choose and order the stories, and give each the time it needs. A file that is named is told anyway."""
     stories = [item for item in items if item.path.parent.name == "e2e"]
     if len({item.path for item in stories}) > _NAMED_AT_MOST:
         left_out = [item for item in stories if (item.path.stem in LONG) is not config.getoption("--long")]
