@@ -160,9 +160,10 @@ class Bench:
         manager = self.start_manager(name)
         self._until("right values after the start", lambda: not self.published.wrong(self.fleet, probes))
         self._note("start until right values", f"{time.monotonic() - began:.1f} s")
+        self._until("every object listed", lambda: manager.count("watch_events_total") >= 2 * self.nodes, poll=1.0)
         self._until_idle(manager.running)
         self._note(
-            "start until idle",
+            "start until everything is listed and worked off",
             f"{time.monotonic() - began:.1f} s, {manager.running.cpu_seconds():.1f} s of CPU, "
             f"RSS {manager.running.rss_mebibytes():.0f} MiB",
         )
@@ -262,16 +263,18 @@ class Bench:
         return ""
 
     def _until_idle(self, running: Running) -> None:
-        """Until it uses less than a tenth of a core over a second."""
+        """Until it uses less than a twentieth of a core over 5 s: one that lists waits for its next page meanwhile."""
 
         def idles() -> bool:
             before = running.cpu_seconds()
-            time.sleep(1.0)
-            return running.cpu_seconds() - before < 0.1
+            time.sleep(5.0)
+            return running.cpu_seconds() - before < 0.25
 
         self._until(f"{running.name} idle", idles)
 
-    def _until(self, what: str, is_so: Callable[[], bool], timeout_seconds: float = 900) -> float:
+    def _until(
+        self, what: str, is_so: Callable[[], bool], timeout_seconds: float = 900, *, poll: float = 0.05
+    ) -> float:
         def give_up() -> None:
             raise ClusterProblem(f"{what}: not so after {timeout_seconds:.0f} s")
 
@@ -281,7 +284,7 @@ class Bench:
             return is_so()
 
         began = time.monotonic()
-        progress.wait_until(what, is_so_and_all_live, timeout_seconds, otherwise=give_up, poll=0.05)
+        progress.wait_until(what, is_so_and_all_live, timeout_seconds, otherwise=give_up, poll=poll)
         return time.monotonic() - began
 
     def _note(self, what: str, value: str) -> None:
