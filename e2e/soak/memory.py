@@ -10,7 +10,7 @@ WARM_SECONDS = 120.0
 """A process that begins fills its caches; growth counts from here on."""
 MOST_GROWTH = 0.10
 """Of the memory at the beginning, over the longest life; beyond it memory is not flat."""
-FEWEST_SAMPLES = 10
+SHORTEST_LIFE_SECONDS = 300.0
 """Of a life that is judged."""
 
 
@@ -55,7 +55,7 @@ def _row(name: str, lives: dict[int, list[Sample]]) -> Row:
     longest = max(lives.values(), key=_seconds)
     warm = [each.mebibytes for each in longest if each.at_seconds >= longest[0].at_seconds + WARM_SECONDS]
     fifth = len(warm) // 5
-    is_told = len(warm) >= FEWEST_SAMPLES
+    is_told = fifth > 0 and _seconds(longest) >= SHORTEST_LIFE_SECONDS
     return Row(
         name,
         len(lives),

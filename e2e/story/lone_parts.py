@@ -40,6 +40,10 @@ class Account:
         client.RbacAuthorizationV1Api(eyes.api_client).create_cluster_role_binding(binding)
         self.renew()
 
+    def token(self) -> str:
+        """The one in the file."""
+        return self._token.read_text()
+
     def renew(self) -> None:
         """Make the account anew, which ends every token it had, and put one of the new account into the file."""
         self._eyes.delete("ServiceAccount", self.name, SUITE_NAMESPACE)

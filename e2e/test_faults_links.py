@@ -1,0 +1,201 @@
+"""The way to the apiserver fails in every manner: all three parts notice, and follow again what changed meanwhile.
+
+They run beside a control plane of their own, and reach it through a link that fails when told to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import itertools
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from e2e.cluster import processes, progress
+from e2e.story import configuration, lone_parts, waiting
+from e2e.story.eyes import Eyes, moment
+from e2e.story.faulty_link import FaultyLink
+from e2e.story.lone_parts import Account, Part
+from tests.benchmarks import control_plane
+from tests.benchmarks.control_plane import ControlPlane
+
+NODE = "lone"
+RECOVERED_SECONDS = 120
+TROUBLE_SECONDS = 15
+_INTERVALS = itertools.cycle((31, 32))
+_NODES = itertools.count()
+
+pytestmark = pytest.mark.timeout(600)
+
+
+class Installed(NamedTuple):
+    """The three parts, and how they reach their apiserver."""
+
+    plane: ControlPlane
+    eyes: Eyes
+    link: FaultyLink
+    account: Account
+    manager: Part
+    agent: Part
+    extender: Part
+
+
+@pytest.fixture(scope="module")
+def suite() -> Iterator[Installed]:
+    """The parts at work on one node."""
+    with contextlib.ExitStack() as stack:
+        plane = stack.enter_context(control_plane.running())
+        plane.install_suite()
+        eyes = stack.enter_context(contextlib.closing(Eyes(plane.kubeconfig)))
+        link = FaultyLink(plane.places.addresses.apiserver_port, plane.places.certificates / "ca.crt")
+        stack.callback(link.close)
+        account = Account(plane, eyes, "parts", link.url)
+        lone_parts.add_node(eyes, NODE)
+        lone_parts.configure(eyes, configuration.BASE)
+        manager = Part(plane, "manager", account, "manager", "run")
+        agent = Part(plane, "koordlet", account, "koordlet", "run", "--node-name", NODE, "--state-dir", "")
+        extender = Part(
+            plane, "scheduler-plugin", account, "scheduler_plugin", "run", "--extender-port", control_plane.free_port()
+        )
+        installed = Installed(plane, eyes, link, account, manager, agent, extender)
+        changed = _change(installed)
+        _wait_followed(installed, changed, 120)
+        yield installed
+
+
+class Changed(NamedTuple):
+    """What the parts have to follow."""
+
+    at: dt.datetime
+    interval_seconds: int
+    nodes: int
+
+
+def _change(suite: Installed) -> Changed:
+    """Edit the configuration, and add a node."""
+    interval = next(_INTERVALS)
+    lone_parts.add_node(suite.eyes, f"more-{next(_NODES)}")
+    nodes = len(suite.eyes.list("Node"))
+    configuration.write(suite.eyes, configuration.changed(metricReportIntervalSeconds=interval))
+    return Changed(dt.datetime.now(dt.UTC).replace(microsecond=0), interval, nodes)
+
+
+def _behind(suite: Installed, changed: Changed) -> list[str]:
+    """The parts that do not follow yet."""
+    suite.manager.look()
+    seen = suite.eyes.node_metric(NODE)
+    status = seen.get("status") or {}
+    manager = seen["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == changed.interval_seconds
+    agent = manager and status.get("observedGeneration") == seen["metadata"]["generation"]
+    agent = agent and moment(status["updateTime"]) >= changed.at
+    try:
+        known = suite.extender.metric("koord_scheduler_plugin_tracked_objects", kind="nodes")
+    except (urllib.error.URLError, LookupError):
+        known = 0
+    found = {"manager": manager, "koordlet": agent, "scheduler-plugin": known == changed.nodes}
+    return [name for name, follows in found.items() if not follows]
+
+
+def _wait_followed(suite: Installed, changed: Changed, within_seconds: float) -> dict[str, float]:
+    """Wait until every part follows; how long each took."""
+    began = time.monotonic()
+    took: dict[str, float] = {}
+
+    def look() -> list[str]:
+        behind = _behind(suite, changed)
+        for part in {"manager", "koordlet", "scheduler-plugin"} - set(behind) - set(took):
+            took[part] = round(time.monotonic() - began, 1)
+        return behind
+
+    waiting.until("every part follows", look, lambda behind: not behind, within_seconds=within_seconds)
+    return took
+
+
+def _stays_behind(suite: Installed, changed: Changed, seconds: float) -> None:
+    """Nobody follows for so long: what is tested does come by the link."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert _behind(suite, changed) == ["manager", "koordlet", "scheduler-plugin"]
+        time.sleep(0.5)
+
+
+def _tell(fault: str, took: dict[str, float]) -> None:
+    progress.say(f"{fault}: followed after {json.dumps(took)} s")
+
+
+def test_connections_that_fall_silent_are_noticed_within_two_minutes(suite: Installed) -> None:
+    suite.link.silence()
+    changed = _change(suite)
+    _stays_behind(suite, changed, 3)
+    _tell("silent", _wait_followed(suite, changed, RECOVERED_SECONDS - 3))
+
+
+def test_an_apiserver_that_is_killed_and_comes_back_is_followed_again(suite: Installed) -> None:
+    server = processes.find("kube-apiserver", suite.plane.places.processes)
+    assert server is not None
+    server.kill()
+    server.wait(10)
+    suite.plane.start_apiserver()
+    _tell("restarted", _wait_followed(suite, _change(suite), RECOVERED_SECONDS))
+
+
+def test_versions_that_were_compacted_away_are_listed_anew(suite: Installed) -> None:
+    lists = suite.extender.metric("koord_scheduler_plugin_watch_lists_total", watch="nodes")
+    suite.link.refuse()
+    changed = _change(suite)
+    _stays_behind(suite, changed, 3)
+    _compact(suite.plane)
+    suite.plane.stop("kube-apiserver")  # it remembers more than etcd does
+    suite.plane.start_apiserver()
+    suite.link.mend()
+    _tell("compacted", _wait_followed(suite, changed, RECOVERED_SECONDS))
+    assert suite.extender.metric("koord_scheduler_plugin_watch_lists_total", watch="nodes") > lists
+
+
+def _compact(plane: ControlPlane) -> None:
+    def ask(path: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
+        request = urllib.request.Request(f"{plane.places.addresses.etcd}/v3/kv/{path}", json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return dict(json.load(answer))
+
+    revision = ask("range", {"key": "AA=="})["header"]["revision"]
+    ask("compaction", {"revision": revision, "physical": True})
+
+
+@pytest.mark.parametrize("status", [429, 500])
+def test_an_apiserver_that_answers_only_with_errors_is_asked_with_patience(suite: Installed, status: int) -> None:
+    before = suite.link.requests_answered
+    suite.link.answer(status)
+    changed = _change(suite)
+    _stays_behind(suite, changed, TROUBLE_SECONDS)
+    asked = suite.link.requests_answered - before
+    suite.link.mend()
+    _tell(f"{status}, {asked} requests in {TROUBLE_SECONDS} s", _wait_followed(suite, changed, RECOVERED_SECONDS))
+    assert 0 < asked < 10 * TROUBLE_SECONDS
+
+
+def test_a_token_that_ends_is_replaced_by_the_one_in_the_file(suite: Installed) -> None:
+    old = suite.account.token()
+    assert _is_accepted(suite, old)
+    suite.account.renew()
+    waiting.until("the old token is refused", lambda: not _is_accepted(suite, old), within_seconds=30)
+    suite.link.refuse()  # the watches, which were granted under the old one
+    suite.link.mend()
+    _tell("token", _wait_followed(suite, _change(suite), RECOVERED_SECONDS))
+
+
+def _is_accepted(suite: Installed, token: str) -> bool:
+    request = urllib.request.Request(f"{suite.link.url}/api/v1/nodes", headers={"Authorization": f"Bearer {token}"})
+    try:
+        urllib.request.urlopen(request, timeout=10).close()
+    except urllib.error.HTTPError as refused:
+        refused.close()
+        assert refused.code == 401
+        return False
+    return True
