@@ -196,6 +196,5 @@ def _is_accepted(suite: Installed, token: str) -> bool:
         urllib.request.urlopen(request, timeout=10).close()
     except urllib.error.HTTPError as refused:
         refused.close()
-        assert refused.code == 401
-        return False
+        return refused.code != 401
     return True
