@@ -23,7 +23,8 @@ from scheduler_plugin.scheduling_cycle import PolicyScores
 KEPT_OF_A_POD: Final = 3
 """Decisions: a pod that fits nowhere is tried for ever, and must not push out all others."""
 
-_OVERHEAD_BYTES: Final = 2048  # of a decision, beside its arrays
+_OVERHEAD_BYTES: Final = 2048  # of a decision, beside its arrays and names
+_LONGEST_NAME: Final = 253  # of a node, as the apiserver has it
 
 
 class Choice(enum.StrEnum):
@@ -57,6 +58,7 @@ class Decision:
         "policy_scores",
         "rows",
         "scores",
+        "unknown_names_bytes",
         "updated_at",
     )
 
@@ -64,6 +66,7 @@ class Decision:
         self.pod = pod
         self.rows = rows
         self.names: Sequence[str] | npt.NDArray[Any] = names
+        self.unknown_names_bytes = 0
         self.codes = codes
         """Why each node was rejected, 0 where it was not; None: none was."""
         self.at = at
@@ -84,7 +87,8 @@ class Decision:
         arrays = [self.rows, self.codes, self.updated_at, self.nodes_scored, self.scores, self.names]
         arrays += [each.scores for each in self.policy_scores]
         arrays += [column for each in self.inputs.values() for column in each.columns.values()]
-        return _OVERHEAD_BYTES + sum(each.nbytes for each in arrays if isinstance(each, np.ndarray))
+        texts = len(self.pod.key) + len(self.pod.uid) + self.unknown_names_bytes
+        return _OVERHEAD_BYTES + texts + sum(each.nbytes for each in arrays if isinstance(each, np.ndarray))
 
     def passed(self) -> int:
         """How many nodes were not rejected."""
@@ -187,7 +191,7 @@ class DecisionRecords:
         decision = self._newest(key, uid)
         choice = Choice.UNKNOWN
         if decision is not None:
-            decision.node = node
+            decision.node = node[:_LONGEST_NAME]
             choice = decision.choice(row)
         self.choices[choice] += 1
 
@@ -198,11 +202,15 @@ class DecisionRecords:
 
     def _copy_columns(self, decision: Decision) -> None:
         rows = decision.rows
+        is_complete = bool(len(rows)) and rows.min() >= 0
+        if not is_complete:
+            asked = zip(decision.names, rows.tolist(), strict=True)
+            decision.unknown_names_bytes = sum(len(name) for name, row in asked if row < 0)
         if not len(rows) or rows.max() < 0:
             decision.updated_at = np.full(len(rows), np.nan)
             return
         names, decision.updated_at = self._columns.names[rows], self._columns.updated_at[rows]
-        if rows.min() < 0:
+        if not is_complete:
             is_known = rows >= 0
             names = np.where(is_known, names, decision.names)
             decision.updated_at[~is_known] = np.nan

@@ -208,3 +208,13 @@ def test_whatever_is_called_in_whatever_order_the_account_of_memory_is_right(cal
     assert kept.bytes == sum(each.size_bytes() for each in of_pods) <= 12_000
     assert len(kept) == len(of_pods) <= 4 * KEPT_OF_A_POD
     assert sum(kept.choices.values()) == bound
+
+
+def test_names_that_nobody_bounds_count_too():
+    kept = records(max_bytes=100_000, count=1)
+    kept.filtered(pod(), np.array([-1]), ["n" * 60_000], np.array([1], dtype=np.int16), NOW)
+    kept.filtered(pod("p" * 30_000), np.array([0]), ["n0"], None, NOW)
+    kept.seal()
+    assert 90_000 < kept.bytes <= 100_000
+    kept.bound("default/" + "p" * 30_000, "u", "n" * 10**6, None)
+    assert len(kept.of("default/" + "p" * 30_000)[0].node) == 253
