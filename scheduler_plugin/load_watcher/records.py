@@ -89,8 +89,8 @@ def window_ending_at(duration: str, end: float) -> Window:
 
 
 SMALLEST_PERCENT: Final = 1e-5
-"""What is less is written as 0, as JSON would need an exponent, which upstream never sends. The deviation of what stands
-still is such a number."""
+"""What is less is written as 0: JSON would need an exponent, which upstream never sends. The deviation of a value that
+stands still is such a number."""
 
 
 def encode(snapshot: Snapshot) -> bytes:

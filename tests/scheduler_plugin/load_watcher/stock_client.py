@@ -64,8 +64,8 @@ def _nodes(document: Any) -> dict[str, list[Metric]]:
 
 
 def _metric(record: Any) -> Metric:
-    texts = (_of_kind(record.get(key), str) for key in ("name", "type", "operator", "rollup"))
-    return Metric(*texts, value=_number(record.get("value")))
+    name, kind, operator, rollup = (_of_kind(record.get(key), str) for key in ("name", "type", "operator", "rollup"))
+    return Metric(name, kind, operator, rollup, _number(record.get("value")))
 
 
 def _number(value: Any) -> float:

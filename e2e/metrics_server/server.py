@@ -1,0 +1,121 @@
+"""metrics-server as a process of this machine that the cluster's apiserver serves as `metrics.k8s.io`.
+
+An APIService points at a Service whose endpoint is this machine's address on the pods' bridge. The local apiserver has
+no certificate for the servers behind it, so it passes requests on without saying whose they are: metrics-server lets
+strangers read, as long as it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any, Final
+
+from e2e.cluster import health, layout, processes
+from e2e.cluster.access import Cluster
+from e2e.cluster.processes import Program
+from e2e.metrics_server import build
+
+RAW_NODES: Final = "/apis/metrics.k8s.io/v1beta1/nodes"
+_NAME: Final = "metrics-server"
+_OBJECT: Final = "story-metrics-server"
+_NAMESPACE: Final = "kube-system"
+_KINDS: Final = ("apiservice.apiregistration.k8s.io/v1beta1.metrics.k8s.io", f"clusterrole/{_OBJECT}")
+_START_SECONDS: Final = 60.0
+
+
+class MetricsServer:
+    """One server, which measures every ten seconds."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self._cluster = cluster
+        self._folder = folder
+        with socket.create_server((layout.HOST_ADDRESS, 0)) as listener:
+            self._port: int = listener.getsockname()[1]
+
+    def start(self) -> None:
+        """Start it and have the apiserver serve it."""
+        login = self._cluster.kubeconfig
+        flags = {
+            "bind-address": layout.HOST_ADDRESS,
+            "secure-port": self._port,
+            "cert-dir": self._folder,
+            "kubeconfig": login,
+            "authentication-kubeconfig": login,
+            "authorization-kubeconfig": login,
+            "kubelet-insecure-tls": "true",
+            "kubelet-preferred-address-types": "InternalIP",
+            "metric-resolution": "10s",
+        }
+        argv = [str(build.binary()), *(f"--{name}={value}" for name, value in flags.items())]
+        processes.start(Program(_NAME, argv, {}), self._folder)
+        url = f"https://{layout.HOST_ADDRESS}:{self._port}/livez"
+        health.wait("metrics-server", lambda: health.answers(url), _START_SECONDS, _NAME, self._folder)
+        listed = {"apiVersion": "v1", "kind": "List", "items": self._objects()}
+        self._cluster.run("apply", "--filename=-", stdin=json.dumps(listed))
+
+    def ends(self) -> None:
+        """End the process; the apiserver still knows of it."""
+        processes.stop(_NAME, self._folder)
+
+    def clear(self) -> None:
+        """End it, and take every object away."""
+        self.ends()
+        of_cluster = (*_KINDS, f"clusterrolebinding/{_OBJECT}")
+        self._cluster.run("delete", "--ignore-not-found", *of_cluster)
+        in_namespace = (f"service/{_OBJECT}", f"endpointslice/{_OBJECT}")
+        self._cluster.run("delete", "--ignore-not-found", "--namespace", _NAMESPACE, *in_namespace)
+
+    def said(self) -> list[dict[str, Any]]:
+        """Its own items about nodes."""
+        items: list[dict[str, Any]] = json.loads(self._cluster.run("get", "--raw", RAW_NODES))["items"]
+        return items
+
+    def _objects(self) -> list[dict[str, Any]]:
+        there = {"name": _OBJECT, "namespace": _NAMESPACE}
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _OBJECT}
+        reading = {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes"], "verbs": ["get", "list"]}
+        stranger = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:anonymous"}
+        return [
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": there,
+                "spec": {"ports": [{"name": "https", "port": 443, "targetPort": self._port}]},
+            },
+            {
+                "apiVersion": "discovery.k8s.io/v1",
+                "kind": "EndpointSlice",
+                "metadata": {**there, "labels": {"kubernetes.io/service-name": _OBJECT}},
+                "addressType": "IPv4",
+                "ports": [{"name": "https", "port": self._port, "protocol": "TCP"}],
+                "endpoints": [{"addresses": [layout.HOST_ADDRESS], "conditions": {"ready": True}}],
+            },
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRole",
+                "metadata": {"name": _OBJECT},
+                "rules": [reading],
+            },
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": _OBJECT},
+                "roleRef": role,
+                "subjects": [stranger],
+            },
+            {
+                "apiVersion": "apiregistration.k8s.io/v1",
+                "kind": "APIService",
+                "metadata": {"name": "v1beta1.metrics.k8s.io"},
+                "spec": {
+                    "group": "metrics.k8s.io",
+                    "version": "v1beta1",
+                    "groupPriorityMinimum": 100,
+                    "versionPriority": 100,
+                    "insecureSkipTLSVerify": True,
+                    "service": {**there, "port": 443},
+                },
+            },
+        ]

@@ -1,0 +1,87 @@
+"""A real metrics-server, which measures the real node, asked through the apiserver as the load watcher asks it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from apiserver_client import session
+from e2e.cluster.access import Cluster
+from e2e.cluster.failures import ClusterProblem
+from e2e.metrics_server import server
+from e2e.story import waiting
+from e2e.story.eyes import Eyes, cores_or_bytes
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.known_nodes import KnownNode
+from scheduler_plugin.load_watcher.providers import catalog, provider_spec
+from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.load_watcher.records import MetricType, Operator
+
+pytestmark = pytest.mark.timeout(1500)  # cold, the first test builds metrics-server
+
+WINDOW = records.window_ending_at("15m", 1_700_000_000)  # metrics-server knows none
+
+
+@pytest.fixture(scope="module")
+def measuring(cluster: Cluster, node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.MetricsServer]:
+    if cluster.provider != "local":
+        pytest.skip("lets strangers read metrics and listens on the bridge of pods: for a cluster of our own only")
+    made = server.MetricsServer(cluster, tmp_path_factory.mktemp("metrics-server"))
+    try:
+        made.start()
+        names = lambda: {item["metadata"]["name"] for item in made.said()}  # noqa: E731
+        waiting.until("it has measured the node", names, lambda seen: node in seen, within_seconds=120)
+        yield made
+    finally:
+        made.clear()
+
+
+@asynccontextmanager
+async def _provider(cluster: Cluster, known: dict[str, KnownNode]) -> AsyncIterator[Provider]:
+    async with session.open_session(str(cluster.kubeconfig), user_agent="story") as api:
+        spec = ProviderSpec(type=provider_spec.METRICS_SERVER)
+        yield catalog.build(spec, catalog.Surroundings(lambda: known, dict, api))
+
+
+async def test_it_says_what_metrics_server_says_and_fails_when_that_is_gone(
+    cluster: Cluster, eyes: Eyes, node: str, measuring: server.MetricsServer
+) -> None:
+    cores, memory_bytes = cores_or_bytes(eyes.get("Node", node)["status"]["capacity"])
+    async with _provider(cluster, {node: KnownNode(int(cores * 1000), int(memory_bytes))}) as asked:
+        usage, fetched = await _both(measuring, asked, node)
+        used_cores, used_bytes = cores_or_bytes(usage)
+        told = {(metric.type, metric.operator): metric.value for metric in fetched.nodes[node].metrics}
+        assert told == {
+            (MetricType.CPU, Operator.LATEST): pytest.approx(float(100 * used_cores / cores), abs=100 / 1000),
+            (MetricType.MEMORY, Operator.LATEST): pytest.approx(float(100 * used_bytes / memory_bytes)),
+        }
+        assert 0 < told[MetricType.CPU, Operator.LATEST] < 105
+        assert fetched.nodes.keys() == {node}
+        assert not await asked.check()
+        assert await asked.is_healthy()
+
+        await asyncio.to_thread(measuring.ends)
+        with pytest.raises(ProviderFailed, match="is metrics-server installed"):
+            await asked.fetch(WINDOW)
+        assert not await asked.is_healthy()
+    with pytest.raises(ClusterProblem):
+        measuring.said()
+
+
+async def _both(measuring: server.MetricsServer, asked: Provider, node: str) -> tuple[dict[str, str], Fetched]:
+    """Its own numbers and the provider's, of the same moment."""
+    for _attempt in range(10):
+        before = _item(measuring, node)
+        fetched = await asked.fetch(WINDOW)
+        if _item(measuring, node)["timestamp"] == before["timestamp"]:
+            return before["usage"], fetched
+    raise AssertionError("it measures more often than it can be asked")
+
+
+def _item(measuring: server.MetricsServer, node: str) -> dict:
+    (item,) = (each for each in measuring.said() if each["metadata"]["name"] == node)
+    return item
