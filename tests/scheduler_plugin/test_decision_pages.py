@@ -1,0 +1,65 @@
+"""docs/scheduling-decisions.md and docs/simulation.md tell the truth: flags, metrics, choices exist, code runs."""
+
+import argparse
+import pathlib
+import re
+
+import numpy as np
+from prometheus_client import CollectorRegistry
+
+from scheduler_plugin import explain_pod, metrics
+from scheduler_plugin.decision_records import Choice
+from scheduler_plugin.settings import SchedulerPluginSettings
+from scheduler_plugin.simulation import simulate
+from tests.scheduler_plugin import factories
+
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+DECISIONS = (DOCS / "scheduling-decisions.md").read_text(encoding="utf-8")
+SIMULATION = (DOCS / "simulation.md").read_text(encoding="utf-8")
+OF_KUBECTL = {"--namespace"}
+
+
+def flags(*added):
+    parser = argparse.ArgumentParser()
+    for add_arguments in added:
+        add_arguments(parser)
+    return set(parser._option_string_actions)
+
+
+def named(text):
+    return set(re.findall(r"--[a-z][a-z-]+", text)) - OF_KUBECTL
+
+
+def test_every_flag_that_is_named_is_taken():
+    settings = {f"--{name.replace('_', '-')}" for name in SchedulerPluginSettings.model_fields}
+    assert named(DECISIONS) <= flags(explain_pod.add_arguments) | settings
+    assert named(SIMULATION) <= flags(simulate.add_arguments)
+
+
+def test_every_metric_and_choice_of_the_tables_exists():
+    registry = CollectorRegistry()
+    metrics.RequestMetrics(registry)
+    for collector in factories.parts().collectors():
+        registry.register(collector)
+    prefix = "koord_scheduler_plugin_"
+    shown = {family.name.removeprefix(prefix) for family in registry.collect()}
+    table = DECISIONS.split("| metric | labels | meaning |")[1].split("\n\n")[0]
+    told = {name for row in table.splitlines()[2:] for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
+    assert {name.removesuffix("_total") for name in told} == shown
+    choices = DECISIONS.split("| `choice` | the pod went to | so |")[1].split("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)`", choices, re.MULTILINE)) == {choice.value for choice in Choice}
+
+
+def test_the_python_of_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    selected = "plugins: {score: {enabled: [{name: TargetLoadPacking}]}}"
+    (tmp_path / "tlp.yaml").write_text(selected)
+    (code,) = re.findall(r"```python\n(.*?)```", SIMULATION, re.DOTALL)
+    given = {
+        "series": [np.array([500.0, 900.0])] * 3,
+        "requests": [1000] * 3,
+        "arrivals": [0.0, 600.0, 1200.0],
+        "lifetimes": [3600.0] * 3,
+    }
+    exec(code, given)
+    assert len(given["result"].placements) == 3
