@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from e2e.story import waiting
 from e2e.story.eyes import SUITE_NAMESPACE
 from e2e.story.installation import Suite
 
@@ -38,6 +39,18 @@ def changed(suite: Suite, change: Callable[[PodSpec], None]) -> Iterator[None]:
         yield
     finally:
         _replace(suite, before)
+
+
+@contextlib.contextmanager
+def away(suite: Suite) -> Iterator[None]:
+    """Have no agent, and have it back afterwards."""
+
+    def nowhere(spec: PodSpec) -> None:
+        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), "koord-suite.io/no-such-node": "true"}
+
+    with changed(suite, nowhere):
+        waiting.until("the agent is gone", lambda: suite.pods(DAEMON_SET), lambda seen: not seen)
+        yield
 
 
 def _replace(suite: Suite, spec: PodSpec) -> None:

@@ -109,3 +109,12 @@ class Suite:
         return json.loads(
             self.cluster.run("get", "--raw", f"/api/v1/namespaces/{SUITE_NAMESPACE}/pods/{pod}:9316/proxy{path}")
         )
+
+    def agent_metric(self, name: str) -> float:
+        """A metric without labels of the (only) real node's agent. Raises LookupError while it has none."""
+        (pod,) = self.pods("koordlet")
+        page = self.cluster.run("get", "--raw", f"/api/v1/namespaces/{SUITE_NAMESPACE}/pods/{pod}:9316/proxy/metrics")
+        for line in page.splitlines():
+            if line.startswith(f"{name} "):
+                return float(line.split()[1])
+        raise LookupError(f"{pod} has no metric {name}")

@@ -1,0 +1,77 @@
+"""No agent reports for longer than degradeTimeMinutes, and the kubelet restarts: running Mid pods stay, no other fits.
+
+The control: with `midFloor: none` the keys go at once, and the same restart costs the pod its life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from e2e.cluster import running
+from e2e.cluster.failures import ClusterProblem
+from e2e.story import agent, configuration, waiting, workloads
+from e2e.story.eyes import Eyes
+from e2e.story.installation import Suite
+
+CPU_MILLIS, MEMORY_MIB = 30, 48
+DEGRADE_MINUTES = 1
+CHECK_SECONDS = 30  # how often the manager looks at a withdrawn node
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def survivor(eyes: Eyes, suite: Suite, node: str, namespace: str) -> Iterator[dict[str, Any]]:
+    """A running Mid pod on a node whose agent is gone."""
+    configuration.write(eyes, configuration.changed(degradeTimeMinutes=DEGRADE_MINUTES))
+    waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=120)
+    pod = workloads.mid_pod("survivor", suite.workload, cpu_millis=CPU_MILLIS, memory_mib=MEMORY_MIB, nodes=[node])
+    eyes.create("Pod", pod, namespace)
+    eyes.wait_running(namespace, "survivor")
+    with agent.away(suite):
+        yield eyes.get("Pod", "survivor", namespace)
+        configuration.write(eyes, configuration.BASE)
+    waiting.until("reports again", lambda: eyes.receipt(node), lambda seen: seen["reason"] == "Calculated")
+
+
+def _restart_kubelet(eyes: Eyes, suite: Suite, node: str, namespace: str, witness: str) -> None:
+    """A new kubelet admits every pod anew; another pod that starts shows that it is through with it."""
+    try:
+        running.provider().stop("kubelet")
+    except ClusterProblem as impossible:
+        pytest.skip(str(impossible))
+    running.provider().start("kubelet")
+    eyes.create("Pod", workloads.pod(witness, suite.workload, nodes=[node]), namespace)
+    eyes.wait_running(namespace, witness)
+
+
+def test_exactly_what_the_pod_requests_stays_on_the_node(eyes: Eyes, node: str, survivor: dict[str, Any]) -> None:
+    left = CPU_MILLIS, MEMORY_MIB * workloads.MEBIBYTE
+    within = DEGRADE_MINUTES * 60 + CHECK_SECONDS + 30
+    waiting.until("Mid is what is bound", lambda: eyes.mid(node), lambda seen: seen == left, within_seconds=within)
+
+
+def test_the_pod_survives_a_restart_of_the_kubelet(
+    eyes: Eyes, suite: Suite, node: str, namespace: str, survivor: dict[str, Any]
+) -> None:
+    _restart_kubelet(eyes, suite, node, namespace, "witness")
+    after = eyes.get("Pod", "survivor", namespace)
+    assert after["status"]["phase"] == "Running", after["status"]
+    (container,) = after["status"]["containerStatuses"]
+    assert container["restartCount"] == 0
+
+
+def test_without_the_floor_the_same_restart_ends_it(
+    eyes: Eyes, suite: Suite, node: str, namespace: str, survivor: dict[str, Any]
+) -> None:
+    configuration.write(eyes, configuration.changed(degradeTimeMinutes=DEGRADE_MINUTES, midFloor="none"))
+    waiting.until("no Mid on the node", lambda: eyes.mid(node), lambda seen: seen is None)
+    _restart_kubelet(eyes, suite, node, namespace, "second-witness")
+    waiting.until(
+        "it is refused by the new kubelet",
+        lambda: eyes.pod_phase("survivor", namespace),
+        lambda phase: phase.startswith("Failed"),
+    )
