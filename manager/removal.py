@@ -143,6 +143,11 @@ class Removal:
             await objects.merge_patch(self._api, resources.CONFIG_MAPS, config_map, note, namespace=self._namespace)
         return []
 
+    async def delete_pods(self, some: Iterable[str]) -> list[str]:
+        """Delete pods that helm forgets, such as the one of `helm test`."""
+        await _each(some, lambda name: objects.delete(self._api, resources.PODS, name, namespace=self._namespace))
+        return []
+
     async def delete_leases(self, leases: Iterable[str]) -> list[str]:
         """Delete the Leases that our programs made themselves."""
         await _each(leases, lambda name: objects.delete(self._api, resources.LEASES, name, namespace=self._namespace))

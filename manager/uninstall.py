@@ -47,6 +47,8 @@ class UninstallSettings(settings.Settings):
     """Lease by which the manager leads."""
     leases: str = "koord-manager,koord-scheduler"
     """Leases to delete, separated by commas."""
+    pods: str = "koord-suite-test"
+    """Pods to delete, separated by commas: helm forgets the one of `helm test`."""
     config_map: str = pydantic.Field(names.SLO_CONTROLLER_CONFIG, min_length=1, max_length=253)
     """ConfigMap that carries the manager's annotation."""
     stop_seconds: float = pydantic.Field(60.0, gt=0, le=3600)
@@ -113,6 +115,8 @@ class _Work:
         await self._until_nothing_is_left("NodeMetrics", removal.delete_node_metrics)
         clear = functools.partial(removal.clear_config_status, chosen.config_map)
         await self._until_nothing_is_left("the annotation on the ConfigMap", clear)
+        forgotten = functools.partial(removal.delete_pods, _listed(chosen.pods))
+        await self._until_nothing_is_left("the pod of helm test", forgotten)
         leases = _listed(chosen.leases)
         if unstoppable:
             leases = [name for name in leases if name != chosen.lease]

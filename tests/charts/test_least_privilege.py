@@ -172,7 +172,7 @@ def test_the_uninstallation_never_stops_a_scheduler_that_is_not_ours():
     assert "--deployments=koord-manager" in container["args"]
     assert "--leases=koord-manager" in container["args"]
     named = {name for _, _, name in verbs(rendered.of_kind("Role")["koord-suite-uninstall"])}
-    assert named == {"", "koord-manager", "slo-controller-config"}
+    assert named == {"", "koord-manager", "slo-controller-config", "koord-suite-test"}
 
 
 def test_secrets_are_referred_to_and_never_written():

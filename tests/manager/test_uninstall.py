@@ -44,6 +44,8 @@ def installation(server, *, holder="", duration=0):
     pod(server, "koord-manager-2")
     note = {"koordinator.sh/colocation-config-status": "x", "theirs": "1"}
     server.add("configmaps", {"metadata": {"name": "slo-controller-config", "annotations": note}}, NAMESPACE)
+    server.add("pods", {"metadata": {"name": "koord-suite-test"}, "status": {"phase": "Succeeded"}}, NAMESPACE)
+    server.add("pods", {"metadata": {"name": "somebody-elses"}, "status": {"phase": "Running"}}, NAMESPACE)
     node(server, "both")
     node(server, "capacity-only", allocatable=False, receipt=False)
     node(server, "receipt-only", capacity=False, allocatable=False)
@@ -54,7 +56,7 @@ def installation(server, *, holder="", duration=0):
     def follow(request):
         if request.method == "PATCH" and request.path.endswith("koord-manager/scale"):
             for each in server.all("pods"):
-                if each["metadata"]["labels"] == LABELS and not each["metadata"].get("stuck"):
+                if each["metadata"].get("labels") == LABELS and not each["metadata"].get("stuck"):
                     server.remove("pods", each["metadata"]["name"], NAMESPACE)
 
     server.on_write = follow
@@ -81,6 +83,7 @@ async def test_nothing_of_ours_is_left_and_everything_of_others(server):
         assert each["status"] == {"capacity": OTHERS, "allocatable": OTHERS}
         assert each["metadata"]["annotations"] == {"theirs": "1"}
     assert server.all("nodemetrics") == server.all("leases") == []
+    assert [each["metadata"]["name"] for each in server.all("pods")] == ["somebody-elses"]
     config = server.get("configmaps", "slo-controller-config", NAMESPACE)
     assert config["metadata"]["annotations"] == {"theirs": "1"}
 
@@ -117,8 +120,8 @@ async def test_a_leader_that_did_not_give_its_lease_up_has_the_time_to_notice(se
     installation(server, holder="zombie", duration=1)
     taken = []
     server.on_write = lambda request: taken.append((request.path, asyncio.get_running_loop().time()))
-    for each in server.all("pods"):
-        server.remove("pods", each["metadata"]["name"], NAMESPACE)
+    for name in ("koord-manager-1", "koord-manager-2"):
+        server.remove("pods", name, NAMESPACE)
     assert await run(server) == uninstall.DONE
     at = {path.rsplit("/", 2)[-2 if path.endswith("/status") else -1]: when for path, when in reversed(taken)}
     assert at["both"] - next(when for path, when in taken if "/leases/koord-manager" in path) >= 0.99
