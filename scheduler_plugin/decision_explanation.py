@@ -62,6 +62,20 @@ def page(
     return {"pod": key, "decisions": [_decision(each, reasons, resources, most_nodes) for each in decisions]}
 
 
+def index(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
+    """One line a decision, to find the pods that are worth a page."""
+    return [
+        {
+            "pod": each.pod.key,
+            "at": each.at,
+            "nodesAsked": len(each.rows),
+            "nodesPassed": each.passed(),
+            "node": each.node or None,
+        }
+        for each in decisions
+    ]
+
+
 def _decision(decision: Decision, reasons: Reasons, resources: Sequence[str], most_nodes: int) -> dict[str, Any]:
     standings = sorted(_standings(decision), key=lambda node: (node.verdict.order, -(node.score or 0)))
     shown = standings[: most_nodes or None]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import enum
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -199,6 +200,11 @@ class DecisionRecords:
         """Decisions about a pod by namespace/name, newest first."""
         self.seal()
         return [self._by_number[number][0] for number in reversed(self._of_pod.get(key, ()))]
+
+    def recent(self, most: int) -> list[Decision]:
+        """Return the last decisions, newest first."""
+        self.seal()
+        return [decision for decision, _size in itertools.islice(reversed(self._by_number.values()), most)]
 
     def _copy_columns(self, decision: Decision) -> None:
         rows = decision.rows

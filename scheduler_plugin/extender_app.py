@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 _HEARTBEAT_SECONDS: Final = 1.0
 _SYNC_POLL_SECONDS: Final = 0.05
 _STUCK_SECONDS: Final = 10.0  # a healthy loop is never away for longer than milliseconds
+_LISTED_DECISIONS: Final = 500
 _PAGE_SECONDS: Final = 2.0  # patience of a debug page with the event loop
 
 
@@ -222,6 +223,8 @@ class ExtenderApp:
 
         def pod_page_of(query: Mapping[str, str]) -> http_endpoint.Page:
             found = asyncio.run_coroutine_threadsafe(self._decisions(query["path"]), loop).result(_PAGE_SECONDS)
+            if not query["path"]:
+                return http_endpoint.json_page(decision_explanation.index(found))
             if not found:
                 text = f"nothing is remembered of the pod {query['path']!r}, want namespace/name of a recent one\n"
                 return http_endpoint.Page("text/plain; charset=utf-8", text.encode(), HTTPStatus.NOT_FOUND)
@@ -250,8 +253,8 @@ class ExtenderApp:
         return node_page.node_page(self._parts.cluster.entries.get(name), self._parts.resources)
 
     async def _decisions(self, key: str) -> list[Decision]:
-        """Run in the event loop; a decision that is kept does not change but for where its pod went."""
-        return self._parts.records.of(key)
+        """Of a pod, or the last ones; kept ones do not change but for where the pod went. Run in the event loop."""
+        return self._parts.records.of(key) if key else self._parts.records.recent(_LISTED_DECISIONS)
 
     def _configuration_page(self) -> http_endpoint.Page:
         return http_endpoint.Page("application/yaml", yaml.safe_dump(self._configuration.document()).encode())

@@ -151,6 +151,17 @@ def test_of_many_nodes_the_first_are_shown_and_the_others_counted(parts):
     assert (decision["nodesLeftOut"], decision["nodesAsked"]) == (2, 4)
 
 
+def test_the_index_tells_the_last_decisions_in_short(parts):
+    decided(parts, bound_to="cool")
+    parts.extender.filter(request(pod_document("stuck"), ["hot"]), NOW + 13)
+    lines = decision_explanation.index(parts.records.recent(500))
+    assert [(line["pod"], line["nodesAsked"], line["nodesPassed"], line["node"]) for line in lines] == [
+        ("default/stuck", 1, 1, None),
+        ("default/web", 4, 3, "cool"),
+    ]
+    assert len(parts.records.recent(1)) == 1
+
+
 @pytest.mark.parametrize("entry", catalog.POLICIES.values(), ids=list(catalog.POLICIES))
 def test_reasons_are_texts_that_kube_scheduler_can_group(entry):
     built = entry.build(entry.complete(entry.args.model_validate({})), Readings())

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler_plugin.__main__ import main
 from tests.scheduler_plugin import factories, test_extender_app
-from tests.scheduler_plugin.test_extender_app import post, started, until_ready
+from tests.scheduler_plugin.test_extender_app import get, post, started, until_ready
 
 server = test_extender_app.server
 
@@ -45,6 +45,8 @@ async def test_it_tells_where_a_pod_went_and_why(server, tmp_path, capsys):
         code, out, _err = await asked(capsys, "default/new", address, "--output=json")
         page = json.loads(out)
         assert {node["node"] for node in page["decisions"][0]["nodes"]} == {"n1", "n2"}
+        (line,) = json.loads(await get(http_port, "/debug/pods/"))
+        assert (line["pod"], line["node"]) == ("default/new", "n1")
         code, out, err = await asked(capsys, "default/nobody", address)
         assert (code, out) == (1, "")
         assert "default/nobody" in err
