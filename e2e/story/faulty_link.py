@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 _CHUNK_BYTES = 65536
+_LAST_SECONDS = 0.1  # connections that were cut are let go of
 
 
 class FaultyLink:
@@ -81,6 +82,7 @@ class FaultyLink:
         self._cut()
         await asyncio.gather(*self._serving, *self._pumps, return_exceptions=True)
         await self._server.wait_closed()
+        await asyncio.sleep(_LAST_SECONDS)
 
     def _hush(self, pump: asyncio.Task[None]) -> None:
         self._silent.add(pump)
@@ -99,7 +101,7 @@ class FaultyLink:
             pass
         finally:
             self._serving.discard(task)
-            writer.close()
+            writer.transport.abort()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection("127.0.0.1", self._port, ssl=self._trust)
@@ -114,7 +116,7 @@ class FaultyLink:
                 pump.cancel()
             self._pumps.difference_update(pumps)
             self._silent.difference_update(pumps)
-            back.close()
+            back.transport.abort()
 
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

@@ -1,0 +1,85 @@
+"""Nothing happens in the cluster for minutes: what the suite writes all the same, by the apiserver's audit log.
+
+The Lease is renewed every two seconds by whoever leads, as every controller does; that is no write to a node's objects.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster import progress
+from e2e.cluster.access import Cluster
+from e2e.story import audited, configuration, waiting
+from e2e.story.audited import Write
+from e2e.story.eyes import SUITE_NAMESPACE, Eyes
+from e2e.story.installation import Suite
+
+PREFIX = f"system:serviceaccount:{SUITE_NAMESPACE}:"
+SETTLING_SECONDS = 75  # the first reports after a change
+IDLE_SECONDS = 190
+OF_A_NODE = ("nodes/status", "nodemetrics/status", "nodemetrics")
+HEARTBEATS = ("nodemetrics/status", "leases")
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def idle(cluster: Cluster, suite: Suite, eyes: Eyes, node: str) -> Iterator[list[Write]]:
+    """What our service accounts wrote while nobody touched anything, with intervals as a cluster has them."""
+    if cluster.audit_log is None or not cluster.audit_log.exists():
+        pytest.skip(f"provider {cluster.provider} does not show the apiserver's audit log")
+    configuration.write(eyes, {"enable": True})
+    waiting.until(
+        "the agent follows",
+        lambda: eyes.node_metric(node),
+        lambda seen: seen["status"].get("observedGeneration") == seen["metadata"]["generation"],
+        within_seconds=SETTLING_SECONDS,
+    )
+    time.sleep(SETTLING_SECONDS)
+    since = dt.datetime.now(dt.UTC)
+    time.sleep(IDLE_SECONDS)
+    until = dt.datetime.now(dt.UTC)
+    time.sleep(2)  # the log is written after the answer
+    seen = audited.writes(cluster.audit_log, since, lambda write: write.user.startswith(PREFIX) and write.at < until)
+    yield list(seen)
+    configuration.write(eyes, configuration.BASE)
+
+
+def test_what_was_written_is_shown(idle: list[Write]) -> None:
+    minutes = IDLE_SECONDS / 60
+    rows = Counter((each.user.removeprefix(PREFIX), each.verb, each.target) for each in idle)
+    for (account, verb, target), count in sorted(rows.items()):
+        progress.say(
+            f"{account:16} {verb:7} {target:20} {count:4} in {minutes:.1f} min, {count / minutes:.2f} a minute"
+        )
+    assert rows
+
+
+@pytest.mark.parametrize("account", ["koordlet", "koord-manager"])
+def test_each_writes_to_the_objects_of_a_node_at_most_once_a_minute(idle: list[Write], account: str) -> None:
+    count = Counter(each.name for each in idle if each.user == PREFIX + account and each.target in OF_A_NODE)
+    most = IDLE_SECONDS // 60 + 1  # so many marks of a minute may lie in the time
+    assert all(of_node <= most for of_node in count.values()), count
+
+
+def test_nothing_is_written_again_as_it_was(idle: list[Write]) -> None:
+    last: dict[tuple[str, str], object] = {}
+    again = []
+    for each in idle:
+        if each.target in HEARTBEATS:
+            continue
+        key = each.target, each.name
+        if each.body is not None and last.get(key) == each.body:
+            again.append(f"{each.user} {each.verb} {each.target} {each.name}")
+        last[key] = each.body
+    assert not again
+
+
+def test_each_was_granted(idle: list[Write]) -> None:
+    refused = [each for each in idle if each.code not in (200, 201, 409)]
+    assert not refused

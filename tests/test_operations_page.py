@@ -1,0 +1,63 @@
+"""docs/operations.md tells the truth: tests, metrics and sections that it names exist, and every symptom was seen."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+ENTRIES = {
+    title: text
+    for title, text in re.findall(r"^## (.*?)$(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    if "**Symptom.**" in text
+}
+METRIC = re.compile(r"\bkoord(?:let|_manager|_scheduler_plugin|_load_watcher)_[a-z_]+[a-z]\b")
+SOURCE = "".join(
+    path.read_text(encoding="utf-8")
+    for part in ("koordlet", "manager", "scheduler_plugin")
+    for path in (ROOT / part).rglob("*.py")
+)
+
+
+def anchor(title: str) -> str:
+    """Of a heading, as GitHub makes it."""
+    return re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+
+
+def test_there_are_entries() -> None:
+    assert len(ENTRIES) > 10
+
+
+@pytest.mark.parametrize("title", ENTRIES)
+def test_an_entry_has_symptom_cause_and_way_out_and_names_a_test_that_shows_it(title: str) -> None:
+    text = ENTRIES[title]
+    assert "Cause" in text
+    assert re.search(r"way out", text, re.IGNORECASE)
+    _, seen = text.split("*Seen:*")
+    assert re.search(r"`(?:e2e|tests)/[\w/]*test_\w+\.py", seen)
+
+
+def test_every_file_and_test_that_is_named_exists() -> None:
+    named = re.findall(r"`((?:e2e|tests|docs|crds)/[\w/.]+)(?:::(test_\w+))?`", PAGE)
+    assert len(named) > 15
+    for file, test in named:
+        assert (ROOT / file).is_file(), file
+        assert not test or f"def {test}" in (ROOT / file).read_text(encoding="utf-8"), (file, test)
+
+
+def test_every_link_leads_somewhere() -> None:
+    titles = {anchor(title) for title in re.findall(r"^#+ (.*)$", PAGE, re.MULTILINE)}
+    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
+        file, _, section = target.partition("#")
+        assert (ROOT / "docs" / file).exists() if file else section in titles, target
+
+
+@pytest.mark.parametrize("metric", sorted(set(METRIC.findall(PAGE))))
+def test_every_metric_exists(metric: str) -> None:
+    family = re.sub(r"_(total|bucket)$", "", metric)
+    prefix = next(it for it in ("koord_scheduler_plugin_", "koord_load_watcher_", "koord") if metric.startswith(it))
+    short = family.removeprefix(prefix) if prefix != "koord" else family
+    assert f'"{family}"' in SOURCE or re.search(rf'[}}"_]{short}"', SOURCE), metric
