@@ -1,7 +1,8 @@
-"""A leading manager stands still for longer than its Lease and wakes with events to work off: it writes nothing more.
+"""A leading manager is killed, or stands still for longer than its Lease and wakes with events to work off.
 
-By the audit log of a control plane of their own. The control is a manager whose guard (`may_write`) was taken out: it
-does write, which shows that the log would tell.
+Killed, the one that stands by writes the right value within Lease + 5 s. Frozen, it writes nothing more once it wakes: by
+the audit log of a control plane of their own. The control is a manager whose guard (`may_write`) was taken out: it does
+write, which shows that the log would tell.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from e2e.cluster import progress
 from e2e.story import audited, configuration, fake_reports, lone_parts, waiting
 from e2e.story.audited import Write
 from e2e.story.eyes import SUITE_NAMESPACE, Eyes
@@ -30,6 +32,8 @@ TIMES = (
 )
 NODES = [f"frozen-{index}" for index in range(10)]
 AWAKE_SECONDS = 8
+DEFAULT_LEASE_SECONDS = 15
+TAKE_OVER_SECONDS = DEFAULT_LEASE_SECONDS + 5
 UNGUARDED = """
 import sys
 from manager import __main__ as program, candidacy
@@ -58,11 +62,13 @@ def eyes(plane: ControlPlane) -> Iterator[Eyes]:
         yield seeing
 
 
-def _candidate(plane: ControlPlane, eyes: Eyes, name: str, *, guarded: bool = True) -> tuple[Part, Account]:
+def _candidate(
+    plane: ControlPlane, eyes: Eyes, name: str, *, guarded: bool = True, times: tuple[object, ...] = TIMES
+) -> tuple[Part, Account]:
     account = Account(plane, eyes, name, plane.places.addresses.apiserver)
     if guarded:
-        return Part(plane, name, account, "manager", "run", *TIMES), account
-    return Part(plane, name, account, UNGUARDED, "run", *TIMES, run="-c"), account
+        return Part(plane, name, account, "manager", "run", *times), account
+    return Part(plane, name, account, UNGUARDED, "run", *times, run="-c"), account
 
 
 def _holder(eyes: Eyes) -> str:
@@ -116,6 +122,21 @@ def _after_the_successors_first(seen: list[Write], frozen: str) -> list[Write]:
     ours = [each for each in seen if each.user.startswith("system:serviceaccount:")]
     first = min(each.at for each in ours if each.user != frozen and each.target != "leases")
     return [each for each in ours if each.user == frozen and each.at > first]
+
+
+def test_the_standby_writes_the_right_value_within_lease_and_five_seconds(plane: ControlPlane, eyes: Eyes) -> None:
+    leader, _ = _candidate(plane, eyes, "first", times=())
+    waiting.until("it leads", lambda: _holder(eyes))
+    _candidate(plane, eyes, "second", times=())
+    _report(eyes, 4000)
+    _wait_offered(eyes, 4000)
+    leader.look().process.kill()
+    began = time.monotonic()
+    _report(eyes, 2000)
+    _wait_offered(eyes, 2000)
+    took = time.monotonic() - began
+    progress.say(f"leader killed: {len(NODES)} nodes offer what their newest reports give after {took:.1f} s")
+    assert 1 < took < TAKE_OVER_SECONDS
 
 
 def test_it_writes_nothing_after_its_successors_first_write(plane: ControlPlane, eyes: Eyes) -> None:
