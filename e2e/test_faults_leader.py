@@ -1,8 +1,8 @@
 """A leading manager is killed, or stands still for longer than its Lease and wakes with events to work off.
 
-Killed, the one that stands by writes the right value within Lease + 5 s. Frozen, it writes nothing more once it wakes: by
-the audit log of a control plane of their own. The control is a manager whose guard (`may_write`) was taken out: it does
-write, which shows that the log would tell.
+Killed, the one that stands by writes the right value within Lease + 5 s. Frozen, it writes nothing more once it wakes:
+by the audit log of a control plane of their own. The control is a manager whose guard (`may_write`) was taken out: it
+does write, which shows that the log would tell.
 """
 
 from __future__ import annotations
