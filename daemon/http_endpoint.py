@@ -108,6 +108,8 @@ class HttpEndpoint:
 class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 128
+    """Clients that may connect at the same moment: beyond that the kernel drops them without a word."""
 
 
 def probe_page(verdict: Verdict) -> Page:

@@ -101,3 +101,16 @@ def test_an_endpoint_may_be_stopped_before_anybody_asked():
     with serving() as endpoint:
         pass
     endpoint.stop()
+
+
+def test_a_hundred_clients_that_connect_at_the_same_moment_are_all_answered():
+    with serving() as endpoint, contextlib.ExitStack() as ends:
+        clients = [ends.enter_context(socket.socket()) for _ in range(100)]
+        for client in clients:
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.1", endpoint.port))
+        for client in clients:
+            client.settimeout(5)
+            client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        answers = [client.makefile("rb").readline() for client in clients]
+    assert answers == [b"HTTP/1.0 200 OK\r\n"] * 100
