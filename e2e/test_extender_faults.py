@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from e2e.cluster.access import Cluster
-from e2e.story import fake_fleet, fake_reports, host_scheduler, load_reports
+from e2e.story import fake_fleet, fake_reports, host_scheduler, load_reports, waiting
 from e2e.story.eyes import Eyes
 from e2e.story.faulty_line import FaultyLine
 from e2e.story.host_scheduler import HostScheduler
@@ -62,12 +62,14 @@ def _is_asked(court: Court, stage: Stage, scheduler: HostScheduler, when: str) -
 
 def _is_done_without(court: Court, stage: Stage, scheduler: HostScheduler, name: str, why: str) -> None:
     """No pod is refused or lost, not even on the hot node, and each time it is told why nobody was asked."""
-    before, errors = len(scheduler.went_on_without()), scheduler.attempts("error")
+    before = len(scheduler.went_on_without())
+    scheduled, errors = scheduler.attempts("scheduled"), scheduler.attempts("error")
     there = court.ask(f"{name}-there", scheduler.name, [stage.hot])
     asked = [court.ask(f"{name}-{index}", scheduler.name, [stage.hot, stage.cool]) for index in range(STREAM)]
     assert court.bound([there]) == [stage.hot]
     assert set(court.bound(asked)) <= {stage.hot, stage.cool}
     assert [court.eyes.events_of(each, court.namespace, "FailedScheduling") for each in asked] == [[]] * STREAM
+    assert scheduler.attempts("scheduled") - scheduled > STREAM
     assert scheduler.attempts("error") == errors
     told = scheduler.went_on_without()[before:]
     assert len(told) > STREAM
@@ -101,6 +103,7 @@ def test_a_frozen_one(court: Court, stage: Stage) -> None:
     _is_done_without(court, stage, stage.direct, "frozen", TOO_LATE)
     stage.direct.extender_thaws()
     _is_asked(court, stage, stage.direct, "after-frost")
+    waiting.until("what arrived meanwhile is sorted out", lambda: stage.direct.held("unconfirmed_pods") == 0)
 
 
 @pytest.mark.usefixtures("whole_again")
