@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 _SCHEMA_VERSION: Final = 1
 _SCHEMA: Final = "CREATE TABLE snapshots (ended INTEGER, duration TEXT, body BLOB, PRIMARY KEY (duration, ended))"
+_OWN: Final = msgspec.json.Decoder(Snapshot)  # five times as fast as one that forgives what others write
 _FASTEST: Final = 1  # of zlib: a tenth of the size for 15 ms at 5,000 nodes
 
 
@@ -71,7 +72,7 @@ class Database:
                 "SELECT body FROM snapshots WHERE duration = ? AND ended >= ? ORDER BY ended DESC LIMIT ?",
                 (duration, since, windows.KEPT),
             )
-            return [records.decode(zlib.decompress(body)) for (body,) in reversed(found.fetchall())]
+            return [_OWN.decode(zlib.decompress(body)) for (body,) in reversed(found.fetchall())]
         except (sqlite3.Error, zlib.error, msgspec.DecodeError) as error:
             raise self._unusable(error) from error
 

@@ -72,7 +72,13 @@ def node_metric(name: str, pod_count: int, updated: float) -> dict[str, Any]:
             "qos": "LS",
         }
 
-    aggregated = [{"duration": window, "usage": {kind: usage() for kind in STATISTICS}} for window in WINDOWS]
+    def statistic(kind: str) -> dict[str, Any]:
+        """What a window can have: a deviation below its mean, and means that do not contradict a shorter window's."""
+        scale = 1 if kind == "std" else 8
+        cpu_millis, memory_bytes = seed.randint(1000, 2000), seed.randint(5 * 2**30, 10 * 2**30)
+        return {"resources": {"cpu": f"{scale * cpu_millis}m", "memory": str(scale * memory_bytes)}}
+
+    aggregated = [{"duration": window, "usage": {kind: statistic(kind) for kind in STATISTICS}} for window in WINDOWS]
     predicted = {"resource": usage()}
     return {
         "metadata": {"name": name, "uid": f"metric-of-{name}", "resourceVersion": "1"},
