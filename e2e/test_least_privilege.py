@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from kubernetes.client.exceptions import ApiException
 
 from e2e.cluster.access import Cluster
 from e2e.cluster.failures import ClusterProblem
 from e2e.story import impersonation, waiting, workloads
-from e2e.story.eyes import CONFIG_MAP, MID_CPU, MID_MEMORY, SUITE_NAMESPACE, Eyes
+from e2e.story.eyes import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE, Eyes
 from e2e.story.installation import RELEASE, Suite
 
 POLICIES = ("koordlet", "manager-nodes", "manager-config", "mid-quantities", "mid-advice")
@@ -28,6 +30,8 @@ for file in files:
         refused.add(error.strerror)
 print(len(files), len(opened), sorted(refused))
 """
+NOTE = "koordinator.sh/colocation-config-status"
+FORBIDDEN = 403
 _CGROUPS = "/host/sys/fs/cgroup"
 
 
@@ -39,10 +43,12 @@ def agent(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def manager(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
-    """The cluster as the manager."""
-    pod = suite.pods("koord-manager")[0]
-    return impersonation.service_account(cluster, "koord-manager", tmp_path_factory.mktemp("manager"), pod=pod)
+def manager(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Eyes]:
+    """The cluster as the manager, and without kubectl, which reads what it patches under another name."""
+    pod, folder = suite.pods("koord-manager")[0], tmp_path_factory.mktemp("manager")
+    eyes = Eyes(impersonation.service_account(cluster, "koord-manager", folder, pod=pod).kubeconfig)
+    yield eyes
+    eyes.close()
 
 
 def test_the_apiserver_finds_nothing_wrong_with_the_types_in_our_policies(cluster: Cluster, suite: Suite) -> None:
@@ -83,10 +89,6 @@ def test_a_token_that_names_no_node_writes_no_report(cluster: Cluster, suite: Su
         nowhere.run(*words, stdin=body)
 
 
-def _patch(kind: str, name: str, patch: dict[str, Any], *flags: str) -> list[str]:
-    return ["patch", kind, name, "--type=merge", f"--patch={json.dumps(patch)}", "--dry-run=server", *flags]
-
-
 TRESPASSES = {
     "a label": {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}},
     "another annotation": {"metadata": {"annotations": {"node.koordinator.sh/reservation": "{}"}}},
@@ -101,34 +103,39 @@ TRESPASSES = {
 
 @pytest.mark.parametrize("what", list(TRESPASSES))
 def test_the_manager_changes_nothing_of_a_node_but_mid_and_its_receipt(
-    cluster: Cluster, manager: Cluster, node: str, what: str
+    cluster: Cluster, manager: Eyes, node: str, what: str
 ) -> None:
-    words = _patch("node", node, TRESPASSES[what], "--subresource=status")
-    with pytest.raises(ClusterProblem, match=r"(?s)forbidden.*koord-manager may"):
-        manager.run(*words)
-    if what in ("a label", "native CPU"):
+    def trespass() -> Any:
+        return manager.patch_status("Node", node, TRESPASSES[what], dry_run="All")
+
+    with pytest.raises(ApiException, match=r"(?s)Forbidden.*koord-manager may") as refused:
+        trespass()
+    assert refused.value.status == FORBIDDEN
+    if what in {"a label", "native CPU"}:
         with impersonation.without_policy(cluster, "koord-suite-manager-nodes"):
-            impersonation.until_allowed(f"{what} is written", manager, *words)
+            waiting.until(f"{what} is written", trespass, within_seconds=20)
 
 
-def test_the_manager_may_write_what_it_is_there_for(manager: Cluster, node: str) -> None:
+def test_the_manager_may_write_what_it_is_there_for(manager: Eyes, node: str) -> None:
     mid = {MID_CPU: "1", MID_MEMORY: "1"}
-    patch = {
-        "metadata": {"annotations": {"koordinator.sh/mid-resource-receipt": "{}"}},
-        "status": {"capacity": mid, "allocatable": mid},
-    }
-    manager.run(*_patch("node", node, patch, "--subresource=status"))
+    patch = {"metadata": {"annotations": {RECEIPT: "{}"}}, "status": {"capacity": mid, "allocatable": mid}}
+    manager.patch_status("Node", node, patch, dry_run="All")
 
 
-def test_the_manager_changes_nothing_of_the_users_config_but_its_note(cluster: Cluster, manager: Cluster) -> None:
-    where = ("--namespace", SUITE_NAMESPACE)
-    note = {"metadata": {"annotations": {"koordinator.sh/colocation-config-status": "seen"}}}
-    manager.run(*_patch("configmap", CONFIG_MAP, note, *where))
-    words = _patch("configmap", CONFIG_MAP, {"data": {"colocation-config": "{}"}}, *where)
-    with pytest.raises(ClusterProblem, match=r"(?s)forbidden.*the annotation"):
-        manager.run(*words)
+def test_the_manager_changes_nothing_of_the_users_config_but_its_note(
+    cluster: Cluster, manager: Eyes, eyes: Eyes
+) -> None:
+    note = eyes.get("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)["metadata"].get("annotations", {}).get(NOTE)
+    manager.patch("ConfigMap", CONFIG_MAP, {"metadata": {"annotations": {NOTE: note}}}, SUITE_NAMESPACE)
+
+    def trespass() -> Any:
+        return manager.patch("ConfigMap", CONFIG_MAP, {"data": {"more": "{}"}}, SUITE_NAMESPACE)
+
+    with pytest.raises(ApiException, match=r"(?s)Forbidden.*the annotation"):
+        trespass()
     with impersonation.without_policy(cluster, "koord-suite-manager-config"):
-        impersonation.until_allowed("the document is written", manager, *words)
+        waiting.until("the document is written", trespass, within_seconds=20)
+    eyes.patch("ConfigMap", CONFIG_MAP, {"data": {"more": None}}, SUITE_NAMESPACE)
 
 
 def _mid_pod(suite: Suite, requests: dict[str, str], limits: dict[str, str]) -> str:
@@ -174,7 +181,7 @@ def test_who_writes_a_mid_pod_that_will_not_do_what_is_meant_is_told_what_to_wri
 
 
 @pytest.fixture(scope="module")
-def restricted(cluster: Cluster) -> str:
+def restricted(cluster: Cluster) -> Iterator[str]:
     """A namespace that enforces Pod Security `restricted`."""
     name = "story-restricted"
     cluster.run("create", "namespace", name)

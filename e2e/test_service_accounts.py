@@ -45,8 +45,8 @@ def _events(audit_log: Path) -> Iterator[dict[str, Any]]:
         for line in lines:
             if PREFIX in line:
                 event = json.loads(line)
-                # kubectl: what stories try in the name of a service account (test_least_privilege).
-                if event["userAgent"].startswith("kubectl/"):
+                # Not our programs: what stories try in the name of a service account (test_least_privilege).
+                if event["userAgent"].startswith(("kubectl/", "OpenAPI-Generator/")):
                     continue
                 if event["stage"] == "ResponseComplete" and event["user"]["username"].startswith(PREFIX):
                     yield event

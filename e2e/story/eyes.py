@@ -93,10 +93,10 @@ class Eyes:
         content_type = "application/merge-patch+json"
         return self._kind(kind).patch(body=body, name=name, namespace=namespace, content_type=content_type).to_dict()
 
-    def patch_status(self, kind: str, name: str, body: Dict) -> Dict:
-        """Merge-patch the status of a cluster-scoped object."""
+    def patch_status(self, kind: str, name: str, body: Dict, **options: str) -> Dict:
+        """Merge-patch the status of a cluster-scoped object; `dry_run="All"` only asks whether it might be done."""
         status = self._kind(kind).status
-        return status.patch(body=body, name=name, content_type="application/merge-patch+json").to_dict()
+        return status.patch(body=body, name=name, content_type="application/merge-patch+json", **options).to_dict()
 
     def delete(self, kind: str, name: str, namespace: str | None = None, *, grace_seconds: int | None = None) -> None:
         """Delete an object that may be gone already."""
