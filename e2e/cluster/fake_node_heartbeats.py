@@ -10,7 +10,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import kubernetes
@@ -20,6 +20,7 @@ from kubernetes.client import (
     V1DeleteOptions,
     V1Lease,
     V1LeaseSpec,
+    V1Node,
     V1ObjectMeta,
     V1OwnerReference,
 )
@@ -48,6 +49,14 @@ def renew(leases: CoordinationV1Api, uids: Mapping[str, str], now: dt.datetime) 
             leases.create_namespaced_lease(NAMESPACE, body)
 
 
+def report_ready(core: CoreV1Api, nodes: Iterable[V1Node], now: dt.datetime) -> None:
+    """Say Ready again where nobody heard of a node for too long, for example while the apiserver was away."""
+    ready = {"type": "Ready", "status": "True", "reason": "FakeNode", "lastHeartbeatTime": now.isoformat()}
+    for node in nodes:
+        if any(each.type == "Ready" and each.status != "True" for each in node.status.conditions or ()):
+            core.patch_node_status(node.metadata.name, {"status": {"conditions": [ready]}})
+
+
 def let_go(pods: CoreV1Api) -> None:
     """Finish the deletion of pods that wait for a kubelet which does not exist."""
     # resource_version 0: from the apiserver's cache, so that this costs etcd nothing; raw: models cost ten times more
@@ -69,6 +78,7 @@ def main() -> None:
                 listed = core.list_node(label_selector=fake_nodes.LABEL, resource_version="0").items
                 uids = {str(item.metadata.name): str(item.metadata.uid) for item in listed if item.metadata}
                 renew(leases, uids, dt.datetime.now(dt.UTC))
+                report_ready(core, listed, dt.datetime.now(dt.UTC))
             let_go(core)
         except Exception as problem:
             print(f"heartbeats: {problem}", file=sys.stderr, flush=True)

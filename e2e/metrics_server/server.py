@@ -47,6 +47,7 @@ class MetricsServer:
             "kubelet-insecure-tls": "true",
             "kubelet-preferred-address-types": "InternalIP",
             "metric-resolution": "10s",
+            "kubelet-request-timeout": "5s",
         }
         argv = [str(build.binary()), *(f"--{name}={value}" for name, value in flags.items())]
         processes.start(Program(_NAME, argv, {}), self._folder)
