@@ -5,6 +5,7 @@
 | not-a-number  | NaN or infinite                                                            | record dropped      |
 | out-of-range  | below 0, CPU or memory above 105 %, a deviation that no such mean can have | record dropped      |
 | frozen        | every value of a node has been the very same for ten minutes               | node dropped        |
+| silent        | a longer window knows a node of which the last five minutes know nothing   | node dropped        |
 | contradiction | a mean that the mean of a shorter window inside it makes impossible        | record dropped      |
 | missing       | a node that exists, and no usable CPU or memory record of it               | nothing to drop     |
 
@@ -40,6 +41,7 @@ class Finding(enum.StrEnum):
     NOT_A_NUMBER = "not-a-number"
     OUT_OF_RANGE = "out-of-range"
     FROZEN = "frozen"
+    SILENT = "silent"
     CONTRADICTION = "contradiction"
     MISSING = "missing"
 
@@ -66,24 +68,30 @@ def analyse(
     unchanged_seconds: Mapping[str, float],
     shorter: Mapping[str, Mapping[str, NodeMetrics]],
     expected: Collection[str],
+    recent: Collection[str] | None = None,
 ) -> Analysed:
     """Judge what a provider delivered for one window.
 
     `unchanged_seconds`: how long each node has had these very values. `shorter`: usable nodes of shorter windows, by
-    duration. `expected`: names of nodes that exist; empty where that is not known.
+    duration. `expected`: names of nodes that exist; empty where that is not known. `recent`: names of nodes of which
+    the last five minutes know something; None where that was not asked yet.
     """
     found: list[Found] = []
     usable = {}
     for name, node in nodes.items():
-        own = _frozen(name, node, unchanged_seconds.get(name, 0.0)) or [
-            problem
-            for metric in node.metrics
-            if (problem := _impossible(name, metric) or _contradicts(name, duration, metric, shorter))
-        ]
+        own = (
+            _silent(name, recent)
+            or _frozen(name, node, unchanged_seconds.get(name, 0.0))
+            or [
+                problem
+                for metric in node.metrics
+                if (problem := _impossible(name, metric) or _contradicts(name, duration, metric, shorter))
+            ]
+        )
         found += [problem.found for problem in own]
         dropped = {id(problem.metric) for problem in own}
         kept = [metric for metric in node.metrics if id(metric) not in dropped]
-        if kept and not any(problem.found.finding is Finding.FROZEN for problem in own):
+        if kept and not any(problem.metric is None for problem in own):
             usable[name] = msgspec.structs.replace(node, metrics=kept)
     found += [
         Found(Finding.MISSING, name, f"node {name} has no usable record") for name in expected if name not in usable
@@ -93,6 +101,7 @@ def analyse(
 
 class _Problem(NamedTuple):
     metric: Metric | None
+    """None: the whole node."""
     found: Found
 
 
@@ -108,6 +117,14 @@ def _impossible(name: str, metric: Metric) -> _Problem | None:
     if 0.0 <= value <= highest:
         return None
     return _problem(Finding.OUT_OF_RANGE, name, metric, f"wanted 0 to {highest:g}")
+
+
+def _silent(name: str, recent: Collection[str] | None) -> Sequence[_Problem]:
+    """Databases answer for as long as anything lies in the window: ten minutes longer than KEP-61 trusts an agent."""
+    if recent is None or name in recent:
+        return ()
+    text = f"node {name}: nothing is known of the last 5 minutes, only of the time before"
+    return (_Problem(None, Found(Finding.SILENT, name, text)),)
 
 
 def _frozen(name: str, node: NodeMetrics, unchanged_seconds: float) -> Sequence[_Problem]:

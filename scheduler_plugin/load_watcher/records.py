@@ -83,6 +83,10 @@ DURATIONS_SECONDS: Final = {"15m": 900, "10m": 600, "5m": 300}
 """Every window, in the order in which they are fetched."""
 
 
+SHORTEST: Final = "5m"
+"""The window that says which nodes are still heard of."""
+
+
 def window_ending_at(duration: str, end: float) -> Window:
     """The window of that duration up to `end`, in seconds since the epoch."""
     return Window(duration, int(end) - DURATIONS_SECONDS[duration], int(end))

@@ -17,7 +17,7 @@ from scheduler_plugin.load_watcher import analysis, corroboration, records
 from scheduler_plugin.load_watcher.analysis import Found
 from scheduler_plugin.load_watcher.database import Database, DatabaseUnusable
 from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
-from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, Metric, NodeMetrics, Snapshot
+from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, SHORTEST, Data, Metric, NodeMetrics, Snapshot
 from scheduler_plugin.load_watcher.windows import Windows
 
 log = logging.getLogger(__name__)
@@ -147,6 +147,7 @@ class Watcher:
             unchanged_seconds={name: window.end - since for name, (_metrics, since) in standing.items()},
             shorter={name: of for name, of in self._usable[provider].items() if DURATIONS_SECONDS[name] < seconds},
             expected=expected,
+            recent=None if duration == SHORTEST else self._standing.get((provider, SHORTEST)),
         )
         self._usable[provider][duration] = analysed.nodes
         return analysed.nodes, analysed.found

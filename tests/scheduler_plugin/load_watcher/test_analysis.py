@@ -76,6 +76,14 @@ def test_a_node_that_moves_or_idles_at_zero_is_not_frozen() -> None:
     assert not analyse(idle, unchanged_seconds={"n": 3600.0}).found
 
 
+def test_g4_a_node_that_the_last_five_minutes_do_not_know_is_dropped_from_longer_windows() -> None:
+    both = {name: NodeMetrics([cpu(20.0)]) for name in ("heard", "silent")}
+    analysed = analyse(both, recent={"heard"})
+    assert analysed.nodes.keys() == {"heard"}
+    assert [(found.finding, found.node) for found in analysed.found] == [(Finding.SILENT, "silent")]
+    assert analyse(both, recent=None).nodes.keys() == both.keys()
+
+
 @pytest.mark.parametrize(
     ("long", "short", "is_possible"), [(30, 90, True), (19, 90, False), (80, 0, False), (70, 0, True)]
 )

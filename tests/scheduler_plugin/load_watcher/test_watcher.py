@@ -133,6 +133,15 @@ async def test_g8_a_source_that_stands_still_for_ten_minutes_is_not_believed_unt
     assert found == [set()] * 20 + [{"a", "b"}, {"a"}]
 
 
+async def test_g4_a_node_whose_agent_died_leaves_all_windows_once_the_shortest_has_lost_it() -> None:
+    both, one = Fetched(nodes(a=20.0, b=30.0)), Fetched(nodes(a=20.0))
+    watching, kept = watcher(Scripted("Prometheus", both, both, both, one, both))
+    for duration in ("15m", "10m", "5m", "5m", "15m"):
+        refreshed = await watching.refresh(duration)
+    assert {found.finding for found in refreshed.found} == {Finding.SILENT, Finding.MISSING}
+    assert kept.latest("15m", NOW).data.nodes.keys() == {"a"}
+
+
 async def test_g1_after_a_crash_windows_answer_before_any_provider_does(tmp_path: Path) -> None:
     file = tmp_path / "watcher.sqlite"
     before, kept = watcher(Scripted("NodeMetric", Fetched(nodes(a=20.0))), file=file)
