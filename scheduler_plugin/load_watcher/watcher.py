@@ -105,11 +105,13 @@ class Watcher:
         problems: list[str] = []
         found: list[Found] = []
         usable: dict[str, Nodes] = {}
+        ends: list[int] = []
         for provider, answer in zip(self._providers, answers, strict=True):
             if isinstance(answer, ProviderFailed):
                 failures[provider.name] = str(answer)
                 continue
             problems += answer.problems
+            ends.append(window.end if answer.end is None else min(answer.end, window.end))
             expected = list(self._expected())
             judging = asyncio.to_thread(self._judge, provider.name, window, answer.nodes, expected)
             usable[provider.name], own = await judging
@@ -119,7 +121,8 @@ class Watcher:
             both = corroboration.corroborate(usable)
             problems += both.disagreements
             source = ",".join(usable)
-            snapshot = Snapshot(int(self._clock()), window, source, Data(dict(both.nodes)))
+            ended = records.window_ending_at(duration, max(ends))  # what another watcher knew may be minutes old
+            snapshot = Snapshot(int(self._clock()), ended, source, Data(dict(both.nodes)))
             await self._keep(snapshot)
         _tell(duration, failures, [*problems, *(one.text for one in found)])
         return Refreshed(duration, snapshot, failures, problems, found)

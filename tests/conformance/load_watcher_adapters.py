@@ -158,7 +158,7 @@ def _service_client(inputs: Any, expected: Any) -> str | None:
         return None if wants_error else "a status other than 200 is an error"
     body = inputs["body"] if isinstance(inputs["body"], str) else json.dumps(inputs["body"])
     try:
-        nodes = load_watcher.read(body.encode(), "http://watcher:2020", now=0)
+        nodes = load_watcher.read(body.encode(), "http://watcher:2020", now=0).nodes
     except ProviderFailed as error:
         return None if wants_error else f"expected {expected}, came {error}"
     if wants_error:

@@ -11,7 +11,7 @@ from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
-from scheduler_plugin.load_watcher.records import MetricType, NodeMetrics, Operator, Window
+from scheduler_plugin.load_watcher.records import MetricType, Operator, Window
 
 OLDEST_SECONDS: Final = 300.0
 """An answer about a window that ended earlier is refused: upstream's watcher serves its last one for ever (B2)."""
@@ -36,8 +36,7 @@ class LoadWatcherProvider:
     async def fetch(self, window: Window) -> Fetched:
         """What it serves now. Raises ProviderFailed."""
         response = await self._source.send("GET", "/watcher", params={"window": window.duration})
-        nodes = read(response.content, f"{self._address}/watcher", window.end)
-        return Fetched(nodes)
+        return read(response.content, f"{self._address}/watcher", window.end)
 
     async def is_healthy(self) -> bool:
         """Whether it says so itself."""
@@ -52,8 +51,8 @@ class LoadWatcherProvider:
         await self._source.close()
 
 
-def read(body: bytes, address: str, now: float) -> dict[str, NodeMetrics]:
-    """Nodes of a document, without those that have no metrics. Raises ProviderFailed for a broken or old one."""
+def read(body: bytes, address: str, now: float) -> Fetched:
+    """Nodes of a document that have metrics, and its end. Raises ProviderFailed for a broken or an old one."""
     try:
         snapshot = records.decode(body)
     except msgspec.DecodeError as error:
@@ -61,4 +60,5 @@ def read(body: bytes, address: str, now: float) -> dict[str, NodeMetrics]:
     age = now - snapshot.window.end
     if snapshot.window.end and age > OLDEST_SECONDS:
         raise ProviderFailed(f"{address} serves a window that ended {age:.0f} s ago, want {OLDEST_SECONDS:.0f} at most")
-    return {name: node for name, node in snapshot.data.nodes.items() if node.metrics}
+    nodes = {name: node for name, node in snapshot.data.nodes.items() if node.metrics}
+    return Fetched(nodes, end=snapshot.window.end or None)

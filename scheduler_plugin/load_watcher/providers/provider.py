@@ -19,6 +19,8 @@ class Fetched(NamedTuple):
     """By Kubernetes node name; may be empty."""
     problems: Sequence[str] = ()
     """One line for each query or node that gave nothing usable."""
+    end: int | None = None
+    """When it ends, seconds since the epoch, where the source tells; None: with the window asked for."""
 
 
 class Delivers(NamedTuple):

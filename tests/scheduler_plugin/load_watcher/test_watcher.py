@@ -142,6 +142,21 @@ async def test_g4_a_node_whose_agent_died_leaves_all_windows_once_the_shortest_h
     assert kept.latest("15m", NOW).data.nodes.keys() == {"a"}
 
 
+async def test_b2_what_another_watcher_measured_minutes_ago_does_not_become_fresh_by_asking() -> None:
+    old = Fetched(nodes(a=20.0), end=int(NOW) - 200)
+    watching, kept = watcher(Scripted("LoadWatcher", old))
+    await watching.refresh("15m")
+    assert kept.latest("15m", NOW).window == Window("15m", int(NOW) - 1100, int(NOW) - 200)
+    with pytest.raises(windows.NoMetrics, match="301 s old"):
+        kept.latest("15m", NOW + 101)
+
+
+async def test_a_clock_that_is_ahead_elsewhere_makes_nothing_younger_than_now() -> None:
+    watching, kept = watcher(Scripted("LoadWatcher", Fetched(nodes(a=20.0), end=int(NOW) + 500)))
+    await watching.refresh("15m")
+    assert kept.latest("15m", NOW).window.end == NOW
+
+
 async def test_g1_after_a_crash_windows_answer_before_any_provider_does(tmp_path: Path) -> None:
     file = tmp_path / "watcher.sqlite"
     before, kept = watcher(Scripted("NodeMetric", Fetched(nodes(a=20.0))), file=file)
