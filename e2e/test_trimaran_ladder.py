@@ -68,8 +68,9 @@ def scheduler(cluster: Cluster, watcher: HostWatcher) -> Iterator[HostScheduler]
         "pluginArgs": {POLICY: {"watcherAddress": watcher.url, "targetUtilization": 40}},
         "weight": 20,
     }
-    with host_scheduler.running(cluster, {"ladder": values}, flags=FLAGS) as started:
-        yield started["ladder"]
+    made = HostScheduler(cluster, "story-ladder", values, flags=FLAGS)
+    with host_scheduler.started(made):
+        yield made
 
 
 class Ladder:

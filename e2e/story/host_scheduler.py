@@ -13,7 +13,7 @@ import socket
 import ssl
 import sys
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -46,7 +46,9 @@ Values = Mapping[str, Any]
 class HostScheduler:
     """One pair of processes. `address` is where kube-scheduler calls: the extender, or what stands in between."""
 
-    def __init__(self, cluster: Cluster, name: str, values: Values, *, address: str | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, name: str, values: Values, *, address: str | None = None, flags: Sequence[str] = ()
+    ) -> None:
         self.name = name
         """What pods write into spec.schedulerName."""
         self._cluster = cluster
@@ -54,6 +56,7 @@ class HostScheduler:
         self._port, self._extender_port, self._http_port = _free_ports(3)
         self._address = address or self.extender_address
         self._values = {"httpTimeout": PATIENT, **values}
+        self._flags = flags
 
     @property
     def extender_address(self) -> str:
@@ -108,6 +111,7 @@ class HostScheduler:
             f"--kubeconfig={self._cluster.kubeconfig}",
             f"--extender-port={self._extender_port}",
             *("--http-address=127.0.0.1", f"--http-port={self._http_port}"),
+            *self._flags,
         ]
         environment = {"PYTHONPATH": str(content_cache.REPOSITORY), "OPENBLAS_NUM_THREADS": "1"}
         processes.start(Program(_EXTENDER, program, environment), self._folder)
@@ -163,6 +167,10 @@ class HostScheduler:
 
     def _of_extender(self, name: str, **labels: str) -> int:
         return int(_sum(f"http://127.0.0.1:{self._http_port}/metrics", f"koord_scheduler_plugin_{name}", **labels))
+
+    def extender_page(self, path: str) -> str:
+        """A page of the extender's probe port. Raises OSError."""
+        return _page(f"http://127.0.0.1:{self._http_port}{path}")
 
     def _log(self, program: str) -> Path:
         return self._folder / f"{program}.log"
