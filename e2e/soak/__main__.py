@@ -1,8 +1,9 @@
 """`python -m e2e.soak [--minutes N]`: churn, edits and kills for hours; ends with a table, and 1 where it went wrong.
 
 Every step: pods come and go. Every half minute: fake nodes report. Every minute: the configuration is edited, and what
-every node offers is held against the formula of its newest report. Every few minutes, for the first two thirds of the
-time, one of our processes is killed. In the last third nothing is killed: memory is judged over the longest life.
+every node offers is held against the formula of its newest report. Tokens last ten minutes and are rotated. Every few
+minutes, for the first two thirds of the time, one of our processes is killed. In the last third nothing is killed:
+memory is judged over the longest life.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from e2e.cluster.failures import ClusterProblem
 from e2e.soak import memory
 from e2e.soak.memory import Sample
 from e2e.soak.stage import FAKE_NODES, NODE, Churn, Stage, stage
-from e2e.story import mid_formula, waiting
+from e2e.story import lone_parts, mid_formula, waiting
 
 STEP_SECONDS = 3.0
 REPORT_SECONDS = 30.0
 EDIT_SECONDS = 60.0
 LOOK_SECONDS = 5.0
+TOKEN_SECONDS = lone_parts.TOKEN_SECONDS * 0.8  # when the kubelet rotates one
 SETTLE_SECONDS = 100.0
 """A killed manager's Lease ends after 15 s, an agent needs half a minute for its first prediction."""
 
@@ -36,7 +38,7 @@ class Soak:
         self._chance = random.Random(seed)
         self._churn = Churn(on, self._chance)
         self._began = time.monotonic()
-        self._next = dict.fromkeys(("report", "edit", "look", "compare"), 0.0)
+        self._next = dict.fromkeys(("report", "edit", "look", "token"), 0.0)
         self._kill_at = self._chance.uniform(60, 120)
         self.samples: list[Sample] = []
         self.problems: list[str] = []
@@ -58,6 +60,8 @@ class Soak:
     def _step(self, elapsed: float) -> None:
         if self._is_due("look", LOOK_SECONDS, elapsed):
             self._look(elapsed)
+        if self._is_due("token", TOKEN_SECONDS, elapsed):
+            self._on.account.rotate()
         self._churn.pods()
         if self._is_due("report", REPORT_SECONDS, elapsed):
             self._churn.reports()

@@ -30,6 +30,7 @@ class Stage(NamedTuple):
 
     plane: ControlPlane
     eyes: Eyes
+    account: Account
     parts: dict[str, Part]
 
 
@@ -55,7 +56,7 @@ def stage() -> Iterator[Stage]:
         }
         parts = {name: Part(plane, name, account, *argv) for name, argv in programs.items()}
         plane.start_scheduler(_scheduling(calls))
-        yield Stage(plane, eyes, parts)
+        yield Stage(plane, eyes, account, parts)
 
 
 def _priority_class() -> dict[str, str]:

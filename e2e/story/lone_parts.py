@@ -49,6 +49,10 @@ class Account:
         self._eyes.delete("ServiceAccount", self.name, SUITE_NAMESPACE)
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": self.name}}
         self._eyes.create("ServiceAccount", account, SUITE_NAMESPACE)
+        self.rotate()
+
+    def rotate(self) -> None:
+        """Put a fresh token into the file, as the kubelet does long before the old one ends."""
         asked = client.AuthenticationV1TokenRequest(
             spec=client.V1TokenRequestSpec(expiration_seconds=TOKEN_SECONDS, audiences=[])
         )
