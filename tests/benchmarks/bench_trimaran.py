@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import random
 import statistics
@@ -110,6 +111,8 @@ def main() -> None:
     for policy, args in policies(names).items():
         print(f"filling {given.nodes} nodes for {policy} ...", flush=True)
         built[policy] = parts(policy, args, names, now)
+        gc.collect()
+        gc.freeze()  # as the process does once its caches are synced
         if built[policy].provider_specs:
             refreshes[policy] = asyncio.run(refresh(built[policy], now))
     seconds: dict[str, list[float]] = {policy: [] for policy in built}
