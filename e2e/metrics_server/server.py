@@ -77,6 +77,7 @@ class MetricsServer:
         there = {"name": _OBJECT, "namespace": _NAMESPACE}
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _OBJECT}
         reading = {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes"], "verbs": ["get", "list"]}
+        discovering = {"nonResourceURLs": ["/apis", "/apis/*"], "verbs": ["get"]}
         stranger = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:anonymous"}
         return [
             {
@@ -97,7 +98,7 @@ class MetricsServer:
                 "apiVersion": "rbac.authorization.k8s.io/v1",
                 "kind": "ClusterRole",
                 "metadata": {"name": _OBJECT},
-                "rules": [reading],
+                "rules": [reading, discovering],
             },
             {
                 "apiVersion": "rbac.authorization.k8s.io/v1",
