@@ -1,0 +1,82 @@
+"""The real node by its real load: thresholds just below what its agent has measured keep pods off, higher ones do not.
+
+By percentile and by Prod usage; usage of the moment is the subject of test_pod_avoids_hot_node.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from e2e.story import placing, waiting, workloads
+from e2e.story.eyes import Eyes, cpu_millis
+from e2e.story.installation import Suite
+from e2e.story.verdicts import Court
+
+PERCENTILE, WINDOW_SECONDS = "p95", 5 * 60
+BUSY_CORES, BUSY_AT_LEAST_MILLIS = "0.5", 100
+WAIT_SECONDS = WINDOW_SECONDS / 2 + 60  # a percentile wants half its window
+
+Thresholds = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture
+def thresholds(eyes: Eyes, node: str) -> Iterator[Thresholds]:
+    """Give the real node thresholds of its own; afterwards it is never hot, as before."""
+    yield lambda own: eyes.patch("Node", node, {"metadata": {"annotations": {placing.THRESHOLDS: json.dumps(own)}}})
+    placing.set_threshold(eyes, node, placing.NEVER_HOT)
+
+
+def _percent(eyes: Eyes, node: str, millis: int) -> int:
+    return 100 * millis // cpu_millis(eyes.get("Node", node)["status"]["allocatable"]["cpu"])
+
+
+def _below(percent: int) -> dict[str, int]:
+    return {"cpu": max(percent // 2, 1)}
+
+
+def _above(percent: int) -> dict[str, int]:
+    return {"cpu": 2 * percent + 50}
+
+
+def test_by_prod_usage(eyes: Eyes, suite: Suite, court: Court, node: str, thresholds: Thresholds) -> None:
+    busy = workloads.pod(
+        "busy", suite.workload, *workloads.load(cores=BUSY_CORES), requests={"cpu": "50m"}, nodes=[node]
+    )
+    eyes.create("Pod", busy, court.namespace)
+
+    def measured() -> int:
+        reported = eyes.node_metric(node)["status"]["podsMetric"]
+        of_prod = [each for each in reported if each.get("priority") == "koord-prod"]
+        millis = {each["name"]: cpu_millis(each["podUsage"]["resources"]["cpu"]) for each in of_prod}
+        return sum(millis.values()) if millis.get("busy", 0) >= BUSY_AT_LEAST_MILLIS else 0
+
+    millis = waiting.until("the busy pod is reported", measured, within_seconds=120)
+    thresholds({"prodUsageThresholds": _above(_percent(eyes, node, millis))})
+    assert court.lands_soon("under-prod", workloads.SCHEDULER, node)
+    thresholds({"prodUsageThresholds": _below(_percent(eyes, node, millis)), "usageThresholds": {"cpu": 0}})
+    assert court.is_refused_soon("over-prod", workloads.SCHEDULER, node, "node(s) cpu usage exceed threshold")
+    court.ask("not-prod", workloads.SCHEDULER, [node], priority_class="koord-batch")
+    assert court.bound(["not-prod"]) == [node]
+
+
+def test_by_percentile(eyes: Eyes, court: Court, node: str, thresholds: Thresholds) -> None:
+    def measured() -> int:
+        windows = eyes.node_metric(node)["status"]["nodeMetric"]["aggregatedNodeUsages"]
+        (window,) = [each for each in windows if each["duration"] in {"5m", "5m0s"}]
+        return cpu_millis(window["usage"][PERCENTILE]["resources"]["cpu"])
+
+    millis = waiting.until("a percentile of 5 minutes", measured, within_seconds=WAIT_SECONDS)
+
+    def own(limits: dict[str, int]) -> dict[str, Any]:
+        statistic = {"usageAggregationType": PERCENTILE, "usageAggregatedDuration": "5m"}
+        return {"aggregatedUsage": {"usageThresholds": limits, **statistic}}
+
+    thresholds(own(_above(_percent(eyes, node, millis))))
+    assert court.lands_soon("under-p95", workloads.SCHEDULER, node)
+    thresholds(own(_below(_percent(eyes, node, millis))))
+    why = "node(s) cpu aggregated usage exceed threshold"
+    assert court.is_refused_soon("over-p95", workloads.SCHEDULER, node, why)
