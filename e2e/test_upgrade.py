@@ -13,7 +13,7 @@ import pytest
 
 from e2e.cluster.access import Cluster
 from e2e.story import configuration, waiting
-from e2e.story.eyes import Eyes
+from e2e.story.eyes import Eyes, moment
 from e2e.story.installation import Suite
 
 SHARE = 37
@@ -61,6 +61,16 @@ class Offers:
         return self.seen
 
 
+def _prediction(eyes: Eyes, node: str, after: dt.datetime) -> dict[str, Any]:
+    """The first report with a prediction whose sample is not older than `after`."""
+    return waiting.until(
+        f"a prediction for a sample of {after:%H:%M:%S} or later",
+        lambda: eyes.node_metric(node),
+        lambda seen: moment(seen["status"]["updateTime"]) >= after and "prediction" in seen["status"],
+        within_seconds=150,
+    )
+
+
 def _history_began(report: dict[str, Any]) -> str:
     return report["status"]["prediction"]["since"]
 
@@ -70,14 +80,13 @@ def test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid(
 ) -> None:
     suite.install(ON_DISK)
     configuration.write(eyes, EDIT)
-    before = eyes.wait_report(node, dt.datetime.now(dt.UTC) + dt.timedelta(seconds=5), within_seconds=120)
+    before = _prediction(eyes, node, dt.datetime.now(dt.UTC) + dt.timedelta(seconds=5))
     assert before["spec"]["midColocationPolicy"]["midCPUThresholdPercent"] == SHARE
     waiting.until("Mid on the node", lambda: eyes.mid(node))
     time.sleep(35)  # of the 30 s between two trainings, each of which is kept
     offers, pods = Offers(eyes, node), {name: suite.pods(name) for name in ("koordlet", "koord-manager")}
-    asked = dt.datetime.now(dt.UTC)
     suite.install(ON_DISK, *_rolled("once"))
-    after = eyes.wait_report(node, asked + dt.timedelta(seconds=5), within_seconds=120)
+    after = _prediction(eyes, node, dt.datetime.now(dt.UTC))
     seen = offers.close()
 
     assert json.loads(configuration.read(eyes)) == EDIT
