@@ -68,8 +68,9 @@ PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
     ),
     "node-exporter": (
         Query(
-            "1 - avg by (instance) (sum by (instance, cpu) "
-            '(rate(node_cpu_seconds_total{mode=~"idle|iowait|steal"}[2m])))',
+            # A share of what was counted: right as well while an exporter is younger than the two minutes.
+            '1 - sum by (instance) (rate(node_cpu_seconds_total{mode=~"idle|iowait|steal"}[2m]))'
+            " / sum by (instance) (rate(node_cpu_seconds_total[2m]))",
             MetricType.CPU,
             is_expression=True,
         ),
