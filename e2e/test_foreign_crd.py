@@ -73,8 +73,8 @@ def test_mid_is_right_though_what_it_is_usually_calculated_from_is_dropped(
 @pytest.mark.usefixtures("beside_upstream")
 def test_helm_test_passes_and_notes_it(cluster: Cluster) -> None:
     said = cluster.run("helm", "test", RELEASE, "--namespace", SUITE_NAMESPACE, "--logs", timeout_seconds=330)
-    (noted,) = [line for line in said.splitlines() if line.startswith("note ")]
-    assert all(field in noted for field in LOST)
+    noted = [line for line in said.splitlines() if line.startswith("note ")]
+    assert any(all(field in line for field in LOST) for line in noted), said
     assert "FAIL" not in said
 
 
