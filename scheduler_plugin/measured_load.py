@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from prometheus_client import CollectorRegistry, metrics_core, registry
@@ -17,7 +17,6 @@ from prometheus_client import CollectorRegistry, metrics_core, registry
 from api_types import pods, quantities
 from apiserver_client.session import Session
 from scheduler_plugin.cluster_state.cluster import Cluster
-from scheduler_plugin.cluster_state.node_vectors import Rows, RowWriter
 from scheduler_plugin.load_watcher import known_nodes, metrics
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import catalog
@@ -25,19 +24,13 @@ from scheduler_plugin.load_watcher.providers.provider import Provider
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher
 from scheduler_plugin.load_watcher.windows import Windows
-from scheduler_plugin.plugins.trimaran.ladder import Rung, Rungs
+from scheduler_plugin.plugins.trimaran.ladder import Rung
+from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy
 from scheduler_plugin.plugins.trimaran.readings import Readings
 
 log = logging.getLogger(__name__)
 
 _ROWS_PER_TURN: Final = 20
-
-
-class MeasuredPolicy(RowWriter, Protocol):
-    """A policy that reads what is measured."""
-
-    def rungs(self, rows: Rows, now: float) -> Rungs:
-        """What each node is judged by."""
 
 
 class MeasuredLoad:

@@ -2,50 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
-from scheduler_plugin.cluster_state.node_vectors import Floats, Ints, NodeEntry, NodeVectors, Rows, grown
-from scheduler_plugin.cluster_state.pod_demand import Amounts
-from scheduler_plugin.cluster_state.pod_facts import PodFacts
-from scheduler_plugin.plugins import policy
-from scheduler_plugin.plugins.kept_answers import KeptAnswers
-from scheduler_plugin.plugins.policy import Explained, Scores
+from scheduler_plugin.cluster_state.node_vectors import Floats, NodeEntry, Rows, grown
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import LoadVariationRiskBalancingArgs
 from scheduler_plugin.plugins.trimaran.formulas import load_variation
-from scheduler_plugin.plugins.trimaran.ladder import Rung, Rungs
-from scheduler_plugin.plugins.trimaran.node_columns import NodeColumns, ScoringClass
+from scheduler_plugin.plugins.trimaran.ladder import Rung
+from scheduler_plugin.plugins.trimaran.measured_policy import UNMEASURED_SECONDS, MeasuredPolicy
+from scheduler_plugin.plugins.trimaran.node_columns import ScoringClass
 from scheduler_plugin.plugins.trimaran.readings import Readings
 
-UNMEASURED_SECONDS: Final = 60.0
-"""As TargetLoadPacking's."""
 
-
-class LoadVariationRiskBalancing:
+class LoadVariationRiskBalancing(MeasuredPolicy):
     """The policy; scores only."""
 
     name = "LoadVariationRiskBalancing"
 
     def __init__(self, args: LoadVariationRiskBalancingArgs, readings: Readings) -> None:
-        self._formula = args.formula
+        super().__init__(args.formula, readings)
         self._margin = float(args.safe_variance_margin or 0.0)
         self._sensitivity = float(args.safe_variance_sensitivity or 0.0)
-        self._kept = KeptAnswers(self._compute)
-        self.columns = NodeColumns(readings)
         self._recent: Floats = np.zeros((2, 0))
         """Requests of pods that the newest measurement cannot contain."""
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows."""
-        self.columns.grow(capacity)
+        super().grow(capacity)
         self._recent = grown(self._recent, capacity)
 
-    def write(self, entry: NodeEntry) -> None:
-        """Bring one node's row up to date."""
-        if not self.columns.write(entry):
-            return
+    def _write_own(self, entry: NodeEntry) -> None:
         end = self.columns.window_end[entry.row]
         self._recent[:, entry.row] = node_columns.summed(
             [
@@ -55,29 +41,14 @@ class LoadVariationRiskBalancing:
             ]
         )
 
-    def rungs(self, rows: Rows, now: float) -> Rungs:
-        """What each candidate is judged by."""
-        return self.columns.rungs(rows, now)
-
-    def explain(self, pod: PodFacts, rows: Rows) -> Explained:  # noqa: ARG002  # the same for every pod
-        """What was measured of each candidate, until when, and on which rung that leaves it."""
-        return self.columns.explained(rows)
-
-    def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Scores | None:  # noqa: ARG002  # see Policy
-        """0..100 by the worse of CPU and memory."""
-        if pod.demand is None:
-            return None
-        kept = self._kept.of(node_columns.scoring_class(pod.demand, now), self.columns, self.columns.never, now)
-        scores: Floats = kept[rows]
-        return scores
-
     def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
+        """0..100 by the worse of CPU and memory."""
         columns, demand = self.columns, of.demand
         if self._formula == "upstream":
             total = columns.allocatable[:, rows]
-            scores = self._resource_scores(rows, total, _column(demand.shipped_request))
+            scores = self._resource_scores(rows, total, node_columns.of_amounts(demand.shipped_request))
             return load_variation.score(scores, columns.is_valid[:, rows])
-        request = _column(demand.request)
+        request = node_columns.of_amounts(demand.request)
         measured = self._resource_scores(rows, columns.capacity[:, rows], request + self._recent[:, rows])
         rungs = columns.rungs(rows, now)
         return np.select(
@@ -89,10 +60,6 @@ class LoadVariationRiskBalancing:
             ],
             default=0.0,
         )
-
-    def normalize(self, scores: Scores) -> Ints:
-        """Scores are 0..100 already."""
-        return policy.clipped(scores)
 
     def _resource_scores(self, rows: Rows | slice, percent_of: Floats, request: Floats) -> Floats:
         """Of each resource and candidate; percentages are of `percent_of`, fractions of allocatable."""
@@ -117,7 +84,3 @@ class LoadVariationRiskBalancing:
         of = load_variation.fractions(nothing, nothing, self.columns.requested[:, rows] + request, total)
         scores = load_variation.shipped_resource_scores(of, total, self._margin, self._sensitivity)
         return load_variation.score(scores, np.ones(total.shape, dtype=np.bool_))
-
-
-def _column(amounts: Amounts) -> Floats:
-    return np.array([amounts], dtype=np.float64).T

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from api_types import names
 from scheduler_plugin.cluster_state import pod_demand
-from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, NodeEntry, NodeVectors, Rows, grown
+from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, NodeEntry, Rows, grown
 from scheduler_plugin.cluster_state.pod_demand import NOTHING, Amounts, PodDemand
-from scheduler_plugin.cluster_state.pod_facts import PodFacts
-from scheduler_plugin.plugins import policy
-from scheduler_plugin.plugins.kept_answers import KeptAnswers
-from scheduler_plugin.plugins.policy import Explained, Scores
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import Formula, LowRiskOverCommitmentArgs
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
-from scheduler_plugin.plugins.trimaran.ladder import Rung, Rungs
-from scheduler_plugin.plugins.trimaran.node_columns import NodeColumns, ScoringClass
+from scheduler_plugin.plugins.trimaran.ladder import Rung
+from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy
+from scheduler_plugin.plugins.trimaran.node_columns import ScoringClass
 from scheduler_plugin.plugins.trimaran.readings import Readings
-
-_RESOURCES: Final = (names.CPU, names.MEMORY)
 
 
 class Declared(NamedTuple):
@@ -46,19 +40,17 @@ def total_limit(limits: Iterable[int], capacity: int, *, has_best_effort: bool) 
     return max(sum(limits), capacity if has_best_effort else 0)
 
 
-class LowRiskOverCommitment:
+class LowRiskOverCommitment(MeasuredPolicy):
     """The policy; scores only. The risk of the load does not depend on the pod: it is kept by row."""
 
     name = "LowRiskOverCommitment"
 
     def __init__(self, args: LowRiskOverCommitmentArgs, readings: Readings) -> None:
-        self._formula = args.formula
+        super().__init__(args.formula, readings)
         self._window = args.smoothing_window_size or 1
         self._windows: Mapping[str, int] = args.smoothing_window_sizes or {}
         weights: Mapping[str, float] = args.risk_limit_weights or {}
-        self.weights: Floats = np.array([[weights[name]] for name in _RESOURCES])
-        self._kept = KeptAnswers(self._compute)
-        self.columns = NodeColumns(readings)
+        self.weights: Floats = np.array([[weights[name]] for name in node_columns.RESOURCES])
         self.request: Floats = np.zeros((2, 0))
         self.limit: Floats = np.zeros((2, 0))
         self._has_best_effort: Bools = np.zeros(0, dtype=np.bool_)
@@ -68,15 +60,12 @@ class LowRiskOverCommitment:
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows."""
-        self.columns.grow(capacity)
-        for name, array in vars(self).items():
-            if isinstance(array, np.ndarray) and array is not self.weights:
-                setattr(self, name, grown(array, capacity))
+        super().grow(capacity)
+        self.request, self.limit = grown(self.request, capacity), grown(self.limit, capacity)
+        self._has_best_effort = grown(self._has_best_effort, capacity)
+        self._load_risk, self._is_old = grown(self._load_risk, capacity), grown(self._is_old, capacity)
 
-    def write(self, entry: NodeEntry) -> None:
-        """Bring one node's row up to date."""
-        if not self.columns.write(entry):
-            return
+    def _write_own(self, entry: NodeEntry) -> None:
         placed = [declared(pod.demand, self._formula) for pod in entry.load.pods.values() if pod.demand is not None]
         row = entry.row
         self.request[:, row] = node_columns.summed([each.request for each in placed])
@@ -84,23 +73,8 @@ class LowRiskOverCommitment:
         self._has_best_effort[row] = any(each.request == NOTHING and each.limit == NOTHING for each in placed)
         self._is_old[row] = True
 
-    def rungs(self, rows: Rows, now: float) -> Rungs:
-        """What each candidate is judged by."""
-        return self.columns.rungs(rows, now)
-
-    def explain(self, pod: PodFacts, rows: Rows) -> Explained:  # noqa: ARG002  # the same for every pod
-        """What was measured of each candidate, until when, and on which rung that leaves it."""
-        return self.columns.explained(rows)
-
-    def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Scores | None:  # noqa: ARG002  # see Policy
-        """0..100 by the worse of CPU and memory."""
-        if pod.demand is None:
-            return None
-        kept = self._kept.of(node_columns.scoring_class(pod.demand, now), self.columns, self.columns.never, now)
-        scores: Floats = kept[rows]
-        return scores
-
     def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
+        """0..100 by the worse of CPU and memory."""
         own = declared(of.demand, self._formula)
         is_best_effort = own.request == NOTHING and own.limit == NOTHING
         if is_best_effort and self._formula == "upstream":
@@ -117,14 +91,10 @@ class LowRiskOverCommitment:
             default=0.0,
         )
 
-    def normalize(self, scores: Scores) -> Ints:
-        """Scores are 0..100 already."""
-        return policy.clipped(scores)
-
     def _limit_risks(self, own: Declared, rows: Rows | slice, *, is_best_effort: bool) -> Floats:
         capacity = self.columns.allocatable[:, rows]
-        request = self.request[:, rows] + np.array([own.request], dtype=np.float64).T
-        limit = self.limit[:, rows] + np.array([own.limit], dtype=np.float64).T
+        request = self.request[:, rows] + node_columns.of_amounts(own.request)
+        limit = self.limit[:, rows] + node_columns.of_amounts(own.limit)
         if self._formula == "kep":
             lifted = self._has_best_effort[rows] | is_best_effort
             limit = np.where(lifted, np.maximum(limit, capacity), limit)

@@ -19,7 +19,9 @@ from scheduler_plugin.plugins.trimaran import ladder
 from scheduler_plugin.plugins.trimaran.ladder import Rungs
 from scheduler_plugin.plugins.trimaran.readings import Reading, Readings
 
-_RESOURCES: Final = (names.CPU, names.MEMORY)
+RESOURCES: Final = (names.CPU, names.MEMORY)
+CPU: Final = 0
+"""Its place among them."""
 _NOBODY: Final = math.inf
 KEPT_SECONDS: Final = 10.0
 """For how long scores are kept: a step of the ladder, after five minutes, may be seen so much later."""
@@ -87,7 +89,7 @@ class NodeColumns:
         self.version += 1
         self.changed_at[row] = self.version
         self.capacity[:, row] = self._capacity(entry)
-        self.allocatable[:, row] = [entry.allocatable.get(name, 0) for name in _RESOURCES]
+        self.allocatable[:, row] = [entry.allocatable.get(name, 0) for name in RESOURCES]
         self._write_reading(row, state[2])
         placed = entry.load.pods.values()
         self.oldest_pod_at[row] = min((pod.timestamp for pod in placed), default=_NOBODY)
@@ -107,7 +109,7 @@ class NodeColumns:
     def explained(self, rows: Rows) -> Explained:
         """Copy what decisions read: percent of capacity, requests, end of the window, rung at the last call."""
         return Explained(
-            _RESOURCES,
+            RESOURCES,
             {
                 "meanPercent": self.mean_percent.take(rows, axis=1),
                 "deviationPercent": self.deviation_percent.take(rows, axis=1),
@@ -119,8 +121,7 @@ class NodeColumns:
 
     def best_fit(self, rows: Rows | slice, request: Amounts) -> Floats:
         """Score of each candidate by requests alone, the pod's among them."""
-        wanted = self.requested[:, rows] + np.array([request], dtype=np.float64).T
-        return ladder.best_fit(wanted, self.allocatable[:, rows])
+        return ladder.best_fit(self.requested[:, rows] + of_amounts(request), self.allocatable[:, rows])
 
     def _write_reading(self, row: int, reading: Reading | None) -> None:
         self.is_read[row] = reading is not None
@@ -150,6 +151,11 @@ class NodeColumns:
         if known is None or known[0] is not entry.node:
             known = self._capacities[entry.row] = (entry.node, _capacity(entry.node))
         return known[1]
+
+
+def of_amounts(amounts: Amounts) -> Floats:
+    """CPU and memory as one column, shape (2, 1)."""
+    return np.array([amounts], dtype=np.float64).T
 
 
 def summed(amounts: list[Amounts]) -> tuple[int, int]:

@@ -9,67 +9,45 @@ from typing import Final
 
 import numpy as np
 
-from scheduler_plugin.cluster_state.node_vectors import Floats, Ints, NodeEntry, NodeVectors, Rows, grown
-from scheduler_plugin.cluster_state.pod_facts import PodFacts
+from scheduler_plugin.cluster_state.node_vectors import Floats, Ints, NodeEntry, Rows, grown
 from scheduler_plugin.plugins import policy
-from scheduler_plugin.plugins.kept_answers import KeptAnswers
-from scheduler_plugin.plugins.policy import Explained, Scores
+from scheduler_plugin.plugins.policy import Scores
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import PeaksArgs, PowerModel
 from scheduler_plugin.plugins.trimaran.formulas import power
-from scheduler_plugin.plugins.trimaran.ladder import Rung, Rungs
-from scheduler_plugin.plugins.trimaran.node_columns import NodeColumns, ScoringClass
+from scheduler_plugin.plugins.trimaran.ladder import Rung
+from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy
+from scheduler_plugin.plugins.trimaran.node_columns import ScoringClass
 from scheduler_plugin.plugins.trimaran.readings import Readings
 
 _NO_MODEL: Final = PowerModel()
 _SHIPPED_SCALE: Final = 1e15
-_CPU: Final = 0
 
 
-class Peaks:
+class Peaks(MeasuredPolicy):
     """The policy; scores only. A node without model or measurement is not scored, which is the lowest score."""
 
     name = "Peaks"
 
     def __init__(self, args: PeaksArgs, readings: Readings) -> None:
-        self._formula = args.formula
+        super().__init__(args.formula, readings)
         self._models = args.node_power_model or {}
-        self._kept = KeptAnswers(self._compute)
-        self.columns = NodeColumns(readings)
         self._k: Floats = np.zeros((2, 0))
         """k1 and k2; k0 cancels out."""
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows."""
-        self.columns.grow(capacity)
+        super().grow(capacity)
         self._k = grown(self._k, capacity)
 
-    def write(self, entry: NodeEntry) -> None:
-        """Bring one node's row up to date."""
-        if not self.columns.write(entry):
-            return
+    def _write_own(self, entry: NodeEntry) -> None:
         model = self._models.get(entry.name, _NO_MODEL)
         self._k[:, entry.row] = (model.k1, model.k2)
 
-    def rungs(self, rows: Rows, now: float) -> Rungs:
-        """What each candidate is judged by."""
-        return self.columns.rungs(rows, now)
-
-    def explain(self, pod: PodFacts, rows: Rows) -> Explained:  # noqa: ARG002  # the same for every pod
-        """What was measured of each candidate, until when, and on which rung that leaves it."""
-        return self.columns.explained(rows)
-
-    def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Scores | None:  # noqa: ARG002  # see Policy
-        """Rise of the power in watts, NaN where it is not known; as shipped: scaled to integers, 0 where not known."""
-        if pod.demand is None:
-            return None
-        kept = self._kept.of(node_columns.scoring_class(pod.demand, now), self.columns, self.columns.never, now)
-        scores: Floats = kept[rows]
-        return scores
-
     def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
+        """Rise of the power in watts, NaN where not known; as shipped: scaled to integers, 0 where not known."""
         columns = self.columns
-        capacity, percent = columns.capacity[_CPU, rows], columns.power_percent[rows]
+        capacity, percent = columns.capacity[node_columns.CPU, rows], columns.power_percent[rows]
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             after = 100.0 * ((percent / 100.0) * capacity + of.demand.request.cpu_millis) / capacity
         k1, k2 = self._k[:, rows]

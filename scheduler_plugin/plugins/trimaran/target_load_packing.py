@@ -7,23 +7,17 @@ from typing import Final
 
 import numpy as np
 
-from scheduler_plugin.cluster_state.node_vectors import Floats, Ints, NodeEntry, NodeVectors, Rows, grown
+from scheduler_plugin.cluster_state.node_vectors import Floats, NodeEntry, Rows, grown
 from scheduler_plugin.cluster_state.pod_demand import ContainerCpu, PodDemand
-from scheduler_plugin.cluster_state.pod_facts import PodFacts
-from scheduler_plugin.plugins import policy
-from scheduler_plugin.plugins.kept_answers import KeptAnswers
-from scheduler_plugin.plugins.policy import Explained, Scores
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import TargetLoadPackingArgs
 from scheduler_plugin.plugins.trimaran.formulas import rounding, target_load
-from scheduler_plugin.plugins.trimaran.ladder import Rung, Rungs
-from scheduler_plugin.plugins.trimaran.node_columns import NodeColumns, ScoringClass
+from scheduler_plugin.plugins.trimaran.ladder import Rung
+from scheduler_plugin.plugins.trimaran.measured_policy import UNMEASURED_SECONDS, MeasuredPolicy
+from scheduler_plugin.plugins.trimaran.node_columns import ScoringClass
 from scheduler_plugin.plugins.trimaran.readings import Readings
 
-UNMEASURED_SECONDS: Final = 60.0
-"""A pod placed later than this before the end of a window is not in its measurement yet."""
-
-_CPU: Final = 0
+_MOST_PREDICTIONS: Final = 4096  # kept at a time
 
 
 def predicted_millis(demand: PodDemand, multiplier: float, default_millis: int, *, with_sidecars: bool) -> int:
@@ -41,19 +35,17 @@ def container_millis(container: ContainerCpu, multiplier: float, default_millis:
     return default_millis
 
 
-class TargetLoadPacking:
+class TargetLoadPacking(MeasuredPolicy):
     """The policy; scores only."""
 
     name = "TargetLoadPacking"
 
     def __init__(self, args: TargetLoadPackingArgs, readings: Readings) -> None:
-        self._formula = args.formula
+        super().__init__(args.formula, readings)
         self._target_percent = float(args.target_utilization or 0)
         self._multiplier = 1.0 if args.formula == "kep" else args.multiplier()
         self._default_millis = args.default_millis()
         self._predictions: dict[PodDemand, int] = {}
-        self._kept = KeptAnswers(self._compute)
-        self.columns = NodeColumns(readings)
         self._recent_millis: Floats = np.zeros(0)
         """Predicted for pods that the newest measurement cannot contain."""
         self._predicted_millis: Floats = np.zeros(0)
@@ -61,14 +53,11 @@ class TargetLoadPacking:
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows."""
-        self.columns.grow(capacity)
+        super().grow(capacity)
         self._recent_millis = grown(self._recent_millis, capacity)
         self._predicted_millis = grown(self._predicted_millis, capacity)
 
-    def write(self, entry: NodeEntry) -> None:
-        """Bring one node's row up to date."""
-        if not self.columns.write(entry):
-            return
+    def _write_own(self, entry: NodeEntry) -> None:
         row, end = entry.row, self.columns.window_end[entry.row]
         recent = total = 0
         for pod in entry.load.pods.values():
@@ -78,26 +67,11 @@ class TargetLoadPacking:
                 recent += predicted
         self._recent_millis[row], self._predicted_millis[row] = recent, total
 
-    def rungs(self, rows: Rows, now: float) -> Rungs:
-        """What each candidate is judged by."""
-        return self.columns.rungs(rows, now)
-
-    def explain(self, pod: PodFacts, rows: Rows) -> Explained:  # noqa: ARG002  # the same for every pod
-        """What was measured of each candidate, until when, and on which rung that leaves it."""
-        return self.columns.explained(rows)
-
-    def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Scores | None:  # noqa: ARG002  # see Policy
-        """0..100, the target's 100 at the utilisation that is nearest to it."""
-        if pod.demand is None:
-            return None
-        kept = self._kept.of(node_columns.scoring_class(pod.demand, now), self.columns, self.columns.never, now)
-        scores: Floats = kept[rows]
-        return scores
-
     def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
+        """0..100, 100 at the utilisation that is the target."""
         columns, wanted = self.columns, float(self._predict(of.demand))
-        capacity = columns.capacity[_CPU, rows]
-        total = capacity if self._formula == "upstream" else columns.allocatable[_CPU, rows]
+        capacity = columns.capacity[node_columns.CPU, rows]
+        total = capacity if self._formula == "upstream" else columns.allocatable[node_columns.CPU, rows]
         percent = columns.packing_percent[rows]
         used = (percent / 100.0) * capacity
         utilisation = target_load.utilisation_percent(used, wanted, self._recent_millis[rows], total)
@@ -113,17 +87,13 @@ class TargetLoadPacking:
         )
         return np.where(total > 0.0, scores, 0.0)
 
-    def normalize(self, scores: Scores) -> Ints:
-        """Scores are 0..100 already."""
-        return policy.clipped(scores)
-
     def _predict(self, demand: PodDemand | None) -> int:
         """Kept by demand: pods of a workload share it."""
         if demand is None:
             return 0
         known = self._predictions.get(demand)
         if known is None:
-            if len(self._predictions) > _KEPT:
+            if len(self._predictions) > _MOST_PREDICTIONS:
                 self._predictions.clear()
             known = self._predictions[demand] = self._predict_anew(demand)
         return known
@@ -134,6 +104,3 @@ class TargetLoadPacking:
             return requests or self._default_millis
         with_sidecars = self._formula == "corrected"
         return predicted_millis(demand, self._multiplier, self._default_millis, with_sidecars=with_sidecars)
-
-
-_KEPT: Final = 4096

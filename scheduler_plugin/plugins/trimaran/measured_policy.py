@@ -1,0 +1,69 @@
+"""What Trimaran's policies have in common: columns, the ladder, and scores kept for pods that declare the same."""
+
+from __future__ import annotations
+
+import abc
+from typing import Final
+
+from scheduler_plugin.cluster_state.node_vectors import Floats, Ints, NodeEntry, NodeVectors, Rows
+from scheduler_plugin.cluster_state.pod_facts import PodFacts
+from scheduler_plugin.plugins import policy
+from scheduler_plugin.plugins.kept_answers import KeptAnswers
+from scheduler_plugin.plugins.policy import Explained, Scores
+from scheduler_plugin.plugins.trimaran import node_columns
+from scheduler_plugin.plugins.trimaran.args import Formula
+from scheduler_plugin.plugins.trimaran.ladder import Rungs
+from scheduler_plugin.plugins.trimaran.node_columns import NodeColumns, ScoringClass
+from scheduler_plugin.plugins.trimaran.readings import Readings
+
+UNMEASURED_SECONDS: Final = 60.0
+"""A pod placed later than this before the end of a window is not in its measurement yet."""
+
+
+class MeasuredPolicy(abc.ABC):
+    """A policy that scores by what the load watcher tells; a `policy.Scorer` and `policy.Explainer`."""
+
+    name: str
+    """Name in the configuration."""
+
+    def __init__(self, formula: Formula, readings: Readings) -> None:
+        self._formula = formula
+        self._kept = KeptAnswers(self._compute)
+        self.columns = NodeColumns(readings)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for `capacity` rows; a policy that has columns of its own grows them too."""
+        self.columns.grow(capacity)
+
+    def write(self, entry: NodeEntry) -> None:
+        """Bring one node's row up to date, where anything changed that is read here."""
+        if self.columns.write(entry):
+            self._write_own(entry)
+
+    def rungs(self, rows: Rows, now: float) -> Rungs:
+        """What each candidate is judged by."""
+        return self.columns.rungs(rows, now)
+
+    def explain(self, pod: PodFacts, rows: Rows) -> Explained:  # noqa: ARG002  # the same for every pod
+        """What was measured of each candidate, until when, and on which rung that leaves it."""
+        return self.columns.explained(rows)
+
+    def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Scores | None:  # noqa: ARG002  # see Scorer
+        """Score each candidate; None for a pod whose spec cannot be read."""
+        if pod.demand is None:
+            return None
+        kept = self._kept.of(node_columns.scoring_class(pod.demand, now), self.columns, self.columns.never, now)
+        scores: Floats = kept[rows]
+        return scores
+
+    def normalize(self, scores: Scores) -> Ints:
+        """Scores are 0..100 already, unless a policy says otherwise."""
+        return policy.clipped(scores)
+
+    @abc.abstractmethod
+    def _write_own(self, entry: NodeEntry) -> None:
+        """Bring a row of the policy's own columns up to date; that of `columns` is."""
+
+    @abc.abstractmethod
+    def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
+        """Score rows for a class of pods, in the policy's own scale."""
