@@ -15,6 +15,7 @@ from apiserver_client import errors
 from daemon import http_endpoint, logs, settings
 from scheduler_plugin import check_config, configuration, explain_pod
 from scheduler_plugin.extender_app import ExtenderApp
+from scheduler_plugin.extender_tls import UnusableCertificate
 from scheduler_plugin.settings import ENV_PREFIX, SchedulerPluginSettings
 from scheduler_plugin.simulation import simulate
 
@@ -64,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     log.info("configuration: %s", json.dumps(policies.document()))
     try:
         asyncio.run(_run(chosen, policies))
-    except (errors.NoCredentials, http_endpoint.CannotListen) as error:
+    except (errors.NoCredentials, http_endpoint.CannotListen, UnusableCertificate) as error:
         log.error("%s", error)  # noqa: TRY400  # the message is the whole story, a traceback would hide it
         return _FAILED
     return 0

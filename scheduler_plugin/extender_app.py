@@ -27,6 +27,7 @@ from scheduler_plugin.decision_metrics import DecisionCollector, ReportAgeCollec
 from scheduler_plugin.decision_records import Decision, DecisionRecords
 from scheduler_plugin.extender import Extender
 from scheduler_plugin.extender_server import ExtenderServer
+from scheduler_plugin.extender_tls import ServerTls
 from scheduler_plugin.measured_load import MeasuredLoad
 from scheduler_plugin.plugins import catalog
 from scheduler_plugin.plugins.load_aware import LoadAware
@@ -128,7 +129,7 @@ class ExtenderApp:
         )
 
     async def run(self) -> None:
-        """Serve until SIGTERM or SIGINT. Raises CannotListen, NoCredentials."""
+        """Serve until SIGTERM or SIGINT. Raises CannotListen, NoCredentials, UnusableCertificate."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
@@ -136,11 +137,13 @@ class ExtenderApp:
             self._parts.extender, metrics.RequestMetrics(self._registry), self._watches.unsynced, time.time
         )
         settings = self._settings
+        tls = self._tls()
         server = ExtenderServer(
             settings.extender_address,
             settings.extender_port,
             dispatch,
             max_body_bytes=settings.max_body_mebibytes * 1024**2,
+            tls=tls.context if tls else None,
         )
         endpoint = self._endpoint(loop)
         async with session.open_session(settings.kubeconfig, user_agent="koord-scheduler-plugin") as api:
@@ -153,6 +156,7 @@ class ExtenderApp:
                     informer.Informer(api, self._parts.cluster, self._watches, time.time),
                     rebuild.Rebuild(api, self._parts.cluster, self._drift, time.time),
                     self._measuring(api),
+                    tls,
                 )
             finally:
                 await server.stop()
@@ -165,6 +169,15 @@ class ExtenderApp:
     def stop(self) -> None:
         """End `run`: finish the call in flight, then return."""
         self._stop.set()
+
+    def _tls(self) -> ServerTls | None:
+        """None where kube-scheduler runs in the same pod."""
+        settings = self._settings
+        if settings.extender_tls_cert_file is None or settings.extender_tls_key_file is None:
+            return None
+        return ServerTls(
+            settings.extender_tls_cert_file, settings.extender_tls_key_file, settings.extender_tls_client_ca_file
+        )
 
     def _measuring(self, api: session.Session) -> Coroutine[Any, Any, None] | None:
         """Keep what is measured fresh; None where no policy asks."""
@@ -185,12 +198,15 @@ class ExtenderApp:
         watches: informer.Informer,
         comparison: rebuild.Rebuild,
         measuring: Coroutine[Any, Any, None] | None,
+        tls: ServerTls | None,
     ) -> None:
         tasks = [asyncio.create_task(watches.run()), asyncio.create_task(self._keep_house())]
         if self._settings.rebuild_interval_seconds:
             tasks.append(asyncio.create_task(comparison.run_every(self._settings.rebuild_interval_seconds)))
         if measuring is not None:
             tasks.append(asyncio.create_task(measuring))
+        if tls is not None:
+            tasks.append(asyncio.create_task(tls.follow()))
         stop = asyncio.create_task(self._stop.wait())
         done, _pending = await asyncio.wait([*tasks, stop], return_when=asyncio.FIRST_COMPLETED)
         for task in [*tasks, stop]:

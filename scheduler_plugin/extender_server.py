@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final, NamedTuple
@@ -206,11 +207,14 @@ class _Connection(asyncio.BufferedProtocol):
 
 
 class ExtenderServer:
-    """Listens on one address; `port` 0 takes any free one (see the attribute after `start`)."""
+    """Listens on one address, with TLS if given; `port` 0 takes any free one (see the attribute after `start`)."""
 
-    def __init__(self, address: str, port: int, handler: Handler, *, max_body_bytes: int) -> None:
+    def __init__(
+        self, address: str, port: int, handler: Handler, *, max_body_bytes: int, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.address = address
         self.port = port
+        self._tls = tls
         self._handler = handler
         self._max_body_bytes = max_body_bytes
         self._connections: set[_Connection] = set()
@@ -221,7 +225,10 @@ class ExtenderServer:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: _Connection(self._handler, self._max_body_bytes, self._connections), self.address, self.port
+                lambda: _Connection(self._handler, self._max_body_bytes, self._connections),
+                self.address,
+                self.port,
+                ssl=self._tls,
             )
         except OSError as error:
             raise CannotListen(

@@ -74,6 +74,7 @@ def _of_extender(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem
             (*path, "nodeCacheCapable"), extender.get("nodeCacheCapable"), wanted, Effect.ADVICE
         )
     yield from _of_timeout(extender.get("httpTimeout"), (*path, "httpTimeout"))
+    yield from _of_tls(extender, path)
     for index, resource in enumerate(_items(extender.get("managedResources"))):
         name = resource.get("name") if isinstance(resource, dict) else resource
         if "kubernetes.io/" in str(name):
@@ -94,6 +95,15 @@ def _of_timeout(timeout: Any, path: KeyPath) -> Iterator[Problem]:
         yield config_problem.problem(path, timeout, "a duration like 300ms")
     elif nanos > _LONGEST_TIMEOUT_NANOS:
         yield config_problem.problem(path, timeout, "at most 1s: scheduling stands still while it waits", Effect.ADVICE)
+
+
+def _of_tls(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
+    prefix, tls = extender.get("urlPrefix"), _member(extender, "tlsConfig")
+    if isinstance(prefix, str) and prefix.startswith("http://") and extender.get("enableHTTPS") is True:
+        yield config_problem.problem((*path, "urlPrefix"), prefix, "https://... beside enableHTTPS: true")
+    elif extender.get("enableHTTPS") is True and not any(_member(tls, key) for key in ("caFile", "caData", "insecure")):
+        wanted = "caFile or caData: without one kube-scheduler believes any server, and does not say so"
+        yield config_problem.problem((*path, "tlsConfig"), tls, wanted, Effect.ADVICE)
 
 
 def _of_weights(profile: Any, path: KeyPath) -> Iterator[Problem]:

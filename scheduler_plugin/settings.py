@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
 import pydantic
 
@@ -23,6 +23,13 @@ class SchedulerPluginSettings(Settings):
     """Address kube-scheduler calls; it runs in the same pod, nobody else needs it."""
     extender_port: Port = 10261
     """Port kube-scheduler calls (urlPrefix in its configuration)."""
+    extender_tls_cert_file: str | None = None
+    """Certificate for kube-scheduler's calls, where they come over a network; followed when it is renewed. None: plain
+    HTTP."""
+    extender_tls_key_file: str | None = None
+    """Key of that certificate."""
+    extender_tls_client_ca_file: str | None = None
+    """Authority of the callers' certificates; without one, whoever reaches the port can steer placement."""
     http_address: str = "0.0.0.0"  # noqa: S104  # the kubelet's probes come from outside the pod
     """Address of probes, metrics and debug pages."""
     http_port: Port = 10262
@@ -51,3 +58,11 @@ class SchedulerPluginSettings(Settings):
     """text or json."""
     log_level: logs.LogLevel = logs.LogLevel.INFO
     """debug, info, warning or error."""
+
+    @pydantic.model_validator(mode="after")
+    def _tls_is_whole(self) -> Self:
+        if (self.extender_tls_cert_file is None) != (self.extender_tls_key_file is None):
+            raise ValueError("--extender-tls-cert-file and --extender-tls-key-file go together: give both or neither")
+        if self.extender_tls_client_ca_file is not None and self.extender_tls_cert_file is None:
+            raise ValueError("--extender-tls-client-ca-file needs --extender-tls-cert-file and --extender-tls-key-file")
+        return self

@@ -104,6 +104,10 @@ def test_policies_within_a_scheduler_configuration_are_judged_and_printed(check)
         ({"httpTimeout": "soon"}, 'extenders[0].httpTimeout: seen "soon", want a duration'),
         ({"urlPrefix": None}, "extenders[0].urlPrefix: seen null, want an address"),
         (
+            {"urlPrefix": "http://x:1", "enableHTTPS": True},
+            'extenders[0].urlPrefix: seen "http://x:1", want https://... beside enableHTTPS: true',
+        ),
+        (
             {"managedResources": [{"name": "kubernetes.io/mid-cpu"}]},
             'extenders[0].managedResources[0].name: seen "kubernetes.io/mid-cpu", want a resource outside',
         ),
@@ -121,6 +125,10 @@ def test_what_keeps_the_extender_from_working_is_refused(check, change, said):
         (scheduler(extender={**EXTENDER, "nodeCacheCapable": False}), "extenders[0].nodeCacheCapable: seen false"),
         (scheduler(extender={**EXTENDER, "httpTimeout": "30s"}), 'extenders[0].httpTimeout: seen "30s", want at most'),
         (scheduler(extender={**EXTENDER, "httpTimeout": None}), "extenders[0].httpTimeout: seen null"),
+        (
+            scheduler(extender={**EXTENDER, "urlPrefix": "https://x:1", "enableHTTPS": True}),
+            "extenders[0].tlsConfig: seen null, want caFile or caData",
+        ),
         (scheduler(extender={**EXTENDER, "ignorable": None, "bindVerb": ""}), "extenders[0].ignorable: seen null"),
         (scheduler(plugins={}), "profiles[0].plugins: seen {}, want ten times the default weights"),
         ({**scheduler(), "extenders": None}, "extenders: seen null, want a list with this extender"),
