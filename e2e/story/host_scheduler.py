@@ -47,13 +47,22 @@ class HostScheduler:
     """One pair of processes. `address` is where kube-scheduler calls: the extender, or what stands in between."""
 
     def __init__(
-        self, cluster: Cluster, name: str, values: Values, *, address: str | None = None, flags: Sequence[str] = ()
+        self,
+        cluster: Cluster,
+        name: str,
+        values: Values,
+        *,
+        address: str | None = None,
+        flags: Sequence[str] = (),
+        tls: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         """What pods write into spec.schedulerName."""
         self._cluster = cluster
         self._folder = FOLDER / name
         self._port, self._extender_port, self._http_port = _free_ports(3)
+        self._tls = tls
+        """`tlsConfig` of kube-scheduler, where the extender is told by `flags` to serve over TLS."""
         self._address = address or self.extender_address
         self._values = {"httpTimeout": PATIENT, **values}
         self._flags = flags
@@ -61,7 +70,7 @@ class HostScheduler:
     @property
     def extender_address(self) -> str:
         """URL of the extender itself."""
-        return f"http://127.0.0.1:{self._extender_port}"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._extender_port}"
 
     def start(self) -> None:
         """Start both and wait until they are ready. Raises ClusterProblem."""
@@ -98,6 +107,8 @@ class HostScheduler:
         document["leaderElection"] = {"leaderElect": False}
         (extender,) = document["extenders"]
         extender["urlPrefix"] = self._address
+        if self._tls:
+            extender |= {"enableHTTPS": True, "tlsConfig": dict(self._tls)}
         (self._folder / "kube-scheduler.yaml").write_text(yaml.safe_dump(document))
         (self._folder / "scheduler-plugin.yaml").write_text(rendered["scheduler-plugin.yaml"])
 

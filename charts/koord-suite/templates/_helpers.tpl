@@ -134,3 +134,56 @@ helm.sh/hook: {{ index . 0 }}
 helm.sh/hook-weight: {{ index . 1 | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}
+
+{{/* Policies of the extender, with their weights and arguments. Call with .Values.scheduler.plugin. */}}
+{{- define "koord-suite.policies" -}}
+{{- with .plugins }}
+plugins: {{- toYaml . | nindent 2 }}
+{{- end }}
+pluginConfig:
+{{- range $name, $args := .pluginArgs }}
+- name: {{ $name }}
+  args: {{- toYaml $args | nindent 4 }}
+{{- end }}
+{{- end }}
+
+{{/* The extender's container but for its ports and volumes. Call with (list $ $flags). */}}
+{{- define "koord-suite.extenderContainer" -}}
+{{- $root := index . 0 -}}
+{{- with $root.Values.scheduler.plugin -}}
+{{ include "koord-suite.image" (list .image $root.Chart.AppVersion) }}
+args:
+- run
+- --config=/etc/koord-scheduler/scheduler-plugin.yaml
+{{- with index $ 1 }}
+{{ toYaml . }}
+{{- end }}
+{{ include "koord-suite.commonArgs" $root }}
+{{- with .extraArgs }}
+{{ toYaml . }}
+{{- end }}
+env:
+- {name: OPENBLAS_NUM_THREADS, value: "1"}
+{{- with .extraEnv }}
+{{ toYaml . }}
+{{- end }}
+startupProbe:
+  httpGet: {path: /startupz, port: http}
+  initialDelaySeconds: 3
+  periodSeconds: 1
+  timeoutSeconds: 3
+  failureThreshold: 120
+livenessProbe:
+  httpGet: {path: /healthz, port: http}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: /readyz, port: http}
+  periodSeconds: 5
+  timeoutSeconds: 3
+securityContext:
+  {{- include "koord-suite.containerSecurityContext" $root | nindent 2 }}
+resources: {{- toYaml .resources | nindent 2 }}
+{{- end }}
+{{- end }}

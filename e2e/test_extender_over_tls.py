@@ -1,0 +1,84 @@
+"""The extender as a Service serves it: kube-scheduler calls over TLS and shows who it is; a stranger is not served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.cluster import certificates
+from e2e.cluster.access import Cluster
+from e2e.story import fake_fleet, fake_reports, host_scheduler, load_reports
+from e2e.story.eyes import Eyes
+from e2e.story.host_scheduler import HostScheduler
+from e2e.story.verdicts import Court
+
+HOT = "node(s) cpu usage exceed threshold"
+
+
+@pytest.fixture(scope="module")
+def authorities(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folders = {name: tmp_path_factory.mktemp(name) for name in ("extender", "callers", "strangers")}
+    for name, folder in folders.items():
+        certificates.make_authority(folder)
+        addresses = ("127.0.0.1",) if name == "extender" else ()
+        certificates.sign(folder, "one", user=name, addresses=addresses)
+    return folders
+
+
+@pytest.fixture(scope="module")
+def schedulers(cluster: Cluster, authorities: dict[str, Path]) -> Iterator[dict[str, HostScheduler]]:
+    """By whose certificate kube-scheduler shows."""
+    server = authorities["extender"]
+    flags = [
+        f"--extender-tls-cert-file={server / 'one.crt'}",
+        f"--extender-tls-key-file={server / 'one.key'}",
+        f"--extender-tls-client-ca-file={authorities['callers'] / 'ca.crt'}",
+    ]
+    made = {
+        name: HostScheduler(
+            cluster,
+            f"story-tls-{name}",
+            {},
+            flags=flags,
+            tls={
+                "caFile": str(server / "ca.crt"),
+                "certFile": str(authorities[name] / "one.crt"),
+                "keyFile": str(authorities[name] / "one.key"),
+            },
+        )
+        for name in ("callers", "strangers")
+    }
+    with host_scheduler.started(*made.values()):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[tuple[str, str]]:
+    with fake_fleet.registered(eyes, ["hot", "cool"]) as (hot, cool):
+        fake_reports.report(eyes, hot, load_reports.load(cpu_percent=80))
+        fake_reports.report(eyes, cool, load_reports.load(cpu_percent=30))
+        yield hot, cool
+
+
+def test_a_caller_with_a_certificate_of_the_authority_is_served(
+    court: Court, schedulers: dict[str, HostScheduler], nodes: tuple[str, str]
+) -> None:
+    hot, cool = nodes
+    caller = schedulers["callers"]
+    assert court.is_refused_soon("refused", caller.name, hot, HOT)
+    assert court.decide("placed", caller.name, [hot, cool]).node == cool
+    assert caller.answered("filter") >= 2
+    assert caller.went_on_without() == []
+
+
+def test_a_stranger_is_not_served_and_kube_scheduler_says_so(
+    court: Court, schedulers: dict[str, HostScheduler], nodes: tuple[str, str]
+) -> None:
+    hot, _ = nodes
+    stranger = schedulers["strangers"]
+    assert court.decide("stranger", stranger.name, [hot]).node == hot
+    assert stranger.answered("filter") == 0
+    assert all("tls:" in line for line in stranger.went_on_without())
+    assert stranger.went_on_without()
