@@ -187,20 +187,21 @@ def target_load_packing_problems(args: TargetLoadPackingArgs) -> list[Problem]:
     """What is wrong with completed arguments of TargetLoadPacking."""
     found = list(_provider_problems(args))
     if not 1 <= (args.target_utilization or 0) <= 100:
-        found.append(_problem(("targetUtilization",), args.target_utilization, "1..100"))
+        found.append(config_problem.problem(("targetUtilization",), args.target_utilization, "1..100"))
     try:
         usable = math.isfinite(args.multiplier()) and args.multiplier() > 0
     except ValueError:
         usable = False
     if not usable:
         wanted = 'a number above 0 as text, like "1.5"'
-        found.append(_problem(("defaultRequestsMultiplier",), args.default_requests_multiplier, wanted))
+        found.append(config_problem.problem(("defaultRequestsMultiplier",), args.default_requests_multiplier, wanted))
     try:
         usable = args.default_millis() >= 0
     except quantities.InvalidQuantity:
         usable = False
     if not usable:
-        found.append(_problem(("defaultRequests", names.CPU), args.default_requests, 'a quantity of CPU, like "1000m"'))
+        wanted = 'a quantity of CPU, like "1000m"'
+        found.append(config_problem.problem(("defaultRequests", names.CPU), args.default_requests, wanted))
     return found
 
 
@@ -212,7 +213,7 @@ def load_variation_problems(args: LoadVariationRiskBalancingArgs) -> list[Proble
         ("safeVarianceSensitivity", args.safe_variance_sensitivity),
     ):
         if value is None or not (math.isfinite(value) and value >= 0):
-            found.append(_problem((key,), value, "a number of 0 or more"))
+            found.append(config_problem.problem((key,), value, "a number of 0 or more"))
     return found
 
 
@@ -220,17 +221,17 @@ def low_risk_problems(args: LowRiskOverCommitmentArgs) -> list[Problem]:
     """What is wrong with completed arguments of LowRiskOverCommitment."""
     found = list(_provider_problems(args))
     if (args.smoothing_window_size or 0) < 1:
-        found.append(_problem(("smoothingWindowSize",), args.smoothing_window_size, "1 or more"))
+        found.append(config_problem.problem(("smoothingWindowSize",), args.smoothing_window_size, "1 or more"))
     found += [
-        _problem(("smoothingWindowSizes", name), size, "1 or more")
+        config_problem.problem(("smoothingWindowSizes", name), size, "1 or more")
         for name, size in (args.smoothing_window_sizes or {}).items()
         if size < 1
     ]
     for resource, weight in (args.risk_limit_weights or {}).items():
         if resource not in (names.CPU, names.MEMORY):
-            found.append(_problem(("riskLimitWeights", resource), weight, "the keys cpu and memory only"))
+            found.append(config_problem.problem(("riskLimitWeights", resource), weight, "the keys cpu and memory only"))
         elif not 0 <= weight <= 1:
-            found.append(_problem(("riskLimitWeights", resource), weight, "0..1"))
+            found.append(config_problem.problem(("riskLimitWeights", resource), weight, "0..1"))
     return found
 
 
@@ -269,11 +270,7 @@ def _provider_problems(args: TrimaranArgs) -> Iterator[Problem]:
         path = ("metricProviders", index) if args.metric_providers else ("metricProvider",)
         shown = spec.model_dump(by_alias=True, exclude_defaults=True, exclude={"token", "application_key"})
         for problem in provider_spec.problems(spec):
-            yield _problem(path, shown, problem)
-
-
-def _problem(path: config_problem.KeyPath, seen: Any, wanted: str) -> Problem:
-    return Problem(path, config_problem.quoted(seen), wanted, config_problem.Effect.DOCUMENT_REFUSED)
+            yield config_problem.problem(path, shown, problem)
 
 
 def _given(value: Any, default: Any) -> Any:
