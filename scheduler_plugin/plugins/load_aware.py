@@ -23,7 +23,7 @@ from scheduler_plugin.cluster_state.estimation import Vector
 from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, NodeEntry, NodeVectors, Rows, grown
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
 from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
-from scheduler_plugin.plugins import load_aware_thresholds, policy
+from scheduler_plugin.plugins import load_aware_thresholds, policy, rounding
 from scheduler_plugin.plugins.kept_answers import KeptAnswers
 from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware_thresholds import Profiles
@@ -37,10 +37,7 @@ _OTHER, _PROD = 0, 1  # first axis of the columns: which pods they are for
 def usage_percent(used: Ints, total: Ints) -> Floats:
     """Whole percent of `total` in use, halves rounded away from zero; 0 where there is no total."""
     ratio = np.divide(used, total, out=np.zeros(np.broadcast(used, total).shape), where=total != 0)
-    percent = ratio * 100
-    whole = np.trunc(percent)
-    rounded: Floats = np.where(np.abs(percent - whole) >= 0.5, whole + np.sign(percent), whole)
-    return rounded
+    return rounding.half_away_from_zero(ratio * 100)
 
 
 def least_used_score(used: Ints, capacity: Ints) -> Ints:

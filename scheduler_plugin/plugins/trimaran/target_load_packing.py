@@ -7,11 +7,12 @@ from typing import Final
 
 import numpy as np
 
+from scheduler_plugin.cluster_state import estimation
 from scheduler_plugin.cluster_state.node_vectors import Floats, NodeEntry, Rows, grown
 from scheduler_plugin.cluster_state.pod_demand import ContainerCpu, PodDemand
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import TargetLoadPackingArgs
-from scheduler_plugin.plugins.trimaran.formulas import rounding, target_load
+from scheduler_plugin.plugins.trimaran.formulas import target_load
 from scheduler_plugin.plugins.trimaran.ladder import Rung
 from scheduler_plugin.plugins.trimaran.measured_policy import UNMEASURED_SECONDS, MeasuredPolicy
 from scheduler_plugin.plugins.trimaran.node_columns import ScoringClass
@@ -31,7 +32,7 @@ def container_millis(container: ContainerCpu, multiplier: float, default_millis:
     if container.limit is not None:
         return container.limit
     if container.request is not None:
-        return int(rounding.half_away_from_zero(np.array(container.request * multiplier)))
+        return estimation.round_half_away(container.request * multiplier)
     return default_millis
 
 

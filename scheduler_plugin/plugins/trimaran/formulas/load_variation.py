@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler_plugin.plugins.trimaran.formulas import rounding
-from scheduler_plugin.plugins.trimaran.formulas.rounding import Bools, Floats
+from scheduler_plugin.plugins import rounding
+from scheduler_plugin.plugins.rounding import Bools, Floats
 
 
 class Fractions(NamedTuple):

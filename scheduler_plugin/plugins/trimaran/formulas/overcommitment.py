@@ -10,11 +10,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler_plugin.plugins.trimaran.formulas import beta_distribution, rounding
-from scheduler_plugin.plugins.trimaran.formulas.rounding import Floats
+from scheduler_plugin.plugins import rounding
+from scheduler_plugin.plugins.rounding import Bools, Floats
+from scheduler_plugin.plugins.trimaran.formulas import beta_distribution
 
 ALLOWED_SHARE_OF_VARIANCE = 0.99
 """Of the largest variance a beta distribution of that mean can have."""
+
+
+def with_best_effort(limits: Floats, capacity: Floats, has_best_effort: Bools) -> Floats:
+    """Total limits by the KEP: best-effort pods may use whatever there is."""
+    return np.where(has_best_effort, np.maximum(limits, capacity), limits)
 
 
 def limit_risk(total_request: Floats, total_limit: Floats, capacity: Floats) -> Floats:

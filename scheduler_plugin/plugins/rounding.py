@@ -1,4 +1,4 @@
-"""Rounding as the shipped plugins do it: to the nearest integer, halves away from zero."""
+"""Rounding as the plugins of Koordinator and Trimaran do it: to the nearest integer, halves away from zero."""
 
 from __future__ import annotations
 
