@@ -27,7 +27,7 @@ from scheduler_plugin.plugins.trimaran import readings as readings_module
 from scheduler_plugin.plugins.trimaran import target_load_packing
 from scheduler_plugin.plugins.trimaran.args import PeaksArgs
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
-from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import declared, total_limit
+from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import declared
 
 NOW = 1_556_985_422.0
 _TYPES = {"cpu": MetricType.CPU, "memory": MetricType.MEMORY}
@@ -409,9 +409,9 @@ def _designed_score_check(inputs: Any, expected: Any) -> str | None:
 
 
 def _total_limit(inputs: Any) -> Any:
-    return {
-        "totalLimit": total_limit(inputs["podLimits"], inputs["capacity"], has_best_effort=inputs["bestEffortPods"] > 0)
-    }
+    limits, capacity = (np.array([float(amount)]) for amount in (sum(inputs["podLimits"]), inputs["capacity"]))
+    has_best_effort = np.array([inputs["bestEffortPods"] > 0])
+    return {"totalLimit": overcommitment.with_best_effort(limits, capacity, has_best_effort)[0]}
 
 
 ADAPTERS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -33,11 +33,6 @@ def declared(demand: PodDemand, formula: Formula) -> Declared:
     if formula == "kep":
         return Declared(demand.request, demand.limit)
     return Declared(demand.request, pod_demand.raised(demand.limit, demand.request))
-
-
-def total_limit(limits: Iterable[int], capacity: int, *, has_best_effort: bool) -> int:
-    """Of all pods of a node; by the KEP best-effort pods may use whatever there is."""
-    return max(sum(limits), capacity if has_best_effort else 0)
 
 
 class LowRiskOverCommitment(MeasuredPolicy):
@@ -96,8 +91,7 @@ class LowRiskOverCommitment(MeasuredPolicy):
         request = self.request[:, rows] + node_columns.of_amounts(own.request)
         limit = self.limit[:, rows] + node_columns.of_amounts(own.limit)
         if self._formula == "kep":
-            lifted = self._has_best_effort[rows] | is_best_effort
-            limit = np.where(lifted, np.maximum(limit, capacity), limit)
+            limit = overcommitment.with_best_effort(limit, capacity, self._has_best_effort[rows] | is_best_effort)
         return overcommitment.limit_risk(request, limit, capacity)
 
     def _load_risks(self, rows: Rows | slice) -> Floats:
