@@ -27,6 +27,8 @@ LOOK_SECONDS = 5.0
 TOKEN_SECONDS = lone_parts.TOKEN_SECONDS * 0.8  # when the kubelet rotates one
 SETTLE_SECONDS = 100.0
 """A killed manager's Lease ends after 15 s, an agent needs half a minute for its first prediction."""
+START_SECONDS = 300.0
+"""To the first Mid: a first prediction and, on a machine that is still starting things, the report after it."""
 
 
 class Soak:
@@ -45,7 +47,9 @@ class Soak:
         self.kills = self.compared = 0
 
     def run(self) -> None:
-        """To the end."""
+        """To the end. Raises waiting.NotSo where there is no Mid to begin with."""
+        mid_formula.wait_published(self._on.eyes, NODE, within_seconds=START_SECONDS)
+        self._began = time.monotonic()
         while (elapsed := time.monotonic() - self._began) < self._seconds:
             self._step(elapsed)
             time.sleep(STEP_SECONDS)
@@ -135,8 +139,8 @@ def main() -> int:
             soak = Soak(on, arguments.minutes * 60, arguments.seed)
             soak.run()
             soak.judge()
-    except ClusterProblem as problem:
-        print(f"the soak broke off: {problem}", file=sys.stderr)
+    except (ClusterProblem, waiting.NotSo) as broken_off:
+        print(f"the soak broke off: {broken_off}", file=sys.stderr)
         return 1
     print(soak.table())
     for problem in soak.problems:
