@@ -19,6 +19,7 @@ from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import (
     catalog,
     datadog,
+    hosts,
     load_watcher,
     metrics_server,
     prometheus,
@@ -26,6 +27,7 @@ from scheduler_plugin.load_watcher.providers import (
     provider_spec,
     signalfx,
 )
+from scheduler_plugin.load_watcher.providers.hosts import Hosts
 from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
 from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
@@ -201,25 +203,23 @@ def _signalfx_all(inputs: Any) -> Any:
 
 def _signalfx_urls(inputs: Any) -> Any:
     environment = inputs["env"]
-    hosts = signalfx.Hosts(
-        environment.get("SIGNALFX_HOST_NAME_SUFFIX", ""), environment.get("SIGNALFX_CLUSTER_NAME", "")
-    )
+    ours = Hosts(environment.get("SIGNALFX_HOST_NAME_SUFFIX", ""), environment.get("SIGNALFX_CLUSTER_NAME", ""))
     window = Window("15m", inputs["window"]["start"], inputs["window"]["end"])
     token = signalfx.headers(inputs["token"])["X-SF-Token"]
     return {
         "urls": [
             f"GET {path}?{urlencode(sorted(parameters.items()))} token={token}"
             for metric in signalfx.METRICS
-            for path, parameters in signalfx.requests(metric, hosts, window)
+            for path, parameters in signalfx.requests(metric, ours, window)
         ]
     }
 
 
 def _datadog_request(inputs: Any) -> Any:
     environment = inputs["env"]
-    hosts = datadog.Hosts(environment.get("DATADOG_HOST_NAME_SUFFIX", ""), environment.get("DATADOG_CLUSTER_NAME", ""))
+    ours = Hosts(environment.get("DATADOG_HOST_NAME_SUFFIX", ""), environment.get("DATADOG_CLUSTER_NAME", ""))
     window = Window("15m", inputs["window"]["start"], inputs["window"]["end"])
-    return {"type": "timeseries_request", **datadog.request(hosts, window, inputs["host"])}
+    return {"type": "timeseries_request", **datadog.request(ours, window, inputs["host"])}
 
 
 def _datadog_parse(inputs: Any) -> Any:
@@ -299,7 +299,7 @@ ADAPTERS = {
     "signalfx.getMetricsFromPayloads": lambda inputs: {
         "values": signalfx.values_by_host(inputs["metricData"], inputs["metadata"])
     },
-    "signalfx.extractHostName": lambda inputs: {"host": signalfx.host_name(inputs["host"])},
+    "signalfx.extractHostName": lambda inputs: {"host": hosts.node_name(inputs["host"])},
     "signalfx.requestURLs": _signalfx_urls,
     "datadog.New": _new("Datadog"),
     "datadog.getHostName": lambda inputs: {"host": datadog.host_name(inputs["tag"])},

@@ -29,6 +29,7 @@ from scheduler_plugin.load_watcher.providers import (
     provider_spec,
     signalfx,
 )
+from scheduler_plugin.load_watcher.providers.hosts import Hosts
 from scheduler_plugin.load_watcher.providers.http_source import Reach
 from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
 from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
@@ -78,13 +79,13 @@ def _load_watcher(spec: ProviderSpec, _around: Surroundings) -> Provider:
 
 def _signalfx(spec: ProviderSpec, _around: Surroundings) -> Provider:
     reach = _reach(spec, signalfx.DEFAULT_ADDRESS, signalfx.headers(_secret(spec)), signalfx.TIMEOUT_SECONDS)
-    return signalfx.SignalFxProvider(reach, signalfx.Hosts(spec.host_name_suffix, spec.cluster_name))
+    return signalfx.SignalFxProvider(reach, Hosts(spec.host_name_suffix, spec.cluster_name))
 
 
 def _datadog(spec: ProviderSpec, _around: Surroundings) -> Provider:
     headers = datadog.headers(_secret(spec), spec.application_key)
     reach = _reach(spec, datadog.DEFAULT_ADDRESS, headers, datadog.TIMEOUT_SECONDS)
-    return datadog.DatadogProvider(reach, datadog.Hosts(spec.host_name_suffix, spec.cluster_name))
+    return datadog.DatadogProvider(reach, Hosts(spec.host_name_suffix, spec.cluster_name))
 
 
 def _secret(spec: ProviderSpec) -> str:

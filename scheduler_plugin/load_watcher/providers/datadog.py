@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
-from scheduler_plugin.load_watcher.providers import provider_spec
+from scheduler_plugin.load_watcher.providers import hosts, provider_spec
+from scheduler_plugin.load_watcher.providers.hosts import Hosts
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Operator, Window
@@ -26,23 +26,15 @@ _METRICS: Final = (
 """Name of the query, what it asks for, and what it is; in this order the answer numbers them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hosts:
-    """Which hosts are ours."""
-
-    name_suffix: str = ""
-    cluster_name: str = ""
-
-
 class DatadogProvider:
     """Asks for both metrics in one request."""
 
     name = provider_spec.DATADOG
     delivers: Sequence[Delivers] = tuple(Delivers(kind, frozenset({Operator.AVG})) for _name, _query, kind in _METRICS)
 
-    def __init__(self, reach: Reach, hosts: Hosts) -> None:
+    def __init__(self, reach: Reach, ours: Hosts) -> None:
         self._source = HttpSource(reach)
-        self._hosts = hosts
+        self._ours = ours
 
     async def check(self) -> Sequence[str]:
         """Tell when it does not answer."""
@@ -50,18 +42,14 @@ class DatadogProvider:
 
     async def fetch(self, window: Window) -> Fetched:
         """Both metrics. Raises ProviderFailed."""
-        body = {"data": {"type": "timeseries_request", "attributes": request(self._hosts, window)}}
+        body = {"data": {"type": "timeseries_request", "attributes": request(self._ours, window)}}
         path = "/api/v2/query/timeseries"
         answer = self._source.decode(await self._source.send("POST", path, json=body), path)
         return nodes_of(answer)
 
     async def is_healthy(self) -> bool:
         """Whether the configured address answers."""
-        try:
-            await self._source.send("GET", "")
-        except ProviderFailed:
-            return False
-        return True
+        return await self._source.answers("GET", "")
 
     async def close(self) -> None:
         """End the connection."""
@@ -73,9 +61,9 @@ def headers(api_key: str, application_key: str) -> dict[str, str]:
     return {"DD-API-KEY": api_key, "DD-APPLICATION-KEY": application_key}
 
 
-def request(hosts: Hosts, window: Window, host: str = "*") -> dict[str, Any]:
+def request(ours: Hosts, window: Window, host: str = "*") -> dict[str, Any]:
     """Attributes of a request for a window, times in milliseconds."""
-    selected = f"host:{host}{hosts.name_suffix}, cluster_name:{hosts.cluster_name}"
+    selected = f"host:{host}{ours.name_suffix}, cluster_name:{ours.cluster_name}"
     return {
         "from": window.start * 1000,
         "to": window.end * 1000,
@@ -113,4 +101,4 @@ def nodes_of(answer: Any) -> Fetched:
 
 def host_name(tag: str) -> str:
     """Name in a tag `host:NAME`, up to the first dot; a tag of another kind is given back as it is."""
-    return tag.removeprefix("host:").partition(".")[0] if tag.startswith("host:") else tag
+    return hosts.node_name(tag.removeprefix("host:")) if tag.startswith("host:") else tag

@@ -55,6 +55,14 @@ class HttpSource:
             raise ProviderFailed(f"{self._url(path)} answered {response.status_code}: {_one_line(response.text)}")
         return response
 
+    async def answers(self, method: str, path: str) -> bool:
+        """Whether a request is answered with 200 right now."""
+        try:
+            await self.send(method, path)
+        except ProviderFailed:
+            return False
+        return True
+
     def decode(self, response: httpx2.Response, path: str) -> Any:
         """JSON of an answer. Raises ProviderFailed."""
         try:

@@ -59,11 +59,7 @@ class InfluxDbProvider:
 
     async def is_healthy(self) -> bool:
         """Whether the server says so."""
-        try:
-            await self._source.send("GET", "/health")
-        except ProviderFailed:
-            return False
-        return True
+        return await self._source.answers("GET", "/health")
 
     async def close(self) -> None:
         """End the connection."""

@@ -40,11 +40,7 @@ class LoadWatcherProvider:
 
     async def is_healthy(self) -> bool:
         """Whether it says so itself."""
-        try:
-            await self._source.send("GET", "/watcher/health")
-        except ProviderFailed:
-            return False
-        return True
+        return await self._source.answers("GET", "/watcher/health")
 
     async def close(self) -> None:
         """End the connection."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
-from scheduler_plugin.load_watcher.providers import provider_spec
+from scheduler_plugin.load_watcher.providers import hosts, provider_spec
+from scheduler_plugin.load_watcher.providers.hosts import Hosts
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Operator, Window
@@ -22,23 +22,15 @@ _RESOLUTION_MILLIS: Final = "60000"
 _MOST_SERIES: Final = "10000"
 
 
-@dataclass(frozen=True, slots=True)
-class Hosts:
-    """Which hosts are ours."""
-
-    name_suffix: str = ""
-    cluster_name: str = ""
-
-
 class SignalFxProvider:
     """Asks for two metrics: the points of their series, and which host each series is of."""
 
     name = provider_spec.SIGNALFX
     delivers: Sequence[Delivers] = tuple(Delivers(kind, frozenset({Operator.AVG})) for kind in METRICS.values())
 
-    def __init__(self, reach: Reach, hosts: Hosts) -> None:
+    def __init__(self, reach: Reach, ours: Hosts) -> None:
         self._source = HttpSource(reach)
-        self._hosts = hosts
+        self._ours = ours
 
     async def check(self) -> Sequence[str]:
         """Tell when it does not answer."""
@@ -62,11 +54,7 @@ class SignalFxProvider:
 
     async def is_healthy(self) -> bool:
         """Whether the configured address answers."""
-        try:
-            await self._source.send("HEAD", "")
-        except ProviderFailed:
-            return False
-        return True
+        return await self._source.answers("HEAD", "")
 
     async def close(self) -> None:
         """End the connection."""
@@ -74,7 +62,7 @@ class SignalFxProvider:
 
     async def _values(self, metric: str, window: Window) -> dict[str, float]:
         answers = []
-        for path, parameters in requests(metric, self._hosts, window):
+        for path, parameters in requests(metric, self._ours, window):
             response = await self._source.send("GET", path, params=parameters)
             answers.append(self._source.decode(response, path))
         points, series = answers
@@ -86,9 +74,9 @@ def headers(token: str) -> dict[str, str]:
     return {"X-SF-Token": token, "Content-Type": "application/json"}
 
 
-def requests(metric: str, hosts: Hosts, window: Window) -> Sequence[tuple[str, Mapping[str, str]]]:
+def requests(metric: str, ours: Hosts, window: Window) -> Sequence[tuple[str, Mapping[str, str]]]:
     """Path and parameters (sorted by name) of the points and of the series' metadata."""
-    query = f"host:*{hosts.name_suffix} AND cluster:{hosts.cluster_name} AND {metric}"
+    query = f"host:*{ours.name_suffix} AND cluster:{ours.cluster_name} AND {metric}"
     points = {
         "endMs": str(window.end * 1000),
         "query": query,
@@ -101,20 +89,15 @@ def requests(metric: str, hosts: Hosts, window: Window) -> Sequence[tuple[str, M
 def values_by_host(points: Any, series: Any) -> dict[str, float]:
     """Mean of each series' points by the host it is of; a series without either is left out. Raises ProviderFailed."""
     try:
-        hosts = {item["id"]: item["dimensions"].get("host") for item in series["results"]}
+        host_of = {item["id"]: item["dimensions"].get("host") for item in series["results"]}
         means = {}
         for identity, own in (points["data"] or {}).items():
-            host, values = hosts.get(identity), _values(own)
-            if isinstance(host, str) and host_name(host) and values:
-                means[host_name(host)] = statistics.fmean(values)
+            host, values = host_of.get(identity), _values(own)
+            if isinstance(host, str) and hosts.node_name(host) and values:
+                means[hosts.node_name(host)] = statistics.fmean(values)
     except (KeyError, TypeError, AttributeError) as error:
         raise ProviderFailed(f"the answer is not SignalFx's ({error!r})") from error
     return means
-
-
-def host_name(host: str) -> str:
-    """Up to the first dot."""
-    return host.partition(".")[0]
 
 
 def _values(points: Sequence[Any]) -> list[float]:
