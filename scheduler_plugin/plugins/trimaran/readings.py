@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Metric, MetricType, NodeMetrics, Operator, Snapshot
-from scheduler_plugin.load_watcher.windows import Windows
+from scheduler_plugin.load_watcher.windows import KEPT, Windows
 
 OLDEST_SECONDS: Final = 300.0
 """A window that ended longer ago says nothing of now (KEP-61: not older than 5 minutes); a setting says another age."""
@@ -86,7 +86,7 @@ class Readings:
     def take(self, windows: Windows, now: float) -> None:
         """Select anew from what the windows keep: longest window first, newest snapshot first."""
         by_name: dict[str, Reading] = {}
-        for newest_first in (0, 1, 2, 3, 4):
+        for newest_first in range(KEPT):
             for duration in DURATIONS_SECONDS:
                 kept = windows.kept(duration)
                 if newest_first >= len(kept):
