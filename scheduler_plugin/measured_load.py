@@ -53,7 +53,6 @@ class MeasuredLoad:
         self._known: dict[str, tuple[pods.Node, KnownNode]] = {}
         """Read again only when the object changes."""
         self._changed = asyncio.Event()
-        self._rewriting = False
 
     async def run(self, api: Session, into: CollectorRegistry, interval_seconds: float) -> None:
         """Refresh for ever. Raises ProviderFailed where a token cannot be read."""
@@ -84,10 +83,6 @@ class MeasuredLoad:
         finally:
             await watcher.close()
 
-    def is_busy(self) -> bool:
-        """Whether rows are being brought up to date, or are to be."""
-        return self._rewriting or self._changed.is_set()
-
     def _nodes(self) -> dict[str, KnownNode]:
         known = {}
         for name, entry in self._cluster.entries.items():
@@ -102,7 +97,6 @@ class MeasuredLoad:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            self._rewriting = True
             await asyncio.to_thread(self._readings.take, self._windows, self._clock())
             for count, entry in enumerate(list(self._cluster.entries.values()), start=1):
                 if self._cluster.entries.get(entry.name) is entry:
@@ -110,7 +104,6 @@ class MeasuredLoad:
                         policy.write(entry)
                 if count % _ROWS_PER_TURN == 0:
                     await asyncio.sleep(0)
-            self._rewriting = False
 
 
 class _LadderCollector(registry.Collector):

@@ -30,6 +30,7 @@ LOAD_AWARE = "LoadAwareScheduling"
 MODEL = {"k0": 100.0, "k1": 20.0, "k2": 0.02}
 PODS_PER_NODE = 30
 NAMES_SENT = 500
+QUIET_SECONDS = 2.0  # no pause between two windows of a refresh is as long
 
 
 def policies(names: list[str]) -> dict[str, dict[str, Any]]:
@@ -69,17 +70,19 @@ def report(name: str, now: float) -> NodeMetric:
 
 
 async def refresh(built: extender_app.Parts, now: float) -> tuple[float, float]:
-    """Refresh all windows once: seconds of CPU, and the longest time that the event loop was kept from other work."""
+    """Refresh all windows once: seconds of CPU until the last row is written, and the event loop's longest turn."""
     load = MeasuredLoad(built.provider_specs, built.readings, built.measured, built.cluster, lambda: now)
+    (policy,) = built.measured
+    first = seen = policy.columns.version
     began, longest = time.process_time(), 0.0
+    spent, written_at = 0.0, time.monotonic()
     task = asyncio.create_task(load.run(None, CollectorRegistry(), 3600))  # type: ignore[arg-type]
-    rewritten = 0
-    while rewritten < 3:
+    while seen == first or time.monotonic() - written_at < QUIET_SECONDS:
         turn = time.thread_time()
         await asyncio.sleep(0)
         longest = max(longest, time.thread_time() - turn)
-        rewritten = rewritten + 1 if built.readings.newest_end > 0 and not load.is_busy() else 0
-    spent = time.process_time() - began
+        if policy.columns.version != seen:
+            seen, spent, written_at = policy.columns.version, time.process_time() - began, time.monotonic()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     return spent, longest
