@@ -1,44 +1,30 @@
-"""Puts the process together and runs it: configuration -> policies -> rows -> verbs -> server, fed by the watches."""
+"""Runs the parts as one process: the server that kube-scheduler calls, the watches that feed it, probes and pages."""
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import gc
 import logging
 import signal
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
 import yaml
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.registry import Collector
 
 from apiserver_client import session
 from daemon import http_endpoint
-from scheduler_plugin import decision_explanation, decision_metrics, decision_records, metrics
+from scheduler_plugin import decision_explanation, decision_metrics, metrics
+from scheduler_plugin.assembly import Parts
 from scheduler_plugin.cluster_state import informer, node_page, rebuild
-from scheduler_plugin.cluster_state.cluster import Cluster
-from scheduler_plugin.cluster_state.node_vectors import NodeVectors
 from scheduler_plugin.configuration import Configuration
-from scheduler_plugin.decision_metrics import DecisionCollector, ReportAgeCollector
-from scheduler_plugin.decision_records import Decision, DecisionRecords
-from scheduler_plugin.extender import Extender
+from scheduler_plugin.decision_records import Decision
 from scheduler_plugin.extender_server import ExtenderServer
 from scheduler_plugin.extender_tls import ServerTls
 from scheduler_plugin.measured_load import MeasuredLoad
-from scheduler_plugin.plugins import catalog
-from scheduler_plugin.plugins.load_aware import LoadAware
-from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
-from scheduler_plugin.plugins.trimaran import args as trimaran_args
-from scheduler_plugin.plugins.trimaran import readings
-from scheduler_plugin.plugins.trimaran.args import TrimaranArgs
-from scheduler_plugin.plugins.trimaran.readings import Readings
-from scheduler_plugin.reply_rows import ReplyRows
 from scheduler_plugin.request_dispatch import Dispatch
-from scheduler_plugin.scheduling_cycle import SchedulingCycle, WeightedScorer
 from scheduler_plugin.settings import SchedulerPluginSettings
 
 log = logging.getLogger(__name__)
@@ -48,54 +34,6 @@ _SYNC_POLL_SECONDS: Final = 0.05
 _STUCK_SECONDS: Final = 10.0  # a healthy loop is never away for longer than milliseconds
 _LISTED_DECISIONS: Final = 500
 _PAGE_SECONDS: Final = 2.0  # patience of a debug page with the event loop
-
-
-class Parts:
-    """Everything between the configuration and the verbs. No I/O."""
-
-    def __init__(
-        self,
-        configuration: Configuration,
-        *,
-        notice_ttl_seconds: float,
-        short_list: int = 0,
-        measurement_age_seconds: float = readings.OLDEST_SECONDS,
-        record_bytes: int = 16 * 1024**2,
-    ) -> None:
-        args = configuration.args[LoadAware.name]
-        assert isinstance(args, LoadAwareArgs)
-        running = {*configuration.filters, *configuration.score_weights}
-        self.provider_specs = trimaran_args.common_specs({name: configuration.args[name] for name in sorted(running)})
-        policy = dataclasses.replace(args.estimation_policy(), with_demand=bool(self.provider_specs))
-        self.estimation_policy = policy
-        self.readings = Readings(measurement_age_seconds)
-        policies = {name: catalog.POLICIES[name].build(configuration.args[name], self.readings) for name in running}
-        self.measured = [policies[name] for name in running if isinstance(configuration.args[name], TrimaranArgs)]
-        """Policies that read what the load watcher tells."""
-        filters = [policies[name] for name in configuration.filters]
-        scorers = [WeightedScorer(policies[name], weight) for name, weight in configuration.score_weights.items()]
-        replies = ReplyRows()
-        self.resources = policy.resources
-        self.node_columns = decision_records.NodeColumns()
-        explainers = {name: policies[name] for name in sorted(running) if hasattr(policies[name], "explain")}
-        self.records = DecisionRecords(self.node_columns, explainers, record_bytes)
-        self.vectors = NodeVectors([self.node_columns, *policies.values(), replies])
-        self.cluster = Cluster(
-            policy,
-            self.vectors,
-            system_in_prod=args.prod_usage_include_sys,
-            notice_ttl_seconds=notice_ttl_seconds,
-        )
-        self.cycle = SchedulingCycle(filters, scorers, self.vectors)
-        self.extender = Extender(self.cluster, self.cycle, replies, policy, self.records, short_list=short_list)
-
-    def collectors(self) -> Sequence[Collector]:
-        """What is counted here."""
-        reasons = list(zip(self.cycle.rejecting_policies, self.cycle.reasons, strict=True))
-        return (
-            DecisionCollector(reasons, self.extender.rejections, self.extender.outcomes, self.records),
-            ReportAgeCollector(self.node_columns, self.vectors, time.time),
-        )
 
 
 class ExtenderApp:

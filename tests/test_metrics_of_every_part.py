@@ -22,7 +22,7 @@ from manager import telemetry
 from manager.mid_resource.reasons import Reason
 from manager.slo_config.sync import State
 from scheduler_plugin import configuration, metrics
-from scheduler_plugin.extender_app import Parts
+from scheduler_plugin.assembly import Parts
 from scheduler_plugin.load_watcher.metrics import WatcherMetrics
 from scheduler_plugin.load_watcher.windows import Windows
 from tests.host_trees.plain_files import PlainHost

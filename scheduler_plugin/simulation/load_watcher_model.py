@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from scheduler_plugin.extender_app import Parts
+from scheduler_plugin.assembly import Parts
 from scheduler_plugin.load_watcher import known_nodes, records
 from scheduler_plugin.load_watcher.providers.node_metric import NodeMetricProvider
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, Snapshot

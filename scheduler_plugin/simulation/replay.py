@@ -18,9 +18,9 @@ import msgspec
 import numpy as np
 
 from api_types import pods, quantities
+from scheduler_plugin.assembly import Parts
 from scheduler_plugin.cluster_state import pod_facts
 from scheduler_plugin.cluster_state.node_vectors import Ints, Rows
-from scheduler_plugin.extender_app import Parts
 from scheduler_plugin.simulation import kube_scheduler_model, load_watcher_model, node_agents
 from scheduler_plugin.simulation.kube_scheduler_model import KubeSchedulerModel, Weights
 from scheduler_plugin.simulation.node_agents import NodeAgents

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from api_types import pods
-from scheduler_plugin import configuration, extender_app
+from scheduler_plugin import assembly, configuration
 from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 from tests.benchmarks import synthetic_cluster
 
@@ -26,8 +26,8 @@ SIZES = (500, 5000)
 NOW = 1_700_000_000.0
 
 
-def cluster(names: list[str], record_bytes: int) -> extender_app.Parts:
-    parts = extender_app.Parts(configuration.parse({}), notice_ttl_seconds=60, record_bytes=record_bytes)
+def cluster(names: list[str], record_bytes: int) -> assembly.Parts:
+    parts = assembly.Parts(configuration.parse({}), notice_ttl_seconds=60, record_bytes=record_bytes)
     for name in names:
         parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
         report = msgspec.json.encode(synthetic_cluster.node_metric(name, 30, NOW))

@@ -30,7 +30,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from api_types import pods
-from scheduler_plugin import configuration, extender_app, metrics, request_dispatch
+from scheduler_plugin import assembly, configuration, metrics, request_dispatch
 from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 from scheduler_plugin.extender_server import ExtenderServer
 from tests.benchmarks import c_client, c_extender, synthetic_cluster
@@ -42,7 +42,7 @@ PAUSE_SECONDS = 0.001  # the scheduler's own work between its calls
 
 
 def serve_extender(port_to: Connection, names: list[str], short_list: int = 0) -> None:
-    parts = extender_app.Parts(configuration.parse({}), notice_ttl_seconds=60, short_list=short_list)
+    parts = assembly.Parts(configuration.parse({}), notice_ttl_seconds=60, short_list=short_list)
     now = time.time()
     for name in names:
         parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))

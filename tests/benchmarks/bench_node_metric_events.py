@@ -20,7 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from api_types import pods
-from scheduler_plugin import configuration, extender_app
+from scheduler_plugin import assembly, configuration
 from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 from tests.benchmarks import bench_extender, c_client, extender_process, replay_apiserver, synthetic_cluster
 
@@ -70,7 +70,7 @@ def feel(extender: extender_process.Running, requests: list[bytes], seconds: flo
 
 def measure_event(pod_count: int) -> list[float]:
     """Seconds of one NodeMetric event, decode and update, on a node whose reported pods are all assigned."""
-    parts = extender_app.Parts(configuration.parse({}), notice_ttl_seconds=60)
+    parts = assembly.Parts(configuration.parse({}), notice_ttl_seconds=60)
     now = time.time()
     parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node("n1"), pods.Node))
     for document in synthetic_cluster.pods_of("n1", pod_count, now - 3600):

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scheduler_plugin import configuration, extender_app
+from scheduler_plugin import assembly, configuration
 from scheduler_plugin.simulation.kube_scheduler_model import Weights
 from scheduler_plugin.simulation.outcome import Summary, summary
 from scheduler_plugin.simulation.replay import Replay
@@ -112,7 +112,7 @@ def played(contender: Contender, what: Scenario) -> Summary:
     """From an empty cluster to the end."""
     parts = None
     if contender.document is not None:
-        parts = extender_app.Parts(configuration.parse(contender.document), notice_ttl_seconds=120.0)
+        parts = assembly.Parts(configuration.parse(contender.document), notice_ttl_seconds=120.0)
     return summary(Replay(what, parts, weights=contender.weights).run())
 
 

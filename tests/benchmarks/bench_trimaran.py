@@ -21,7 +21,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from api_types import pods
-from scheduler_plugin import configuration, extender_app
+from scheduler_plugin import assembly, configuration
 from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 from scheduler_plugin.measured_load import MeasuredLoad
 from tests.benchmarks import synthetic_cluster
@@ -44,7 +44,7 @@ def policies(names: list[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def parts(policy: str, args: dict[str, Any], names: list[str], now: float) -> extender_app.Parts:
+def parts(policy: str, args: dict[str, Any], names: list[str], now: float) -> assembly.Parts:
     """LoadAwareScheduling filters, the policy alone scores."""
     document: dict[str, Any] = {
         "plugins": {
@@ -54,7 +54,7 @@ def parts(policy: str, args: dict[str, Any], names: list[str], now: float) -> ex
     }
     if policy != LOAD_AWARE:
         document["pluginConfig"] = [{"name": policy, "args": args}]
-    built = extender_app.Parts(configuration.parse(document), notice_ttl_seconds=60)
+    built = assembly.Parts(configuration.parse(document), notice_ttl_seconds=60)
     for name in names:
         built.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
         built.cluster.metric_changed(report(name, now))
@@ -69,7 +69,7 @@ def report(name: str, now: float) -> NodeMetric:
     return msgspec.json.decode(encoded, type=NodeMetric)
 
 
-async def refresh(built: extender_app.Parts, now: float) -> tuple[float, float]:
+async def refresh(built: assembly.Parts, now: float) -> tuple[float, float]:
     """Refresh all windows once: seconds of CPU until the last row is written, and the event loop's longest turn."""
     load = MeasuredLoad(built.provider_specs, built.readings, built.measured, built.cluster, lambda: now)
     (policy,) = built.measured
@@ -88,7 +88,7 @@ async def refresh(built: extender_app.Parts, now: float) -> tuple[float, float]:
     return spent, longest
 
 
-def call(built: extender_app.Parts, head: bytes, names: list[str], now: float) -> float:
+def call(built: assembly.Parts, head: bytes, names: list[str], now: float) -> float:
     """Seconds of CPU of both calls about one pod, kube-scheduler's second one with the names that the first passed."""
     filtering = head + msgspec.json.encode(names) + b"}"
     began = time.process_time()

@@ -15,7 +15,7 @@ import numpy as np
 import pydantic
 
 from api_types import names, pods, priority_and_qos
-from scheduler_plugin import extender_app, scheduling_cycle
+from scheduler_plugin import assembly, scheduling_cycle
 from scheduler_plugin.cluster_state import estimation, node_page, pod_facts, times
 from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 from scheduler_plugin.configuration import Configuration
@@ -56,7 +56,7 @@ class _Product:
     """The product's own parts under the arguments of one case."""
 
     def __init__(self, inputs: Any) -> None:
-        self.parts = extender_app.Parts(
+        self.parts = assembly.Parts(
             Configuration({_NAME: _args(inputs)}, filters=(_NAME,), score_weights={_NAME: 1}),
             notice_ttl_seconds=_FOR_EVER,
         )

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from api_types import pods
-from scheduler_plugin import configuration, extender_app, power_model_file
+from scheduler_plugin import assembly, configuration, power_model_file
 from scheduler_plugin.cluster_state import pod_demand, pod_facts
 from scheduler_plugin.cluster_state.pod_demand import Amounts, ContainerCpu
 from scheduler_plugin.configuration import Configuration
@@ -43,7 +43,7 @@ class _Cluster:
         args = {key: value for key, value in args.items() if key in _keys(entry.args)}
         own = entry.complete(entry.args.model_validate(args)).model_copy(update={"formula": "upstream"})
         everything = {LoadAware.name: LoadAwareArgs().with_defaults(), name: own}
-        self.parts = extender_app.Parts(Configuration(everything, (), {name: 1}), notice_ttl_seconds=1e9)
+        self.parts = assembly.Parts(Configuration(everything, (), {name: 1}), notice_ttl_seconds=1e9)
         (self.policy,) = self.parts.measured
 
     def add(self, node: Any, watcher: Any, placed: Sequence[Any] = ()) -> None:
@@ -73,7 +73,7 @@ class _Cluster:
         return self.policy.normalize(self.raw(pod, names))
 
 
-def _policy(parts: extender_app.Parts) -> Any:
+def _policy(parts: assembly.Parts) -> Any:
     return parts.estimation_policy
 
 

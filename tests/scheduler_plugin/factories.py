@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from api_types import pods
-from scheduler_plugin import configuration, extender_app
+from scheduler_plugin import assembly, configuration
 from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 
 NOW = 1_700_000_000.0
@@ -123,10 +123,10 @@ def parts(
     notice_ttl_seconds: float = 120,
     short_list: int = 0,
     plugins: dict[str, Any] | None = None,
-) -> extender_app.Parts:
+) -> assembly.Parts:
     """The product's parts with LoadAwareScheduling's arguments, and the policies that `plugins` selects."""
     entries = [{"name": "LoadAwareScheduling", "args": load_aware or {}}]
-    return extender_app.Parts(
+    return assembly.Parts(
         configuration.parse({"pluginConfig": entries, "plugins": plugins}),
         notice_ttl_seconds=notice_ttl_seconds,
         short_list=short_list,

@@ -10,7 +10,7 @@ import prometheus_client
 import pytest
 
 from api_types import pods
-from scheduler_plugin import configuration, extender_app
+from scheduler_plugin import assembly, configuration
 from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 from scheduler_plugin.measured_load import MeasuredLoad
 from scheduler_plugin.plugins.trimaran.ladder import Rung
@@ -18,9 +18,9 @@ from scheduler_plugin.plugins.trimaran.ladder import Rung
 NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 
 
-def parts() -> extender_app.Parts:
+def parts() -> assembly.Parts:
     chosen = configuration.parse({"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}})
-    return extender_app.Parts(chosen, notice_ttl_seconds=120)
+    return assembly.Parts(chosen, notice_ttl_seconds=120)
 
 
 def node(name: str) -> pods.Node:
@@ -37,9 +37,7 @@ def report(name: str, cpu: str) -> NodeMetric:
     return msgspec.json.decode(msgspec.json.encode(wire), type=NodeMetric)
 
 
-async def measured(
-    running: extender_app.Parts, registry: prometheus_client.CollectorRegistry, now: list[float]
-) -> None:
+async def measured(running: assembly.Parts, registry: prometheus_client.CollectorRegistry, now: list[float]) -> None:
     """Let it refresh once."""
     load = MeasuredLoad(running.provider_specs, running.readings, running.measured, running.cluster, lambda: now[0])
     task = asyncio.create_task(load.run(None, registry, 3600))  # type: ignore[arg-type]  # NodeMetric needs no session

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_types import pods
-from scheduler_plugin import configuration, extender_app
+from scheduler_plugin import assembly, configuration
 from scheduler_plugin.cluster_state import pod_facts
 from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 from tests.scheduler_plugin.factories import NOW
@@ -34,7 +34,7 @@ class Product:
     def __init__(self, args):
         document = {"pluginConfig": [{"name": "LoadAwareScheduling", "args": args}]}
         parsed = configuration.parse(document)
-        parts = extender_app.Parts(parsed, notice_ttl_seconds=1e9)
+        parts = assembly.Parts(parsed, notice_ttl_seconds=1e9)
         self.policy = parsed.args["LoadAwareScheduling"].estimation_policy()
         self.cluster, self.cycle, self.vectors = parts.cluster, parts.cycle, parts.vectors
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduler_plugin import configuration, extender_app
+from scheduler_plugin import assembly, configuration
 from scheduler_plugin.simulation import outcome, scenario
 from scheduler_plugin.simulation.kube_scheduler_model import Weights
 from scheduler_plugin.simulation.replay import Replay
@@ -15,7 +15,7 @@ MINUTES = 60
 
 def parts(load_aware=None, **document):
     entries = [{"name": "LoadAwareScheduling", "args": load_aware or {}}]
-    return extender_app.Parts(
+    return assembly.Parts(
         configuration.parse({"pluginConfig": entries, **document}), notice_ttl_seconds=120, short_list=0
     )
 

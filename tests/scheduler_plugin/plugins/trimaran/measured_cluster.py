@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from api_types import pods
-from scheduler_plugin import configuration, extender_app
+from scheduler_plugin import assembly, configuration
 from scheduler_plugin.cluster_state import pod_facts
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot
@@ -44,7 +44,7 @@ class MeasuredCluster:
                 "pluginConfig": [{"name": policy, "args": args}],
             }
         )
-        self.parts = extender_app.Parts(chosen, notice_ttl_seconds=1e9, measurement_age_seconds=measurement_age_seconds)
+        self.parts = assembly.Parts(chosen, notice_ttl_seconds=1e9, measurement_age_seconds=measurement_age_seconds)
         (self.policy,) = self.parts.measured
         self._windows = Windows(math.inf)
         self._placed = 0
