@@ -29,15 +29,24 @@ WINDOW = records.window_ending_at("15m", 1_700_000_000)  # metrics-server knows 
 @pytest.fixture(scope="module")
 def measuring(cluster: Cluster, node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.MetricsServer]:
     if cluster.provider != "local":
-        pytest.skip("lets strangers read metrics and listens on the bridge of pods: for a cluster of our own only")
+        pytest.skip("serves an API of the whole cluster from the bridge of pods: for a cluster of our own only")
     made = server.MetricsServer(cluster, tmp_path_factory.mktemp("metrics-server"))
     try:
         made.start()
-        names = lambda: {item["metadata"]["name"] for item in made.said()}  # noqa: E731
-        waiting.until("it has measured the node", names, lambda seen: node in seen, within_seconds=120)
+        _wait_until_it_serves(made, node)
         yield made
     finally:
         made.clear()
+
+
+def _wait_until_it_serves(made: server.MetricsServer, node: str) -> None:
+    try:
+        waiting.until("the apiserver finds it available", made.availability, lambda seen: seen["status"] == "True")
+        names = lambda: {item["metadata"]["name"] for item in made.said()}  # noqa: E731
+        waiting.until("it has measured the node", names, lambda seen: node in seen, within_seconds=120)
+    except waiting.NotSo as not_so:
+        not_so.add_note(f"metrics-server says:\n{made.log()}")
+        raise
 
 
 @asynccontextmanager

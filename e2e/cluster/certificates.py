@@ -1,4 +1,4 @@
-"""A certificate authority for one cluster and the certificates it signs, made with the openssl command.
+"""Certificate authorities for one cluster and the certificates they sign, made with the openssl command.
 
 Kubernetes reads identity from the subject: CN is the user, O are the groups.
 """
@@ -13,15 +13,19 @@ from e2e.cluster import commands
 VALID_DAYS = "3650"  # the cluster is thrown away long before
 
 
-def make_authority(folder: Path) -> None:
-    """Write ca.crt and ca.key, and the key pair that signs service-account tokens (sa.key, sa.pub)."""
+def make_authority(folder: Path, *, name: str = "koord-suite-local") -> None:
+    """Write ca.crt and ca.key."""
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     _make_key(folder / "ca.key")
     commands.run(
-        ["openssl", "req", "-x509", "-new", "-key", folder / "ca.key", "-subj", "/CN=koord-suite-local",
+        ["openssl", "req", "-x509", "-new", "-key", folder / "ca.key", "-subj", f"/CN={name}",
          "-days", VALID_DAYS, "-out", folder / "ca.crt"]
     )  # fmt: skip
+
+
+def make_token_keys(folder: Path) -> None:
+    """Write the key pair that signs service-account tokens: sa.key and sa.pub."""
     _make_key(folder / "sa.key")
     commands.run(["openssl", "pkey", "-in", folder / "sa.key", "-pubout", "-out", folder / "sa.pub"])
 

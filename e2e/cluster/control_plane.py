@@ -21,13 +21,21 @@ CLIENTS = {
     "apiserver-to-kubelet": ("koord-suite-apiserver", "system:masters"),
 }
 """Client certificate -> its user and group."""
+FRONT_PROXY = "front-proxy-client"
 
 
 def make_identities(places: Layout) -> None:
     """Certificates and kubeconfigs of everyone, unless an earlier `up` has made them."""
-    if places.kubeconfig.exists():
-        return
+    if not places.kubeconfig.exists():
+        _make_members(places)
+    if not (places.front_proxy / f"{FRONT_PROXY}.crt").exists():
+        certificates.make_authority(places.front_proxy, name="koord-suite-front-proxy")
+        certificates.sign(places.front_proxy, FRONT_PROXY, user=FRONT_PROXY)
+
+
+def _make_members(places: Layout) -> None:
     certificates.make_authority(places.certificates)
+    certificates.make_token_keys(places.certificates)
     addresses = (
         "127.0.0.1", layout.HOST_ADDRESS, layout.APISERVER_SERVICE_ADDRESS,
         "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
@@ -127,8 +135,28 @@ def kube_apiserver(places: Layout, binaries: Path, **more_flags: object) -> Prog
         kubelet_client_key=keys / "apiserver-to-kubelet.key",
         kubelet_preferred_address_types="InternalIP",  # or `kubectl logs` asks DNS for the node's name
         profiling="false",
+        **_aggregation_flags(places),
         **more_flags,
     )
+
+
+def _aggregation_flags(places: Layout) -> dict[str, object]:
+    """Of the apiserver, for APIs that other servers serve behind it: it tells them whom it asks for, as with kubeadm.
+
+    It goes to a server's own address and not to that of its Service, which leads anywhere until kube-proxy has heard
+    of it: a gateway that answers for every address would be asked for good, as the connection is kept.
+    """
+    keys = places.front_proxy
+    return {
+        "requestheader_client_ca_file": keys / "ca.crt",
+        "requestheader_allowed_names": FRONT_PROXY,
+        "requestheader_username_headers": "X-Remote-User",
+        "requestheader_group_headers": "X-Remote-Group",
+        "requestheader_extra_headers_prefix": "X-Remote-Extra-",
+        "proxy_client_cert_file": keys / f"{FRONT_PROXY}.crt",
+        "proxy_client_key_file": keys / f"{FRONT_PROXY}.key",
+        "enable_aggregator_routing": "true",
+    }
 
 
 def audit_flags(places: Layout) -> dict[str, object]:

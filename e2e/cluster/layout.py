@@ -93,6 +93,11 @@ class Layout:
         return self.state / "certificates"
 
     @property
+    def front_proxy(self) -> Path:
+        """By what the apiserver shows servers behind it that it is the apiserver: an authority of its own."""
+        return self.certificates / "front-proxy"
+
+    @property
     def kubeconfig(self) -> Path:
         """The administrator's."""
         return self.state / "kubeconfig"

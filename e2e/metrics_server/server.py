@@ -1,8 +1,6 @@
 """metrics-server as a process of this machine that the cluster's apiserver serves as `metrics.k8s.io`.
 
-An APIService points at a Service whose endpoint is this machine's address on the pods' bridge. The local apiserver has
-no certificate for the servers behind it, so it passes requests on without saying whose they are: metrics-server lets
-strangers read, as long as it runs.
+An APIService points at a Service whose endpoint is this machine's address on the pods' bridge.
 """
 
 from __future__ import annotations
@@ -21,8 +19,9 @@ RAW_NODES: Final = "/apis/metrics.k8s.io/v1beta1/nodes"
 _NAME: Final = "metrics-server"
 _OBJECT: Final = "story-metrics-server"
 _NAMESPACE: Final = "kube-system"
-_KINDS: Final = ("apiservice.apiregistration.k8s.io/v1beta1.metrics.k8s.io", f"clusterrole/{_OBJECT}")
+_API_SERVICE: Final = "v1beta1.metrics.k8s.io"
 _START_SECONDS: Final = 60.0
+_LAST_CHARACTERS: Final = 3000  # of its log
 
 
 class MetricsServer:
@@ -63,10 +62,21 @@ class MetricsServer:
     def clear(self) -> None:
         """End it, and take every object away."""
         self.ends()
-        of_cluster = (*_KINDS, f"clusterrolebinding/{_OBJECT}")
-        self._cluster.run("delete", "--ignore-not-found", *of_cluster)
+        self._cluster.run("delete", "--ignore-not-found", "apiservice", _API_SERVICE)
         in_namespace = (f"service/{_OBJECT}", f"endpointslice/{_OBJECT}")
         self._cluster.run("delete", "--ignore-not-found", "--namespace", _NAMESPACE, *in_namespace)
+
+    def availability(self) -> dict[str, str]:
+        """The apiserver's own verdict: the condition Available, with status, reason and message. Raises LookupError."""
+        conditions = self._cluster.get("apiservice", _API_SERVICE).get("status", {}).get("conditions", ())
+        for each in conditions:
+            if each["type"] == "Available":
+                return each
+        raise LookupError(f"{_API_SERVICE} has not been looked at yet")
+
+    def log(self) -> str:
+        """The end of what it has written."""
+        return (self._folder / f"{_NAME}.log").read_text(errors="replace")[-_LAST_CHARACTERS:]
 
     def said(self) -> list[dict[str, Any]]:
         """Its own items about nodes."""
@@ -75,10 +85,6 @@ class MetricsServer:
 
     def _objects(self) -> list[dict[str, Any]]:
         there = {"name": _OBJECT, "namespace": _NAMESPACE}
-        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _OBJECT}
-        reading = {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes"], "verbs": ["get", "list"]}
-        discovering = {"nonResourceURLs": ["/apis", "/apis/*"], "verbs": ["get"]}
-        stranger = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:anonymous"}
         return [
             {
                 "apiVersion": "v1",
@@ -95,22 +101,9 @@ class MetricsServer:
                 "endpoints": [{"addresses": [layout.HOST_ADDRESS], "conditions": {"ready": True}}],
             },
             {
-                "apiVersion": "rbac.authorization.k8s.io/v1",
-                "kind": "ClusterRole",
-                "metadata": {"name": _OBJECT},
-                "rules": [reading, discovering],
-            },
-            {
-                "apiVersion": "rbac.authorization.k8s.io/v1",
-                "kind": "ClusterRoleBinding",
-                "metadata": {"name": _OBJECT},
-                "roleRef": role,
-                "subjects": [stranger],
-            },
-            {
                 "apiVersion": "apiregistration.k8s.io/v1",
                 "kind": "APIService",
-                "metadata": {"name": "v1beta1.metrics.k8s.io"},
+                "metadata": {"name": _API_SERVICE},
                 "spec": {
                     "group": "metrics.k8s.io",
                     "version": "v1beta1",

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from e2e.cluster import certificates, kubeconfigs
+from e2e.cluster import certificates, control_plane, kubeconfigs
+from e2e.cluster.layout import Layout
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl command")
 
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no open
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pki") / "certificates"
     certificates.make_authority(folder)
+    certificates.make_token_keys(folder)
     certificates.sign(folder, "apiserver", user="kube-apiserver", addresses=("127.0.0.1", "kubernetes.default.svc"))
     certificates.sign(folder, "kubelet", user="system:node:local", group="system:nodes")
     return folder
@@ -55,3 +57,27 @@ def test_a_kubeconfig_is_complete_in_itself_and_for_its_owner_only(folder, tmp_p
     assert document["users"][0]["user"]["client-certificate-data"]
     assert str(folder) not in file.read_text()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    state = tmp_path_factory.mktemp("state")
+    places = Layout(state=state, run=state)
+    control_plane.make_identities(places)
+    return places
+
+
+def test_the_front_proxy_is_vouched_for_by_an_authority_that_vouches_for_nobody_else(places):
+    proxy, client = places.front_proxy / "front-proxy-client.crt", places.certificates / "admin.crt"
+    assert "OK" in openssl("verify", "-purpose", "sslclient", "-CAfile", places.front_proxy / "ca.crt", proxy)
+    for authority, stranger in ((places.certificates, proxy), (places.front_proxy, client)):
+        with pytest.raises(subprocess.CalledProcessError):
+            openssl("verify", "-CAfile", authority / "ca.crt", stranger)
+
+
+def test_what_an_earlier_cluster_lacks_is_made_and_what_it_has_is_kept(places):
+    kept = {file: file.read_bytes() for file in places.certificates.glob("*.*") if file.is_file()}
+    shutil.rmtree(places.front_proxy)
+    control_plane.make_identities(places)
+    assert (places.front_proxy / "front-proxy-client.key").exists()
+    assert {file: file.read_bytes() for file in kept} == kept

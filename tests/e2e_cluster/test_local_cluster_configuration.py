@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
@@ -49,6 +50,17 @@ def test_a_second_control_plane_shares_no_port_and_no_file_with_the_first():
     assert not [word for word in words if str(PLACES.state) in word or layout.HOST_ADDRESS in word]
     told = {int(port) for word in words for port in re.findall(r"(?::|-port=)(\d+)$", word)}
     assert told == set(addresses.ports())
+
+
+def test_every_certificate_the_apiserver_is_told_of_is_made(tmp_path):
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl command")
+    places = Layout(state=tmp_path, run=tmp_path)
+    control_plane.make_identities(places)
+    values = [word.partition("=")[2] for word in control_plane.kube_apiserver(places, BINARIES).argv]
+    told = [Path(value) for value in values if value.startswith(str(tmp_path))]
+    assert len(told) >= 10
+    assert [file for file in told if not file.exists()] == []
 
 
 def test_nothing_listens_beyond_loopback_and_the_bridge():
