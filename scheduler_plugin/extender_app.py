@@ -7,20 +7,18 @@ import gc
 import logging
 import signal
 import time
-from collections.abc import Coroutine, Mapping
-from http import HTTPStatus
+from collections.abc import Coroutine
 from typing import Any, Final
 
-import yaml
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from apiserver_client import session
 from daemon import http_endpoint
-from scheduler_plugin import decision_explanation, decision_metrics, metrics
+from scheduler_plugin import metrics
 from scheduler_plugin.assembly import Parts
-from scheduler_plugin.cluster_state import informer, node_page, rebuild
+from scheduler_plugin.cluster_state import informer, rebuild
 from scheduler_plugin.configuration import Configuration
-from scheduler_plugin.decision_records import Decision
+from scheduler_plugin.debug_pages import DebugPages
 from scheduler_plugin.extender_server import ExtenderServer
 from scheduler_plugin.extender_tls import ServerTls
 from scheduler_plugin.measured_load import MeasuredLoad
@@ -32,8 +30,6 @@ log = logging.getLogger(__name__)
 _HEARTBEAT_SECONDS: Final = 1.0
 _SYNC_POLL_SECONDS: Final = 0.05
 _STUCK_SECONDS: Final = 10.0  # a healthy loop is never away for longer than milliseconds
-_LISTED_DECISIONS: Final = 500
-_PAGE_SECONDS: Final = 2.0  # patience of a debug page with the event loop
 
 
 class ExtenderApp:
@@ -167,27 +163,6 @@ class ExtenderApp:
             await asyncio.sleep(_HEARTBEAT_SECONDS)
 
     def _endpoint(self, loop: asyncio.AbstractEventLoop) -> http_endpoint.HttpEndpoint:
-        def node_page_of(query: Mapping[str, str]) -> http_endpoint.Page:
-            if not query["path"]:
-                return http_endpoint.json_page(
-                    decision_metrics.report_ages(self._parts.node_columns, self._parts.vectors)
-                )
-            page = asyncio.run_coroutine_threadsafe(self._node_page(query["path"]), loop)
-            return http_endpoint.json_page(page.result(_PAGE_SECONDS))
-
-        def pod_page_of(query: Mapping[str, str]) -> http_endpoint.Page:
-            found = asyncio.run_coroutine_threadsafe(self._decisions(query["path"]), loop).result(_PAGE_SECONDS)
-            if not query["path"]:
-                return http_endpoint.json_page(decision_explanation.index(found))
-            if not found:
-                text = f"nothing is remembered of the pod {query['path']!r}, want namespace/name of a recent one\n"
-                return http_endpoint.Page("text/plain; charset=utf-8", text.encode(), HTTPStatus.NOT_FOUND)
-            reasons = decision_explanation.Reasons(self._parts.cycle.reasons, self._parts.cycle.rejecting_policies)
-            most = query.get("nodes", "0")
-            most_nodes = int(most) if most.isascii() and most.isdigit() else 0
-            page = decision_explanation.page(query["path"], found, reasons, self._parts.resources, most_nodes)
-            return http_endpoint.json_page(page)
-
         return http_endpoint.HttpEndpoint(
             self._settings.http_address,
             self._settings.http_port,
@@ -196,22 +171,9 @@ class ExtenderApp:
             registry=self._registry,
             routes={
                 "/startupz": lambda _query: http_endpoint.probe_page(self._started()),
-                "/debug/nodes/": node_page_of,
-                "/debug/pods/": pod_page_of,
-                "/debug/config": lambda _query: self._configuration_page(),
+                **DebugPages(self._parts, self._configuration, loop).routes(),
             },
         )
-
-    async def _node_page(self, name: str) -> dict[str, Any]:
-        """Run in the event loop: nothing changes underneath."""
-        return node_page.node_page(self._parts.cluster.entries.get(name), self._parts.resources)
-
-    async def _decisions(self, key: str) -> list[Decision]:
-        """Of a pod, or the last ones; kept ones do not change but for where the pod went. Run in the event loop."""
-        return self._parts.records.of(key) if key else self._parts.records.recent(_LISTED_DECISIONS)
-
-    def _configuration_page(self) -> http_endpoint.Page:
-        return http_endpoint.Page("application/yaml", yaml.safe_dump(self._configuration.document()).encode())
 
     def _health(self) -> http_endpoint.Verdict:
         silent = time.monotonic() - self._beat_at
