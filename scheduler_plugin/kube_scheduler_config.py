@@ -12,8 +12,6 @@ from api_types import config_problem
 from api_types.config_problem import Effect, KeyPath, Problem
 from scheduler_plugin.cluster_state import times
 
-KIND: Final = "KubeSchedulerConfiguration"
-
 _VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind"}
 _LONGEST_TIMEOUT_NANOS: Final = 10**9
 _DEFAULT_WEIGHTS: Final = {

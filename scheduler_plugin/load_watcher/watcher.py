@@ -69,8 +69,6 @@ class Watcher:
         """By provider and duration: what each node's values were, and since when."""
         self._usable: dict[str, dict[str, Nodes]] = {provider.name: {} for provider in providers}
         """Provider -> duration -> what was usable of its last delivery."""
-        self.last_success_at: float | None = None
-        """When a provider last delivered, by the clock given."""
 
     def recall(self, greatest_age_seconds: float) -> int:
         """Take back from the database what is not too old, newest windows first to answer. Returns how many came."""
@@ -157,7 +155,6 @@ class Watcher:
 
     async def _keep(self, snapshot: Snapshot) -> None:
         self._windows.store(snapshot)
-        self.last_success_at = self._clock()
         if self._database is None:
             return
         try:

@@ -29,7 +29,7 @@ from scheduler_plugin.load_watcher.providers import (
 )
 from scheduler_plugin.load_watcher.providers.hosts import Hosts
 from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
-from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, Metric, NodeMetrics, Snapshot, Window
 from scheduler_plugin.load_watcher.rest import WatcherApi
@@ -106,7 +106,6 @@ class _Asked:
     """A provider that notes which windows are asked for."""
 
     name = "asked"
-    delivers: Sequence[Delivers] = ()
 
     def __init__(self) -> None:
         self.durations: list[str] = []

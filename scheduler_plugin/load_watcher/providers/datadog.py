@@ -12,7 +12,7 @@ from typing import Any, Final
 from scheduler_plugin.load_watcher.providers import hosts, provider_spec
 from scheduler_plugin.load_watcher.providers.hosts import Hosts
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
-from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Operator, Window
 
 DEFAULT_ADDRESS: Final = "https://api.datadoghq.com"
@@ -30,7 +30,6 @@ class DatadogProvider:
     """Asks for both metrics in one request."""
 
     name = provider_spec.DATADOG
-    delivers: Sequence[Delivers] = tuple(Delivers(kind, frozenset({Operator.AVG})) for _name, _query, kind in _METRICS)
 
     def __init__(self, reach: Reach, ours: Hosts) -> None:
         self._source = HttpSource(reach)

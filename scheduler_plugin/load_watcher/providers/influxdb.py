@@ -13,13 +13,12 @@ from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
-from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Operator, Window
 
 TIMEOUT_SECONDS: Final = 30.0
 _TYPES: Final = {"cpu_cores": MetricType.CPU, "memory_bytes": MetricType.MEMORY}
 _ERROR: Final = "error"
-_STATISTICS: Final = frozenset({Operator.AVG, Operator.STD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,6 @@ class InfluxDbProvider:
     """Asks one server. A token that may read the bucket is enough."""
 
     name = provider_spec.INFLUXDB
-    delivers: Sequence[Delivers] = tuple(Delivers(kind, _STATISTICS) for kind in _TYPES.values())
 
     def __init__(self, reach: Reach, bucket: Bucket, nodes: KnownNodes) -> None:
         self._source = HttpSource(reach)

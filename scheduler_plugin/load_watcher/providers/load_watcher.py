@@ -10,20 +10,18 @@ import msgspec
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
-from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
-from scheduler_plugin.load_watcher.records import MetricType, Operator, Window
+from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.records import Window
 
 OLDEST_SECONDS: Final = 300.0
 """An answer about a window that ended earlier is refused: upstream's watcher serves its last one for ever (B2)."""
 _TIMEOUT_SECONDS: Final = 55.0
-_ALL: Final = frozenset(Operator)
 
 
 class LoadWatcherProvider:
     """Asks one watcher. Upstream's knows one window only and ignores which one was asked for."""
 
     name = provider_spec.LOAD_WATCHER
-    delivers: Sequence[Delivers] = tuple(Delivers(kind, _ALL) for kind in MetricType)
 
     def __init__(self, address: str) -> None:
         self._address = address

@@ -12,11 +12,10 @@ from apiserver_client import errors, objects, resources, session
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
 from scheduler_plugin.load_watcher.providers import provider_spec
-from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Operator, Window
 
 _NODE_METRICS: Final = resources.Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
-_LATEST: Final = frozenset({Operator.LATEST})
 _TYPES: Final = {names.CPU: MetricType.CPU, names.MEMORY: MetricType.MEMORY}
 
 
@@ -31,7 +30,6 @@ class MetricsServerProvider:
     """Lists node metrics through the apiserver."""
 
     name = provider_spec.METRICS_SERVER
-    delivers: Sequence[Delivers] = tuple(Delivers(kind, _LATEST) for kind in _TYPES.values())
 
     def __init__(self, api: session.Session, nodes: KnownNodes) -> None:
         self._api = api

@@ -15,7 +15,7 @@ from scheduler_plugin.cluster_state.load_report import LoadReport
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
 from scheduler_plugin.load_watcher.providers import provider_spec
-from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched
+from scheduler_plugin.load_watcher.providers.provider import Fetched
 from scheduler_plugin.load_watcher.records import (
     DURATIONS_SECONDS,
     Metric,
@@ -36,7 +36,6 @@ _NODES_PER_TURN: Final = 10  # so that other work of the event loop need not wai
 _NANOS: Final = 10**9
 _TYPES: Final = (MetricType.CPU, MetricType.MEMORY)
 _STATISTICS: Final = {"avg": Operator.AVG, "std": Operator.STD}
-_BOTH: Final = frozenset({Operator.AVG, Operator.STD, Operator.LATEST})
 
 Reports = Callable[[], Mapping[str, LoadReport]]
 """Newest report of each node, as of now; `cluster_state.node_metric_intake` reads them."""
@@ -46,7 +45,6 @@ class NodeMetricProvider:
     """Reads the reports that the process keeps."""
 
     name = provider_spec.NODE_METRIC
-    delivers: Sequence[Delivers] = tuple(Delivers(kind, _BOTH) for kind in _TYPES)
 
     def __init__(self, reports: Reports, nodes: KnownNodes, resources: Sequence[str] = RESOURCES) -> None:
         self._reports = reports

@@ -13,7 +13,7 @@ from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
 from scheduler_plugin.load_watcher.providers import prometheus_queries, provider_spec
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.prometheus_queries import METHODS, Query, Unit
-from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metadata, Metric, NodeMetrics, Window
 
 DEFAULT_ADDRESS: Final = "http://prometheus-k8s:9090"
@@ -58,9 +58,6 @@ class PrometheusProvider:
         self._nodes = nodes
         self._node_names = node_names
         self._gate = asyncio.Semaphore(_CONCURRENT_QUERIES)
-        self.delivers: Sequence[Delivers] = tuple(
-            Delivers(kind, frozenset(METHODS.values())) for kind in dict.fromkeys(query.type for query in queries)
-        )
 
     async def check(self) -> Sequence[str]:
         """Ask each query once: it must give one series a node that exists, in a unit that makes sense as percent."""

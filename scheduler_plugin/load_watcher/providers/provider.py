@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from scheduler_plugin.load_watcher.records import MetricType, NodeMetrics, Operator, Window
+from scheduler_plugin.load_watcher.records import NodeMetrics, Window
 
 
 class ProviderFailed(Exception):
@@ -23,19 +23,11 @@ class Fetched(NamedTuple):
     """When it ends, seconds since the epoch, where the source tells; None: with the window asked for."""
 
 
-class Delivers(NamedTuple):
-    """What a provider can tell of a resource."""
-
-    type: MetricType
-    operators: frozenset[Operator]
-
-
 class Provider(Protocol):
     """One source of measurements. Methods may be called again at any time; none keeps state that matters."""
 
     name: str
     """Name in the configuration, and `source` of its snapshots."""
-    delivers: Sequence[Delivers]
 
     async def check(self) -> Sequence[str]:
         """Look once, at start, whether the source delivers what is wanted: one line for each thing that does not."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from scheduler_plugin.load_watcher.providers import hosts, provider_spec
 from scheduler_plugin.load_watcher.providers.hosts import Hosts
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
-from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Operator, Window
 
 DEFAULT_ADDRESS: Final = "https://api.signalfx.com"
@@ -26,7 +26,6 @@ class SignalFxProvider:
     """Asks for two metrics: the points of their series, and which host each series is of."""
 
     name = provider_spec.SIGNALFX
-    delivers: Sequence[Delivers] = tuple(Delivers(kind, frozenset({Operator.AVG})) for kind in METRICS.values())
 
     def __init__(self, reach: Reach, ours: Hosts) -> None:
         self._source = HttpSource(reach)

@@ -12,7 +12,7 @@ import pytest
 from scheduler_plugin.load_watcher import windows
 from scheduler_plugin.load_watcher.analysis import Finding
 from scheduler_plugin.load_watcher.database import Database
-from scheduler_plugin.load_watcher.providers.provider import Delivers, Fetched, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, NodeMetrics, Window
 from scheduler_plugin.load_watcher.watcher import Watcher
 from scheduler_plugin.load_watcher.windows import Windows
@@ -23,8 +23,6 @@ AGE = 300.0
 
 class Scripted:
     """A provider whose next answers are given."""
-
-    delivers: Sequence[Delivers] = ()
 
     def __init__(self, name: str, *answers: Fetched | ProviderFailed) -> None:
         self.name = name
