@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from apiserver_client import session
 from daemon import http_endpoint
-from scheduler_plugin import metrics
+from scheduler_plugin import background_work, metrics
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.cluster_state import informer, rebuild
 from scheduler_plugin.configuration import Configuration
@@ -134,20 +134,14 @@ class ExtenderApp:
         measuring: Coroutine[Any, Any, None] | None,
         tls: ServerTls | None,
     ) -> None:
-        tasks = [asyncio.create_task(watches.run()), asyncio.create_task(self._keep_house())]
+        work = [watches.run(), self._keep_house()]
         if self._settings.rebuild_interval_seconds:
-            tasks.append(asyncio.create_task(comparison.run_every(self._settings.rebuild_interval_seconds)))
+            work.append(comparison.run_every(self._settings.rebuild_interval_seconds))
         if measuring is not None:
-            tasks.append(asyncio.create_task(measuring))
+            work.append(measuring)
         if tls is not None:
-            tasks.append(asyncio.create_task(tls.follow()))
-        stop = asyncio.create_task(self._stop.wait())
-        done, _pending = await asyncio.wait([*tasks, stop], return_when=asyncio.FIRST_COMPLETED)
-        for task in [*tasks, stop]:
-            task.cancel()
-        await asyncio.gather(*tasks, stop, return_exceptions=True)
-        for task in done - {stop}:
-            task.result()  # a task that ended by itself failed: say how
+            work.append(tls.follow())
+        await background_work.run(work, self._stop)
 
     async def _keep_house(self) -> None:
         """Beat for /healthz, let unconfirmed notices go, spare the collector what the first lists made."""

@@ -7,7 +7,6 @@ the calls of kube-scheduler.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -20,15 +19,12 @@ from scheduler_plugin.cluster_state.cluster import Cluster
 from scheduler_plugin.load_watcher import known_nodes, metrics
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import catalog
-from scheduler_plugin.load_watcher.providers.provider import Provider
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher
 from scheduler_plugin.load_watcher.windows import Windows
 from scheduler_plugin.plugins.trimaran.ladder import Rung
 from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy
 from scheduler_plugin.plugins.trimaran.readings import Readings
-
-log = logging.getLogger(__name__)
 
 _ROWS_PER_TURN: Final = 20
 
@@ -58,11 +54,7 @@ class MeasuredLoad:
         """Refresh for ever. Raises ProviderFailed where a token cannot be read."""
         around = catalog.Surroundings(
             nodes=self._nodes,
-            reports=lambda: {
-                name: entry.load.report
-                for name, entry in self._cluster.entries.items()
-                if entry.load.report is not None
-            },
+            reports=self._cluster.reports,
             api=api,
             resources=self._cluster.resources,
         )
@@ -77,7 +69,7 @@ class MeasuredLoad:
 
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(_told(providers))
+                group.create_task(watcher.check())
                 group.create_task(self._rewrite())
                 group.create_task(watcher.run(interval_seconds, refreshed))
         finally:
@@ -133,9 +125,3 @@ def _read(node: pods.Node) -> KnownNode:
         return known_nodes.known_node(node)
     except quantities.InvalidQuantity:
         return KnownNode(0, 0)
-
-
-async def _told(providers: Sequence[Provider]) -> None:
-    for provider in providers:
-        for problem in await provider.check():
-            log.warning("%s: %s", provider.name, problem)

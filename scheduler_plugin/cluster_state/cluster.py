@@ -17,6 +17,7 @@ import msgspec
 from api_types import names, pods, quantities
 from scheduler_plugin.cluster_state import node_metric_intake, pod_facts
 from scheduler_plugin.cluster_state.estimation import LARGEST, EstimationPolicy
+from scheduler_plugin.cluster_state.load_report import LoadReport
 from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 from scheduler_plugin.cluster_state.node_vectors import NodeEntry, NodeVectors
 from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
@@ -94,6 +95,10 @@ class Cluster:
             self._reports -= entry.load.report is not None
             entry.load.drop_report()
             self._settle(entry)
+
+    def reports(self) -> dict[str, LoadReport]:
+        """Newest report of each node that has one."""
+        return {name: entry.load.report for name, entry in self.entries.items() if entry.load.report is not None}
 
     def keep_metrics(self, existing: Container[str]) -> Iterator[None]:
         """Forget the reports that a new list no longer holds, a slice with each step."""

@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from apiserver_client import errors, session
 from daemon import http_endpoint
 from daemon.http_endpoint import Verdict
+from scheduler_plugin import background_work
 from scheduler_plugin.load_watcher import informer, metrics, rest
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.providers import catalog, provider_spec
@@ -119,21 +120,11 @@ class LoadWatcherApp:
         async def watch() -> None:
             if known is not None:
                 await known.first_lists()
-            for provider in providers:
-                for problem in await provider.check():
-                    log.warning("%s: %s", provider.name, problem)
+            await watcher.check()
             await watcher.run(self._chosen.interval_seconds, counted.observe)
 
-        tasks = [asyncio.create_task(watch())]
-        if known is not None:
-            tasks.append(asyncio.create_task(known.run(with_reports=with_reports)))
-        stop = asyncio.create_task(self._stop.wait())
-        done, _pending = await asyncio.wait([*tasks, stop], return_when=asyncio.FIRST_COMPLETED)
-        for task in [*tasks, stop]:
-            task.cancel()
-        await asyncio.gather(*tasks, stop, return_exceptions=True)
-        for task in done - {stop}:
-            task.result()  # a task that ended by itself failed: say how
+        following = [known.run(with_reports=with_reports)] if known is not None else []
+        await background_work.run([watch(), *following], self._stop)
 
     def _ready(self) -> Verdict:
         try:

@@ -125,6 +125,12 @@ class Watcher:
         _tell(duration, failures, [*problems, *(one.text for one in found)])
         return Refreshed(duration, snapshot, failures, problems, found)
 
+    async def check(self) -> None:
+        """Look once whether every provider delivers what is wanted, and log what does not."""
+        for provider in self._providers:
+            for problem in await provider.check():
+                log.warning("%s: %s", provider.name, problem)
+
     async def is_healthy(self) -> bool:
         """Whether at least one provider answers right now."""
         return any(await asyncio.gather(*(provider.is_healthy() for provider in self._providers)))

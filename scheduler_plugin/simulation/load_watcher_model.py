@@ -25,7 +25,7 @@ class LoadWatcherModel:
         self._windows = Windows(parts.readings.oldest_seconds)
         cluster = parts.cluster
         self._provider = NodeMetricProvider(
-            lambda: {name: each.load.report for name, each in cluster.entries.items() if each.load.report is not None},
+            cluster.reports,
             lambda: {
                 name: known_nodes.known_node(each.node)
                 for name, each in cluster.entries.items()

@@ -1,0 +1,47 @@
+"""Work that goes on until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from scheduler_plugin import background_work
+
+
+class Worker:
+    """Works for ever, and says how it was ended."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.was_cancelled = False
+
+    async def work(self) -> None:
+        self.began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.was_cancelled = True
+            raise
+
+
+async def broken() -> None:
+    raise OSError("the disk is gone")
+
+
+async def test_it_goes_on_until_it_is_told_to_stop() -> None:
+    stop, workers = asyncio.Event(), [Worker(), Worker()]
+    running = asyncio.create_task(background_work.run([each.work() for each in workers], stop))
+    for each in workers:
+        await each.began.wait()
+    assert not running.done()
+    stop.set()
+    await running
+    assert [each.was_cancelled for each in workers] == [True, True]
+
+
+async def test_a_task_that_fails_ends_the_others_and_says_how() -> None:
+    worker = Worker()
+    with pytest.raises(OSError, match="the disk is gone"):
+        await background_work.run([worker.work(), broken()], asyncio.Event())
+    assert worker.was_cancelled
