@@ -72,6 +72,16 @@ class HostScheduler:
         """URL of the extender itself."""
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._extender_port}"
 
+    @property
+    def probe_address(self) -> str:
+        """HOST:PORT of the extender's probes and pages, as `explain-pod --address` takes it."""
+        return f"127.0.0.1:{self._http_port}"
+
+    @property
+    def policy_file(self) -> Path:
+        """The extender's configuration, once it has started."""
+        return self._folder / "scheduler-plugin.yaml"
+
     def start(self) -> None:
         """Start both and wait until they are ready. Raises ClusterProblem."""
         for leftover in (_KUBE_SCHEDULER, _EXTENDER):
@@ -110,7 +120,7 @@ class HostScheduler:
         if self._tls:
             extender |= {"enableHTTPS": True, "tlsConfig": dict(self._tls)}
         (self._folder / "kube-scheduler.yaml").write_text(yaml.safe_dump(document))
-        (self._folder / "scheduler-plugin.yaml").write_text(rendered["scheduler-plugin.yaml"])
+        self.policy_file.write_text(rendered["scheduler-plugin.yaml"])
 
     # the extender's life
 
@@ -118,7 +128,7 @@ class HostScheduler:
         """Start it where the last one was, and wait until it has read the cluster."""
         program = [
             *(sys.executable, "-m", "scheduler_plugin", "run"),
-            f"--config={self._folder / 'scheduler-plugin.yaml'}",
+            f"--config={self.policy_file}",
             f"--kubeconfig={self._cluster.kubeconfig}",
             f"--extender-port={self._extender_port}",
             *("--http-address=127.0.0.1", f"--http-port={self._http_port}"),
@@ -131,7 +141,7 @@ class HostScheduler:
 
     def wait_extender(self) -> None:
         """Wait until it knows the cluster."""
-        self._wait(_EXTENDER, f"http://127.0.0.1:{self._http_port}/readyz")
+        self._wait(_EXTENDER, f"http://{self.probe_address}/readyz")
 
     def extender_ends(self) -> None:
         """SIGTERM, and wait until it is gone."""
@@ -177,11 +187,11 @@ class HostScheduler:
         return self._of_extender("tracked_objects", kind=kind)
 
     def _of_extender(self, name: str, **labels: str) -> int:
-        return int(_sum(f"http://127.0.0.1:{self._http_port}/metrics", f"koord_scheduler_plugin_{name}", **labels))
+        return int(_sum(f"http://{self.probe_address}/metrics", f"koord_scheduler_plugin_{name}", **labels))
 
     def extender_page(self, path: str) -> str:
         """A page of the extender's probe port. Raises OSError."""
-        return _page(f"http://127.0.0.1:{self._http_port}{path}")
+        return _page(f"http://{self.probe_address}{path}")
 
     def _log(self, program: str) -> Path:
         return self._folder / f"{program}.log"

@@ -1,0 +1,188 @@
+"""Why is my pod here, why does it wait, and what would another configuration do: told of real decisions.
+
+Every node can allocate 15.5 cores, of which the table says what is used; the pod requests 100m. It counts as 0.085
+cores for LoadAwareScheduling, by CPU alone, and as 0.15 for TargetLoadPacking, with a target of 40 %.
+
+| node         | used   | LoadAwareScheduling                     | TargetLoadPacking                    | mean |
+|--------------|--------|-----------------------------------------|--------------------------------------|------|
+| packed       | 4.65   | 69 % are free with the pod              | 31 % are used: 60 * 31 / 40 + 40: 86 | 77   |
+| idle         | 0.775  | 94 %                                    | 6 %: 60 * 6 / 40 + 40: 49            | 71   |
+| hot, hottest | 12.4.. | more than 65 % are used: never asked on |                                      |      |
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from e2e.cluster.access import Cluster
+from e2e.story import command_lines, fake_fleet, fake_reports, host_scheduler, load_reports, workloads
+from e2e.story.command_lines import Said
+from e2e.story.eyes import SUITE_NAMESPACE, Eyes, moment
+from e2e.story.host_scheduler import HostScheduler
+from e2e.story.verdicts import Court
+
+IDLE, PACKED, HOT, HOTTEST = "idle", "packed", "hot", "hottest"
+LOADS_PERCENT = {IDLE: 5, PACKED: 30, HOT: 80, HOTTEST: 95}
+USED_MILLIS = {IDLE: 775, PACKED: 4650, HOT: 12400, HOTTEST: 14725}
+LIMIT_PERCENT = 65  # of the chart
+LOAD_AWARE, PACKING = "LoadAwareScheduling", "TargetLoadPacking"
+SCORES = {PACKED: {LOAD_AWARE: 69, PACKING: 86}, IDLE: {LOAD_AWARE: 94, PACKING: 49}}
+TOO_HOT = "node(s) cpu usage exceed threshold"
+NOT_FOUND = 404
+POLICIES = {
+    "plugins": {
+        "filter": {"enabled": [{"name": LOAD_AWARE}]},
+        "score": {"enabled": [{"name": LOAD_AWARE, "weight": 1}, {"name": PACKING, "weight": 1}]},
+    },
+    "pluginArgs": {LOAD_AWARE: {"resourceWeights": {"cpu": 1}}, PACKING: {"targetUtilization": 40}},
+}
+
+
+@pytest.fixture(scope="module")
+def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+    with fake_fleet.registered(eyes, [f"why-{kind}" for kind in LOADS_PERCENT]) as names:
+        for name, cpu_percent in zip(names, LOADS_PERCENT.values(), strict=True):
+            fake_reports.report(eyes, name, load_reports.load(cpu_percent=cpu_percent))
+        yield dict(zip(LOADS_PERCENT, names, strict=True))
+
+
+@pytest.fixture(scope="module")
+def scheduler(cluster: Cluster, nodes: dict[str, str]) -> Iterator[HostScheduler]:
+    with host_scheduler.running(cluster, {"explained": POLICIES}) as started:
+        yield started["explained"]
+
+
+@pytest.fixture(scope="module")
+def placed(court: Court, nodes: dict[str, str], scheduler: HostScheduler) -> str:
+    """NAMESPACE/NAME of a pod that was free to choose."""
+    name = court.ask("placed", scheduler.name, [nodes[kind] for kind in (IDLE, PACKED, HOT)])
+    assert court.bound([name]) == [nodes[PACKED]]
+    return f"{court.namespace}/{name}"
+
+
+@pytest.fixture(scope="module")
+def waiting_pod(court: Court, nodes: dict[str, str], scheduler: HostScheduler) -> str:
+    """NAMESPACE/NAME of a pod whose nodes are all too hot."""
+    name = "too-hot"
+    refusal = court.decide(name, scheduler.name, [nodes[HOT], nodes[HOTTEST]]).refusal
+    assert f"2 {TOO_HOT}" in (refusal or "")
+    return f"{court.namespace}/{name}"
+
+
+def _newest(scheduler: HostScheduler, pod: str) -> dict[str, Any]:
+    """The last decision on the pod's page, its nodes by name."""
+    decision = json.loads(scheduler.extender_page(f"/debug/pods/{pod}"))["decisions"][0]
+    return {**decision, "nodes": {node["node"]: node for node in decision["nodes"]}}
+
+
+def _explained(scheduler: HostScheduler, pod: str) -> Said:
+    return command_lines.run("scheduler_plugin", "explain-pod", pod, f"--address={scheduler.probe_address}")
+
+
+def test_the_page_of_a_placed_pod_has_scores_rejections_inputs_and_ages(
+    eyes: Eyes, nodes: dict[str, str], scheduler: HostScheduler, placed: str
+) -> None:
+    decision = _newest(scheduler, placed)
+    told = decision["nodes"]
+    assert (decision["node"], decision["nodesAsked"], decision["nodesPassed"]) == (nodes[PACKED], 3, 2)
+    assert {name: (node["verdict"], node["scores"], node["score"]) for name, node in told.items()} == {
+        nodes[PACKED]: ("chosen", SCORES[PACKED], 77),
+        nodes[IDLE]: ("passed", SCORES[IDLE], 71),
+        nodes[HOT]: ("rejected", {}, None),
+    }
+    assert (told[nodes[HOT]]["policy"], told[nodes[HOT]]["reason"]) == (LOAD_AWARE, TOO_HOT)
+    for kind in (IDLE, PACKED, HOT):
+        node = told[nodes[kind]]
+        inputs = node["inputs"][LOAD_AWARE]
+        assert (inputs["usage"]["cpu"], inputs["limitPercent"]["cpu"]) == (USED_MILLIS[kind], LIMIT_PERCENT)
+        reported_at = moment(eyes.node_metric(nodes[kind])["status"]["updateTime"]).timestamp()
+        assert decision["at"] - node["reportAgeSeconds"] == pytest.approx(reported_at, abs=0.001)
+
+
+def test_the_command_says_the_same_of_a_placed_pod_in_words(
+    nodes: dict[str, str], scheduler: HostScheduler, placed: str
+) -> None:
+    said = _explained(scheduler, placed)
+    assert said.code == 0
+    assert said.line_with(placed, "2 of 3 nodes passed")
+    assert said.line_with(f"kube-scheduler bound the pod to {nodes[PACKED]}")
+    assert said.line_with(f"{nodes[PACKED]} ", "chosen, score 77", f"{LOAD_AWARE} 69, {PACKING} 86", "s old")
+    idle = said.line_with(f"{nodes[IDLE]} ", "passed, score 71", f"{LOAD_AWARE} 94, {PACKING} 49", "s old")
+    assert "6 less than the chosen node" in idle
+    hot = said.line_with(f"{nodes[HOT]} ", f"rejected by {LOAD_AWARE}: {TOO_HOT}", "s old")
+    assert "cpu 12.4 + 0.085 of 15.5 = 81 %, limit 65 %" in hot
+
+
+def test_of_a_pod_that_waits_both_say_that_every_node_is_too_hot(
+    eyes: Eyes, nodes: dict[str, str], scheduler: HostScheduler, waiting_pod: str
+) -> None:
+    decision = _newest(scheduler, waiting_pod)
+    assert (decision["node"], decision["nodesAsked"], decision["nodesPassed"]) == (None, 2, 0)
+    assert {name: (node["verdict"], node["policy"], node["reason"]) for name, node in decision["nodes"].items()} == {
+        nodes[kind]: ("rejected", LOAD_AWARE, TOO_HOT) for kind in (HOT, HOTTEST)
+    }
+    said = _explained(scheduler, waiting_pod)
+    assert said.line_with("no node passed, kube-scheduler will try again")
+    assert said.line_with(f"{nodes[HOT]} ", TOO_HOT, "cpu 12.4 + 0.085 of 15.5 = 81 %, limit 65 %", "s old")
+    assert said.line_with(f"{nodes[HOTTEST]} ", TOO_HOT, "cpu 14.725 + 0.085 of 15.5 = 96 %, limit 65 %", "s old")
+    namespace, _, name = waiting_pod.partition("/")
+    assert eyes.pod_phase(name, namespace) == "Pending"
+
+
+def test_the_installed_plugin_explains_in_its_own_container(
+    cluster: Cluster, court: Court, nodes: dict[str, str]
+) -> None:
+    name = court.ask("by-the-installed-one", workloads.SCHEDULER, [nodes[IDLE], nodes[HOT]])
+    assert court.bound([name]) == [nodes[IDLE]]
+    where = ("deploy/koord-scheduler", "--namespace", SUITE_NAMESPACE, "--container=scheduler-plugin")
+    words = ("python", "-m", "scheduler_plugin", "explain-pod", f"{court.namespace}/{name}")
+    said = Said(0, cluster.run("exec", *where, "--", *words))
+    assert said.line_with(f"kube-scheduler bound the pod to {nodes[IDLE]}")
+    assert said.line_with(f"{nodes[HOT]} ", f"rejected by {LOAD_AWARE}: {TOO_HOT}", "limit 65 %")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_pod_that_it_has_never_been_asked_about_gets_a_clear_answer(
+    court: Court, nodes: dict[str, str], scheduler: HostScheduler, is_there: bool
+) -> None:
+    pod = f"{court.namespace}/nobody"
+    if is_there:
+        pod = f"{court.namespace}/{court.ask('of-another', 'default-scheduler', [nodes[HOT]])}"
+        court.bound(["of-another"])
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        scheduler.extender_page(f"/debug/pods/{pod}")
+    assert refused.value.code == NOT_FOUND
+    said = _explained(scheduler, pod)
+    assert said.code == 1
+    assert said.line_with("nothing is remembered of the pod", pod) == said.text.strip()
+
+
+def test_two_configurations_are_compared_on_the_cluster_as_it_is(
+    cluster: Cluster, eyes: Eyes, nodes: dict[str, str], scheduler: HostScheduler, waiting_pod: str
+) -> None:
+    simulate = (
+        *("scheduler_plugin", "simulate", "--live", f"--kubeconfig={cluster.kubeconfig}", "--hours=0.1"),
+        *("--config=stock", f"--config={scheduler.policy_file}"),
+    )
+    said = command_lines.run(*simulate)
+    assert said.code == 0, said.text
+    assert said.line_with(" stock ", scheduler.policy_file.name)
+
+    def row(title: str) -> list[int]:
+        return [int(cell) for cell in said.line_with(f"{title} ").split()[-2:]]
+
+    assert min(row("pods placed")) >= 1
+    refused_by_stock, refused_by_ours = row(TOO_HOT)
+    assert refused_by_stock == 0
+    assert refused_by_ours >= 2, "the hot nodes, for the pod that waits"
+
+    told = command_lines.run(*simulate, "--output=json").text
+    by_ours = json.loads(told[told.index("\n{") :])[str(scheduler.policy_file)]
+    assert by_ours["placements"][waiting_pod]["node"] not in {nodes[HOT], nodes[HOTTEST]}
+    namespace, _, name = waiting_pod.partition("/")
+    assert "nodeName" not in eyes.get("Pod", name, namespace)["spec"], "nothing was written"
