@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from scheduler_plugin.cluster_state.node_vectors import Floats, Ints, NodeEntry, Rows, grown
+from scheduler_plugin.cluster_state.node_vectors import Columns, Floats, Ints, NodeEntry, Rows
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
 from scheduler_plugin.plugins.policy import Explained, Explainer, ReasonCodes
 from scheduler_plugin.scheduling_cycle import PolicyScores
@@ -111,7 +111,7 @@ class Decision:
         return Choice.BEST if np.count_nonzero(self.scores == best) == 1 else Choice.TIED
 
 
-class NodeColumns:
+class NodeColumns(Columns):
     """Name and age of data of each row, for decisions to keep and for the count of stale nodes.
 
     `about_to_change` is called before any row is written, if this is the first of the writers.
@@ -121,11 +121,6 @@ class NodeColumns:
         self.about_to_change: Callable[[], None] = lambda: None
         self.names: npt.NDArray[Any] = np.zeros(0, dtype=object)
         self.updated_at: Floats = np.zeros(0)
-
-    def grow(self, capacity: int) -> None:
-        """Make room for `capacity` rows."""
-        self.names = grown(self.names, capacity)
-        self.updated_at = grown(self.updated_at, capacity)
 
     def write(self, entry: NodeEntry) -> None:
         """Bring one node's row up to date."""

@@ -52,6 +52,16 @@ class RowWriter(Protocol):
         """Bring the entry's row up to date."""
 
 
+class Columns:
+    """Arrays over the rows, each an attribute: the row is their last axis."""
+
+    def grow(self, capacity: int) -> None:
+        """Make room for `capacity` rows and keep what is there."""
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                setattr(self, name, grown(value, capacity))
+
+
 class NodeVectors:
     """Hands out rows and tells the writers which one changed."""
 

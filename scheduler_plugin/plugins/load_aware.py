@@ -20,7 +20,7 @@ import numpy as np
 from api_types import names, pods
 from scheduler_plugin.cluster_state import times
 from scheduler_plugin.cluster_state.estimation import Vector
-from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, NodeEntry, NodeVectors, Rows, grown
+from scheduler_plugin.cluster_state.node_vectors import Bools, Columns, Floats, Ints, NodeEntry, NodeVectors, Rows
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
 from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
 from scheduler_plugin.plugins import load_aware_thresholds, policy, rounding
@@ -58,7 +58,7 @@ def weighted_score(dominant_weight: int, weights: Ints, used: Ints, allocatable:
     return score
 
 
-class _Columns:
+class _Columns(Columns):
     """What both answers read of each node; R resources, N rows, and one layer for Prod pods, one for all others."""
 
     def __init__(self, resource_count: int) -> None:
@@ -70,11 +70,6 @@ class _Columns:
         self.is_reported: Bools = np.zeros(0, dtype=np.bool_)
         self.is_measured: Bools = np.zeros(0, dtype=np.bool_)
         self.expires_at: Floats = np.zeros(0, dtype=np.float64)
-
-    def grow(self, capacity: int) -> None:
-        """Make room for more rows."""
-        for name, array in vars(self).items():
-            setattr(self, name, grown(array, capacity))
 
 
 class _PodClass(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from api_types import names, pods, quantities
-from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, NodeEntry, Rows, grown
+from scheduler_plugin.cluster_state.node_vectors import Bools, Columns, Floats, Ints, NodeEntry, Rows
 from scheduler_plugin.cluster_state.pod_demand import Amounts, PodDemand
 from scheduler_plugin.plugins.policy import Explained
 from scheduler_plugin.plugins.trimaran import ladder
@@ -39,7 +39,7 @@ class ScoringClass(NamedTuple):
     period: int
 
 
-class NodeColumns:
+class NodeColumns(Columns):
     """Columns over one set of rows."""
 
     def __init__(self, readings: Readings) -> None:
@@ -73,9 +73,7 @@ class NodeColumns:
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows."""
-        for name, array in vars(self).items():
-            if isinstance(array, np.ndarray):
-                setattr(self, name, grown(array, capacity))
+        super().grow(capacity)
         self.never = np.full(capacity, math.inf)
 
     def write(self, entry: NodeEntry) -> bool:
