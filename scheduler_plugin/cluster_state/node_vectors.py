@@ -62,25 +62,41 @@ class Columns:
                 setattr(self, name, grown(value, capacity))
 
 
-class NodeVectors:
-    """Hands out rows and tells the writers which one changed."""
+class RowChanges(Columns):
+    """Which rows changed, and when."""
 
-    def __init__(self, writers: Sequence[RowWriter]) -> None:
-        self._writers = writers
-        self._free: list[int] = []
-        self.rows: dict[str, int] = {}
-        """Row of each node whose object is known: the names the scheduler may send."""
+    def __init__(self) -> None:
         self.version = 0
         """Counts changes of any row."""
         self.changed_at: Ints = np.zeros(0, dtype=np.int64)
         """Version at which each row last changed."""
+
+    def changed(self, row: int) -> None:
+        """Take note that a row changes."""
+        self.version += 1
+        self.changed_at[row] = self.version
+
+    def changed_since(self, version: int) -> Rows:
+        """Rows that changed after a version."""
+        return np.flatnonzero(self.changed_at > version)
+
+
+class NodeVectors(RowChanges):
+    """Hands out rows and tells the writers which one changed."""
+
+    def __init__(self, writers: Sequence[RowWriter]) -> None:
+        super().__init__()
+        self._writers = writers
+        self._free: list[int] = []
+        self.rows: dict[str, int] = {}
+        """Row of each node whose object is known: the names the scheduler may send."""
 
     def take_row(self) -> int:
         """Return a row that nobody uses."""
         if not self._free:
             used = len(self.changed_at)
             capacity = max(2 * used, _FIRST_CAPACITY)
-            self.changed_at = grown(self.changed_at, capacity)
+            self.grow(capacity)
             for writer in self._writers:
                 writer.grow(capacity)
             self._free = list(range(capacity - 1, used - 1, -1))
@@ -88,8 +104,7 @@ class NodeVectors:
 
     def write(self, entry: NodeEntry) -> None:
         """Rewrite the row of a node that changed."""
-        self.version += 1
-        self.changed_at[entry.row] = self.version
+        self.changed(entry.row)
         if entry.node is not None:
             self.rows[entry.name] = entry.row
         else:
@@ -101,10 +116,6 @@ class NodeVectors:
         """Take back the row of a node of which nothing is known any more."""
         self.rows.pop(entry.name, None)
         self._free.append(entry.row)
-
-    def changed_since(self, version: int) -> Rows:
-        """Rows that changed after a version."""
-        return np.flatnonzero(self.changed_at > version)
 
     def find(self, names: list[str]) -> Rows:
         """Row of each name, in their order; -1 for a name that is not known."""

@@ -9,27 +9,17 @@ from __future__ import annotations
 import collections
 import math
 from collections.abc import Callable, Hashable
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy.typing as npt
 
-from scheduler_plugin.cluster_state.node_vectors import Floats, Rows
+from scheduler_plugin.cluster_state.node_vectors import Floats, RowChanges, Rows
 
 PodClass = TypeVar("PodClass", bound=Hashable)
 
 _KEPT_CLASSES: Final = 128  # of at most 8 bytes a node; the class not asked for longest makes room
 
 Answers = npt.NDArray[Any]
-
-
-class Changes(Protocol):
-    """Which rows changed, and when."""
-
-    version: int
-    """Counts changes of any row."""
-
-    def changed_since(self, version: int) -> Rows:
-        """Rows that changed after a version."""
 
 
 class _Kept:
@@ -48,7 +38,7 @@ class KeptAnswers(Generic[PodClass]):
         self._compute = compute
         self._by_class: collections.OrderedDict[PodClass, _Kept] = collections.OrderedDict()
 
-    def of(self, pod_class: PodClass, changes: Changes, expires_at: Floats, now: float) -> Answers:
+    def of(self, pod_class: PodClass, changes: RowChanges, expires_at: Floats, now: float) -> Answers:
         """Answer for every row; `expires_at` holds the moment each row's answer changes by itself."""
         kept = self._by_class.get(pod_class)
         if kept is None or now >= kept.valid_until or len(kept.answers) != len(expires_at):

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from api_types import names, pods, quantities
-from scheduler_plugin.cluster_state.node_vectors import Bools, Columns, Floats, Ints, NodeEntry, Rows
+from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, NodeEntry, RowChanges, Rows
 from scheduler_plugin.cluster_state.pod_demand import Amounts, PodDemand
 from scheduler_plugin.plugins.policy import Explained
 from scheduler_plugin.plugins.trimaran import ladder
@@ -39,20 +39,17 @@ class ScoringClass(NamedTuple):
     period: int
 
 
-class NodeColumns(Columns):
+class NodeColumns(RowChanges):
     """Columns over one set of rows."""
 
     def __init__(self, readings: Readings) -> None:
+        super().__init__()
         self._readings = readings
         self._asked_at = 0.0
         self._capacities: dict[int, tuple[pods.Node | None, tuple[int, int]]] = {}
         """By row: the node object and what it says; parsed again only when the object changes."""
         self._written: dict[int, tuple[NodeEntry, pods.Node | None, Reading | None, int]] = {}
         """By row: what its columns were made of."""
-        self.version = 0
-        """Counts changes of any row."""
-        self.changed_at: Ints = np.zeros(0, dtype=np.int64)
-        """Version at which each row last changed."""
         self.capacity: Floats = np.zeros((2, 0))
         self.allocatable: Floats = np.zeros((2, 0))
         self.mean_percent: Floats = np.zeros((2, 0))
@@ -84,8 +81,7 @@ class NodeColumns(Columns):
         if known is not None and known[3] == state[3] and all(map(operator.is_, known[:3], state[:3])):
             return False
         self._written[row] = state
-        self.version += 1
-        self.changed_at[row] = self.version
+        self.changed(row)
         self.capacity[:, row] = self._capacity(entry)
         self.allocatable[:, row] = [entry.allocatable.get(name, 0) for name in RESOURCES]
         self._write_reading(row, state[2])
@@ -93,10 +89,6 @@ class NodeColumns(Columns):
         self.oldest_pod_at[row] = min((pod.timestamp for pod in placed), default=_NOBODY)
         self.requested[:, row] = summed([pod.demand.request for pod in placed if pod.demand is not None])
         return True
-
-    def changed_since(self, version: int) -> Rows:
-        """Rows that changed after a version."""
-        return np.flatnonzero(self.changed_at > version)
 
     def rungs(self, rows: Rows | slice, now: float) -> Rungs:
         """What each candidate is judged by."""
