@@ -10,6 +10,8 @@ from prometheus_client import metrics_core, registry
 
 from scheduler_plugin.cluster_state.node_vectors import NodeVectors
 from scheduler_plugin.decision_records import DecisionRecords, NodeColumns
+from scheduler_plugin.plugins.trimaran.ladder import Rung
+from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy
 
 _PREFIX: Final = "koord_scheduler_plugin_"
 
@@ -100,6 +102,28 @@ class ReportAgeCollector(registry.Collector):
         made_at = report_ages(self._columns, self._vectors).values()
         for age, count in counts_by_age(made_at, self._clock()).items():
             family.add_metric([age], count)
+        yield family
+
+
+class LadderCollector(registry.Collector):
+    """How many nodes stand on each rung; it is the same for all policies."""
+
+    def __init__(self, policy: MeasuredPolicy, vectors: NodeVectors, clock: Callable[[], float]) -> None:
+        self._policy = policy
+        self._vectors = vectors
+        self._clock = clock
+
+    def collect(self) -> Iterable[metrics_core.Metric]:
+        """Samples of one moment."""
+        family = metrics_core.GaugeMetricFamily(
+            f"{_PREFIX}ladder_nodes",
+            "Nodes by what Trimaran's policies judge them by (docs/policies/target-load-packing.md).",
+            labels=["rung"],
+        )
+        rows = np.fromiter(list(self._vectors.rows.values()), dtype=np.intp)
+        counts = np.bincount(self._policy.rungs(rows, self._clock()), minlength=len(Rung))
+        for rung in Rung:
+            family.add_metric([rung.name.lower()], int(counts[rung]))
         yield family
 
 

@@ -7,22 +7,21 @@ the calls of kube-scheduler.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-import numpy as np
-from prometheus_client import CollectorRegistry, metrics_core, registry
+from prometheus_client import CollectorRegistry
 
 from api_types import pods, quantities
 from apiserver_client.session import Session
 from scheduler_plugin.cluster_state.cluster import Cluster
+from scheduler_plugin.decision_metrics import LadderCollector
 from scheduler_plugin.load_watcher import known_nodes, metrics
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import catalog
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher
 from scheduler_plugin.load_watcher.windows import Windows
-from scheduler_plugin.plugins.trimaran.ladder import Rung
 from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy
 from scheduler_plugin.plugins.trimaran.readings import Readings
 
@@ -60,7 +59,7 @@ class MeasuredLoad:
         )
         providers = [catalog.build(spec, around) for spec in self._specs]
         counted = metrics.WatcherMetrics(into, [each.name for each in providers], self._windows, self._clock)
-        into.register(_LadderCollector(self._policies[0], self._cluster, self._clock))
+        into.register(LadderCollector(self._policies[0], self._cluster.vectors, self._clock))
         watcher = Watcher(providers, self._windows, clock=self._clock, expected=lambda: self._cluster.vectors.rows)
 
         def refreshed(outcome: Refreshed) -> None:
@@ -96,28 +95,6 @@ class MeasuredLoad:
                         policy.write(entry)
                 if count % _ROWS_PER_TURN == 0:
                     await asyncio.sleep(0)
-
-
-class _LadderCollector(registry.Collector):
-    """How many nodes stand on each rung; it is the same for all policies."""
-
-    def __init__(self, policy: MeasuredPolicy, cluster: Cluster, clock: Callable[[], float]) -> None:
-        self._policy = policy
-        self._cluster = cluster
-        self._clock = clock
-
-    def collect(self) -> Iterable[metrics_core.Metric]:
-        """One sample a rung."""
-        family = metrics_core.GaugeMetricFamily(
-            "koord_scheduler_plugin_ladder_nodes",
-            "Nodes by what Trimaran's policies judge them by (docs/policies/target-load-packing.md).",
-            labels=["rung"],
-        )
-        rows = np.fromiter(list(self._cluster.vectors.rows.values()), dtype=np.intp)
-        counts = np.bincount(self._policy.rungs(rows, self._clock()), minlength=len(Rung))
-        for rung in Rung:
-            family.add_metric([rung.name.lower()], int(counts[rung]))
-        yield family
 
 
 def _read(node: pods.Node) -> KnownNode:
