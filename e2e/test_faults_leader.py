@@ -15,13 +15,12 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from e2e.cluster import progress
+from e2e.cluster import lone_control_plane, progress
+from e2e.cluster.lone_control_plane import ControlPlane
 from e2e.story import audited, configuration, fake_reports, lone_parts, waiting
 from e2e.story.audited import Write
 from e2e.story.eyes import SUITE_NAMESPACE, Eyes
 from e2e.story.lone_parts import Account, Part
-from tests.benchmarks import control_plane
-from tests.benchmarks.control_plane import ControlPlane
 
 LEASE = "koord-manager"
 LEASE_SECONDS = 5.0
@@ -47,7 +46,7 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture
 def plane() -> Iterator[ControlPlane]:
     """A control plane that writes down who wrote what."""
-    with control_plane.running(audited=True) as running:
+    with lone_control_plane.running(audited=True) as running:
         running.install_suite()
         yield running
 

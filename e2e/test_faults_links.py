@@ -17,13 +17,12 @@ from typing import NamedTuple
 
 import pytest
 
-from e2e.cluster import processes, progress
+from e2e.cluster import lone_control_plane, ports, processes, progress
+from e2e.cluster.lone_control_plane import ControlPlane
 from e2e.story import configuration, lone_parts, waiting
 from e2e.story.eyes import Eyes, moment
 from e2e.story.faulty_link import FaultyLink
 from e2e.story.lone_parts import Account, Part
-from tests.benchmarks import control_plane
-from tests.benchmarks.control_plane import ControlPlane
 
 NODE = "lone"
 RECOVERED_SECONDS = 120
@@ -51,7 +50,7 @@ class Installed(NamedTuple):
 def suite() -> Iterator[Installed]:
     """The parts at work on one node."""
     with contextlib.ExitStack() as stack:
-        plane = stack.enter_context(control_plane.running())
+        plane = stack.enter_context(lone_control_plane.running())
         plane.install_suite()
         eyes = stack.enter_context(contextlib.closing(Eyes(plane.kubeconfig)))
         link = FaultyLink(plane.places.addresses.apiserver_port, plane.places.certificates / "ca.crt")
@@ -62,7 +61,7 @@ def suite() -> Iterator[Installed]:
         manager = Part(plane, "manager", account, "manager", "run")
         agent = Part(plane, "koordlet", account, "koordlet", "run", "--node-name", NODE, "--state-dir", "")
         extender = Part(
-            plane, "scheduler-plugin", account, "scheduler_plugin", "run", "--extender-port", control_plane.free_port()
+            plane, "scheduler-plugin", account, "scheduler_plugin", "run", "--extender-port", ports.free_port()
         )
         installed = Installed(plane, eyes, link, account, manager, agent, extender)
         changed = _change(installed)

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from e2e.cluster import ports
 from e2e.influxd import server
 from koordlet.history import influxdb
 from koordlet.history.writer import Failure, WriteFailed
@@ -127,7 +128,7 @@ def _timeless(value: Any) -> Any:
 @contextlib.asynccontextmanager
 async def agent(folder: Path, host: Path, *flags: str) -> AsyncIterator[Agent]:
     units = {"cpu": "4", "memory": "16Gi"}
-    port = server.free_port()
+    port = ports.free_port()
     async with cluster.running() as apiserver:
         apiserver.add("nodes", {"metadata": {"name": NODE}, "status": {"capacity": units, "allocatable": units}})
         spec = {"metricCollectPolicy": {"reportIntervalSeconds": 30}}

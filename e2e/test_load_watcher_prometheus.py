@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.influxd.server import free_port
+from e2e.cluster import ports
 from e2e.prometheus import server
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
@@ -80,7 +80,7 @@ class Scene:
 
 @contextlib.asynccontextmanager
 async def _scene(folder: Path) -> AsyncIterator[Scene]:
-    exporter, prometheus, port = server.NodeExporter(folder), server.Prometheus(folder), free_port()
+    exporter, prometheus, port = server.NodeExporter(folder), server.Prometheus(folder), ports.free_port()
     units = {"cpu": str(CORES), "memory": str(_memory_bytes())}
     async with contextlib.AsyncExitStack() as stack:
         apiserver = await stack.enter_async_context(cluster.running())

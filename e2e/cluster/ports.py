@@ -1,7 +1,9 @@
-"""TCP ports that the cluster needs, and who has taken them."""
+"""TCP ports: those that the cluster needs and who has taken them, and any that are free."""
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Mapping
 
 import psutil
@@ -15,6 +17,18 @@ def require_free(names_by_port: Mapping[int, str]) -> None:
     if taken:
         told = "; ".join(f"port {port} ({names_by_port[port]}) is used by {who}" for port, who in sorted(taken.items()))
         raise ClusterProblem(f"{told}; end it, or `python -m e2e.cluster down` if it is an earlier cluster")
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """So many different ones."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [each.getsockname()[1] for each in sockets]
 
 
 def listeners() -> dict[int, str]:

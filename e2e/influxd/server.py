@@ -5,14 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import socket
 import subprocess
 import urllib.request
 from pathlib import Path
 
 from influxdb_client import InfluxDBClient
 
-from e2e.cluster import progress
+from e2e.cluster import ports, progress
 from e2e.influxd import build
 
 ORG, BUCKET, TOKEN = "koord", "history", "a-token-that-may-do-everything"
@@ -25,7 +24,7 @@ class Influxd:
     def __init__(self, folder: Path) -> None:
         self._binary = build.binary()
         self._folder = folder
-        self._port = free_port()
+        self._port = ports.free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"http://127.0.0.1:{self._port}"
 
@@ -80,11 +79,3 @@ class Influxd:
     def _explain(self) -> None:
         end = (self._folder / "influxd.log").read_text(errors="replace")[-2000:]
         raise AssertionError(f"influxd at {self.url} does not become healthy; the end of its log:\n{end}")
-
-
-def free_port() -> int:
-    """A port of loopback that nobody holds at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

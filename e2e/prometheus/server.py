@@ -8,8 +8,7 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from e2e.cluster import progress
-from e2e.influxd.server import free_port
+from e2e.cluster import ports, progress
 from e2e.prometheus import packages
 
 READY_SECONDS, END_SECONDS = 60.0, 30.0
@@ -24,7 +23,7 @@ class Child:
         self._ready_path = ready_path
         self._log = folder / f"{program}.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = free_port()
+        self.port = ports.free_port()
         self.url = f"http://127.0.0.1:{self.port}"
 
     def _start(self, *flags: str) -> None:

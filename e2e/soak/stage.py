@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from kubernetes.client.exceptions import ApiException
 
+from e2e.cluster import lone_control_plane, ports
+from e2e.cluster.lone_control_plane import ControlPlane
 from e2e.story import configuration, fake_reports, lone_parts, workloads
 from e2e.story.eyes import MID_CPU, MID_MEMORY, Eyes
 from e2e.story.lone_parts import Account, Part
-from tests.benchmarks import control_plane
-from tests.benchmarks.control_plane import ControlPlane
 
 NODE = "lone"
 """The node that the real agent reports on, with the usage of this machine."""
@@ -38,7 +38,7 @@ class Stage(NamedTuple):
 def stage() -> Iterator[Stage]:
     """Everything at work; all of it is gone afterwards."""
     with ExitStack() as stack:
-        plane = stack.enter_context(control_plane.running())
+        plane = stack.enter_context(lone_control_plane.running())
         plane.install_suite()
         eyes = stack.enter_context(closing(Eyes(plane.kubeconfig)))
         for name, value in _CLASSES.items():
@@ -47,7 +47,7 @@ def stage() -> Iterator[Stage]:
             lone_parts.add_node(eyes, name)
         lone_parts.configure(eyes, configuration.BASE)
         account = Account(plane, eyes, "parts", plane.places.addresses.apiserver)
-        calls = control_plane.free_port()
+        calls = ports.free_port()
         programs: dict[str, tuple[object, ...]] = {
             "manager-1": ("manager", "run"),
             "manager-2": ("manager", "run"),

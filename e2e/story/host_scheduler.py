@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import socket
 import ssl
 import sys
 import urllib.request
@@ -22,7 +21,7 @@ import psutil
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from e2e.cluster import content_cache, go_binaries, health, processes
+from e2e.cluster import content_cache, go_binaries, health, ports, processes
 from e2e.cluster.access import Cluster
 from e2e.cluster.processes import Program
 from e2e.story import waiting
@@ -60,7 +59,7 @@ class HostScheduler:
         """What pods write into spec.schedulerName."""
         self._cluster = cluster
         self._folder = FOLDER / name
-        self._port, self._extender_port, self._http_port = _free_ports(3)
+        self._port, self._extender_port, self._http_port = ports.free_ports(3)
         self._tls = tls
         """`tlsConfig` of kube-scheduler, where the extender is told by `flags` to serve over TLS."""
         self._address = address or self.extender_address
@@ -229,9 +228,3 @@ def _page(url: str) -> str:
     trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE  # kube-scheduler makes its certificate up
     with urllib.request.urlopen(url, context=trust if url.startswith("https") else None, timeout=10) as answer:
         return answer.read().decode()
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        listeners = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [listener.getsockname()[1] for listener in listeners]

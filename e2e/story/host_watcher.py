@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from e2e.cluster import content_cache, processes
+from e2e.cluster import content_cache, ports, processes
 from e2e.cluster.processes import Program
-from e2e.influxd.server import free_port
 from e2e.story import waiting
 
 _NAME: Final = "load-watcher"
@@ -25,7 +24,7 @@ class HostWatcher:
         self._folder = folder
         self._kubeconfig = kubeconfig
         self._environment = environment
-        self._port = free_port()
+        self._port = ports.free_port()
         self.database = folder / "windows.sqlite"
         self.url = f"http://127.0.0.1:{self._port}"
 

@@ -13,9 +13,9 @@ from typing import Any
 import yaml
 from kubernetes import client
 
+from e2e.cluster import lone_control_plane, ports
+from e2e.cluster.lone_control_plane import ControlPlane
 from e2e.story.eyes import SUITE_NAMESPACE, Eyes
-from tests.benchmarks import control_plane
-from tests.benchmarks.control_plane import ControlPlane
 
 TOKEN_SECONDS = 600  # the least there is
 
@@ -79,14 +79,14 @@ class Part:
 
     def __init__(self, plane: ControlPlane, name: str, account: Account, *argv: object, run: str = "-m") -> None:
         self.name = name
-        self.port = control_plane.free_port()
+        self.port = ports.free_port()
         self._plane = plane
         own = ("--kubeconfig", account.kubeconfig, "--http-address", "127.0.0.1", "--http-port", self.port)
         self._argv = (run, *argv, *own)
         self.look()
         plane.wait_for_page(self._plane.process(name), self.port, "/healthz")
 
-    def look(self) -> control_plane.Running:
+    def look(self) -> lone_control_plane.Running:
         """The process that runs now."""
         return self._plane.start_python(self.name, *self._argv)
 

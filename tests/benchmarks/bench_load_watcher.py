@@ -24,7 +24,8 @@ from typing import NamedTuple
 
 import psutil
 
-from tests.benchmarks import control_plane, prometheus_page, replay_apiserver, synthetic_cluster
+from e2e.cluster import ports
+from tests.benchmarks import prometheus_page, replay_apiserver, synthetic_cluster
 from tests.fakes import agent_process
 
 INTERVAL_SECONDS = 5
@@ -73,7 +74,7 @@ class Watcher(NamedTuple):
 @contextlib.contextmanager
 def started(kubeconfig: pathlib.Path, database: pathlib.Path | None) -> Iterator[Watcher]:
     """Start it as the chart does; killed at the end, as by the kernel."""
-    port = control_plane.free_port()
+    port = ports.free_port()
     flags = [f"--kubeconfig={kubeconfig}", f"--http-port={port}", f"--interval-seconds={INTERVAL_SECONDS}"]
     flags += ["--http-address=127.0.0.1", "--log-level=error"]
     flags += [f"--database-file={database}"] if database else []

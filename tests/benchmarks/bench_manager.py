@@ -14,8 +14,8 @@ import os
 import pathlib
 import sys
 
-from e2e.cluster import content_cache
-from tests.benchmarks import control_plane, manager_experiments
+from e2e.cluster import content_cache, lone_control_plane
+from tests.benchmarks import manager_experiments
 from tests.benchmarks.manager_experiments import PHASE_HEAD, Bench, Phase
 
 MOVING_SHARES = (0.0, 0.2, 1.0)
@@ -26,7 +26,7 @@ MOVING_SHARES = (0.0, 0.2, 1.0)
 
 def measure(nodes: int, arguments: argparse.Namespace) -> tuple[list[Phase], list[str]]:
     """Every experiment on one size."""
-    with control_plane.running() as plane:
+    with lone_control_plane.running() as plane:
         bench = Bench(plane, nodes, arguments.python, arguments.source)
         bench.first_start()
         leader, floor = bench.start_again("manager-1"), bench.start_floor()

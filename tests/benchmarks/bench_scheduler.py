@@ -16,8 +16,8 @@ import pathlib
 import statistics
 import sys
 
-from e2e.cluster import content_cache, progress
-from tests.benchmarks import control_plane, scheduling_rounds
+from e2e.cluster import content_cache, lone_control_plane, progress
+from tests.benchmarks import scheduling_rounds
 from tests.benchmarks.scheduling_rounds import Result
 
 NO_EXTENDER, C_EXTENDER = "no extender", "extender in C that does no work"
@@ -36,7 +36,7 @@ def measure(nodes: int, arguments: argparse.Namespace) -> list[str]:
         "naive (http.server, json, a loop)": scheduling_rounds.naive,
     }
     rows = []
-    with control_plane.running() as plane:
+    with lone_control_plane.running() as plane:
         fleet = scheduling_rounds.prepare(plane, nodes)
         bound = scheduling_rounds.Bound(plane)
         for percent in arguments.percent:

@@ -16,15 +16,15 @@ import pathlib
 import sys
 import time
 
-from e2e.cluster import content_cache, progress
-from tests.benchmarks import apiserver_requests, control_plane, node_fleet, scheduling_rounds
+from e2e.cluster import apiserver_requests, content_cache, lone_control_plane, progress
+from tests.benchmarks import node_fleet, scheduling_rounds
 
 MOST_SHARES = 2.0
 OURS = "ours"
 
 
 def pods_by_node(
-    plane: control_plane.ControlPlane,
+    plane: lone_control_plane.ControlPlane,
     fleet: node_fleet.Fleet,
     variant: scheduling_rounds.Variant,
     names: list[str],
@@ -71,7 +71,7 @@ def main() -> int:
     }
     fair = arguments.pods / arguments.nodes
     rows, worst = [], 0.0
-    with control_plane.running() as plane:
+    with lone_control_plane.running() as plane:
         fleet = scheduling_rounds.prepare(plane, arguments.nodes, alike=True)
         for own_scores in (True, False):
             for index, (label, variant) in enumerate(variants.items()):

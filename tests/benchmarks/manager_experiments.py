@@ -11,11 +11,11 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from e2e.cluster import progress
+from e2e.cluster import ports, progress
+from e2e.cluster.apiserver_requests import Refused
 from e2e.cluster.failures import ClusterProblem
-from tests.benchmarks import control_plane, node_fleet, prometheus_page, synthetic_cluster
-from tests.benchmarks.apiserver_requests import Refused
-from tests.benchmarks.control_plane import ControlPlane, Running
+from e2e.cluster.lone_control_plane import ControlPlane, Running
+from tests.benchmarks import node_fleet, prometheus_page, synthetic_cluster
 
 NAMESPACE = "koordinator-system"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/koord-manager"
@@ -124,7 +124,7 @@ class Bench:
 
     def start_manager(self, name: str) -> Manager:
         """The program as its image starts it; `name` tells its log."""
-        port = control_plane.free_port()
+        port = ports.free_port()
         argv = ("-m", "manager", "run", "--kubeconfig", self.plane.kubeconfig)
         endpoint = ("--http-address", "127.0.0.1", "--http-port", port)
         flags, source = self._python_flags, self._source

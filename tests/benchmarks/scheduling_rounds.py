@@ -14,18 +14,10 @@ import msgspec
 import psutil
 import yaml
 
-from e2e.cluster import content_cache, progress
+from e2e.cluster import apiserver_requests, content_cache, ports, progress
 from e2e.cluster.failures import ClusterProblem
-from tests.benchmarks import (
-    apiserver_requests,
-    bench_extender,
-    c_extender,
-    control_plane,
-    node_fleet,
-    prometheus_page,
-    synthetic_cluster,
-)
-from tests.benchmarks.control_plane import ControlPlane, Running
+from e2e.cluster.lone_control_plane import ControlPlane, Running
+from tests.benchmarks import bench_extender, c_extender, node_fleet, prometheus_page, synthetic_cluster
 
 NAMESPACE = "benchmark"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -132,7 +124,7 @@ def suite(
     """`python -m scheduler_plugin` of the checkout `source`, its caches filled."""
     config = plane.places.state / "scheduler-plugin.yaml"
     config.write_text(yaml.safe_dump(POLICIES))
-    port, http_port = control_plane.free_port(), control_plane.free_port()
+    port, http_port = ports.free_port(), ports.free_port()
     process = plane.start_python(
         "scheduler-plugin", "-m", "scheduler_plugin", "run", "--config", config, "--kubeconfig", plane.kubeconfig,
         "--extender-port", port, "--http-address", "127.0.0.1", "--http-port", http_port,

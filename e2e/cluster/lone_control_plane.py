@@ -1,8 +1,8 @@
-"""A control plane that only benchmarks use: etcd, kube-apiserver and, where wanted, kube-scheduler.
+"""A control plane beside the local cluster, for benchmarks and faults: etcd, kube-apiserver, kube-scheduler if wanted.
 
-It uses the programs of the local cluster (`e2e.cluster`) on free ports of loopback and in a folder of its own, so it
-runs beside that cluster. There is no kubelet and no controller manager: nodes are objects that nobody watches over, so
-none of them becomes unreachable. The folder and every process are gone at the end, also after an error.
+It uses the programs of the local cluster on free ports of loopback and in a folder of its own. There is no kubelet and
+no controller manager: nodes are objects that nobody watches over, so none of them becomes unreachable. The folder and
+every process are gone at the end, also after an error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import contextlib
 import pathlib
 import shutil
 import signal
-import socket
 import ssl
 import sys
 import tempfile
@@ -22,9 +21,18 @@ from typing import NamedTuple, NoReturn
 import psutil
 import yaml
 
-from e2e.cluster import content_cache, control_plane, go_binaries, health, layout, processes, progress
+from e2e.cluster import (
+    apiserver_requests,
+    content_cache,
+    control_plane,
+    go_binaries,
+    health,
+    layout,
+    ports,
+    processes,
+    progress,
+)
 from e2e.cluster.processes import Program
-from tests.benchmarks import apiserver_requests
 
 _NOT_ADMITTING = "ServiceAccount,TaintNodesByCondition"
 """What asks for something that a controller manager would do: make service accounts, take the taint off new nodes."""
@@ -169,7 +177,7 @@ def running(*, audited: bool = False) -> Iterator[ControlPlane]:
     Raises ClusterProblem.
     """
     binaries = go_binaries.everything()
-    state = pathlib.Path(tempfile.mkdtemp(prefix="koord-suite-benchmark-"))
+    state = pathlib.Path(tempfile.mkdtemp(prefix="koord-suite-control-plane-"))
     places = layout.Layout(state=state, run=state, addresses=_free_addresses())
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     signal.signal(signal.SIGTERM, _leave)
@@ -191,16 +199,8 @@ def running(*, audited: bool = False) -> Iterator[ControlPlane]:
         progress.say("the control plane is gone")
 
 
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 def _free_addresses() -> layout.ControlPlaneAddresses:
-    with contextlib.ExitStack() as stack:
-        listeners = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(5)]
-        return layout.ControlPlaneAddresses("127.0.0.1", *(listener.getsockname()[1] for listener in listeners))
+    return layout.ControlPlaneAddresses("127.0.0.1", *ports.free_ports(5))
 
 
 def _leave(number: int, _frame: object) -> NoReturn:
