@@ -20,7 +20,7 @@ from scheduler_plugin.plugins.load_aware import LoadAware
 from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran import readings
-from scheduler_plugin.plugins.trimaran.args import TrimaranArgs
+from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy
 from scheduler_plugin.plugins.trimaran.readings import Readings
 from scheduler_plugin.reply_rows import ReplyRows
 from scheduler_plugin.scheduling_cycle import SchedulingCycle, WeightedScorer
@@ -46,7 +46,7 @@ class Parts:
         self.estimation_policy = policy
         self.readings = Readings(measurement_age_seconds)
         policies = {name: catalog.POLICIES[name].build(configuration.args[name], self.readings) for name in running}
-        self.measured = [policies[name] for name in running if isinstance(configuration.args[name], TrimaranArgs)]
+        self.measured = [each for each in policies.values() if isinstance(each, MeasuredPolicy)]
         """Policies that read what the load watcher tells."""
         filters = [policies[name] for name in configuration.filters]
         scorers = [WeightedScorer(policies[name], weight) for name, weight in configuration.score_weights.items()]
