@@ -14,8 +14,7 @@ from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import Formula, LowRiskOverCommitmentArgs
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
 from scheduler_plugin.plugins.trimaran.ladder import Rung
-from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy
-from scheduler_plugin.plugins.trimaran.node_columns import ScoringClass
+from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy, ScoringClass
 from scheduler_plugin.plugins.trimaran.readings import Readings
 
 

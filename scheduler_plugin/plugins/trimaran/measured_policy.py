@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import abc
-from typing import Final
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from scheduler_plugin.cluster_state.node_vectors import Floats, Ints, NodeEntry, NodeVectors, Rows
+from scheduler_plugin.cluster_state.pod_demand import PodDemand
 from scheduler_plugin.cluster_state.pod_facts import PodFacts
 from scheduler_plugin.plugins import policy
 from scheduler_plugin.plugins.kept_answers import KeptAnswers
 from scheduler_plugin.plugins.policy import Explained, Scores
-from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import Formula
 from scheduler_plugin.plugins.trimaran.ladder import Rungs
-from scheduler_plugin.plugins.trimaran.node_columns import NodeColumns, ScoringClass
+from scheduler_plugin.plugins.trimaran.node_columns import NodeColumns
 from scheduler_plugin.plugins.trimaran.readings import Readings
 
 UNMEASURED_SECONDS: Final = 60.0
 """A pod placed later than this before the end of a window is not in its measurement yet."""
+_KEPT_SECONDS: Final = 10.0
+"""For how long scores are kept: a step of the ladder, after five minutes, may be seen so much later."""
+
+
+class ScoringClass(NamedTuple):
+    """Pods that get the same scores: all that these depend on beside the columns."""
+
+    demand: PodDemand
+    period: int
+    """Of _KEPT_SECONDS since the epoch: what a node is judged by depends on the time."""
 
 
 class MeasuredPolicy(abc.ABC):
@@ -29,11 +42,14 @@ class MeasuredPolicy(abc.ABC):
     def __init__(self, formula: Formula, readings: Readings) -> None:
         self._formula = formula
         self._kept = KeptAnswers(self._compute)
+        self._never: Floats = np.zeros(0)
+        """When a kept score of a row becomes wrong by itself: none is kept for longer than its period."""
         self.columns = NodeColumns(readings)
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows; a policy that has columns of its own grows them too."""
         self.columns.grow(capacity)
+        self._never = np.full(capacity, math.inf)
 
     def write(self, entry: NodeEntry) -> None:
         """Bring one node's row up to date, where anything changed that is read here."""
@@ -52,7 +68,8 @@ class MeasuredPolicy(abc.ABC):
         """Score each candidate; None for a pod whose spec cannot be read."""
         if pod.demand is None:
             return None
-        kept = self._kept.of(node_columns.scoring_class(pod.demand, now), self.columns, self.columns.never, now)
+        own = ScoringClass(pod.demand, int(now // _KEPT_SECONDS))
+        kept = self._kept.of(own, self.columns, self._never, now)
         scores: Floats = kept[rows]
         return scores
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from api_types import names, pods, quantities
 from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, NodeEntry, RowChanges, Rows
-from scheduler_plugin.cluster_state.pod_demand import Amounts, PodDemand
+from scheduler_plugin.cluster_state.pod_demand import Amounts
 from scheduler_plugin.plugins.policy import Explained
 from scheduler_plugin.plugins.trimaran import ladder
 from scheduler_plugin.plugins.trimaran.ladder import Rungs
@@ -23,20 +23,6 @@ RESOURCES: Final = (names.CPU, names.MEMORY)
 CPU: Final = 0
 """Its place among them."""
 _NOBODY: Final = math.inf
-KEPT_SECONDS: Final = 10.0
-"""For how long scores are kept: a step of the ladder, after five minutes, may be seen so much later."""
-
-
-def scoring_class(demand: PodDemand, now: float) -> ScoringClass:
-    """What a score depends on beside the columns: what the pod declares and, for the ladder, the time."""
-    return ScoringClass(demand, int(now // KEPT_SECONDS))
-
-
-class ScoringClass(NamedTuple):
-    """Pods that get the same scores."""
-
-    demand: PodDemand
-    period: int
 
 
 class NodeColumns(RowChanges):
@@ -61,17 +47,10 @@ class NodeColumns(RowChanges):
         self.window_end: Floats = np.zeros(0)
         self.oldest_pod_at: Floats = np.zeros(0)
         self.requested: Floats = np.zeros((2, 0))
-        self.never: Floats = np.zeros(0)
-        """When a kept score of a row becomes wrong by itself: never, as none is kept for longer than KEPT_SECONDS."""
         self.provider: Ints = np.zeros(0, dtype=np.int64)
         """Which provider a reading is from: an index in `providers`."""
         self.providers: list[str] = [""]
         """Names seen so far, the first of a reading's source; 0 stands for no reading."""
-
-    def grow(self, capacity: int) -> None:
-        """Make room for `capacity` rows."""
-        super().grow(capacity)
-        self.never = np.full(capacity, math.inf)
 
     def write(self, entry: NodeEntry) -> bool:
         """Bring one node's row up to date; False where nothing changed that is read here (a report alone does not)."""

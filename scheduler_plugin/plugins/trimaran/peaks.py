@@ -16,8 +16,7 @@ from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import PeaksArgs, PowerModel
 from scheduler_plugin.plugins.trimaran.formulas import power
 from scheduler_plugin.plugins.trimaran.ladder import Rung
-from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy
-from scheduler_plugin.plugins.trimaran.node_columns import ScoringClass
+from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy, ScoringClass
 from scheduler_plugin.plugins.trimaran.readings import Readings
 
 _NO_MODEL: Final = PowerModel()

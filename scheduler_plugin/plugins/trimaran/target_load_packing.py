@@ -14,8 +14,7 @@ from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import TargetLoadPackingArgs
 from scheduler_plugin.plugins.trimaran.formulas import target_load
 from scheduler_plugin.plugins.trimaran.ladder import Rung
-from scheduler_plugin.plugins.trimaran.measured_policy import UNMEASURED_SECONDS, MeasuredPolicy
-from scheduler_plugin.plugins.trimaran.node_columns import ScoringClass
+from scheduler_plugin.plugins.trimaran.measured_policy import UNMEASURED_SECONDS, MeasuredPolicy, ScoringClass
 from scheduler_plugin.plugins.trimaran.readings import Readings
 
 _MOST_PREDICTIONS: Final = 4096  # kept at a time
