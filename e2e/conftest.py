@@ -70,7 +70,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def place(item: pytest.Item) -> int:
         return LAST.index(item.path.stem) + 1 if item.path.stem in LAST else 0
 
-    items[:] = [item for item in items if item not in stories] + sorted(stories, key=place)
+    # Tests of the chart come last: they need the helm that the first story builds.
+    items[:] = sorted(stories, key=place) + [item for item in items if item not in stories]
     for item in stories:
         if item.get_closest_marker("timeout") is None:
             # Of the story alone: the first one also waits for all that is built once.
