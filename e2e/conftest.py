@@ -10,7 +10,7 @@ import pytest
 
 from e2e.cluster import __main__ as cluster_command
 from e2e.cluster import fake_nodes as fakes
-from e2e.cluster import progress, running
+from e2e.cluster import layout, progress, running
 from e2e.cluster.access import Cluster
 from e2e.cluster.providers.catalog import PROVIDERS
 from e2e.story import configuration, placing, waiting
@@ -161,7 +161,7 @@ def node(cluster: Cluster) -> str:
 @pytest.fixture(scope="session")
 def fake_nodes(cluster: Cluster, suite: Suite) -> Iterator[list[str]]:
     """Names of fake nodes, of which there are as many as before afterwards."""
-    before = len(cluster.get("nodes", f"--selector={fakes.LABEL}")["items"])
+    before = len(cluster.get("nodes", f"--selector={layout.FAKE_NODE_LABEL}")["items"])
     fakes.set_count(cluster, max(FAKE_NODES, before))
     yield [f"{fakes.PREFIX}{index}" for index in range(FAKE_NODES)]
     fakes.set_count(cluster, before)

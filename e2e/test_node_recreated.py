@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2e.cluster import fake_nodes as fakes
+from e2e.cluster import layout
 from e2e.cluster.access import Cluster
 from e2e.story import fake_reports, waiting
 from e2e.story.eyes import Eyes
@@ -20,7 +21,7 @@ def _owners(eyes: Eyes, node: str) -> list[str]:
 def test_mid_is_back_with_the_first_report(
     cluster: Cluster, eyes: Eyes, fake_nodes: list[str], *, at_once: bool
 ) -> None:
-    node, present = fake_nodes[0], len(eyes.list("Node", label_selector=fakes.LABEL))
+    node, present = fake_nodes[0], len(eyes.list("Node", label_selector=layout.FAKE_NODE_LABEL))
     offered = fake_reports.publish(eyes, node)
     eyes.delete("Node", node)
     if not at_once:

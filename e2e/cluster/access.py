@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster import commands, fake_nodes, go_binaries
+from e2e.cluster import commands, go_binaries
 from e2e.cluster.failures import ClusterProblem
+from e2e.cluster.layout import FAKE_NODE_LABEL
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Cluster:
 
     def real_nodes(self) -> list[str]:
         """Names of the nodes that run pods."""
-        listed = self.get("nodes", f"--selector=!{fake_nodes.LABEL}")["items"]
+        listed = self.get("nodes", f"--selector=!{FAKE_NODE_LABEL}")["items"]
         return [node["metadata"]["name"] for node in listed]
 
 

@@ -26,7 +26,7 @@ from kubernetes.client import (
 )
 from kubernetes.client.exceptions import ApiException
 
-from e2e.cluster import fake_nodes
+from e2e.cluster import fake_nodes, layout
 
 NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40  # as kubelets ask for
@@ -75,7 +75,7 @@ def main() -> None:
     for round_number in itertools.count():
         try:
             if round_number % RENEW_EVERY_ROUNDS == 0:
-                listed = core.list_node(label_selector=fake_nodes.LABEL, resource_version="0").items
+                listed = core.list_node(label_selector=layout.FAKE_NODE_LABEL, resource_version="0").items
                 uids = {str(item.metadata.name): str(item.metadata.uid) for item in listed if item.metadata}
                 renew(leases, uids, dt.datetime.now(dt.UTC))
                 report_ready(core, listed, dt.datetime.now(dt.UTC))

@@ -11,15 +11,13 @@ import datetime as dt
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from e2e.cluster import content_cache, processes, progress
+from e2e.cluster.access import Cluster
+from e2e.cluster.layout import FAKE_NODE_LABEL
 from e2e.cluster.processes import Program
 
-if TYPE_CHECKING:
-    from e2e.cluster.access import Cluster
-
-LABEL = "koord-suite.io/fake"
 PREFIX = "fake-"
 CAPACITY = {"cpu": "16", "memory": "65536Mi", "ephemeral-storage": "100Gi", "pods": "110"}
 ALLOCATABLE = {**CAPACITY, "cpu": "15500m", "memory": "63488Mi"}
@@ -37,9 +35,9 @@ def node(index: int, now: dt.datetime) -> dict[str, Any]:
         "kind": "Node",
         "metadata": {
             "name": name,
-            "labels": {LABEL: "true", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
+            "labels": {FAKE_NODE_LABEL: "true", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
         },
-        "spec": {"taints": [{"key": LABEL, "value": "true", "effect": "NoSchedule"}]},
+        "spec": {"taints": [{"key": FAKE_NODE_LABEL, "value": "true", "effect": "NoSchedule"}]},
         "status": {
             "capacity": dict(CAPACITY),
             "allocatable": dict(ALLOCATABLE),
@@ -59,7 +57,7 @@ def node(index: int, now: dt.datetime) -> dict[str, Any]:
 
 def set_count(cluster: Cluster, count: int) -> None:
     """Register or remove fake nodes until there are `count`, and have them kept Ready. 0 ends the heartbeats."""
-    present = {item["metadata"]["name"] for item in cluster.get("nodes", f"--selector={LABEL}")["items"]}
+    present = {item["metadata"]["name"] for item in cluster.get("nodes", f"--selector={FAKE_NODE_LABEL}")["items"]}
     wanted = {f"{PREFIX}{index}": index for index in range(count)}
     surplus, lacking = sorted(present - set(wanted)), [wanted[name] for name in wanted if name not in present]
     if surplus:
@@ -75,7 +73,7 @@ def set_count(cluster: Cluster, count: int) -> None:
     else:
         processes.start(heartbeats(cluster), FOLDER)
         ready = "--for=condition=Ready"
-        cluster.run("wait", "node", ready, f"--selector={LABEL}", "--timeout=60s")
+        cluster.run("wait", "node", ready, f"--selector={FAKE_NODE_LABEL}", "--timeout=60s")
         progress.say(f"{count} fake nodes are Ready")
 
 

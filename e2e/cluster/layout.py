@@ -12,6 +12,8 @@ from pathlib import Path
 from e2e.cluster import content_cache
 
 NODE_NAME = "local"
+FAKE_NODE_LABEL = "koord-suite.io/fake"
+"""Of nodes without a machine, whoever provides the cluster."""
 
 BRIDGE = "cni0"
 HOST_ADDRESS = "10.244.0.1"
