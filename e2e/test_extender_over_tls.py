@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,5 +81,6 @@ def test_a_stranger_is_not_served_and_kube_scheduler_says_so(
     stranger = schedulers["strangers"]
     assert court.decide("stranger", stranger.name, [hot]).node == hot
     assert stranger.answered("filter") == 0
-    assert all("tls:" in line for line in stranger.went_on_without())
-    assert stranger.went_on_without()
+    said = stranger.went_on_without()
+    assert said
+    assert [line for line in said if not re.search("EOF|connection reset|tls:", line)] == []
