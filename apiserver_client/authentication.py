@@ -7,45 +7,65 @@ and tries one more time, but only when there is something new to try.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
-from typing import Any
-
-import httpx2
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from apiserver_client import connection, errors
 
 REREAD_SECONDS = 60.0  # as client-go: a minute is short against the 10 minutes of the shortest projected token
 
 
-def of(who: connection.Connection) -> httpx2.Auth | None:
-    """Authentication of a connection, in kubectl's order of precedence; None where a client certificate is all."""
+class Authentication(Protocol):
+    """Knows the Authorization header of a request. Both raise NoCredentials."""
+
+    async def header(self) -> str | None:
+        """Value to send; None where a client certificate is all."""
+
+    async def after_refusal(self, refused: str | None) -> str | None:
+        """Value to send the call again with, now that `refused` met a 401; None where there is no point."""
+
+
+def of(who: connection.Connection) -> Authentication:
+    """Authentication of a connection, in kubectl's order of precedence."""
     if who.token_path is not None:
         return TokenFileAuth(who.read_token)
     if who.token:
-        return TokenAuth(who.token)
+        return FixedAuth(_bearer(who.token))
     if who.username:
-        return httpx2.BasicAuth(who.username, who.password or "")
+        return FixedAuth(basic(who.username, who.password or ""))
     if who.exec_command:
         return ExecAuth(who.exec_command)
-    return None
+    return FixedAuth(None)
 
 
-class TokenAuth(httpx2.Auth):
-    """A token that never changes."""
-
-    def __init__(self, token: str) -> None:
-        self._token = token
-
-    def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
-        """Add the token."""
-        request.headers["Authorization"] = f"Bearer {self._token}"
-        yield request
+def basic(username: str, password: str) -> str:
+    """Value of an Authorization header with a password (RFC 7617)."""
+    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
 
 
-class TokenFileAuth(httpx2.Auth):
+def _bearer(token: str) -> str:
+    return f"Bearer {token}"
+
+
+class FixedAuth:
+    """What never changes: a token, a password, nothing."""
+
+    def __init__(self, header: str | None) -> None:
+        self._header = header
+
+    async def header(self) -> str | None:
+        """Always the same."""
+        return self._header
+
+    async def after_refusal(self, refused: str | None) -> None:
+        """Nothing new to try."""
+
+
+class TokenFileAuth:
     """A token in a file that somebody else replaces. `read` raises NoCredentials; `clock` is monotonic seconds."""
 
     def __init__(self, read: Callable[[], str | None], clock: Callable[[], float] = time.monotonic) -> None:
@@ -54,7 +74,7 @@ class TokenFileAuth(httpx2.Auth):
         self._token: str | None = None
         self._read_at = 0.0
 
-    def _current(self, *, now: float, at_once: bool = False) -> str | None:
+    def _current(self, *, now: float, at_once: bool = False) -> str:
         if self._token is None or at_once or now - self._read_at >= REREAD_SECONDS:
             try:
                 self._token = self._read()
@@ -62,43 +82,39 @@ class TokenFileAuth(httpx2.Auth):
                 if self._token is None:
                     raise  # a file that is gone for a moment costs nothing while the last token is good
             self._read_at = now
-        return self._token
+        return _bearer(self._token or "")
 
-    def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
-        """Add the token; after a 401 try once more if the file holds another one by now."""
-        used = self._current(now=self._clock())
-        request.headers["Authorization"] = f"Bearer {used}"
-        response = yield request
-        if response.status_code != httpx2.codes.UNAUTHORIZED:
-            return
+    async def header(self) -> str:
+        """The token of at most a minute ago."""
+        return self._current(now=self._clock())
+
+    async def after_refusal(self, refused: str | None) -> str | None:
+        """What the file holds by now, if that is another token."""
         fresh = self._current(now=self._clock(), at_once=True)
-        if fresh != used:
-            request.headers["Authorization"] = f"Bearer {fresh}"
-            yield request
+        return fresh if fresh != refused else None
 
 
-class ExecAuth(httpx2.Auth):
+class ExecAuth:
     """A token printed by a program; asked for when there is none yet and after a 401."""
 
     def __init__(self, command: connection.ExecCommand) -> None:
         self._command = command
-        self._token: str | None = None
+        self._header: str | None = None
         self._asking = asyncio.Lock()
 
-    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Add the token; after a 401 ask for another and try once more."""
-        used = await self._other_than(None)
-        request.headers["Authorization"] = f"Bearer {used}"
-        response = yield request
-        if response.status_code == httpx2.codes.UNAUTHORIZED:
-            request.headers["Authorization"] = f"Bearer {await self._other_than(used)}"
-            yield request
+    async def header(self) -> str:
+        """The token that was printed last."""
+        return await self._other_than(None)
+
+    async def after_refusal(self, refused: str | None) -> str:
+        """Another token."""
+        return await self._other_than(refused)
 
     async def _other_than(self, refused: str | None) -> str:
         async with self._asking:  # many requests at once start the program once
-            if self._token is None or self._token == refused:
-                self._token = await _ask(self._command)
-            return self._token
+            if self._header is None or self._header == refused:
+                self._header = _bearer(await _ask(self._command))
+            return self._header
 
 
 async def _ask(command: connection.ExecCommand) -> str:

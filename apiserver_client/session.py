@@ -15,10 +15,13 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
-import httpx2
+import httpcore2
 
-from apiserver_client import authentication, connection, credentials, errors
+from apiserver_client import authentication, chunked, connection, credentials, errors, sockets
 
 logger = logging.getLogger(__name__)
 
@@ -36,27 +39,40 @@ class Timeouts:
     read: float = 30.0
     request: float = 60.0
 
-    def of_library(self, read: float | None = None) -> httpx2.Timeout:
-        """In the terms of the library; `read` overrides ours."""
-        return httpx2.Timeout(read or self.read, connect=self.connect, pool=self.connect)
-
 
 # At most 32 connections, far more than watches and parallel writes of any component; an idle one is dropped before the
 # apiserver drops it (90 s), yet lives from one minutely report to the next.
-_LIMITS = httpx2.Limits(max_connections=32, max_keepalive_connections=8, keepalive_expiry=75.0)
-_WARNINGS_REMEMBERED = 64
+_MOST_CONNECTIONS: Final = 32
+_MOST_IDLE_CONNECTIONS: Final = 8
+_LONGEST_IDLE_SECONDS: Final = 75.0
+_WARNINGS_REMEMBERED: Final = 64
+_MOST_BYTES_AT_ONCE: Final = 2**18
+_FAULTS_OF_LIBRARY: Final = (
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.ProxyError,
+    httpcore2.TimeoutException,
+    httpcore2.UnsupportedProtocol,
+)
 
 
 class Session:
     """An open session; made by `open_session`."""
 
     def __init__(
-        self, to: connection.Connection, client: httpx2.AsyncClient, timeouts: Timeouts, may_write: Callable[[], bool]
+        self,
+        to: connection.Connection,
+        pool: httpcore2.AsyncConnectionPool,
+        user_agent: str,
+        timeouts: Timeouts,
+        may_write: Callable[[], bool],
     ) -> None:
         self.connection = to
-        self._client = client
+        self._pool = pool
+        self._user_agent = user_agent
         self._timeouts = timeouts
         self._may_write = may_write
+        self._authentication = authentication.of(to)
         self._warned: set[str] = set()
 
     @property
@@ -79,20 +95,22 @@ class Session:
         accept: str = "application/json",
     ) -> bytes:
         """Send a call, give the body of a good answer. Raises Unreachable, Refused, NoCredentials, Withheld."""
-        headers = {"Accept": accept} | ({"Content-Type": content_type} if body is not None else {})
-        request = self._request(call, parameters, self._timeouts.of_library(), content=body, headers=headers)
         if call.method != "GET" and not self._may_write():
             raise errors.Withheld(f"{call}: not sent, this process may not write now")
+        headers = {"Accept": accept} | ({"Content-Type": content_type} if body is not None else {})
         with self._faults_of(call):
             try:
-                async with asyncio.timeout(self._timeouts.request):
-                    response = await self._client.send(request)
+                async with (
+                    asyncio.timeout(self._timeouts.request),
+                    self._answer(call, parameters, headers=headers, body=body) as answer,
+                ):
+                    content = await answer.aread()
             except TimeoutError as error:
                 raise errors.Unreachable(f"{call}: {self.server} did not answer in time") from error
-        self._pass_on_warnings(call, response)
-        if not response.is_success:
-            raise _refusal(call, response)
-        return response.content
+        self._pass_on_warnings(call, answer)
+        if not _is_good(answer):
+            raise _refusal(call, answer)
+        return content
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -102,46 +120,75 @@ class Session:
 
         Raises Refused at once, Silent when nothing came for `silence_seconds`, Unreachable when the connection breaks.
         """
-        request = self._request(call, parameters, self._timeouts.of_library(read=silence_seconds))
+        headers = {"Accept": "application/json"}
         with self._faults_of(call, silence_seconds):
-            response = await self._client.send(request, stream=True)
-            try:
-                if not response.is_success:
-                    await response.aread()
-                    raise _refusal(call, response)
-                yield response.aiter_raw()
-            finally:
-                await response.aclose()
+            async with self._answer(call, parameters, headers=headers, read_seconds=silence_seconds) as answer:
+                if not _is_good(answer):
+                    await answer.aread()
+                    raise _refusal(call, answer)
+                chunked_body = _values(answer, b"transfer-encoding") == ["chunked"]
+                yield _chunked_body(answer, silence_seconds) if chunked_body else answer.aiter_stream()
 
-    def _request(
+    @contextlib.asynccontextmanager
+    async def _answer(
         self,
         call: errors.Call,
         parameters: Parameters | None,
-        timeout: httpx2.Timeout,
         *,
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> httpx2.Request:
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        read_seconds: float | None = None,
+    ) -> AsyncIterator[httpcore2.Response]:
+        """An answer whose body is not read yet. After a 401 the call is sent once more, if there is a fresh token."""
+        used = await self._authentication.header()
+        for last_attempt in (False, True):
+            async with self._pool.stream(
+                call.method,
+                self._url(call, parameters),
+                headers=self._headers(headers, used),
+                content=body,
+                extensions=self._extensions(read_seconds),
+            ) as answer:
+                if answer.status == HTTPStatus.UNAUTHORIZED and not last_attempt:
+                    await answer.aread()
+                    used = await self._authentication.after_refusal(used)
+                    if used is not None:
+                        continue
+                yield answer
+                return
+
+    def _url(self, call: errors.Call, parameters: Parameters | None) -> httpcore2.URL:
+        query = "?" + urlencode(parameters, quote_via=quote) if parameters else ""
+        try:
+            return httpcore2.URL(self.server + call.path + query)  # a kubeconfig's server may have a path of its own
+        except (ValueError, TypeError) as error:  # a port that is none, letters that are not ASCII
+            raise self._unreachable(call, error) from error
+
+    def _headers(self, of_call: Mapping[str, str], authorization: str | None) -> list[tuple[bytes, bytes]]:
+        headers = {
+            "Host": urlsplit(self.server).netloc.rpartition("@")[2],
+            "User-Agent": self._user_agent,
+            "Accept-Encoding": "identity",
+            **of_call,
+            **({"Authorization": authorization} if authorization else {}),
+        }
+        return [(name.encode(), text.encode()) for name, text in headers.items()]
+
+    def _extensions(self, read_seconds: float | None) -> dict[str, Any]:
+        connect = self._timeouts.connect
+        timeout = {"connect": connect, "pool": connect, "read": read_seconds or self._timeouts.read}
         name = self.connection.tls_server_name
-        return self._client.build_request(
-            call.method,
-            self.server + call.path,  # a kubeconfig's server may have a path of its own
-            params=dict(parameters or {}),
-            content=content,
-            headers=headers,
-            timeout=timeout,
-            extensions={"sni_hostname": name} if name else None,
-        )
+        return {"timeout": timeout} | ({"sni_hostname": name} if name else {})
 
     @contextlib.contextmanager
     def _faults_of(self, call: errors.Call, silence_seconds: float | None = None) -> Iterator[None]:
         try:
             yield
-        except httpx2.ReadTimeout as error:
+        except httpcore2.ReadTimeout as error:
             if silence_seconds is None:
                 raise errors.Unreachable(f"{call}: {self.server} did not answer in time") from error
             raise errors.Silent(f"{call}: {self.server} sent nothing for {silence_seconds:g} s") from error
-        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
+        except _FAULTS_OF_LIBRARY as error:
             raise self._unreachable(call, error) from error
 
     def _unreachable(self, call: errors.Call, error: Exception) -> errors.Unreachable:
@@ -154,9 +201,9 @@ class Session:
         what = str(root) or type(root).__name__
         return errors.Unreachable(f"{call}: cannot reach {self.server}: {what} ({self.connection.origin})")
 
-    def _pass_on_warnings(self, call: errors.Call, response: httpx2.Response) -> None:
+    def _pass_on_warnings(self, call: errors.Call, answer: httpcore2.Response) -> None:
         """Log what the apiserver warns of, once: a field its CRD does not know is dropped in silence otherwise."""
-        for warning in response.headers.get_list("warning"):
+        for warning in _values(answer, b"warning"):
             if warning not in self._warned and len(self._warned) < _WARNINGS_REMEMBERED:
                 self._warned.add(warning)
                 logger.warning("%s: the apiserver warns: %s", call, warning)
@@ -190,23 +237,56 @@ async def connect(
 
     Raises NoCredentials when its certificates cannot be loaded.
     """
-    timeouts = timeouts or Timeouts()
-    client = httpx2.AsyncClient(
-        verify=to.tls_context() or False,
-        auth=authentication.of(to),
-        headers={"User-Agent": user_agent, "Accept": "application/json", "Accept-Encoding": "identity"},
-        limits=_LIMITS,
-        proxy=to.proxy_url,
-        trust_env=False,
-        follow_redirects=False,
+    pool = httpcore2.AsyncConnectionPool(
+        ssl_context=to.tls_context(),
+        proxy=_proxy(to),
+        max_connections=_MOST_CONNECTIONS,
+        max_keepalive_connections=_MOST_IDLE_CONNECTIONS,
+        keepalive_expiry=_LONGEST_IDLE_SECONDS,
+        network_backend=sockets.Network(),
     )
-    async with client:
-        yield Session(to, client, timeouts, may_write)
+    async with pool:
+        yield Session(to, pool, user_agent, timeouts or Timeouts(), may_write)
 
 
-def _refusal(call: errors.Call, response: httpx2.Response) -> errors.Refused:
-    body = response.content or response.reason_phrase.encode()
-    return errors.refusal(call, response.status_code, body, response.headers.get("retry-after", ""))
+def _proxy(to: connection.Connection) -> httpcore2.Proxy | None:
+    if not to.proxy_url:
+        return None
+    url = urlsplit(to.proxy_url)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise errors.NoCredentials(f"{to.origin}: proxy-url is {to.proxy_url!r}, want http://HOST:PORT or https://...")
+    user = (unquote(url.username), unquote(url.password or "")) if url.username else None
+    return httpcore2.Proxy(to.proxy_url, auth=user)
+
+
+async def _chunked_body(answer: httpcore2.Response, silence_seconds: float) -> AsyncIterator[bytes]:
+    """The body straight from the connection, all that has come at once: a chunk more costs next to nothing."""
+    connection_of_answer: sockets.Stream = answer.extensions["network_stream"]
+    body = chunked.Body()
+    while not body.ended:
+        received = await connection_of_answer.read(_MOST_BYTES_AT_ONCE, silence_seconds)
+        if not received:
+            raise httpcore2.RemoteProtocolError("the connection was closed before the answer was complete")
+        try:
+            piece = body.taken_from(received)
+        except chunked.Malformed as error:
+            raise httpcore2.RemoteProtocolError(error) from error
+        if piece:
+            yield piece
+
+
+def _is_good(answer: httpcore2.Response) -> bool:
+    return HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES
+
+
+def _values(answer: httpcore2.Response, name: bytes) -> list[str]:
+    """What each header of a name, in lower case, says."""
+    return [text.decode("latin-1") for key, text in answer.headers if key.lower() == name]
+
+
+def _refusal(call: errors.Call, answer: httpcore2.Response) -> errors.Refused:
+    body = answer.content or answer.extensions.get("reason_phrase", b"")
+    return errors.refusal(call, answer.status, body, next(iter(_values(answer, b"retry-after")), ""))
 
 
 def _root(error: BaseException) -> BaseException:

@@ -46,7 +46,7 @@ async def test_the_body_travels_with_the_repeated_call(server, tmp_path):
     file.write_text("old")
     server.on("PUT", NODE, apiserver.Answer(REFUSED.document, 401), OK)
     async with server.session() as api:
-        api._client.auth = authentication.TokenFileAuth(iter(["old", "new"]).__next__)
+        api._authentication = authentication.TokenFileAuth(iter(["old", "new"]).__next__)
         await objects.replace(api, resources.NODES, "n", {"spec": {}})
     assert [request.body for request in server.requests] == [b'{"spec":{}}'] * 2
 
@@ -67,7 +67,7 @@ async def test_a_token_file_is_read_again_each_minute(server):
 
     server.on("GET", NODE, OK)
     async with server.session() as api:
-        api._client.auth = authentication.TokenFileAuth(read, clock)
+        api._authentication = authentication.TokenFileAuth(read, clock)
         for clock.now in (0.0, 30.0, 59.9, 60.0, 61.0):
             held[0] = f"at {clock.now:g}"
             await get_node(api)
@@ -80,7 +80,7 @@ async def test_a_token_file_that_vanishes_costs_nothing_while_the_last_token_is_
     file.write_text("good")
     server.on("GET", NODE, OK)
     async with server.session() as api:
-        api._client.auth = authentication.TokenFileAuth(
+        api._authentication = authentication.TokenFileAuth(
             connection.Connection("", "", token_path=file).read_token, clock
         )
         await get_node(api)
