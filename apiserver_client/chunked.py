@@ -1,6 +1,6 @@
 """The body of a chunked answer (RFC 9112, 7.1) out of the bytes of its connection. Pure: who reads owns the connection.
 
-A watch has a chunk for each event. What an HTTP library in Python does for a chunk costs more than the event itself; here
+A watch has a chunk for each event. What a library in Python does for a chunk costs more than the event itself; here
 all that have arrived together are taken out in one loop.
 """
 

@@ -46,7 +46,7 @@ _MOST_CONNECTIONS: Final = 32
 _MOST_IDLE_CONNECTIONS: Final = 8
 _LONGEST_IDLE_SECONDS: Final = 75.0
 _WARNINGS_REMEMBERED: Final = 64
-_MOST_BYTES_AT_ONCE: Final = 2**18
+_MOST_BYTES_AT_ONCE: Final = 2**17
 _FAULTS_OF_LIBRARY: Final = (
     httpcore2.NetworkError,
     httpcore2.ProtocolError,

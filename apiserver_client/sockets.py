@@ -16,8 +16,10 @@ import httpcore2
 _HEAD_END: Final = b"\r\n\r\n"
 _LONGEST_HEAD: Final = 2**17
 """Bytes; httpcore2 refuses heads of 100 KiB."""
-_MOST_UNREAD: Final = 2**18
-"""Bytes that may wait for a reader before the peer has to: as much as asyncio reads of TLS at one go."""
+_MOST_UNREAD: Final = 2**16
+"""Bytes that may wait for a reader before the peer has to."""
+_BUFFER_BYTES: Final = 2**15
+"""As much is taken from the socket, or from TLS, at one go."""
 _NEXT_ADDRESS_SECONDS: Final = 0.25
 """How long an address of a name may take before the next is tried beside it (RFC 8305)."""
 
@@ -46,11 +48,12 @@ class Network(httpcore2.AsyncNetworkBackend):
         return stream
 
 
-class Stream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
+class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
     """One connection, for one reader at a time."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._received: list[bytes] = []
         self._unread = 0
         self._paused = False
@@ -68,10 +71,14 @@ class Stream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        """Where to put what comes."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Keep what came for the reader."""
-        self._received.append(data)
-        self._unread += len(data)
+        self._received.append(bytes(self._buffer[:nbytes]))
+        self._unread += nbytes
         if self._unread > _MOST_UNREAD and not self._paused:
             self._paused = True
             self._connected().pause_reading()
