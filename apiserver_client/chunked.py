@@ -42,20 +42,24 @@ class Body:
                 at += len(piece)
                 self._missing -= len(piece)
                 continue
-            end = data.find(_LINE_END, at + len(self._before_size))
+            lead = data[at : at + len(self._before_size)]
+            if not self._before_size.startswith(lead):
+                raise Malformed(f"{data[at : at + 40]!r} where a chunk should have ended")
+            end = data.find(_LINE_END, at + len(lead))
             if end < 0:
                 self._begun = data[at:]
                 if len(self._begun) > _LONGEST_SIZE_LINE:
                     raise Malformed(f"no size of a chunk in {len(self._begun)} bytes: {self._begun[:40]!r}")
                 break
-            self._missing = self._size(data[at:end])
+            self._missing = _size(data[at + len(lead) : end])
             self._before_size = _LINE_END
             self.ended = self._missing == 0
             at = end + len(_LINE_END)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _size(self, line: bytes) -> int:
-        digits = line.removeprefix(self._before_size).partition(b";")[0].rstrip(b" \t")
-        if not line.startswith(self._before_size) or not digits or not _HEXADECIMAL.issuperset(digits):
-            raise Malformed(f"{line[:40]!r} where the size of a chunk should be")
-        return int(digits, 16)
+
+def _size(line: bytes) -> int:
+    digits = line.partition(b";")[0].rstrip(b" \t")
+    if not digits or not _HEXADECIMAL.issuperset(digits):
+        raise Malformed(f"{line[:40]!r} where the size of a chunk should be")
+    return int(digits, 16)

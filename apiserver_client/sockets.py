@@ -14,10 +14,8 @@ from typing import Any, Final
 import httpcore2
 
 _HEAD_END: Final = b"\r\n\r\n"
-_LONGEST_HEAD: Final = 2**17
-"""Bytes; httpcore2 refuses heads of 100 KiB."""
 _MOST_UNREAD: Final = 2**16
-"""Bytes that may wait for a reader before the peer has to."""
+"""Bytes that may wait for a reader before the peer has to. No head is longer."""
 _BUFFER_BYTES: Final = 2**15
 """As much is taken from the socket, or from TLS, at one go."""
 _NEXT_ADDRESS_SECONDS: Final = 0.25
@@ -163,7 +161,7 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
     def _has_head(self) -> bool:
         if len(self._received) > 1:
             self._received = [b"".join(self._received)]
-        return self._unread > _LONGEST_HEAD or any(_HEAD_END in data for data in self._received)
+        return self._paused or any(_HEAD_END in data for data in self._received)
 
     async def _arrival(self, timeout: float | None) -> None:  # noqa: ASYNC109
         loop = asyncio.get_running_loop()

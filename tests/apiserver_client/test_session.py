@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from apiserver_client import errors, objects, resources, session
+from apiserver_client import connection, errors, objects, resources, session
 from tests.fakes import apiserver, certificates
 
 NODE = "/api/v1/nodes/n"
@@ -14,6 +14,12 @@ OK = apiserver.Answer({"metadata": {"name": "n"}})
 
 async def get_node(api):
     return await objects.get(api, resources.NODES, "n")
+
+
+async def streamed(api):
+    call = errors.Call("GET", NODE, "watch", "nodes")
+    async with api.stream(call, parameters={"watch": "true"}, silence_seconds=5.0) as chunks:
+        return b"".join([chunk async for chunk in chunks])
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +75,55 @@ async def test_the_proxy_of_the_kubeconfig_is_used(server):
     assert server.requests[0].headers["host"] == "kube.invalid"
 
 
+async def test_a_call_and_a_watch_go_through_a_proxy_that_wants_a_password(ours):
+    asked = []
+
+    async def copy(reader, writer):
+        while data := await reader.read(1000):
+            writer.write(data)
+        writer.close()
+
+    async def tunnel(reader, writer):
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        asked.append(head)
+        host, port = head.split(" ")[1].rsplit(":", 1)
+        beyond_reader, beyond_writer = await asyncio.open_connection(host, port)
+        writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
+        await asyncio.gather(copy(reader, beyond_writer), copy(beyond_reader, writer))
+
+    async with apiserver.running(ours.server_context()) as server:
+        server.on("GET", NODE, OK)
+        server.on("WATCH", NODE, apiserver.Stream(b"one\n"))
+        proxy = await asyncio.start_server(tunnel, "127.0.0.1", 0)
+        url = f"http://Aladdin:open%20sesame@127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+        async with server.session(ca_path=ours.certificate_path, proxy_url=url) as api:
+            assert await get_node(api) == OK.document
+            assert await streamed(api) == b"one\n"
+        proxy.close()
+    assert "Proxy-Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==" in asked[0]  # the example of RFC 7617
+
+
+@pytest.mark.parametrize("url", ["socks5://127.0.0.1:1080", "localhost:3128", "http://"])
+async def test_a_proxy_of_another_kind_is_named(server, url):
+    with pytest.raises(errors.NoCredentials, match=f"the test: proxy-url is '{url}', want http://HOST:PORT"):
+        async with server.session(proxy_url=url):
+            pass
+
+
+async def test_an_address_of_ipv6_is_named_in_brackets(server):
+    server.on("GET", NODE, OK)
+    async with server.session(server="http://[fd00::1]:6443", proxy_url=server.url) as api:
+        await get_node(api)
+    assert server.requests[0].headers["host"] == "[fd00::1]:6443"
+
+
+@pytest.mark.parametrize("url", ["http://kube:port", "http://bücher.example", "kube:6443", "ftp://kube"])
+async def test_a_server_that_is_no_url_is_named(url):
+    async with apiserver.running() as server, server.session(server=url) as api:
+        with pytest.raises(errors.Unreachable, match=rf"cannot reach {url}: .* \(the test\)"):
+            await get_node(api)
+
+
 async def test_a_refused_connection_names_server_and_source_of_the_credentials():
     async with apiserver.running() as server:
         pass
@@ -106,6 +161,27 @@ async def test_an_answer_that_breaks_off_is_unreachable(server):
     async with server.session() as api:
         with pytest.raises(errors.Unreachable, match="cannot reach"):
             await get_node(api)
+
+
+async def test_a_stream_that_is_not_chunked_is_read_too(server):
+    server.on("WATCH", NODE, apiserver.Answer(b"<html>please log in"))
+    async with server.session() as api:
+        assert await streamed(api) == b"<html>please log in"
+
+
+@pytest.mark.parametrize("sent", [b"", b"5\r\nab", b"2\r\nabcd"], ids=["no chunk", "half a chunk", "too long"])
+async def test_a_stream_that_breaks_off_or_makes_no_sense_is_unreachable(sent):
+    async def serve(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + sent)
+        writer.close()
+
+    broken = await asyncio.start_server(serve, "127.0.0.1", 0)
+    to = connection.Connection(f"http://127.0.0.1:{broken.sockets[0].getsockname()[1]}", "the test")
+    async with session.connect(to, user_agent="test/1") as api:
+        with pytest.raises(errors.Unreachable, match=f"GET {NODE}: cannot reach {to.server}: .*chunk|complete"):
+            await streamed(api)
+    broken.close()
 
 
 async def test_a_login_page_instead_of_json_is_unintelligible(server):

@@ -1,0 +1,165 @@
+"""Connections on asyncio's transports: where a read ends, how long it waits, who is made to wait, the end."""
+
+import asyncio
+import contextlib
+
+import httpcore2
+import pytest
+
+from apiserver_client import sockets
+
+HEAD = b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n"
+
+
+@contextlib.asynccontextmanager
+async def connected(serve):
+    """A stream to a server that does `serve(reader, writer)`, and then closes."""
+    done = asyncio.Event()
+
+    async def answer(reader, writer):
+        with contextlib.suppress(ConnectionError):
+            await serve(reader, writer)
+        writer.close()
+        done.set()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    stream = await sockets.Network().connect_tcp("127.0.0.1", server.sockets[0].getsockname()[1], 5.0)
+    yield stream
+    await stream.aclose()
+    await done.wait()
+    server.close()
+
+
+def sending(*pieces):
+    """A server that answers the first bytes it gets with pieces, one by one."""
+
+    async def serve(reader, writer):
+        await reader.read(100)
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.001)
+
+    return serve
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [(HEAD + b"body",), (HEAD, b"body"), (HEAD[:-2], HEAD[-2:] + b"body"), (HEAD[:5], HEAD[5:9], HEAD[9:] + b"body")],
+    ids=["at once", "apart", "cut in the end of the head", "cut in the head"],
+)
+async def test_the_first_read_after_a_write_ends_with_the_head(pieces):
+    async with connected(sending(*pieces)) as stream:
+        await stream.write(b"GET")
+        assert await stream.read(1000, 5.0) == HEAD
+        assert await stream.read(1000, 5.0) == b"body"
+        assert await stream.read(1000, 5.0) == b""
+
+
+async def test_an_interim_head_is_followed_by_another():
+    interim = b"HTTP/1.1 103 Early Hints\r\n\r\n"
+    async with connected(sending(interim + HEAD + b"body")) as stream:
+        await stream.write(b"GET")
+        assert [await stream.read(1000, 5.0) for _ in range(3)] == [interim, HEAD, b"body"]
+
+
+async def test_a_head_without_end_is_handed_over_for_judgement():
+    async with connected(sending(b"x" * 300_000)) as stream:
+        await stream.write(b"GET")
+        assert len(await stream.read(65_536, 5.0)) == 65_536
+
+
+async def test_a_read_takes_no_more_than_it_is_asked_to():
+    async with connected(sending(HEAD, b"123456")) as stream:
+        await stream.write(b"GET")
+        await stream.read(1000, 5.0)
+        assert [await stream.read(4, 5.0), await stream.read(4, 5.0)] == [b"1234", b"56"]
+
+
+async def test_each_read_has_its_own_patience():
+    speak = asyncio.Event()
+
+    async def serve(reader, writer):
+        await reader.read(100)
+        writer.write(HEAD)
+        await speak.wait()
+        writer.write(b"late")
+        await reader.read(100)
+
+    async with connected(serve) as stream:
+        await stream.write(b"GET")
+        assert await stream.read(1000, 60.0) == HEAD
+        for _ in range(2):
+            with pytest.raises(httpcore2.ReadTimeout):
+                await stream.read(1000, 0.005)
+        patient = asyncio.create_task(stream.read(1000, None))
+        await asyncio.sleep(0.01)
+        speak.set()
+        assert await patient == b"late"
+
+
+async def test_bytes_that_come_in_time_again_and_again_are_no_silence():
+    async with connected(sending(HEAD, *[b"x"] * 30)) as stream:
+        await stream.write(b"GET")
+        await stream.read(1000, 5.0)
+        read = 0
+        while data := await stream.read(1000, 5.0):
+            read += len(data)
+    assert read == 30
+
+
+async def test_a_peer_that_sends_more_than_is_read_has_to_wait_and_nothing_is_lost():
+    sent, chunk = 0, b"x" * 2**16
+
+    async def serve(reader, writer):
+        nonlocal sent
+        await reader.read(100)
+        writer.write(HEAD)
+        for _ in range(400):
+            writer.write(chunk)
+            await writer.drain()
+            sent += len(chunk)
+
+    async with connected(serve) as stream:
+        await stream.write(b"GET")
+        await stream.read(1000, 5.0)
+        await asyncio.sleep(0.05)
+        assert stream._unread < 2**18
+        assert sent < 400 * len(chunk)
+        read = 0
+        while data := await stream.read(2**20, 5.0):
+            read += len(data)
+    assert read == 400 * len(chunk)
+
+
+async def test_what_came_before_the_connection_broke_is_read_first():
+    async def serve(reader, writer):
+        await reader.read(100)
+        writer.write(HEAD + b"body")
+        await writer.drain()
+        await reader.read(100)
+        writer.transport.abort()
+
+    async with connected(serve) as stream:
+        await stream.write(b"GET")
+        assert await stream.read(1000, 5.0) == HEAD
+        stream._transport.write(b"go on")
+        while not stream.get_extra_info("is_readable"):
+            await asyncio.sleep(0.001)
+        assert await stream.read(1000, 5.0) == b"body"
+
+
+async def test_an_idle_connection_that_the_peer_closed_shows():
+    async with connected(sending(HEAD)) as stream:
+        assert not stream.get_extra_info("is_readable")
+        await stream.write(b"GET")
+        await stream.read(1000, 5.0)
+        while not stream.get_extra_info("is_readable"):
+            await asyncio.sleep(0.001)
+        with pytest.raises(httpcore2.WriteError):
+            await stream.write(b"GET")
+
+
+async def test_a_name_that_is_none_is_no_connection():
+    with pytest.raises(httpcore2.ConnectError):
+        await sockets.Network().connect_tcp("a" * 70, 1, 5.0)
