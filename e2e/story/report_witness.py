@@ -30,18 +30,21 @@ class ReportWitness:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening, after a last look."""
         self._closed = True
         self._thread.join()
 
     def _follow(self) -> None:
         last = ""
-        while not self._closed:
+        while True:
+            is_last = self._closed
             found = self._eyes.find("NodeMetric", self._node) or {}
             status = found.get("status") or {}
             if status.get("updateTime", "") != last:
                 last = status.get("updateTime", "")
                 self.reports.append(Report(dt.datetime.now(dt.UTC), status))
+            if is_last:
+                return
             time.sleep(0.1)
 
     def gaps_seconds(self) -> list[float]:
