@@ -22,6 +22,8 @@ WRITTEN_BY = {
     "koordlet": {"nodemetrics/status"},
     "koord-manager": {"nodes/status", "nodemetrics", "events", "leases", "configmaps"},
     "koord-scheduler": {"leases", "events", "pods/binding", "pods/status"},
+    "koord-extender": set(),
+    "koord-load-watcher": set(),
     "koord-suite-test": set(),
 }
 """Service account -> what it writes. kube-scheduler's own writes stand under the last one."""

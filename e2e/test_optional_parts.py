@@ -1,0 +1,115 @@
+"""What the chart installs on request: the load watcher, and the extender as a Service for other kube-schedulers."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.cluster import certificates
+from e2e.cluster.access import Cluster
+from e2e.story import waiting
+from e2e.story.eyes import SUITE_NAMESPACE, Eyes
+from e2e.story.installation import Suite
+
+SERVICE, PORT = "koord-extender", 10261
+SERVED_NAME = f"{SERVICE}.{SUITE_NAMESPACE}.svc"
+ROOM_PERCENT = 20.0
+"""Between two readings of a node on which stories run: a report is a minute old, and 15 minutes are averaged."""
+
+
+@pytest.fixture(scope="module")
+def authorities(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folders = {name: tmp_path_factory.mktemp(name) for name in ("extender", "callers", "strangers")}
+    for name, folder in folders.items():
+        certificates.make_authority(folder)
+        certificates.sign(folder, "one", user=name, addresses=(SERVED_NAME,) if name == "extender" else ())
+    return folders
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster, suite: Suite, authorities: dict[str, Path]) -> Iterator[Suite]:
+    here = ("--namespace", SUITE_NAMESPACE)
+    own, callers = authorities["extender"], authorities["callers"]
+    files = (f"--cert={own / 'one.crt'}", f"--key={own / 'one.key'}")
+    cluster.run("create", "secret", "tls", "extender-tls", *files, *here)
+    cluster.run("create", "secret", "generic", "callers", f"--from-file={callers / 'ca.crt'}", *here)
+    image = suite.values()["scheduler"]["plugin"]["image"]
+    suite.install(
+        "--set=loadWatcher.enabled=true",
+        *(f"--set=loadWatcher.image.{key}={value}" for key, value in image.items()),
+        "--set=loadWatcher.intervalSeconds=5",
+        "--set=extenderService.enabled=true,extenderService.replicas=1",
+        "--set=extenderService.serverCertificateSecret=extender-tls,extenderService.callersAuthoritySecret=callers",
+    )
+    yield suite
+    suite.install()
+    cluster.run("delete", "secret", "extender-tls", "callers", *here)
+
+
+def _watched(cluster: Cluster, node: str) -> dict[str, float]:
+    """Utilisation of a node in percent, as clients of the Service read it: a mean, or a young agent's newest sample."""
+    path = f"/api/v1/namespaces/{SUITE_NAMESPACE}/services/koord-load-watcher:2020/proxy/watcher"
+    told = json.loads(cluster.run("get", "--raw", path))["data"]["NodeMetricsMap"][node]["metrics"]
+    return {each["type"]: each["value"] for each in told if each["operator"] != "STD"}
+
+
+def test_the_load_watcher_says_how_busy_the_node_is(cluster: Cluster, eyes: Eyes, installed: Suite, node: str) -> None:
+    assert installed.pods("koord-load-watcher")
+    seen = waiting.until("the node is watched", lambda: _watched(cluster, node))
+    reported = eyes.node_metric(node)["status"]["nodeMetric"]["nodeUsage"]["resources"]["memory"]
+    capacity = eyes.get("Node", node)["status"]["capacity"]["memory"]
+    used = 100.0 * int(reported) / (int(capacity.removesuffix("Ki")) * 1024)
+    assert seen["Memory"] == pytest.approx(used, abs=ROOM_PERCENT)
+    assert 0.0 < seen["CPU"] <= 100.0
+
+
+@contextlib.contextmanager
+def _forwarded(cluster: Cluster) -> Iterator[int]:
+    """A port of this machine that leads to the Service."""
+    words = ["port-forward", f"service/{SERVICE}", f":{PORT}", "--namespace", SUITE_NAMESPACE]
+    with subprocess.Popen(
+        [cluster.kubectl, *words], env=cluster.environment, stdout=subprocess.PIPE, text=True
+    ) as forwarding:
+        try:
+            assert forwarding.stdout is not None
+            found = re.search(r":(\d+) ->", forwarding.stdout.readline())
+            assert found is not None
+            yield int(found[1])
+        finally:
+            forwarding.terminate()
+
+
+def _ask(port: int, trusted: Path, caller: Path | None, node: str) -> Any:
+    """What the extender says of a small pod and a node. Raises OSError where it is not spoken with."""
+    context = ssl.create_default_context(cafile=trusted / "ca.crt")
+    if caller is not None:
+        context.load_cert_chain(caller / "one.crt", caller / "one.key")
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.connect()
+    connection.sock = context.wrap_socket(connection.sock, server_hostname=SERVED_NAME)
+    with contextlib.closing(connection):
+        pod = {"metadata": {"name": "a", "namespace": "b", "uid": "c"}, "spec": {"containers": [{"name": "d"}]}}
+        connection.request("POST", "/filter", json.dumps({"Pod": pod, "NodeNames": [node]}))
+        return json.loads(connection.getresponse().read())
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_extender_serves_callers_of_the_authority_and_nobody_else(
+    cluster: Cluster, authorities: dict[str, Path], node: str
+) -> None:
+    own, served, refused = authorities["extender"], authorities["callers"], (authorities["strangers"], None)
+    with _forwarded(cluster) as port:
+        assert _ask(port, own, served, node)["NodeNames"] == [node]
+    for caller in refused:
+        # A refused connection ends what forwards it.
+        with _forwarded(cluster) as port, pytest.raises((OSError, http.client.HTTPException)):
+            _ask(port, own, caller, node)
