@@ -39,7 +39,6 @@ LONG = (
     "test_faults_leader_deleted",
     "test_faults_links",
     "test_load_step_reports_early",
-    "test_load_watcher_metrics_server",
     "test_no_prediction",
 )
 """Stories that wait for minutes: outages, degrade times, idle clusters. `make e2e-long` tells them, and only them."""
