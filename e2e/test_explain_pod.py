@@ -156,7 +156,8 @@ def test_a_pod_that_it_has_never_been_asked_about_gets_a_clear_answer(
         court.bound(["of-another"])
     with pytest.raises(urllib.error.HTTPError) as refused:
         scheduler.extender_page(f"/debug/pods/{pod}")
-    assert refused.value.code == NOT_FOUND
+    with refused.value as answer:
+        assert (answer.code, pod in answer.read().decode()) == (NOT_FOUND, True)
     said = _explained(scheduler, pod)
     assert said.code == 1
     assert said.line_with("nothing is remembered of the pod", pod) == said.text.strip()
