@@ -165,7 +165,7 @@ class _Program:
             asyncio.run(work)
         except Exception as failure:
             for reason in _leaves(failure):
-                if isinstance(reason, event_routing.KindIsGone):
+                if isinstance(reason, event_routing.CannotFollow):
                     log.error("cannot go on: %s", reason)  # noqa: TRY400  # the message says it all
                     continue
                 log.exception("cannot go on: %s: %s", type(reason).__name__, reason, exc_info=reason)

@@ -135,7 +135,7 @@ def operator_settings(settings: ManagerSettings) -> kopf.OperatorSettings:
     chosen.networking.error_backoffs = _Patience()
     chosen.networking.request_timeout = 60
     chosen.networking.connect_timeout = 10
-    chosen.process.ultimate_exiting_timeout = 15
+    chosen.process.ultimate_exiting_timeout = 15  # seconds to SIGKILL: sometimes its end hangs in a login of its own
     chosen.persistence.diffbase_storage = _NothingToCompare()
     return chosen
 
@@ -160,36 +160,33 @@ class _Patience:
         return (backoff.DEFAULT.seconds(attempt, random.random) for attempt in itertools.count())
 
 
-class KindIsGone(Exception):
-    """A kind that is followed is no longer served, which kopf does not survive."""
-
-    def __str__(self) -> str:
-        """Name the kind it must be: the others are built in."""
-        name = f"{names.NODE_METRIC_PLURAL}.{names.GROUP}"
-        return f"the apiserver no longer serves {name}: install its CRD again (the chart does, value crds.install)"
+class CannotFollow(Exception):
+    """What kopf does not survive and a new process does; says what happened."""
 
 
 async def follow(handlers: Handlers, settings: ManagerSettings, *, identity: str) -> None:
     """Follow the cluster until cancelled, or until SIGTERM or SIGINT.
 
-    kopf takes over both signals, and ends every task of the loop that began after this was called. A list that took
-    longer than the apiserver remembers (410 between two of its pages) ends kopf: it is started again. Raises
-    KindIsGone; whatever else kopf raises is not foreseen.
+    kopf takes over both signals, and ends every task of the loop that began after this was called. It is not started a
+    second time in one process: what it leaves behind kills the process 15 s after its end. Raises CannotFollow;
+    whatever else kopf raises is not foreseen.
     """
-    while True:
-        try:
-            return await kopf.operator(
-                registry=handlers,
-                settings=operator_settings(settings),
-                identity=identity,  # type: ignore[arg-type]  # a NewType of str that kopf keeps to itself
-                standalone=True,
-                namespaces=[settings.namespace],
-            )
-        except Exception as failure:
-            match getattr(failure, "status", None):  # kopf keeps the class to itself
-                case HTTPStatus.NOT_FOUND:
-                    raise KindIsGone from failure
-                case HTTPStatus.GONE:
-                    log.warning("a list took longer than the apiserver remembers: listing again")
-                case _:
-                    raise
+    try:
+        await kopf.operator(
+            registry=handlers,
+            settings=operator_settings(settings),
+            identity=identity,  # type: ignore[arg-type]  # a NewType of str that kopf keeps to itself
+            standalone=True,
+            namespaces=[settings.namespace],
+        )
+    except Exception as failure:
+        match getattr(failure, "status", None):  # kopf keeps the class to itself
+            case HTTPStatus.NOT_FOUND:  # the other kinds are built in
+                name = f"{names.NODE_METRIC_PLURAL}.{names.GROUP}"
+                text = f"the apiserver no longer serves {name}: install its CRD again (the chart does, crds.install)"
+                raise CannotFollow(text) from failure
+            case HTTPStatus.GONE:
+                text = "a list took longer than the apiserver remembers (410 between two pages): whoever leads next lists"
+                raise CannotFollow(text) from failure
+            case _:
+                raise
