@@ -186,7 +186,7 @@ async def follow(handlers: Handlers, settings: ManagerSettings, *, identity: str
                 text = f"the apiserver no longer serves {name}: install its CRD again (the chart does, crds.install)"
                 raise CannotFollow(text) from failure
             case HTTPStatus.GONE:
-                text = "a list took longer than the apiserver remembers (410 between two pages): whoever leads next lists"
-                raise CannotFollow(text) from failure
+                text = "a list took longer than the apiserver remembers: 410 between two pages"
+                raise CannotFollow(text) from failure  # whoever leads next lists anew
             case _:
                 raise

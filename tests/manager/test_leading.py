@@ -9,6 +9,7 @@ import sys
 import threading
 from asyncio import subprocess
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from manager import event_routing, leading
@@ -20,6 +21,14 @@ from tests.fakes import agent_process, cluster
 from tests.manager.conftest import MID, NAMESPACE, allocated, amounts
 
 PAGE = event_routing.operator_settings(ManagerSettings()).watching.chunk_size
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_killed(monkeypatch):
+    """kopf's last resort, 15 s after its end, kills the process of its event loop: here that is pytest's."""
+    harmless = event_routing.operator_settings(ManagerSettings())
+    harmless.process.ultimate_exiting_timeout = None
+    monkeypatch.setattr(event_routing, "operator_settings", lambda _: harmless)
 
 
 @contextlib.asynccontextmanager
