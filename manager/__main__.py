@@ -32,6 +32,7 @@ from manager.telemetry import Telemetry
 log = logging.getLogger("manager")
 
 _WRONG_SETTINGS = 2
+_LOOK_FOR_SIGNALS_SECONDS = 1.0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -140,7 +141,8 @@ class _Program:
         log.info("candidate %s for the Lease %s at %s", self._identity, self._settings.lease, self._to.server)
         self._election.start()
         try:
-            self._role_changed.wait()
+            while not self._role_changed.wait(_LOOK_FOR_SIGNALS_SECONDS):
+                pass  # a signal that comes just before a wait begins is seen when it ends
             if self._election.role is Role.LEADER and not self._stop.is_set():
                 failed = not self._lead()
         finally:
