@@ -12,7 +12,8 @@ _FLOOR_OF_CHANGE: Final = 0.01
 """A change is relative to what was published, but at least to 1 % of allocatable: 2 m to 4 m is noise, not news."""
 
 _JITTER: Final = 0.1
-"""Reports come up to this share of the interval early, so that the agents of a cluster do not write in step."""
+"""After a start and after a failure the next report comes up to this share of the interval early, so that the agents of
+a cluster do not write in step; then every interval, so that a quiet node writes no more often than it was told to."""
 
 Units = Mapping[str, int]
 
@@ -56,6 +57,7 @@ class ReportSchedule:
         self._next_report = -math.inf
         self._next_check = -math.inf
         self._earliest_write = -math.inf
+        self._may_be_in_step = True
 
     def may_look(self, now: float) -> bool:
         """Whether it is time to find out if something is worth a write."""
@@ -71,11 +73,13 @@ class ReportSchedule:
         return now >= self._next_report
 
     def written(self, now: float, interval_seconds: float, uniform: float) -> None:
-        """A report was written; the next one comes up to a tenth early, by a number drawn from [0, 1)."""
+        """A report was written; `uniform`, drawn from [0, 1), is how early the next one comes where it may be early."""
         self._last_report = now
-        self._next_report = now + interval_seconds * (1.0 - _JITTER * uniform)
+        self._next_report = now + interval_seconds * (1.0 - _JITTER * uniform * self._may_be_in_step)
+        self._may_be_in_step = False
         self._earliest_write = now + LEAST_SECONDS_BETWEEN_WRITES
 
     def failed(self, now: float, pause_seconds: float) -> None:
         """A report was not written; the next attempt, with newer values, waits."""
+        self._may_be_in_step = True
         self._earliest_write = now + max(LEAST_SECONDS_BETWEEN_WRITES, pause_seconds)

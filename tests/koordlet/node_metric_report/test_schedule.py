@@ -78,11 +78,24 @@ def test_news_is_looked_for_every_check_interval():
     assert timer.may_look(60.0)
 
 
-def test_reports_come_up_to_a_tenth_early_and_never_late():
+def test_after_a_start_and_a_failure_a_report_comes_up_to_a_tenth_early_and_never_late():
     timer = schedule.ReportSchedule()
     timer.written(0.0, 60, uniform=1.0)
     assert not timer.is_due(53.9)
     assert timer.is_due(54.0)
+    timer.failed(54.0, pause_seconds=6.0)
+    timer.written(60.0, 60, uniform=1.0)
+    assert not timer.is_due(113.9)
+    assert timer.is_due(114.0)
+
+
+def test_a_quiet_node_then_writes_no_more_often_than_once_an_interval():
+    timer = schedule.ReportSchedule()
+    timer.written(0.0, 60, uniform=1.0)
+    for at in (54.0, 114.0, 174.0):
+        assert timer.is_due(at)
+        timer.written(at, 60, uniform=1.0)
+        assert not timer.is_due(at + 59.9)
 
 
 def test_writes_are_five_seconds_apart_whatever_the_check_interval():
