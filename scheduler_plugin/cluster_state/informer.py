@@ -17,6 +17,7 @@ from api_types import pods
 from apiserver_client import resources, session, watching
 from scheduler_plugin.cluster_state import node_metric_intake
 from scheduler_plugin.cluster_state.cluster import Cluster
+from scheduler_plugin.cluster_state.digest_set import DigestSet
 from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,7 @@ class Informer:
                 decode=pods.Pod,
                 page_size=PAGE_SIZE,
                 remember=lambda key: node_metric_intake.pod_digest(*key),
+                remember_in=DigestSet,
                 state=self._watches.pods,
             ),
             changed=lambda pod: self._cluster.pod_changed(pod, self._clock()),
@@ -138,6 +140,7 @@ async def _follow(
                 _take(event, changed, deleted)
             except Exception:
                 log.exception("an event of the watch was dropped: %s", getattr(event, "key", "the end of a list"))
+            del event  # the next may be long in coming, and the end of a list holds what was remembered of every key
             await asyncio.sleep(0)
 
 

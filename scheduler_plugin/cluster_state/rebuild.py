@@ -18,6 +18,7 @@ from api_types import pods
 from apiserver_client import decoding, errors, objects, resources, session
 from scheduler_plugin.cluster_state import comparison, informer
 from scheduler_plugin.cluster_state.cluster import Cluster
+from scheduler_plugin.cluster_state.digest_set import DigestSet
 from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 
 log = logging.getLogger(__name__)
@@ -128,7 +129,7 @@ class Rebuild:
     async def _suspects(self, kind: _Kind) -> list[comparison.Key]:
         """Keys of the objects that differ at first sight, missing ones included."""
         suspects: list[comparison.Key] = []
-        listed: set[int] = set()
+        listed = DigestSet()
         pages = objects.list_pages(
             self._api,
             kind.resource,

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import weakref
 
 import msgspec
 import pytest
@@ -50,6 +51,27 @@ def text(event):
             return f"changed {key.name}"
         case watching.Deleted(key):
             return f"deleted {key.name}"
+
+
+async def test_keys_are_remembered_as_asked_for_and_let_go_with_the_end_of_the_list(server):
+    class Lengths(set):
+        """Can be pointed at weakly, and is no plain set."""
+
+    server.on("GET", PODS, apiserver.page("5", pod("a"), pod("bcd")))
+    server.on("WATCH", PODS, apiserver.Stream(apiserver.HANG))
+    options = {"decode": Slim, "remember": lambda key: len(key.name), "remember_in": Lengths}
+    async with (
+        server.session() as api,
+        contextlib.aclosing(watching.list_then_watch(api, resources.PODS, **options)) as events,
+    ):
+        taken = [await anext(events) for _ in range(3)]
+        assert taken[-1].keys == Lengths({1, 3})
+        keys = weakref.ref(taken.pop().keys)
+        waiting = asyncio.ensure_future(anext(events))
+        await server.until(lambda: server.asked("WATCH"))
+        assert keys() is None
+        waiting.cancel()
+        await asyncio.wait([waiting])
 
 
 async def test_a_list_comes_first_then_its_keys_then_the_changes(server):
