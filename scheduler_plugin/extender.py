@@ -99,7 +99,7 @@ class Extender:
         """Names (or whole nodes, where those were sent) that the pod may run on. Raises BadRequest."""
         args = _decode(_ARGS, body)
         self._filtered = self._prepared = None
-        self._cluster.notice_void(args.pod.metadata.uid)
+        self._cluster.notice_void(args.pod)
         # No text of the pod can hold these keys: quotes inside of one are escaped.
         pod_end = body.find(_NAMES_KEY if args.nodes is None else _NODES_KEY)
         self._remember(args.pod, pod_end)

@@ -31,11 +31,11 @@ def holds_metric(cluster: Cluster, metric: NodeMetric) -> bool:
 
 def holds_pod(cluster: Cluster, pod: pods.Pod) -> bool:
     """Whether the pod counts where it should, or nowhere if it should not."""
-    held_on = cluster.node_of(pod.metadata.uid)
+    found = cluster.find_pod(pod)
     should_be_on = pod.spec.node_name if pod_facts.counts_on_its_node(pod) else ""
-    if held_on is None or not should_be_on:
-        return held_on is None and not should_be_on
-    record = cluster.entries[held_on].load.pods[pod.metadata.uid]
+    if found is None or not should_be_on:
+        return found is None and not should_be_on
+    held_on, record = found
     return held_on == should_be_on and record.confirmed and record.signature == pod_facts.signature(pod)
 
 

@@ -95,15 +95,9 @@ class Informer:
                 state=self._watches.pods,
             ),
             changed=lambda pod: self._cluster.pod_changed(pod, self._clock()),
-            deleted=self._pod_deleted,
+            deleted=lambda key, pod: self._cluster.pod_deleted(*key, pod.metadata.uid if pod else None),
             keep=self._cluster.keep_pods,
         )
-
-    def _pod_deleted(self, key: watching.Key, pod: pods.Pod | None) -> None:
-        if pod is not None:
-            self._cluster.pod_deleted(pod.metadata.uid)
-        else:
-            self._cluster.pod_name_deleted(*key)
 
     async def _follow_node_metrics(self) -> None:
         await _follow(

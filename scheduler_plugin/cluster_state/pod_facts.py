@@ -71,7 +71,7 @@ def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
         requests, is_prod, estimate, demand = {}, False, None, None
     return PodFacts(
         uid=pod.metadata.uid,
-        key=node_metric_intake.pod_key(pod.metadata.namespace, pod.metadata.name),
+        key=key(pod),
         is_prod=is_prod,
         is_pinned=is_pinned(pod),
         estimate=estimate,
@@ -79,6 +79,11 @@ def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
         mid_memory_bytes=min(requests.get(names.MID_MEMORY, 0), estimation.LARGEST),
         demand=demand,
     )
+
+
+def key(pod: pods.Pod) -> str:
+    """What a pod is known by, as reports name it."""
+    return node_metric_intake.pod_key(pod.metadata.namespace, pod.metadata.name)
 
 
 def is_pinned(pod: pods.Pod) -> bool:

@@ -65,7 +65,7 @@ _KINDS: Final = (
         knows=comparison.knows_pod,
         holds=comparison.holds_pod,
         changed=Cluster.pod_changed,
-        deleted=lambda cluster, key: cluster.pod_name_deleted(*key),
+        deleted=lambda cluster, key: cluster.pod_deleted(*key),
     ),
     _Kind(
         name="node_metric",

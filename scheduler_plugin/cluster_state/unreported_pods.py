@@ -47,6 +47,7 @@ class NodeLoad:
         self.report: LoadReport | None = None
         self.update_time: float | None = None
         self.pods: dict[str, AssignedPod] = {}
+        """By pod key."""
         self.pods_version = 0
         """Counts pods that came and went."""
         self.mid_cpu_millis = 0
@@ -76,20 +77,19 @@ class NodeLoad:
         self._forget_time_of_nothing()
 
     def assign(self, pod: AssignedPod) -> None:
-        """Count a pod, in place of what was known under its UID."""
-        self.remove(pod.uid)
-        self.pods[pod.uid] = pod
+        """Count a pod, in place of what was known under its key."""
+        self.remove(pod.key)
+        self.pods[pod.key] = pod
         self.pods_version += 1
         self._add(pod, 1)
 
-    def remove(self, uid: str) -> AssignedPod | None:
-        """Stop counting a pod; None where it did not count."""
-        pod = self.pods.pop(uid, None)
+    def remove(self, key: str) -> None:
+        """Stop counting a pod, if it counts."""
+        pod = self.pods.pop(key, None)
         if pod is not None:
             self.pods_version += 1
             self._add(pod, -1)
             self._forget_time_of_nothing()
-        return pod
 
     def alone(self, pod: AssignedPod) -> Self:
         """Compute the same sums for one of the pods only."""

@@ -116,7 +116,8 @@ class Replay:
     def _leave(self, index: int) -> None:
         self._model.add(self._node_of.pop(index), self._requests[index], -1)
         if self._product is not None:
-            self._product.parts.cluster.pod_deleted(self._scenario.pods[index].pod.metadata.uid)
+            gone = self._scenario.pods[index].pod.metadata
+            self._product.parts.cluster.pod_deleted(gone.namespace, gone.name, gone.uid)
 
     def _choose(self, index: int, at: float) -> int | None:
         self._tries[index] += 1

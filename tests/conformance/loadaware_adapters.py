@@ -81,7 +81,8 @@ class _Product:
         elif op == "reserve":
             self.cluster.pod_noticed(_decode(pods.Pod, event["pod"]), event["node"], NOW + at)
         elif op in ("pod_delete", "unreserve"):
-            self.cluster.pod_deleted(event["pod"]["metadata"]["uid"])
+            gone = _decode(pods.Pod, event["pod"]).metadata
+            self.cluster.pod_deleted(gone.namespace, gone.name, gone.uid)
         else:
             raise ValueError(f"unknown event {op}")
 

@@ -76,7 +76,7 @@ def test_a_choice_against_our_scores_is_called_one(parts):
     preferred = "which kube-scheduler's own scores preferred"
     assert told["cool"].startswith(f"passed, score 85, 5 more than the chosen node, {preferred};")
     parts.cluster.metric_changed(factories.metric("warm", usage={"cpu": "10", "memory": "10Gi"}))
-    parts.cluster.notice_void("uid-web")
+    parts.cluster.notice_void(factories.pod("web"))
     told = sentences(decided(parts, bound_to="warm"))
     assert told["cool"].startswith(f"passed, score 85, as the chosen node, {preferred}, or chance;")
 

@@ -155,7 +155,7 @@ def test_large_pods_do_not_fill_the_memory_and_small_ones_are_remembered(parts):
     ask(parts.extender.filter, factories.pod_document("late"), ["cool"])
     for name in ("early", "large-0", "large-39", "late"):
         bind(parts, "cool", uid=f"uid-{name}")
-    assert set(parts.cluster.entries["cool"].load.pods) == {"uid-large-39", "uid-late"}
+    assert set(parts.cluster.entries["cool"].load.pods) == {"default/large-39", "default/late"}
 
 
 def test_a_bind_of_a_pod_that_was_never_filtered_is_refused_too_and_counts_nothing(parts):

@@ -30,7 +30,7 @@ def cpu(cluster, node="n1"):
 
 
 def held_on(cluster):
-    return {uid: name for name, entry in cluster.entries.items() for uid in entry.load.pods}
+    return {pod.uid: name for name, entry in cluster.entries.items() for pod in entry.load.pods.values()}
 
 
 def bound(node="n1", **more):
@@ -75,10 +75,10 @@ def test_a_notice_nobody_confirms_is_let_go(cluster):
 
 def test_a_pod_asked_about_again_was_not_bound(cluster):
     cluster.pod_noticed(waiting(), "n1", NOW)
-    cluster.notice_void("uid-web-1")
+    cluster.notice_void(waiting())
     assert held_on(cluster) == {}
     cluster.pod_changed(bound(), NOW)
-    cluster.notice_void("uid-web-1")
+    cluster.notice_void(waiting())
     assert held_on(cluster) == {"uid-web-1": "n1"}
 
 
@@ -108,19 +108,19 @@ def test_a_reservation_placeholder_does_not_count(cluster):
 def test_a_repeated_update_does_not_renew_the_timestamp(cluster):
     cluster.pod_changed(bound(scheduled=None), NOW)
     cluster.pod_changed(bound(scheduled=None, labels={"new": "label"}), NOW + 500)
-    assert cluster.entries["n1"].load.pods["uid-web-1"].timestamp == NOW
+    assert cluster.entries["n1"].load.pods["default/web-1"].timestamp == NOW
 
 
 def test_a_new_condition_renews_the_record(cluster):
     cluster.pod_changed(bound(scheduled=None), NOW)
     cluster.pod_changed(bound(scheduled=-7), NOW + 500)
-    assert cluster.entries["n1"].load.pods["uid-web-1"].timestamp == NOW - 7
+    assert cluster.entries["n1"].load.pods["default/web-1"].timestamp == NOW - 7
 
 
 def test_a_deletion_ends_a_pod_wherever_it_counts(cluster):
     cluster.pod_changed(bound("n2"), NOW)
-    cluster.pod_deleted("uid-web-1")
-    cluster.pod_deleted("uid-web-1")
+    cluster.pod_deleted("default", "web-1", "uid-web-1")
+    cluster.pod_deleted("default", "web-1", "uid-web-1")
     assert held_on(cluster) == {}
 
 
@@ -142,7 +142,7 @@ def test_a_pod_that_came_back_under_its_name_while_we_were_away_replaces_the_old
 def test_a_deletion_may_tell_the_name_only(cluster):
     cluster.pod_changed(bound(name="a"), NOW)
     cluster.pod_changed(bound(name="b"), NOW)
-    cluster.pod_name_deleted("default", "a")
+    cluster.pod_deleted("default", "a")
     assert held_on(cluster) == {"uid-b": "n1"}
 
 
@@ -153,7 +153,7 @@ def test_absurd_amounts_break_nothing(cluster):
     cluster.node_changed(factories.node("n1", cpu="1e999", memory="9E", **{"kubernetes.io/mid-cpu": "1e999"}))
     assert set(held_on(cluster)) == {"uid-a", "uid-b", "uid-c"}
     for name in "abc":
-        cluster.pod_deleted(f"uid-{name}")
+        cluster.pod_deleted("default", name, f"uid-{name}")
     assert cpu(cluster) == 10_000
 
 
@@ -169,7 +169,7 @@ def test_nothing_is_left_of_a_node_once_object_report_and_pods_are_gone(cluster)
     cluster.node_deleted("n1")
     cluster.metric_deleted("n1")
     assert "n1" in cluster.entries
-    cluster.pod_deleted("uid-web-1")
+    cluster.pod_deleted("default", "web-1", "uid-web-1")
     assert "n1" not in cluster.entries
     assert cluster.counts() == {"nodes": 1, "node_metrics": 1, "pods": 0, "unconfirmed_pods": 0}
 
@@ -189,38 +189,93 @@ def test_a_row_is_used_again_by_another_node(cluster):
     assert list(cluster.vectors.find(["n1", "n3"])) == [-1, row]
 
 
-uids, nodes = st.sampled_from(["a", "b", "c"]), st.sampled_from(["n1", "n2", "n3"])
+def test_a_late_deletion_of_an_older_pod_leaves_the_newer_one_of_that_name_alone(cluster):
+    cluster.pod_changed(bound(uid="old"), NOW)
+    cluster.pod_changed(bound("n2", uid="new"), NOW)
+    cluster.pod_deleted("default", "web-1", "old")
+    assert held_on(cluster) == {"new": "n2"}
+    cluster.pod_deleted("default", "web-1", "new")
+    assert held_on(cluster) == {}
+
+
+def test_a_pod_of_that_name_in_another_namespace_is_another_pod(cluster):
+    cluster.pod_changed(bound(uid="one"), NOW)
+    cluster.pod_changed(bound("n2", uid="two", namespace="other"), NOW)
+    cluster.pod_deleted("other", "web-1")
+    assert held_on(cluster) == {"one": "n1"}
+
+
+def test_a_notice_for_the_next_pod_of_a_name_ends_the_one_before(cluster):
+    cluster.pod_changed(bound(uid="old"), NOW)
+    assert cluster.pod_noticed(factories.pod(uid="new", requests=FOUR_CORES), "n2", NOW)
+    assert held_on(cluster) == {"new": "n2"}
+    assert (cpu(cluster, "n1"), cpu(cluster, "n2")) == (10_000, 13_400)
+
+
+def test_only_the_very_pod_that_was_noticed_takes_its_notice_back(cluster):
+    cluster.pod_noticed(factories.pod(uid="new"), "n1", NOW)
+    cluster.notice_void(factories.pod(uid="old"))
+    assert held_on(cluster) == {"new": "n1"}
+    cluster.notice_void(factories.pod(uid="new"))
+    assert held_on(cluster) == {}
+
+
+def test_a_notice_that_was_renewed_waits_as_long_again(cluster):
+    cluster.pod_noticed(factories.pod("a"), "n1", NOW)
+    cluster.pod_noticed(factories.pod("b"), "n1", NOW + 50)
+    cluster.pod_noticed(factories.pod("a"), "n2", NOW + 100)
+    assert cluster.expire_notices(NOW + 170) == 1
+    assert held_on(cluster) == {"uid-a": "n2"}
+
+
+pod_names, generations = st.sampled_from(["a", "b", "c"]), st.integers(0, 2)
+nodes = st.sampled_from(["n1", "n2", "n3"])
 events = st.lists(
-    st.tuples(st.just("watch"), uids, nodes, st.sampled_from(["Running", "Succeeded"]))
-    | st.tuples(st.just("notice"), uids, nodes, st.just(""))
-    | st.tuples(st.just("retry"), uids, nodes, st.just(""))
-    | st.tuples(st.just("delete"), uids, nodes, st.just(""))
-    | st.tuples(st.just("time"), uids, nodes, st.just("")),
+    st.tuples(st.just("watch"), pod_names, generations, nodes, st.sampled_from(["Running", "Succeeded"]))
+    | st.tuples(st.sampled_from(["notice", "retry", "delete", "delete name", "time"]), pod_names, generations, nodes),
     max_size=25,
 )
 
 
 @given(events)
 def test_whatever_happens_a_pod_counts_on_one_node_at_most_and_the_watch_has_the_last_word(taken):
+    """`shown` and `noticed` are the plain model: of each name, the pod that counts, and where."""
     cluster = factories.parts(notice_ttl_seconds=10).cluster
-    now, shown = NOW, {}
-    for what, uid, node, phase in taken:
+    now, shown, noticed = NOW, {}, {}
+    for what, name, generation, node, *phase in taken:
         now += 1
+        uid = f"{name}-{generation}"
         if what == "watch":
-            cluster.pod_changed(factories.pod(uid, uid=uid, node=node, phase=phase), now)
-            shown[uid] = node if phase == "Running" else None
+            cluster.pod_changed(factories.pod(name, uid=uid, node=node, phase=phase[0]), now)
+            shown.pop(name, None)
+            noticed.pop(name, None)
+            if phase == ["Running"]:
+                shown[name] = uid, node
         elif what == "notice":
-            cluster.pod_noticed(factories.pod(uid, uid=uid), node, now)
+            cluster.pod_noticed(factories.pod(name, uid=uid), node, now)
+            if shown.get(name, ("", ""))[0] != uid:
+                shown.pop(name, None)
+                noticed[name] = uid, node, now + 10
         elif what == "retry":
-            cluster.notice_void(uid)
-        elif what == "delete":
-            cluster.pod_deleted(uid)
-            shown.pop(uid, None)
-        else:
-            now += 20
+            cluster.notice_void(factories.pod(name, uid=uid))
+            if noticed.get(name, ("",))[0] == uid:
+                del noticed[name]
+        elif what == "time":
+            now += 5
             cluster.expire_notices(now)
-        placements = [(held, name) for name, entry in cluster.entries.items() for held in entry.load.pods]
-        assert len({held for held, _name in placements}) == len(placements)
-        assert {(held, name) for held, name in shown.items() if name} <= set(placements)
+            noticed = {name: notice for name, notice in noticed.items() if notice[2] > now}
+        else:
+            cluster.pod_deleted("default", name, uid if what == "delete" else None)
+            for known in (shown, noticed):
+                if name in known and (what == "delete name" or known[name][0] == uid):
+                    del known[name]
+        counted = [(pod.uid, name) for name, entry in cluster.entries.items() for pod in entry.load.pods.values()]
+        assert sorted(counted) == sorted(value[:2] for value in (*shown.values(), *noticed.values()))
+        assert cluster.counts() == {
+            "nodes": 0,
+            "node_metrics": 0,
+            "pods": len(counted),
+            "unconfirmed_pods": len(noticed),
+        }
     cluster.expire_notices(now + 20)
-    assert held_on(cluster) == {uid: name for uid, name in shown.items() if name}
+    assert held_on(cluster) == dict(shown.values())

@@ -80,7 +80,7 @@ async def test_a_state_that_agrees_has_no_drift_and_stays_the_same(compare, clus
 async def test_what_the_state_lacks_is_counted_by_kind_and_taken(compare, cluster, server):
     cluster.node_deleted("n1")
     cluster.metric_deleted("n1")
-    cluster.pod_deleted("uid-web-1")
+    cluster.pod_deleted("default", "web-1", "uid-web-1")
     server.on("GET", f"{NODES}/n1", apiserver.Answer(wire(factories.node("n1"))))
     server.on("GET", f"{NODE_METRICS}/n1", apiserver.Answer(wire(report())))
     server.on("GET", "/api/v1/namespaces/default/pods/web-1", apiserver.Answer(bound()))
@@ -109,7 +109,7 @@ async def test_what_the_state_holds_differently_is_replaced(compare, cluster, se
 
 
 async def test_a_difference_that_the_watch_settles_meanwhile_is_none(compare, cluster, server):
-    cluster.pod_deleted("uid-web-1")
+    cluster.pod_deleted("default", "web-1", "uid-web-1")
     server.on("GET", "/api/v1/namespaces/default/pods/web-1", apiserver.Answer(bound()))
     assert await compare(lambda: cluster.pod_changed(msgspec.convert(bound(), factories.pods.Pod), NOW)) == NOTHING
 
@@ -117,11 +117,11 @@ async def test_a_difference_that_the_watch_settles_meanwhile_is_none(compare, cl
 async def test_a_list_that_is_older_than_the_state_changes_nothing(compare, cluster, server):
     newer = bound("newer")
     cluster.pod_changed(msgspec.convert(newer, factories.pods.Pod), NOW)
-    cluster.pod_deleted("uid-web-1")
+    cluster.pod_deleted("default", "web-1", "uid-web-1")
     server.on("GET", "/api/v1/namespaces/default/pods/newer", apiserver.Answer(newer))
     server.on("GET", "/api/v1/namespaces/default/pods/web-1", NOT_FOUND)
     assert await compare() == NOTHING
-    assert [key for key, _pod in cluster.entries["n1"].load.pods.items()] == ["uid-newer"]
+    assert [pod.uid for pod in cluster.entries["n1"].load.pods.values()] == ["uid-newer"]
 
 
 async def test_a_pod_that_was_only_noticed_is_left_to_its_notice(compare, cluster):

@@ -101,7 +101,7 @@ def test_the_time_of_a_report_is_forgotten_once_nothing_is_known():
     load = load_of(assigned("a"), given_report=report())
     load.drop_report()
     assert load.update_time == 0.0
-    load.remove("uid-a")
+    load.remove("ns/a")
     assert load.update_time is None
 
 
@@ -154,7 +154,7 @@ def test_sums_kept_step_by_step_equal_sums_built_from_scratch(taken, system_in_p
         if what == "assign":
             load.assign(value)
         elif what == "remove":
-            load.remove(f"uid-{value}")
+            load.remove(f"ns/{value}")
         elif what == "report":
             load.set_report(value)
         else:

@@ -41,8 +41,8 @@ class Product:
     def put(self, name, host):
         """Bring a node in, in place of what was known under its name."""
         self.cluster.metric_deleted(name)
-        for uid in [held for entry in self.cluster.entries.values() if entry.name == name for held in entry.load.pods]:
-            self.cluster.pod_deleted(uid)
+        for key in [held for entry in self.cluster.entries.values() if entry.name == name for held in entry.load.pods]:
+            self.cluster.pod_deleted(*key.split("/"))
         self.cluster.node_changed(msgspec.convert(host.node, pods.Node))
         for pod, _scheduled_at, _initialized_at in host.cached:
             self.cluster.pod_changed(msgspec.convert(pod, pods.Pod), NOW)

@@ -57,8 +57,8 @@ def test_b8_and_b9_a_deleted_pod_is_forgotten_whatever_the_deletion_tells() -> N
     cluster = measured(0.0)
     by_uid = cluster.place("n", pod(limit_cpu="1600m"), age_seconds=10)
     by_name = cluster.place("n", pod(limit_cpu="1600m"), age_seconds=10)
-    cluster.parts.cluster.pod_deleted(by_uid)
-    cluster.parts.cluster.pod_name_deleted("default", by_name)
+    cluster.parts.cluster.pod_deleted("default", by_uid, by_uid)
+    cluster.parts.cluster.pod_deleted("default", by_name)
     assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [40]
 
 
