@@ -1,6 +1,6 @@
 """Statistics of a node's usage over windows, as a report carries them.
 
-Few configurations read them and every report has two dozen, so they stay as they came, compressed (10 us a report, a
+Few configurations read them and every report has two dozen, so they stay as they came, compressed (12 us a report, a
 quarter of the memory), until somebody asks; then they are numbers, under keys that are the same on every node and kept
 once.
 """
