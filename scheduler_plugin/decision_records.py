@@ -101,9 +101,10 @@ class Decision:
             return Choice.ONLY
         if self.nodes_scored is None or self.scores is None or row is None:
             return Choice.UNKNOWN
-        score, best = self.scores[self.nodes_scored == row], self.scores.max()
-        if not score.size:
+        score = self.scores[self.nodes_scored == row]
+        if not score.size:  # also where no node at all was scored
             return Choice.UNKNOWN
+        best = self.scores.max()
         if score[0] < best:
             return Choice.OTHER
         if self.scores.min() == best:

@@ -64,6 +64,13 @@ def test_a_pod_for_which_one_node_was_left_had_no_choice():
     assert kept.choices[Choice.ONLY] == 1
 
 
+def test_a_pod_for_which_no_node_was_scored_went_where_it_went():
+    kept = records()
+    a_decision(kept, codes=[1, 1, 1], scores=[])
+    kept.bound("default/p", "u", "n1", 1)
+    assert kept.choices[Choice.UNKNOWN] == 1
+
+
 def test_a_pod_that_came_back_under_its_name_is_another():
     kept = records()
     a_decision(kept, uid="first", scores=[1, 2, 3])
