@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import certificates
 from e2e.cluster.access import Cluster
-from e2e.story import fake_fleet, fake_reports, host_scheduler, load_reports
+from e2e.story import authorities, fake_fleet, fake_reports, host_scheduler, load_reports
 from e2e.story.eyes import Eyes
 from e2e.story.host_scheduler import HostScheduler
 from e2e.story.verdicts import Court
@@ -19,23 +18,18 @@ HOT = "node(s) cpu usage exceed threshold"
 
 
 @pytest.fixture(scope="module")
-def authorities(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folders = {name: tmp_path_factory.mktemp(name) for name in ("extender", "callers", "strangers")}
-    for name, folder in folders.items():
-        certificates.make_authority(folder)
-        addresses = ("127.0.0.1",) if name == "extender" else ()
-        certificates.sign(folder, "one", user=name, addresses=addresses)
-    return folders
+def identities(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return authorities.made(tmp_path_factory, "127.0.0.1")
 
 
 @pytest.fixture(scope="module")
-def schedulers(cluster: Cluster, authorities: dict[str, Path]) -> Iterator[dict[str, HostScheduler]]:
+def schedulers(cluster: Cluster, identities: dict[str, Path]) -> Iterator[dict[str, HostScheduler]]:
     """By whose certificate kube-scheduler shows."""
-    server = authorities["extender"]
+    server = identities["extender"]
     flags = [
         f"--extender-tls-cert-file={server / 'one.crt'}",
         f"--extender-tls-key-file={server / 'one.key'}",
-        f"--extender-tls-client-ca-file={authorities['callers'] / 'ca.crt'}",
+        f"--extender-tls-client-ca-file={identities['callers'] / 'ca.crt'}",
     ]
     made = {
         name: HostScheduler(
@@ -45,8 +39,8 @@ def schedulers(cluster: Cluster, authorities: dict[str, Path]) -> Iterator[dict[
             flags=flags,
             tls={
                 "caFile": str(server / "ca.crt"),
-                "certFile": str(authorities[name] / "one.crt"),
-                "keyFile": str(authorities[name] / "one.key"),
+                "certFile": str(identities[name] / "one.crt"),
+                "keyFile": str(identities[name] / "one.key"),
             },
         )
         for name in ("callers", "strangers")

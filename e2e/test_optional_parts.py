@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster import certificates
 from e2e.cluster.access import Cluster
-from e2e.story import waiting
+from e2e.story import authorities, waiting
 from e2e.story.eyes import SUITE_NAMESPACE, Eyes
 from e2e.story.installation import Suite
 
@@ -27,18 +26,14 @@ ROOM_PERCENT = 20.0
 
 
 @pytest.fixture(scope="module")
-def authorities(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folders = {name: tmp_path_factory.mktemp(name) for name in ("extender", "callers", "strangers")}
-    for name, folder in folders.items():
-        certificates.make_authority(folder)
-        certificates.sign(folder, "one", user=name, addresses=(SERVED_NAME,) if name == "extender" else ())
-    return folders
+def identities(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return authorities.made(tmp_path_factory, SERVED_NAME)
 
 
 @pytest.fixture(scope="module")
-def installed(cluster: Cluster, suite: Suite, authorities: dict[str, Path]) -> Iterator[Suite]:
+def installed(cluster: Cluster, suite: Suite, identities: dict[str, Path]) -> Iterator[Suite]:
     here = ("--namespace", SUITE_NAMESPACE)
-    own, callers = authorities["extender"], authorities["callers"]
+    own, callers = identities["extender"], identities["callers"]
     files = (f"--cert={own / 'one.crt'}", f"--key={own / 'one.key'}")
     cluster.run("create", "secret", "tls", "extender-tls", *files, *here)
     cluster.run("create", "secret", "generic", "callers", f"--from-file={callers / 'ca.crt'}", *here)
@@ -104,9 +99,9 @@ def _ask(port: int, trusted: Path, caller: Path | None, node: str) -> Any:
 
 @pytest.mark.usefixtures("installed")
 def test_the_extender_serves_callers_of_the_authority_and_nobody_else(
-    cluster: Cluster, authorities: dict[str, Path], node: str
+    cluster: Cluster, identities: dict[str, Path], node: str
 ) -> None:
-    own, served, refused = authorities["extender"], authorities["callers"], (authorities["strangers"], None)
+    own, served, refused = identities["extender"], identities["callers"], (identities["strangers"], None)
     with _forwarded(cluster) as port:
         assert _ask(port, own, served, node)["NodeNames"] == [node]
     for caller in refused:

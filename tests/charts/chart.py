@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import functools
 import json
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from daemon import settings
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = ROOT / "charts" / "koord-suite"
@@ -64,15 +67,27 @@ def run_helm(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *words], capture_output=True, text=True, timeout=30, check=False)
 
 
-def render(*settings: str) -> Rendered:
+def render(*values: str) -> Rendered:
     """`helm template` with `--set` settings, in the namespace that the documents name."""
-    return render_in(NAMESPACE, *settings)
+    return render_in(NAMESPACE, *values)
 
 
 @functools.cache
-def render_in(namespace: str, *settings: str) -> Rendered:
+def render_in(namespace: str, *values: str) -> Rendered:
     """`helm template` with `--set` settings, in any namespace."""
-    options = [word for setting in settings for word in ("--set", setting)]
+    options = [word for value in values for word in ("--set", value)]
     result = run_helm("template", "koord-suite", str(FOLDER), "--namespace", namespace, *options)
     assert result.returncode == 0, result.stderr
     return Rendered(tuple(item for item in yaml.safe_load_all(result.stdout) if item))
+
+
+def understood(container: dict[str, Any], model: type[settings.Settings], prefix: str) -> Any:
+    """Settings that a program makes of a container's arguments and environment."""
+    arguments = container["args"]
+    if "command" not in container:
+        run, *arguments = arguments
+        assert run == "run"
+    parser = argparse.ArgumentParser()
+    settings.add_arguments(parser, model, prefix)
+    environment = {variable["name"]: variable.get("value", "from-the-pod") for variable in container["env"]}
+    return settings.from_sources(model, parser.parse_args(arguments), environment, prefix)

@@ -1,13 +1,11 @@
 """The extender as a Service over TLS, for a kube-scheduler that is not this chart's."""
 
-import argparse
 import json
 import re
 
 import pytest
 import yaml
 
-from daemon import settings
 from scheduler_plugin import check_config
 from scheduler_plugin.settings import ENV_PREFIX, SchedulerPluginSettings
 from tests.charts import chart
@@ -26,11 +24,7 @@ def container(rendered):
 
 
 def understood(rendered):
-    parser = argparse.ArgumentParser()
-    settings.add_arguments(parser, SchedulerPluginSettings, ENV_PREFIX)
-    command, *flags = container(rendered)["args"]
-    assert command == "run"
-    return settings.from_sources(SchedulerPluginSettings, parser.parse_args(flags), {}, ENV_PREFIX)
+    return chart.understood(container(rendered), SchedulerPluginSettings, ENV_PREFIX)
 
 
 def test_it_is_not_there_unless_asked_for():

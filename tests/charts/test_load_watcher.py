@@ -1,11 +1,8 @@
 """The load watcher as the chart installs it."""
 
-import argparse
-
 import pytest
 import yaml
 
-from daemon import settings
 from scheduler_plugin.load_watcher.settings import LoadWatcherSettings, provider_specs
 from tests.charts import chart
 
@@ -18,10 +15,7 @@ def container(rendered):
 
 
 def understood(rendered):
-    parser = argparse.ArgumentParser()
-    settings.add_arguments(parser, LoadWatcherSettings, "KOORD_LOAD_WATCHER")
-    arguments = parser.parse_args(container(rendered)["args"])
-    return settings.from_sources(LoadWatcherSettings, arguments, {}, "KOORD_LOAD_WATCHER")
+    return chart.understood(container(rendered), LoadWatcherSettings, "KOORD_LOAD_WATCHER")
 
 
 def test_it_is_not_there_unless_asked_for():

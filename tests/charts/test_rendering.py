@@ -1,13 +1,11 @@
 """What helm makes of the chart: agreement with the programs, and what each value changes."""
 
-import argparse
 import json
 
 import pytest
 import yaml
 
 from api_types import names
-from daemon import settings
 from koordlet.settings import KoordletSettings
 from manager.settings import ManagerSettings
 from scheduler_plugin import check_config, configuration
@@ -95,19 +93,9 @@ def test_every_lasting_container_is_probed():
             assert container["livenessProbe"]["httpGet"]["port"] in ports
 
 
-def understood(container, model, prefix):
-    """Settings that a program makes of a container's arguments and environment."""
-    run, *arguments = container["args"]
-    assert run == "run"
-    parser = argparse.ArgumentParser()
-    settings.add_arguments(parser, model, prefix)
-    environment = {variable["name"]: variable.get("value", "from-the-pod") for variable in container["env"]}
-    return settings.from_sources(model, parser.parse_args(arguments), environment, prefix)
-
-
 def test_the_agent_understands_its_arguments_and_finds_its_folders():
     container = chart.render("koordlet.httpPort=9999", "logFormat=json").containers()["koordlet/koordlet"]
-    chosen = understood(container, KoordletSettings, "KOORDLET")
+    chosen = chart.understood(container, KoordletSettings, "KOORDLET")
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert not chosen.required_for_run()
     seen = {f"{chosen.host_root}/{folder}" for folder in ("proc", "sys/fs/cgroup", "sys/devices/system")}
@@ -124,7 +112,7 @@ HISTORY = [
 
 def test_the_agent_finds_the_token_and_the_authorities_of_its_history():
     rendered = chart.render(*HISTORY, "koordlet.influxdb.caConfigMap.name=ca")
-    chosen = understood(rendered.containers()["koordlet/koordlet"], KoordletSettings, "KOORDLET")
+    chosen = chart.understood(rendered.containers()["koordlet/koordlet"], KoordletSettings, "KOORDLET")
     (volume,) = (each for each in rendered.workloads()["koordlet"]["volumes"] if each["name"] == "influxdb")
     secret, config_map = (next(iter(source.values())) for source in volume["projected"]["sources"])
     (mount,) = (m for m in rendered.containers()["koordlet/koordlet"]["volumeMounts"] if m["name"] == "influxdb")
@@ -145,7 +133,7 @@ def test_a_secret_that_is_not_there_keeps_no_agent_from_starting():
 def test_the_manager_understands_its_arguments_and_may_write_what_it_is_told_to():
     rendered = chart.render("logLevel=debug")
     container = rendered.containers()["koord-manager/manager"]
-    chosen = understood(container, ManagerSettings, "MANAGER")
+    chosen = chart.understood(container, ManagerSettings, "MANAGER")
     allowed = {
         name for rule in rendered.of_kind("Role")["koord-manager"]["rules"] for name in rule.get("resourceNames", [])
     }
@@ -159,7 +147,7 @@ def test_the_manager_understands_its_arguments_and_may_write_what_it_is_told_to(
 def test_the_extender_understands_its_arguments_and_listens_where_kube_scheduler_calls():
     rendered = chart.render()
     container = rendered.containers()["koord-scheduler/scheduler-plugin"]
-    chosen = understood(container, SchedulerPluginSettings, "KOORD_SCHEDULER")
+    chosen = chart.understood(container, SchedulerPluginSettings, "KOORD_SCHEDULER")
     (extender,) = scheduler_config()["extenders"]
     (mount,) = container["volumeMounts"]
     folder, _, file = chosen.config.rpartition("/")

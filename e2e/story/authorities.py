@@ -1,0 +1,20 @@
+"""Who is who where both ends of a connection show a certificate: the extender, its callers, and strangers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from e2e.cluster import certificates
+
+EXTENDER, CALLERS, STRANGERS = "extender", "callers", "strangers"
+
+
+def made(folders: pytest.TempPathFactory, served: str) -> dict[str, Path]:
+    """A folder each: an authority, `ca.crt`, and a certificate of it, `one.crt`, which for the extender serves a name."""
+    found = {name: folders.mktemp(name) for name in (EXTENDER, CALLERS, STRANGERS)}
+    for name, folder in found.items():
+        certificates.make_authority(folder)
+        certificates.sign(folder, "one", user=name, addresses=(served,) if name == EXTENDER else ())
+    return found
