@@ -12,7 +12,7 @@ EXTENDER, CALLERS, STRANGERS = "extender", "callers", "strangers"
 
 
 def made(folders: pytest.TempPathFactory, served: str) -> dict[str, Path]:
-    """A folder each: an authority, `ca.crt`, and a certificate of it, `one.crt`, which for the extender serves a name."""
+    """A folder each with an authority, `ca.crt`, and `one.crt` of it, by which the extender serves a name."""
     found = {name: folders.mktemp(name) for name in (EXTENDER, CALLERS, STRANGERS)}
     for name, folder in found.items():
         certificates.make_authority(folder)
