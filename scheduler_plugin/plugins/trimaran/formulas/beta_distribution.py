@@ -2,6 +2,8 @@
 
 The regularised incomplete beta function is evaluated by its continued fraction (Abramowitz and Stegun 26.5.8) with
 Lentz's method, on the side of the mean where it converges fast; for narrow distributions by Gauss-Legendre quadrature.
+Large parameters go through Stirling's series (6.1.41) in a form in which the large terms cancel before they are
+computed.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ _WORTH_LEAVING_OUT: Final = 0.5
 """Share of elements still going on below which the others are taken out of the loop."""
 _NARROW: Final = 1000.0
 """Both parameters above: a narrow distribution, integrated by quadrature at a cost that does not grow."""
+_RESOLUTION: Final = 1e-6
+"""Of utilisation, as a fraction of capacity: a deviation below it is no deviation."""
 _FAR: Final = 12.0
 """Deviations from the mean beyond which nothing is left."""
 _nodes, _weights = np.polynomial.legendre.leggauss(32)
@@ -64,11 +68,11 @@ def largest_variance(mean: Floats) -> Floats:
 def probability_below(mu: Floats, sigma: Floats, threshold: Floats) -> Probability:
     """P(utilisation <= threshold) for utilisation of mean `mu` and deviation `sigma`, all fractions of capacity.
 
-    Without deviation it is certainty either way; without a distribution that fits it is 0, the careful answer.
+    Without deviation, to within `_RESOLUTION`, it is certainty either way; without a distribution that fits it is 0,
+    the careful answer.
     """
-    fit = match_moments(mu, sigma * sigma + mu * mu)
-    is_certain = (mu == 0.0) | (sigma == 0.0)
-    fit = fit._replace(is_fitted=fit.is_fitted & ~is_certain)
+    is_certain = (mu == 0.0) | (sigma < _RESOLUTION)
+    fit = match_moments(np.where(is_certain, 0.0, mu), np.where(is_certain, 0.0, sigma * sigma + mu * mu))
     of_certain = np.where((mu == 0.0) | (mu <= threshold), 1.0, 0.0)
     of_fitted = np.where(fit.is_fitted, distribution(fit, threshold), 0.0)
     return Probability(np.where(is_certain, of_certain, of_fitted), fit)
@@ -99,8 +103,18 @@ def density(of: Fit, x: Floats) -> Floats:
 
 
 def _log_beta(alpha: Floats, beta: Floats) -> Floats:
-    logarithm: Floats = np.asarray(_log_gamma(alpha) + _log_gamma(beta) - _log_gamma(alpha + beta), dtype=np.float64)
-    return logarithm
+    small, large = np.minimum(alpha, beta), np.maximum(alpha, beta)
+    by_series = -(large - 0.5) * np.log1p(small / large) - small * (np.log(small + large) - 1.0)
+    by_series += _stirling_rest(large) - _stirling_rest(small + large)
+    by_function = np.asarray(_log_gamma(large) - _log_gamma(small + large), dtype=np.float64)
+    of_small = np.asarray(_log_gamma(small), dtype=np.float64)
+    return of_small + np.where(large > _NARROW, by_series, by_function)
+
+
+def _stirling_rest(of: Floats) -> Floats:
+    """What ln gamma(z) has beyond (z - 1/2) ln z - z + ln(2 pi) / 2; right to the last digit above `_NARROW`."""
+    inverse = 1.0 / of
+    return inverse / 12.0 - inverse**3 / 360.0
 
 
 def _regularised(alpha: Floats, beta: Floats, x: Floats) -> Floats:
@@ -114,19 +128,21 @@ def _regularised(alpha: Floats, beta: Floats, x: Floats) -> Floats:
 
 def _by_quadrature(alpha: Floats, beta: Floats, x: Floats) -> Floats:
     """Integrate the density of a narrow, nearly normal distribution from x outwards, where it is not yet nothing."""
-    mean = alpha / (alpha + beta)
-    deviation = np.sqrt(mean * (1.0 - mean) / (alpha + beta + 1.0))
+    scale = alpha + beta
+    mean, rest = alpha / scale, beta / scale
+    deviation = np.sqrt(mean * rest / (scale + 1.0))
     is_left = x < mean
     far = np.where(
         is_left,
         np.maximum(0.0, np.minimum(mean - _FAR * deviation, x - _FAR / 2.0 * deviation)),
         np.minimum(1.0, np.maximum(mean + _FAR * deviation, x + _FAR / 2.0 * deviation)),
     )
-    points = x[:, np.newaxis] + (far - x)[:, np.newaxis] * _POINTS
-    a, b = alpha[:, np.newaxis] - 1.0, beta[:, np.newaxis] - 1.0
+    from_mean = (x - mean)[:, np.newaxis] + (far - x)[:, np.newaxis] * _POINTS
     with np.errstate(divide="ignore", invalid="ignore"):
-        logarithm = a * np.log(points / mean[:, np.newaxis]) + b * np.log((1.0 - points) / (1.0 - mean)[:, np.newaxis])
-    peak = a[:, 0] * np.log(mean) + b[:, 0] * np.log1p(-mean) - _log_beta(alpha, beta)
+        logarithm = (alpha - 1.0)[:, np.newaxis] * np.log1p(from_mean / mean[:, np.newaxis])
+        logarithm += (beta - 1.0)[:, np.newaxis] * np.log1p(-from_mean / rest[:, np.newaxis])
+    peak = 0.5 * np.log(scale / (2.0 * math.pi * mean * rest))
+    peak += _stirling_rest(scale) - _stirling_rest(alpha) - _stirling_rest(beta)
     area: Floats = np.nansum(np.exp(logarithm) * _WEIGHTS, axis=1) * np.abs(far - x) * np.exp(peak)
     below: Floats = np.where(is_left, area, 1.0 - area)
     return below

@@ -38,13 +38,24 @@ def test_whole_parameters_give_the_binomial_sum(a: int, b: int, x: int) -> None:
 
 @given(alpha=positive, beta=positive, x=inside)
 def test_the_mirrored_distribution_has_the_complement(alpha: float, beta: float, x: float) -> None:
-    assert below(alpha, beta, x) + below(beta, alpha, 1.0 - x) == pytest.approx(1.0, abs=1e-7)
+    assert below(alpha, beta, x) + below(beta, alpha, 1.0 - x) == pytest.approx(1.0, abs=1e-9)
 
 
 @given(alpha=positive, beta=positive, x=inside, y=inside)
 def test_a_larger_threshold_is_never_less_likely_kept(alpha: float, beta: float, x: float, y: float) -> None:
     low, high = sorted((x, y))
-    assert below(alpha, beta, low) <= below(alpha, beta, high) + 1e-7
+    assert below(alpha, beta, low) <= below(alpha, beta, high) + 1e-9
+
+
+@given(exponent=st.floats(0, 15))
+def test_half_of_an_even_distribution_lies_below_its_middle(exponent: float) -> None:
+    assert below(10**exponent, 10**exponent, 0.5) == pytest.approx(0.5, abs=1e-9)
+
+
+@given(exponent=st.floats(3.1, 7), share=st.floats(1e-3, 3))
+def test_a_distribution_with_1_as_a_parameter_is_a_power(exponent: float, share: float) -> None:
+    beta = 10**exponent
+    assert below(1.0, beta, share / beta) == pytest.approx(-math.expm1(beta * math.log1p(-share / beta)), abs=1e-9)
 
 
 def test_a_narrow_distribution_is_nearly_normal() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler_plugin.plugins.trimaran.formulas import overcommitment
@@ -63,6 +63,8 @@ def test_more_requests_never_make_the_load_riskier(mu: float, sigma: float, low:
 
 
 @given(mu=fraction, sigma=fraction, request=fraction, limit=st.floats(0, 3))
+@example(mu=1.3e-156, sigma=1.3e-156, request=0.5, limit=0.0)
+@example(mu=1e-6, sigma=1e-14, request=1e-6, limit=1e-6)
 def test_knowing_the_limits_never_raises_the_risk(mu: float, sigma: float, request: float, limit: float) -> None:
     unconditioned, _fit = overcommitment.load_risk(array(mu), array(sigma), array(request), array(1.0))
     assert 0 <= conditioned(mu, sigma, request, limit) <= unconditioned[0] + 1e-9
