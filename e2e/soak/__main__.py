@@ -48,12 +48,26 @@ class Soak:
 
     def run(self) -> None:
         """To the end. Raises waiting.NotSo where there is no Mid to begin with."""
-        mid_formula.wait_published(self._on.eyes, NODE, within_seconds=START_SECONDS)
+        self._begin()
         self._began = time.monotonic()
         while (elapsed := time.monotonic() - self._began) < self._seconds:
             self._step(elapsed)
             time.sleep(STEP_SECONDS)
         self._compare()
+
+    def _begin(self) -> None:
+        """Pods come and go until their node offers Mid: without pods there is nothing to predict."""
+        while not self._offers_mid():
+            self._churn.pods()
+
+    def _offers_mid(self) -> bool:
+        try:
+            mid_formula.wait_published(self._on.eyes, NODE, within_seconds=STEP_SECONDS)
+        except waiting.NotSo:
+            if time.monotonic() - self._began > START_SECONDS:
+                raise
+            return False
+        return True
 
     def _is_due(self, what: str, every_seconds: float, elapsed: float) -> bool:
         if elapsed < self._next[what]:

@@ -1,6 +1,7 @@
 """The stage of a soak: all three parts, a second manager and a real kube-scheduler beside a control plane of their own.
 
-There is no kubelet: pods are bound by kube-scheduler through our extender, and said to run by the soak itself.
+There is no kubelet: pods are bound by kube-scheduler through our extender, and said to run by the soak itself, which
+also makes the cgroups of those on the node of the real agent.
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kubernetes.client.exceptions import ApiException
 
 from e2e.cluster import lone_control_plane, ports
 from e2e.cluster.lone_control_plane import ControlPlane
+from e2e.soak.pod_groups import PodGroups
 from e2e.story import configuration, fake_reports, lone_parts, workloads
 from e2e.story.eyes import MID_CPU, MID_MEMORY, Eyes
 from e2e.story.lone_parts import Account, Part
@@ -32,6 +34,7 @@ class Stage(NamedTuple):
     eyes: Eyes
     account: Account
     parts: dict[str, Part]
+    groups: PodGroups
 
 
 @contextmanager
@@ -47,16 +50,18 @@ def stage() -> Iterator[Stage]:
             lone_parts.add_node(eyes, name)
         lone_parts.configure(eyes, configuration.BASE)
         account = Account(plane, eyes, "parts", plane.places.addresses.apiserver)
+        groups = stack.enter_context(closing(PodGroups(plane.places.state / "host")))
         calls = ports.free_port()
+        agent = ("--node-name", NODE, "--host-root", groups.host_root, "--state-dir", plane.places.state)
         programs: dict[str, tuple[object, ...]] = {
             "manager-1": ("manager", "run"),
             "manager-2": ("manager", "run"),
-            "koordlet": ("koordlet", "run", "--node-name", NODE, "--state-dir", plane.places.state),
+            "koordlet": ("koordlet", "run", *agent),
             "scheduler-plugin": ("scheduler_plugin", "run", "--extender-port", calls),
         }
         parts = {name: Part(plane, name, account, *argv) for name, argv in programs.items()}
         plane.start_scheduler(_scheduling(calls))
-        yield Stage(plane, eyes, account, parts)
+        yield Stage(plane, eyes, account, parts, groups)
 
 
 def _priority_class() -> dict[str, str]:
@@ -77,11 +82,16 @@ def _scheduling(calls: int) -> dict[str, object]:
     return {"profiles": [{"schedulerName": workloads.SCHEDULER}], "extenders": [extender]}
 
 
+def _is_mid(pod: dict[str, Any]) -> bool:
+    return bool(pod["spec"].get("priorityClassName") == "koord-mid")
+
+
 class Churn:
     """Pods come and go, fake nodes report, the configuration changes: a little with every step."""
 
     def __init__(self, on: Stage, chance: random.Random, most_pods: int = 60) -> None:
         self._eyes = on.eyes
+        self._groups = on.groups
         self._chance = chance
         self._most = most_pods
         self._made = 0
@@ -104,6 +114,8 @@ class Churn:
         for pod in doomed:
             self._eyes.delete("Pod", pod["metadata"]["name"], NAMESPACE, grace_seconds=0)
             self.deleted += 1
+        here = [pod for pod in known if pod not in doomed and pod["spec"].get("nodeName") == NODE]
+        self._groups.follow({pod["metadata"]["uid"]: _is_mid(pod) for pod in here})
 
     def _create(self) -> None:
         self._made += 1
