@@ -23,8 +23,8 @@ _WORTH_LEAVING_OUT: Final = 0.5
 """Share of elements still going on below which the others are taken out of the loop."""
 _NARROW: Final = 1000.0
 """Both parameters above: a narrow distribution, integrated by quadrature at a cost that does not grow."""
-_RESOLUTION: Final = 1e-6
-"""Of utilisation, as a fraction of capacity: a deviation below it is no deviation."""
+_RESOLUTION: Final = 1e-7
+"""Of a deviation, as a fraction of capacity: a smaller one is lost when the second moment has been rounded."""
 _FAR: Final = 12.0
 """Deviations from the mean beyond which nothing is left."""
 _nodes, _weights = np.polynomial.legendre.leggauss(32)

@@ -70,6 +70,12 @@ def test_knowing_the_limits_never_raises_the_risk(mu: float, sigma: float, reque
     assert 0 <= conditioned(mu, sigma, request, limit) <= unconditioned[0] + 1e-9
 
 
+@pytest.mark.parametrize("sigma", [0.0, 5e-17, 1e-10, 1e-8, 2e-7])
+def test_steady_usage_below_the_requests_is_no_risk_however_its_deviation_is_rounded(sigma: float) -> None:
+    risk, _fit = overcommitment.load_risk(array(0.9), array(sigma), array(0.95), array(1.0))
+    assert risk == [0.0]
+
+
 def test_a_hot_node_whose_pods_declare_nothing_is_a_risk_unless_as_shipped() -> None:
     assert conditioned(0.9, 0.1, 0.0, 0.0) == pytest.approx(1.0)
     assert conditioned(0.9, 0.1, 0.0, 0.0, certain=True) == 0.0
