@@ -123,6 +123,26 @@ def test_the_agent_finds_the_token_and_the_authorities_of_its_history():
     assert mount["readOnly"]
 
 
+def test_text_that_means_something_in_yaml_reaches_the_agent_as_it_was_written():
+    odd = ("koordlet.influxdb.org=R: D #1", "koordlet.influxdb.url=https://i:", "koordlet.stateHostPath=/srv/a\\, b")
+    rendered = chart.render(*HISTORY, *odd)
+    chosen = chart.understood(rendered.containers()["koordlet/koordlet"], KoordletSettings, "KOORDLET")
+    (state,) = (each for each in rendered.workloads()["koordlet"]["volumes"] if each["name"] == "state")
+    assert (chosen.influxdb_org, chosen.influxdb_url) == ("R: D #1", "https://i:")
+    assert state["hostPath"]["path"] == "/srv/a, b"
+
+
+def test_names_of_digits_stay_text():
+    names_of_digits = ("--set-string", "scheduler.name=123", "--set-string", "scheduler.priorityClassName=456")
+    result = chart.run_helm("template", "789", str(chart.FOLDER), *names_of_digits)
+    objects = {(item["kind"], item["metadata"]["name"]): item for item in yaml.safe_load_all(result.stdout) if item}
+    config = yaml.safe_load(objects["ConfigMap", "koord-scheduler"]["data"]["kube-scheduler.yaml"])
+    deployment = objects["Deployment", "koord-scheduler"]["spec"]
+    assert config["profiles"][0]["schedulerName"] == "123"
+    assert deployment["template"]["spec"]["priorityClassName"] == "456"
+    assert deployment["selector"]["matchLabels"]["app.kubernetes.io/instance"] == "789"
+
+
 def test_a_secret_that_is_not_there_keeps_no_agent_from_starting():
     (volume,) = (
         each for each in chart.render(*HISTORY).workloads()["koordlet"]["volumes"] if each["name"] == "influxdb"

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 
 import jsonschema
 import pytest
@@ -81,6 +82,41 @@ def test_the_default_values_are_valid():
 )
 def test_a_mistake_in_the_values_is_refused(path, value):
     assert not VALIDATOR.is_valid(with_value(path, value))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "logLevel",
+        "openshift",
+        "crds.install",
+        "priorityClasses.create",
+        "admissionPolicies.create",
+        "sloControllerConfig.onUpgrade",
+        "koordlet.enabled",
+        "koordlet.httpPort",
+        "koordlet.stateHostPath",
+        "manager.image.repository",
+        "manager.uninstall.timeoutSeconds",
+        "scheduler.name",
+        "scheduler.plugin.httpTimeout",
+        "scheduler.plugin.image.pullPolicy",
+        "loadWatcher.port",
+        "loadWatcher.database.hours",
+    ],
+)
+def test_a_value_that_nothing_works_without_cannot_be_taken_away_by_null(path):
+    result = chart.run_helm("template", str(chart.FOLDER), "--set", f"{path}=null")
+    *_, last = path.split(".")
+    assert result.returncode != 0
+    assert re.search(rf"{last}'? is required|missing propert.*'{last}'", result.stderr), result.stderr
+
+
+@pytest.mark.parametrize(
+    "path", ["koordlet.affinity", "koordlet.podAnnotations", "manager.image.tag", "manager.resources"]
+)
+def test_a_value_that_can_be_left_out_can_be_taken_away_by_null(path):
+    assert chart.render(f"{path}=null").workloads()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 {{/* Labels by which a workload finds its pods. Call with (list $ "koordlet"). */}}
 {{- define "koord-suite.selectorLabels" -}}
 app.kubernetes.io/name: {{ index . 1 }}
-app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
 {{- end }}
 
 {{/* Labels of every object. Call with (list $ "koordlet"). */}}
@@ -34,7 +34,7 @@ imagePullPolicy: {{ $image.pullPolicy }}
 
 {{/* Annotations of a pod. Call with (list $ .Values.koordlet.podAnnotations $port). */}}
 {{- define "koord-suite.podAnnotations" -}}
-{{- $annotations := index . 1 | deepCopy -}}
+{{- $annotations := index . 1 | default dict | deepCopy -}}
 {{- if (index . 0).Values.prometheusAnnotations -}}
 {{- $scrape := dict "prometheus.io/scrape" "true" "prometheus.io/port" (index . 2 | toString) "prometheus.io/path" "/metrics" -}}
 {{- $annotations = merge $annotations $scrape -}}
@@ -114,7 +114,7 @@ spec:
 imagePullSecrets: {{- toYaml . | nindent 0 }}
 {{- end }}
 {{- with $manager.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 # It finds the apiserver by address, so it does not have to wait for the cluster's DNS.
 dnsPolicy: Default
@@ -142,7 +142,7 @@ plugins: {{- toYaml . | nindent 2 }}
 {{- end }}
 pluginConfig:
 {{- range $name, $args := .pluginArgs }}
-- name: {{ $name }}
+- name: {{ $name | quote }}
   args: {{- toYaml $args | nindent 4 }}
 {{- end }}
 {{- end }}
