@@ -6,6 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
+
+from tests.test_metrics_of_every_part import PARTS
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -61,3 +64,29 @@ def test_every_metric_exists(metric: str) -> None:
     prefix = next(it for it in ("koord_scheduler_plugin_", "koord_load_watcher_", "koord") if metric.startswith(it))
     short = family.removeprefix(prefix) if prefix != "koord" else family
     assert f'"{family}"' in SOURCE or re.search(rf'[}}"_]{short}"', SOURCE), metric
+
+
+ALERTS = dict(re.findall(r"^\| ([a-zA-Z -]+) \| (`.*?) \|", PAGE.split("## Alerts")[1].split("\n## ")[0], re.MULTILINE))
+
+
+def test_nobody_leads_is_noticed_where_no_manager_is_left_to_be_scraped() -> None:
+    # A sum over nothing is nothing, and compares with nothing.
+    assert "or absent(koord_manager_leader)" in ALERTS["nobody leads"]
+
+
+def test_the_age_of_a_window_that_never_came_is_noticed() -> None:
+    # It is NaN, and no comparison with NaN is true.
+    assert "unless koord_load_watcher_window_age_seconds <= 300" in ALERTS["the load watcher has nothing new"]
+
+
+def test_a_quantile_is_compared_with_what_it_can_become(tmp_path: Path) -> None:
+    # Prometheus answers with the last finite bound where the quantile lies beyond it.
+    quantiles = [row for row in ALERTS.values() if "histogram_quantile" in row]
+    assert quantiles
+    for row in quantiles:
+        name, operator, limit = re.search(r"rate\((\w+)_bucket.* (>=?) ([\d.]+)`", row).groups()
+        registry = CollectorRegistry()
+        PARTS[name.partition("_")[0]](registry, tmp_path)
+        (family,) = (each for each in registry.collect() if each.name == name)
+        largest = max(float(it.labels["le"]) for it in family.samples if it.labels.get("le", "+Inf") != "+Inf")
+        assert float(limit) < largest or (operator, float(limit)) == (">=", largest), row
