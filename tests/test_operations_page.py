@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from koordlet.node_metric_report import conditions
+from koordlet.samples import NoData
+from manager.mid_resource import reasons
 from tests.test_metrics_of_every_part import PARTS
 
 ROOT = Path(__file__).parents[1]
@@ -90,3 +95,36 @@ def test_a_quantile_is_compared_with_what_it_can_become(tmp_path: Path) -> None:
         (family,) = (each for each in registry.collect() if each.name == name)
         largest = max(float(it.labels["le"]) for it in family.samples if it.labels.get("le", "+Inf") != "+Inf")
         assert float(limit) < largest or (operator, float(limit)) == (">=", largest), row
+
+
+@pytest.mark.parametrize("code", reasons.Reason)
+def test_every_reason_code_of_mid_resources_is_explained(code: reasons.Reason) -> None:
+    table = ENTRIES["A node offers no Mid, or less than it did"].split("by reason code:")[1]
+    assert f"`{code}`" in table
+
+
+TROUBLES = (
+    {"has_node_usage": False},
+    {"pods_are_known": False},
+    {"cold_pods": 1},
+    {"no_data": [NoData("cpu.stat", "/sys/fs/cgroup", "gone")]},
+    {"no_prediction": "why"},
+    {"state_problem": "why"},
+    {"reservation_problem": "why"},
+    {"throttled_pods": ["web"]},
+)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: next(iter(trouble)))
+def test_what_an_agent_says_in_its_conditions_is_explained(trouble: dict[str, Any]) -> None:
+    well = {"Ready": "True"}
+    facts = conditions.Facts(
+        **{
+            "has_node_usage": True, "no_data": (), "pods_are_known": True, "warm_pods": 1, "cold_pods": 0,
+            "cold_start_period_seconds": 7200.0, "no_prediction": None, "state_problem": None, **trouble,
+        }
+    )  # fmt: skip
+    judged = conditions.judge(facts, [], dt.datetime(2026, 1, 1, tzinfo=dt.UTC), None)
+    (told,) = (each for each in judged if each.status != well.get(each.type, "False"))
+    assert f"`{told.type}` is {told.status}" in PAGE
+    assert f"`{told.reason}`" in PAGE
