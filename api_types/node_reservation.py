@@ -36,7 +36,7 @@ def annotated(annotations: Mapping[str, str]) -> Amounts:
         return Amounts({}, ())
     try:
         given = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return Amounts({}, (_problem((), text, "a JSON object"),))
     if not isinstance(given, dict):
         return Amounts({}, (_problem((), given, "an object"),))

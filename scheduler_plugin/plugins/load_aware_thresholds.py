@@ -94,7 +94,7 @@ def merge(thresholds: Thresholds, annotation: str | None) -> Thresholds:
             prod=_limits(given.get("produsagethresholds")),
             aggregated=_aggregated(_members(given.get("aggregatedusage"))),
         )
-    except (msgspec.DecodeError, UnicodeEncodeError, _NotOfTheShape):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, _NotOfTheShape):
         return thresholds
     return Thresholds(
         plain=own.plain or thresholds.plain,

@@ -51,6 +51,8 @@ def test_a_window_is_read_as_go_text():
         '{"usageThresholds": {"cpu": 7}, "aggregatedUsage": {"usageAggregatedDuration": ""}}',
         '{"usageThresholds": {"cpu": 7}, "aggregatedUsage": {"usageAggregationType": 0}}',
         '{"usageThresholds": {"cpu": 7}} x',
+        "[" * 100_000,
+        '{"usageThresholds":' * 20_000,
     ],
 )
 def test_an_annotation_that_is_not_exactly_right_changes_nothing(annotation):
