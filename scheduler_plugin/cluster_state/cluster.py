@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 
 from api_types import names, pods, quantities
-from scheduler_plugin.cluster_state import node_metric_intake, pod_facts
-from scheduler_plugin.cluster_state.estimation import LARGEST, EstimationPolicy
+from scheduler_plugin.cluster_state import estimation, node_metric_intake, pod_facts
+from scheduler_plugin.cluster_state.estimation import EstimationPolicy
 from scheduler_plugin.cluster_state.load_report import LoadReport
 from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 from scheduler_plugin.cluster_state.node_vectors import NodeEntry, NodeVectors
@@ -59,7 +59,7 @@ class Cluster:
         entry.node = slim(node)
         try:
             allocatable = pods.allocatable(node)
-            entry.allocatable = {name: min(amount, LARGEST) for name, amount in allocatable.items()}
+            entry.allocatable = {name: estimation.cut(amount) for name, amount in allocatable.items()}
         except quantities.InvalidQuantity as error:
             log.warning("node %s: status.allocatable cannot be read (%s), taken as empty", entry.name, error)
             entry.allocatable = {}

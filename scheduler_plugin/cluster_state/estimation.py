@@ -53,7 +53,12 @@ class EstimationPolicy:
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """Entries of `amounts` in the order of `resources`, 0 where it has none, cut at LARGEST."""
-        return tuple([max(-LARGEST, min(amounts.get(resource, 0), LARGEST)) for resource in self.resources])
+        return tuple([cut(amounts.get(resource, 0)) for resource in self.resources])
+
+
+def cut(amount: int) -> int:
+    """Bring an amount to what 64 bits can sum up."""
+    return max(-LARGEST, min(amount, LARGEST))
 
 
 def round_half_away(value: float) -> int:

@@ -75,8 +75,8 @@ def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
         is_prod=is_prod,
         is_pinned=is_pinned(pod),
         estimate=estimate,
-        mid_cpu_millis=min(requests.get(names.MID_CPU, 0), estimation.LARGEST),
-        mid_memory_bytes=min(requests.get(names.MID_MEMORY, 0), estimation.LARGEST),
+        mid_cpu_millis=estimation.cut(requests.get(names.MID_CPU, 0)),
+        mid_memory_bytes=estimation.cut(requests.get(names.MID_MEMORY, 0)),
         demand=demand,
     )
 
