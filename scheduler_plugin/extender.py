@@ -33,6 +33,7 @@ _REMEMBERED_PODS: Final = 4096  # between filter and bind: far more than one sch
 _REMEMBERED_BYTES: Final = 32 * 1024**2  # of their JSON: 4096 pods of 8 kB, but some have a megabyte of annotations
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _PREPARED_SECONDS: Final = 2.0  # between filter and prioritize lies the scheduler's own scoring, milliseconds
+_POD_KEY: Final = b'{"Pod":{'
 _NAMES_KEY: Final = b'"NodeNames":['
 _NODES_KEY: Final = b'"Nodes":{'
 _ARGS: Final = msgspec.json.Decoder(ExtenderArgs)
@@ -101,7 +102,8 @@ class Extender:
         self._filtered = self._prepared = None
         self._cluster.notice_void(args.pod)
         # No text of the pod can hold these keys: quotes inside of one are escaped.
-        pod_end = body.find(_NAMES_KEY if args.nodes is None else _NODES_KEY)
+        is_pod_first = body.startswith(_POD_KEY)
+        pod_end = body.find(_NAMES_KEY if args.nodes is None else _NODES_KEY) if is_pod_first else -1
         self._remember(args.pod, pod_end)
         names = _names(args)
         rows = self._vectors.find(names)

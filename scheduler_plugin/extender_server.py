@@ -162,7 +162,8 @@ class _Connection(asyncio.BufferedProtocol):
             return False
         end = self._body_start + head.body_bytes
         if self._received < end:
-            self._make_room(end)
+            if self._received == len(self._buffer):
+                self._make_room(end)
             return False
         body = bytes(memoryview(self._buffer)[self._body_start : end])
         rest = self._received - end
@@ -187,10 +188,10 @@ class _Connection(asyncio.BufferedProtocol):
         return head
 
     def _make_room(self, size: int) -> None:
-        if size > len(self._buffer):
-            larger = bytearray(size)  # a new one: the event loop still holds a view of the old
-            larger[: self._received] = self._buffer[: self._received]
-            self._buffer = larger
+        """Double the full buffer, up to `size`: memory is for what has come, not for what was announced."""
+        larger = bytearray(min(size, 2 * len(self._buffer)))  # a new one: the event loop still holds a view of the old
+        larger[: self._received] = self._buffer
+        self._buffer = larger
 
     def _send(self, answer: Answer, *, keep_alive: bool) -> None:
         if self._transport is None:

@@ -158,6 +158,21 @@ def test_large_pods_do_not_fill_the_memory_and_small_ones_are_remembered(parts):
     assert set(parts.cluster.entries["cool"].load.pods) == {"default/large-39", "default/late"}
 
 
+def test_a_request_not_spelled_as_kube_scheduler_spells_it_is_answered_and_not_remembered(parts):
+    body = b'{"NodeNames":["cool"],"Pod":%b}' % json.dumps(POD).encode()
+    assert json.loads(parts.extender.filter(body, NOW)) == {"NodeNames": ["cool"]}
+    bind(parts, "cool")
+    assert parts.cluster.counts()["pods"] == 0
+
+
+@pytest.mark.parametrize(("amount", "passing"), [("-1e30", ["cool", "odd"]), ("1e30", ["odd"])])
+def test_amounts_that_cannot_be_are_answered_too(parts, amount, passing):
+    raw = {"node.koordinator.sh/raw-allocatable": json.dumps({"cpu": amount})}
+    parts.cluster.node_changed(factories.node("odd", annotations=raw))
+    pod = factories.pod_document(priority=7500, requests={"kubernetes.io/mid-cpu": amount})
+    assert ask(parts.extender.filter, pod, ["cool", "odd"]) == {"NodeNames": passing}
+
+
 def test_a_bind_of_a_pod_that_was_never_filtered_is_refused_too_and_counts_nothing(parts):
     assert bind(parts, "cool", uid="stranger")["Error"]
     assert parts.cluster.counts()["pods"] == 0

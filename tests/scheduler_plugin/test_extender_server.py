@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import tracemalloc
 from http import HTTPStatus
 
 import pytest
@@ -213,3 +214,31 @@ async def test_hanging_up_in_the_middle_harms_nobody(server, client):
     rude.close()
     await client.send(request())
     assert (await client.answer())[0] == 200
+
+
+async def test_memory_is_for_what_has_come_and_not_for_what_was_announced():
+    lengths = []
+
+    def note(_method, _path, body):
+        lengths.append(len(body))
+        return Answer(HTTPStatus.OK, b"{}")
+
+    large = ExtenderServer("127.0.0.1", 0, note, max_body_bytes=2**25)
+    await large.start()
+    tracemalloc.start()
+    writers = [(await asyncio.open_connection("127.0.0.1", large.port))[1] for _ in range(20)]
+    for writer in writers:
+        writer.write(request(body=b"x" * 2**25)[:1000])
+    await asyncio.sleep(0.02)
+    used, _peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    for writer in writers:
+        writer.close()
+    assert used < 2**25
+    reader, writer = await asyncio.open_connection("127.0.0.1", large.port)
+    for size in (2**20 + 1, 10, 2**17):
+        writer.write(request(body=b"x" * size))
+        await Client(reader, writer).answer()
+    writer.close()
+    await large.stop()
+    assert lengths == [2**20 + 1, 10, 2**17]
