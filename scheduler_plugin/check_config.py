@@ -44,9 +44,11 @@ class Finding(NamedTuple):
 def documents(text: str) -> list[Found]:
     """Take the documents out of a file. Raises NotADocument."""
     try:
-        contents = [each for each in yaml.safe_load_all(text) if each is not None]
+        contents = [configuration.as_json(each) for each in yaml.safe_load_all(text) if each is not None]
     except yaml.YAMLError as error:
         raise NotADocument(f"is not YAML: {error}") from error
+    except RecursionError as error:
+        raise NotADocument(configuration.TOO_DEEP) from error
     found = [inner for content in contents for inner in _inside(content)]
     if not found:
         raise NotADocument("holds no configuration: want pluginConfig, plugins or profiles, or a ConfigMap with one")
@@ -57,7 +59,10 @@ def _inside(content: Any) -> Iterator[Found]:
     if not isinstance(content, dict) or content.get("kind") != "ConfigMap":
         yield Found("", content)
         return
-    for key, text in (content.get("data") or {}).items():
+    data = content.get("data") or {}
+    if not isinstance(data, dict):
+        raise NotADocument(f"is a ConfigMap whose data are {config_problem.quoted(data)}, want an object of texts")
+    for key, text in data.items():
         for found in documents(str(text)):
             yield Found(f"data[{key}]", found.content)
 

@@ -29,6 +29,7 @@ from scheduler_plugin.plugins.load_aware import LoadAware
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran.args import PeaksArgs
 
+TOO_DEEP: Final = "is nested too deeply, or holds itself by an alias: want a profile as kube-scheduler takes it"
 _PROFILE_KEYS: Final = ("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig")
 
 
@@ -79,11 +80,13 @@ def load(file_name: str | None) -> Configuration:
     if file_name is None:
         return parse({})
     try:
-        document = yaml.safe_load(Path(file_name).read_text(encoding="utf-8"))
+        document = as_json(yaml.safe_load(Path(file_name).read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidConfiguration([f"cannot read the configuration {file_name}: {error}"]) from error
     except yaml.YAMLError as error:
         raise InvalidConfiguration([f"the configuration {file_name} is not YAML: {error}"]) from error
+    except RecursionError as error:
+        raise InvalidConfiguration([f"the configuration {file_name} {TOO_DEEP}"]) from error
     try:
         return parse({} if document is None else document)
     except InvalidConfiguration as error:

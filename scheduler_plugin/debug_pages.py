@@ -58,7 +58,7 @@ class DebugPages:
             return Page("text/plain; charset=utf-8", text.encode(), HTTPStatus.NOT_FOUND)
         reasons = decision_explanation.Reasons(self._parts.cycle.reasons, self._parts.cycle.rejecting_policies)
         most = query.get("nodes", "0")
-        most_nodes = int(most) if most.isascii() and most.isdigit() else 0
+        most_nodes = int(most) if most.isascii() and most.isdigit() and len(most) < 10 else 0
         page = decision_explanation.page(query["path"], found, reasons, self._parts.resources, most_nodes)
         return http_endpoint.json_page(page)
 

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask and print; gives the exit code."""
     host, _, port = arguments.address.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not (port.isascii() and port.isdigit()):
         sys.stderr.write(f"--address is {arguments.address!r}, want HOST:PORT\n")
         return _WRONG_INPUT
     try:
@@ -71,11 +71,11 @@ def _ask(host: str, port: int, pod: str, most_nodes: int) -> dict[str, Any]:
             ) from error
     if answer.status != http.client.OK:
         raise NoAnswer(body.strip() or f"{host}:{port} answered {answer.status} {answer.reason}")
-    try:
-        page: dict[str, Any] = json.loads(body)
-    except ValueError as error:
-        raise NoAnswer(f"{host}:{port} does not answer like this plugin: {body[:100]!r}") from error
-    return page
+    with contextlib.suppress(ValueError, RecursionError):
+        page = json.loads(body)
+        if isinstance(page, dict) and "decisions" in page:
+            return page
+    raise NoAnswer(f"{host}:{port} does not answer like this plugin: {body[:100]!r}")
 
 
 def text(page: Mapping[str, Any]) -> Iterator[str]:

@@ -71,7 +71,7 @@ class _Hints(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
 
 def scenario_of(recording: Recording, play: Play) -> Scenario:
     """Make a scenario. Raises BadRecording."""
-    reports = {str(_member(each, "metadata", "name")): each for each in recording.metrics or ()}
+    reports = {_report_decoded(each).metadata.name: each for each in recording.metrics or ()}
     reported = dict(_reported_usage(reports.values()))
     simulated = list(_pods(recording.pods, play, reported))
     moments = [times.moment_or_none(_member(each, "status", "updateTime")) for each in reports.values()]
@@ -189,6 +189,14 @@ def _decoded(document: Mapping[str, Any], kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         name = _member(document, "metadata", "name")
         raise BadRecording(f"{kind.__name__} {name}: {error}") from error
+
+
+def _report_decoded(document: Mapping[str, Any]) -> node_metric_intake.NodeMetric:
+    """Read a report as the plugin will: from its JSON."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(document), type=node_metric_intake.NodeMetric)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise BadRecording(f"NodeMetric {_member(document, 'metadata', 'name')}: {error}") from error
 
 
 def _amounts(resources: Any) -> Floats | None:

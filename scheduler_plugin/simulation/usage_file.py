@@ -20,6 +20,7 @@ import numpy as np
 from api_types import names, quantities
 from scheduler_plugin.cluster_state.node_vectors import Floats
 
+_MOST_SECONDS: Final = 366 * 86400
 COLUMNS: Final = ("pod", "seconds", "cpu", "memory")
 
 
@@ -29,9 +30,13 @@ class BadUsage(Exception):
 
 def series(text: str, step_seconds: float) -> Mapping[str, Floats]:
     """Shape (2, steps) of CPU milli-cores and memory bytes, by namespace/name. Raises BadUsage."""
-    rows = csv.DictReader(text.splitlines())
-    if tuple(rows.fieldnames or ()) != COLUMNS:
-        raise BadUsage(f"line 1 is {','.join(rows.fieldnames or ())!r}, want {','.join(COLUMNS)}")
+    reader = csv.DictReader(text.splitlines())
+    try:
+        rows = list(reader)
+    except csv.Error as error:
+        raise BadUsage(f"line {reader.line_num + 1} cannot be read: {error}") from error
+    if tuple(reader.fieldnames or ()) != COLUMNS:
+        raise BadUsage(f"line 1 is {','.join(reader.fieldnames or ())!r}, want {','.join(COLUMNS)}")
     points: dict[str, list[tuple[float, int, int]]] = {}
     for number, row in enumerate(rows, start=2):
         try:
@@ -39,8 +44,10 @@ def series(text: str, step_seconds: float) -> Mapping[str, Floats]:
             amounts = (quantities.cpu_millis(row["cpu"]), quantities.resource_units(names.MEMORY, row["memory"]))
         except (TypeError, ValueError, quantities.InvalidQuantity) as error:
             raise BadUsage(f"line {number} cannot be read: {error}") from error
-        if not 0 <= seconds < float("inf") or min(amounts) < 0:
-            raise BadUsage(f"line {number} is {','.join(map(str, row.values()))!r}, want numbers of 0 or more")
+        if not 0 <= seconds <= _MOST_SECONDS or min(amounts) < 0:
+            raise BadUsage(
+                f"line {number} is {','.join(map(str, row.values()))!r}, want numbers of 0 or more, up to a year"
+            )
         points.setdefault(row["pod"], []).append((seconds, *amounts))
     return {pod: _on_grid(sorted(own), step_seconds) for pod, own in points.items()}
 

@@ -70,7 +70,9 @@ def test_every_error_is_told_with_path_value_and_wish(check):
     ]
 
 
-@pytest.mark.parametrize("content", ["{", "", "kind: ConfigMap\ndata: {}"])
+@pytest.mark.parametrize(
+    "content", ["{", "", "kind: ConfigMap\ndata: {}", "kind: ConfigMap\ndata: [1]", "a: &a [*a]", f"a: {'[' * 5_000}"]
+)
 def test_a_file_that_holds_nothing_to_check_is_told_from_a_bad_one(check, content):
     code, _out, err = check(content)
     assert code == check_config.UNREADABLE

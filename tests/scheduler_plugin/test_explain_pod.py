@@ -4,7 +4,9 @@ import asyncio
 import json
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from daemon.http_endpoint import HttpEndpoint, Verdict, json_page
 from scheduler_plugin.__main__ import main
 from tests.scheduler_plugin import factories, test_extender_app
 from tests.scheduler_plugin.test_extender_app import get, post, started, until_ready
@@ -59,7 +61,23 @@ async def test_a_plugin_that_is_not_there_is_named_with_the_way_out(capsys):
     assert "kubectl exec" in err
 
 
-@pytest.mark.parametrize("address", ["nowhere", "host:", ":9", "host:http"])
+async def test_what_is_no_plugin_is_told_from_one_that_remembers_nothing(capsys):
+    stranger = HttpEndpoint(
+        "127.0.0.1",
+        0,
+        health=lambda: Verdict(True, "well"),
+        ready=lambda: Verdict(True, "ready"),
+        registry=CollectorRegistry(),
+        routes={"/debug/": lambda _query: json_page({})},
+    )
+    stranger.start()
+    code, out, err = await asked(capsys, "default/new", f"--address=127.0.0.1:{stranger.port}")
+    stranger.stop()
+    assert (code, out) == (1, "")
+    assert "does not answer like this plugin" in err
+
+
+@pytest.mark.parametrize("address", ["nowhere", "host:", ":9", "host:http", "host:²"])
 async def test_an_address_that_is_none_is_refused(capsys, address):
     code, _out, err = await asked(capsys, "default/new", f"--address={address}")
     assert code == 2

@@ -135,6 +135,12 @@ def test_an_object_that_cannot_be_replayed_is_named(pod, wrong):
         scenario([pod])
 
 
+@pytest.mark.parametrize("status", [{"podsMetric": 5}, {"updateTime": 5}, {"nodeMetric": "x"}])
+def test_a_report_that_cannot_be_read_is_named(status):
+    with pytest.raises(BadRecording, match="NodeMetric n1: Expected"):
+        scenario([], metrics=[{"metadata": {"name": "n1"}, "status": status}])
+
+
 def test_a_cluster_without_nodes_is_refused():
     with pytest.raises(BadRecording, match="no nodes"):
         scenario([], nodes=())

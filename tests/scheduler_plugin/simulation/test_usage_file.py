@@ -24,6 +24,8 @@ def test_a_line_holds_until_the_next_of_its_pod_and_the_first_also_before():
         ("pod,seconds,cpu,memory\na/x,0,1\n", "line 2 cannot be read"),
         ("pod,seconds,cpu,memory\na/x,0,1,1\na/x,nan,1,1\n", "line 3"),
         ("pod,seconds,cpu,memory\na/x,0,-1,1\n", "line 2 is 'a/x,0,-1,1', want numbers of 0 or more"),
+        ("pod,seconds,cpu,memory\na/x,1e30,1,1\n", "line 2 is 'a/x,1e30,1,1', want .* up to a year"),
+        (f"pod,seconds,cpu,memory\n{'a' * 200_000},0,1,1\n", "line 2 cannot be read: field larger"),
     ],
 )
 def test_a_line_that_says_nothing_usable_is_named(text, wrong):
