@@ -80,7 +80,7 @@ def _table(document: bytes, resources: tuple[str, ...]) -> VectorTable[Key]:
             found = amounts.amounts(usage.resources, resources) if usage.resources else None
             if found is not None:
                 by_window[statistic, window] = found
-                longest[statistic] = max(longest.get(statistic, 0), window)
+                longest[statistic] = max(longest.get(statistic, window), window)
     whole = by_window | {(statistic, 0): by_window[statistic, window] for statistic, window in longest.items()}
     return VectorTable(_positions(tuple(whole)), load_report.packed(whole), len(resources))
 

@@ -22,6 +22,7 @@ _UNIT_NANOS: Final = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
+_MOST_NANOS: Final = 2**63 - 1  # of Go: 292 years
 _PART: Final = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 _DURATION: Final = re.compile(rf"[+-]?(?:0|(?:{_PART})+)", re.ASCII)
 _PARTS: Final = re.compile(_PART, re.ASCII)
@@ -33,6 +34,10 @@ def duration_nanos(text: str) -> int:
     if not _DURATION.fullmatch(text):
         raise ValueError(f"{text!r} is not a duration, want one like 5m0s or 1h30m")
     size = sum(int(Fraction(number) * _UNIT_NANOS[unit]) for number, unit in _PARTS.findall(text))
+    if size > _MOST_NANOS:
+        raise ValueError(
+            f"{text[:100]!r} is longer than a duration can be, want at most {_MOST_NANOS // 10**9 // 3600}h"
+        )
     return -size if text.startswith("-") else size
 
 

@@ -37,6 +37,14 @@ def test_each_statistic_has_its_windows_and_its_longest_one():
     assert read.get(("p99", 0)) is None
 
 
+def test_a_window_that_cannot_be_takes_nothing_away_from_the_others():
+    windows = [
+        {"duration": "-5m", "usage": {"avg": usage("1", "1")}},
+        {"duration": "5m", "usage": {"p95": usage("2", "7")}},
+    ]
+    assert statistics(windows).get(("p95", 0)) == (2000, 7)
+
+
 @pytest.mark.parametrize(
     "windows",
     [

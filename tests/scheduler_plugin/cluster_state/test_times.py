@@ -28,6 +28,12 @@ def test_what_go_refuses_as_a_duration_is_refused(text):
         times.duration_nanos(text)
 
 
+def test_a_duration_is_at_most_what_go_can_hold():
+    assert times.duration_nanos("2562047h47m16.854775807s") == 2**63 - 1
+    with pytest.raises(ValueError, match="longer than a duration can be"):
+        times.duration_nanos("2562047h47m16.854775808s")
+
+
 def test_a_moment_without_a_zone_is_no_moment():
     assert times.moment_or_none("2023-11-14T22:13:20") is None
 
