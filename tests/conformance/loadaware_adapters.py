@@ -287,6 +287,6 @@ DIFFERENT_ON_PURPOSE = [
     (
         "score",
         lambda case: case["expected"]["score"] > 100,
-        "design 4.7: scores are 0..100; a pod's own negative factor lifts upstream's above, and its framework refuses it",
+        "design 4.7: scores are 0..100; a pod's negative factor can lift upstream's above it, in vain",
     ),
 ]
