@@ -38,7 +38,7 @@ class WatcherApi:
         """For the endpoint of the process."""
         return {
             "/watcher": self.metrics,
-            "/watcher/": lambda query: self.metrics({**query, "host": query["path"]}),
+            "/watcher/": self.of_node,
             "/watcher/health": lambda _query: self.health(),
             "/openapi.json": lambda _query: Page(_JSON, openapi.DOCUMENT),
         }
@@ -62,6 +62,12 @@ class WatcherApi:
         if node is None:
             return _refusal(HTTPStatus.NOT_FOUND, f"No metrics found for host {host}")
         return Page(_JSON, encode(Snapshot(snapshot.timestamp, snapshot.window, snapshot.source, Data({host: node}))))
+
+    def of_node(self, query: Mapping[str, str]) -> Page:
+        """Answer of the node that the path names; upstream has no page where it names none."""
+        if not query["path"]:
+            return _refusal(HTTPStatus.NOT_FOUND, "/watcher/ names no node; every node is at /watcher")
+        return self.metrics({**query, "host": query["path"]})
 
     def health(self) -> Page:
         """Empty, as upstream's: the status says it; the reason stands in /readyz."""

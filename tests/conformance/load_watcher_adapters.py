@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
+from api_types import pods
 from daemon.http_endpoint import Page, Verdict
 from scheduler_plugin.load_watcher import analysis, kep_document, known_nodes, records
 from scheduler_plugin.load_watcher import settings as watcher_settings
@@ -231,6 +232,8 @@ def _datadog_parse(inputs: Any) -> Any:
 
 def _datadog_parsed(inputs: Any, expected: Any) -> str | None:
     came = _datadog_parse(inputs)
+    if expected["error"] is not None and expected["error"] != "No series from timeseries attributes.":
+        return None if came["error"] is not None else f"expected {expected}, came {came}"
     wrong = {key for key, value in expected.items() if came.get(key) != value}
     return f"expected {expected}, came {came}" if wrong else None
 
@@ -281,7 +284,8 @@ def _designed_payload(inputs: Any) -> Any:
 def _designed_http(inputs: Any) -> Any:
     kept = Windows(300)
     if inputs["haveMetrics"]:
-        kept.store(Snapshot(NOW, records.window_ending_at("15m", NOW), "", Data({"node-1": NodeMetrics([])})))
+        asked = inputs["request"].partition(" /watcher/")[2] or "node-1"
+        kept.store(Snapshot(NOW, records.window_ending_at("15m", NOW), "", Data({asked: NodeMetrics([])})))
     return {"status": _page(inputs, kept).status}
 
 
@@ -322,7 +326,64 @@ def _windows_empty(case: Mapping[str, Any]) -> bool:
     return case["expected"].get("status") == HTTPStatus.INTERNAL_SERVER_ERROR
 
 
+def _names_a_node(case: Mapping[str, Any]) -> bool:
+    """A node that is known, in the path: upstream has no such page."""
+    windows = case["input"].get("windows", {"15m": {"node-1": []}})
+    node = case["input"]["request"].partition(" /watcher/")[2]
+    return any(node in nodes for nodes in windows.values())
+
+
+def _breaks_signalfx(case: Mapping[str, Any]) -> bool:
+    """Points from which no mean can be made, or a host that is no text: upstream's NaN or panic."""
+    inputs = case["input"]
+    points, series = (
+        inputs[key] if key in inputs else inputs[f"{key}ForBothQueries"] for key in ("metricData", "metadata")
+    )
+    hosts_given = [item["dimensions"].get("host") for item in series.get("results") or ()]
+    values = [[point[1:] for point in own or ()] for own in (points.get("data") or {}).values()]
+    return (
+        any(not isinstance(host, str) for host in hosts_given)
+        or any(own and not any(own) for own in values)
+        or any(isinstance(value, str | bool | None) for own in values for point in own for value in point)
+    )
+
+
+def _has_empty_row(case: Mapping[str, Any]) -> bool:
+    rows = case["input"]["response"].get("data", {}).get("attributes", {}).get("values", ())
+    return any(all(value is None for value in row) for row in rows)
+
+
+def _names_no_node(case: Mapping[str, Any]) -> bool:
+    found = case["input"]["response"].get("data", {}).get("result", ())
+    named = [item["metric"].get("instance", "") for item in found if isinstance(item, Mapping)]
+    return any(not name or (":" in name and name.rpartition(":")[2].isdigit()) for name in named)
+
+
+def _has_no_number(case: Mapping[str, Any]) -> bool:
+    found = case["input"]["response"].get("data", {}).get("result", ())
+    return any(not math.isfinite(float(item["value"][1])) for item in found if isinstance(item, Mapping))
+
+
+def _has_no_capacity(case: Mapping[str, Any]) -> bool:
+    wholes = case["input"]["nodeCapacity"]
+    amounts = [pods.units(whole) for name, whole in wholes.items() if name in case["input"]["nodeUsage"]]
+    return any(not amount.get("cpu") or not amount.get("memory") for amount in amounts)
+
+
+def _lacks_usage(case: Mapping[str, Any]) -> bool:
+    return any(not {"cpu", "memory"} <= usage.keys() for usage in case["input"]["nodeUsage"].values())
+
+
 DIFFERENT_ON_PURPOSE = (
+    ("loadwatcher.http", _names_a_node, "design 4.6, G9: /watcher/{host} is a page"),
+    ("loadwatcher.route", _names_a_node, "design 4.6, G9: /watcher/{host} is a page"),
+    ("signalfx.getMetricsFromPayloads", _breaks_signalfx, "design 5: what cannot be read is no data, no NaN, no crash"),
+    ("signalfx.fetchAllHosts", _breaks_signalfx, "design 5: what cannot be read is no data, no NaN, no crash"),
+    ("datadog.parseTimeseries", _has_empty_row, "design 4.6, B3: a series without points is told, it is no NaN"),
+    ("prometheus.parse", _names_no_node, "design 5: a name that no node can have is no data; a port is no part of it"),
+    ("prometheus.parse", _has_no_number, "design 4.6, B3: what is no number is dropped before it is kept"),
+    ("metricsserver.parse", _has_no_capacity, "design 4.6, B3: without capacity there is no share of it"),
+    ("metricsserver.parse", _lacks_usage, "design 5: absent is not zero"),
     ("loadwatcher.http", _windows_empty, "design 4.6, G9: 404 with a reason where there is nothing, not 500"),
     ("loadwatcher.route", _windows_empty, "design 4.6, G9: 404 with a reason where there is nothing, not 500"),
     (

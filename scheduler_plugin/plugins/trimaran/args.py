@@ -23,7 +23,7 @@ Formula = Literal["corrected", "upstream", "kep"]
 _DEFAULT_MULTIPLIER: Final = "1.5"
 _DEFAULT_REQUESTS: Final[Mapping[Formula, str]] = {"corrected": "1000m", "upstream": "1000m", "kep": "1m"}
 _DEFAULT_TARGET_PERCENT: Final = 40
-_DEFAULT_WEIGHT: Final = 0.5
+DEFAULT_WEIGHT: Final = 0.5
 
 
 class MetricProvider(ProviderSpec):
@@ -111,7 +111,7 @@ class TargetLoadPackingArgs(TrimaranArgs):
 
     def multiplier(self) -> float:
         """Of the requests. Raises ValueError."""
-        return float(self.default_requests_multiplier or _DEFAULT_MULTIPLIER)
+        return float(_given(self.default_requests_multiplier, _DEFAULT_MULTIPLIER))
 
     def default_millis(self) -> int:
         """Of a container that declares nothing. Raises quantities.InvalidQuantity."""
@@ -149,9 +149,11 @@ class LowRiskOverCommitmentArgs(TrimaranArgs):
     """One share for both, as KEP-357 writes it."""
 
     def with_defaults(self) -> Self:
-        """Complete what is not given, per resource."""
-        common = _given(self.risk_limit_weight, _DEFAULT_WEIGHT)
-        weights = dict.fromkeys((names.CPU, names.MEMORY), common) | (self.risk_limit_weights or {})
+        """Complete what is not given; a resource that a given map lacks has `DEFAULT_WEIGHT`."""
+        common = _given(self.risk_limit_weight, DEFAULT_WEIGHT)
+        weights = self.risk_limit_weights or {}
+        if not weights or self.risk_limit_weight is not None:
+            weights = dict.fromkeys((names.CPU, names.MEMORY), common) | weights
         return self.model_copy(
             update={
                 "smoothing_window_size": _given(self.smoothing_window_size, 5),
@@ -266,11 +268,18 @@ class Contradiction(ValueError):
 
 
 def _provider_problems(args: TrimaranArgs) -> Iterator[Problem]:
-    for index, spec in enumerate(args.provider_specs()):
+    specs = args.provider_specs()
+    types = [spec.type for spec in specs]
+    for index, spec in enumerate(specs):
         path = ("metricProviders", index) if args.metric_providers else ("metricProvider",)
         shown = spec.model_dump(by_alias=True, exclude_defaults=True, exclude={"token", "application_key"})
         for problem in provider_spec.problems(spec):
             yield config_problem.problem(path, shown, problem)
+        if spec.type == provider_spec.NODE_METRIC and (spec.address or spec.token):
+            wanted = f"the type that the address or token is of: {spec.type}, the default, asks no server"
+            yield config_problem.problem(path, shown, wanted)
+        if spec.type in types[:index]:
+            yield config_problem.problem(path, shown, f"each type at most once, {spec.type} stands before it")
 
 
 def _given(value: Any, default: Any) -> Any:

@@ -11,7 +11,7 @@ from scheduler_plugin.cluster_state import pod_demand
 from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, NodeEntry, Rows, grown
 from scheduler_plugin.cluster_state.pod_demand import NOTHING, Amounts, PodDemand
 from scheduler_plugin.plugins.trimaran import node_columns
-from scheduler_plugin.plugins.trimaran.args import Formula, LowRiskOverCommitmentArgs
+from scheduler_plugin.plugins.trimaran.args import DEFAULT_WEIGHT, Formula, LowRiskOverCommitmentArgs
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
 from scheduler_plugin.plugins.trimaran.ladder import Rung
 from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy, ScoringClass
@@ -44,7 +44,7 @@ class LowRiskOverCommitment(MeasuredPolicy):
         self._window = args.smoothing_window_size or 1
         self._windows: Mapping[str, int] = args.smoothing_window_sizes or {}
         weights: Mapping[str, float] = args.risk_limit_weights or {}
-        self.weights: Floats = np.array([[weights[name]] for name in node_columns.RESOURCES])
+        self.weights: Floats = np.array([[weights.get(name, DEFAULT_WEIGHT)] for name in node_columns.RESOURCES])
         self.request: Floats = np.zeros((2, 0))
         self.limit: Floats = np.zeros((2, 0))
         self._has_best_effort: Bools = np.zeros(0, dtype=np.bool_)

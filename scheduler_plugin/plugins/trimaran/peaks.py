@@ -47,8 +47,11 @@ class Peaks(MeasuredPolicy):
         """Rise of the power in watts, NaN where not known; as shipped: scaled to integers, 0 where not known."""
         columns = self.columns
         capacity, percent = columns.capacity[node_columns.CPU, rows], columns.power_percent[rows]
+        wanted = of.demand.request.cpu_millis
+        if self._formula == "upstream" and wanted == of.demand.overhead_cpu_millis:
+            wanted = 0  # as shipped: overhead counts beside a request only
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            after = 100.0 * ((percent / 100.0) * capacity + of.demand.request.cpu_millis) / capacity
+            after = 100.0 * ((percent / 100.0) * capacity + wanted) / capacity
         k1, k2 = self._k[:, rows]
         jumps = power.jump_watts(percent, after, k1, k2)
         is_known = (after <= 100.0) & np.isfinite(jumps)

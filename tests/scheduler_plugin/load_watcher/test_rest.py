@@ -109,6 +109,11 @@ def test_an_unknown_node_is_404_in_upstreams_words(filled: Server, path: str) ->
     assert filled.get(path) == Answer(404, "application/json", b"No metrics found for host deadbeef")
 
 
+def test_a_path_without_a_node_is_404_as_upstream_and_says_where_every_node_is(filled: Server) -> None:
+    answer = filled.get("/watcher/")
+    assert (answer.status, answer.body) == (404, b"/watcher/ names no node; every node is at /watcher")
+
+
 def test_an_empty_host_is_every_node(filled: Server) -> None:
     assert filled.get("/watcher?host=") == filled.get("/watcher")
 

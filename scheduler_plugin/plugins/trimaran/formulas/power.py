@@ -26,6 +26,8 @@ def score(jumps: Floats, is_known: Bools) -> Floats:
 
 def shipped_scores(raw: Floats) -> Floats:
     """As shipped: raw scores are jumps * 1e15, cut to integers; all 0 stays 0, else the lowest is 100."""
+    if not len(raw):
+        return raw
     lowest, highest = raw.min(), raw.max()
     if lowest == highest:
         return np.full(len(raw), 0.0 if highest == 0.0 else 100.0)

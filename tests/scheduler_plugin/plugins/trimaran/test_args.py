@@ -61,11 +61,35 @@ def test_b7_two_policies_that_name_different_providers_are_an_error() -> None:
         ({"type": "Bogus"}, "type is 'Bogus', wanted one of NodeMetric"),
         ({"type": "SignalFx"}, "token is not set, and SignalFx needs it"),
         ({"type": "prometheus"}, "type is 'prometheus', wanted one of"),
+        (
+            {"address": "http://prometheus:9090"},
+            "want the type that the address or token is of: NodeMetric, the default",
+        ),
     ],
 )
 def test_a_provider_that_cannot_work_is_an_error_with_what_is_wanted(provider: dict[str, str], problem: str) -> None:
     with pytest.raises(InvalidConfiguration, match=problem):
         specs(TargetLoadPacking={"metricProvider": provider})
+
+
+def test_a_provider_named_twice_is_an_error_because_one_would_hide_the_other() -> None:
+    twice = [{"type": "Prometheus", "address": "http://a"}, {"type": "Prometheus", "address": "http://b"}]
+    with pytest.raises(InvalidConfiguration, match=r"metricProviders\[1\].*each type at most once"):
+        specs(TargetLoadPacking={"metricProviders": twice})
+
+
+def test_an_empty_multiplier_is_an_error_and_not_the_default() -> None:
+    with pytest.raises(InvalidConfiguration, match='defaultRequestsMultiplier: seen "", want a number above 0'):
+        specs(TargetLoadPacking={"defaultRequestsMultiplier": ""})
+
+
+def test_a_map_of_weights_is_left_as_given_and_what_it_lacks_is_the_default_or_the_common_weight() -> None:
+    def weights(**args: Any) -> dict[str, float] | None:
+        return trimaran_args.LowRiskOverCommitmentArgs.model_validate(args).with_defaults().risk_limit_weights
+
+    assert weights(riskLimitWeights={"cpu": 1}) == {"cpu": 1}
+    assert weights(riskLimitWeights={}) == {"cpu": 0.5, "memory": 0.5}
+    assert weights(riskLimitWeights={"cpu": 1}, riskLimitWeight=0.3) == {"cpu": 1, "memory": 0.3}
 
 
 def test_a_token_is_never_part_of_an_error() -> None:

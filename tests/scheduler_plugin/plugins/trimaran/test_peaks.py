@@ -33,6 +33,14 @@ def test_b12_a_node_without_model_measurement_or_room_is_not_the_best(name: str)
     assert measured("upstream", **loads).scores(pod("1"), list(loads)) == [0, 100]
 
 
+def test_as_shipped_the_overhead_counts_beside_a_request_only() -> None:
+    def scores(formula: str, cpu: str | None) -> list[int]:
+        return measured(formula, flat=50, steep=50).scores(pod(cpu, overhead={"cpu": "1"}), ["flat", "steep"])
+
+    assert scores("upstream", None) == [0, 0]  # no jump anywhere
+    assert scores("upstream", "1") == scores("corrected", None) == scores("corrected", "1") == [100, 0]
+
+
 def test_b12_models_of_the_file_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "models.json"
     file.write_text(json.dumps({"flat": FLAT, "steep": STEEP}))

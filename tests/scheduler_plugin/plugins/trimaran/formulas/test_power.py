@@ -24,5 +24,13 @@ def test_equal_jumps_score_alike() -> None:
     assert power.score(np.array([3.0, 3.0]), np.array([True, True])).tolist() == [100.0, 100.0]
 
 
+def test_without_candidates_there_are_no_scores() -> None:
+    assert (
+        power.shipped_scores(np.array([])).tolist()
+        == power.score(np.array([]), np.array([], dtype=bool)).tolist()
+        == []
+    )
+
+
 def test_as_shipped_an_unknown_node_wins() -> None:
     assert power.shipped_scores(np.array([2e15, 10e15, 0.0])).tolist() == [80.0, 0.0, 100.0]
