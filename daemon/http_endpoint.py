@@ -144,13 +144,10 @@ def _handler(routes: Mapping[str, Route]) -> type[http.server.BaseHTTPRequestHan
             self._answer()
 
         def _answer(self) -> None:
-            url = urllib.parse.urlsplit(self.path)
-            route, rest = _find(routes, url.path)
-            query = {"path": urllib.parse.unquote(rest), **dict(urllib.parse.parse_qsl(url.query))}
             try:
-                page = route(query) if route else _not_found(routes)
+                page = _page(routes, self.path)
             except Exception:
-                log.exception("the page %s failed", url.path)
+                log.exception("the page %s failed", self.path)
                 page = Page("text/plain", b"internal error, see the log\n", HTTPStatus.INTERNAL_SERVER_ERROR)
             self.send_response(page.status)
             self.send_header("Content-Type", page.content_type)
@@ -163,6 +160,16 @@ def _handler(routes: Mapping[str, Route]) -> type[http.server.BaseHTTPRequestHan
             log.debug(format, *args)
 
     return Handler
+
+
+def _page(routes: Mapping[str, Route], target: str) -> Page:
+    try:
+        url = urllib.parse.urlsplit(target)
+    except ValueError as error:
+        return Page("text/plain", f"this is no URL: {error}\n".encode(), HTTPStatus.BAD_REQUEST)
+    route, rest = _find(routes, url.path)
+    query = {**dict(urllib.parse.parse_qsl(url.query)), "path": urllib.parse.unquote(rest)}
+    return route(query) if route else _not_found(routes)
 
 
 def _not_found(routes: Mapping[str, Route]) -> Page:

@@ -128,12 +128,17 @@ class Watcher:
     async def check(self) -> None:
         """Look once whether every provider delivers what is wanted, and log what does not."""
         for provider in self._providers:
-            for problem in await provider.check():
+            try:
+                problems = await provider.check()
+            except Exception as error:  # see _fetched
+                problems = [_unexpected(provider, error)]
+            for problem in problems:
                 log.warning("%s: %s", provider.name, problem)
 
     async def is_healthy(self) -> bool:
         """Whether at least one provider answers right now."""
-        return any(await asyncio.gather(*(provider.is_healthy() for provider in self._providers)))
+        answers = await asyncio.gather(*(provider.is_healthy() for provider in self._providers), return_exceptions=True)
+        return any(answer is True for answer in answers)
 
     async def close(self) -> None:
         """End connections and close the file."""
@@ -178,6 +183,13 @@ async def _fetched(provider: Provider, window: records.Window) -> Fetched | Prov
         return await provider.fetch(window)
     except ProviderFailed as error:
         return error
+    except Exception as error:  # what a server may answer is not all foreseen, and must not end the scheduler
+        return ProviderFailed(_unexpected(provider, error))
+
+
+def _unexpected(provider: Provider, error: Exception) -> str:
+    log.error("provider %s failed in a way that was not foreseen", provider.name, exc_info=error)
+    return f"not foreseen: {error!r}"
 
 
 def _tell(duration: str, failures: Mapping[str, str], problems: Sequence[str]) -> None:

@@ -51,6 +51,18 @@ def test_metrics_are_those_of_the_registry():
     assert "made_total 3.0" in text
 
 
+def test_a_parameter_called_path_does_not_replace_the_path():
+    with serving(routes={"/debug/nodes/": lambda query: http_endpoint.json_page(dict(query))}) as endpoint:
+        _status, text = fetch(endpoint, "/debug/nodes/a?path=b")
+    assert '"path": "a"' in text
+
+
+def test_what_is_no_url_is_400_and_not_a_closed_connection():
+    with serving() as endpoint, socket.create_connection(("127.0.0.1", endpoint.port), timeout=5) as raw:
+        raw.sendall(b"GET http://[bad HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"400 Bad Request" in raw.recv(1000)
+
+
 def test_a_route_ending_in_a_slash_gets_the_rest_of_the_path():
     with serving(routes={"/debug/nodes/": lambda query: http_endpoint.json_page(dict(query))}) as endpoint:
         status, text = fetch(endpoint, "/debug/nodes/a%20b?depth=2")

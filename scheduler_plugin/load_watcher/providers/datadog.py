@@ -93,7 +93,7 @@ def nodes_of(answer: Any) -> Fetched:
                 problems.append(f"a series of {metric} has no {'points' if host else 'host'}")
                 continue
             by_node.setdefault(host, []).append(Metric(metric, kind, Operator.AVG, _ROLLUP, statistics.fmean(points)))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ProviderFailed(f"the answer is not Datadog's ({error!r})") from error
     return Fetched({name: NodeMetrics(metrics) for name, metrics in by_node.items()}, problems)
 

@@ -1,11 +1,13 @@
-"""One server that a provider asks over HTTP: address, credentials, TLS and time-outs in one place.
+"""One server that a provider asks over HTTP: address, credentials, TLS and bounds in one place.
 
-Whatever goes wrong is a ProviderFailed that names the address. Proxies of the environment are used, as these servers
-may be outside of the cluster; redirects are not followed, so that a token goes to no other server.
+Whatever goes wrong is a ProviderFailed that names the address: an answer must come whole within the time-out and the
+largest size, so that a server that drips or pours holds up nobody. Proxies of the environment are used, as these
+servers may be outside of the cluster; redirects are not followed, so that a token goes to no other server.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ import msgspec
 from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
 
 _LONGEST_TEXT: Final = 300
+_LARGEST_ANSWER_BYTES: Final = 64 << 20  # 5,000 nodes are a tenth of it
 _CONNECTIONS: Final = 4
 
 
@@ -28,8 +31,22 @@ class Reach:
     address: str
     headers: Mapping[str, str]
     timeout_seconds: float
+    """For a whole answer."""
     insecure_skip_verify: bool = False
     ca_file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer, read to its end."""
+
+    status_code: int
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        """Body as text."""
+        return self.content.decode(errors="replace")
 
 
 class HttpSource:
@@ -39,21 +56,20 @@ class HttpSource:
         self._reach = reach
         self._client: httpx2.AsyncClient | None = None
 
-    async def send(
-        self, method: str, path: str, *, accept: frozenset[int] = frozenset({200}), **request: Any
-    ) -> httpx2.Response:
+    async def send(self, method: str, path: str, *, accept: frozenset[int] = frozenset({200}), **request: Any) -> Reply:
         """Send a request and give the answer if its status is accepted. Raises ProviderFailed."""
         try:
-            response = await self._connected().request(method, self._url(path), **request)
-        except httpx2.TimeoutException as error:
+            async with asyncio.timeout(self._reach.timeout_seconds):
+                reply = await self._reply(method, self._url(path), request)
+        except (httpx2.TimeoutException, TimeoutError) as error:
             raise ProviderFailed(
                 f"{self._url(path)} did not answer within {self._reach.timeout_seconds:g} s"
             ) from error
-        except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
             raise ProviderFailed(f"{self._url(path)} cannot be reached: {error or type(error).__name__}") from error
-        if response.status_code not in accept:
-            raise ProviderFailed(f"{self._url(path)} answered {response.status_code}: {_one_line(response.text)}")
-        return response
+        if reply.status_code not in accept:
+            raise ProviderFailed(f"{self._url(path)} answered {reply.status_code}: {_one_line(reply.text)}")
+        return reply
 
     async def answers(self, method: str, path: str) -> bool:
         """Whether a request is answered with 200 right now."""
@@ -63,10 +79,10 @@ class HttpSource:
             return False
         return True
 
-    def decode(self, response: httpx2.Response, path: str) -> Any:
+    def decode(self, reply: Reply, path: str) -> Any:
         """JSON of an answer. Raises ProviderFailed."""
         try:
-            return msgspec.json.decode(response.content)
+            return msgspec.json.decode(reply.content)
         except msgspec.DecodeError as error:
             text = f"{self._url(path)} answered what is no JSON ({error}): is the address right?"
             raise ProviderFailed(text) from error
@@ -76,6 +92,15 @@ class HttpSource:
         if self._client is not None:
             await self._client.aclose()
             self._client = None
+
+    async def _reply(self, method: str, url: str, request: Mapping[str, Any]) -> Reply:
+        body = bytearray()
+        async with self._connected().stream(method, url, **request) as response:
+            async for part in response.aiter_bytes():
+                body += part
+                if len(body) > _LARGEST_ANSWER_BYTES:
+                    raise ProviderFailed(f"{url} answered more than {_LARGEST_ANSWER_BYTES >> 20} MiB")
+        return Reply(response.status_code, bytes(body))
 
     def _url(self, path: str) -> str:
         return self._reach.address.rstrip("/") + path

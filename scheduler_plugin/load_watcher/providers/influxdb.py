@@ -117,12 +117,19 @@ def _rows(answer: str) -> Iterator[dict[str, str]]:
     A query that fails after its first table was sent ends with a table of the error. Raises ProviderFailed.
     """
     header: list[str] = []
-    for cells in csv.reader(answer.splitlines()):
+    for cells in _cells(answer):
         if not cells or not any(cells):
             header = []
         elif not header:
             header = cells
         elif _ERROR in header:
-            raise ProviderFailed(f"InfluxDB broke off its answer: {cells[header.index(_ERROR)]}")
+            raise ProviderFailed(f"InfluxDB broke off its answer: {dict(zip(header, cells, strict=False)).get(_ERROR)}")
         else:
             yield dict(zip(header, cells, strict=False))
+
+
+def _cells(answer: str) -> Iterator[list[str]]:
+    try:
+        yield from csv.reader(answer.splitlines())
+    except csv.Error as error:
+        raise ProviderFailed(f"InfluxDB's answer is no CSV: {error}") from error

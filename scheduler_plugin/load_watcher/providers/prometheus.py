@@ -8,19 +8,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from scheduler_plugin.load_watcher import known_nodes
+from scheduler_plugin.load_watcher import analysis, known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
 from scheduler_plugin.load_watcher.providers import prometheus_queries, provider_spec
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.prometheus_queries import METHODS, Query, Unit
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
-from scheduler_plugin.load_watcher.records import Metadata, Metric, NodeMetrics, Window
+from scheduler_plugin.load_watcher.records import Metadata, Metric, MetricType, NodeMetrics, Window
 
 DEFAULT_ADDRESS: Final = "http://prometheus-k8s:9090"
 TIMEOUT_SECONDS: Final = 10.0
 _CONCURRENT_QUERIES: Final = 4
 _USE_GET: Final = frozenset({405, 501})
 _NAMED_AT_MOST: Final = 3
+_UNITS: Final[Mapping[Unit, str]] = {
+    Unit.RATIO: "a share of 1",
+    Unit.PERCENT: "a percentage",
+    Unit.CORES: "cores in use",
+    Unit.BYTES: "bytes in use",
+}
 
 Vector = list[tuple[Mapping[str, str], float]]
 
@@ -115,8 +121,10 @@ class PrometheusProvider:
             return (str(error),)
         if not found:
             return (f"{self._address}: {query.series} has no series, so {query.type} is not known from it",)
+        known = self._nodes()
         names = Counter(self._node_names.of(labels) for labels, _value in found)
-        return list(_naming_problems(query.series, names, set(self._nodes()), self._node_names))
+        naming = _naming_problems(query.series, names, set(known), self._node_names)
+        return [*naming, *_unit_problems(query, found, self._node_names, known)]
 
 
 def _naming_problems(series: str, names: Counter[str], known: set[str], node_names: NodeNames) -> Iterable[str]:
@@ -127,6 +135,17 @@ def _naming_problems(series: str, names: Counter[str], known: set[str], node_nam
     if unknown:
         labels = " or ".join(node_names.labels)
         yield f"{series}: {_some(unknown)} by label {labels} is no node of this cluster, want node names"
+
+
+def _unit_problems(query: Query, found: Vector, node_names: NodeNames, known: Mapping[str, KnownNode]) -> Iterable[str]:
+    if query.type not in (MetricType.CPU, MetricType.MEMORY):
+        return
+    for labels, value in found:
+        name = node_names.of(labels)
+        percent = _percent(value, query.unit, known.get(name))
+        if percent is not None and percent > analysis.HIGHEST_PERCENT:
+            yield f"{query.series} is {value:g} for {name!r}, too much for {_UNITS[query.unit]}: what is its unit?"
+            return
 
 
 def _some(names: Sequence[str]) -> str:
@@ -146,9 +165,15 @@ def vector(document: Any, asked: str) -> Vector:
         data = document["data"]
         if data["resultType"] != "vector":
             raise ProviderFailed(f"{asked}: answered with a {data['resultType']}, want a vector")
-        return [(item["metric"], float(item["value"][1])) for item in data["result"]]
+        return [(_labels(item["metric"]), float(item["value"][1])) for item in data["result"]]
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise ProviderFailed(f"{asked}: the answer is not Prometheus' ({error!r})") from error
+
+
+def _labels(metric: Any) -> Mapping[str, str]:
+    if not isinstance(metric, dict) or not all(isinstance(value, str) for value in metric.values()):
+        raise TypeError(f"labels are {metric!r}")
+    return metric
 
 
 def records_of(

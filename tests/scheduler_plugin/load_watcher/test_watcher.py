@@ -176,3 +176,26 @@ async def test_without_a_usable_file_it_runs_from_memory(tmp_path: Path, caplog:
     assert kept.latest("15m", NOW)
     await watching.close()
     assert provider.closed
+
+
+class Unforeseen(Scripted):
+    """Fails as nobody thought it would."""
+
+    async def check(self) -> Sequence[str]:
+        raise OverflowError("connect(): port must be 0-65535.")
+
+    async def fetch(self, window: Window) -> Fetched:
+        raise OverflowError(window.duration)
+
+    async def is_healthy(self) -> bool:
+        raise OverflowError
+
+
+async def test_a_provider_that_fails_in_an_unforeseen_way_costs_its_own_part_and_not_the_process() -> None:
+    both, kept = watcher(Unforeseen("odd"), Scripted("good", Fetched(nodes(a=20.0, b=30.0))))
+    await both.check()
+    refreshed = await both.refresh("15m")
+    assert refreshed.failures == {"odd": "not foreseen: OverflowError('15m')"}
+    assert set(kept.latest("15m", NOW).data.nodes) == {"a", "b"}
+    assert await both.is_healthy()
+    assert not await watcher(Unforeseen("odd"))[0].is_healthy()

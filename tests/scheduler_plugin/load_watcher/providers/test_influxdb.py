@@ -76,6 +76,11 @@ def test_a_row_that_cannot_be_read_is_an_error() -> None:
         influxdb.percents(ROWS.replace("1.5", "much"), "5m", NODES)
 
 
+def test_what_is_no_table_is_an_error() -> None:
+    with pytest.raises(ProviderFailed, match="is no CSV"):
+        influxdb.percents("{" + "x" * 200_000, "5m", NODES)
+
+
 async def test_an_answer_that_breaks_off_with_an_error_is_no_answer() -> None:
     broken = ROWS + "\r\n,error,reference\r\n,Failed to parse query,897\r\n"
     with metrics_source.answering(lambda _asked: Answer(broken.encode())) as source:

@@ -127,7 +127,15 @@ async def test_amounts_become_percent_of_the_nodes_capacity() -> None:
         (answer(), "cpu:ratio has no series, so CPU is not known from it"),
         (answer(("n1:9100", "1"), ("n1:9200", "1")), "several series for 'n1', want one a node"),
         (answer(("10.0.0.7:9100", "1")), "'10.0.0.7' by label node or instance is no node of this cluster"),
+        (
+            answer(("n1", "0.2"), ("n2", "31.5")),
+            "cpu:ratio is 31.5 for 'n2', too much for a share of 1: what is its unit?",
+        ),
         (Answer(b"<html>"), "no JSON"),
+        (
+            Answer(b'{"status":"success","data":{"resultType":"vector","result":[{"metric":null,"value":[1,"1"]}]}}'),
+            "the answer is not Prometheus'",
+        ),
         (Answer(b'{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}'), "want a vector"),
     ],
 )

@@ -1,0 +1,72 @@
+"""Servers that do what they should not, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from scheduler_plugin.load_watcher.providers import http_source
+from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
+from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
+from tests.fakes import metrics_source
+from tests.fakes.metrics_source import Answer
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"
+
+
+@contextlib.asynccontextmanager
+async def sending(part: bytes, pause_seconds: float) -> AsyncIterator[str]:
+    """Serve one part after the other, until the client has had enough."""
+    left = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(HEAD)
+            while not writer.is_closing():
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(pause_seconds)
+        writer.close()
+        left.set()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        await left.wait()
+
+
+async def failure(address: str, *, timeout_seconds: float = 5.0, token: str = "t") -> str:
+    source = HttpSource(Reach(address, {"Authorization": token}, timeout_seconds))
+    try:
+        with pytest.raises(ProviderFailed) as failed:
+            await source.send("GET", "/page")
+        return str(failed.value)
+    finally:
+        await source.close()
+
+
+async def test_an_answer_that_drips_in_is_given_up_after_the_time_out_of_the_whole() -> None:
+    async with sending(b" ", 0.01) as address:
+        assert await failure(address, timeout_seconds=0.1) == f"{address}/page did not answer within 0.1 s"
+
+
+async def test_an_answer_that_does_not_end_is_given_up_at_the_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_source, "_LARGEST_ANSWER_BYTES", 1 << 20)
+    async with sending(b" " * 400_000, 0) as address:
+        assert await failure(address) == f"{address}/page answered more than 1 MiB"
+
+
+async def test_a_token_that_no_header_can_hold_is_told_without_it() -> None:
+    told = await failure("http://127.0.0.1:9", token="schlüssel")
+    assert told.startswith("http://127.0.0.1:9/page cannot be reached: ")
+    assert "schl" not in told
+
+
+async def test_a_redirect_is_not_followed_and_the_status_is_told() -> None:
+    with metrics_source.answering(lambda _asked: Answer(b"moved", 302)) as source:
+        assert await failure(source.address) == f"{source.address}/page answered 302: moved"
+        assert len(source.asked) == 1
