@@ -27,6 +27,10 @@ _OWN: Final = msgspec.json.Decoder(Snapshot)  # five times as fast as one that f
 _FASTEST: Final = 1  # of zlib: a tenth of the size for 15 ms at 5,000 nodes
 
 
+_UNREADABLE: Final = (sqlite3.Error, zlib.error, ValueError, TypeError)
+"""What reading a broken file comes to: SQLite's text may be no text, and a body anything."""
+
+
 class DatabaseUnusable(Exception):
     """The file cannot be read or written; the message names it and says why."""
 
@@ -43,16 +47,16 @@ class Database:
         """Make or open the file; what is no database of ours is set aside under a name ending in `.unreadable`."""
         try:
             self._connect()
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise self._unusable(error) from error
-            log.warning(
-                "%s is no database of the load watcher (%s): it is set aside, a new one begins", self._file, error
-            )
-            self._set_aside()
+        except sqlite3.OperationalError as error:
+            raise self._unusable(error) from error
+        except _UNREADABLE as error:
+            self._set_aside(error)
 
     def write(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot, and let go of what is older than the retention. A crash leaves it whole or not at all."""
+        """Keep a snapshot, and let go of what is older than the retention. A crash leaves it whole or not at all.
+
+        A file that turns out to be broken is set aside, as when opened; the next snapshot is the first of the new one.
+        """
         body = zlib.compress(records.encode(snapshot), _FASTEST)
         oldest = snapshot.window.end - self._retention_seconds
         try:
@@ -62,19 +66,28 @@ class Database:
                     (snapshot.window.end, snapshot.window.duration, body),
                 )
                 connection.execute("DELETE FROM snapshots WHERE ended < ?", (oldest,))
-        except sqlite3.Error as error:
+        except sqlite3.OperationalError as error:
             raise self._unusable(error) from error
+        except sqlite3.Error as error:
+            self._set_aside(error)
 
-    def newest(self, duration: str, since: float) -> Sequence[Snapshot]:
-        """The last snapshots of a window that ended at `since` or later, oldest first, as many as a watcher keeps."""
+    def newest(self, duration: str, since: float, until: float) -> Sequence[Snapshot]:
+        """The last snapshots of a window that ended within these times, oldest first, as many as a watcher keeps.
+
+        What ended later than now was written by a clock that went wrong. None where the file turns out to be broken:
+        it is set aside, as when opened.
+        """
         try:
             found = self._open().execute(
-                "SELECT body FROM snapshots WHERE duration = ? AND ended >= ? ORDER BY ended DESC LIMIT ?",
-                (duration, since, windows.KEPT),
+                "SELECT body FROM snapshots WHERE duration = ? AND ended BETWEEN ? AND ? ORDER BY ended DESC LIMIT ?",
+                (duration, since, until, windows.KEPT),
             )
-            return [_OWN.decode(zlib.decompress(body)) for (body,) in reversed(found.fetchall())]
-        except (sqlite3.Error, zlib.error, msgspec.DecodeError) as error:
+            return [_snapshot(body, duration) for (body,) in reversed(found.fetchall())]
+        except sqlite3.OperationalError as error:
             raise self._unusable(error) from error
+        except _UNREADABLE as error:
+            self._set_aside(error)
+            return ()
 
     def close(self) -> None:
         """Let go of the file."""
@@ -91,14 +104,16 @@ class Database:
             raise
         self._connection = connection
 
-    def _set_aside(self) -> None:
+    def _set_aside(self, why: Exception) -> None:
+        log.warning("%s is no database of the load watcher (%s): it is set aside, a new one begins", self._file, why)
+        self.close()
         try:
             self._file.replace(self._file.with_name(self._file.name + ".unreadable"))
             for leftover in ("-wal", "-shm"):
                 with contextlib.suppress(FileNotFoundError):
                     self._file.with_name(self._file.name + leftover).unlink()
             self._connect()
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, *_UNREADABLE) as error:
             raise self._unusable(error) from error
 
     def _open(self) -> sqlite3.Connection:
@@ -110,10 +125,20 @@ class Database:
         return DatabaseUnusable(f"the database {self._file}: {error}; snapshots are kept in memory only")
 
 
+def _snapshot(body: bytes, duration: str) -> Snapshot:
+    snapshot = _OWN.decode(zlib.decompress(body))
+    if snapshot.window.duration != duration:
+        raise ValueError(f"a window {snapshot.window.duration!r} stands among those of {duration}")
+    return snapshot
+
+
 def _prepare(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version not in (0, _SCHEMA_VERSION):
         raise sqlite3.DatabaseError(f"its schema has version {version}, wanted {_SCHEMA_VERSION}")
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if version == 0 and tables:
+        raise sqlite3.DatabaseError("it holds tables, and no version")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     if version == 0:

@@ -78,7 +78,8 @@ class Watcher:
         try:
             self._database.open()
             for duration in DURATIONS_SECONDS:
-                for snapshot in self._database.newest(duration, self._clock() - greatest_age_seconds):
+                now = self._clock()
+                for snapshot in self._database.newest(duration, now - greatest_age_seconds, now):
                     self._windows.store(snapshot)
                     recalled += 1
         except DatabaseUnusable as error:

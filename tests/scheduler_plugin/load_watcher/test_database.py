@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
 import sqlite3
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Sna
 
 NOW = 1_700_000_000
 HOUR = 3600
+LATER = NOW + 10**8
 
 
 def snapshot(ended: int, duration: str = "15m", value: float = 20.0) -> Snapshot:
@@ -48,28 +51,28 @@ def test_what_was_written_is_there_after_opening_again(kept: Database, file: Pat
     for one in written:
         kept.write(one)
     kept.close()
-    assert reopened(file).newest("15m", NOW) == written
+    assert reopened(file).newest("15m", NOW, LATER) == written
 
 
 def test_only_the_last_five_of_the_window_asked_for_and_none_too_old_come_back(kept: Database) -> None:
     for step in range(8):
         kept.write(snapshot(NOW + 60 * step))
         kept.write(snapshot(NOW + 60 * step, "5m"))
-    assert [one.window.end - NOW for one in kept.newest("15m", NOW)] == [180, 240, 300, 360, 420]
-    assert [one.window.end - NOW for one in kept.newest("5m", NOW + 360)] == [360, 420]
+    assert [one.window.end - NOW for one in kept.newest("15m", NOW, LATER)] == [180, 240, 300, 360, 420]
+    assert [one.window.end - NOW for one in kept.newest("5m", NOW + 360, LATER)] == [360, 420]
 
 
 def test_the_file_forgets_what_is_older_than_the_retention(kept: Database) -> None:
     kept.write(snapshot(NOW))
     kept.write(snapshot(NOW + HOUR + 1))
-    assert [one.window.end for one in kept.newest("15m", 0)] == [NOW + HOUR + 1]
+    assert [one.window.end for one in kept.newest("15m", 0, LATER)] == [NOW + HOUR + 1]
 
 
 def test_a_file_that_is_no_database_is_set_aside_and_a_new_one_begins(file: Path) -> None:
     file.write_bytes(b"this is no database" * 100)
     other = reopened(file)
     other.write(snapshot(NOW))
-    assert other.newest("15m", NOW)
+    assert other.newest("15m", NOW, LATER)
     assert file.with_name("watcher.sqlite.unreadable").read_bytes().startswith(b"this is no database")
 
 
@@ -80,6 +83,36 @@ def test_a_file_of_a_later_version_is_set_aside_too(file: Path) -> None:
     later.close()
     reopened(file).write(snapshot(NOW))
     assert file.with_name("watcher.sqlite.unreadable").exists()
+
+
+@pytest.mark.parametrize("body", [b"no zlib", "text", None, 5, zlib.compress(b"[1]"), zlib.compress(b'{"window":{}}')])
+def test_a_file_whose_rows_cannot_be_read_is_set_aside_when_that_is_found(
+    kept: Database, file: Path, body: object
+) -> None:
+    kept.write(snapshot(NOW))
+    with contextlib.closing(sqlite3.connect(file)) as other, other:
+        other.execute("UPDATE snapshots SET body = ?", (body,))
+    assert kept.newest("15m", 0, LATER) == ()
+    assert file.with_name("watcher.sqlite.unreadable").exists()
+    kept.write(snapshot(NOW))
+    assert kept.newest("15m", 0, LATER) == [snapshot(NOW)]
+
+
+def test_a_file_whose_schema_is_no_text_or_is_of_others_is_set_aside(kept: Database, file: Path) -> None:
+    kept.close()
+    file.write_bytes(file.read_bytes().replace(b"sqlite_autoindex", b"sqlite_a\xd8toindex"))
+    reopened(file).close()
+    file.unlink()
+    with contextlib.closing(sqlite3.connect(file)) as other, other:
+        other.execute("CREATE TABLE snapshots (a)")
+    reopened(file).write(snapshot(NOW))
+    assert reopened(file).newest("15m", 0, LATER) == [snapshot(NOW)]
+
+
+def test_what_a_clock_ahead_of_time_has_written_does_not_come_back(kept: Database) -> None:
+    kept.write(snapshot(NOW))
+    kept.write(snapshot(NOW + 600))
+    assert kept.newest("15m", NOW - 300, NOW) == [snapshot(NOW)]
 
 
 def test_a_missing_folder_is_told_with_its_path(tmp_path: Path) -> None:
@@ -99,7 +132,7 @@ def test_a_full_disk_is_told_and_what_was_there_stays(kept: Database, file: Path
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
-    assert [one.window.end for one in kept.newest("15m", 0)] == [NOW]
+    assert [one.window.end for one in kept.newest("15m", 0, LATER)] == [NOW]
 
 
 def test_g1_a_writer_killed_at_any_moment_leaves_whole_snapshots(file: Path) -> None:
@@ -119,7 +152,7 @@ for step in range(10**6):
         assert writer.stdout is not None
         lines = [writer.stdout.readline() for _ in range(20)]
         os.kill(writer.pid, signal.SIGKILL)
-    found = reopened(file).newest("15m", 0)
+    found = reopened(file).newest("15m", 0, LATER)
     assert len(found) == 5
     assert found[-1].window.end >= NOW + int(lines[-1])
     assert all(one == snapshot(one.window.end) for one in found)
