@@ -115,7 +115,7 @@ ADAPTERS = {
 
 
 def _is_below_the_resolution(case: Mapping[str, Any]) -> bool:
-    return 0.0 < case["input"]["sigma"] < 1e-6
+    return 0.0 < case["input"]["sigma"] < 1e-7
 
 
 DIFFERENT_ON_PURPOSE = (
