@@ -53,7 +53,7 @@ def _annotations(node: Mapping[str, Any]) -> dict[str, str]:
 
 
 def node_strategy(case: Mapping[str, Any]) -> dict[str, Any]:
-    if case["config"] is None:
+    if case["config"] is None or case["node"] is None:
         return {"strategy": None}
     configured = strategy.configuration(_document(case["config"]))
     layers = strategy.overlays(configured, _labels(case["node"]), _annotations(case["node"]))
@@ -88,9 +88,10 @@ def _upstream(wire: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_upstream_keeps_it(configured: strategy.Configuration) -> dict[str, Any]:
-    """Upstream keeps every entry merged with the cluster strategy."""
+    """Upstream keeps every entry merged with the cluster strategy, and leaves out what is empty."""
     entries = [
-        {"name": entry.name, **({"nodeSelector": entry.selector.to_wire()} if entry.selector else {})}
+        ({"name": entry.name} if entry.name else {})
+        | ({"nodeSelector": entry.selector.to_wire()} if entry.selector else {})
         | _upstream(entry.strategy.to_wire())
         for entry in configured.entries
     ]
@@ -233,6 +234,8 @@ def _metric(given: Mapping[str, Any] | None) -> cluster_picture.NodeMetric | Non
 
 
 def _target(case: Mapping[str, Any]) -> calculator.Target:
+    if any(case.get(key) is None for key in ("strategy", "node", "nodeMetric")):
+        return calculator.withdrawn(None, Reason.NODE_METRIC_MISSING)  # none of the three is ever made up
     configured = strategy.configuration(_document(case["strategy"]))
     node, metric = _node(case["node"]), _metric(case["nodeMetric"])
     holds = strategy.node_strategy(configured, _labels(case["node"]), _annotations(case["node"]))
@@ -273,7 +276,8 @@ def _mid_names(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def needs_sync(case: Mapping[str, Any]) -> dict[str, Any]:
-    cause = writing.needs_sync(case["old_allocatable"], case["new_allocatable"], case["resourceDiffThreshold"])
+    old, new = case["old_allocatable"] or {}, case["new_allocatable"] or {}
+    cause = writing.needs_sync(old, new, case["resourceDiffThreshold"])
     return {"need_sync": cause is not None}
 
 
@@ -358,12 +362,42 @@ def _annotation_out_of_range(case: Mapping[str, Any]) -> bool:
 
 
 def _not_static(case: Mapping[str, Any]) -> bool:
-    return case["input"]["strategy"].get("midReclaimMode") != slo.STATIC
+    return (case["input"].get("strategy") or {}).get("midReclaimMode") != slo.STATIC
+
+
+def _calculates(case: Mapping[str, Any]) -> bool:
+    """Whether there is all that a formula takes."""
+    return all(case["input"].get(key) for key in ("strategy", "node", "nodeMetric"))
 
 
 def _no_prediction(case: Mapping[str, Any]) -> bool:
-    metric = case["input"]["nodeMetric"]
-    return _not_static(case) and metric is not None and not metric.get("prodReclaimable")
+    return _calculates(case) and _not_static(case) and not case["input"]["nodeMetric"].get("prodReclaimable")
+
+
+def _floor_decides(case: Mapping[str, Any]) -> bool:
+    """Whether running Mid pods request more than upstream publishes."""
+    bound = bound_requests.summed(_pod(each) for each in case["input"].get("pods") or ()).mid
+    expected = case["expected"]
+    return any(bound.get(mid, 0) > expected[mid] for mid in names.MID_RESOURCES if mid in expected)
+
+
+def _share_is_binary(case: Mapping[str, Any]) -> bool:
+    """Whether a share of the node is one less where it is multiplied in binary64 and truncated."""
+    if not _calculates(case):
+        return False
+    given = case["input"]["strategy"]
+    percents = [value for key, value in given.items() if key.startswith("mid") and key.endswith("Percent")]
+    amounts = case["input"]["node"]["capacity"].values()
+    return any(int(amount * (percent / 100)) != amount * percent // 100 for amount in amounts for percent in percents)
+
+
+def _has_unknown_key(case: Mapping[str, Any]) -> bool:
+    found = colocation_document.read_config(sync.document_text(case["input"]["configmap_data"]))
+    return any(problem.wanted.startswith("a known key") for problem in found.problems)
+
+
+def _config_map_is_gone(case: Mapping[str, Any]) -> bool:
+    return case["input"]["configmap_data"] is None and case["input"]["old_spec"] is not None
 
 
 def _selects_by_expressions_alone(case: Mapping[str, Any]) -> bool:
@@ -374,10 +408,11 @@ def _selects_by_expressions_alone(case: Mapping[str, Any]) -> bool:
 def _formula_differs(case: Mapping[str, Any]) -> bool:
     """Whether a term that only one of the two formulas has can decide: reserved share, idle usage, size of the cap."""
     given = case["input"]
-    metric = given["nodeMetric"]
-    if not _not_static(case) or metric is None or not metric.get("prodReclaimable"):
+    metric = given.get("nodeMetric")
+    if not _calculates(case) or not _not_static(case) or not metric.get("prodReclaimable"):
         return False
-    capacity, used = given["node"]["capacity"], metric.get("nodeUsage") or {"cpu_milli": 0, "memory_bytes": 0}
+    capacity = given["node"]["capacity"]
+    used = metric.get("nodeUsage") or capacity  # upstream takes a node of unknown usage for full
     busy = any(metric["prodReclaimable"][name] > capacity[name] - used[name] for name in capacity)
     return busy or capacity != given["node"]["allocatable"] or bool(given["strategy"].get("midUnallocatedPercent"))
 
@@ -392,7 +427,9 @@ ADAPTERS = {
     "config availability": availability,
     "colocation config webhook parameter check": parameter_check,
     "node selector overlap": lambda case: {"overlap": bool(node_selector.overlapping(_selectors(case)))},
-    "node conflict": lambda case: {"conflict": node_selector.conflicting(_selectors(case), case["node_labels"])},
+    "node conflict": lambda case: {
+        "conflict": node_selector.conflicting(_selectors(case), _labels({"labels": case["node_labels"]}))
+    },
     "node selector required": selector_required,
     "node config name check (flag on)": name_check,
     "IsNodeColocationCfgValid": is_entry_valid,
@@ -412,6 +449,7 @@ CHECKS = {
     "node resource calculation (mid part)": check_calculate,
     "midresource Reset": check_reset,
 }
+_TAKES_A_DOCUMENT = ("sync colocation config", "config availability", "NodeMetric spec")
 _ROUNDING = "design 3.2: ratios are rounded half-up, not truncated"
 _ABSENT = "design 4.4: a report without prediction keeps the last value, absent is not zero"
 _FORMULA = "design 4.4: capped by a share of allocatable, the unallocated share added outside the cap"
@@ -426,10 +464,18 @@ DIFFERENT_ON_PURPOSE = [
         _selects_by_expressions_alone,
         "design 3.2: matchExpressions alone select nodes, as where upstream applies an entry; its helper has no caller",
     ),
-    ("midresource Calculate", _no_prediction, _ABSENT),
-    ("midresource Calculate", _formula_differs, _FORMULA),
-    ("node resource calculation (mid part)", _no_prediction, _ABSENT),
-    ("node resource calculation (mid part)", _formula_differs, _FORMULA),
+    *(
+        (function, applies, reason)
+        for function in ("midresource Calculate", "node resource calculation (mid part)")
+        for applies, reason in (
+            (_no_prediction, _ABSENT),
+            (_formula_differs, _FORMULA),
+            (_floor_decides, "design 3.2, midFloor: never less than the bound Mid pods request"),
+            (_share_is_binary, "design 4.4: whole milli-cores and bytes, by exact arithmetic"),
+        )
+    ),
+    *((function, _has_unknown_key, "design 3.2: any other unknown key is an error") for function in _TAKES_A_DOCUMENT),
+    ("NodeMetric spec", _config_map_is_gone, "design 3.2: a deleted ConfigMap means defaults"),
     (
         "node update needed",
         lambda case: bool(case["input"].get("meta_change")),

@@ -38,14 +38,14 @@ class Runner:
             self.differences += [adapters.Difference(*row) for row in getattr(module, "DIFFERENT_ON_PURPOSE", [])]
 
     def run(self, case: Mapping[str, Any]) -> Result:
-        """Run one case. A case we differ in on purpose is not run."""
+        """Run one case. A case we differ in on purpose is not run; one that raises fails, and the others go on."""
         function = case["function"]
-        for difference in self.differences:
-            if difference.function == function and difference.applies(case):
-                return Result(case, Outcome.DIFFERENT, difference.reason)
-        if function not in self.adapters and function not in self.checks:
-            return Result(case, Outcome.NOT_MAPPED, not_mapped.reason(function) or "no reason given")
         try:
+            for difference in self.differences:
+                if difference.function == function and difference.applies(case):
+                    return Result(case, Outcome.DIFFERENT, difference.reason)
+            if function not in self.adapters and function not in self.checks:
+                return Result(case, Outcome.NOT_MAPPED, not_mapped.reason(function) or "no reason given")
             text = self._mismatch(case)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"

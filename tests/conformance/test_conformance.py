@@ -37,3 +37,57 @@ def test_the_table_ends_with_the_counts_and_gives_reasons_in_the_row():
     lines = runner.table([RUNNER.run(unknown), RUNNER.run(MAPPED[0])]).splitlines()
     assert lines[-1] == "1 passed, 0 failed, 0 different on purpose, 1 not mapped"
     assert lines[1].endswith(not_mapped.reason("GPU devices"))
+
+
+def test_a_case_that_cannot_be_read_fails_alone():
+    unreadable = {"id": "x-1", "function": "midresource Calculate", "input": None, "expected": {}}
+    assert RUNNER.run(unreadable).outcome == "failed"
+
+
+# Cases beside the given ones, in their form: `expected` is what the reference page says (koordinator-core 4).
+NODE = {"cpu_milli": 20_000, "memory_bytes": 40_000_000_000}
+STRATEGY = {"enable": True, "degradeTimeMinutes": 10}
+REPORT = {"update_age_seconds": 20, "nodeUsage": NODE, "prodReclaimable": {"cpu_milli": 4000, "memory_bytes": 10**9}}
+MID_POD = {"phase": "Running", "requests_extended": {"kubernetes.io/mid-cpu": 5000}}
+CALCULATE = {
+    "strategy": STRATEGY,
+    "node": {"capacity": NODE, "allocatable": NODE},
+    "pods": [],
+    "nodeMetric": {**REPORT, "nodeUsage": {"cpu_milli": 0, "memory_bytes": 0}},
+}
+STATIC = {**STRATEGY, "midReclaimMode": "static", "midStaticMemoryReservedPercent": 57}
+VALUES = {"error": False, "kubernetes.io/mid-cpu": 4000, "kubernetes.io/mid-memory": 10**9}
+ZEROS = {"error": False, "kubernetes.io/mid-cpu": 0, "kubernetes.io/mid-memory": 0}
+IN_57_PERCENT = {**ZEROS, "kubernetes.io/mid-memory": int(40_000_000_000 * (57 / 100))}
+NOTHING = dict.fromkeys(CALCULATE)
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "expected", "outcome"),
+    [
+        ("GetNodeColocationStrategy", {"config": {"enable": False}, "node": None}, {"strategy": None}, "passed"),
+        ("node conflict", {"selectors": [], "node_labels": None}, {"conflict": False}, "passed"),
+        ("midresource Calculate", NOTHING, {"error": True}, "passed"),
+        ("midresource Calculate", {**NOTHING, "strategy": STRATEGY}, {"error": True}, "passed"),
+        ("midresource Calculate", CALCULATE, VALUES, "passed"),
+        ("midresource Calculate", CALCULATE, ZEROS, "failed"),
+        ("midresource Calculate", {**CALCULATE, "nodeMetric": {**REPORT, "nodeUsage": None}}, ZEROS, "different"),
+        ("midresource Calculate", {**CALCULATE, "pods": [MID_POD]}, VALUES, "different"),
+        ("midresource Calculate", {**CALCULATE, "strategy": STATIC}, IN_57_PERCENT, "different"),
+    ],
+)
+def test_other_cases_than_the_given_ones_have_an_answer_too(function, given, expected, outcome):
+    result = RUNNER.run({"id": "x-1", "function": function, "input": given, "expected": expected})
+    assert result.outcome.startswith(outcome), result.text
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [('{"enable": true, "unheardOf": 1}', "any other unknown key is an error"), (None, "a deleted ConfigMap")],
+)
+def test_a_spec_that_upstream_would_make_otherwise_is_different_on_purpose(text, reason):
+    data = None if text is None else {"colocation-config": text}
+    given = {"configmap_data": data, "node": {}, "old_spec": {"metricCollectPolicy": {"reportIntervalSeconds": 7}}}
+    result = RUNNER.run({"id": "x-1", "function": "NodeMetric spec", "input": given, "expected": {}})
+    assert result.outcome == "different on purpose"
+    assert reason in result.text
