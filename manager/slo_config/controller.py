@@ -58,7 +58,7 @@ class ConfigController:
         self._version = 0
         self._stored: str | None = None
         self._judged: tuple[bool, str | None] | None = None
-        self._outcome: sync.Outcome | None = None
+        self._last_good: str | None = None
 
     async def start(self) -> None:
         """Read what was last good, then what is there now. Raises errors.ApiServerError."""
@@ -77,8 +77,7 @@ class ConfigController:
     async def refresh(self) -> None:
         """Take the ConfigMap as it is now, and keep what could not be kept before. Raises errors.ApiServerError."""
         await self.apply(await read(self._api, self._settings.namespace, self._settings.config_map))
-        if self._outcome is not None:
-            await self._store(self._outcome)
+        await self._store()
 
     async def apply(self, config_map: ConfigMap | None) -> None:
         """Take a state of the ConfigMap; None means that there is none. An older one than was seen is left."""
@@ -95,6 +94,9 @@ class ConfigController:
         outcome = sync.synced(in_force, data, exists=config_map is not None)
         if outcome.configuration is not None and (outcome.changed or self.strategies is None):
             self._put_in_force(outcome.configuration)
+        if outcome.state is not sync.State.REFUSED:
+            self._last_good = outcome.text or ""
+        self._judged = seen  # before anything is awaited: a newer state may be taken meanwhile
         self._telemetry.set_config_state(outcome.state)
         self._telemetry.config_problems.set(len(outcome.problems))
         if config_map is None:
@@ -104,8 +106,7 @@ class ConfigController:
         else:
             already_said = (outcome.text or "") == self._stored
             await self._notices.tell(outcome, config_map.metadata, applied_before=already_said)
-        await self._store(outcome)
-        self._judged, self._outcome = seen, outcome
+        await self._store()
 
     async def tell_overlap(self, node: str, strategy: NodeStrategy) -> None:
         """Tell of entries that a node shows to overlap."""
@@ -117,9 +118,10 @@ class ConfigController:
         self._telemetry.config_generation.inc()
         self._on_change()
 
-    async def _store(self, outcome: sync.Outcome) -> None:
-        text = outcome.text or ""
-        if outcome.state is sync.State.REFUSED or text == self._stored:
+    async def _store(self) -> None:
+        """Keep the document in force, where that is not kept yet, even after a later one was refused."""
+        text = self._last_good
+        if text is None or text == self._stored:
             return
         name, namespace = self._settings.last_good_config_map, self._settings.namespace
         data = {names.COLOCATION_CONFIG_KEY: text}
