@@ -18,7 +18,7 @@ from api_types.mid_resource import MID_OF_NATIVE, MidInputs, NoPrediction
 
 
 class BadReport(Exception):
-    """The report holds a value that cannot be: negative, or not a quantity."""
+    """The report holds a value that cannot be: negative, beyond what can be counted, or not a quantity."""
 
 
 class WireResources(msgspec.Struct, frozen=True):
@@ -108,8 +108,9 @@ def _amounts(wire: pods.QuantityMap, where: str) -> pods.Resources:
     except quantities.InvalidQuantity as error:
         raise BadReport(f"status.{where}: {error}") from error
     for resource, amount in amounts.items():
-        if amount < 0:
-            raise BadReport(f"status.{where}.{resource}: seen {wire[resource]}, want 0 or more")
+        if not 0 <= amount <= quantities.MOST:
+            wanted = "want 0 or more" if amount < 0 else f"want {quantities.MOST} or less"
+            raise BadReport(f"status.{where}.{resource}: seen {wire[resource]}, {wanted}")
     return amounts
 
 

@@ -28,6 +28,8 @@ _SCALE: Final = {
     **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
     **{suffix + "i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
 }
+MOST: Final = 2**63 - 1
+"""Kubernetes counts no higher, in whatever unit; three digits of an exponent do."""
 
 
 class InvalidQuantity(ValueError):

@@ -63,7 +63,8 @@ Timestamp = Annotated[
 ]
 """A moment, in whole seconds of UTC on the wire as metav1.Time is."""
 
-_DURATION: Final = re.compile(r"(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?")
+_DURATION: Final = re.compile(r"(?:(?P<h>\d{1,10})h)?(?:(?P<m>\d{1,10})m)?(?:(?P<s>\d{1,10}(?:\.\d+)?)s)?", re.ASCII)
+_LONGEST_DURATION_SECONDS: Final = 2**63 // 10**9  # Go counts nanoseconds in 64 bits: 292 years
 
 
 def parse_duration(text: str) -> float:
@@ -71,7 +72,10 @@ def parse_duration(text: str) -> float:
     match = _DURATION.fullmatch(text)
     if not text or match is None:
         raise ValueError(f"{text!r} is not a duration, want one like 5m or 1h30m0s")
-    return int(match["h"] or 0) * 3600 + int(match["m"] or 0) * 60 + float(match["s"] or 0)
+    seconds = int(match["h"] or 0) * 3600 + int(match["m"] or 0) * 60 + float(match["s"] or 0)
+    if seconds > _LONGEST_DURATION_SECONDS:
+        raise ValueError(f"{text!r} is longer than 292 years")
+    return seconds
 
 
 def format_duration(seconds: int) -> str:

@@ -52,7 +52,7 @@ class _Case:
 
     @property
     def refresh_period(self) -> dt.timedelta:
-        return dt.timedelta(seconds=self.strategy.strategy.update_time_threshold_seconds or 0)
+        return evidence.period(self.strategy.strategy.update_time_threshold_seconds or 0)
 
 
 _Sample = tuple[str, dt.datetime | None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from typing import Final
 
 from api_types import mid_report, pods
 from api_types import slo_controller_config as slo
@@ -11,6 +12,8 @@ from api_types.mid_report import MidPolicy, MidReport
 from api_types.mid_resource import NoPrediction
 from manager import cluster_picture
 from manager.mid_resource import receipt
+
+_CENTURY_SECONDS: Final = 100 * 365 * 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,12 @@ class Evidence:
 
 def degrade_time(strategy: slo.MidColocationPolicy) -> dt.timedelta:
     """Age beyond which a sample does not count."""
-    return dt.timedelta(minutes=strategy.degrade_time_minutes or slo.DEFAULTS.degrade_time_minutes or 15)
+    return period(60 * (strategy.degrade_time_minutes or slo.DEFAULTS.degrade_time_minutes or 15))
+
+
+def period(seconds: int) -> dt.timedelta:
+    """Period that the configuration gives in seconds, a century at most: no later moment can be told."""
+    return dt.timedelta(seconds=min(seconds, _CENTURY_SECONDS))
 
 
 def gather(

@@ -78,11 +78,11 @@ def _by_content(evidence: Evidence, now: dt.datetime) -> Judgement:
 def _unusable(evidence: Evidence, now: dt.datetime, keep: Reason, detail: str) -> Judgement:
     """Keep what is published until the last report that could be used is `degradeTimeMinutes` old."""
     last = evidence.last_usable
-    if last is None or is_degraded(last, evidence.degrade_after, now):
+    if last is None or last > now + FUTURE_TOLERANCE or is_degraded(last, evidence.degrade_after, now):
         return Judgement(Verdict.WITHDRAW, Reason.PREDICTION_TOO_OLD, detail)
     return Judgement(Verdict.KEEP, keep, detail, changes_at=last + evidence.degrade_after)
 
 
 def is_degraded(sample: dt.datetime | None, degrade_after: dt.timedelta, now: dt.datetime) -> bool:
     """Whether a sample is too old to count, or there is none. The deadline itself is still good."""
-    return sample is None or now > sample + degrade_after
+    return sample is None or now - sample > degrade_after

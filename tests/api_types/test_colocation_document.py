@@ -42,6 +42,14 @@ def test_no_text_sets_nothing(text):
             "midCpuTresholdPercent: seen 1, want a known key; is midCPUThresholdPercent meant?",
         ),
         (
+            {"metricAggregatePolicy": {"durations": ["9" * 400 + "h"]}},
+            f'metricAggregatePolicy.durations[0]: seen "{"9" * 99}..., want a duration such as 5m or 1h30m0s',
+        ),
+        (
+            {"metricAggregatePolicy": {"durations": ["2562048h"]}},
+            'metricAggregatePolicy.durations[0]: seen "2562048h", want a duration such as 5m or 1h30m0s',
+        ),
+        (
             {"metricAggregatePolicy": {"durations": ["5m", "soon"]}},
             'metricAggregatePolicy.durations[1]: seen "soon", want a duration such as 5m or 1h30m0s',
         ),

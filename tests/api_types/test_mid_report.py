@@ -72,6 +72,8 @@ def test_static_mode_needs_no_prediction():
     [
         ({"prodReclaimableMetric": metric("-1", "1")}, "prodReclaimableMetric.resource.resources.cpu: seen -1"),
         ({"prodReclaimableMetric": metric("NaN", "1")}, "'NaN' is not a quantity"),
+        ({"prodReclaimableMetric": metric("1", "1e999")}, "seen 1e999, want 9223372036854775807 or less"),
+        ({"allocated": {"mid": {"kubernetes.io/mid-cpu": "1e30"}}}, "allocated.mid.kubernetes.io/mid-cpu: seen 1e30"),
         ({"allocated": {"prod": {"memory": "-5Mi"}}, "prodPeakMetric": metric("1", "1")}, "allocated.prod.memory"),
     ],
 )

@@ -8,6 +8,7 @@ from manager.mid_resource.judgement import Verdict, is_degraded, judge
 from manager.mid_resource.reasons import TEXTS, Reason
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+LAST_MOMENT = dt.datetime.max.replace(tzinfo=dt.UTC)
 
 
 def ago(minutes):
@@ -40,6 +41,7 @@ FINE = Evidence(
         ({"usable": False}, Verdict.KEEP, Reason.NO_PREDICTION),
         ({"usable": False, "last_usable": ago(16)}, Verdict.WITHDRAW, Reason.PREDICTION_TOO_OLD),
         ({"usable": False, "last_usable": None}, Verdict.WITHDRAW, Reason.PREDICTION_TOO_OLD),
+        ({"usable": False, "last_usable": LAST_MOMENT}, Verdict.WITHDRAW, Reason.PREDICTION_TOO_OLD),
         ({"usable": False, "refused": "cpu: seen -1"}, Verdict.KEEP, Reason.REPORT_REFUSED),
         ({"sample_time": None}, Verdict.WITHDRAW, Reason.NEVER_REPORTED),
         ({"sample_time": None, "exists_since": ago(3)}, Verdict.KEEP, Reason.AWAITING_FIRST_REPORT),
