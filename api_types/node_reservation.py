@@ -69,7 +69,7 @@ def _quantities(given: Any) -> tuple[pods.Resources, list[Problem]]:
             units = quantities.resource_units(name, value)
         except quantities.InvalidQuantity:
             units = -1
-        if units < 0:
+        if not 0 <= units <= quantities.MOST:
             problems.append(_problem(("resources", name), value, "a quantity of at least 0, like 500m or 4Gi"))
         found[name] = units
     return found, problems

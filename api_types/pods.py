@@ -226,6 +226,7 @@ def allocatable(node: Node) -> Resources:
 def raw_allocatable(annotation: str) -> Resources | None:
     """Decode the raw-allocatable annotation (JSON resource list); None where it is malformed or empty."""
     try:
-        return units(msgspec.json.decode(annotation, type=QuantityMap)) or None
-    except (msgspec.DecodeError, quantities.InvalidQuantity):
+        raw = units(msgspec.json.decode(annotation, type=QuantityMap))
+        return raw if raw and max(raw.values()) <= quantities.MOST else None
+    except (msgspec.DecodeError, quantities.InvalidQuantity, RecursionError):
         return None

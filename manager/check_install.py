@@ -21,6 +21,7 @@ from api_types import names
 from apiserver_client import credentials, errors, objects, resources, session
 from daemon import settings
 from manager import crd_schema, leading, lease
+from manager.mid_resource import receipt
 
 ENV_PREFIX: Final = "CHECK_INSTALL"
 WORKS: Final = 0
@@ -134,9 +135,8 @@ class Checks:
         return Finding(fresh >= max(agents.number_ready, 1), text)
 
     def _age(self, report: Report) -> float | None:
-        if report.status is None or report.status.update_time is None:
-            return None
-        return (self._now() - dt.datetime.fromisoformat(report.status.update_time)).total_seconds()
+        time = receipt.parse_time(report.status.update_time) if report.status else None
+        return (self._now() - time).total_seconds() if time else None
 
     async def leader(self) -> Finding:
         """Whether somebody renews the Lease, by two looks: no clock of another machine is asked."""

@@ -121,7 +121,7 @@ def _told(mid: str, line: receipt.Line, requests_from: str) -> Iterator[_Told]:
     yield _Told(
         "static_percent", "Static mode publishes {} of the capacity.", f"{_STRATEGY}.midStatic{native}ReservedPercent"
     )
-    yield _Told("reclaimable", *_RECLAIMABLE[line.source])
+    yield _Told("reclaimable", *_RECLAIMABLE.get(line.source, _RECLAIMABLE[""]))
     yield _Told("threshold_percent", f"The cap is {{}} of the {whole}.", f"{_STRATEGY}.mid{native}ThresholdPercent")
     yield _Told("cap", "At most that is given away: {}.", _FORMULA)
     yield _Told("unallocated", "Requested by no Prod pod: {}.", _FORMULA)

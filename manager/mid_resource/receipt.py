@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 
@@ -20,7 +21,7 @@ from manager.mid_resource.reasons import STATUS, TEXTS, Reason
 class Line(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """Terms of one resource, in milli-cores or bytes; shares in percent. What was not used is absent."""
 
-    published: int | None = None
+    published: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
     """Value on the node; absent where the key was removed."""
     source: str = ""
     """What `reclaimable` was taken from: peak, reported or static."""
@@ -126,7 +127,7 @@ def of_node(node: pods.Node) -> Receipt | None:
         return None
     try:
         return msgspec.json.decode(text, type=Receipt)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 
@@ -136,9 +137,9 @@ def spelled(time: dt.datetime) -> str:
 
 
 def parse_time(text: str | None) -> dt.datetime | None:
-    """Moment of an RFC 3339 text; None for an absent, malformed or zoneless one."""
+    """Moment of an RFC 3339 text, in UTC; None for an absent, malformed or zoneless one, or one that UTC cannot say."""
     try:
         time = dt.datetime.fromisoformat(text or "")
-    except ValueError:
+        return time.astimezone(dt.UTC) if time.tzinfo else None
+    except (ValueError, OverflowError):
         return None
-    return time if time.tzinfo else None

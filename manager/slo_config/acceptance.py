@@ -99,7 +99,7 @@ def annotation(outcome: Outcome, before: str | None, now: dt.datetime, *, kept_i
 def _parsed(text: str | None) -> dict[str, Any]:
     try:
         found = yaml.safe_load(text or "")
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):  # a date that is none is a ValueError
         return {}
     return found if isinstance(found, dict) else {}
 

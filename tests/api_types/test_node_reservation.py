@@ -54,6 +54,7 @@ def test_without_the_annotation_nothing_is_reserved():
         ("{", 'seen "{", want a JSON object'),
         ("[1]", "seen [1], want an object"),
         ("[" * 100_000, ", want a JSON object"),
+        ({"resources": {"cpu": "1e999"}}, '.resources.cpu: seen "1e999", want a quantity of at least 0'),
         ({"resources": 4}, ".resources: seen 4, want an object of quantities"),
         ({"resources": {"cpu": "-1", "memory": "1Gi"}}, '.resources.cpu: seen "-1", want a quantity of at least 0'),
         ({"resources": {"memory": "much"}}, '.resources.memory: seen "much", want a quantity of at least 0'),

@@ -270,3 +270,32 @@ async def test_metrics_show_what_is_published_and_why(world):
     world.mid.forget("n1")
     assert value("koord_manager_node_mid_cpu_cores", {"node": "n1"}) is None
     assert value("koord_manager_nodes", {"reason": "Calculated"}) == 0
+
+
+async def test_periods_that_no_clock_can_count_are_the_longest_it_can(world):
+    forever = 2**63 - 1
+    await started(world, {**ENABLED, "degradeTimeMinutes": forever, "updateTimeThresholdSeconds": forever})
+    await reported(world)
+    assert world.mid_of() == (6_000, 10_000)
+    world.now += dt.timedelta(days=3_650)
+    await world.settle()
+    assert world.mid_of() == (6_000, 10_000)
+
+
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:00", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00+23:00"])
+async def test_a_sample_from_the_end_of_time_takes_nothing_away_at_once_and_stops_nothing(world, time):
+    await started(world)
+    await reported(world)
+    await reported(world, peak="1", updateTime=time)
+    assert world.mid_of() == (6_000, 10_000)
+
+
+async def test_a_reservation_that_nobody_can_read_is_as_if_it_were_not_there(world):
+    await started(world)
+    annotations = {
+        "node.koordinator.sh/reservation": "[" * 100_000,
+        "node.koordinator.sh/raw-allocatable": "[" * 100_000,
+    }
+    world.server.patch("nodes", "n1", {"metadata": {"annotations": annotations}})
+    await reported(world)
+    assert world.mid_of() == (6_000, 10_000)

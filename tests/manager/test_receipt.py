@@ -53,12 +53,16 @@ def test_a_receipt_is_read_back():
     assert receipt.of_node(node(receipt.encode(made))) == made
 
 
-@pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"time": 1, "reason": "x"}'])
+OF_A_HAND = '{"time": "", "reason": "", "resources": {"kubernetes.io/mid-cpu": {"published": -5}}}'
+DEEP = '{"x": ' + "[" * 100_000
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"time": 1, "reason": "x"}', OF_A_HAND, DEEP])
 def test_what_is_no_receipt_is_none(text):
     assert receipt.of_node(node(text)) is None
 
 
-@pytest.mark.parametrize("text", [None, "", "yesterday", "2026-11-21T12:00:00"])
+@pytest.mark.parametrize("text", [None, "", "yesterday", "2026-11-21T12:00:00", "9999-12-31T23:59:59-23:00"])
 def test_what_is_no_time_is_none(text):
     assert receipt.parse_time(text) is None
 

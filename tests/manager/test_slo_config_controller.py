@@ -1,4 +1,5 @@
 import msgspec
+import pytest
 import yaml
 
 from manager.slo_config.controller import ConfigController, ConfigMap
@@ -131,6 +132,20 @@ async def test_a_configuration_that_cannot_be_kept_is_in_force_all_the_same(worl
     assert kept["data"] == {"colocation-config": '{"enable": true}'}
 
 
+async def test_what_could_not_be_kept_at_first_is_kept_later_though_the_document_is_broken_by_then(world):
+    world.configure({"enable": True})
+    await world.config.start()
+    world.server.refuse["PATCH", "configmaps"] = cluster.Refusal(503, "ServiceUnavailable", "x")
+    world.configure({"enable": False})
+    await apply(world)
+    world.server.refuse.clear()
+    world.configure("{")
+    await world.config.refresh()
+    assert last_good(world) == {"colocation-config": '{"enable": false}'}
+    await successor(world)
+    assert world.config.strategies.configuration.cluster.enable is False
+
+
 async def test_an_event_that_cannot_be_posted_stops_nothing(world):
     world.configure({"enable": True})
     world.server.refuse["POST", "events"] = cluster.Refusal(403, "Forbidden", "x")
@@ -164,6 +179,15 @@ async def test_seeing_its_own_annotation_or_none_of_it_makes_it_write_nothing(wo
         world.server.patch("configmaps", "slo-controller-config", patch, "koordinator-system")
         await apply(world)
     assert len(world.server.writes) == writes
+
+
+@pytest.mark.parametrize("text", ["since: 2026-02-30", "[" * 5_000, "{", "x"])
+async def test_an_annotation_that_somebody_else_wrote_there_is_replaced(world, text):
+    world.configure({"enable": True})
+    noted_by_hand = {"metadata": {"annotations": {"koordinator.sh/colocation-config-status": text}}}
+    world.server.patch("configmaps", "slo-controller-config", noted_by_hand, "koordinator-system")
+    await world.config.start()
+    assert noted(world)["reason"] == "ColocationConfigApplied"
 
 
 async def test_a_manager_that_may_not_annotate_goes_on(world):
