@@ -18,6 +18,8 @@ _WITH_VALUES = ("In", "NotIn")
 _WITHOUT_VALUES = ("Exists", "DoesNotExist")
 OPERATORS = _WITH_VALUES + _WITHOUT_VALUES
 _MOST_VIRTUAL_NODES: Final = 256  # arbitrary; a selector that is written by hand is about a few
+_MOST_QUESTIONS: Final = 1_000_000  # selectors asked for a virtual node: half a second, all of a thousand entries
+_MOST_OVERLAPS: Final = 10_000  # arbitrary; so many have one cause
 
 
 class Requirement(WireModel):
@@ -104,12 +106,19 @@ def _virtual_nodes(selector: NodeSelector) -> Iterator[dict[str, str]]:
 def overlapping(selectors: Sequence[NodeSelector | None]) -> list[tuple[int, int]]:
     """Positions of each two selectors that claim the same virtual node, the earlier first; in order.
 
-    Approximate by design: it sees contradictions in the document alone. `conflicting` asks a real node.
+    Approximate by design: it sees contradictions in the document alone, and of a huge one the beginning. `conflicting`
+    asks a real node.
     """
     found: set[tuple[int, int]] = set()
-    for selector in selectors:
-        for labels in _virtual_nodes(selector) if selector is not None else ():
-            found.update(itertools.combinations(matching(selectors, labels), 2))
+    asked: set[frozenset[tuple[str, str]]] = set()
+    for labels in itertools.chain.from_iterable(_virtual_nodes(each) for each in selectors if each is not None):
+        virtual_node = frozenset(labels.items())
+        if virtual_node in asked:
+            continue
+        asked.add(virtual_node)
+        found.update(itertools.islice(itertools.combinations(matching(selectors, labels), 2), _MOST_OVERLAPS))
+        if len(asked) * len(selectors) >= _MOST_QUESTIONS or len(found) >= _MOST_OVERLAPS:
+            break
     return sorted(found)
 
 

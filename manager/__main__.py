@@ -90,6 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _explain_mid(arguments: argparse.Namespace) -> int:
+    if not arguments.node:
+        return _refuse(["which node? give --node NAME"])
     try:
         to = credentials.find(arguments.kubeconfig)
     except errors.NoCredentials as error:

@@ -84,7 +84,7 @@ async def _explained(arguments: argparse.Namespace) -> explanation.Explanation:
 
 async def _gathered(arguments: argparse.Namespace, chosen: ManagerSettings) -> _Inputs:
     """Inputs from files where there are any, else from the cluster."""
-    if arguments.node is None and arguments.node_file is None:
+    if not arguments.node and arguments.node_file is None:
         raise manifests.Unusable("which node? give --node NAME, or --node-file FILE")
     outcome = _outcome_of(arguments.config) if arguments.config is not None else None
     node = _node_of(arguments) if arguments.node_file is not None else None

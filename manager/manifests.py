@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
 
 from api_types import names, pods
+
+_BROKEN: Final = (yaml.YAMLError, ValueError, RecursionError)
+"""What PyYAML raises: the second for a date that is none, the third for what is nested too deeply."""
 
 
 class Unusable(Exception):
@@ -29,7 +32,7 @@ def document_in(text: str) -> str:
     """Take the document out of a ConfigMap manifest; any other text is the document itself. Raises Unusable."""
     try:
         manifests = list(_objects(text))
-    except yaml.YAMLError:
+    except _BROKEN:
         return text  # broken as JSON too, and the reader of the document says where
     for manifest in manifests:
         data = manifest.get("data")
@@ -44,7 +47,7 @@ def node_in(text: str, name: str | None) -> pods.Node:
     """The Node in a manifest or a list of them; with a name, the one that is called so. Raises Unusable."""
     try:
         found = [msgspec.convert(each, type=pods.Node) for each in _objects(text) if each.get("kind") == "Node"]
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
+    except (*_BROKEN, msgspec.ValidationError) as error:
         raise Unusable(f"this is no manifest of a Node: {error}") from error
     wanted = [node for node in found if name in (None, node.metadata.name)]
     if len(wanted) != 1:
@@ -54,7 +57,7 @@ def node_in(text: str, name: str | None) -> pods.Node:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Objects of a YAML or JSON text, those of a List one by one. Raises yaml.YAMLError."""
+    """Objects of a YAML or JSON text, those of a List one by one. Raises what `_BROKEN` names."""
     for document in yaml.safe_load_all(text):
         if isinstance(document, dict):
             items = document.get("items") if str(document.get("kind", "")).endswith("List") else None

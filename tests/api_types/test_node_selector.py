@@ -72,6 +72,19 @@ def test_a_selector_with_many_values_is_compared_in_a_moment():
     assert node_selector.overlapping([wide, selector(matchLabels={"a": "49"})]) == [(0, 1)]
 
 
+def test_what_all_entries_claim_is_told_of_the_first_pairs():
+    found = node_selector.overlapping([selector(matchLabels={"a": "1"})] * 1_000)
+    assert found[:2] == [(0, 1), (0, 2)]
+    assert len(found) == 10_000
+
+
+def test_an_enormous_document_is_compared_in_a_moment_too(monkeypatch):
+    asked = []
+    monkeypatch.setattr(node_selector, "matches", lambda *_: bool(asked.append(1)))
+    assert node_selector.overlapping([selector(matchLabels={"a": str(value)}) for value in range(3_000)]) == []
+    assert len(asked) < 1_010_000  # of 9 million
+
+
 def test_a_real_node_shows_a_conflict_that_the_document_does_not():
     selectors = [selector(matchLabels={"a": "1"}), selector(matchLabels={"b": "1"})]
     assert node_selector.overlapping(selectors) == []

@@ -85,3 +85,10 @@ def test_an_entry_that_is_left_out_is_refused_too(check):
     code, said = check(json.dumps({"enable": True, "nodeConfigs": [entry]}))
     assert code == check_config.REFUSED
     assert 'nodeConfigs[0].midFloor: seen "some", want one of allocated, none (this layer is ignored' in said.out
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "since: 2026-02-30"])
+def test_a_text_that_no_reader_of_yaml_survives_is_refused_like_any_other(check, text):
+    code, said = check(text)
+    assert code == check_config.REFUSED
+    assert "want valid JSON" in said.out

@@ -100,7 +100,7 @@ def test_a_document_that_cannot_be_used_explains_itself_with_exit_code_1(files, 
     assert "midFloor: seen 1, want one of allocated, none" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("wrong", ["{", "kind: Pod\n", '{"kind": "Node", "metadata": {"name": 1}}'])
+@pytest.mark.parametrize("wrong", ["{", "kind: Pod\n", "kind: 2026-02-30", '{"kind": "Node", "metadata": {"name": 1}}'])
 def test_a_file_that_is_no_node_is_refused_by_its_name(files, capsys, wrong):
     config, node = files(config=DOCUMENT, node=wrong)
     assert main(["explain-config", "--config", config, "--node-file", node]) == explain_config.UNREADABLE
@@ -108,8 +108,9 @@ def test_a_file_that_is_no_node_is_refused_by_its_name(files, capsys, wrong):
 
 
 def test_no_node_at_all_is_said(capsys):
-    assert main(["explain-config"]) == explain_config.UNREADABLE
-    assert "which node? give --node NAME" in capsys.readouterr().err
+    for arguments in (["explain-config"], ["explain-config", "--node", ""], ["explain-mid", "--node", ""]):
+        assert main(arguments) == explain_config.UNREADABLE
+        assert "which node? give --node NAME" in capsys.readouterr().err
 
 
 def test_the_cluster_is_asked_for_what_is_no_file(in_cluster, capsys):
