@@ -358,6 +358,20 @@ def _check_default(made: buckets.Buckets, values: str) -> Any:
 # Priority and QoS
 
 
+def _amounts(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A resource list; CPU in numbers is in milli."""
+    named = {"cpu_milli": "cpu", "memory_bytes": "memory"}
+    amounts = {named.get(name, name): value for name, value in given.items()}
+    return {name: f"{value}m" if (name, type(value)) == ("cpu", int) else value for name, value in amounts.items()}
+
+
+def _container(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A container whose requests and limits stand under `resources`, as in a manifest, or beside its name."""
+    resources = given.get("resources") or given
+    lists = {key: _amounts(resources[key] or {}) for key in ("requests", "limits") if key in resources}
+    return {"name": given.get("name") or "", "resources": lists}
+
+
 def _pod(given: Mapping[str, Any]) -> pods.Pod:
     wire = {
         "metadata": {
@@ -365,8 +379,11 @@ def _pod(given: Mapping[str, Any]) -> pods.Pod:
             "namespace": given.get("namespace", ""),
             "labels": given.get("labels"),
         },
-        "spec": {"containers": given.get("containers") or [], "priority": given.get("priority")},
-        "status": {"qosClass": given.get("kube_qos", "")},
+        "spec": {
+            "containers": [_container(each) for each in given.get("containers") or ()],
+            "priority": given.get("priority"),
+        },
+        "status": {"qosClass": given.get("kube_qos") or ""},
     }
     return msgspec.json.decode(msgspec.json.encode(wire), type=pods.Pod)
 
@@ -407,7 +424,13 @@ CHECKS = {
     "defaultCPUHistogram percentile bounds": _check_default(buckets.CPU_CORES, "samples_cores"),
     "defaultMemoryHistogram percentile bounds": _check_default(buckets.MEMORY_BYTES, "samples_bytes"),
 }
+_ABOUT_A_POD = (
+    "priority class (raw)", "priority class with default (cpu in milli)", "priority value with default",
+    "qos class (raw)",
+)  # fmt: skip
+_NO_POD = "codebase style: a pod is a value that is never absent, so nothing is answered about one that is not there"
 DIFFERENT_ON_PURPOSE = [
+    *((function, lambda case: case["input"]["pod"] is None, _NO_POD) for function in _ABOUT_A_POD),
     (
         "merge spec with defaults",
         _brings_other_defaults,

@@ -45,6 +45,8 @@ def test_a_case_that_cannot_be_read_fails_alone():
 
 
 # Cases beside the given ones, in their form: `expected` is what the reference page says (koordinator-core 4).
+CLASS = "priority class with default (cpu in milli)"
+PROD, BATCH = ({"priority_class": name} for name in ("koord-prod", "koord-batch"))
 NODE = {"cpu_milli": 20_000, "memory_bytes": 40_000_000_000}
 STRATEGY = {"enable": True, "degradeTimeMinutes": 10}
 REPORT = {"update_age_seconds": 20, "nodeUsage": NODE, "prodReclaimable": {"cpu_milli": 4000, "memory_bytes": 10**9}}
@@ -67,6 +69,10 @@ NOTHING = dict.fromkeys(CALCULATE)
     [
         ("GetNodeColocationStrategy", {"config": {"enable": False}, "node": None}, {"strategy": None}, "passed"),
         ("node conflict", {"selectors": [], "node_labels": None}, {"conflict": False}, "passed"),
+        ("priority value with default", {"pod": None}, {"priority": 0}, "different"),
+        (CLASS, {"pod": {"containers": [{"requests": {"cpu": 100}, "limits": {"cpu": 200}}]}}, PROD, "passed"),
+        (CLASS, {"pod": {"containers": [{"resources": {"limits": {"cpu_milli": 5}}}]}}, PROD, "passed"),
+        (CLASS, {"pod": {"containers": [{"requests": {"cpu": 0}}], "kube_qos": None}}, BATCH, "passed"),
         ("midresource Calculate", NOTHING, {"error": True}, "passed"),
         ("midresource Calculate", {**NOTHING, "strategy": STRATEGY}, {"error": True}, "passed"),
         ("midresource Calculate", CALCULATE, VALUES, "passed"),
