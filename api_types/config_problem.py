@@ -67,12 +67,21 @@ def refuses(problems: Sequence[Problem]) -> bool:
 
 def wanted_at(schema: Mapping[str, Any], path: KeyPath) -> str:
     """What the JSON schema asks for at a key path, in words."""
+    return in_words(_at(schema, path))
+
+
+def keys_at(schema: Mapping[str, Any], path: KeyPath) -> list[str]:
+    """Keys that the JSON schema knows of the object at a key path."""
+    return list(_at(schema, path).get("properties", {}))
+
+
+def _at(schema: Mapping[str, Any], path: KeyPath) -> Mapping[str, Any]:
     definitions = schema.get("$defs", {})
     here = _resolved(schema, definitions)
     for part in path:
         below = here.get("items") if isinstance(part, int) else here.get("properties", {}).get(part)
         here = _resolved(below or here.get("additionalProperties") or {}, definitions)
-    return in_words(here)
+    return here
 
 
 def _resolved(schema: Any, definitions: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -82,9 +82,8 @@ def _schema(args: type[pydantic.BaseModel]) -> Mapping[str, Any]:
 def _decoding_problem(schema: Mapping[str, Any], path: KeyPath, item: Mapping[str, Any]) -> Problem:
     own: KeyPath = item["loc"]
     if item["type"] == "extra_forbidden":
-        return config_problem.problem(
-            (*path, *own), item["input"], f"one of the keys {', '.join(schema.get('properties', {})) or '(none)'}"
-        )
+        known = config_problem.keys_at(schema, own[:-1])
+        return config_problem.problem((*path, *own), item["input"], f"one of the keys {', '.join(known) or '(none)'}")
     if item["type"] == "value_error":
         return config_problem.problem((*path, *own), item["input"], str(item["ctx"]["error"]).rpartition("want ")[2])
     return config_problem.problem((*path, *own), item["input"], config_problem.wanted_at(schema, own))

@@ -19,6 +19,8 @@ from scheduler_plugin.load_watcher.settings import ENV_PREFIX, LoadWatcherSettin
 log = logging.getLogger("load_watcher")
 
 _WRONG_SETTINGS = 2
+_UPSTREAMS_LEVELS = {"trace": "debug", "warn": "warning", "fatal": "error", "panic": "error"}
+"""Levels that upstream has beside ours."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         epilog="Providers: METRICS_PROVIDER_NAME, _ADDRESS, _TOKEN, _TOKEN_FILE, _APP_KEY, _QUERIES, _ORG, _BUCKET.",
     )
     settings.add_arguments(parser, LoadWatcherSettings, ENV_PREFIX)
-    environ = _with_upstreams_names(os.environ)
+    environ = with_upstreams_names(os.environ)
     try:
         chosen = settings.from_sources(LoadWatcherSettings, parser.parse_args(argv), environ, ENV_PREFIX)
         specs = provider_specs(chosen, environ)
@@ -51,15 +53,14 @@ async def _run(chosen: LoadWatcherSettings, specs: Sequence[ProviderSpec]) -> No
     await LoadWatcherApp(chosen, specs).run()
 
 
-def _with_upstreams_names(environ: Mapping[str, str]) -> dict[str, str]:
+def with_upstreams_names(environ: Mapping[str, str]) -> dict[str, str]:
     """Let upstream's LOG_LEVEL and KUBE_CONFIG stand for ours, where ours are not set."""
+    level = environ.get("LOG_LEVEL", "").lower()
     named = {
-        f"{ENV_PREFIX}_LOG_LEVEL": environ.get("LOG_LEVEL", ""),
+        f"{ENV_PREFIX}_LOG_LEVEL": _UPSTREAMS_LEVELS.get(level, level),
         f"{ENV_PREFIX}_KUBECONFIG": environ.get("KUBE_CONFIG", ""),
     }
-    return {name: value.lower() if name.endswith("LEVEL") else value for name, value in named.items() if value} | dict(
-        environ
-    )
+    return {name: value for name, value in named.items() if value} | dict(environ)
 
 
 if __name__ == "__main__":

@@ -137,4 +137,4 @@ def decode(body: bytes) -> Snapshot:
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+    return [_without_nulls(item) for item in value if item is not None] if isinstance(value, list) else value

@@ -60,6 +60,8 @@ def provider_specs(chosen: LoadWatcherSettings, environ: Mapping[str, str] = os.
         for place, spec in enumerate(specs, start=1)
         for problem in provider_spec.problems(spec)
     ]
+    if not specs:
+        problems.append(f"{chosen.providers_file} names no provider, wanted one at least")
     names = [spec.type for spec in specs]
     problems += [f"provider {name} is named twice" for name in dict.fromkeys(names) if names.count(name) > 1]
     if problems:

@@ -99,6 +99,14 @@ class TargetLoadPackingArgs(TrimaranArgs):
     default_requests_multiplier: str | None = None
     """What a container is expected to use, as a multiple of its request, where it has no limit. Default "1.5"."""
 
+    @pydantic.field_validator("default_requests", mode="before")
+    @classmethod
+    def _numbers_are_quantities(cls, value: Any) -> Any:
+        """`cpu: 1` is a quantity too, as everywhere in Kubernetes."""
+        if not isinstance(value, dict):
+            return value
+        return {key: str(item) if type(item) in (int, float) else item for key, item in value.items()}
+
     def with_defaults(self) -> Self:
         """Complete what is not given."""
         return self.model_copy(
@@ -194,7 +202,7 @@ def target_load_packing_problems(args: TargetLoadPackingArgs) -> list[Problem]:
         usable = math.isfinite(args.multiplier()) and args.multiplier() > 0
     except ValueError:
         usable = False
-    if not usable:
+    if not usable or "_" in (args.default_requests_multiplier or ""):  # Python reads 1_5 as 15
         wanted = 'a number above 0 as text, like "1.5"'
         found.append(config_problem.problem(("defaultRequestsMultiplier",), args.default_requests_multiplier, wanted))
     try:
@@ -239,7 +247,12 @@ def low_risk_problems(args: LowRiskOverCommitmentArgs) -> list[Problem]:
 
 def peaks_problems(args: PeaksArgs) -> list[Problem]:
     """What is wrong with completed arguments of Peaks."""
-    return list(_provider_problems(args))
+    unusable = [
+        config_problem.problem(("nodePowerModel", name), model.model_dump(), "k0, k1 and k2 that are finite")
+        for name, model in (args.node_power_model or {}).items()
+        if not all(map(math.isfinite, (model.k0, model.k1, model.k2)))
+    ]
+    return [*_provider_problems(args), *unusable]
 
 
 def common_specs(all_args: Mapping[str, pydantic.BaseModel]) -> list[ProviderSpec]:
@@ -268,6 +281,8 @@ class Contradiction(ValueError):
 
 
 def _provider_problems(args: TrimaranArgs) -> Iterator[Problem]:
+    if not args.watcher_address:
+        yield from _contradictions(args)
     specs = args.provider_specs()
     types = [spec.type for spec in specs]
     for index, spec in enumerate(specs):
@@ -280,6 +295,25 @@ def _provider_problems(args: TrimaranArgs) -> Iterator[Problem]:
             yield config_problem.problem(path, shown, wanted)
         if spec.type in types[:index]:
             yield config_problem.problem(path, shown, f"each type at most once, {spec.type} stands before it")
+
+
+def _contradictions(args: TrimaranArgs) -> Iterator[Problem]:
+    """Keys of which one would hide the other; only watcherAddress wins, as upstream's."""
+    nested = args.metric_provider.model_dump(exclude_unset=True) if args.metric_provider else {}
+    flat = {
+        "type": args.metric_provider_type,
+        "address": args.metric_provider_address,
+        "token": args.metric_provider_token,
+    }
+    given = {name: value for name, value in flat.items() if value is not None}
+    for name, value in given.items():
+        if nested.get(name, value) != value:
+            path = (f"metricProvider{name.capitalize()}",)
+            seen = "(not shown)" if name == "token" else value
+            yield config_problem.problem(path, seen, f"the same as metricProvider.{name}, or one of the two")
+    if args.metric_providers and (nested or given):
+        wanted = "no metricProvider beside it: it is the list of all providers"
+        yield config_problem.problem(("metricProviders",), [spec.type for spec in args.metric_providers], wanted)
 
 
 def _given(value: Any, default: Any) -> Any:

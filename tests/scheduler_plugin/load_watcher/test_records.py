@@ -63,6 +63,11 @@ def test_what_upstreams_client_tolerates_is_an_empty_snapshot(document: object) 
     assert records.decode(json.dumps(document).encode()).data.nodes == {}
 
 
+def test_a_null_among_records_costs_nothing_but_itself() -> None:
+    body = b'{"data":{"NodeMetricsMap":{"a":{"metrics":[null,{"type":"CPU","value":5}]}}}}'
+    assert records.decode(body).data.nodes["a"].metrics == [Metric(type="CPU", value=5.0)]
+
+
 def test_decimals_of_the_timestamp_are_cut() -> None:
     assert records.decode(b'{"timestamp": 15.9}').timestamp == 15
 

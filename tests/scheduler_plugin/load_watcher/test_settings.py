@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from daemon.settings import SettingsError
+from scheduler_plugin.load_watcher import __main__
 from scheduler_plugin.load_watcher.settings import LoadWatcherSettings, provider_specs
 
 
@@ -52,6 +53,7 @@ def test_a_file_names_providers_with_the_keys_of_metric_provider(tmp_path: Path)
         ("- {type: NodeMetric, adress: x}", "0.adress: Extra inputs are not permitted"),
         ("type: NodeMetric", "the document: Input should be a valid list"),
         ("- [", "are not YAML"),
+        ("[]", "names no provider, wanted one at least"),
     ],
 )
 def test_every_problem_of_the_file_is_told_with_its_place(tmp_path: Path, content: str, problem: str) -> None:
@@ -59,6 +61,11 @@ def test_every_problem_of_the_file_is_told_with_its_place(tmp_path: Path, conten
     file.write_text(content)
     told = problems_of(LoadWatcherSettings(providers_file=str(file)))
     assert any(str(file) in line and problem in line for line in told)
+
+
+@pytest.mark.parametrize(("upstreams", "ours"), [("warn", "warning"), ("TRACE", "debug"), ("Error", "error")])
+def test_upstreams_names_of_log_levels_are_known(upstreams: str, ours: str) -> None:
+    assert __main__.with_upstreams_names({"LOG_LEVEL": upstreams})["KOORD_LOAD_WATCHER_LOG_LEVEL"] == ours
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:

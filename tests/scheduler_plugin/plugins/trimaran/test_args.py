@@ -78,6 +78,58 @@ def test_a_provider_named_twice_is_an_error_because_one_would_hide_the_other() -
         specs(TargetLoadPacking={"metricProviders": twice})
 
 
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        (
+            {"metricProvider": {"type": "Prometheus"}, "metricProviders": [{"type": "NodeMetric"}]},
+            r"metricProviders: seen \[\"NodeMetric\"\], want no metricProvider beside it",
+        ),
+        (
+            {"metricProvider": {"type": "Prometheus"}, "metricProviderType": "InfluxDB"},
+            r'metricProviderType: seen "InfluxDB", want the same as metricProvider\.type',
+        ),
+        (
+            {"metricProvider": {"type": "Prometheus", "token": "s3cret"}, "metricProviderToken": "0ther"},
+            r"metricProviderToken: seen \"\(not shown\)\", want the same as metricProvider\.token",
+        ),
+        ({"metricProvider": {"type": "Prometheus", "tokn": "x"}}, r"tokn: .*one of the keys type, address, token"),
+    ],
+)
+def test_of_two_keys_that_contradict_one_another_none_wins_in_silence(args: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=problem):
+        specs(TargetLoadPacking=args)
+
+
+@pytest.mark.parametrize("cpu", [1, 0.25, "1", "250m"])
+def test_a_quantity_may_be_a_number_as_everywhere_in_kubernetes(cpu: object) -> None:
+    args = trimaran_args.TargetLoadPackingArgs.model_validate({"defaultRequests": {"cpu": cpu}})
+    assert args.default_millis() == {1: 1000, 0.25: 250, "1": 1000, "250m": 250}[cpu]
+
+
+@pytest.mark.parametrize(
+    ("policy", "args", "problem"),
+    [
+        (
+            "LowRiskOverCommitment",
+            {"smoothingWindowSizes": {"Prometeus": 5}},
+            "Prometeus: seen 5, want a provider: NodeM",
+        ),
+        (
+            "Peaks",
+            {"nodePowerModel": {"n": {"k1": float("nan")}}},
+            "nodePowerModel.n: .* want k0, k1 and k2 that are fin",
+        ),
+        (TLP, {"defaultRequestsMultiplier": "1_5"}, 'seen "1_5", want a number above 0'),
+    ],
+)
+def test_what_would_count_for_nothing_or_for_something_else_is_an_error(
+    policy: str, args: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(InvalidConfiguration, match=problem):
+        specs(**{policy: args})
+
+
 def test_an_empty_multiplier_is_an_error_and_not_the_default() -> None:
     with pytest.raises(InvalidConfiguration, match='defaultRequestsMultiplier: seen "", want a number above 0'):
         specs(TargetLoadPacking={"defaultRequestsMultiplier": ""})
