@@ -1,4 +1,4 @@
-"""CPU and memory of the whole node, read by psutil from the host's /proc.
+"""CPU and memory of the whole node, from the host's /proc; all but the CPU times through psutil.
 
 CPU is the time not spent idle, waiting for I/O or stolen by the hypervisor: user + nice + system + irq + softirq.
 Memory is MemTotal - MemAvailable. (`guest` time is part of `user`, and counted there.)
@@ -6,6 +6,7 @@ Memory is MemTotal - MemAvailable. (`guest` time is part of `user`, and counted 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from koordlet.collectors.counter_rates import CpuReading, NoRate
 from koordlet.samples import NoData, UsageSample
 
 _SOURCE = "node usage"
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class NodeMemory(NamedTuple):
@@ -60,7 +62,7 @@ class UnreadableProc(Exception):
 
 
 @contextmanager
-def _psutil_reading(proc_root: Path, file: str, wanted: str) -> Iterator[None]:
+def _reading(proc_root: Path, file: str, wanted: str) -> Iterator[None]:
     """Point psutil at the host's /proc, and back: elsewhere in this process it means the process's own."""
     own, psutil.PROCFS_PATH = psutil.PROCFS_PATH, str(proc_root)
     try:
@@ -74,15 +76,23 @@ def _psutil_reading(proc_root: Path, file: str, wanted: str) -> Iterator[None]:
 
 
 def busy_cpu_seconds(proc_root: Path) -> float:
-    """Return the CPU time that all CPUs spent working since boot, a whole number of clock ticks."""
-    with _psutil_reading(proc_root, "stat", "a first line of ten CPU times is"):
-        times = psutil.cpu_times()
-    return float(times.user + times.nice + times.system + times.irq + times.softirq)
+    """Return the CPU time that all CPUs spent working since boot, a whole number of clock ticks.
+
+    psutil would take any first line for that of the CPUs, and only one of as many columns as its own kernel prints.
+    """
+    with _reading(proc_root, "stat", "a first line of ten CPU times is"):
+        with (proc_root / "stat").open("rb") as file:
+            name, *columns = file.readline().split()
+        user, nice, system, _idle, _iowait, irq, softirq = map(int, columns[:7])
+        busy = (user, nice, system, irq, softirq)
+        if name != b"cpu" or min(busy) < 0:
+            raise ValueError(f"the line of {name.decode(errors='replace')!r} has the working times {busy}")
+    return sum(busy) / _TICKS_PER_SECOND
 
 
 def memory(proc_root: Path) -> NodeMemory:
     """Return the node's memory."""
-    with _psutil_reading(proc_root, "meminfo", "MemTotal, MemFree and MemAvailable in kB are"):
+    with _reading(proc_root, "meminfo", "MemTotal, MemFree and MemAvailable in kB are"):
         read = psutil.virtual_memory()
         if not 0 <= read.available <= read.total or read.total == 0:
             raise ValueError(f"{read.available} bytes are available of {read.total}")
@@ -92,7 +102,7 @@ def memory(proc_root: Path) -> NodeMemory:
 def machine_facts(proc_root: Path) -> MachineFacts | None:
     """Return what the machine has, None when its /proc does not say."""
     try:
-        with _psutil_reading(proc_root, "stat", "a line for every CPU is"):
+        with _reading(proc_root, "stat", "a line for every CPU is"):
             cpu_count = len(psutil.cpu_times(percpu=True))
         return MachineFacts(cpu_count, memory(proc_root).total_bytes) if cpu_count else None
     except UnreadableProc:

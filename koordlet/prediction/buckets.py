@@ -93,7 +93,9 @@ class ExponentialBuckets:
         growth = self.ratio - 1
         above_first = np.maximum(values, self.first_bucket_size)
         position = np.log(above_first * growth / self.first_bucket_size + 1) / math.log(self.ratio)
-        return _clamped(np.where(values < self.first_bucket_size, 0, np.trunc(position)), len(self.starts))
+        # At the first start the two logarithms are equal, and numpy's may be a bit less than math's.
+        position = np.maximum(np.trunc(position), 1)
+        return _clamped(np.where(values < self.first_bucket_size, 0, position), len(self.starts))
 
 
 def _require_positive(**numbers: float) -> None:

@@ -53,7 +53,7 @@ def percentile_of_samples(case: Mapping[str, Any]) -> dict[str, Any]:
         found = aggregation.percentiles(values, list(names.values()))
         return {str(name): float(value) for name, value in zip(names, found, strict=True)}
     ratio = case["percentile"]
-    if not 0 < ratio <= 1 or len(values) == 0:
+    if not 0 < ratio <= 1 or round(ratio, 3) != ratio or len(values) == 0:
         return {"error": True}
     return {"error": False, "value": float(aggregation.percentiles(values, [ratio])[0])}
 

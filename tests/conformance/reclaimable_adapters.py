@@ -206,8 +206,8 @@ def _cold_requests_bound_by_node(case: Mapping[str, Any]) -> bool:
 
 
 def _none_class_weighs(case: Mapping[str, Any]) -> bool:
-    found = case["input"].get("predictions", {}).get(NO_CLASS_MODEL)
-    if found is None or found == "error":  # upstream then has no answer at all, ours needs no such model
+    found = _of_model(case["input"], NO_CLASS_MODEL)
+    if found is None:  # upstream then has no answer at all, ours needs no such model
         return case["expected"].get("error", False) and all(
             _of_model(case["input"], name) for name in (PROD_MODEL, SYSTEM_MODEL)
         )

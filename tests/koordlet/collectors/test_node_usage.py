@@ -41,6 +41,12 @@ def test_cpu_time_is_user_nice_system_irq_and_softirq(host):
     assert ticks == pytest.approx(54321)
 
 
+@pytest.mark.parametrize("more", ["", " 8", " 8 9", " 8 9 10 11 12"])
+def test_other_kernels_may_print_fewer_or_more_cpu_times_after_softirq(host, more):
+    (host.host_root.proc_root / "stat").write_text(f"cpu  1 2 3 4 5 6 7{more}\nintr 5\n")
+    assert node_usage.busy_cpu_seconds(host.host_root.proc_root) * 100 == pytest.approx(1 + 2 + 3 + 6 + 7)
+
+
 def test_memory_in_use_is_total_less_available(host):
     meminfo = host.host_root.proc_root / "meminfo"
     text = meminfo.read_text().splitlines()[3:]
@@ -96,6 +102,9 @@ def test_a_tick_that_failed_is_part_of_the_next_interval(host, node, clock):
         ("stat", "", r".*; a first line of ten CPU times is wanted"),
         ("stat", "cpu 1 2 3\n", r".*; a first line of ten CPU times is wanted"),
         ("stat", "cpu a b c d e f g h i j\n", r".*'a'; a first line of ten CPU times is wanted"),
+        ("stat", "cpu nan 2 3 4 5 6 7 8 9 10\n", r".*'nan'; a first line of ten CPU times is wanted"),
+        ("stat", "cpu 1 2 3 4 5 6 -7 8 9 10\n", r".* \(1, 2, 3, 6, -7\); a first line of ten CPU times is wanted"),
+        ("stat", "cpu0 1 2 3 4 5 6 7 8 9 10\n", r".*'cpu0' .*; a first line of ten CPU times is wanted"),
         ("meminfo", None, "No such file or directory"),
         ("meminfo", "MemFree: 5 kB\n", r".*MemTotal.*; MemTotal, MemFree and MemAvailable in kB are wanted"),
         ("meminfo", "MemTotal: many kB\n", r".*'many'; MemTotal, MemFree and MemAvailable in kB are wanted"),

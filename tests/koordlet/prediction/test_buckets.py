@@ -57,6 +57,11 @@ def test_our_schemes_reach_from_a_millicore_and_a_mebibyte_past_1024_cores_and_t
         assert scheme.starts[-2] < last <= scheme.starts[-1]
 
 
+@pytest.mark.parametrize("ratio", [1.01, 1.05, 1.1, 2.0])
+def test_the_first_start_itself_is_in_the_second_bucket(ratio):
+    assert index_of(ExponentialBuckets(1024, 0.025, ratio, 0.0001), 0.0249, 0.025) == [0, 1]
+
+
 @given(st.floats(0.001, 1024))
 def test_a_value_lies_between_the_ends_of_its_bucket(cores):
     (bucket,) = index_of(buckets.CPU_CORES, cores)
