@@ -72,9 +72,9 @@ class SnapshotCollector:
         out the sandboxes; None reads every container.
         """
         facts = self.machine_facts()
-        cpu_count = facts.cpu_count if facts else None
+        cpu_count, machine_bytes = facts or (None, None)
         node = self.collectors.node.collect(cpu_count)
-        pods = self.collectors.pods.collect(cpu_count, named_containers)
+        pods = self.collectors.pods.collect(cpu_count, named_containers, machine_bytes)
         numa = self.collectors.numa.collect(self.collectors.pods.followed_groups if pods.complete else None)
         beside = (
             *self.collectors.numa.no_data,

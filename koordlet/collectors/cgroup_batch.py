@@ -56,15 +56,25 @@ class CgroupBatch:
         self._judge(CPU, failed)
         return rates
 
-    def usage(self, rates: Mapping[str, float]) -> dict[str, UsageSample]:
-        """Read the memory of the groups that have a CPU rate; return both."""
+    def usage(self, rates: Mapping[str, float], machine_bytes: int | None) -> dict[str, UsageSample]:
+        """Read the memory of the groups that have a CPU rate; return both.
+
+        `machine_bytes` bounds what is possible (kernels have printed counts below zero as nearly 2^64); None sets no
+        bound.
+        """
         samples: dict[str, UsageSample] = {}
         failed: dict[str, Exception] = {}
         for identity, rate in rates.items():
             try:
-                samples[identity] = UsageSample(rate, float(self.readers[identity].memory_bytes()))
+                used_bytes = self.readers[identity].memory_bytes()
             except (OSError, ValueError) as problem:
                 failed[identity] = problem
+                continue
+            if machine_bytes is None or used_bytes <= machine_bytes:
+                samples[identity] = UsageSample(rate, float(used_bytes))
+            else:
+                reason = f"{used_bytes} bytes are in use, the machine has {machine_bytes}"
+                self._fault(MEMORY, self.readers[identity].memory_file.path, reason)
         self._judge(MEMORY, failed)
         return samples
 

@@ -66,8 +66,16 @@ class PodUsage:
         self._pods_before: frozenset[str] = frozenset()
         self._ticks = 0
 
-    def collect(self, cpu_count: int | None = None, named_containers: frozenset[str] | None = None) -> PodMeasurements:
-        """Measure all pods, and of the containers that are named (None: of all) those whose turn it is."""
+    def collect(
+        self,
+        cpu_count: int | None = None,
+        named_containers: frozenset[str] | None = None,
+        machine_bytes: int | None = None,
+    ) -> PodMeasurements:
+        """Measure all pods, and of the containers that are named (None: of all) those whose turn it is.
+
+        The machine's CPUs and memory bound what is possible; None sets no bound.
+        """
         with self._statistics.timed(_DISCOVERY):
             found = self._discovery.refresh(self._monotonic_ns() / 1e9)
             if isinstance(found, NoData):
@@ -82,8 +90,8 @@ class PodUsage:
             pod_rates = self._pods.cpu_cores(self._monotonic_ns, cpu_count)
             container_rates = turn.cpu_cores(self._monotonic_ns, cpu_count)
         with self._statistics.timed(cgroup_batch.MEMORY):
-            pods = self._pods.usage(pod_rates)
-            containers = turn.usage(container_rates)
+            pods = self._pods.usage(pod_rates, machine_bytes)
+            containers = turn.usage(container_rates, machine_bytes)
         for path in (*self._pods.ended, *turn.ended):
             self._discovery.look_again(path)
         return self._measurements(pods, containers, found)

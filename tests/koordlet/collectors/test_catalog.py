@@ -132,6 +132,15 @@ def test_a_node_that_does_more_than_its_cpus_can_is_no_data(node):
     assert [no_data.reason for no_data in snapshot.no_data] == ["the rate is more than the machine's CPUs can do"]
 
 
+def test_a_pod_with_more_memory_than_its_machine_is_no_data(node):
+    node.tick(2.0, {"a": 0.5})
+    node.host.set_group(node.host.pod("b"), 1.0, 17 * GIB)
+    node.tick(2.0, {"a": 0.5})
+    snapshot = node.tick(2.0, {"a": 0.5})
+    assert (snapshot.pods.keys(), snapshot.unmeasured_pods, snapshot.system) == ({"a"}, {"b"}, None)
+    assert [no_data.source for no_data in snapshot.no_data] == ["pod memory"]
+
+
 def test_every_source_counts_its_reads(node):
     node.tick(2.0, {"a": 0.5})
     node.tick(2.0, {"a": 0.5})

@@ -133,6 +133,20 @@ def test_more_than_the_machine_can_do_is_no_sample(node):
     assert node.tick(cpu_count=4).unmeasured_pods == {"a"}
 
 
+def test_more_memory_than_the_machine_has_is_no_sample_and_says_so(node):
+    below_zero = 2**64 - 4096
+    node.tick()
+    grow(node, 10.5, below_zero)
+    measured = node.tick(machine_bytes=100 * MIB)
+    assert (measured.pods, measured.unmeasured_pods, measured.complete) == ({}, {"a"}, False)
+    (no_data,) = measured.no_data
+    assert no_data.path.endswith("kubepods/burstable/poda/memory.stat")
+    assert no_data.source == "pod memory"
+    assert no_data.reason == f"{below_zero} bytes are in use, the machine has {100 * MIB}"
+    grow(node, 11.0, 100 * MIB)
+    assert node.tick(machine_bytes=100 * MIB).pods == {"a": UsageSample(0.5, 100 * MIB)}
+
+
 def test_no_rate_spans_a_tick_of_no_time(node):
     node.tick()
     grow(node, 11.0)
