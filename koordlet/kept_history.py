@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import datetime as dt
 import logging
+import threading
 import time
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from typing import Final
 from koordlet.prediction import checkpoint
 from koordlet.prediction.checkpoint import CheckpointProblem
 from koordlet.prediction.server import PredictionServer
+from koordlet.prediction.usage_models import ModelsState
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +43,8 @@ class KeptHistory:
         self._knows_reset_mark = True
         self._is_reset_due = False
         self._wake = asyncio.Event()
-        self._one_write = asyncio.Lock()
+        self._one_write = threading.Lock()
+        """Held by the thread that writes: to cancel its waiter, as at the end, does not stop it."""
 
     def restore(self) -> None:
         """Take over what is on disk, and see whether it can be written.
@@ -106,14 +109,11 @@ class KeptHistory:
         """Write a checkpoint. What goes wrong is the problem from then on; what goes well ends it."""
         if self.path is None:
             return
-        async with self._one_write:
-            models, is_reset = self._server.export(), self._is_reset_due
-            if not models.keys and not is_reset:
-                return
-            now = time.time()
-            problem = await asyncio.to_thread(
-                checkpoint.save, self.path, models, self._node_name, now, reset_mark=self._reset_mark, reset=is_reset
-            )
+        models, is_reset = self._server.export(), self._is_reset_due
+        if not models.keys and not is_reset:
+            return
+        now = time.time()
+        problem = await asyncio.to_thread(self._write, self.path, models, now, self._reset_mark, is_reset)
         self.writes += problem is None
         self.failures += problem is not None
         if problem is None:
@@ -122,6 +122,12 @@ class KeptHistory:
         elif problem != self.problem:
             log.warning("%s", problem.message)
         self.problem = problem
+
+    def _write(
+        self, path: Path, models: ModelsState, now_seconds: float, reset_mark: str, is_reset: bool
+    ) -> CheckpointProblem | None:
+        with self._one_write:
+            return checkpoint.save(path, models, self._node_name, now_seconds, reset_mark=reset_mark, reset=is_reset)
 
     @property
     def problem_text(self) -> str | None:

@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import os
 import pathlib
+import stat
 import struct
+import threading
 import time
 
 import prometheus_client
@@ -213,6 +215,33 @@ def test_the_first_start_is_no_problem(tmp_path):
     history = kept(tmp_path)
     assert history.problem.is_first_start
     assert history.problem_text is None
+
+
+async def test_the_last_write_waits_for_one_that_nobody_waits_for_any_more(tmp_path, monkeypatch):
+    """SIGTERM while a slow disk takes a checkpoint: both go through the same temporary file."""
+    history = kept(tmp_path, learnt())
+    is_writing, both_write, is_written = (threading.Event() for _ in range(3))
+    to_disk = os.fsync
+
+    def slow(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):  # the folder's, after the temporary file was renamed
+            is_written.set()
+        elif not is_writing.is_set():
+            is_writing.set()
+            both_write.wait(0.2)
+        else:
+            both_write.set()
+            is_written.wait(5.0)
+        to_disk(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    periodic = asyncio.create_task(history.save())
+    await asyncio.to_thread(is_writing.wait)
+    periodic.cancel()
+    await asyncio.gather(periodic, return_exceptions=True)
+    await history.save()
+    assert (history.problem, history.writes) == (None, 1)
+    assert series(history) == (NODE,)
 
 
 # Reset on purpose
