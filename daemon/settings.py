@@ -33,6 +33,14 @@ class Settings(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
+    @pydantic.field_validator("*", mode="before")
+    @classmethod
+    def _is_no_truth_for_a_number(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+        """`http-port: true` in a file would be port 1."""
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation in {int, float}:
+            raise ValueError("want a number")
+        return value
+
 
 def _kebab(field: str) -> str:
     return field.replace("_", "-")
@@ -68,26 +76,32 @@ def from_sources(
 ) -> ModelT:
     """Merge the sources and validate. Raises SettingsError with every problem found."""
     file_name = arguments.settings_file or environ.get(f"{env_prefix}_SETTINGS_FILE")
+    problems: list[str] = []
+    layers: list[tuple[str, Any, str]] = []
+    try:
+        in_file = _file_values(file_name)
+        layers += ((key.replace("-", "_"), value, f"{key} in {file_name}") for key, value in in_file.items())
+    except SettingsError as error:
+        problems += error.problems
     values: dict[str, Any] = {}
     origin: dict[str, str] = {}
-    for field, value, source in _layers(model, arguments, environ, env_prefix, file_name):
+    for field, value, source in (*layers, *_above_the_file(model, arguments, environ, env_prefix)):
         values[field] = value
         origin[field] = source
     try:
-        return model.model_validate(values)
+        loaded = model.model_validate(values)
     except pydantic.ValidationError as error:
-        raise SettingsError([_line(item, origin, env_prefix) for item in error.errors()]) from error
+        # What is missing may stand in the file that cannot be read.
+        items = [item for item in error.errors() if not (problems and item["type"] == "missing")]
+        raise SettingsError([*problems, *(_line(item, origin, env_prefix) for item in items)]) from error
+    if problems:
+        raise SettingsError(problems)
+    return loaded
 
 
-def _layers(
-    model: type[pydantic.BaseModel],
-    arguments: argparse.Namespace,
-    environ: Mapping[str, str],
-    env_prefix: str,
-    file_name: str | None,
+def _above_the_file(
+    model: type[pydantic.BaseModel], arguments: argparse.Namespace, environ: Mapping[str, str], env_prefix: str
 ) -> Iterator[tuple[str, Any, str]]:
-    for key, value in _file_values(file_name).items():
-        yield key.replace("-", "_"), value, f"{key} in {file_name}"
     for field in model.model_fields:
         if (value := environ.get(_variable(env_prefix, field))) is not None:
             yield field, value, f"environment variable {_variable(env_prefix, field)}"
@@ -97,14 +111,14 @@ def _layers(
 
 
 def _file_values(file_name: str | None) -> dict[str, Any]:
-    if file_name is None:
+    if not file_name:
         return {}
     try:
         content = yaml.safe_load(Path(file_name).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError([f"cannot read the settings file {file_name}: {error}"]) from error
     except yaml.YAMLError as error:
-        raise SettingsError([f"the settings file {file_name} is not YAML: {error}"]) from error
+        raise SettingsError([f"the settings file {file_name} is not YAML: {' '.join(str(error).split())}"]) from error
     if content is None:
         return {}
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):

@@ -49,6 +49,27 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path, content, wanted):
     with pytest.raises(settings.SettingsError, match=wanted) as caught:
         load([], {"EXAMPLE_SETTINGS_FILE": str(file), "EXAMPLE_NODE_NAME": "n"})
     assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_used_hides_no_other_problem_and_makes_none_up():
+    with pytest.raises(settings.SettingsError) as caught:
+        load(["--settings-file", "/nowhere/file", "--probe-port", "70000"])
+    assert [problem.partition(":")[0] for problem in caught.value.problems] == [
+        "cannot read the settings file /nowhere/file",
+        "flag --probe-port is '70000'",
+    ]
+
+
+def test_a_truth_is_no_number(tmp_path):
+    file = tmp_path / "settings.yaml"
+    file.write_text("node-name: n\nprobe-port: true\n")
+    with pytest.raises(settings.SettingsError, match=f"probe-port in {file} is True: .*want a number"):
+        load(["--settings-file", str(file)])
+
+
+def test_a_variable_that_names_no_file_is_none():
+    assert load([], {"EXAMPLE_SETTINGS_FILE": "", "EXAMPLE_NODE_NAME": "n"}) == Example(node_name="n")
 
 
 def test_help_shows_default_and_variable(capsys):
