@@ -131,9 +131,9 @@ class NodeObserver:
 
     @property
     def pod_stalls(self) -> Sequence[tuple[PodOnNode, PodStall]]:
-        """What every known pod waited for."""
-        stalls = self._collector.collectors.pod_stalls.pods
-        return [(pod, stall) for uid, stall in stalls.items() if (pod := self._pods_by_uid.get(uid)) is not None]
+        """What every known pod waited for. /metrics asks from another thread, while a tick may add pods."""
+        stalls = list(self._collector.collectors.pod_stalls.pods.items())
+        return [(pod, stall) for uid, stall in stalls if (pod := self._pods_by_uid.get(uid)) is not None]
 
     @property
     def tracked_series(self) -> int:

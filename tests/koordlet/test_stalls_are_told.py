@@ -140,6 +140,29 @@ def test_a_kernel_without_pressure_shows_as_unsupported_and_degrades_no_source(t
     node.observer.close()
 
 
+class TickBetweenTwoPods(dict):
+    """Pods by UID; to read one lets a tick of the other thread happen, in which a pod came."""
+
+    def __init__(self, node, pods):
+        super().__init__(pods)
+        self.node = node
+
+    def get(self, uid, default=None):
+        self.node.files.set_group(self.node.files.pod("new"), 0.0, 0)
+        self.node.run(1)
+        return super().get(uid, default)
+
+
+def test_a_pod_that_comes_while_metrics_are_read_does_no_harm(node):
+    node.run(1)
+    cluster = OnePod()
+    pods = TickBetweenTwoPods(node, cluster.pods.by_uid())
+    cluster.pods.by_uid = lambda: pods
+    node.observer.observe(1002.0, cluster)
+    labels = {"namespace": "shop", "pod": "cart-0", "resource": "cpu", "kind": "some"}
+    assert node.sample("koordlet_pod_stalled_seconds_total", **labels) == 3.0
+
+
 def test_a_pod_that_is_gone_leaves_the_metrics(node):
     node.run(2)
     labels = {"namespace": "shop", "pod": "cart-0", "resource": "cpu", "kind": "some"}
