@@ -111,11 +111,15 @@ def decode(data: bytes, node_name: str) -> Stored:
 
 
 def carried_weight(models: ModelsState, at_seconds: float) -> dict[Resource, float]:
-    """Weight of all samples of the series that never expire, as they are worth at a time: how much history this is."""
+    """Weight of all samples of the series that never expire, as they are worth at a time: how much history this is.
+
+    While the clock is behind the newest sample, for it was set back, that is the time of the newest.
+    """
     lasting = np.array([key.kind is not SeriesKind.POD for key in models.keys], bool)
     carried = {}
     for resource, bank in models.banks.items():
-        half_lives = (at_seconds - bank.reference_seconds) / bank.half_life_seconds
+        newest_seconds = np.fmax.reduce(bank.columns[4], initial=at_seconds)
+        half_lives = float(newest_seconds - bank.reference_seconds) / bank.half_life_seconds
         stored = float(np.sum(bank.columns[0, lasting]))
         carried[resource] = stored * 2.0**-half_lives if stored else 0.0
     return carried

@@ -185,6 +185,17 @@ def test_a_process_that_goes_on_may_always_save_also_after_its_half_life_was_sho
     assert checkpoint.save(path, server.export(), NODE, START + 20_000) is None  # it forgot faster than the file says
 
 
+@pytest.mark.parametrize("years", [1e-4, 1, 40])
+def test_a_clock_that_is_set_back_before_a_save_makes_no_history_weigh_more(tmp_path, years):
+    path = tmp_path / "prediction"
+    server, back = trained_server(100), years * 365 * 86_400
+    assert checkpoint.save(path, server.export(), NODE, START + 2970 - back) is None
+    carried = checkpoint.load(path, NODE).carried_weight
+    assert all(0 < weight <= 8 * 100 for weight in carried.values())  # eight series that never expire, 100 rounds
+    train(server, START + 3000 - back, {"a": 1.0})
+    assert checkpoint.save(path, server.export(), NODE, START + 3000 - back) is None
+
+
 def test_pods_that_went_do_not_count_as_lost_history(tmp_path):
     path = tmp_path / "prediction"
     server = trained_server(10)
