@@ -14,7 +14,7 @@ import pydantic
 
 from api_types import names, node_metric, node_reservation, pods, quantities
 from apiserver_client import resources, session, watching
-from koordlet import pods_on_node
+from koordlet import collect_policy, pods_on_node
 from koordlet.prediction.allocation import WholeAmounts
 
 log = logging.getLogger(__name__)
@@ -109,11 +109,19 @@ class ClusterView:
             spec = node_metric.NodeMetricSpec.model_validate(found.get("spec") or {})
         except pydantic.ValidationError as error:
             first = error.errors()[0]
-            self.spec_problem = f"spec.{'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}"
-            log.warning("NodeMetric %s: %s; the spec before it is followed", self.node_name, self.spec_problem)
+            self._keep_spec(f"spec.{'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}")
+            return
+        try:
+            collect_policy.aggregate_windows_seconds(spec.metric_collect_policy)
+        except ValueError as problem:  # the schema, ours and upstream's, takes any text for a duration
+            self._keep_spec(f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: {problem}")
             return
         self.spec, self.spec_problem = spec, None
         self.generation = metadata.get("generation")
+
+    def _keep_spec(self, problem: str) -> None:
+        self.spec_problem = problem
+        log.warning("NodeMetric %s: %s; the spec before it is followed", self.node_name, problem)
 
     def saw_version(self, resource_version: str) -> None:
         """Remember the version our own write made, so that the next need not wait for the watch."""

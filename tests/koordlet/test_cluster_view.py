@@ -87,6 +87,19 @@ async def test_a_spec_that_cannot_be_followed_leaves_the_one_before_in_force():
             assert view.spec_problem.startswith("spec.predictPolicy.n is 'many'")
 
 
+@pytest.mark.parametrize("duration", ["500ms", "-5m0s", "soon", ""])
+async def test_a_window_that_is_no_whole_time_leaves_the_spec_before_in_force(duration):
+    """Or else no report could be made, and Mid would be withdrawn."""
+    async with apiserver.running() as server:
+        broken = node_metric("6", 3, metricCollectPolicy={"nodeAggregatePolicy": {"durations": ["5m0s", duration]}})
+        script(server, metrics=[node_metric(predictPolicy={"n": 4})], then=[changed("MODIFIED", broken)])
+        async with watching(server, lambda view: view.spec_problem) as view:
+            assert (view.spec.predict_policy.n, view.generation) == (4, 2)
+            assert view.resource_version == "6"
+            wanted = f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: '{duration}' is not a duration"
+            assert view.spec_problem.startswith(wanted)
+
+
 async def test_without_a_node_metric_there_is_nothing_to_write_to():
     async with apiserver.running() as server:
         script(server, metrics=[node_metric()], then=[changed("DELETED", node_metric("9"))])
