@@ -80,14 +80,18 @@ class KeptHistory:
         self.problem = CheckpointProblem(unwritable.reason, loading + unwritable.message)
 
     async def keep(self, interval_seconds: float) -> None:
-        """Write a checkpoint every so often, and at once after a reset; for ever."""
+        """Write a checkpoint every so often, and at once after a reset; for ever, whatever goes wrong in one."""
         pause_seconds = min(_FIRST_SECONDS, interval_seconds)
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), pause_seconds)
             self._wake.clear()
             pause_seconds = interval_seconds
-            await self.save()
+            try:
+                await self.save()
+            except Exception:
+                self.failures += 1
+                log.exception("a checkpoint failed")
 
     def follow(self, reset_wanted: str) -> None:
         """Forget everything when the annotation has another text than the one that was last followed."""

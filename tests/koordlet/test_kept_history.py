@@ -244,6 +244,30 @@ async def test_the_last_write_waits_for_one_that_nobody_waits_for_any_more(tmp_p
     assert series(history) == (NODE,)
 
 
+class Unwilling(PredictionServer):
+    """Has nothing to give but an error, the first time."""
+
+    asked = 0
+
+    def export(self):
+        self.asked += 1
+        if self.asked == 1:
+            raise ArithmeticError("for once")
+        return learnt().export()
+
+
+async def test_an_error_in_one_write_does_not_end_the_next(tmp_path, caplog):
+    history = kept(tmp_path, Unwilling(PredictParameters()))
+    keeping = asyncio.create_task(history.keep(0.001))
+    async with asyncio.timeout(10):
+        while not (history.writes or keeping.done()):
+            await asyncio.sleep(0.002)
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    assert (history.failures, series(history)) == (1, (NODE,))
+    assert "a checkpoint failed" in caplog.text
+
+
 # Reset on purpose
 
 
