@@ -59,8 +59,9 @@ class HttpSource:
     async def send(self, method: str, path: str, *, accept: frozenset[int] = frozenset({200}), **request: Any) -> Reply:
         """Send a request and give the answer if its status is accepted. Raises ProviderFailed."""
         try:
+            client = self._connected()
             async with asyncio.timeout(self._reach.timeout_seconds):
-                reply = await self._reply(method, self._url(path), request)
+                reply = await _reply(client, method, self._url(path), request)
         except (httpx2.TimeoutException, TimeoutError) as error:
             raise ProviderFailed(
                 f"{self._url(path)} did not answer within {self._reach.timeout_seconds:g} s"
@@ -93,15 +94,6 @@ class HttpSource:
             await self._client.aclose()
             self._client = None
 
-    async def _reply(self, method: str, url: str, request: Mapping[str, Any]) -> Reply:
-        body = bytearray()
-        async with self._connected().stream(method, url, **request) as response:
-            async for part in response.aiter_bytes():
-                body += part
-                if len(body) > _LARGEST_ANSWER_BYTES:
-                    raise ProviderFailed(f"{url} answered more than {_LARGEST_ANSWER_BYTES >> 20} MiB")
-        return Reply(response.status_code, bytes(body))
-
     def _url(self, path: str) -> str:
         return self._reach.address.rstrip("/") + path
 
@@ -114,6 +106,16 @@ class HttpSource:
                 limits=httpx2.Limits(max_connections=_CONNECTIONS),
             )
         return self._client
+
+
+async def _reply(client: httpx2.AsyncClient, method: str, url: str, request: Mapping[str, Any]) -> Reply:
+    body = bytearray()
+    async with client.stream(method, url, **request) as response:
+        async for part in response.aiter_bytes():
+            body += part
+            if len(body) > _LARGEST_ANSWER_BYTES:
+                raise ProviderFailed(f"{url} answered more than {_LARGEST_ANSWER_BYTES >> 20} MiB")
+    return Reply(response.status_code, bytes(body))
 
 
 def _tls(reach: Reach) -> ssl.SSLContext:

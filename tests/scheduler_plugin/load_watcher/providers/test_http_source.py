@@ -20,10 +20,11 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"
 @contextlib.asynccontextmanager
 async def sending(part: bytes, pause_seconds: float) -> AsyncIterator[str]:
     """Serve one part after the other, until the client has had enough."""
-    left = asyncio.Event()
+    serving = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
+        serving.add(asyncio.current_task())
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
             writer.write(HEAD)
             while not writer.is_closing():
@@ -31,12 +32,11 @@ async def sending(part: bytes, pause_seconds: float) -> AsyncIterator[str]:
                 await writer.drain()
                 await asyncio.sleep(pause_seconds)
         writer.close()
-        left.set()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        await left.wait()
+        await asyncio.gather(*filter(None, serving))
 
 
 async def failure(address: str, *, timeout_seconds: float = 5.0, token: str = "t") -> str:

@@ -111,11 +111,6 @@ def test_a_quantity_may_be_a_number_as_everywhere_in_kubernetes(cpu: object) -> 
     ("policy", "args", "problem"),
     [
         (
-            "LowRiskOverCommitment",
-            {"smoothingWindowSizes": {"Prometeus": 5}},
-            "Prometeus: seen 5, want a provider: NodeM",
-        ),
-        (
             "Peaks",
             {"nodePowerModel": {"n": {"k1": float("nan")}}},
             "nodePowerModel.n: .* want k0, k1 and k2 that are fin",
