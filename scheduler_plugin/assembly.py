@@ -55,7 +55,8 @@ class Parts:
         self.node_columns = decision_records.NodeColumns()
         explainers = {name: policies[name] for name in sorted(running) if hasattr(policies[name], "explain")}
         self.records = DecisionRecords(self.node_columns, explainers, record_bytes)
-        self.vectors = NodeVectors([self.node_columns, *policies.values(), replies])
+        # Names before policies: a policy that fails on a node must not leave a blank where its name belongs.
+        self.vectors = NodeVectors([self.node_columns, replies, *policies.values()])
         self.cluster = Cluster(
             policy,
             self.vectors,

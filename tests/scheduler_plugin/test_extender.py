@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_plugin.extender import BadRequest
+from scheduler_plugin.plugins.load_aware import LoadAware
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 
@@ -171,6 +172,17 @@ def test_amounts_that_cannot_be_are_answered_too(parts, amount, passing):
     parts.cluster.node_changed(factories.node("odd", annotations=raw))
     pod = factories.pod_document(priority=7500, requests={"kubernetes.io/mid-cpu": amount})
     assert ask(parts.extender.filter, pod, ["cool", "odd"]) == {"NodeNames": passing}
+
+
+def test_a_policy_that_fails_on_a_node_does_not_spoil_the_answer(parts, monkeypatch):
+    def fail(_policy, _entry):
+        raise OverflowError
+
+    monkeypatch.setattr(LoadAware, "write", fail)
+    with pytest.raises(OverflowError):
+        parts.cluster.node_changed(factories.node("odd"))
+    assert ask(parts.extender.filter, POD, ["cool", "odd"]) == {"NodeNames": ["cool", "odd"]}
+    assert {entry["Host"] for entry in ask(parts.extender.prioritize, POD, ["cool", "odd"])} == {"cool", "odd"}
 
 
 def test_a_bind_of_a_pod_that_was_never_filtered_is_refused_too_and_counts_nothing(parts):
