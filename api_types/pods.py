@@ -8,12 +8,14 @@ milli-cores, everything else in base units; see `quantities.resource_units`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 
 import msgspec
 
 from api_types import names, quantities
 
 Resources = dict[str, int]
+_Exact = dict[str, int | Decimal]
 QuantityMap = dict[str, str | int | float]
 
 
@@ -135,12 +137,20 @@ def units(wire: QuantityMap | None) -> Resources:
     return {name: quantities.resource_units(name, value) for name, value in (wire or {}).items()}
 
 
-def _add(total: Resources, more: Mapping[str, int]) -> None:
+def _exact(wire: QuantityMap | None) -> _Exact:
+    return {name: quantities.exact_resource_units(name, value) for name, value in (wire or {}).items()}
+
+
+def _rounded(total: _Exact) -> Resources:
+    return {name: value if type(value) is int else quantities.round_up(Decimal(value)) for name, value in total.items()}
+
+
+def _add(total: _Exact, more: Mapping[str, int | Decimal]) -> None:
     for name, value in more.items():
         total[name] = total.get(name, 0) + value
 
 
-def _raise_to(total: Resources, peak: Mapping[str, int]) -> None:
+def _raise_to(total: _Exact, peak: Mapping[str, int | Decimal]) -> None:
     for name, value in peak.items():
         total[name] = max(total.get(name, 0), value)
 
@@ -149,16 +159,16 @@ def _is_sidecar(container: Container) -> bool:
     return container.restart_policy == "Always"
 
 
-def _effective(main: Iterable[Resources], init: Iterable[tuple[Resources, bool]]) -> Resources:
+def _effective(main: Iterable[_Exact], init: Iterable[tuple[_Exact, bool]]) -> _Exact:
     """Kubernetes' effective sum: containers + sidecars, raised to each init container with the sidecars before it.
 
     Source: Kubernetes documentation, "Sidecar containers", resource sharing within containers.
     """
-    total: Resources = {}
+    total: _Exact = {}
     for wanted in main:
         _add(total, wanted)
-    sidecars: Resources = {}
-    init_peak: Resources = {}
+    sidecars: _Exact = {}
+    init_peak: _Exact = {}
     for wanted, is_sidecar in init:
         running = dict(sidecars)
         _add(running, wanted)
@@ -170,10 +180,10 @@ def _effective(main: Iterable[Resources], init: Iterable[tuple[Resources, bool]]
     return total
 
 
-def _pod_level(spec: PodSpec, wire: QuantityMap | None, total: Resources) -> None:
+def _pod_level(spec: PodSpec, wire: QuantityMap | None, total: _Exact) -> None:
     if spec.resources is None:
         return
-    for name, value in units(wire).items():
+    for name, value in _exact(wire).items():
         if name in (names.CPU, names.MEMORY) or name.startswith("hugepages-"):
             total[name] = value
 
@@ -184,12 +194,12 @@ def requests(spec: PodSpec) -> Resources:
     Raises quantities.InvalidQuantity.
     """
     total = _effective(
-        (units(container.resources.requests) for container in spec.containers),
-        ((units(container.resources.requests), _is_sidecar(container)) for container in spec.init_containers or ()),
+        (_exact(container.resources.requests) for container in spec.containers),
+        ((_exact(container.resources.requests), _is_sidecar(container)) for container in spec.init_containers or ()),
     )
     _pod_level(spec, spec.resources.requests if spec.resources else None, total)
-    _add(total, units(spec.overhead))
-    return total
+    _add(total, _exact(spec.overhead))
+    return _rounded(total)
 
 
 def limits(spec: PodSpec) -> Resources:
@@ -198,14 +208,14 @@ def limits(spec: PodSpec) -> Resources:
     Raises quantities.InvalidQuantity.
     """
     total = _effective(
-        (units(container.resources.limits) for container in spec.containers),
-        ((units(container.resources.limits), _is_sidecar(container)) for container in spec.init_containers or ()),
+        (_exact(container.resources.limits) for container in spec.containers),
+        ((_exact(container.resources.limits), _is_sidecar(container)) for container in spec.init_containers or ()),
     )
     _pod_level(spec, spec.resources.limits if spec.resources else None, total)
-    for name, value in units(spec.overhead).items():
+    for name, value in _exact(spec.overhead).items():
         if total.get(name):
             total[name] += value
-    return total
+    return _rounded(total)
 
 
 def allocatable(node: Node) -> Resources:

@@ -69,6 +69,13 @@ def _units_of_text(text: str, units_in_one: int) -> int:
     return round_up(_parse_text(text) * units_in_one)
 
 
+@functools.lru_cache(maxsize=4096)
+def _exact_units_of_text(text: str, units_in_one: int) -> int | Decimal:
+    value = _parse_text(text) * units_in_one
+    whole = round_up(value)
+    return whole if whole == value else value
+
+
 def cpu_millis(quantity: Quantity) -> int:
     """Milli-cores of a native `cpu` quantity, a fraction of one rounded up."""
     return _units_of_text(quantity, 1000) if type(quantity) is str else round_up(parse(quantity) * 1000)
@@ -82,6 +89,14 @@ def whole_units(quantity: Quantity) -> int:
 def resource_units(resource: str, quantity: Quantity) -> int:
     """Integer of a named resource in the unit we count it in: native cpu in milli, all else in base units."""
     return cpu_millis(quantity) if resource == "cpu" else whole_units(quantity)
+
+
+def exact_resource_units(resource: str, quantity: Quantity) -> int | Decimal:
+    """Like `resource_units` but not rounded, for terms of a sum: Kubernetes adds up first, and rounds once."""
+    units_in_one = 1000 if resource == "cpu" else 1
+    if type(quantity) is str:
+        return _exact_units_of_text(quantity, units_in_one)
+    return parse(quantity) * units_in_one
 
 
 def format_cpu_millis(cpu_millis: int) -> str:

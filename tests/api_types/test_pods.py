@@ -24,6 +24,12 @@ def test_requests_are_summed_over_containers():
     }
 
 
+def test_fractions_of_a_unit_are_summed_before_they_are_rounded_up():
+    twins = spec(containers=[container("1500u", "0.1Gi", limits={"cpu": "0.4m", "memory": "0.1Gi"})] * 2)
+    assert pods.requests(twins) == {"cpu": 3, "memory": 214748365}
+    assert pods.limits(twins) == {"cpu": 1, "memory": 214748365}
+
+
 def test_an_init_container_raises_the_sum_to_its_peak():
     assert pods.requests(spec(containers=[container("1")], initContainers=[container("3"), container("2")])) == {
         "cpu": 3000

@@ -15,12 +15,16 @@ SUFFIXES = {"": 1, "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "k": 1000, "
 FLOORS = {"cpu": 250, "kubernetes.io/batch-cpu": 250, "memory": 209715200, "kubernetes.io/batch-memory": 209715200}
 
 
-def amount(resource, quantity):
-    """Milli-cores of cpu, units of everything else, rounded up."""
+def exact(resource, quantity):
+    """Milli-cores of cpu, units of everything else."""
     text = str(quantity)
     number = text.rstrip("umkKMGi")
     units = Fraction(number) * SUFFIXES[text[len(number) :]]
-    return math.ceil(units * 1000 if resource == "cpu" else units)
+    return units * 1000 if resource == "cpu" else units
+
+
+def amount(resource, quantity):
+    return math.ceil(exact(resource, quantity))
 
 
 def round_half_away(value):
@@ -79,11 +83,11 @@ def requested_name(of_class, resource):
 
 
 def totals(pod, which):
-    """Requests or limits of the whole pod."""
+    """Requests or limits of the whole pod: summed up, then rounded up."""
 
     def of(container):
         wanted = (container.get("resources") or {}).get(which) or {}
-        return {name: amount(name, quantity) for name, quantity in wanted.items()}
+        return {name: exact(name, quantity) for name, quantity in wanted.items()}
 
     total, before, peak = {}, {}, {}
     for container in containers(pod):
@@ -102,11 +106,11 @@ def totals(pod, which):
         total[name] = max(total.get(name, 0), value)
     for name, quantity in ((pod["spec"].get("resources") or {}).get(which) or {}).items():
         if name in ("cpu", "memory"):
-            total[name] = amount(name, quantity)
+            total[name] = exact(name, quantity)
     for name, quantity in (pod["spec"].get("overhead") or {}).items():
         if which == "requests" or total.get(name):
-            total[name] = total.get(name, 0) + amount(name, quantity)
-    return total
+            total[name] = total.get(name, 0) + exact(name, quantity)
+    return {name: math.ceil(value) for name, value in total.items()}
 
 
 def integers(text):
