@@ -39,7 +39,7 @@ def _objects(file: str, kind: str) -> list[Mapping[str, Any]]:
         text = Path(file).read_text(encoding="utf-8")
         is_json = text.lstrip().startswith("{")
         documents = [json.loads(text)] if is_json else list(yaml.load_all(text, Loader=_LOADER))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise BadRecording(f"{file}: {error}") from error
     found = [each for document in documents if document is not None for each in _items(document)]
     for each in found:

@@ -1,8 +1,10 @@
-"""A recording taken from an apiserver is the one that kubectl would have put into files."""
+"""A recording taken from an apiserver is the one that kubectl would have put into files; a bad file is named."""
 
+import pytest
 import yaml
 
 from scheduler_plugin.simulation import recording
+from scheduler_plugin.simulation.recorded_cluster import BadRecording
 from tests.fakes import apiserver
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.simulation.test_recorded_cluster import node, report
@@ -26,3 +28,10 @@ async def test_the_three_kinds_are_listed_once_each(tmp_path):
     assert [each["metadata"]["name"] for each in found.nodes] == ["n1", "n2"]
     assert [each["metadata"]["name"] for each in found.pods] == ["web"]
     assert [each["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] for each in found.metrics] == ["1"]
+
+
+def test_a_file_that_is_nested_too_deeply_is_named(tmp_path):
+    file = tmp_path / "pods.json"
+    file.write_text('{"items":' * 100_000)
+    with pytest.raises(BadRecording, match=r"pods\.json: "):
+        recording.from_files(str(file), str(file), None)
