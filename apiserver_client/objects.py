@@ -8,7 +8,7 @@ Every function raises errors.ApiServerError: Unreachable, Unintelligible, NoCred
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Generic
 
 import msgspec
@@ -57,10 +57,12 @@ async def list_all(
     decode: type[T] = dict,  # type: ignore[assignment]
     page_size: int = PAGE_SIZE,
     metadata_only: bool = False,
+    on_unreadable: Callable[[errors.Unintelligible], None] | None = None,
 ) -> Listing[T]:
     """Read all objects that the selectors leave, in all namespaces unless one is given, page by page.
 
     `metadata_only` has the apiserver leave all but `metadata` out: a tenth of the bytes of a NodeMetric of 50 pods.
+    `on_unreadable` is told of an object that cannot be decoded, which is then left out; without it that is raised.
     Raises Gone when the list took longer than the apiserver remembers (5 minutes): start again.
     """
     items: list[T] = []
@@ -77,7 +79,12 @@ async def list_all(
         version = page.metadata.resource_version
         for count, item in enumerate(page.items or (), start=1):
             key = decoding.identify(item, resource.kind).key
-            items.append(decoding.decode_object(item, resource.kind, key, decode))
+            try:
+                items.append(decoding.decode_object(item, resource.kind, key, decode))
+            except errors.Unintelligible as error:
+                if on_unreadable is None:
+                    raise
+                on_unreadable(error)
             if count % ITEMS_PER_LOOP_TURN == 0:
                 await asyncio.sleep(0)
     return Listing(items=items, resource_version=version)

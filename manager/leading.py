@@ -112,11 +112,13 @@ def _show(telemetry: Telemetry, queue: WorkQueue, ages: WatchAges) -> None:
 async def _learn(api: session.Session, settings: ManagerSettings, picture: ClusterPicture) -> None:
     """List what will be followed, so that what was not seen is not there, and so that our errors say what to grant.
 
-    Raises errors.ApiServerError.
+    What cannot be read is left out, as it is when watched. Raises errors.ApiServerError.
     """
-    for node in (await objects.list_all(api, resources.NODES, decode=pods.Node)).items:
+    nodes = await objects.list_all(api, resources.NODES, decode=pods.Node, on_unreadable=log.warning)
+    for node in nodes.items:
         picture.nodes.remember(node)
-    for metric in (await objects.list_all(api, resources.NODE_METRICS, decode=NodeMetric)).items:
+    metrics = await objects.list_all(api, resources.NODE_METRICS, decode=NodeMetric, on_unreadable=log.warning)
+    for metric in metrics.items:
         picture.node_metrics.remember(metric)
     await objects.list_all(api, resources.CONFIG_MAPS, namespace=settings.namespace, decode=slo_config.ConfigMap)
 

@@ -132,6 +132,20 @@ async def test_hand_edits_of_node_and_node_metric_are_followed_by_their_events()
             await until(lambda: policy()["degradeTimeMinutes"] == 15)
 
 
+async def test_an_object_that_cannot_be_read_holds_up_no_other():
+    async with cluster.running() as server:
+        server.now = leading.now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        add_node(server, "n1")
+        add_node(server, "n2")
+        server.add("nodemetrics", {"metadata": {"name": "n1"}, "status": {"prodPeakMetric": amounts(None, "6k")}})
+        configure(server, {"enable": True})
+        async with leader(server) as status:
+            await until(lambda: server.get("nodemetrics", "n2"))
+            report(server, "n2", "2")
+            await until(lambda: mid_cpu(server, "n2") == "6000")
+            assert status.problem is None
+
+
 async def test_a_missing_crd_is_said_and_waited_for():
     async with cluster.running() as server:
         server.refuse["GET", "nodemetrics"] = cluster.Refusal(404, "NotFound")
