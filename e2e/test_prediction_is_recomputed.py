@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from e2e.story import prod_pods, waiting, workloads
+from e2e.story import prod_pods, recomputed, waiting, workloads
 from e2e.story.configuration import BASE
 from e2e.story.eyes import Eyes, moment
 from e2e.story.installation import Suite
@@ -74,14 +74,12 @@ def _history_is_of_one_policy(suite: Suite, eyes: Eyes, node: str) -> bool:
 
 
 def _look(suite: Suite, eyes: Eyes, node: str, started: float) -> Story | None:
-    """The newest report and its samples; None while a training may lie between the two, or there are too few."""
+    """The newest report and its samples; None while there are too few."""
     status = eyes.node_metric(node).get("status") or {}
     page = suite.agent_page("/debug/samples")
-    if "prediction" not in status:
+    predicted = recomputed.predicted_at(page, status)
+    if predicted is None:
         return None
-    predicted = moment(status["prediction"]["time"]).timestamp()
-    if any(predicted - 1 < at < predicted + 2 for at in page["trainedAtSeconds"]):
-        return None  # the wire cuts moments to whole seconds: which came first cannot be told
     raw = RawSamples.of_page(page, until_seconds=predicted)
     pods = eyes.list("Pod", field_selector=f"spec.nodeName={node}")
     enough = sum(at > started for at in raw.trained_at_seconds) >= TRAININGS

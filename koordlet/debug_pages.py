@@ -1,7 +1,7 @@
 """Pages that show what a prediction was made of, so that it can be checked by code that shares nothing with ours.
 
-`/debug/samples` gives every raw sample held and the instants of training. Built on the event loop, not in the thread
-of the HTTP endpoint: what it reads is being written there.
+`/debug/samples` gives every raw sample held and the instants of training and of prediction. Built on the event loop,
+not in the thread of the HTTP endpoint: what it reads is being written there.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def samples(observer: NodeObserver) -> dict[str, Any]:
     return {
         **_table(observer.held_samples()),
         "trainedAtSeconds": list(observer.trained_at_seconds),
+        "predictedAtSeconds": list(observer.predicted_at_seconds),
         "containers": _table(observer.held_container_samples()),
     }
 

@@ -113,6 +113,7 @@ class NodeObserver:
         self.trained_at_seconds: collections.deque[float] = collections.deque(
             maxlen=math.ceil(CACHE_SECONDS / TRAINING_WINDOW_SECONDS)
         )
+        self.predicted_at_seconds: collections.deque[float] = collections.deque(maxlen=self.trained_at_seconds.maxlen)
         self._collector = catalog.SnapshotCollector(HostRoot.at(host_root), monotonic_ns)
         self._cache = EmbeddedCache(CACHE_SECONDS, max_series=max_series)
         self._containers = ContainerHistory(CACHE_SECONDS, max_series)
@@ -190,6 +191,7 @@ class NodeObserver:
         bound = cluster.pods.active() if cluster.pods.synced else None
         answer = self._predict(now_seconds, bound, cluster.allocatable, predict_policy.parameters(policy))
         self.prediction = None if isinstance(answer, NoPrediction) else answer
+        self.predicted_at_seconds.append(now_seconds)
         if isinstance(answer, NoPrediction):
             self.without_prediction[answer.cause] += 1
         now = dt.datetime.fromtimestamp(now_seconds, dt.UTC)

@@ -6,6 +6,7 @@ deviation halves with every half-life of age. There are no buckets, no running m
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -43,6 +44,15 @@ def moments(values: Iterable[tuple[float, float]], half_life_seconds: float) -> 
     mean = math.fsum(weight * value for weight, (_, value) in zip(weights, pairs, strict=True)) / total
     squares = math.fsum(weight * (value - mean) ** 2 for weight, (_, value) in zip(weights, pairs, strict=True))
     return Moments(mean, math.sqrt(squares / total))
+
+
+def predicted_at(page: Mapping[str, Any], status: Mapping[str, Any]) -> float | None:
+    """When a report's prediction was made; the report says it in whole seconds, and a training may lie in the same."""
+    if "prediction" not in status:
+        return None
+    reported = dt.datetime.fromisoformat(status["prediction"]["time"]).timestamp()
+    found = [at for at in page["predictedAtSeconds"] if math.floor(at) == reported]
+    return found[0] if len(found) == 1 else None
 
 
 @dataclass(frozen=True)

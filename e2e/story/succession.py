@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from e2e.story import agent, prod_pods, waiting, workloads
+from e2e.story import agent, prod_pods, recomputed, waiting, workloads
 from e2e.story.eyes import SUITE_NAMESPACE, Eyes, moment
 from e2e.story.installation import Suite
 
@@ -67,10 +67,12 @@ def follow(
 
     def told_all() -> Status | None:
         status = eyes.node_metric(node)["status"]
-        trained = suite.agent_page("/debug/samples")["trainedAtSeconds"]
+        page = suite.agent_page("/debug/samples")
+        trained = page["trainedAtSeconds"]
         if len(trained) < TRAININGS or dt.datetime.now(dt.UTC).timestamp() > trained[-1] + settled_seconds:
             return None
-        is_told = "prediction" in status and moment(status["prediction"]["time"]).timestamp() > trained[-1]
+        predicted = recomputed.predicted_at(page, status)
+        is_told = predicted is not None and predicted > trained[-1]
         return status if is_told and is_kept(trained[-1]) else None
 
     before = waiting.until("a report of all it learnt", told_all, within_seconds=_LEARNT_SECONDS, every_seconds=1)
