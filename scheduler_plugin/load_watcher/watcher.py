@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 Nodes = Mapping[str, NodeMetrics]
 
 _TOLD_AT_MOST: Final = 5
+_LONGEST_FETCH_SECONDS: Final = 60.0
+"""For a window from one provider, who may ask dozens of times: the windows of the others get older meanwhile."""
 """Lines of the log about one refresh; the metrics count all."""
 
 
@@ -181,9 +183,12 @@ def _standing(node: NodeMetrics, at: float, before: Standing | None) -> Standing
 
 async def _fetched(provider: Provider, window: records.Window) -> Fetched | ProviderFailed:
     try:
-        return await provider.fetch(window)
+        async with asyncio.timeout(_LONGEST_FETCH_SECONDS):
+            return await provider.fetch(window)
     except ProviderFailed as error:
         return error
+    except TimeoutError:
+        return ProviderFailed(f"a window was not whole within {_LONGEST_FETCH_SECONDS:g} s")
     except Exception as error:  # what a server may answer is not all foreseen, and must not end the scheduler
         return ProviderFailed(_unexpected(provider, error))
 

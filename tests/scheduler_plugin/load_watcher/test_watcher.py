@@ -199,3 +199,19 @@ async def test_a_provider_that_fails_in_an_unforeseen_way_costs_its_own_part_and
     assert set(kept.latest("15m", NOW).data.nodes) == {"a", "b"}
     assert await both.is_healthy()
     assert not await watcher(Unforeseen("odd"))[0].is_healthy()
+
+
+class Hanging(Scripted):
+    """A provider whose server takes every request and answers none."""
+
+    async def fetch(self, window: Window) -> Fetched:
+        await asyncio.Event().wait()
+        raise AssertionError(window)
+
+
+async def test_a_provider_that_hangs_does_not_hold_up_the_others_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler_plugin.load_watcher.watcher._LONGEST_FETCH_SECONDS", 0.01)
+    both, kept = watcher(Hanging("hung"), Scripted("good", Fetched(nodes(a=20.0, b=30.0))))
+    refreshed = await both.refresh("15m")
+    assert refreshed.failures == {"hung": "a window was not whole within 0.01 s"}
+    assert set(kept.latest("15m", NOW).data.nodes) == {"a", "b"}
