@@ -46,10 +46,15 @@ def test_the_standby_publishes_what_the_newest_report_gives_within_lease_and_fiv
     began = time.monotonic()
     changed = fake_reports.status(cpu_millis=2000, memory_mib=4096, prod_cpu_millis=6000, prod_memory_mib=24 * 1024)
     fake_reports.report(eyes, node, changed)
+    waiting.until(
+        "the one that stood by leads",
+        lambda: _holder(eyes) == standby,
+        within_seconds=TAKE_OVER_SECONDS,
+        every_seconds=0.1,
+    )  # the deleted one may have seen the report too: the kubelet ends it a tenth of a second later
     after = mid_formula.wait_published(eyes, node, within_seconds=TAKE_OVER_SECONDS).offered
     took = time.monotonic() - began
     assert after != before
-    assert _holder(eyes) == standby, "another than the one that stood by has taken over"
     spec = eyes.get("Lease", LEASE, SUITE_NAMESPACE)["spec"]
     assert moment(spec["acquireTime"]) > moment(changed["updateTime"])
     assert took < TAKE_OVER_SECONDS
