@@ -24,6 +24,8 @@ NODE = "lone"
 """The node that the real agent reports on, with the usage of this machine."""
 FAKE_NODES = [f"fake-{index}" for index in range(10)]
 NAMESPACE = "default"
+_SOON_FULL = ("--decision-record-mebibytes", 1)
+"""Decision records take what they may, 16 MiB by default, which two hours of this churn do not fill."""
 _CLASSES = {"koord-prod": 9000, "koord-mid": 7000}
 
 
@@ -57,7 +59,7 @@ def stage() -> Iterator[Stage]:
             "manager-1": ("manager", "run"),
             "manager-2": ("manager", "run"),
             "koordlet": ("koordlet", "run", *agent),
-            "scheduler-plugin": ("scheduler_plugin", "run", "--extender-port", calls),
+            "scheduler-plugin": ("scheduler_plugin", "run", "--extender-port", calls, *_SOON_FULL),
         }
         parts = {name: Part(plane, name, account, *argv) for name, argv in programs.items()}
         plane.start_scheduler(_scheduling(calls))
