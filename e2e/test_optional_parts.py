@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import re
 import ssl
 import subprocess
@@ -71,9 +72,8 @@ def test_the_load_watcher_says_how_busy_the_node_is(cluster: Cluster, eyes: Eyes
 def _forwarded(cluster: Cluster) -> Iterator[int]:
     """A port of this machine that leads to the Service."""
     words = ["port-forward", f"service/{SERVICE}", f":{PORT}", "--namespace", SUITE_NAMESPACE]
-    with subprocess.Popen(
-        [cluster.kubectl, *words], env=cluster.environment, stdout=subprocess.PIPE, text=True
-    ) as forwarding:
+    environment = {**os.environ, **cluster.environment}
+    with subprocess.Popen([cluster.kubectl, *words], env=environment, stdout=subprocess.PIPE, text=True) as forwarding:
         try:
             assert forwarding.stdout is not None
             found = re.search(r":(\d+) ->", forwarding.stdout.readline())
