@@ -80,15 +80,14 @@ def load(file_name: str | None) -> Configuration:
     if file_name is None:
         return parse({})
     try:
-        document = as_json(yaml.safe_load(Path(file_name).read_text(encoding="utf-8")))
+        document = yaml.safe_load(Path(file_name).read_text(encoding="utf-8"))
+        return parse({} if document is None else document)
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidConfiguration([f"cannot read the configuration {file_name}: {error}"]) from error
     except yaml.YAMLError as error:
         raise InvalidConfiguration([f"the configuration {file_name} is not YAML: {error}"]) from error
     except RecursionError as error:
         raise InvalidConfiguration([f"the configuration {file_name} {TOO_DEEP}"]) from error
-    try:
-        return parse({} if document is None else document)
     except InvalidConfiguration as error:
         raise InvalidConfiguration([f"{file_name}: {problem}" for problem in error.problems]) from error
 
