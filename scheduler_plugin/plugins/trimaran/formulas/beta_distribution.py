@@ -112,8 +112,8 @@ def _log_beta(alpha: Floats, beta: Floats) -> Floats:
 
 
 def _stirling_rest(of: Floats) -> Floats:
-    """What ln gamma(z) has beyond (z - 1/2) ln z - z + ln(2 pi) / 2; right to the last digit above `_NARROW`."""
-    inverse = 1.0 / of
+    """What ln gamma(z) has beyond (z - 1/2) ln z - z + ln(2 pi) / 2, for z above `_NARROW`: right to the last digit."""
+    inverse = 1.0 / np.maximum(of, _NARROW)
     return inverse / 12.0 - inverse**3 / 360.0
 
 
