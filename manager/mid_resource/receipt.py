@@ -13,7 +13,7 @@ from typing import Annotated
 
 import msgspec
 
-from api_types import names, pods
+from api_types import names, pods, quantities
 from api_types.mid_resource import MidInputs, MidTerms
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason
 
@@ -21,7 +21,7 @@ from manager.mid_resource.reasons import STATUS, TEXTS, Reason
 class Line(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """Terms of one resource, in milli-cores or bytes; shares in percent. What was not used is absent."""
 
-    published: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
+    published: Annotated[int, msgspec.Meta(ge=0, le=quantities.MOST)] | None = None
     """Value on the node; absent where the key was removed."""
     source: str = ""
     """What `reclaimable` was taken from: peak, reported or static."""
