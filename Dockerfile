@@ -1,6 +1,6 @@
 # The three components, a target each:  docker build --target koordlet --tag koord-suite/koordlet .
 #
-# Dependencies come as wheels made outside (`python -m e2e.cluster wheels` fills dist/wheels): the build needs no network
+# Dependencies come as wheels made outside (`python -m tools.localcluster wheels` fills dist/wheels): the build needs no network
 # and the result holds no compiler and no pip. BASE is any image with a `python3` of 3.11 or newer; the wheels must be
 # made for that version.
 ARG BASE=docker.io/library/python:3.12-slim
@@ -8,7 +8,7 @@ ARG BASE=docker.io/library/python:3.12-slim
 FROM ${BASE} AS wheels
 ARG WHEELS=dist/wheels
 COPY ${WHEELS} /wheels
-COPY --chmod=0555 e2e/cluster/images/install-wheels /usr/local/bin/install-wheels
+COPY --chmod=0555 tools/images/install-wheels /usr/local/bin/install-wheels
 
 FROM wheels AS koordlet-libraries
 RUN install-wheels koordlet && python3 -m compileall -q -o 2 --invalidation-mode unchecked-hash /venv
@@ -24,7 +24,7 @@ FROM ${BASE} AS sources
 WORKDIR /app
 COPY api_types api_types
 COPY apiserver_client apiserver_client
-COPY daemon daemon
+COPY component_base component_base
 COPY koordlet koordlet
 COPY manager manager
 COPY scheduler_plugin scheduler_plugin
@@ -35,7 +35,7 @@ ENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 PYTHONDONTWRI
 WORKDIR /app
 COPY --from=sources /app/api_types api_types
 COPY --from=sources /app/apiserver_client apiserver_client
-COPY --from=sources /app/daemon daemon
+COPY --from=sources /app/component_base component_base
 USER 65532:65532
 
 # The agent runs without docstrings, which saves 4 MiB on every node. What is not compiled here would be at each start, and

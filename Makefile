@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := api_types apiserver_client daemon koordlet manager scheduler_plugin
+PACKAGES := api_types apiserver_client component_base koordlet manager scheduler_plugin
 STAMP := $(VENV)/installed
 
 .PHONY: help
@@ -38,12 +38,12 @@ e2e-long: $(STAMP) ## Run the user stories that wait for minutes: outages, degra
 
 .PHONY: bench
 bench: $(STAMP) ## Measure, and print tables
-	@for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python -m $$(echo $${bench%.py} | tr / .) || exit 1; done
+	@for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python -m $$(echo $${bench%.py} | tr / .) || exit 1; done
 
 TRACES ?= ../shared/data
 .PHONY: bench-prediction
 bench-prediction: $(STAMP) ## Run real CPU traces through every predictor (minutes; TRACES=folder, else an excerpt)
-	@$(BIN)/python -m tests.benchmarks.bench_backtest --traces $(TRACES)
+	@$(BIN)/python -m benchmarks.bench_backtest --traces $(TRACES)
 
 .PHONY: check
 check: lint types imports verify ## Check format, lint, types, import contracts and generated files
@@ -89,11 +89,11 @@ pin: ## Write constraints.txt from the newest versions that pyproject.toml allow
 
 .PHONY: cluster-up
 cluster-up: $(STAMP) ## Start the local cluster and leave it running
-	@$(BIN)/python -m e2e.cluster up
+	@$(BIN)/python -m tools.localcluster up
 
 .PHONY: cluster-down
 cluster-down: $(STAMP) ## Stop the local cluster and leave nothing behind
-	@$(BIN)/python -m e2e.cluster down
+	@$(BIN)/python -m tools.localcluster down
 
 MINUTES ?= 120
 .PHONY: soak

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import pydantic
 
-from api_types import quantities
+from api_types.kubernetes import quantities
 
 _INITIALISMS: Final = {"cpu": "CPU", "id": "ID", "uid": "UID"}
 

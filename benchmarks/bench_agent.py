@@ -1,6 +1,6 @@
 """RSS and CPU of the whole agent, by the kernel's own count: `python -m koordlet run` beside an apiserver on loopback.
 
-    python -m tests.benchmarks.bench_agent [--pods N ...] [--minutes M] [--tree files|live] [--env NAME=VALUE ...]
+    python -m benchmarks.bench_agent [--pods N ...] [--minutes M] [--tree files|live] [--env NAME=VALUE ...]
 
 `files` is a v2 tree of ordinary files in memory, so the kernel's own work for a cgroup read is not in the numbers;
 `live` is real v1 cgroups with a process in each container that touches memory twice a second (needs root). All sizes

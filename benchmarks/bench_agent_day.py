@@ -1,6 +1,6 @@
 """A day of an agent in a few minutes: memory and tracked series while 1,000 pods come and go, on a simulated clock.
 
-    python -m tests.benchmarks.bench_agent_day [--hours H] [--pods N] [--pods-a-day N]
+    python -m benchmarks.bench_agent_day [--hours H] [--pods N] [--pods-a-day N]
 
 Everything but the loop and the connection to the apiserver is the agent's own: it ticks every simulated second over a
 v2 tree of files, learns every 30 s, builds and serialises a report every 60 s, and writes a checkpoint every 10
@@ -22,12 +22,14 @@ from pathlib import Path
 
 import msgspec
 
-from api_types import pods as pod_types
-from koordlet import node_observer, pods_on_node, predict_policy
-from koordlet.cluster_view import ClusterView
+from api_types.kubernetes import pods as pod_types
+from benchmarks import bench_agent
+from koordlet import node_observer
+from koordlet.cluster import pods as pods_on_node
+from koordlet.cluster import predict_policy
+from koordlet.cluster.view import ClusterView
 from koordlet.prediction import checkpoint
 from koordlet.prediction.allocation import WholeAmounts
-from tests.benchmarks import bench_agent
 from tests.fakes import agent_process
 from tests.host_trees import plain_files
 from tests.host_trees.clock import Clock

@@ -1,8 +1,8 @@
 """Every predictor of the catalog on real CPU traces, against the oracle that knows the next 24 hours.
 
-    python -m tests.benchmarks.bench_backtest [--traces FOLDER] [--machines N] [--seed N] [--processes N]
+    python -m benchmarks.bench_backtest [--traces FOLDER] [--machines N] [--seed N] [--processes N]
 
-Without a folder, or where it has no traces, the excerpt in tests/backtest/data is used; the tables say which it was.
+Without a folder, or where it has no traces, the excerpt in benchmarks/backtest/data is used; the tables name it.
 A folder has `azure_v1_vm_cpu_avg.csv.gz` and `azure_v1_vm_cpu_max.csv.gz`. What the columns mean is said in
 docs/reference/prediction-accuracy.md.
 """
@@ -16,17 +16,17 @@ from pathlib import Path
 
 import numpy as np
 
-from api_types import colocation_presets
-from koordlet import predict_policy
+from api_types.colocation import presets
+from benchmarks.backtest import scores, traces
+from benchmarks.backtest.cell import CellReplay, Setting, replay_cell
+from koordlet.cluster import predict_policy
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.predictors import catalog
-from tests.backtest import scores, traces
-from tests.backtest.cell import CellReplay, Setting, replay_cell
+from koordlet.prediction.predictors import registry
 
-EXCERPT = Path("tests/backtest/data/azure_v1_vm_cpu_avg_excerpt.csv.gz")
+EXCERPT = Path("benchmarks/backtest/data/azure_v1_vm_cpu_avg_excerpt.csv.gz")
 DAY_SECONDS = 86_400
 POLICIES = {
-    **{name: PredictParameters(predictor=name) for name in catalog.PREDICTORS},
+    **{name: PredictParameters(predictor=name) for name in registry.PREDICTORS},
     "n-sigma-v1, N = 3": PredictParameters(predictor="n-sigma-v1", n=3),
     "n-sigma-v1, N = 10": PredictParameters(predictor="n-sigma-v1", n=10),
     "n-sigma-v2, N = 3": PredictParameters(predictor="n-sigma-v2", n=3),
@@ -34,7 +34,7 @@ POLICIES = {
     "percentile, cold 24 h": PredictParameters(predictor="percentile", cold_start_period_seconds=DAY_SECONDS),
     **{
         f"preset {preset}": predict_policy.parameters(predict_policy.in_force(strategy.node_predict_policy))
-        for preset, strategy in colocation_presets.PRESETS.items()
+        for preset, strategy in presets.PRESETS.items()
     },
 }
 HEADER = (

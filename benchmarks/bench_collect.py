@@ -1,6 +1,6 @@
 """CPU of one tick on real v1 cgroups with live processes, beside two usual ways to know the same, in the same run.
 
-    python -m tests.benchmarks.bench_collect [--ticks N] [--pause SECONDS]
+    python -m benchmarks.bench_collect [--ticks N] [--pause SECONDS]
 
 The usual ways: open() every file anew and split it into a dict; ask psutil about every process of every container.
 
@@ -23,8 +23,8 @@ from pathlib import Path
 
 import psutil
 
-from koordlet.collectors.catalog import SnapshotCollector
-from tests.benchmarks import bench_agent
+from benchmarks import bench_agent
+from koordlet.collectors.snapshot import SnapshotCollector
 from tests.host_trees import live_cgroups
 from tests.host_trees.live_cgroups import LiveCgroups
 

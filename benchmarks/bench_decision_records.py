@@ -1,6 +1,6 @@
 """What it costs to remember decisions: the same calls with and without records, by turns.
 
-    python -m tests.benchmarks.bench_decision_records [--nodes 5000] [--calls 400]
+    python -m benchmarks.bench_decision_records [--nodes 5000] [--calls 400]
 
 Times are the tenth percentile of each kind of call, so that a busy machine is not taken for a slow program.
 """
@@ -16,10 +16,11 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from api_types import pods
-from scheduler_plugin import assembly, configuration
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
-from tests.benchmarks import synthetic_cluster
+from api_types.kubernetes import pods
+from benchmarks import synthetic_cluster
+from scheduler_plugin import assembly
+from scheduler_plugin.config import loader
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
 
 STEPS = ("filter", "encode ahead", "copy the columns")
 SIZES = (500, 5000)
@@ -27,7 +28,7 @@ NOW = 1_700_000_000.0
 
 
 def cluster(names: list[str], record_bytes: int) -> assembly.Parts:
-    parts = assembly.Parts(configuration.parse({}), notice_ttl_seconds=60, record_bytes=record_bytes)
+    parts = assembly.Parts(loader.parse({}), notice_ttl_seconds=60, record_bytes=record_bytes)
     for name in names:
         parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
         report = msgspec.json.encode(synthetic_cluster.node_metric(name, 30, NOW))

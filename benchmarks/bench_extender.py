@@ -1,6 +1,6 @@
 """How long a filter and a prioritize call take, beside a C echo of the same bytes and a naive extender.
 
-    python -m tests.benchmarks.bench_extender [--rounds N] [--sizes 500 5000]
+    python -m benchmarks.bench_extender [--rounds N] [--sizes 500 5000]
 
 Each server is a process of its own; one client in C sends over one keep-alive connection, as kube-scheduler does. The
 echo reads the same requests and answers the very bytes that the extender answers; all take turns within each round.
@@ -29,11 +29,13 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from api_types import pods
-from scheduler_plugin import assembly, configuration, metrics, request_dispatch
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
-from scheduler_plugin.extender_server import ExtenderServer
-from tests.benchmarks import c_client, c_extender, synthetic_cluster
+from api_types.kubernetes import pods
+from benchmarks import c_client, c_extender, synthetic_cluster
+from scheduler_plugin import assembly
+from scheduler_plugin.config import loader
+from scheduler_plugin.extender import dispatcher, metrics
+from scheduler_plugin.extender.http_server import ExtenderServer
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
 
 SIZES = (500, 1000, 5000, 15000)
 CALLS_A_ROUND = 60
@@ -42,7 +44,7 @@ PAUSE_SECONDS = 0.001  # the scheduler's own work between its calls
 
 
 def serve_extender(port_to: Connection, names: list[str], short_list: int = 0) -> None:
-    parts = assembly.Parts(configuration.parse({}), notice_ttl_seconds=60, short_list=short_list)
+    parts = assembly.Parts(loader.parse({}), notice_ttl_seconds=60, short_list=short_list)
     now = time.time()
     for name in names:
         parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
@@ -50,7 +52,7 @@ def serve_extender(port_to: Connection, names: list[str], short_list: int = 0) -
         parts.cluster.metric_changed(msgspec.json.decode(report, type=NodeMetric))
     gc.freeze()  # as the process does once it is ready
     requests = metrics.RequestMetrics(CollectorRegistry())
-    dispatch = request_dispatch.Dispatch(parts.extender, requests, list, lambda: now)
+    dispatch = dispatcher.Dispatch(parts.extender, requests, list, lambda: now)
 
     async def serve() -> None:
         server = ExtenderServer("127.0.0.1", 0, dispatch, max_body_bytes=2**25)

@@ -1,6 +1,6 @@
 """Memory of the extender, fed through its own watches: after the first lists, and after everything was listed again.
 
-python -m tests.benchmarks.bench_extender_memory [--nodes N] [--pods-per-node M] [--relists R]
+python -m benchmarks.bench_extender_memory [--nodes N] [--pods-per-node M] [--relists R]
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.request
 
-from tests.benchmarks import extender_process, replay_apiserver
+from benchmarks import extender_process, replay_apiserver
 
 SETTLING_SECONDS = 5.0  # a list is counted before what it no longer holds is forgotten, and the watch begins after that
 

@@ -1,6 +1,6 @@
 """What the stand-alone load watcher costs: a refresh of three windows, its memory, its answers, and its restart.
 
-    python -m tests.benchmarks.bench_load_watcher [--nodes N] [--refreshes R] [--clients C]
+    python -m benchmarks.bench_load_watcher [--nodes N] [--refreshes R] [--clients C]
 
 The real process reads NodeMetrics of a synthetic cluster from `replay_apiserver`. The numbers stand in
 docs/reference/load-watcher-cost.md.
@@ -24,9 +24,9 @@ from typing import NamedTuple
 
 import psutil
 
-from e2e.cluster import ports
-from tests.benchmarks import prometheus_page, replay_apiserver, synthetic_cluster
+from benchmarks import prometheus_page, replay_apiserver, synthetic_cluster
 from tests.fakes import agent_process
+from tools.localcluster.host import ports
 
 INTERVAL_SECONDS = 5
 START_SECONDS = 600.0  # the synthetic cluster is as slow as it is large

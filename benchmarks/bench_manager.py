@@ -1,7 +1,7 @@
 """What the manager costs and how fast it is, against a real etcd and kube-apiserver, beside kopf with empty handlers.
 
-    python -m tests.benchmarks.bench_manager                                            # 200 nodes, 6 minutes
-    python -m tests.benchmarks.bench_manager --nodes 200 1000 5000 --seconds 120        # 40 minutes
+    python -m benchmarks.bench_manager                                            # 200 nodes, 6 minutes
+    python -m benchmarks.bench_manager --nodes 200 1000 5000 --seconds 120        # 40 minutes
 
 The manager is the real program, and a second one stands by. Nodes report every 60 s, or as often as the apiserver takes
 the reports. The numbers stand in docs/reference/manager-cost.md.
@@ -14,9 +14,9 @@ import os
 import pathlib
 import sys
 
-from e2e.cluster import content_cache, lone_control_plane
-from tests.benchmarks import manager_experiments
-from tests.benchmarks.manager_experiments import PHASE_HEAD, Bench, Phase
+from benchmarks import manager_experiments
+from benchmarks.manager_experiments import PHASE_HEAD, Bench, Phase
+from tools.localcluster import content_cache, standalone_control_plane
 
 MOVING_SHARES = (0.0, 0.2, 1.0)
 """Share of the reports that change what is published. Quiet nodes are like 0.2: a report a minute, and a write every
@@ -26,7 +26,7 @@ MOVING_SHARES = (0.0, 0.2, 1.0)
 
 def measure(nodes: int, arguments: argparse.Namespace) -> tuple[list[Phase], list[str]]:
     """Every experiment on one size."""
-    with lone_control_plane.running() as plane:
+    with standalone_control_plane.running() as plane:
         bench = Bench(plane, nodes, arguments.python, arguments.source)
         bench.first_start()
         leader, floor = bench.start_again("manager-1"), bench.start_floor()

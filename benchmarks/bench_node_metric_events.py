@@ -1,6 +1,6 @@
 """What NodeMetric events cost, and what calls feel of them: none, at a rate, and while everything is listed again.
 
-    python -m tests.benchmarks.bench_node_metric_events [--nodes N] [--pods-per-node M] [--rates R ...] [--seconds S]
+    python -m benchmarks.bench_node_metric_events [--nodes N] [--pods-per-node M] [--rates R ...] [--seconds S]
 
 The extender runs as in a cluster, its watches fed by `replay_apiserver`; a client in C asks filter and prioritize about
 500 nodes at a fixed rate meanwhile. CPU is that of the process beyond what the calls alone cost.
@@ -19,10 +19,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from api_types import pods
-from scheduler_plugin import assembly, configuration
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
-from tests.benchmarks import bench_extender, c_client, extender_process, replay_apiserver, synthetic_cluster
+from api_types.kubernetes import pods
+from benchmarks import bench_extender, c_client, extender_process, replay_apiserver, synthetic_cluster
+from scheduler_plugin import assembly
+from scheduler_plugin.config import loader
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
 
 NAMES = 500
 PAUSE_SECONDS = 0.005  # between calls: about 180 a second
@@ -70,7 +71,7 @@ def feel(extender: extender_process.Running, requests: list[bytes], seconds: flo
 
 def measure_event(pod_count: int) -> list[float]:
     """Seconds of one NodeMetric event, decode and update, on a node whose reported pods are all assigned."""
-    parts = assembly.Parts(configuration.parse({}), notice_ttl_seconds=60)
+    parts = assembly.Parts(loader.parse({}), notice_ttl_seconds=60)
     now = time.time()
     parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node("n1"), pods.Node))
     for document in synthetic_cluster.pods_of("n1", pod_count, now - 3600):

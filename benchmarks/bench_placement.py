@@ -1,6 +1,6 @@
 """How well each policy places real CPU traces, beside kube-scheduler alone.
 
-    python -m tests.benchmarks.bench_placement [--traces FOLDER] [--days N] [--nodes N] [--needed]
+    python -m benchmarks.bench_placement [--traces FOLDER] [--days N] [--nodes N] [--needed]
 
 Pods come and go: each runs one series of the traces for an exponentially distributed time. They request
 `--request-share` of the cores that the series was cut for, as workloads do that are packed by requests; the same
@@ -19,14 +19,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scheduler_plugin import assembly, configuration
+from benchmarks.backtest import placement, traces
+from scheduler_plugin import assembly
+from scheduler_plugin.config import loader
 from scheduler_plugin.simulation.kube_scheduler_model import Weights
 from scheduler_plugin.simulation.outcome import Summary, summary
 from scheduler_plugin.simulation.replay import Replay
 from scheduler_plugin.simulation.scenario import Scenario, from_series
-from tests.backtest import placement, traces
 
-EXCERPT = Path(__file__).parents[1] / "backtest" / "data"
+EXCERPT = Path(__file__).parent / "backtest" / "data"
 FILE = "azure_v1_vm_cpu_avg.csv.gz"
 NODE_CPU_MILLIS, NODE_MEMORY_BYTES = 32_000, 128 * 2**30
 MEMORY_PER_CORE_BYTES = 2 * 2**30
@@ -112,7 +113,7 @@ def played(contender: Contender, what: Scenario) -> Summary:
     """From an empty cluster to the end."""
     parts = None
     if contender.document is not None:
-        parts = assembly.Parts(configuration.parse(contender.document), notice_ttl_seconds=120.0)
+        parts = assembly.Parts(loader.parse(contender.document), notice_ttl_seconds=120.0)
     return summary(Replay(what, parts, weights=contender.weights).run())
 
 

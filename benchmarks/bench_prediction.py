@@ -1,6 +1,6 @@
 """Cost of training, percentiles, predictions and the checkpoint, beside a histogram object a series, same run.
 
-    python -m tests.benchmarks.bench_prediction [--series N] [--pods N] [--repeat N]
+    python -m benchmarks.bench_prediction [--series N] [--pods N] [--repeat N]
 
 CPU is that of this thread, median of the repetitions; "wall" is what the checkpoint takes with the disk. The targets
 are those of the design for 500 series and 250 pods.
@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from api_types.priority_and_qos import PriorityClass
+from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.prediction import buckets, checkpoint
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.predictors import catalog
+from koordlet.prediction.predictors import registry
 from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.prediction.usage_models import UsageModels
 from koordlet.samples import (
@@ -150,7 +150,7 @@ def bench_server(keys: list[SeriesKey], pods: int, repeat: int) -> None:
         server.train(NOW + 30 * step, rounds[step % 97])
     now = NOW + 30 * ROUNDS
     on_node = [Pod(key.identity) for key in keys if key.kind is SeriesKind.POD][:pods]
-    for name in catalog.PREDICTORS:
+    for name in registry.PREDICTORS:
         server.configure(PredictParameters(predictor=name))
         server.train(now, rounds[0])
         assert isinstance(server.predict(now, on_node, WholeAmounts(10**6, 2**40)), Prediction)

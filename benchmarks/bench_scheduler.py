@@ -1,7 +1,7 @@
 """Pods a second through a real kube-scheduler: without extender, with one in C that does no work, ours, a naive one.
 
-    python -m tests.benchmarks.bench_scheduler                                                # 1,000 nodes, 3 minutes
-    python -m tests.benchmarks.bench_scheduler --nodes 100 1000 5000 --percent 0 100 --rounds 5      # about an hour
+    python -m benchmarks.bench_scheduler                                                # 1,000 nodes, 3 minutes
+    python -m benchmarks.bench_scheduler --nodes 100 1000 5000 --percent 0 100 --rounds 5      # about an hour
 
 All take turns within each round, so that what else runs on the machine meets all of them. The numbers stand in
 docs/reference/scheduler-cost.md.
@@ -16,9 +16,9 @@ import pathlib
 import statistics
 import sys
 
-from e2e.cluster import content_cache, lone_control_plane, progress
-from tests.benchmarks import scheduling_rounds
-from tests.benchmarks.scheduling_rounds import Result
+from benchmarks import scheduling_rounds
+from benchmarks.scheduling_rounds import Result
+from tools.localcluster import content_cache, progress, standalone_control_plane
 
 NO_EXTENDER, C_EXTENDER = "no extender", "extender in C that does no work"
 HEAD = (
@@ -36,7 +36,7 @@ def measure(nodes: int, arguments: argparse.Namespace) -> list[str]:
         "naive (http.server, json, a loop)": scheduling_rounds.naive,
     }
     rows = []
-    with lone_control_plane.running() as plane:
+    with standalone_control_plane.running() as plane:
         fleet = scheduling_rounds.prepare(plane, nodes)
         bound = scheduling_rounds.Bound(plane)
         for percent in arguments.percent:

@@ -1,6 +1,6 @@
 """Whether a burst of pods is spread: 200 pods in 10 s over 50 nodes that report the same load, through kube-scheduler.
 
-    python -m tests.benchmarks.bench_scheduler_burst            # 3 minutes
+    python -m benchmarks.bench_scheduler_burst            # 3 minutes
 
 No report comes meanwhile, so a scheduler that looks at reported load alone cannot know where the burst went. With all
 of kube-scheduler's own scores on, and with none of them, so that the extender alone decides. The exit code is 1 when a
@@ -16,15 +16,15 @@ import pathlib
 import sys
 import time
 
-from e2e.cluster import apiserver_requests, content_cache, lone_control_plane, progress
-from tests.benchmarks import node_fleet, scheduling_rounds
+from benchmarks import node_fleet, scheduling_rounds
+from tools.localcluster import apiserver_requests, content_cache, progress, standalone_control_plane
 
 MOST_SHARES = 2.0
 OURS = "ours"
 
 
 def pods_by_node(
-    plane: lone_control_plane.ControlPlane,
+    plane: standalone_control_plane.ControlPlane,
     fleet: node_fleet.Fleet,
     variant: scheduling_rounds.Variant,
     names: list[str],
@@ -71,7 +71,7 @@ def main() -> int:
     }
     fair = arguments.pods / arguments.nodes
     rows, worst = [], 0.0
-    with lone_control_plane.running() as plane:
+    with standalone_control_plane.running() as plane:
         fleet = scheduling_rounds.prepare(plane, arguments.nodes, alike=True)
         for own_scores in (True, False):
             for index, (label, variant) in enumerate(variants.items()):

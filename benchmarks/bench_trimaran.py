@@ -1,6 +1,6 @@
 """What each policy costs the extender at 5,000 nodes, and what a refresh of the measurements costs beside it.
 
-    python -m tests.benchmarks.bench_trimaran [--nodes N] [--rounds N]
+    python -m benchmarks.bench_trimaran [--nodes N] [--rounds N]
 
 CPU time from the bytes of a filter call to those of the prioritize answer, without sockets, in one process. Policies
 take turns within each round; before each call one node reports anew. Target: within 20 % of LoadAwareScheduling.
@@ -20,11 +20,12 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from api_types import pods
-from scheduler_plugin import assembly, configuration
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
-from scheduler_plugin.measured_load import MeasuredLoad
-from tests.benchmarks import synthetic_cluster
+from api_types.kubernetes import pods
+from benchmarks import synthetic_cluster
+from scheduler_plugin import assembly
+from scheduler_plugin.config import loader
+from scheduler_plugin.plugins.trimaran.feed import MeasuredLoad
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
 
 LOAD_AWARE = "LoadAwareScheduling"
 MODEL = {"k0": 100.0, "k1": 20.0, "k2": 0.02}
@@ -54,7 +55,7 @@ def parts(policy: str, args: dict[str, Any], names: list[str], now: float) -> as
     }
     if policy != LOAD_AWARE:
         document["pluginConfig"] = [{"name": policy, "args": args}]
-    built = assembly.Parts(configuration.parse(document), notice_ttl_seconds=60)
+    built = assembly.Parts(loader.parse(document), notice_ttl_seconds=60)
     for name in names:
         built.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
         built.cluster.metric_changed(report(name, now))

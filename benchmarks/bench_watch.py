@@ -1,6 +1,6 @@
 """What one watch event costs the process that watches, from the socket on: layer by layer, at a rate and in a burst.
 
-    python -m tests.benchmarks.bench_watch [--rates R ...] [--events N] [--rounds K]
+    python -m benchmarks.bench_watch [--rates R ...] [--events N] [--rounds K]
 
 A server in a process of its own sends pods of 5 kB over one TLS connection as a kube-apiserver does, each event a chunk
 and a write of its own; rate 0 is as fast as it can. CPU is that of the watching process, in its user and kernel time.
@@ -24,9 +24,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from api_types import pods
+from api_types.kubernetes import pods
 from apiserver_client import connection, errors, objects, resources, session, watching
-from tests.benchmarks import synthetic_cluster
+from benchmarks import synthetic_cluster
 from tests.fakes import certificates
 
 _OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import psutil
 import yaml
 
-from scheduler_plugin import configuration
-from scheduler_plugin.extender_app import ExtenderApp
+from scheduler_plugin.app import ExtenderApp
+from scheduler_plugin.config import loader
 from scheduler_plugin.settings import SchedulerPluginSettings
 
 
@@ -79,7 +79,7 @@ def _serve(ports_to: Connection, kubeconfig: str) -> None:
     settings = SchedulerPluginSettings(
         extender_port=0, http_port=0, http_address="127.0.0.1", kubeconfig=kubeconfig, startup_patience_seconds=3600
     )
-    app = ExtenderApp(settings, configuration.load(None))
+    app = ExtenderApp(settings, loader.load(None))
 
     async def serve() -> None:
         running = asyncio.create_task(app.run())

@@ -3,7 +3,7 @@
 The time-outs and page sizes are the manager's. Its way to store what objects were is kopf's default, which the manager
 has no use for.
 
-python -m tests.benchmarks.kopf_floor KUBECONFIG
+python -m benchmarks.kopf_floor KUBECONFIG
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import kopf
 
 from api_types import names
 from apiserver_client import credentials
-from manager import event_routing, leading
+from manager import leader
+from manager.cache import kopf_watches
 from manager.settings import ManagerSettings
 
 
@@ -26,7 +27,7 @@ def main() -> None:
 
     @kopf.on.login(registry=handlers)
     async def log_in(**_: Any) -> kopf.ConnectionInfo:
-        return event_routing.connection_info(to, leading.now())
+        return kopf_watches.connection_info(to, leader.now())
 
     @kopf.on.event("", "v1", "nodes", registry=handlers)
     @kopf.on.event(names.GROUP, names.VERSION, names.NODE_METRIC_PLURAL, registry=handlers)
@@ -34,7 +35,7 @@ def main() -> None:
     async def nothing(**_: Any) -> None:
         pass
 
-    chosen = event_routing.operator_settings(settings)
+    chosen = kopf_watches.operator_settings(settings)
     chosen.persistence = kopf.OperatorSettings().persistence
     follow = kopf.operator(
         registry=handlers, settings=chosen, identity="floor", standalone=True, namespaces=[settings.namespace]

@@ -11,11 +11,12 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from e2e.cluster import ports, progress
-from e2e.cluster.apiserver_requests import Refused
-from e2e.cluster.failures import ClusterProblem
-from e2e.cluster.lone_control_plane import ControlPlane, Running
-from tests.benchmarks import node_fleet, prometheus_page, synthetic_cluster
+from benchmarks import node_fleet, prometheus_page, synthetic_cluster
+from tools.localcluster import progress
+from tools.localcluster.apiserver_requests import Refused
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import ports
+from tools.localcluster.standalone_control_plane import ControlPlane, Running
 
 NAMESPACE = "koordinator-system"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/koord-manager"
@@ -139,7 +140,7 @@ class Bench:
 
     def start_floor(self) -> Running:
         """kopf alone."""
-        argv = ("-m", "tests.benchmarks.kopf_floor", self.plane.kubeconfig)
+        argv = ("-m", "benchmarks.kopf_floor", self.plane.kubeconfig)
         return self.plane.start_python("kopf-floor", *argv, flags=self._python_flags, source=self._source)
 
     def first_start(self) -> None:

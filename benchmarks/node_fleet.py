@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from e2e.cluster import apiserver_requests
-from e2e.cluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, Connection, Refused
-from e2e.cluster.lone_control_plane import ControlPlane
-from tests.benchmarks import synthetic_cluster
+from benchmarks import synthetic_cluster
+from tools.localcluster import apiserver_requests
+from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, Connection, Refused
+from tools.localcluster.standalone_control_plane import ControlPlane
 
 PROD_REQUEST_MILLIS = 20_000  # as synthetic_cluster says in `allocated`
 LOW_PEAK_MILLIS, HIGH_PEAK_MILLIS = 8_000, 12_000

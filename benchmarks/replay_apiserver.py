@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from tests.benchmarks import synthetic_cluster
+from benchmarks import synthetic_cluster
 
 _TIME_AT_START = "2001-01-01T00:00:00Z"
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"

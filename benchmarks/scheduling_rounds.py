@@ -14,10 +14,11 @@ import msgspec
 import psutil
 import yaml
 
-from e2e.cluster import apiserver_requests, content_cache, ports, progress
-from e2e.cluster.failures import ClusterProblem
-from e2e.cluster.lone_control_plane import ControlPlane, Running
-from tests.benchmarks import bench_extender, c_extender, node_fleet, prometheus_page, synthetic_cluster
+from benchmarks import bench_extender, c_extender, node_fleet, prometheus_page, synthetic_cluster
+from tools.localcluster import apiserver_requests, content_cache, progress
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import ports
+from tools.localcluster.standalone_control_plane import ControlPlane, Running
 
 NAMESPACE = "benchmark"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"

@@ -11,9 +11,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from api_types import colocation_presets, config_problem, mid_report, mid_resource, names
-from api_types import slo_controller_config as slo
-from api_types.config_problem import KeyPath
+from api_types import names
+from api_types.colocation import controller_config as slo
+from api_types.colocation import presets as colocation_presets
+from api_types.colocation import problem
+from api_types.colocation.problem import KeyPath
+from api_types.node_metric import mid_report, mid_resource
 from manager.slo_config import strategy
 
 Row = tuple[str, ...]
@@ -49,8 +52,8 @@ def _rows(keys: Iterator[slo.Key], model: type[slo.StrategyModel], below: str = 
 
 
 def _wanted(schema: Mapping[str, Any], path: KeyPath, key: slo.Key) -> str:
-    said = config_problem.wanted_at(schema, path)
-    items = config_problem.wanted_at(schema, (*path, 0))
+    said = problem.wanted_at(schema, path)
+    items = problem.wanted_at(schema, (*path, 0))
     advised = [mark.value for mark in key.info.metadata if isinstance(mark, slo.AtMostAdvised)]
     each = f"; each {items}" if said.startswith("a list") else ""
     return said + each + (f"; above {advised[0]:g} accepted with a warning" if advised else "")

@@ -9,12 +9,14 @@ import argparse
 import pathlib
 import sys
 
-from api_types import crd_manifest, names, yaml_text
+from api_types import names
+from api_types.kubernetes import yaml_text
+from api_types.node_metric import crd_manifest
 from crds import configuration_page
 
 ROOT = pathlib.Path(__file__).parent.parent
 FILE = f"{names.GROUP}_{names.NODE_METRIC_PLURAL}.yaml"
-HEAD = "# Generated from api_types/node_metric.py by `make update`. Do not edit.\n"
+HEAD = "# Generated from api_types/node_metric/types.py by `make update`. Do not edit.\n"
 
 
 def generated() -> dict[pathlib.Path, str]:

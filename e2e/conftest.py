@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from e2e.cluster import __main__ as cluster_command
-from e2e.cluster import fake_nodes as fakes
-from e2e.cluster import layout, progress, running
-from e2e.cluster.access import Cluster
-from e2e.cluster.providers.catalog import PROVIDERS
-from e2e.story import configuration, placing, waiting
-from e2e.story.eyes import Eyes
-from e2e.story.installation import Suite
-from e2e.story.verdicts import Court
+from e2e.support import node_thresholds, slo_config, waiting
+from e2e.support.cluster_client import Eyes
+from e2e.support.installation import Suite
+from e2e.support.scheduling import Court
+from tools.localcluster import __main__ as cluster_command
+from tools.localcluster import fake_nodes as fakes
+from tools.localcluster import layout, progress, running
+from tools.localcluster.access import Cluster
+from tools.localcluster.providers.catalog import PROVIDERS
 
 LAST = (
     "test_apiserver_outage",
@@ -32,16 +33,17 @@ LAST = (
 LONG = (
     "test_apiserver_outage",
     "test_checkpoint_survives_restart",
-    "test_faults_agent_away",
-    "test_faults_agent_killed",
-    "test_faults_idle_writes",
-    "test_faults_leader",
-    "test_faults_leader_deleted",
-    "test_faults_links",
+    "test_agent_away",
+    "test_agent_killed",
+    "test_idle_writes",
+    "test_leader",
+    "test_leader_deleted",
+    "test_links",
     "test_load_step_reports_early",
     "test_no_prediction",
 )
 """Stories that wait for minutes: outages, degrade times, idle clusters. `make e2e-long` tells them, and only them."""
+CASES = Path(__file__).parent / "cases"
 FAKE_NODES = 2
 DEMO_NAMESPACE, STORY_PREFIX = "demo", "story-"
 DEFAULT_TIMEOUT_SECONDS = 420
@@ -59,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose and order the stories, and give each the time it needs. A file that is named is told anyway."""
-    stories = [item for item in items if item.path.parent.name == "e2e"]
+    stories = [item for item in items if CASES in item.path.parents]
     if len({item.path for item in stories}) > _NAMED_AT_MOST:
         left_out = [item for item in stories if (item.path.stem in LONG) is not config.getoption("--long")]
         config.hook.pytest_deselected(items=left_out)
@@ -113,9 +115,9 @@ def suite(cluster: Cluster, eyes: Eyes, pytestconfig: pytest.Config) -> Iterator
     with _progress_is_shown(pytestconfig):
         installed = Suite(cluster, running.load_images())
     earlier = installed.revision()
-    document = configuration.read(eyes) if earlier else None
+    document = slo_config.read(eyes) if earlier else None
     if earlier:
-        configuration.write(eyes, configuration.BASE)
+        slo_config.write(eyes, slo_config.BASE)
     installed.install()
     with _real_nodes_never_hot(cluster, eyes):
         yield installed
@@ -123,9 +125,9 @@ def suite(cluster: Cluster, eyes: Eyes, pytestconfig: pytest.Config) -> Iterator
         return
     if earlier:
         installed.roll_back(earlier)
-        configuration.write(eyes, document)
+        slo_config.write(eyes, document)
     else:
-        configuration.write(eyes, configuration.changed(enable=False))
+        slo_config.write(eyes, slo_config.changed(enable=False))
         names = [each["metadata"]["name"] for each in eyes.list("Node")]
         waiting.until("no node offers Mid", lambda: [eyes.mid(name) for name in names], lambda seen: not any(seen))
         installed.uninstall()
@@ -135,10 +137,10 @@ def suite(cluster: Cluster, eyes: Eyes, pytestconfig: pytest.Config) -> Iterator
 def _real_nodes_never_hot(cluster: Cluster, eyes: Eyes) -> Iterator[None]:
     """Let pods onto real nodes however busy the machine is; the story of hot nodes sets thresholds of its own."""
     for name in cluster.real_nodes():
-        placing.set_threshold(eyes, name, placing.NEVER_HOT)
+        node_thresholds.set_threshold(eyes, name, node_thresholds.NEVER_HOT)
     yield
     for name in cluster.real_nodes():
-        placing.set_threshold(eyes, name, None)
+        node_thresholds.set_threshold(eyes, name, None)
 
 
 def _clear_stage(eyes: Eyes) -> None:
@@ -189,5 +191,5 @@ def court(eyes: Eyes, suite: Suite, namespace: str) -> Court:
 @pytest.fixture
 def configure(eyes: Eyes, suite: Suite) -> Iterator[Callable[[dict | str], None]]:
     """Edit the configuration; afterwards it is what stories start from."""
-    yield lambda document: configuration.write(eyes, document)
-    configuration.write(eyes, configuration.BASE)
+    yield lambda document: slo_config.write(eyes, document)
+    slo_config.write(eyes, slo_config.BASE)

@@ -17,10 +17,11 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from api_types import wire_model
 from apiserver_client import errors, session
-from daemon import http_endpoint, logs, settings
-from koordlet import debug_pages, node_observer, preview
+from component_base import http_endpoint, logs, settings
+from koordlet import debug_pages, node_observer
 from koordlet.agent import Agent
-from koordlet.prediction.predictors import catalog
+from koordlet.cli import preview
+from koordlet.prediction.predictors import registry as catalog
 from koordlet.settings import ENV_PREFIX, KoordletSettings
 
 log = logging.getLogger("koordlet")

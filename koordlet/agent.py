@@ -16,13 +16,14 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from apiserver_client import backoff, session
-from daemon.http_endpoint import Verdict
-from koordlet import collect_policy, predict_policy, telemetry
-from koordlet.cluster_view import ClusterView
-from koordlet.history import switch
-from koordlet.kept_history import KeptHistory
-from koordlet.node_metric_report import reporter, schedule
+from component_base.http_endpoint import Verdict
+from koordlet import metrics
+from koordlet.cluster import collect_policy, predict_policy
+from koordlet.cluster.view import ClusterView
+from koordlet.influxdb_exporter import switch
 from koordlet.node_observer import NodeObserver, Observation
+from koordlet.prediction.checkpointer import KeptHistory
+from koordlet.report import schedule, writer
 from koordlet.settings import KoordletSettings
 
 log = logging.getLogger(__name__)
@@ -42,21 +43,19 @@ class Agent:
         self.settings = settings
         self.observer = observer
         self.view = ClusterView(settings.node_name)
-        self.counts = telemetry.Counts()
+        self.counts = metrics.Counts()
         self.stop = asyncio.Event()
         self.kept = KeptHistory(settings.state_dir, settings.node_name, observer.server)
-        self._tick_times = telemetry.TickTimes()
+        self._tick_times = metrics.TickTimes()
         self._published: schedule.Published | None = None
         self._last_tick = time.monotonic()
         self._schedule = schedule.ReportSchedule()
         self._failures = 0
-        self._last_outcome: reporter.Outcome | None = None
+        self._last_outcome: writer.Outcome | None = None
         self.history = switch.start(settings)
-        registry.register(
-            telemetry.AgentCollector(observer, self.counts, self._tick_times, self.view.watches, self.kept)
-        )
+        registry.register(metrics.AgentCollector(observer, self.counts, self._tick_times, self.view.watches, self.kept))
         if self.history is not None:
-            registry.register(telemetry.HistoryCollector(self.history))
+            registry.register(metrics.HistoryCollector(self.history))
 
     async def run(self, api: session.Session) -> None:
         """Observe and report until `stop` is set, then write the checkpoint."""
@@ -153,9 +152,9 @@ class Agent:
         is_early = not self._schedule.is_due(now)
         if is_early and not self._is_news(observation, policy.resource_diff_threshold_percent or 0):
             return
-        sent = await reporter.send(api, self.settings.node_name, observation.status, self.view.resource_version)
+        sent = await writer.send(api, self.settings.node_name, observation.status, self.view.resource_version)
         self._note(sent, observation, now, interval)
-        self.counts.early_reports += is_early and sent.outcome is reporter.Outcome.WRITTEN
+        self.counts.early_reports += is_early and sent.outcome is writer.Outcome.WRITTEN
 
     def _is_news(self, observation: Observation, threshold_percent: float) -> bool:
         allocatable = observation.allocatable
@@ -163,18 +162,18 @@ class Agent:
             return True
         return schedule.is_news(observation.publishes, self._published, allocatable, threshold_percent)
 
-    def _note(self, sent: reporter.Sent, observation: Observation, now: float, interval_seconds: float) -> None:
+    def _note(self, sent: writer.Sent, observation: Observation, now: float, interval_seconds: float) -> None:
         self.counts.reports[sent.outcome] += 1
         if sent.outcome is not self._last_outcome:
             log.log(
-                logging.INFO if sent.outcome is reporter.Outcome.WRITTEN else logging.WARNING,
+                logging.INFO if sent.outcome is writer.Outcome.WRITTEN else logging.WARNING,
                 "report to NodeMetric %s: %s%s",
                 self.settings.node_name,
                 sent.outcome,
                 f": {sent.problem}" if sent.problem else "",
             )
             self._last_outcome = sent.outcome
-        if sent.outcome is not reporter.Outcome.WRITTEN or sent.resource_version is None:
+        if sent.outcome is not writer.Outcome.WRITTEN or sent.resource_version is None:
             pause = backoff.DEFAULT.seconds(self._failures, random.random)
             self._failures += 1
             self._schedule.failed(now, pause)

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
-from daemon.http_endpoint import Page, Route, json_page
-from koordlet.metric_cache.cache import WindowSamples
+from component_base.http_endpoint import Page, Route, json_page
+from koordlet.metric_cache.interface import WindowSamples
 from koordlet.node_observer import NodeObserver
 from koordlet.samples import RESOURCES
 

@@ -11,12 +11,12 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from api_types.priority_and_qos import PriorityClass
+from api_types.kubernetes.priority_and_qos import PriorityClass
 from apiserver_client.watching import WatchState
-from koordlet.history.recorder import HistoryRecorder
-from koordlet.kept_history import KeptHistory
-from koordlet.node_metric_report.reporter import Outcome
+from koordlet.influxdb_exporter.exporter import HistoryRecorder
 from koordlet.node_observer import NodeObserver
+from koordlet.prediction.checkpointer import KeptHistory
+from koordlet.report.writer import Outcome
 from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind
 
 _KINDS = {

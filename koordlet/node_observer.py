@@ -15,26 +15,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from api_types import node_metric, slo_controller_config
-from koordlet import collect_policy, predict_policy, throttled_pods
-from koordlet.collectors import catalog
-from koordlet.collectors.collect_statistics import CollectStatistics
+from api_types.colocation import controller_config
+from api_types.node_metric import types as node_metric
+from koordlet.cluster import collect_policy, predict_policy
+from koordlet.cluster.pods import PodOnNode, PodTable
+from koordlet.collectors import snapshot as catalog
 from koordlet.collectors.host_root import HostRoot
-from koordlet.collectors.pod_stalls import PodStall
-from koordlet.container_history import ContainerHistory
-from koordlet.metric_cache import aggregation
+from koordlet.collectors.pod_pressure import PodStall
+from koordlet.collectors.statistics import CollectStatistics
+from koordlet.metric_cache import aggregation, series
 from koordlet.metric_cache.aggregation import Statistic
-from koordlet.metric_cache.cache import Window, WindowSamples
-from koordlet.metric_cache.embedded import EmbeddedCache
-from koordlet.node_metric_report import conditions, predicted, schedule, size, status
-from koordlet.numa_means import NumaMeans
-from koordlet.pods_on_node import PodOnNode, PodTable
-from koordlet.prediction import class_series
+from koordlet.metric_cache.container_ring import ContainerHistory
+from koordlet.metric_cache.interface import Window, WindowSamples
+from koordlet.metric_cache.numa_ring import NumaMeans
+from koordlet.metric_cache.ring import EmbeddedCache
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NoPrediction
 from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.prediction.usage_models import TrainingRound
+from koordlet.report import conditions, schedule, size_limit, status, throttled_pods
+from koordlet.report import prediction as predicted
 from koordlet.samples import NODE, SYSTEM, NoData, SeriesKey, SeriesKind, UsageSample
 
 CACHE_SECONDS: Final = 1800.0
@@ -160,7 +161,7 @@ class NodeObserver:
             snapshot = dataclasses.replace(snapshot, system=snapshot.node)
         self.no_data = snapshot.no_data
         classes = {uid: pod.priority_class for uid, pod in pods.items()}
-        self.newest = class_series.series_of(snapshot, classes, _reserved(cluster))
+        self.newest = series.series_of(snapshot, classes, _reserved(cluster))
         self._cache.append(now_seconds, self.newest)
         self._containers.append(now_seconds, snapshot.containers)
         self._numa.append(snapshot)
@@ -182,7 +183,7 @@ class NodeObserver:
         self,
         now_seconds: float,
         cluster: Cluster,
-        policy: slo_controller_config.PredictPolicy,
+        policy: controller_config.PredictPolicy,
         state_problem: str | None,
     ) -> Observation | None:
         """The status as of the newest sample; None while the node was never measured."""
@@ -209,7 +210,7 @@ class NodeObserver:
             throttled_pods=throttled_pods.prod(self.pod_stalls),
         )
         judged = conditions.judge(facts, self.conditions, now, cluster.generation)
-        built = size.fit(self._status(cluster, bound, peak, judged))
+        built = size_limit.fit(self._status(cluster, bound, peak, judged))
         allocatable = None if cluster.allocatable is None else predicted.units(cluster.allocatable)
         publishes = schedule.Published(peak.peak if peak else None, peak.reclaimable if peak else None)
         return Observation(built, publishes, allocatable)
@@ -297,12 +298,12 @@ class NodeObserver:
         }
 
 
-def _reserved(cluster: Cluster) -> class_series.Reserved | None:
+def _reserved(cluster: Cluster) -> series.Reserved | None:
     """What the node keeps back from pods, at least nothing: an amplified allocatable may exceed the capacity."""
     capacity, allocatable = cluster.capacity, cluster.allocatable
     if capacity is None or allocatable is None:
         return None
-    return class_series.Reserved(
+    return series.Reserved(
         max(capacity.cpu_millis - allocatable.cpu_millis, 0) / 1000,
         float(max(capacity.memory_bytes - allocatable.memory_bytes, 0)),
     )

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pydantic
 
-from daemon import logs, settings
+from component_base import logs, settings
 
 ENV_PREFIX: Final = "KOORDLET"
 DEFAULT_HTTP_PORT: Final = 9316

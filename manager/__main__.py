@@ -20,14 +20,16 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from apiserver_client import connection, credentials, errors
-from daemon import http_endpoint, logs, settings
-from manager import check_config, check_install, event_routing, explain_config, explain_mid, leading, uninstall
-from manager.candidacy import Role
-from manager.leader_election import LeaderElection
+from component_base import http_endpoint, logs, settings
+from manager import leader
+from manager.cache import kopf_watches
+from manager.cli import check_config, check_install, explain_config, explain_mid, uninstall
+from manager.leader_election.elector import Role
+from manager.leader_election.runner import LeaderElection
+from manager.metrics import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ENV_PREFIX, ManagerSettings
-from manager.slo_config.sync import State
-from manager.telemetry import Telemetry
+from manager.slo_config.evaluation import State
 
 log = logging.getLogger("manager")
 
@@ -82,9 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         logging.getLogger(f"kopf._core.reactor.{name}").setLevel(logging.CRITICAL)
     try:
         to = credentials.find(chosen.kubeconfig or None)
-        event_routing.connection_info(to, leading.now())
+        kopf_watches.connection_info(to, leader.now())
         return _Program(chosen, to).run()
-    except (errors.ApiServerError, http_endpoint.CannotListen, event_routing.UnsupportedCredentials) as error:
+    except (errors.ApiServerError, http_endpoint.CannotListen, kopf_watches.UnsupportedCredentials) as error:
         log.error("%s", error)  # noqa: TRY400  # the message says it all
         return 1
 
@@ -96,7 +98,7 @@ def _explain_mid(arguments: argparse.Namespace) -> int:
         to = credentials.find(arguments.kubeconfig)
     except errors.NoCredentials as error:
         return _refuse([str(error)])
-    return asyncio.run(explain_mid.explain(to, arguments.node, arguments.output, leading.now()))
+    return asyncio.run(explain_mid.explain(to, arguments.node, arguments.output, leader.now()))
 
 
 def _refuse(problems: Sequence[str]) -> int:
@@ -128,7 +130,7 @@ class _Program:
         for collector in (GCCollector, PlatformCollector, ProcessCollector):
             collector(registry=registry)
         self._telemetry = Telemetry(registry, reasons=[*Reason], states=[*State])
-        self._leadership = leading.Leadership()
+        self._leadership = leader.Leadership()
         self._election = LeaderElection(to, chosen, self._identity, self._on_role)
         self._endpoint = http_endpoint.HttpEndpoint(
             chosen.http_address, chosen.http_port, health=self._health, ready=self._ready, registry=registry
@@ -156,7 +158,7 @@ class _Program:
     def _lead(self) -> bool:
         """Lead until the end; whether it was the end that was asked for."""
         log.info("leading")
-        work = leading.lead(
+        work = leader.lead(
             self._to,
             self._settings,
             self._telemetry,
@@ -169,7 +171,7 @@ class _Program:
             asyncio.run(work)
         except Exception as failure:
             for reason in _leaves(failure):
-                if isinstance(reason, event_routing.CannotFollow):
+                if isinstance(reason, kopf_watches.CannotFollow):
                     log.error("cannot go on: %s", reason)  # noqa: TRY400  # the message says it all
                     continue
                 log.exception("cannot go on: %s: %s", type(reason).__name__, reason, exc_info=reason)

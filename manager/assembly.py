@@ -8,19 +8,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from apiserver_client import session
-from manager.announcements import Announcer
-from manager.cluster_picture import ClusterPicture
-from manager.crd_schema import SchemaWatch
+from manager.cache.resync import Resync
+from manager.cache.store import ClusterPicture
+from manager.cache.watch_health import WatchAges
+from manager.cache.work_queue import WorkQueue
+from manager.events import Announcer
+from manager.metrics import Telemetry
 from manager.mid_resource.controller import MidController
 from manager.node_metric.controller import NodeMetricController
+from manager.node_metric.crd_schema import SchemaWatch
 from manager.reconciler import Reconciler
-from manager.resync import Resync
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import ConfigController
-from manager.slo_config.notices import Notices
-from manager.telemetry import Telemetry
-from manager.watch_age import WatchAges
-from manager.work_queue import WorkQueue
+from manager.slo_config.events import Notices
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from apiserver_client import cluster_events, errors, session
 from apiserver_client.cluster_events import Subject
-from manager.telemetry import Telemetry
+from manager.metrics import Telemetry
 
 log = logging.getLogger(__name__)
 

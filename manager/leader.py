@@ -12,15 +12,16 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 
-from api_types import pods
+from api_types.kubernetes import pods
 from apiserver_client import backoff, connection, errors, objects, resources, session
-from manager import assembly, event_routing
-from manager.cluster_picture import ClusterPicture, NodeMetric
+from manager import assembly
+from manager.cache import kopf_watches
+from manager.cache.store import ClusterPicture, NodeMetric
+from manager.cache.watch_health import WatchAges
+from manager.cache.work_queue import Lane, WorkQueue
+from manager.metrics import WATCHED, Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config import controller as slo_config
-from manager.telemetry import WATCHED, Telemetry
-from manager.watch_age import WatchAges
-from manager.work_queue import Lane, WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ async def lead(
             telemetry.events_seen.labels(resource).inc()
             ages.seen(resource)
 
-        handlers = event_routing.registry(
+        handlers = kopf_watches.registry(
             to,
             settings,
             picture=parts.picture,
@@ -95,7 +96,7 @@ async def lead(
             schema = group.create_task(parts.schema.run(settings.resync_seconds))
             await asyncio.sleep(0)  # let these begin before kopf does, which ends what begins after it
             leadership.problem = None
-            following = group.create_task(event_routing.follow(handlers, settings, identity=identity))
+            following = group.create_task(kopf_watches.follow(handlers, settings, identity=identity))
             ending = group.create_task(_end_at(stop, workers, comparing, schema, following))
             await asyncio.wait([following])
             for task in (beating, workers, comparing, schema, ending):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from api_types import node_reservation, pods
-from api_types.config_problem import Effect
+from api_types.colocation.problem import Effect
+from api_types.kubernetes import node_reservation, pods
 from apiserver_client import resources
 from apiserver_client.cluster_events import Subject
-from manager.announcements import Announcer
-from manager.cluster_picture import ClusterPicture
+from manager.cache.store import ClusterPicture
+from manager.events import Announcer
 from manager.mid_resource.controller import MidController
 from manager.mid_resource.reasons import RESERVATION_IGNORED
 from manager.node_metric.controller import NodeMetricController

@@ -7,7 +7,7 @@ from typing import Final
 import pydantic
 
 from api_types import names
-from daemon import logs, settings
+from component_base import logs, settings
 
 ENV_PREFIX: Final = "MANAGER"
 DEFAULT_HTTP_PORT: Final = 9317

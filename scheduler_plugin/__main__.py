@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from apiserver_client import errors
-from daemon import http_endpoint, logs, settings
-from scheduler_plugin import check_config, configuration, explain_pod
-from scheduler_plugin.extender_app import ExtenderApp
-from scheduler_plugin.extender_tls import UnusableCertificate
+from component_base import http_endpoint, logs, settings
+from scheduler_plugin.app import ExtenderApp
+from scheduler_plugin.cli import check_config, explain_pod, simulate
+from scheduler_plugin.config import loader
+from scheduler_plugin.extender.tls import UnusableCertificate
 from scheduler_plugin.settings import ENV_PREFIX, SchedulerPluginSettings
-from scheduler_plugin.simulation import simulate
 
 log = logging.getLogger("scheduler_plugin")
 
@@ -55,8 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return simulate.run(arguments)
     try:
         chosen = settings.from_sources(SchedulerPluginSettings, arguments, os.environ, ENV_PREFIX)
-        policies = configuration.load(chosen.config)
-    except (settings.SettingsError, configuration.InvalidConfiguration) as error:
+        policies = loader.load(chosen.config)
+    except (settings.SettingsError, loader.InvalidConfiguration) as error:
         for problem in error.problems:
             print(f"scheduler_plugin: {problem}", file=sys.stderr)  # noqa: T201  # the log's settings may be what is wrong
         return _WRONG_SETTINGS
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _run(chosen: SchedulerPluginSettings, policies: configuration.Configuration) -> None:
+async def _run(chosen: SchedulerPluginSettings, policies: loader.Configuration) -> None:
     await ExtenderApp(chosen, policies).run()
 
 

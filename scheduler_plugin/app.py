@@ -13,17 +13,17 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from apiserver_client import session
-from daemon import http_endpoint
-from scheduler_plugin import background_work, metrics
+from component_base import http_endpoint, tasks
 from scheduler_plugin.assembly import Parts
-from scheduler_plugin.cluster_state import informer, rebuild
-from scheduler_plugin.configuration import Configuration
+from scheduler_plugin.config.loader import Configuration
 from scheduler_plugin.debug_pages import DebugPages
-from scheduler_plugin.extender_server import ExtenderServer
-from scheduler_plugin.extender_tls import ServerTls
-from scheduler_plugin.measured_load import MeasuredLoad
-from scheduler_plugin.request_dispatch import Dispatch
+from scheduler_plugin.extender import metrics
+from scheduler_plugin.extender.dispatcher import Dispatch
+from scheduler_plugin.extender.http_server import ExtenderServer
+from scheduler_plugin.extender.tls import ServerTls
+from scheduler_plugin.plugins.trimaran.feed import MeasuredLoad
 from scheduler_plugin.settings import SchedulerPluginSettings
+from scheduler_plugin.state import informer, resync
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class ExtenderApp:
             record_bytes=settings.decision_record_mebibytes * 1024**2,
         )
         self._watches = informer.new_watches()
-        self._drift = rebuild.no_drift()
+        self._drift = resync.no_drift()
         self._registry = CollectorRegistry()
         self._began_at = self._beat_at = time.monotonic()
         self._stop = asyncio.Event()
@@ -88,7 +88,7 @@ class ExtenderApp:
                 log.info("kube-scheduler is served on %s:%d, probes on %d", server.address, server.port, endpoint.port)
                 await self._until_stopped(
                     informer.Informer(api, self._parts.cluster, self._watches, time.time),
-                    rebuild.Rebuild(api, self._parts.cluster, self._drift, time.time),
+                    resync.Rebuild(api, self._parts.cluster, self._drift, time.time),
                     self._measuring(api),
                     tls,
                 )
@@ -130,7 +130,7 @@ class ExtenderApp:
     async def _until_stopped(
         self,
         watches: informer.Informer,
-        comparison: rebuild.Rebuild,
+        comparison: resync.Rebuild,
         measuring: Coroutine[Any, Any, None] | None,
         tls: ServerTls | None,
     ) -> None:
@@ -141,7 +141,7 @@ class ExtenderApp:
             work.append(measuring)
         if tls is not None:
             work.append(tls.follow())
-        await background_work.run(work, self._stop)
+        await tasks.run(work, self._stop)
 
     async def _keep_house(self) -> None:
         """Beat for /healthz, let unconfirmed notices go, spare the collector what the first lists made."""

@@ -8,22 +8,22 @@ from collections.abc import Sequence
 
 from prometheus_client.registry import Collector
 
-from scheduler_plugin import decision_records
-from scheduler_plugin.cluster_state.cluster import Cluster
-from scheduler_plugin.cluster_state.node_vectors import NodeVectors
-from scheduler_plugin.configuration import Configuration
-from scheduler_plugin.decision_metrics import DecisionCollector, ReportAgeCollector
-from scheduler_plugin.decision_records import DecisionRecords
-from scheduler_plugin.extender import Extender
-from scheduler_plugin.plugins import catalog
-from scheduler_plugin.plugins.load_aware import LoadAware
-from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
+from scheduler_plugin.config.loader import Configuration
+from scheduler_plugin.decisions import recorder
+from scheduler_plugin.decisions.metrics import DecisionCollector, ReportAgeCollector
+from scheduler_plugin.decisions.recorder import DecisionRecords
+from scheduler_plugin.extender.response_rows import ReplyRows
+from scheduler_plugin.extender.verbs import Extender
+from scheduler_plugin.framework.cycle import SchedulingCycle, WeightedScorer
+from scheduler_plugin.plugins import registry
+from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
+from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
-from scheduler_plugin.plugins.trimaran import readings
-from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy
-from scheduler_plugin.plugins.trimaran.readings import Readings
-from scheduler_plugin.reply_rows import ReplyRows
-from scheduler_plugin.scheduling_cycle import SchedulingCycle, WeightedScorer
+from scheduler_plugin.plugins.trimaran import measurements
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPolicy
+from scheduler_plugin.plugins.trimaran.measurements import Readings
+from scheduler_plugin.state.cluster import Cluster
+from scheduler_plugin.state.node_columns import NodeVectors
 
 
 class Parts:
@@ -35,7 +35,7 @@ class Parts:
         *,
         notice_ttl_seconds: float,
         short_list: int = 0,
-        measurement_age_seconds: float = readings.OLDEST_SECONDS,
+        measurement_age_seconds: float = measurements.OLDEST_SECONDS,
         record_bytes: int = 16 * 1024**2,
     ) -> None:
         args = configuration.args[LoadAware.name]
@@ -45,14 +45,14 @@ class Parts:
         policy = dataclasses.replace(args.estimation_policy(), with_demand=bool(self.provider_specs))
         self.estimation_policy = policy
         self.readings = Readings(measurement_age_seconds)
-        policies = {name: catalog.POLICIES[name].build(configuration.args[name], self.readings) for name in running}
+        policies = {name: registry.POLICIES[name].build(configuration.args[name], self.readings) for name in running}
         self.measured = [each for each in policies.values() if isinstance(each, MeasuredPolicy)]
         """Policies that read what the load watcher tells."""
         filters = [policies[name] for name in configuration.filters]
         scorers = [WeightedScorer(policies[name], weight) for name, weight in configuration.score_weights.items()]
         replies = ReplyRows()
         self.resources = policy.resources
-        self.node_columns = decision_records.NodeColumns()
+        self.node_columns = recorder.NodeColumns()
         explainers = {name: policies[name] for name in sorted(running) if hasattr(policies[name], "explain")}
         self.records = DecisionRecords(self.node_columns, explainers, record_bytes)
         # Names before policies: a policy that fails on a node must not leave a blank where its name belongs.

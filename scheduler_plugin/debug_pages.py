@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import yaml
 
-from daemon import http_endpoint
-from daemon.http_endpoint import Page, Route
-from scheduler_plugin import decision_explanation, decision_metrics
+from component_base import http_endpoint
+from component_base.http_endpoint import Page, Route
 from scheduler_plugin.assembly import Parts
-from scheduler_plugin.cluster_state import node_page
-from scheduler_plugin.configuration import Configuration
-from scheduler_plugin.decision_records import Decision
+from scheduler_plugin.config.loader import Configuration
+from scheduler_plugin.decisions import explanation, node_page
+from scheduler_plugin.decisions import metrics as decision_metrics
+from scheduler_plugin.decisions.recorder import Decision
 
 _LISTED_DECISIONS: Final = 500
 _PATIENCE_SECONDS: Final = 2.0  # with the event loop
@@ -52,14 +52,14 @@ class DebugPages:
         asked = asyncio.run_coroutine_threadsafe(self._decisions(query["path"]), self._loop)
         found = asked.result(_PATIENCE_SECONDS)
         if not query["path"]:
-            return http_endpoint.json_page(decision_explanation.index(found))
+            return http_endpoint.json_page(explanation.index(found))
         if not found:
             text = f"nothing is remembered of the pod {query['path']!r}, want namespace/name of a recent one\n"
             return Page("text/plain; charset=utf-8", text.encode(), HTTPStatus.NOT_FOUND)
-        reasons = decision_explanation.Reasons(self._parts.cycle.reasons, self._parts.cycle.rejecting_policies)
+        reasons = explanation.Reasons(self._parts.cycle.reasons, self._parts.cycle.rejecting_policies)
         most = query.get("nodes", "0")
         most_nodes = int(most) if most.isascii() and most.isdigit() and len(most) < 10 else 0
-        page = decision_explanation.page(query["path"], found, reasons, self._parts.resources, most_nodes)
+        page = explanation.page(query["path"], found, reasons, self._parts.resources, most_nodes)
         return http_endpoint.json_page(page)
 
     def configuration(self) -> Page:

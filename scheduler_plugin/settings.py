@@ -6,8 +6,8 @@ from typing import Annotated, Final, Self
 
 import pydantic
 
-from daemon import logs
-from daemon.settings import Settings
+from component_base import logs
+from component_base.settings import Settings
 
 ENV_PREFIX: Final = "KOORD_SCHEDULER"
 

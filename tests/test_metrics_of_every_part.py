@@ -18,11 +18,12 @@ from apiserver_client import watching
 from koordlet import node_observer
 from koordlet.agent import Agent
 from koordlet.settings import KoordletSettings
-from manager import telemetry
+from manager import metrics as telemetry
 from manager.mid_resource.reasons import Reason
-from manager.slo_config.sync import State
-from scheduler_plugin import configuration, metrics
+from manager.slo_config.evaluation import State
 from scheduler_plugin.assembly import Parts
+from scheduler_plugin.config import loader
+from scheduler_plugin.extender import metrics
 from scheduler_plugin.load_watcher.metrics import WatcherMetrics
 from scheduler_plugin.load_watcher.windows import Windows
 from tests.host_trees.plain_files import PlainHost
@@ -55,7 +56,7 @@ def _koordlet(registry: CollectorRegistry, folder: Path) -> None:
 
 
 def _scheduler_plugin(registry: CollectorRegistry, _folder: Path) -> None:
-    parts = Parts(configuration.parse({}), notice_ttl_seconds=120.0)
+    parts = Parts(loader.parse({}), notice_ttl_seconds=120.0)
     for collector in parts.collectors():
         registry.register(collector)
     watches = {"pods": watching.WatchState()}

@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
-PACKAGES = ("api_types", "apiserver_client", "daemon", "koordlet", "manager", "scheduler_plugin", "crds", "e2e")
+PACKAGES = ("api_types", "apiserver_client", "component_base", "koordlet", "manager", "scheduler_plugin", "crds", "e2e")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 TEST_FILES = sorted((ROOT / "tests").rglob("*.py"))
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from api_types import node_selector
-from api_types import slo_controller_config as slo
-from api_types.config_problem import Effect, KeyPath, Problem, quoted
+from api_types.colocation import controller_config as slo
+from api_types.colocation import selector as node_selector
+from api_types.colocation.problem import Effect, KeyPath, Problem, quoted
 from api_types.wire_model import camel_case
 
 

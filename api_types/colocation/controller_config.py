@@ -17,7 +17,7 @@ import pydantic_core
 from pydantic.fields import FieldInfo
 
 from api_types import wire_model
-from api_types.node_selector import NodeSelector
+from api_types.colocation.selector import NodeSelector
 
 ModelT = TypeVar("ModelT", bound=pydantic.BaseModel)
 

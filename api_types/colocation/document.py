@@ -19,9 +19,11 @@ from typing import Any, Final
 
 import pydantic
 
-from api_types import colocation_advice, config_problem, node_selector
-from api_types import slo_controller_config as slo
-from api_types.config_problem import Effect, KeyPath, Problem
+from api_types.colocation import advice as colocation_advice
+from api_types.colocation import controller_config as slo
+from api_types.colocation import problem as config_problem
+from api_types.colocation import selector as node_selector
+from api_types.colocation.problem import Effect, KeyPath, Problem
 from api_types.wire_model import camel_case
 
 _ENTRIES: Final = "nodeConfigs"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from api_types.slo_controller_config import ColocationStrategy, PredictPolicy, Preset
+from api_types.colocation.controller_config import ColocationStrategy, PredictPolicy, Preset
 
 
 class Expectation(NamedTuple):

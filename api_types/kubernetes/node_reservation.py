@@ -16,8 +16,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from api_types import config_problem, cpu_list, names, pods, quantities
-from api_types.config_problem import Effect, KeyPath, Problem
+from api_types import names
+from api_types.colocation import problem
+from api_types.colocation.problem import Effect, KeyPath, Problem
+from api_types.kubernetes import cpu_list, pods, quantities
 
 _PATH: Final[KeyPath] = ("metadata", "annotations", names.ANNOTATION_NODE_RESERVATION)
 
@@ -85,4 +87,4 @@ def _cpu_millis(given: Any) -> tuple[int | None, list[Problem]]:
 
 
 def _problem(path: KeyPath, seen: Any, wanted: str) -> Problem:
-    return Problem((*_PATH, *path), config_problem.quoted(seen), wanted, Effect.LAYER_IGNORED)
+    return Problem((*_PATH, *path), problem.quoted(seen), wanted, Effect.LAYER_IGNORED)

@@ -12,7 +12,8 @@ from decimal import Decimal
 
 import msgspec
 
-from api_types import names, quantities
+from api_types import names
+from api_types.kubernetes import quantities
 
 Resources = dict[str, int]
 _Exact = dict[str, int | Decimal]

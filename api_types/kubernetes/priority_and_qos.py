@@ -9,7 +9,8 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-from api_types import names, pods
+from api_types import names
+from api_types.kubernetes import pods
 
 
 class PriorityClass(enum.StrEnum):

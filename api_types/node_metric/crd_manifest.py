@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from api_types import names, node_metric
+from api_types import names
+from api_types.node_metric import types as node_metric
 
 _COLUMNS: Final = (
     ("CPU", "string", ".status.nodeMetric.nodeUsage.resources.cpu", "Mean CPU usage of the node."),

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from api_types import names, pods, quantities
-from api_types import slo_controller_config as slo
-from api_types.mid_resource import MID_OF_NATIVE, MidInputs, NoPrediction
+from api_types import names
+from api_types.colocation import controller_config as slo
+from api_types.kubernetes import pods, quantities
+from api_types.node_metric.mid_resource import MID_OF_NATIVE, MidInputs, NoPrediction
 
 
 class BadReport(Exception):

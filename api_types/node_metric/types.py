@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import pydantic
 
-from api_types import names, slo_controller_config
+from api_types import names
+from api_types.colocation import controller_config
 from api_types.wire_model import ResourceList, Timestamp, WireModel
 
 
@@ -49,9 +50,9 @@ class NodeMetricSpec(WireModel):
 
     metric_collect_policy: MetricCollectPolicy | None = None
     """How the agent collects and reports."""
-    predict_policy: slo_controller_config.PredictPolicy | None = None
+    predict_policy: controller_config.PredictPolicy | None = None
     """Ours: how the agent predicts."""
-    mid_colocation_policy: slo_controller_config.MidColocationPolicy | None = None
+    mid_colocation_policy: controller_config.MidColocationPolicy | None = None
     """Ours: how the Mid resources of this node are calculated."""
 
 
@@ -223,7 +224,7 @@ class Prediction(WireModel):
 
     predictor: str
     """Name in the predictor catalog."""
-    parameters: slo_controller_config.PredictPolicy
+    parameters: controller_config.PredictPolicy
     """Every parameter the predictor was given."""
     time: Timestamp
     """When the prediction was made."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.backtest import placement
-from tests.backtest.replay import replay
+from benchmarks.backtest import placement
+from benchmarks.backtest.replay import replay
 
 HORIZON_HOURS = 24
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from koordlet.prediction import class_series
+from benchmarks.backtest import oracle
+from koordlet.metric_cache import series
+from koordlet.metric_cache.series import Reserved
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.class_series import Reserved
 from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.samples import Resource, Snapshot, UsageSample
-from tests.backtest import oracle
 from tests.koordlet.prediction.pods import Pod as BoundPod
 
 START_SECONDS = 1.7e9
@@ -75,7 +75,7 @@ def measured(at_seconds, pods, cores):
     """Series of one instant, as the agent derives them from its snapshot of the node."""
     of_pods = {pod.uid: UsageSample(float(used), MEMORY_BYTES) for pod, used in zip(pods, cores, strict=True)}
     node = UsageSample(float(cores.sum()), MEMORY_BYTES * len(pods))
-    return class_series.series_of(Snapshot(at_seconds, node, NOTHING, of_pods), {}, NOTHING_RESERVED)
+    return series.series_of(Snapshot(at_seconds, node, NOTHING, of_pods), {}, NOTHING_RESERVED)
 
 
 def cpu_peak(server, policy, at_seconds, pods):

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from scheduler_plugin.plugins import load_aware
+from scheduler_plugin.plugins.load_aware import plugin as load_aware
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment, power, target_load
 
 HERE = Path(__file__).parent

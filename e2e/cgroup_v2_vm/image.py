@@ -11,9 +11,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import commands, content_cache, progress
-from e2e.cluster.failures import ClusterProblem
-from e2e.cluster.images import debian_base, wheels
+from tools.images import debian_base, wheels
+from tools.localcluster import content_cache, progress
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import commands
 
 PACKAGES = {"mmdebstrap": ("mmdebstrap",), "e2fsprogs": ("mke2fs",), "qemu-system-x86": ("qemu-system-x86_64",)}
 """Debian packages this needs, with what shows that they are there."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cgroup_v2_vm import image
-from e2e.cluster import content_cache, progress
-from e2e.cluster.failures import ClusterProblem
+from tools.localcluster import content_cache, progress
+from tools.localcluster.errors import ClusterProblem
 
 DEADLINE_SECONDS = 300
 """Arbitrary, several times what the tests take on an idle machine; qemu is killed then."""

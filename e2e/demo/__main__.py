@@ -6,15 +6,15 @@ import argparse
 import sys
 import time
 
-from e2e.cluster import __main__ as cluster_command
-from e2e.cluster import running
-from e2e.cluster.failures import ClusterProblem
 from e2e.demo.narration import Gone, Narrator
-from e2e.demo.story import Story
+from e2e.demo.walkthrough import Story
+from tools.localcluster import __main__ as cluster_command
+from tools.localcluster import running
+from tools.localcluster.errors import ClusterProblem
 
 NEXT = """
 What to try next (the cluster stays up):
-  eval "$(.venv/bin/python -m e2e.cluster env)"          # KUBECONFIG, and kubectl and helm on the PATH
+  eval "$(.venv/bin/python -m tools.localcluster env)"          # KUBECONFIG, and kubectl and helm on the PATH
   kubectl get nodemetrics --watch                        # measured and predicted, as it changes
   kubectl -n koordinator-system edit configmap slo-controller-config
                                                          # try a typo: an Event names it, the last good one stays
@@ -36,7 +36,7 @@ def main() -> int:
             chapter()
     except (ClusterProblem, Gone, AssertionError) as problem:
         print(f"\nthe demo broke off: {problem}", file=sys.stderr)
-        print('look around: eval "$(.venv/bin/python -m e2e.cluster env)"', file=sys.stderr)
+        print('look around: eval "$(.venv/bin/python -m tools.localcluster env)"', file=sys.stderr)
         return 1
     print(f"\n\033[1mDone\033[0m in {time.monotonic() - started:.0f} s.{NEXT}")
     return 0

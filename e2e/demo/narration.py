@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from e2e.cluster.access import Cluster
+from tools.localcluster.access import Cluster
 
 T = TypeVar("T")
 

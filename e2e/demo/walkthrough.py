@@ -8,8 +8,8 @@ import string
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster import fake_nodes
 from e2e.demo.narration import Narrator
+from tools.localcluster import fake_nodes
 
 CHART = "charts/koord-suite"
 NAMESPACE = "koordinator-system"

@@ -13,18 +13,18 @@ import random
 import sys
 import time
 
-from e2e.cluster import progress
-from e2e.cluster.failures import ClusterProblem
 from e2e.soak import memory
 from e2e.soak.memory import Sample
 from e2e.soak.stage import FAKE_NODES, NODE, Churn, Stage, stage
-from e2e.story import lone_parts, mid_formula, waiting
+from e2e.support import host_components, mid_formula, waiting
+from tools.localcluster import progress
+from tools.localcluster.errors import ClusterProblem
 
 STEP_SECONDS = 3.0
 REPORT_SECONDS = 30.0
 EDIT_SECONDS = 60.0
 LOOK_SECONDS = 5.0
-TOKEN_SECONDS = lone_parts.TOKEN_SECONDS * 0.8  # when the kubelet rotates one
+TOKEN_SECONDS = host_components.TOKEN_SECONDS * 0.8  # when the kubelet rotates one
 SETTLE_SECONDS = 100.0
 """A killed manager's Lease ends after 15 s, an agent needs half a minute for its first prediction."""
 START_SECONDS = 300.0

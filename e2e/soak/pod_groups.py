@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from e2e.cluster.failures import ClusterProblem
 from tests.host_trees import group_names, live_cgroups
 from tests.host_trees.group_names import GroupNames
 from tests.host_trees.live_cgroups import LiveCgroups
+from tools.localcluster.errors import ClusterProblem
 
 _WORK = "while sleep 0.2; do i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); done; done"
 _CONTAINER = "c" * 64

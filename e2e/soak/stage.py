@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from kubernetes.client.exceptions import ApiException
 
-from e2e.cluster import lone_control_plane, ports
-from e2e.cluster.lone_control_plane import ControlPlane
 from e2e.soak.pod_groups import PodGroups
-from e2e.story import configuration, fake_reports, lone_parts, workloads
-from e2e.story.eyes import MID_CPU, MID_MEMORY, Eyes
-from e2e.story.lone_parts import Account, Part
+from e2e.support import fake_reports, host_components, slo_config, workloads
+from e2e.support.cluster_client import MID_CPU, MID_MEMORY, Eyes
+from e2e.support.host_components import Account, Part
+from tools.localcluster import standalone_control_plane
+from tools.localcluster.host import ports
+from tools.localcluster.standalone_control_plane import ControlPlane
 
 NODE = "lone"
 """The node that the real agent reports on, with the usage of this machine."""
@@ -43,14 +44,14 @@ class Stage(NamedTuple):
 def stage() -> Iterator[Stage]:
     """Everything at work; all of it is gone afterwards."""
     with ExitStack() as stack:
-        plane = stack.enter_context(lone_control_plane.running())
+        plane = stack.enter_context(standalone_control_plane.running())
         plane.install_suite()
         eyes = stack.enter_context(closing(Eyes(plane.kubeconfig)))
         for name, value in _CLASSES.items():
             eyes.create("PriorityClass", {"metadata": {"name": name}, "value": value, **_priority_class()})
         for name in (NODE, *FAKE_NODES):
-            lone_parts.add_node(eyes, name)
-        lone_parts.configure(eyes, configuration.BASE)
+            host_components.add_node(eyes, name)
+        host_components.configure(eyes, slo_config.BASE)
         account = Account(plane, eyes, "parts", plane.places.addresses.apiserver)
         groups = stack.enter_context(closing(PodGroups(plane.places.state / "host")))
         calls = ports.free_port()
@@ -149,10 +150,10 @@ class Churn:
     def edit(self) -> None:
         """Change what nodes offer, how it is predicted, and how often it is told."""
         self.edits += 1
-        document = configuration.changed(
+        document = slo_config.changed(
             midReclaimRatioPercent=self._chance.randint(50, 100),
             midUnallocatedPercent=self._chance.randint(0, 50),
             metricReportIntervalSeconds=self._chance.choice([30, 31, 32]),
         )
         document["nodePredictPolicy"]["n"] = self._chance.choice([2, 3, 4])
-        configuration.write(self._eyes, document)
+        slo_config.write(self._eyes, document)

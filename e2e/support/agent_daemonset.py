@@ -9,9 +9,9 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from e2e.story import waiting
-from e2e.story.eyes import SUITE_NAMESPACE
-from e2e.story.installation import Suite
+from e2e.support import waiting
+from e2e.support.cluster_client import SUITE_NAMESPACE
+from e2e.support.installation import Suite
 
 DAEMON_SET = "koordlet"
 ROLLOUT_SECONDS = 120

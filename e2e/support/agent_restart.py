@@ -7,9 +7,9 @@ import datetime as dt
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from e2e.story import agent, prod_pods, recomputed, waiting, workloads
-from e2e.story.eyes import SUITE_NAMESPACE, Eyes, moment
-from e2e.story.installation import Suite
+from e2e.support import agent_daemonset, prediction_model, prod_pods, waiting, workloads
+from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes, moment
+from e2e.support.installation import Suite
 
 TRAININGS = 2
 _NOT_KEPT = "--state-dir="
@@ -41,12 +41,12 @@ def tide(suite: Suite, eyes: Eyes, node: str, namespace: str) -> None:
 def kept_on_disk(suite: Suite, *arguments: str) -> Iterator[None]:
     """Have an agent that keeps its history, with more arguments; afterwards one that keeps none, as before."""
 
-    def change(spec: agent.PodSpec) -> None:
+    def change(spec: agent_daemonset.PodSpec) -> None:
         (container,) = spec["containers"]
         assert _NOT_KEPT in container["args"], "the suite under test keeps its history in memory"
         container["args"] = [*(each for each in container["args"] if each != _NOT_KEPT), *arguments]
 
-    with agent.changed(suite, change):
+    with agent_daemonset.changed(suite, change):
         yield
 
 
@@ -71,7 +71,7 @@ def follow(
         trained = page["trainedAtSeconds"]
         if len(trained) < TRAININGS or dt.datetime.now(dt.UTC).timestamp() > trained[-1] + settled_seconds:
             return None
-        predicted = recomputed.predicted_at(page, status)
+        predicted = prediction_model.predicted_at(page, status)
         is_told = predicted is not None and predicted > trained[-1]
         return status if is_told and is_kept(trained[-1]) else None
 
@@ -86,7 +86,7 @@ def follow(
 
 def container(suite: Suite, eyes: Eyes) -> dict[str, Any]:
     """Status of the container of the agent that is there now."""
-    (pod,) = suite.pods(agent.DAEMON_SET)
+    (pod,) = suite.pods(agent_daemonset.DAEMON_SET)
     (found,) = eyes.get("Pod", pod, SUITE_NAMESPACE)["status"]["containerStatuses"]
     return found
 

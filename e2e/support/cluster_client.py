@@ -13,7 +13,7 @@ from kubernetes import client, config, dynamic
 from kubernetes.client.exceptions import ApiException
 from kubernetes.utils.quantity import parse_quantity
 
-from e2e.story import waiting
+from e2e.support import waiting
 
 SUITE_NAMESPACE = "koordinator-system"
 CONFIG_MAP = "slo-controller-config"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from e2e.story import waiting, workloads
-from e2e.story.verdicts import Court
+from e2e.support import waiting, workloads
+from e2e.support.scheduling import Court
 
 
 def placed(court: Court, name: str, scheduler: str, nodes: list[str]) -> list[str]:

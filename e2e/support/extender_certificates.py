@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import certificates
+from tools.localcluster import certificates
 
 EXTENDER, CALLERS, STRANGERS = "extender", "callers", "strangers"
 

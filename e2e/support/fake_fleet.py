@@ -6,9 +6,9 @@ import contextlib
 import datetime as dt
 from collections.abc import Iterator, Sequence
 
-from e2e.cluster import fake_nodes
-from e2e.story import waiting
-from e2e.story.eyes import Eyes, cpu_millis, units
+from e2e.support import waiting
+from e2e.support.cluster_client import Eyes, cpu_millis, units
+from tools.localcluster import fake_nodes
 
 CPU_MILLIS = cpu_millis(fake_nodes.ALLOCATABLE["cpu"])
 MEMORY_MIB = units(fake_nodes.ALLOCATABLE["memory"]) // 2**20

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from e2e.story import mid_formula, waiting
-from e2e.story.eyes import MID_CPU, MID_MEMORY, Eyes
+from e2e.support import mid_formula, waiting
+from e2e.support.cluster_client import MID_CPU, MID_MEMORY, Eyes
 
 
 def now(*, ahead: dt.timedelta = dt.timedelta(0)) -> str:

@@ -8,8 +8,8 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from e2e.story.host_scheduler import HostScheduler
-from scheduler_plugin.plugins.trimaran.ladder import Rung
+from e2e.support.host_scheduler import HostScheduler
+from scheduler_plugin.plugins.trimaran.fallback import Rung
 
 METRIC: Final = "koord_scheduler_plugin_ladder_nodes"
 

@@ -13,9 +13,10 @@ from typing import Any
 import yaml
 from kubernetes import client
 
-from e2e.cluster import lone_control_plane, ports
-from e2e.cluster.lone_control_plane import ControlPlane
-from e2e.story.eyes import SUITE_NAMESPACE, Eyes
+from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes
+from tools.localcluster import standalone_control_plane
+from tools.localcluster.host import ports
+from tools.localcluster.standalone_control_plane import ControlPlane
 
 TOKEN_SECONDS = 600  # the least there is
 
@@ -86,7 +87,7 @@ class Part:
         self.look()
         plane.wait_for_page(self._plane.process(name), self.port, "/healthz")
 
-    def look(self) -> lone_control_plane.Running:
+    def look(self) -> standalone_control_plane.Running:
         """The process that runs now."""
         return self._plane.start_python(self.name, *self._argv)
 

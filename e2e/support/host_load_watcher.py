@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from e2e.cluster import content_cache, ports, processes
-from e2e.cluster.processes import Program
-from e2e.story import waiting
+from e2e.support import waiting
+from tools.localcluster import content_cache
+from tools.localcluster.host import ports, processes
+from tools.localcluster.host.processes import Program
 
 _NAME: Final = "load-watcher"
 _QUICK_SECONDS: Final = 0.02

@@ -21,12 +21,13 @@ import psutil
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from e2e.cluster import content_cache, go_binaries, health, ports, processes
-from e2e.cluster.access import Cluster
-from e2e.cluster.processes import Program
-from e2e.story import waiting
-from e2e.story.eyes import SUITE_NAMESPACE
-from e2e.story.installation import CHART, RELEASE
+from e2e.support import waiting
+from e2e.support.cluster_client import SUITE_NAMESPACE
+from e2e.support.installation import CHART, RELEASE
+from tools.localcluster import content_cache, go_binaries, health
+from tools.localcluster.access import Cluster
+from tools.localcluster.host import ports, processes
+from tools.localcluster.host.processes import Program
 
 FOLDER: Final = content_cache.ROOT / "story-schedulers"
 PATIENT: Final = "5s"

@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from e2e.cluster.access import Cluster
-from e2e.story import waiting
-from e2e.story.eyes import SUITE_NAMESPACE
+from e2e.support import waiting
+from e2e.support.cluster_client import SUITE_NAMESPACE
+from tools.localcluster.access import Cluster
 
 _SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster.access import Cluster
-from e2e.cluster.failures import ClusterProblem
-from e2e.story import configuration
-from e2e.story.eyes import SUITE_NAMESPACE
+from e2e.support import slo_config
+from e2e.support.cluster_client import SUITE_NAMESPACE
+from tools.localcluster.access import Cluster
+from tools.localcluster.errors import ClusterProblem
 
 RELEASE = "koord-suite"
 CRD = "nodemetrics.slo.koordinator.sh"
@@ -39,7 +39,7 @@ class Suite:
     def values(self) -> dict[str, Any]:
         """Chart values for tests: our images, debug pages, history in memory, colocation on from the start."""
         return {
-            "colocationConfig": configuration.BASE,
+            "colocationConfig": slo_config.BASE,
             "crds": {"install": not self._someone_else_owns_the_crd()},
             "koordlet": {
                 "image": self._image("koordlet"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from e2e.story import fake_reports
-from e2e.story.fake_fleet import CPU_MILLIS, MEMORY_MIB
+from e2e.support import fake_reports
+from e2e.support.fake_fleet import CPU_MILLIS, MEMORY_MIB
 
 MEMORY_PERCENT = 20
 WINDOW = "5m0s"

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from e2e.story import waiting
-from e2e.story.eyes import MID_CPU, MID_MEMORY, Eyes, cpu_millis, units
+from e2e.support import waiting
+from e2e.support.cluster_client import MID_CPU, MID_MEMORY, Eyes, cpu_millis, units
 
 FLOORS = 3
 """Amounts of the formula that are each floored to a whole unit; the exact value may be that much larger."""

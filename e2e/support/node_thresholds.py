@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from e2e.story.eyes import Eyes
+from e2e.support.cluster_client import Eyes
 
 THRESHOLDS: Final = "scheduling.koordinator.sh/usage-thresholds"
 NEVER_HOT: Final = 0

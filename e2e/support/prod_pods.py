@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from e2e.story.eyes import cpu_millis, units
+from e2e.support.cluster_client import cpu_millis, units
 
 BAND = {range(9000, 10000): "prod", range(7000, 8000): "mid", range(5000, 6000): "batch", range(3000, 4000): "free"}
 ENDED = ("Succeeded", "Failed")

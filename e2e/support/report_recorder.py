@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-from e2e.story.eyes import Eyes
+from e2e.support.cluster_client import Eyes
 
 
 class Report(NamedTuple):

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from e2e.story import waiting, workloads
-from e2e.story.eyes import Eyes
-from e2e.story.host_scheduler import HostScheduler
+from e2e.support import waiting, workloads
+from e2e.support.cluster_client import Eyes
+from e2e.support.host_scheduler import HostScheduler
 
 REQUESTS = {"cpu": "100m", "memory": "32Mi"}
 

@@ -6,7 +6,7 @@ import copy
 import json
 from typing import Any, Final
 
-from e2e.story.eyes import CONFIG_MAP, SUITE_NAMESPACE, Eyes
+from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE, Eyes
 
 KEY: Final = "colocation-config"
 

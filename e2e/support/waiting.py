@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from kubernetes.client.exceptions import ApiException
 
-from e2e.cluster.failures import ClusterProblem
+from tools.localcluster.errors import ClusterProblem
 
 T = TypeVar("T")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from e2e.cluster import fake_nodes
-from e2e.story import fake_reports
-from e2e.story.eyes import cpu_millis, units
+from e2e.support import fake_reports
+from e2e.support.cluster_client import cpu_millis, units
+from tools.localcluster import fake_nodes
 
 WINDOWS = ("5m0s", "10m0s", "15m0s")
 MEMORY_PERCENT = 20.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from e2e.cluster.access import Cluster
-from e2e.story.eyes import MID_CPU, MID_MEMORY
+from e2e.support.cluster_client import MID_CPU, MID_MEMORY
+from tools.localcluster.access import Cluster
 
 FAKE = "koord-suite.io/fake"
 SCHEDULER = "koord-scheduler"

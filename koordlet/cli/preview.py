@@ -7,9 +7,11 @@ import time
 from pathlib import Path
 from typing import Final
 
-from api_types import yaml_text
-from koordlet import node_observer, predict_policy, predictor_table
-from koordlet.prediction.predictors import catalog
+from api_types.kubernetes import yaml_text
+from koordlet import node_observer
+from koordlet.cli import predictor_table
+from koordlet.cluster import predict_policy
+from koordlet.prediction.predictors import registry
 from koordlet.settings import KoordletSettings
 
 LEAST_SECONDS: Final = 3.0
@@ -41,7 +43,7 @@ def show(settings: KoordletSettings, seconds: float, predictor: str | None) -> i
         observer.train(time.time(), predict_policy.parameters(policy))
     now = time.time()
     observation = observer.report(now, cluster, policy, None)
-    chosen = list(catalog.PREDICTORS) if predictor == ALL else [predictor] if predictor else []
+    chosen = list(registry.PREDICTORS) if predictor == ALL else [predictor] if predictor else []
     compared = [predict_policy.parameters(policy).for_predictor(name) for name in chosen]
     answers = dict(zip(chosen, observer.compare(now, cluster, compared), strict=True))
     observer.close()

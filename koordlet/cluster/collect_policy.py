@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from api_types import node_metric, slo_controller_config, wire_model
+from api_types import wire_model
+from api_types.colocation import controller_config
+from api_types.node_metric import types as node_metric
 
-_DEFAULTS: Final = slo_controller_config.DEFAULTS
+_DEFAULTS: Final = controller_config.DEFAULTS
 _LEAST_REPORT_INTERVAL_SECONDS: Final = 30
 _LEAST_USAGE_WINDOW_SECONDS: Final = 60
 _LOAD_WATCHER_WINDOW_SECONDS: Final = 900

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from api_types import names, pods
-from api_types import priority_and_qos as pq
+from api_types import names
+from api_types.kubernetes import pods
+from api_types.kubernetes import priority_and_qos as pq
 
 
 @dataclass(frozen=True, slots=True)

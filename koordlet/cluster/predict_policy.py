@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from api_types import slo_controller_config
+from api_types.colocation import controller_config
 from koordlet.prediction.parameters import PredictParameters
 
 
-def in_force(policy: slo_controller_config.PredictPolicy | None) -> slo_controller_config.PredictPolicy:
+def in_force(policy: controller_config.PredictPolicy | None) -> controller_config.PredictPolicy:
     """The policy with every default filled in for the keys that the spec leaves out."""
-    defaults = slo_controller_config.with_defaults(slo_controller_config.PredictPolicy)
+    defaults = controller_config.with_defaults(controller_config.PredictPolicy)
     return defaults if policy is None else defaults.model_copy(update=policy.model_dump(exclude_none=True))
 
 
-def parameters(policy: slo_controller_config.PredictPolicy) -> PredictParameters:
+def parameters(policy: controller_config.PredictPolicy) -> PredictParameters:
     """Parameters of the predictors by a policy that is in force; all of its keys are set."""
     given = policy.model_dump(
         include={field for field in PredictParameters.__dataclass_fields__ if field in type(policy).model_fields},
@@ -23,9 +23,7 @@ def parameters(policy: slo_controller_config.PredictPolicy) -> PredictParameters
     return PredictParameters(**given)
 
 
-def published(
-    policy: slo_controller_config.PredictPolicy, used: PredictParameters
-) -> slo_controller_config.PredictPolicy:
+def published(policy: controller_config.PredictPolicy, used: PredictParameters) -> controller_config.PredictPolicy:
     """The policy as `status.prediction.parameters` shows it: what the predictor really used, the margin spelled out."""
     return policy.model_copy(
         update={

@@ -12,9 +12,12 @@ from typing import TypeVar
 
 import pydantic
 
-from api_types import names, node_metric, node_reservation, pods, quantities
+from api_types import names
+from api_types.kubernetes import node_reservation, pods, quantities
+from api_types.node_metric import types as node_metric
 from apiserver_client import resources, session, watching
-from koordlet import collect_policy, pods_on_node
+from koordlet.cluster import collect_policy
+from koordlet.cluster import pods as pods_on_node
 from koordlet.prediction.allocation import WholeAmounts
 
 log = logging.getLogger(__name__)

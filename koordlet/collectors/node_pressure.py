@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from koordlet.collectors import pressure_files
-from koordlet.collectors.collect_statistics import CollectStatistics
+from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData
 
 _SOURCE = "node pressure"

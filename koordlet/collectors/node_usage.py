@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import psutil
 
-from koordlet.collectors import counter_rates
-from koordlet.collectors.collect_statistics import CollectStatistics
-from koordlet.collectors.counter_rates import CpuReading, NoRate
+from koordlet.collectors import rates
+from koordlet.collectors.rates import CpuReading, NoRate
+from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData, UsageSample
 
 _SOURCE = "node usage"
@@ -139,7 +139,7 @@ class NodeUsage:
                 used_bytes = memory(self._proc_root).usage_bytes
             except UnreadableProc as problem:
                 return self._no_measurement(problem.path, problem.reason)
-        rate = counter_rates.cpu_cores(self._before, now, cpu_count)
+        rate = rates.cpu_cores(self._before, now, cpu_count)
         self._before = now
         if rate is NoRate.FIRST_READING:
             return NodeMeasurement(None)

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from koordlet.collectors import pressure_files, throttling_files
-from koordlet.collectors.cgroup_discovery import FollowedGroups
-from koordlet.collectors.cgroup_layout import CgroupLayout
-from koordlet.collectors.collect_statistics import CollectStatistics
-from koordlet.collectors.kept_files import DescriptorBudget, KeptFile
-from koordlet.collectors.throttling_files import CpuPeriods
+from koordlet.collectors import pressure_files
+from koordlet.collectors.cgroup import cpu_stat
+from koordlet.collectors.cgroup.cpu_stat import CpuPeriods
+from koordlet.collectors.cgroup.discovery import FollowedGroups
+from koordlet.collectors.cgroup.layout import CgroupLayout
+from koordlet.collectors.open_files import DescriptorBudget, KeptFile
+from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData
 
 _T = TypeVar("_T")
@@ -86,7 +87,7 @@ class PodStalls:
         root = layout.roots_of_pods[0]
         self._throttling_mount = _first(
             (layout.cpu.path, layout.cpu.path.parent / "cpu"),
-            lambda mount: throttling_files.cpu_periods((mount / root / throttling_files.FILE).read_bytes()),
+            lambda mount: cpu_stat.cpu_periods((mount / root / cpu_stat.FILE).read_bytes()),
         )
         self._pressure_mount = _first(
             (layout.cpu.path,),
@@ -98,18 +99,16 @@ class PodStalls:
     def _read_throttling(self, mount: Path, uid: str, groups: Iterable[str]) -> None:
         before, now = self._periods.get(uid, {}), {}
         for group in groups:
-            read = self._read(
-                _THROTTLING, uid, f"{mount}/{group}/{throttling_files.FILE}", throttling_files.cpu_periods
-            )
+            read = self._read(_THROTTLING, uid, f"{mount}/{group}/{cpu_stat.FILE}", cpu_stat.cpu_periods)
             if read is not None:
                 now[group] = read
         self._periods[uid] = now
         ratios = (
-            throttling_files.throttled_ratio(before[group][1], periods)
+            cpu_stat.throttled_ratio(before[group][1], periods)
             for group, (inode, periods) in now.items()
             if group in before and before[group][0] == inode
         )
-        self.pods[uid] = replace(self.pods[uid], throttled_ratio=throttling_files.worst(ratios))
+        self.pods[uid] = replace(self.pods[uid], throttled_ratio=cpu_stat.worst(ratios))
 
     def _read_pressure(self, mount: Path, uid: str, group: str) -> None:
         totals = {}

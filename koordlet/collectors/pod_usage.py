@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from koordlet.collectors import cgroup_batch
-from koordlet.collectors.cgroup_batch import CgroupBatch
-from koordlet.collectors.cgroup_discovery import CgroupDiscovery, DiscoveredGroups, FollowedGroups
-from koordlet.collectors.cgroup_layout import CgroupLayout
-from koordlet.collectors.cgroup_reader import CgroupReader
-from koordlet.collectors.collect_statistics import CollectStatistics
-from koordlet.collectors.kept_files import DescriptorBudget
+from koordlet.collectors.cgroup import batch as cgroup_batch
+from koordlet.collectors.cgroup.batch import CgroupBatch
+from koordlet.collectors.cgroup.discovery import CgroupDiscovery, DiscoveredGroups, FollowedGroups
+from koordlet.collectors.cgroup.layout import CgroupLayout
+from koordlet.collectors.cgroup.reader import CgroupReader
+from koordlet.collectors.open_files import DescriptorBudget
+from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData, UsageSample
 
 CONTAINER_TICKS = 5

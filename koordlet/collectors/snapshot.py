@@ -6,17 +6,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from koordlet.collectors import counter_rates, node_usage, numa_shares
-from koordlet.collectors.cgroup_discovery import CgroupDiscovery
-from koordlet.collectors.collect_statistics import CollectStatistics
+from koordlet.collectors import node_usage, rates
+from koordlet.collectors.cgroup.discovery import CgroupDiscovery
 from koordlet.collectors.host_root import HostRoot
-from koordlet.collectors.kept_files import DescriptorBudget
 from koordlet.collectors.node_pressure import NodePressure
 from koordlet.collectors.node_usage import MachineFacts, NodeMeasurement, NodeUsage
-from koordlet.collectors.numa_shares import NumaMeasurement
-from koordlet.collectors.numa_usage import NumaUsage
-from koordlet.collectors.pod_stalls import PodStalls
+from koordlet.collectors.numa import attribution
+from koordlet.collectors.numa.attribution import NumaMeasurement
+from koordlet.collectors.numa.collector import NumaUsage
+from koordlet.collectors.open_files import DescriptorBudget
+from koordlet.collectors.pod_pressure import PodStalls
 from koordlet.collectors.pod_usage import PodMeasurements, PodUsage
+from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData, Snapshot
 
 _FACTS_EVERY_SECONDS = 60.0
@@ -97,7 +98,7 @@ def _snapshot(
 ) -> Snapshot:
     system = None
     if node.usage is not None and pods.complete:
-        system = counter_rates.system_usage(node.usage, pods.pods.values())
+        system = rates.system_usage(node.usage, pods.pods.values())
     return Snapshot(
         at_seconds=now_seconds,
         node=node.usage,
@@ -105,6 +106,6 @@ def _snapshot(
         pods=pods.pods,
         containers=pods.containers,
         unmeasured_pods=pods.unmeasured_pods,
-        numa={} if numa is None else numa_shares.samples(numa, system),
+        numa={} if numa is None else attribution.samples(numa, system),
         no_data=node.no_data + pods.no_data + beside,
     )

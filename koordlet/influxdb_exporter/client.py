@@ -15,7 +15,7 @@ from influxdb_client import InfluxDBClient, WriteService
 from influxdb_client.rest import ApiException
 from urllib3 import exceptions as transport
 
-from koordlet.history.writer import Failure, WriteFailed
+from koordlet.influxdb_exporter.writer import Failure, WriteFailed
 
 _NO_CONTENT: Final = 204
 _FAILURE_OF_STATUS: Final = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from koordlet.history import points
-from koordlet.history.point_queue import PointQueue
-from koordlet.history.writer import Writer
-from koordlet.pods_on_node import PodOnNode
+from koordlet.cluster.pods import PodOnNode
+from koordlet.influxdb_exporter import points
+from koordlet.influxdb_exporter.queue import PointQueue
+from koordlet.influxdb_exporter.writer import Writer
 from koordlet.prediction.server import Prediction
 from koordlet.samples import SeriesKey, UsageSample
 

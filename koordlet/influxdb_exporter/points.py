@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from koordlet.history import line_protocol
-from koordlet.pods_on_node import PodOnNode
-from koordlet.prediction import class_series
+from koordlet.cluster.pods import PodOnNode
+from koordlet.influxdb_exporter import line_protocol
+from koordlet.metric_cache import series
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.peaks import NodePeak
 from koordlet.prediction.server import Prediction
@@ -25,7 +25,7 @@ NODE_PREDICTION: Final = "koordlet_node_prediction"
 _KIND_OF_SERIES: Final = {
     NODE: "node",
     SYSTEM: "system",
-    **{SeriesKey(SeriesKind.CLASS, known): known.removeprefix("koord-") for known in class_series.CLASSES},
+    **{SeriesKey(SeriesKind.CLASS, known): known.removeprefix("koord-") for known in series.CLASSES},
 }
 
 
@@ -46,7 +46,7 @@ def _usage(
     for key, mean in means.items():
         measurement, tags = USAGE, {"kind": _KIND_OF_SERIES.get(key, ""), "node": node_name}
         if key.kind is SeriesKind.POD and (pod := pods.get(key.identity)) is not None:
-            kind = class_series.counted_class(pod.priority_class).removeprefix("koord-")
+            kind = series.counted_class(pod.priority_class).removeprefix("koord-")
             measurement = POD_USAGE
             tags = {"kind": kind, "namespace": pod.namespace, "node": node_name, "pod": pod.name}
         if not tags["kind"]:

@@ -6,9 +6,9 @@ import random
 import time
 
 from apiserver_client.backoff import Backoff
-from koordlet.history.point_queue import PointQueue
-from koordlet.history.recorder import HistoryRecorder
-from koordlet.history.writer import Writer
+from koordlet.influxdb_exporter.exporter import HistoryRecorder
+from koordlet.influxdb_exporter.queue import PointQueue
+from koordlet.influxdb_exporter.writer import Writer
 from koordlet.settings import KoordletSettings
 
 _BACKOFF = Backoff(first_seconds=1.0, longest_seconds=60.0)
@@ -18,9 +18,9 @@ def start(settings: KoordletSettings) -> HistoryRecorder | None:
     """A recorder with its thread running; None where `influxdb-url` is empty."""
     if not settings.influxdb_url:
         return None
-    from koordlet.history import influxdb  # noqa: PLC0415  # 13 MiB and 0.2 s that only those pay who want it
+    from koordlet.influxdb_exporter import client  # noqa: PLC0415  # 13 MiB and 0.2 s that only those pay who want it
 
-    target = influxdb.Target(
+    target = client.Target(
         settings.influxdb_url,
         settings.influxdb_org,
         settings.influxdb_bucket,
@@ -30,7 +30,7 @@ def start(settings: KoordletSettings) -> HistoryRecorder | None:
     queue = PointQueue(settings.influxdb_queue_points)
     writer = Writer(
         queue,
-        influxdb.InfluxDb(target),
+        client.InfluxDb(target),
         batch_points=settings.influxdb_batch_points,
         timeout_ms=settings.influxdb_timeout_ms,
         backoff=_BACKOFF,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from apiserver_client.backoff import Backoff
-from koordlet.history.point_queue import PointQueue
+from koordlet.influxdb_exporter.queue import PointQueue
 
 log = logging.getLogger(__name__)
 

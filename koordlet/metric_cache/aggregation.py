@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from koordlet.metric_cache.cache import WindowSamples
+from koordlet.metric_cache.interface import WindowSamples
 from koordlet.samples import RESOURCES, Resource, SeriesKey, UsageSample
 
 Samples = NDArray[np.floating]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
-from koordlet.metric_cache.cache import Window, WindowSamples
-from koordlet.metric_cache.embedded import EmbeddedCache
+from koordlet.metric_cache.interface import Window, WindowSamples
+from koordlet.metric_cache.ring import EmbeddedCache
 from koordlet.samples import SeriesKey, SeriesKind, UsageSample
 
 

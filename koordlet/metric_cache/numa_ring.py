@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from koordlet.collectors.numa_usage import NUMA_TICKS
+from koordlet.collectors.numa.collector import NUMA_TICKS
 from koordlet.metric_cache import aggregation
 from koordlet.metric_cache.aggregation import Statistic
-from koordlet.metric_cache.cache import Window
-from koordlet.metric_cache.embedded import EmbeddedCache
+from koordlet.metric_cache.interface import Window
+from koordlet.metric_cache.ring import EmbeddedCache
 from koordlet.samples import NumaSample, SeriesKey, SeriesKind, Snapshot
 
 _MOST_NODES: Final = 64

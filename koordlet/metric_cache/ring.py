@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from koordlet.metric_cache.cache import Window, WindowSamples
+from koordlet.metric_cache.interface import Window, WindowSamples
 from koordlet.samples import RESOURCES, SeriesKey, SeriesKind, UsageSample
 
 _COUNTED_KINDS = frozenset({SeriesKind.POD, SeriesKind.CONTAINER})

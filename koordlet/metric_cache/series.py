@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from api_types.priority_and_qos import PriorityClass
+from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.samples import (
     NODE,
     PROD_AND_UNRESERVED_SYSTEM,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from api_types.priority_and_qos import PriorityClass
-from koordlet.prediction.class_series import counted_class
+from api_types.kubernetes.priority_and_qos import PriorityClass
+from koordlet.metric_cache.series import counted_class
 from koordlet.samples import Resource
 
 

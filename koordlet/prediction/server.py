@@ -12,11 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from koordlet.prediction import allocation, class_series, reclaimable
+from koordlet.metric_cache import series as class_series
+from koordlet.prediction import allocation, reclaimable
 from koordlet.prediction.allocation import PodOnNode, WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NodePeak, NoPrediction, Peak, ProdLoad
-from koordlet.prediction.predictors import catalog, n_sigma
+from koordlet.prediction.predictors import n_sigma, registry
 from koordlet.prediction.usage_models import MAX_PODS, ModelsState, SeriesStatistics, TrainingRound, UsageModels
 from koordlet.samples import (
     NODE,
@@ -101,7 +102,7 @@ class PredictionServer:
         warm, cold = self._by_history(now_seconds, prod_pods, parameters.cold_start_period_seconds)
         answers: dict[Resource, Peak] = {}
         for resource in RESOURCES:
-            answer = catalog.predict(self._prod_load(now_seconds, resource, warm, cold), parameters)
+            answer = registry.predict(self._prod_load(now_seconds, resource, warm, cold), parameters)
             if isinstance(answer, NoPrediction):
                 return answer
             answers[resource] = answer

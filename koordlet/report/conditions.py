@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from api_types import node_metric
+from api_types.node_metric import types as node_metric
 from koordlet.samples import NoData
 
 _Status = Literal["True", "False", "Unknown"]

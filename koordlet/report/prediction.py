@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 
-from api_types import names, node_metric, slo_controller_config, wire_model
-from koordlet import predict_policy
-from koordlet.node_metric_report import status
+from api_types import names, wire_model
+from api_types.colocation import controller_config
+from api_types.node_metric import types as node_metric
+from koordlet.cluster import predict_policy
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.peaks import NodePeak, Peak
 from koordlet.prediction.server import Prediction
+from koordlet.report import status
 from koordlet.samples import Resource
 
 
@@ -40,7 +42,7 @@ def _prod(prediction: Prediction) -> node_metric.ProdPrediction:
 
 
 def publishable(
-    prediction: Prediction, policy: slo_controller_config.PredictPolicy, predicted_at: dt.datetime
+    prediction: Prediction, policy: controller_config.PredictPolicy, predicted_at: dt.datetime
 ) -> status.PredictedPeak:
     """The prediction as it stands in a report; every peak is rounded up, mean and deviation as well."""
     node = prediction.node

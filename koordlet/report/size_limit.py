@@ -12,8 +12,10 @@ from typing import Final
 
 import pydantic
 
-from api_types import names, node_metric, quantities
-from api_types import priority_and_qos as pq
+from api_types import names
+from api_types.kubernetes import priority_and_qos as pq
+from api_types.kubernetes import quantities
+from api_types.node_metric import types as node_metric
 
 LIMIT_BYTES: Final = 256 * 1024
 _ORDER: Final = (pq.PriorityClass.PROD, pq.PriorityClass.NONE, pq.PriorityClass.MID, pq.PriorityClass.BATCH)

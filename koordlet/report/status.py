@@ -11,9 +11,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from api_types import names, node_metric, quantities, wire_model
-from api_types import priority_and_qos as pq
-from koordlet.pods_on_node import PodOnNode
+from api_types import names, wire_model
+from api_types.kubernetes import priority_and_qos as pq
+from api_types.kubernetes import quantities
+from api_types.node_metric import types as node_metric
+from koordlet.cluster.pods import PodOnNode
 from koordlet.prediction import reclaimable
 from koordlet.samples import NumaSample, UsageSample
 

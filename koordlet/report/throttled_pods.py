@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from api_types.priority_and_qos import PriorityClass
-from koordlet.collectors.pod_stalls import PodStall
-from koordlet.pods_on_node import PodOnNode
-from koordlet.prediction import class_series
+from api_types.kubernetes.priority_and_qos import PriorityClass
+from koordlet.cluster.pods import PodOnNode
+from koordlet.collectors.pod_pressure import PodStall
+from koordlet.metric_cache import series
 
 THROTTLED_RATIO: Final = 0.25
 """From this share of throttled periods on a pod counts as throttled; alerts on Kubernetes usually take the same."""
@@ -21,6 +21,6 @@ def prod(stalls: Iterable[tuple[PodOnNode, PodStall]]) -> list[str]:
         for pod, stall in stalls
         if stall.throttled_ratio is not None
         and stall.throttled_ratio >= THROTTLED_RATIO
-        and class_series.counted_class(pod.priority_class) == PriorityClass.PROD
+        and series.counted_class(pod.priority_class) == PriorityClass.PROD
     ]
     return [name for _, name in sorted(found)]

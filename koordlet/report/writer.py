@@ -13,7 +13,8 @@ from typing import Final
 
 import msgspec
 
-from api_types import names, node_metric
+from api_types import names
+from api_types.node_metric import types as node_metric
 from apiserver_client import errors, objects, resources, session
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ import msgspec
 
 from api_types import names
 from apiserver_client import backoff, connection, errors
-from manager.cluster_picture import ClusterPicture, NewestOf
+from manager.cache.store import ClusterPicture, NewestOf
 from manager.settings import ManagerSettings
 from manager.slo_config import controller as slo_config
 

@@ -11,12 +11,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from api_types import pods
+from api_types.kubernetes import pods
 from apiserver_client import decoding, errors, objects, resources, session
-from manager.cluster_picture import ClusterPicture, NewestOf, NodeMetric
+from manager.cache.store import ClusterPicture, NewestOf, NodeMetric
+from manager.cache.watch_health import WatchAges
+from manager.metrics import Telemetry
 from manager.slo_config.controller import ConfigController
-from manager.telemetry import Telemetry
-from manager.watch_age import WatchAges
 
 log = logging.getLogger(__name__)
 

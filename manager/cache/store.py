@@ -13,8 +13,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from api_types import pods
-from api_types.mid_report import MidReport
+from api_types.kubernetes import pods
+from api_types.node_metric.mid_report import MidReport
 
 
 class NodeMetricMetadata(msgspec.Struct, rename="camel", frozen=True):

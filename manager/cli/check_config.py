@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from api_types import colocation_document, config_problem
-from manager import manifests
+from api_types.colocation import document as colocation_document
+from api_types.colocation import problem as config_problem
+from manager.cli import manifests
 
 FINE: Final = 0
 REFUSED: Final = 1

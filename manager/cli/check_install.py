@@ -19,9 +19,11 @@ import pydantic
 
 from api_types import names
 from apiserver_client import credentials, errors, objects, resources, session
-from daemon import settings
-from manager import crd_schema, leading, lease
-from manager.mid_resource import receipt
+from component_base import settings
+from manager import leader as leading
+from manager.leader_election import lease
+from manager.mid_resource import status_annotation
+from manager.node_metric import crd_schema
 
 ENV_PREFIX: Final = "CHECK_INSTALL"
 WORKS: Final = 0
@@ -135,7 +137,7 @@ class Checks:
         return Finding(fresh >= max(agents.number_ready, 1), text)
 
     def _age(self, report: Report) -> float | None:
-        time = receipt.parse_time(report.status.update_time) if report.status else None
+        time = status_annotation.parse_time(report.status.update_time) if report.status else None
         return (self._now() - time).total_seconds() if time else None
 
     async def leader(self) -> Finding:

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 import msgspec
 
-from api_types import names, pods
+from api_types import names
+from api_types.kubernetes import pods
 from apiserver_client import decoding, errors, objects, resources, session
-from manager import lease
+from manager.leader_election import lease
 
 log = logging.getLogger(__name__)
 

@@ -15,13 +15,16 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from api_types import names, pods
+from api_types import names
+from api_types.kubernetes import pods
 from apiserver_client import credentials, errors, objects, resources, session
-from daemon import settings
-from manager import cluster_picture, manifests
-from manager.node_metric import collect_policy, planning
+from component_base import settings
+from manager.cache import store
+from manager.cli import manifests
+from manager.node_metric import diff
+from manager.node_metric import spec as collect_policy
 from manager.settings import ENV_PREFIX, ManagerSettings
-from manager.slo_config import controller, explanation, sync
+from manager.slo_config import controller, evaluation, explanation
 
 EXPLAINED: Final = 0
 NOTHING_IN_FORCE: Final = 1
@@ -59,9 +62,9 @@ def explain(arguments: argparse.Namespace) -> int:
 
 
 class _Inputs(NamedTuple):
-    outcome: sync.Outcome
+    outcome: evaluation.Outcome
     node: pods.Node
-    metric: cluster_picture.NodeMetric | None = None
+    metric: store.NodeMetric | None = None
 
 
 async def _explained(arguments: argparse.Namespace) -> explanation.Explanation:
@@ -78,7 +81,7 @@ async def _explained(arguments: argparse.Namespace) -> explanation.Explanation:
     )
     if given.metric is None or found.strategy is None:
         return found
-    patch = planning.spec_patch(given.metric.spec, collect_policy.spec_of(found.strategy))
+    patch = diff.spec_patch(given.metric.spec, collect_policy.spec_of(found.strategy))
     return dataclasses.replace(found, spec_differs=tuple(_paths(patch)), preview=arguments.config is not None)
 
 
@@ -96,7 +99,7 @@ async def _gathered(arguments: argparse.Namespace, chosen: ManagerSettings) -> _
             return _Inputs(outcome, node)
         node = await objects.get(api, resources.NODES, arguments.node, decode=pods.Node)
         try:
-            metric = await objects.get(api, resources.NODE_METRICS, arguments.node, decode=cluster_picture.NodeMetric)
+            metric = await objects.get(api, resources.NODE_METRICS, arguments.node, decode=store.NodeMetric)
         except errors.NotFound:
             metric = None
     return _Inputs(outcome, node, metric)
@@ -111,12 +114,12 @@ def _paths(patch: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{key}"
 
 
-def _outcome_of(file: str) -> sync.Outcome:
+def _outcome_of(file: str) -> evaluation.Outcome:
     try:
         text = manifests.document_in(manifests.read(file))
     except manifests.Unusable as error:
         raise manifests.Unusable(f"{file}: {error}") from error
-    return sync.synced(None, {names.COLOCATION_CONFIG_KEY: text}, exists=True)
+    return evaluation.synced(None, {names.COLOCATION_CONFIG_KEY: text}, exists=True)
 
 
 def _node_of(arguments: argparse.Namespace) -> pods.Node:
@@ -126,10 +129,10 @@ def _node_of(arguments: argparse.Namespace) -> pods.Node:
         raise manifests.Unusable(f"{arguments.node_file}: {error}") from error
 
 
-async def _outcome_there(api: session.Session, chosen: ManagerSettings) -> sync.Outcome:
+async def _outcome_there(api: session.Session, chosen: ManagerSettings) -> evaluation.Outcome:
     """What a manager that starts now would make of what is in the cluster. Raises errors.ApiServerError."""
     kept = await controller.read(api, chosen.namespace, chosen.last_good_config_map)
     there = await controller.read(api, chosen.namespace, chosen.config_map)
-    return sync.synced(
-        sync.restored(kept.data if kept else None), there.data if there else None, exists=there is not None
+    return evaluation.synced(
+        evaluation.restored(kept.data if kept else None), there.data if there else None, exists=there is not None
     )

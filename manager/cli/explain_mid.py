@@ -11,11 +11,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from api_types import mid_report, pods
-from api_types import slo_controller_config as slo
+from api_types.colocation import controller_config as slo
+from api_types.kubernetes import pods
+from api_types.node_metric import mid_report
 from apiserver_client import connection, errors, objects, resources, session
-from manager import cluster_picture
-from manager.mid_resource import evidence, explanation, judgement
+from manager.cache import store
+from manager.mid_resource import decision, explanation, inputs
 
 Output = Literal["text", "json"]
 
@@ -42,28 +43,28 @@ async def of_node(to: connection.Connection, name: str, now: dt.datetime) -> exp
     async with session.connect(to, user_agent="koord-manager/explain") as api:
         node = await objects.get(api, resources.NODES, name, decode=pods.Node)
         try:
-            metric = await objects.get(api, resources.NODE_METRICS, name, decode=cluster_picture.NodeMetric)
+            metric = await objects.get(api, resources.NODE_METRICS, name, decode=store.NodeMetric)
         except errors.NotFound:
             metric = None
     return explanation.explain(node, judged(node, metric, now))
 
 
-def judged(node: pods.Node, metric: cluster_picture.NodeMetric | None, now: dt.datetime) -> judgement.Judgement | None:
+def judged(node: pods.Node, metric: store.NodeMetric | None, now: dt.datetime) -> decision.Judgement | None:
     """What the newest report leads to, by the policy in the NodeMetric's spec; None where it carries none."""
     policy = policy_of(metric) if metric else slo.MidColocationPolicy(enable=True)
     if policy is None:
         return None
-    known = evidence.gather(
+    known = inputs.gather(
         node,
         metric,
         mid_report.mid_policy(policy),
         enabled=bool(policy.enable),
-        degrade_after=evidence.degrade_time(policy),
+        degrade_after=inputs.degrade_time(policy),
     )
-    return judgement.judge(known, now)
+    return decision.judge(known, now)
 
 
-def policy_of(metric: cluster_picture.NodeMetric) -> slo.MidColocationPolicy | None:
+def policy_of(metric: store.NodeMetric) -> slo.MidColocationPolicy | None:
     """Policy that the manager wrote for this node; None where there is none that can be read."""
     wire = (metric.spec or {}).get("midColocationPolicy")
     try:

@@ -10,7 +10,8 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from api_types import names, pods
+from api_types import names
+from api_types.kubernetes import pods
 
 _BROKEN: Final = (yaml.YAMLError, ValueError, RecursionError)
 """What PyYAML raises: the second for a date that is none, the third for what is nested too deeply."""

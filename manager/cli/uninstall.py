@@ -20,9 +20,9 @@ import pydantic
 
 from api_types import names
 from apiserver_client import backoff, connection, credentials, errors, session
-from daemon import logs, settings
-from manager import leading
-from manager.removal import Removal
+from component_base import logs, settings
+from manager import leader
+from manager.cli.cleanup import Removal
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ def main(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ)
 async def uninstall(to: connection.Connection, chosen: UninstallSettings) -> int:
     """Take everything away within the time; gives the exit code."""
     async with session.connect(to, user_agent="koord-manager/uninstall") as api:
-        work = _Work(Removal(api, chosen.namespace, leading.now), chosen)
+        work = _Work(Removal(api, chosen.namespace, leader.now), chosen)
         try:
             async with asyncio.timeout(chosen.timeout_seconds):
                 await work.run()

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 
 from apiserver_client import errors, objects, resources, session
-from manager import lease
+from manager.leader_election import lease
 from manager.settings import ManagerSettings
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 from apiserver_client import connection, session
-from manager.candidacy import Candidacy, Role
+from manager.leader_election.elector import Candidacy, Role
 from manager.settings import ManagerSettings
 
 log = logging.getLogger(__name__)

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from api_types import mid_resource, names, pods
-from api_types.mid_resource import MidInputs
-from manager.mid_resource import receipt
+from api_types import names
+from api_types.kubernetes import pods
+from api_types.node_metric import mid_resource
+from api_types.node_metric.mid_resource import MidInputs
+from manager.mid_resource import status_annotation
 from manager.mid_resource.reasons import Reason
 
 UNLIMITED_INCREASE_PERCENT: Final = 100
@@ -38,7 +40,7 @@ class Target:
 
     values: Mapping[str, int | None]
     reason: Reason
-    lines: Mapping[str, receipt.Line] = field(default_factory=dict)
+    lines: Mapping[str, status_annotation.Line] = field(default_factory=dict)
 
     def removes_all(self) -> bool:
         """Whether no key is to be there."""
@@ -77,7 +79,7 @@ def calculated(
         limited = max_increase_percent < UNLIMITED_INCREASE_PERCENT and limit < terms.value
         value = limit if limited else terms.value
         values[mid] = value
-        lines[mid] = receipt.line(
+        lines[mid] = status_annotation.line(
             inputs[native], terms, value, rise_limit=limit if limited else None, reserved=reserved.get(native)
         )
         reason = _REASON_OF_SOURCE[terms.source]
@@ -91,7 +93,7 @@ _REASON_OF_SOURCE: Final = {
 }
 
 
-def kept(published: Published, reason: Reason, written: receipt.Receipt | None) -> Target:
+def kept(published: Published, reason: Reason, written: status_annotation.Receipt | None) -> Target:
     """Leave what is there; the last receipt says where it came from, and what was there before somebody took it."""
     lines = written.resources if written else {}
     before = {mid: lines[mid].published if mid in lines else None for mid in names.MID_RESOURCES}
@@ -107,5 +109,7 @@ def withdrawn(bound: Mapping[str, int] | None, reason: Reason) -> Target:
     if bound is None or not any(bound.get(mid) for mid in names.MID_RESOURCES):
         return Target(dict.fromkeys(names.MID_RESOURCES), reason)
     values = {mid: bound.get(mid, 0) for mid in names.MID_RESOURCES}
-    lines = {mid: receipt.Line(published=value, allocated_mid=value, floor=value) for mid, value in values.items()}
+    lines = {
+        mid: status_annotation.Line(published=value, allocated_mid=value, floor=value) for mid, value in values.items()
+    }
     return Target(values, reason, lines)

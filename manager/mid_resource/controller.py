@@ -8,18 +8,23 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from api_types import mid_report, names, node_reservation, pods
-from api_types.mid_report import MidPolicy, MidReport
+from api_types import names
+from api_types.kubernetes import node_reservation, pods
+from api_types.node_metric import mid_report
+from api_types.node_metric.mid_report import MidPolicy, MidReport
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
-from manager import cluster_picture
-from manager.announcements import Announcer
-from manager.mid_resource import bound_requests, calculator, evidence, judgement, receipt, writing
-from manager.mid_resource.judgement import Verdict
+from manager.cache import store
+from manager.events import Announcer
+from manager.metrics import Telemetry
+from manager.mid_resource import calculator, pod_requests, status_annotation
+from manager.mid_resource import decision as judgement
+from manager.mid_resource import inputs as evidence
+from manager.mid_resource import patch as writing
+from manager.mid_resource.decision import Verdict
 from manager.mid_resource.reasons import RESERVATION_IGNORED, TEXTS, Reason, Status
 from manager.settings import ManagerSettings
 from manager.slo_config.strategy import NodeStrategy
-from manager.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +50,7 @@ class _Case:
     strategy: NodeStrategy
     policy: MidPolicy
     published: calculator.Published
-    written: receipt.Receipt | None
+    written: status_annotation.Receipt | None
     evidence: evidence.Evidence
     judgement: judgement.Judgement
     now: dt.datetime
@@ -66,7 +71,7 @@ class MidController:
         self,
         api: session.Session,
         *,
-        picture: cluster_picture.ClusterPicture,
+        picture: store.ClusterPicture,
         settings: ManagerSettings,
         announcer: Announcer,
         telemetry: Telemetry,
@@ -94,7 +99,7 @@ class MidController:
         node = self._picture.nodes.get(name)
         if node is None or not any(mid in (node.status.allocatable or {}) for mid in names.MID_RESOURCES):
             return False
-        written = receipt.of_node(node)
+        written = status_annotation.of_node(node)
         if written is not None and written.status == Status.WITHDRAWN:
             return False
         known = self._evidence(node, self._picture.node_metrics.get(name), strategy)
@@ -144,15 +149,13 @@ class MidController:
             strategy=strategy,
             policy=mid_policy_of(strategy),
             published=calculator.published_on(node),
-            written=receipt.of_node(node),
+            written=status_annotation.of_node(node),
             evidence=known,
             judgement=judged,
             now=now,
         )
 
-    def _evidence(
-        self, node: pods.Node, metric: cluster_picture.NodeMetric | None, strategy: NodeStrategy
-    ) -> evidence.Evidence:
+    def _evidence(self, node: pods.Node, metric: store.NodeMetric | None, strategy: NodeStrategy) -> evidence.Evidence:
         uid, last_usable = self._last_usable.get(node.metadata.name, ("", None))
         return evidence.gather(
             node,
@@ -187,7 +190,7 @@ class MidController:
         sample = case.node.metadata.uid, case.evidence.sample_time
         known = self._counted.get(case.name)
         if known is None or known[0] != sample:
-            known = self._counted[case.name] = sample, await bound_requests.of_node(self._api, case.name)
+            known = self._counted[case.name] = sample, await pod_requests.of_node(self._api, case.name)
         return known[1]
 
     def _calculated(self, case: _Case, requests: mid_report.Requests) -> calculator.Target:
@@ -199,7 +202,7 @@ class MidController:
             inputs,
             case.published,
             case.strategy.strategy.mid_max_increase_percent or calculator.UNLIMITED_INCREASE_PERCENT,
-            same_sample=sample is not None and receipt.spelled(sample) == published_sample,
+            same_sample=sample is not None and status_annotation.spelled(sample) == published_sample,
             reserved=node_reservation.annotated(pods.annotations_of(case.node.metadata)).resources,
         )
 
@@ -215,17 +218,17 @@ class MidController:
             reported = case.report.allocated
             if case.written is None or (reported is not None and not any(map(_is_positive, reported.mid.values()))):
                 return None
-        return (await bound_requests.of_node(self._api, case.name)).mid
+        return (await pod_requests.of_node(self._api, case.name)).mid
 
     async def _write(self, case: _Case, target: calculator.Target, requests_from: str, cause: writing.Cause) -> None:
         match case.judgement.verdict:
             case Verdict.CALCULATE:
                 sample = case.evidence.sample_time
             case Verdict.KEEP:
-                sample = receipt.parse_time(case.written.sample) if case.written else None
+                sample = status_annotation.parse_time(case.written.sample) if case.written else None
             case Verdict.WITHDRAW:
                 sample = None
-        made = receipt.make(
+        made = status_annotation.make(
             target.reason,
             case.now,
             detail=_detail(case),
@@ -265,7 +268,9 @@ class MidController:
         if case.judgement.verdict is Verdict.WITHDRAW:
             return None if target.removes_all() else float(self._settings.withdrawal_check_seconds)
         deadlines = [case.judgement.changes_at] if case.judgement.changes_at else []
-        last_write = case.now if written_now else receipt.parse_time(case.written.time if case.written else None)
+        last_write = (
+            case.now if written_now else status_annotation.parse_time(case.written.time if case.written else None)
+        )
         if last_write is not None and not target.removes_all():
             deadlines.append(last_write + case.refresh_period)
         if not deadlines:

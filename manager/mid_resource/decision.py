@@ -11,9 +11,9 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
-from manager.mid_resource.evidence import Evidence
+from manager.mid_resource.inputs import Evidence
 from manager.mid_resource.reasons import Reason
-from manager.mid_resource.receipt import spelled
+from manager.mid_resource.status_annotation import spelled
 
 FUTURE_TOLERANCE: Final = dt.timedelta(minutes=5)
 """A sample may be this far ahead of our clock: clocks of nodes drift, and a minute or two is no nonsense."""

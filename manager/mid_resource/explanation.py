@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from api_types import names, pods
-from api_types.mid_resource import Source
-from manager.mid_resource import calculator, receipt
-from manager.mid_resource.judgement import Judgement
+from api_types import names
+from api_types.kubernetes import pods
+from api_types.node_metric.mid_resource import Source
+from manager.mid_resource import calculator, status_annotation
+from manager.mid_resource.decision import Judgement
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
 
 _REPORT: Final = "NodeMetric status"
@@ -63,7 +64,7 @@ def explain(node: pods.Node, judged: Judgement | None) -> Explanation:
 
     `judged` is None where the policy of the node is not known.
     """
-    written, published = receipt.of_node(node), calculator.published_on(node)
+    written, published = status_annotation.of_node(node), calculator.published_on(node)
     resources = {
         mid: Resource(published.allocatable.get(mid), tuple(_terms(mid, written)) if written else ())
         for mid in names.MID_RESOURCES
@@ -86,14 +87,14 @@ def explain(node: pods.Node, judged: Judgement | None) -> Explanation:
     )
 
 
-def _unwritten(judged: Judgement | None) -> receipt.Receipt:
+def _unwritten(judged: Judgement | None) -> status_annotation.Receipt:
     """Head of the explanation of a node on which nothing was written."""
     reason = judged.reason if judged else Reason.NO_CONFIGURATION
     detail = judged.detail if judged else ""
-    return receipt.Receipt(time="", reason=reason, status=STATUS[reason], text=TEXTS[reason], detail=detail)
+    return status_annotation.Receipt(time="", reason=reason, status=STATUS[reason], text=TEXTS[reason], detail=detail)
 
 
-def _is_news(judged: Judgement, written: receipt.Receipt) -> bool:
+def _is_news(judged: Judgement, written: status_annotation.Receipt) -> bool:
     """Whether a judgement differs from what was written; which way a value is calculated is not judged."""
     if STATUS[judged.reason] is Status.CALCULATED:
         return written.status != Status.CALCULATED
@@ -108,7 +109,7 @@ class _Told(NamedTuple):
     source: str
 
 
-def _told(mid: str, line: receipt.Line, requests_from: str) -> Iterator[_Told]:
+def _told(mid: str, line: status_annotation.Line, requests_from: str) -> Iterator[_Told]:
     native = "CPU" if mid == names.MID_CPU else "Memory"
     requests = "the node's pods, listed once" if requests_from == "pods" else f"{_REPORT}.allocated"
     whole = "capacity" if line.source == Source.STATIC else "allocatable"
@@ -142,7 +143,7 @@ _RECLAIMABLE: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def _terms(mid: str, written: receipt.Receipt) -> Iterator[Term]:
+def _terms(mid: str, written: status_annotation.Receipt) -> Iterator[Term]:
     line = written.resources.get(mid)
     if line is None:
         return

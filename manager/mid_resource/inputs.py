@@ -6,12 +6,13 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Final
 
-from api_types import mid_report, pods
-from api_types import slo_controller_config as slo
-from api_types.mid_report import MidPolicy, MidReport
-from api_types.mid_resource import NoPrediction
-from manager import cluster_picture
-from manager.mid_resource import receipt
+from api_types.colocation import controller_config as slo
+from api_types.kubernetes import pods
+from api_types.node_metric import mid_report
+from api_types.node_metric.mid_report import MidPolicy, MidReport
+from api_types.node_metric.mid_resource import NoPrediction
+from manager.cache import store
+from manager.mid_resource import status_annotation
 
 _CENTURY_SECONDS: Final = 100 * 365 * 24 * 3600
 
@@ -46,7 +47,7 @@ def period(seconds: int) -> dt.timedelta:
 
 def gather(
     node: pods.Node,
-    metric: cluster_picture.NodeMetric | None,
+    metric: store.NodeMetric | None,
     policy: MidPolicy,
     *,
     enabled: bool,
@@ -56,14 +57,14 @@ def gather(
     """Evidence on one node; `last_usable` is what the manager remembers, the node's receipt may know better."""
     report = (metric.status if metric else None) or MidReport()
     usable, refused = _checked(report, policy)
-    births = [cluster_picture.created(each) for each in (node, metric) if each is not None]
+    births = [store.created(each) for each in (node, metric) if each is not None]
     times = [last_usable, _sample_of_receipt(node)]
     return Evidence(
         enabled=enabled,
         degrade_after=degrade_after,
         node_metric_exists=metric is not None,
         exists_since=max((birth for birth in births if birth), default=None),
-        sample_time=receipt.parse_time(report.update_time),
+        sample_time=status_annotation.parse_time(report.update_time),
         usable=usable,
         refused=refused,
         last_usable=max((time for time in times if time), default=None),
@@ -81,5 +82,5 @@ def _checked(report: MidReport, policy: MidPolicy) -> tuple[bool, str | None]:
 
 
 def _sample_of_receipt(node: pods.Node) -> dt.datetime | None:
-    written = receipt.of_node(node)
-    return receipt.parse_time(written.sample) if written else None
+    written = status_annotation.of_node(node)
+    return status_annotation.parse_time(written.sample) if written else None

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from api_types import names
-from manager.mid_resource import receipt
+from manager.mid_resource import status_annotation
 from manager.mid_resource.calculator import Published, Target
-from manager.mid_resource.judgement import Verdict
+from manager.mid_resource.decision import Verdict
 from manager.mid_resource.reasons import Reason
 
 
@@ -56,14 +56,14 @@ def cause(
     target: Target,
     verdict: Verdict,
     published: Published,
-    written: receipt.Receipt | None,
+    written: status_annotation.Receipt | None,
     *,
     threshold: float,
     refresh_period: dt.timedelta,
     now: dt.datetime,
 ) -> Cause | None:
     """Why the node has to be written; None where it may stay as it is."""
-    refresh = refresh_due(receipt.parse_time(written.time if written else None), refresh_period, now)
+    refresh = refresh_due(status_annotation.parse_time(written.time if written else None), refresh_period, now)
     match verdict:
         case Verdict.KEEP:
             if _lacks_a_key(target, published):
@@ -88,7 +88,7 @@ def _below_floor(target: Target, published: Published) -> bool:
     return any(published.allocatable.get(mid, 0) < (line.floor or 0) for mid, line in target.lines.items())
 
 
-def _withdrawal_cause(target: Target, published: Published, written: receipt.Receipt | None) -> Cause | None:
+def _withdrawal_cause(target: Target, published: Published, written: status_annotation.Receipt | None) -> Cause | None:
     wanted = {mid: value for mid, value in target.values.items() if value is not None}
     if dict(published.allocatable) != wanted or dict(published.capacity) != wanted:
         return Cause.WITHDRAWAL
@@ -102,10 +102,10 @@ def carries_receipt(target: Target) -> bool:
     return not (target.removes_all() and target.reason is Reason.COLOCATION_DISABLED)
 
 
-def node_patch(target: Target, written: receipt.Receipt) -> dict[str, Any]:
+def node_patch(target: Target, written: status_annotation.Receipt) -> dict[str, Any]:
     """Merge patch of `nodes/<name>/status`: both resources in capacity and allocatable, and the receipt."""
     values = {mid: None if value is None else str(value) for mid, value in target.values.items()}
-    text = receipt.encode(written) if carries_receipt(target) else None
+    text = status_annotation.encode(written) if carries_receipt(target) else None
     return {
         "metadata": {"annotations": {names.ANNOTATION_MID_RECEIPT: text}},
         "status": {"capacity": values, "allocatable": dict(values)},

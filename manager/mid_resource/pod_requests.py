@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from api_types import names, pods, priority_and_qos
-from api_types.mid_report import Requests
+from api_types import names
+from api_types.kubernetes import pods, priority_and_qos
+from api_types.node_metric.mid_report import Requests
 from apiserver_client import objects, resources, session
 
 

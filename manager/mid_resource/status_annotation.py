@@ -13,8 +13,9 @@ from typing import Annotated
 
 import msgspec
 
-from api_types import names, pods, quantities
-from api_types.mid_resource import MidInputs, MidTerms
+from api_types import names
+from api_types.kubernetes import pods, quantities
+from api_types.node_metric.mid_resource import MidInputs, MidTerms
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason
 
 

@@ -9,13 +9,14 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from api_types import pods
+from api_types.kubernetes import pods
 from apiserver_client import errors, objects, resources, session
-from manager import cluster_picture
-from manager.node_metric import collect_policy, planning
-from manager.node_metric.planning import Action
+from manager.cache import store
+from manager.metrics import Telemetry
+from manager.node_metric import diff
+from manager.node_metric import spec as collect_policy
+from manager.node_metric.diff import Action
 from manager.slo_config.strategy import NodeStrategy
-from manager.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ _MOST_KEYS_LOGGED = 3
 class NodeMetricController:
     """Writes what differs from the picture and renews the picture by the answers."""
 
-    def __init__(self, api: session.Session, picture: cluster_picture.ClusterPicture, telemetry: Telemetry) -> None:
+    def __init__(self, api: session.Session, picture: store.ClusterPicture, telemetry: Telemetry) -> None:
         self._api = api
         self._picture = picture
         self._telemetry = telemetry
@@ -39,46 +40,46 @@ class NodeMetricController:
         """
         wanted = collect_policy.spec_of(strategy) if strategy else None
         node, metric = self._picture.nodes.get(name), self._picture.node_metrics.get(name)
-        todo = planning.plan(node, metric, wanted)
+        todo = diff.plan(node, metric, wanted)
         if todo.action is Action.CREATE:
             metric = await self._create(name, todo.body)
-            todo = planning.plan(node, metric, wanted)  # it may have been there already
+            todo = diff.plan(node, metric, wanted)  # it may have been there already
         if todo.action is Action.UPDATE and metric is not None:
             await self._update(name, metric, todo.body)
         elif todo.action is Action.DELETE and metric is not None:
             await self._delete_orphan(name, metric)
 
-    async def _create(self, name: str, body: Mapping[str, Any]) -> cluster_picture.NodeMetric:
+    async def _create(self, name: str, body: Mapping[str, Any]) -> store.NodeMetric:
         try:
             with self._telemetry.write("node_metric"):
-                made = await objects.create(self._api, resources.NODE_METRICS, body, decode=cluster_picture.NodeMetric)
+                made = await objects.create(self._api, resources.NODE_METRICS, body, decode=store.NodeMetric)
         except errors.AlreadyExists:
-            made = await objects.get(self._api, resources.NODE_METRICS, name, decode=cluster_picture.NodeMetric)
+            made = await objects.get(self._api, resources.NODE_METRICS, name, decode=store.NodeMetric)
         else:
             log.info("%s: created the NodeMetric", name)
         self._picture.node_metrics.remember(made)
         return made
 
-    async def _update(self, name: str, metric: cluster_picture.NodeMetric, patch: Mapping[str, Any]) -> None:
+    async def _update(self, name: str, metric: store.NodeMetric, patch: Mapping[str, Any]) -> None:
         if self._dropped.get(name) == patch:
             return
         log.info("%s: updating the NodeMetric: %s", name, ", ".join(_changed(patch)))
         try:
             with self._telemetry.write("node_metric"):
                 seen = await objects.merge_patch(
-                    self._api, resources.NODE_METRICS, name, patch, decode=cluster_picture.NodeMetric
+                    self._api, resources.NODE_METRICS, name, patch, decode=store.NodeMetric
                 )
         except errors.NotFound:
             self._picture.node_metrics.forget(name, metric.metadata.uid)
             raise
         self._picture.node_metrics.remember(seen)
         if seen.metadata.resource_version == metric.metadata.resource_version:
-            log.debug("%s: the CRD drops spec fields; manager.crd_schema tells which", name)
+            log.debug("%s: the CRD drops spec fields; manager.node_metric.crd_schema tells which", name)
             self._dropped[name] = patch
         else:
             self._dropped.pop(name, None)
 
-    async def _delete_orphan(self, name: str, metric: cluster_picture.NodeMetric) -> None:
+    async def _delete_orphan(self, name: str, metric: store.NodeMetric) -> None:
         """Delete a NodeMetric whose Node is gone: asked for first, because the picture may not hold all nodes yet."""
         try:
             node = await objects.get(self._api, resources.NODES, name, decode=pods.Node)

@@ -13,11 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
-from api_types import crd_manifest, names
+from api_types import names
+from api_types.node_metric import crd_manifest
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
-from manager.announcements import Announcer
-from manager.telemetry import Telemetry
+from manager.events import Announcer
+from manager.metrics import Telemetry
 
 log = logging.getLogger(__name__)
 

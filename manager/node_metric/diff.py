@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from api_types import names, pods
-from api_types import slo_controller_config as slo
-from api_types.node_metric import NodeMetricSpec
-from manager.cluster_picture import NodeMetric
-from manager.node_metric import collect_policy
+from api_types import names
+from api_types.colocation import controller_config as slo
+from api_types.kubernetes import pods
+from api_types.node_metric.types import NodeMetricSpec
+from manager.cache.store import NodeMetric
+from manager.node_metric import spec as collect_policy
 
 
 class Action(enum.StrEnum):

@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 from typing import Final
 
-from api_types import node_metric
-from api_types import slo_controller_config as slo
-from api_types.node_metric import MetricCollectPolicy, NodeMemoryCollectPolicy, NodeMetricSpec
+from api_types.colocation import controller_config as slo
+from api_types.node_metric import types as node_metric
+from api_types.node_metric.types import MetricCollectPolicy, NodeMemoryCollectPolicy, NodeMetricSpec
 from manager.slo_config.strategy import NodeStrategy
 
 

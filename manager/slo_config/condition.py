@@ -13,10 +13,12 @@ from typing import Any, Final
 
 import yaml
 
-from api_types import colocation_document, names, yaml_text
-from api_types.config_problem import Effect, Problem
+from api_types import names
+from api_types.colocation import document as colocation_document
+from api_types.colocation.problem import Effect, Problem
+from api_types.kubernetes import yaml_text
 from manager.slo_config import strategy
-from manager.slo_config.sync import Outcome, State
+from manager.slo_config.evaluation import Outcome, State
 
 REJECTED: Final = "ColocationConfigRejected"
 IGNORED: Final = "ColocationConfigIgnored"

@@ -14,11 +14,11 @@ import msgspec
 
 from api_types import names
 from apiserver_client import errors, objects, resources, session
+from manager.metrics import Telemetry
 from manager.settings import ManagerSettings
-from manager.slo_config import sync
-from manager.slo_config.notices import Metadata, Notices
+from manager.slo_config import evaluation
+from manager.slo_config.events import Metadata, Notices
 from manager.slo_config.strategy import Configuration, NodeStrategy, Strategies
-from manager.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class ConfigController:
         stored = await read(self._api, self._settings.namespace, self._settings.last_good_config_map)
         data = stored.data if stored else None
         self._stored = (data or {}).get(names.COLOCATION_CONFIG_KEY)
-        if (last_good := sync.restored(data)) is not None:
+        if (last_good := evaluation.restored(data)) is not None:
             self._put_in_force(last_good)
         elif self._stored is not None:
             log.warning(
@@ -87,14 +87,14 @@ class ConfigController:
                 return
             self._version = version
         data = config_map.data if config_map else None
-        seen = (config_map is not None, sync.document_text(data))
+        seen = (config_map is not None, evaluation.document_text(data))
         if seen == self._judged:
             return  # its metadata changed, or another key
         in_force = self.strategies.configuration if self.strategies else None
-        outcome = sync.synced(in_force, data, exists=config_map is not None)
+        outcome = evaluation.synced(in_force, data, exists=config_map is not None)
         if outcome.configuration is not None and (outcome.changed or self.strategies is None):
             self._put_in_force(outcome.configuration)
-        if outcome.state is not sync.State.REFUSED:
+        if outcome.state is not evaluation.State.REFUSED:
             self._last_good = outcome.text or ""
         self._judged = seen  # before anything is awaited: a newer state may be taken meanwhile
         self._telemetry.set_config_state(outcome.state)

@@ -11,8 +11,10 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from api_types import colocation_document, config_problem, names
-from api_types.config_problem import Effect, Problem
+from api_types import names
+from api_types.colocation import document as colocation_document
+from api_types.colocation import problem
+from api_types.colocation.problem import Effect, Problem
 from manager.slo_config import strategy
 
 
@@ -73,4 +75,4 @@ def synced(in_force: strategy.Configuration | None, config_map: Mapping[str, str
 def _misspelt(data: Mapping[str, str]) -> Iterator[Problem]:
     """A key of the ConfigMap that may be meant to be the document."""
     for key in difflib.get_close_matches(names.COLOCATION_CONFIG_KEY, [key for key in data if data[key]], n=1):
-        yield Problem((), config_problem.quoted(key), f"the key {names.COLOCATION_CONFIG_KEY}", Effect.ADVICE)
+        yield Problem((), problem.quoted(key), f"the key {names.COLOCATION_CONFIG_KEY}", Effect.ADVICE)

@@ -11,14 +11,16 @@ from collections.abc import Callable
 
 import msgspec
 
-from api_types import colocation_advice, colocation_document, names
+from api_types import names
+from api_types.colocation import advice
+from api_types.colocation import document as colocation_document
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
-from manager.announcements import Announcer
+from manager.events import Announcer
+from manager.metrics import Telemetry
 from manager.settings import ManagerSettings
-from manager.slo_config import acceptance, sync
+from manager.slo_config import condition, evaluation
 from manager.slo_config.strategy import Configuration, NodeStrategy
-from manager.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +56,7 @@ class Notices:
         self._about: Subject | None = None
         self._overlaps: set[tuple[int, int]] = set()
 
-    async def tell(self, outcome: sync.Outcome, seen: Metadata, *, applied_before: bool) -> None:
+    async def tell(self, outcome: evaluation.Outcome, seen: Metadata, *, applied_before: bool) -> None:
         """Tell what became of a document; `applied_before` where a manager has said so of this text already."""
         self._about = about = Subject(
             resources.CONFIG_MAPS,
@@ -67,18 +69,18 @@ class Notices:
             self._overlaps = set()
         for problem in outcome.problems[:MOST_PROBLEMS_SAID]:
             text = f"{names.COLOCATION_CONFIG_KEY}: {problem.with_effect()}"
-            await self._announcer.say(about, "Warning", acceptance.REASONS[problem.effect], text)
+            await self._announcer.say(about, "Warning", condition.REASONS[problem.effect], text)
         if (more := len(outcome.problems) - MOST_PROBLEMS_SAID) > 0:
             rest = f"and {more} problems more: python -m manager check-config FILE names them all"
-            await self._announcer.say(about, "Warning", acceptance.reason(outcome), rest)
+            await self._announcer.say(about, "Warning", condition.reason(outcome), rest)
         if outcome.unused:
             text = colocation_document.unused_text(outcome.unused)
-            await self._announcer.say(about, "Normal", acceptance.UNUSED, text)
-        summary = acceptance.summary(outcome, kept_in=self._settings.last_good_config_map)
-        if outcome.state is sync.State.REFUSED:
+            await self._announcer.say(about, "Normal", condition.UNUSED, text)
+        summary = condition.summary(outcome, kept_in=self._settings.last_good_config_map)
+        if outcome.state is evaluation.State.REFUSED:
             log.warning("%s: %s", seen.name, summary)
         elif not applied_before:
-            await self._announcer.say(about, "Normal", acceptance.APPLIED, summary)
+            await self._announcer.say(about, "Normal", condition.APPLIED, summary)
         await self._annotate(outcome, seen)
 
     async def tell_overlap(self, configured: Configuration, node: str, strategy: NodeStrategy) -> None:
@@ -86,19 +88,19 @@ class Notices:
         if len(strategy.matching) < 2 or self._about is None:
             return
         if not self._overlaps:
-            self._overlaps = set(colocation_advice.overlapping_entries(configured.document))
+            self._overlaps = set(advice.overlapping_entries(configured.document))
         first, *others = strategy.matching
         for other in others:
             if (first, other) not in self._overlaps:
                 self._overlaps.add((first, other))
-                problem = colocation_advice.overlap(configured.document, [first], other, node)
+                problem = advice.overlap(configured.document, [first], other, node)
                 text = f"{names.COLOCATION_CONFIG_KEY}: {problem.with_effect()}"
-                await self._announcer.say(self._about, "Warning", acceptance.ADVICE, text)
+                await self._announcer.say(self._about, "Warning", condition.ADVICE, text)
 
-    async def _annotate(self, outcome: sync.Outcome, seen: Metadata) -> None:
+    async def _annotate(self, outcome: evaluation.Outcome, seen: Metadata) -> None:
         before = (seen.annotations or {}).get(names.ANNOTATION_COLOCATION_CONFIG_STATUS)
         kept_in = self._settings.last_good_config_map
-        text = acceptance.annotation(outcome, before, self._clock(), kept_in=kept_in)
+        text = condition.annotation(outcome, before, self._clock(), kept_in=kept_in)
         if text is None:
             return
         patch = {"metadata": {"uid": seen.uid, "annotations": {names.ANNOTATION_COLOCATION_CONFIG_STATUS: text}}}

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from api_types import slo_controller_config as slo
-from manager.slo_config import acceptance, sync
+from api_types.colocation import controller_config as slo
+from manager.slo_config import condition, evaluation
 from manager.slo_config.strategy import Layer, NodeStrategy, node_strategy
 
 NOT_SET: Final = "not set"
@@ -36,7 +36,7 @@ class Explanation:
     node: str
     source: str
     """Where the document was read, for people."""
-    outcome: sync.Outcome
+    outcome: evaluation.Outcome
     kept_in: str
     """ConfigMap of the last good document."""
     strategy: NodeStrategy | None
@@ -51,7 +51,7 @@ def explain(
     node: str,
     labels: Mapping[str, str],
     annotations: Mapping[str, str],
-    outcome: sync.Outcome,
+    outcome: evaluation.Outcome,
     *,
     source: str,
     kept_in: str,
@@ -100,8 +100,8 @@ def participation(found: Explanation) -> str:
 def lines(found: Explanation) -> Iterator[str]:
     """Text for people."""
     yield f"node {found.node}: {participation(found)}"
-    yield f"{found.source}: {acceptance.summary(found.outcome, kept_in=found.kept_in)}"
-    refused = found.outcome.state is sync.State.REFUSED
+    yield f"{found.source}: {condition.summary(found.outcome, kept_in=found.kept_in)}"
+    refused = found.outcome.state is evaluation.State.REFUSED
     yield from (f"  {problem.with_effect()}" for problem in found.outcome.problems if refused)
     if found.strategy is None:
         return
@@ -160,7 +160,7 @@ def as_json(found: Explanation) -> dict[str, Any]:
         "document": {
             "source": found.source,
             "state": found.outcome.state.value,
-            "reason": acceptance.reason(found.outcome),
+            "reason": condition.reason(found.outcome),
             "problems": [problem.with_effect() for problem in found.outcome.problems],
         },
         "layers": [

@@ -13,17 +13,14 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final, NamedTuple
 
-from api_types import (
-    colocation_advice,
-    colocation_document,
-    colocation_presets,
-    config_problem,
-    names,
-    node_selector,
-)
-from api_types import slo_controller_config as slo
-from api_types.config_problem import Effect, Problem
-from api_types.node_selector import NodeSelector
+from api_types import names
+from api_types.colocation import advice, presets
+from api_types.colocation import controller_config as slo
+from api_types.colocation import document as colocation_document
+from api_types.colocation import problem as config_problem
+from api_types.colocation import selector as node_selector
+from api_types.colocation.problem import Effect, Problem
+from api_types.colocation.selector import NodeSelector
 from api_types.wire_model import camel_case
 
 RATIO_LABELS: Final[Mapping[str, str]] = {
@@ -110,7 +107,7 @@ def _own_keys(layer: slo.ColocationStrategy) -> slo.ColocationStrategy:
 def _base(overlay: slo.ColocationStrategy) -> list[Layer]:
     preset = overlay.preset
     below = [Layer("defaults", slo.DEFAULTS)]
-    return below if preset is None else [*below, Layer(f"preset {preset}", colocation_presets.PRESETS[preset])]
+    return below if preset is None else [*below, Layer(f"preset {preset}", presets.PRESETS[preset])]
 
 
 def _filled_in(*layers: slo.ColocationStrategy) -> slo.ColocationStrategy:
@@ -148,7 +145,7 @@ def _label_layer(label: str, text: str) -> Layer:
         problem = Problem((camel_case(field_name),), config_problem.quoted(text), wanted, Effect.LAYER_IGNORED)
         return Layer(f"label {label}", slo.ColocationStrategy(), (problem,))
     strategy = slo.ColocationStrategy.model_validate({field_name: percent})
-    return Layer(f"label {label}", strategy, tuple(colocation_advice.strategy_advice(strategy)))
+    return Layer(f"label {label}", strategy, tuple(advice.strategy_advice(strategy)))
 
 
 def node_layers(labels: Mapping[str, str], annotations: Mapping[str, str]) -> list[Layer]:

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from api_types import config_problem
-from scheduler_plugin import configuration, kube_scheduler_config
-from scheduler_plugin.configuration import InvalidConfiguration
+from api_types.colocation import problem as config_problem
+from scheduler_plugin.config import kube_scheduler, loader
+from scheduler_plugin.config.loader import InvalidConfiguration
 
 FINE: Final = 0
 REFUSED: Final = 1
@@ -44,11 +44,11 @@ class Finding(NamedTuple):
 def documents(text: str) -> list[Found]:
     """Take the documents out of a file. Raises NotADocument."""
     try:
-        contents = [configuration.as_json(each) for each in yaml.safe_load_all(text) if each is not None]
+        contents = [loader.as_json(each) for each in yaml.safe_load_all(text) if each is not None]
     except yaml.YAMLError as error:
         raise NotADocument(f"is not YAML: {error}") from error
     except RecursionError as error:
-        raise NotADocument(configuration.TOO_DEEP) from error
+        raise NotADocument(loader.TOO_DEEP) from error
     found = [inner for content in contents for inner in _inside(content)]
     if not found:
         raise NotADocument("holds no configuration: want pluginConfig, plugins or profiles, or a ConfigMap with one")
@@ -69,15 +69,15 @@ def _inside(content: Any) -> Iterator[Found]:
 
 def judge(content: Any) -> Finding:
     """Everything to say of one document."""
-    content = configuration.as_json(content)
+    content = loader.as_json(content)
     problems: list[str] = []
     advice: list[str] = []
-    if kube_scheduler_config.is_one(content):
-        for problem in kube_scheduler_config.problems(content):
+    if kube_scheduler.is_one(content):
+        for problem in kube_scheduler.problems(content):
             is_advice = problem.effect is config_problem.Effect.ADVICE
             (advice if is_advice else problems).append(str(problem))
     try:
-        effective = configuration.parse(content).document()
+        effective = loader.parse(content).document()
     except InvalidConfiguration as error:
         return Finding([*problems, *error.problems], advice, None)
     return Finding(problems, advice, None if problems else effective)
@@ -98,7 +98,7 @@ def check(file: str) -> int:
         sys.stderr.writelines(f"{place}: {problem}\n" for problem in finding.problems)
         sys.stderr.writelines(f"{place}: advice: {line}\n" for line in finding.advice)
         is_refused = is_refused or finding.effective is None
-        is_for_kube_scheduler = kube_scheduler_config.is_one(content) and not configuration.names_policies(content)
+        is_for_kube_scheduler = kube_scheduler.is_one(content) and not loader.names_policies(content)
         if finding.effective is not None and not is_for_kube_scheduler:
             sys.stdout.write(f"# {place} is good; in force, with every default:\n")
             sys.stdout.write(yaml.safe_dump(finding.effective, sort_keys=False))

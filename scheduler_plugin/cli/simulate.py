@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import yaml
 
-from api_types import quantities
+from api_types.kubernetes import quantities
 from apiserver_client import errors
-from scheduler_plugin import assembly, configuration
+from scheduler_plugin import assembly
+from scheduler_plugin.config import loader
 from scheduler_plugin.simulation import kube_scheduler_model, recorded_cluster, recording, table, usage_file
 from scheduler_plugin.simulation.outcome import Outcome
 from scheduler_plugin.simulation.recorded_cluster import Play, Recording
@@ -68,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (
         recorded_cluster.BadRecording,
         usage_file.BadUsage,
-        configuration.InvalidConfiguration,
+        loader.InvalidConfiguration,
         kube_scheduler_model.CannotModel,
         quantities.InvalidQuantity,
     ) as error:
@@ -112,7 +113,7 @@ def _play(arguments: argparse.Namespace) -> Play:
 def _outcome(scenario: Scenario, config: str, seed: int) -> Outcome:
     if config == STOCK:
         return Replay(scenario, seed=seed).run(_progress(config))
-    parts = assembly.Parts(configuration.load(config), notice_ttl_seconds=120.0)
+    parts = assembly.Parts(loader.load(config), notice_ttl_seconds=120.0)
     weights = kube_scheduler_model.weights_of(yaml.safe_load(Path(config).read_text(encoding="utf-8")) or {})
     return Replay(scenario, parts, weights=weights, seed=seed).run(_progress(config))
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from api_types import config_problem
-from api_types.config_problem import Effect, KeyPath, Problem
-from scheduler_plugin.cluster_state import times
+from api_types.colocation import problem
+from api_types.colocation.problem import Effect, KeyPath, Problem
+from api_types.kubernetes import times
 
 _VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind"}
 _LONGEST_TIMEOUT_NANOS: Final = 10**9
@@ -35,7 +35,7 @@ def problems(document: Mapping[str, Any]) -> Iterator[Problem]:
     """Everything that would keep the extender from doing its part."""
     extenders = document.get("extenders")
     if not isinstance(extenders, list) or not extenders:
-        yield config_problem.problem(
+        yield problem.problem(
             ("extenders",), extenders, "a list with this extender, else it is never called", Effect.ADVICE
         )
         return
@@ -44,64 +44,60 @@ def problems(document: Mapping[str, Any]) -> Iterator[Problem]:
         if isinstance(extender, dict):
             yield from _of_extender(extender, path)
         else:
-            yield config_problem.problem(path, extender, "an object")
+            yield problem.problem(path, extender, "an object")
     for index, profile in enumerate(_items(document.get("profiles"))):
         yield from _of_weights(profile, ("profiles", index))
 
 
 def _of_extender(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
     if not extender.get("urlPrefix"):
-        yield config_problem.problem(
-            (*path, "urlPrefix"), extender.get("urlPrefix"), "an address like http://127.0.0.1:10261"
-        )
+        yield problem.problem((*path, "urlPrefix"), extender.get("urlPrefix"), "an address like http://127.0.0.1:10261")
     for key, verb in _VERBS.items():
         if extender.get(key) not in (None, "", verb):
-            yield config_problem.problem((*path, key), extender[key], f"{verb}, or nothing")
+            yield problem.problem((*path, key), extender[key], f"{verb}, or nothing")
     weight = extender.get("weight")
     if extender.get("prioritizeVerb") and not (type(weight) is int and weight > 0):
-        yield config_problem.problem((*path, "weight"), weight, "an integer above 0 beside prioritizeVerb")
+        yield problem.problem((*path, "weight"), weight, "an integer above 0 beside prioritizeVerb")
     if extender.get("ignorable") is not True and extender.get("bindVerb"):
         wanted = "true beside bindVerb: bind is a notice that is refused, and no pod would be bound"
-        yield config_problem.problem((*path, "ignorable"), extender.get("ignorable"), wanted)
+        yield problem.problem((*path, "ignorable"), extender.get("ignorable"), wanted)
     elif extender.get("ignorable") is not True:
         wanted = "true: else no pod is scheduled while the extender is away"
-        yield config_problem.problem((*path, "ignorable"), extender.get("ignorable"), wanted, Effect.ADVICE)
+        yield problem.problem((*path, "ignorable"), extender.get("ignorable"), wanted, Effect.ADVICE)
     if extender.get("nodeCacheCapable") is not True:
         wanted = "true: else every call carries whole Node objects"
-        yield config_problem.problem(
-            (*path, "nodeCacheCapable"), extender.get("nodeCacheCapable"), wanted, Effect.ADVICE
-        )
+        yield problem.problem((*path, "nodeCacheCapable"), extender.get("nodeCacheCapable"), wanted, Effect.ADVICE)
     yield from _of_timeout(extender.get("httpTimeout"), (*path, "httpTimeout"))
     yield from _of_tls(extender, path)
     for index, resource in enumerate(_items(extender.get("managedResources"))):
         name = resource.get("name") if isinstance(resource, dict) else resource
         if "kubernetes.io/" in str(name):
             wanted = "a resource outside kubernetes.io, kube-scheduler refuses others; leave managedResources out"
-            yield config_problem.problem((*path, "managedResources", index, "name"), name, wanted)
+            yield problem.problem((*path, "managedResources", index, "name"), name, wanted)
 
 
 def _of_timeout(timeout: Any, path: KeyPath) -> Iterator[Problem]:
     if timeout is None:
         wanted = "a few hundred milliseconds, like 300ms: the default of 5s stops all scheduling for that long"
-        yield config_problem.problem(path, timeout, wanted, Effect.ADVICE)
+        yield problem.problem(path, timeout, wanted, Effect.ADVICE)
         return
     try:
         nanos = times.duration_nanos(timeout) if isinstance(timeout, str) else 0
     except ValueError:
         nanos = 0
     if nanos <= 0:
-        yield config_problem.problem(path, timeout, "a duration like 300ms")
+        yield problem.problem(path, timeout, "a duration like 300ms")
     elif nanos > _LONGEST_TIMEOUT_NANOS:
-        yield config_problem.problem(path, timeout, "at most 1s: scheduling stands still while it waits", Effect.ADVICE)
+        yield problem.problem(path, timeout, "at most 1s: scheduling stands still while it waits", Effect.ADVICE)
 
 
 def _of_tls(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
     prefix, tls = extender.get("urlPrefix"), _member(extender, "tlsConfig")
     if isinstance(prefix, str) and prefix.startswith("http://") and extender.get("enableHTTPS") is True:
-        yield config_problem.problem((*path, "urlPrefix"), prefix, "https://... beside enableHTTPS: true")
+        yield problem.problem((*path, "urlPrefix"), prefix, "https://... beside enableHTTPS: true")
     elif extender.get("enableHTTPS") is True and not any(_member(tls, key) for key in ("caFile", "caData", "insecure")):
         wanted = "caFile or caData: without one kube-scheduler believes any server, and does not say so"
-        yield config_problem.problem((*path, "tlsConfig"), tls, wanted, Effect.ADVICE)
+        yield problem.problem((*path, "tlsConfig"), tls, wanted, Effect.ADVICE)
 
 
 def _of_weights(profile: Any, path: KeyPath) -> Iterator[Problem]:
@@ -116,7 +112,7 @@ def _of_weights(profile: Any, path: KeyPath) -> Iterator[Problem]:
     left = [f"{name} {10 * weight}" for name, weight in _DEFAULT_WEIGHTS.items() if name not in settled]
     if left and "*" not in settled:
         wanted = f"ten times the default weights ({', '.join(left)}): an extender's score is multiplied by 10"
-        yield config_problem.problem((*path, "plugins"), plugins, wanted, Effect.ADVICE)
+        yield problem.problem((*path, "plugins"), plugins, wanted, Effect.ADVICE)
 
 
 def _member(value: Any, key: str) -> Any:

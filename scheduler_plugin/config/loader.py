@@ -21,11 +21,11 @@ from typing import Any, Final, NamedTuple
 import pydantic
 import yaml
 
-from api_types import config_problem
-from api_types.config_problem import KeyPath, Problem
-from scheduler_plugin import policy_args, policy_selection, power_model_file
-from scheduler_plugin.plugins import catalog
-from scheduler_plugin.plugins.load_aware import LoadAware
+from api_types.colocation import problem as config_problem
+from api_types.colocation.problem import KeyPath, Problem
+from scheduler_plugin.config import plugin_args, plugin_selection, power_models
+from scheduler_plugin.plugins import registry
+from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran.args import PeaksArgs
 
@@ -105,15 +105,15 @@ def parse(document: Any) -> Configuration:
     """Judge and complete a document. Raises InvalidConfiguration."""
     problems: list[Problem] = []
     profile = _profile(as_json(document), problems)
-    given = policy_args.given(
+    given = plugin_args.given(
         profile.content.get("pluginConfig"), (*profile.path, "pluginConfig"), problems, with_others=profile.with_others
     )
-    selection = policy_selection.select(
+    selection = plugin_selection.select(
         profile.content.get("plugins"), (*profile.path, "plugins"), problems, with_others=profile.with_others
     )
     running = {*selection.filters, *selection.score_weights}
     effective = {}
-    for name, entry in catalog.POLICIES.items():
+    for name, entry in registry.POLICIES.items():
         if name in given and name not in running and not entry.runs_by_default:
             where = " or ".join(f"plugins.{point}.enabled" for point in sorted(entry.points))
             problems.append(
@@ -121,7 +121,7 @@ def parse(document: Any) -> Configuration:
             )
         if name in given or name in running or name == LoadAware.name:
             path, args = given.get(name, ((), {}))
-            completed = policy_args.completed(entry, args, path, problems)
+            completed = plugin_args.completed(entry, args, path, problems)
             if isinstance(completed, PeaksArgs):
                 completed = _with_models(completed, path, problems)
             if completed is not None:
@@ -138,8 +138,8 @@ def parse(document: Any) -> Configuration:
 
 def _with_models(args: PeaksArgs, path: KeyPath, problems: list[Problem]) -> PeaksArgs:
     try:
-        return power_model_file.with_models(args)
-    except power_model_file.NoPowerModel as error:
+        return power_models.with_models(args)
+    except power_models.NoPowerModel as error:
         problems.append(config_problem.problem((*path, "nodePowerModel"), args.node_power_model, str(error)))
         return args
 
@@ -183,6 +183,6 @@ def _profile(document: Any, problems: list[Problem]) -> _Profile:
 
 def _is_meant_as_ours(name: Any) -> bool:
     try:
-        return isinstance(name, str) and bool(name) and policy_selection.own_name(name, with_others=True) is not None
+        return isinstance(name, str) and bool(name) and plugin_selection.own_name(name, with_others=True) is not None
     except ValueError:
         return True

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pydantic
 
-from api_types import config_problem
-from api_types.config_problem import KeyPath, Problem
-from scheduler_plugin import policy_selection
-from scheduler_plugin.plugins.catalog import CatalogEntry
+from api_types.colocation import problem
+from api_types.colocation.problem import KeyPath, Problem
+from scheduler_plugin.config import plugin_selection
+from scheduler_plugin.plugins.registry import CatalogEntry
 
 _API_GROUP: Final = "kubescheduler.config.k8s.io/"
 
@@ -23,21 +23,21 @@ def given(entries: Any, at: KeyPath, problems: list[Problem], *, with_others: bo
     """
     entries = [] if entries is None else entries
     if not isinstance(entries, list):
-        problems.append(config_problem.problem(at, entries, "a list of objects with name and args"))
+        problems.append(problem.problem(at, entries, "a list of objects with name and args"))
         return {}
     result: dict[str, tuple[KeyPath, Any]] = {}
     for index, entry in enumerate(entries):
         path: KeyPath = (*at, index)
         if not isinstance(entry, dict) or not entry.keys() <= {"name", "args"}:
-            problems.append(config_problem.problem(path, entry, "an object with name and args"))
+            problems.append(problem.problem(path, entry, "an object with name and args"))
             continue
         try:
-            name = policy_selection.own_name(entry.get("name"), with_others=with_others)
+            name = plugin_selection.own_name(entry.get("name"), with_others=with_others)
         except ValueError as error:
-            problems.append(config_problem.problem((*path, "name"), entry.get("name"), str(error)))
+            problems.append(problem.problem((*path, "name"), entry.get("name"), str(error)))
             continue
         if name in result:
-            problems.append(config_problem.problem((*path, "name"), entry["name"], "each policy at most once"))
+            problems.append(problem.problem((*path, "name"), entry["name"], "each policy at most once"))
         elif name is not None:
             args_path = (*path, "args")
             result[name] = (args_path, _without_type(entry.get("args"), entry["name"], args_path, problems))
@@ -52,9 +52,9 @@ def _without_type(args: Any, spelling: str, path: KeyPath, problems: list[Proble
         return args
     version, kind = args.get("apiVersion"), args.get("kind")
     if version is not None and not str(version).startswith(_API_GROUP):
-        problems.append(config_problem.problem((*path, "apiVersion"), version, f"{_API_GROUP}v1, or nothing"))
+        problems.append(problem.problem((*path, "apiVersion"), version, f"{_API_GROUP}v1, or nothing"))
     if kind is not None and kind != f"{spelling}Args":
-        problems.append(config_problem.problem((*path, "kind"), kind, f"{spelling}Args, or nothing"))
+        problems.append(problem.problem((*path, "kind"), kind, f"{spelling}Args, or nothing"))
     return {key: value for key, value in args.items() if key not in ("apiVersion", "kind")}
 
 
@@ -82,8 +82,8 @@ def _schema(args: type[pydantic.BaseModel]) -> Mapping[str, Any]:
 def _decoding_problem(schema: Mapping[str, Any], path: KeyPath, item: Mapping[str, Any]) -> Problem:
     own: KeyPath = item["loc"]
     if item["type"] == "extra_forbidden":
-        known = config_problem.keys_at(schema, own[:-1])
-        return config_problem.problem((*path, *own), item["input"], f"one of the keys {', '.join(known) or '(none)'}")
+        known = problem.keys_at(schema, own[:-1])
+        return problem.problem((*path, *own), item["input"], f"one of the keys {', '.join(known) or '(none)'}")
     if item["type"] == "value_error":
-        return config_problem.problem((*path, *own), item["input"], str(item["ctx"]["error"]).rpartition("want ")[2])
-    return config_problem.problem((*path, *own), item["input"], config_problem.wanted_at(schema, own))
+        return problem.problem((*path, *own), item["input"], str(item["ctx"]["error"]).rpartition("want ")[2])
+    return problem.problem((*path, *own), item["input"], problem.wanted_at(schema, own))

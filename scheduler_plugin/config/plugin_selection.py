@@ -14,10 +14,10 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from api_types import config_problem
-from api_types.config_problem import KeyPath, Problem
-from scheduler_plugin.plugins import catalog
-from scheduler_plugin.plugins.catalog import Point
+from api_types.colocation import problem
+from api_types.colocation.problem import KeyPath, Problem
+from scheduler_plugin.plugins import registry
+from scheduler_plugin.plugins.registry import Point
 
 _EVERYWHERE: Final = "multiPoint"
 _ALL: Final = "*"
@@ -48,7 +48,7 @@ def select(plugins: Any, path: KeyPath, problems: list[Problem], *, with_others:
     enabled = list(reader.entries(plugins, path, "enabled"))
     disabled = {(entry.point, entry.name) for entry in reader.entries(plugins, path, "disabled")}
     weights: dict[Point, dict[str, int]] = {point: {} for point in Point}
-    for name, entry in catalog.POLICIES.items():
+    for name, entry in registry.POLICIES.items():
         own = [one for one in enabled if one.name == name]
         for point in sorted(entry.points):
             named = [one for one in own if one.point == point]
@@ -57,10 +57,14 @@ def select(plugins: Any, path: KeyPath, problems: list[Problem], *, with_others:
             if named or spread or (entry.runs_by_default and not own and not off):
                 weights[point][name] = next((one.weight for one in (*named, *spread)), 1)
     for at in enabled:
-        if at.point in set(Point) and at.name in catalog.POLICIES and at.point not in catalog.POLICIES[at.name].points:
-            able = [name for name, entry in catalog.POLICIES.items() if at.point in entry.points]
+        if (
+            at.point in set(Point)
+            and at.name in registry.POLICIES
+            and at.point not in registry.POLICIES[at.name].points
+        ):
+            able = [name for name, entry in registry.POLICIES.items() if at.point in entry.points]
             problems.append(
-                config_problem.problem((*at.path, "name"), at.name, f"a policy that can {at.point}: {', '.join(able)}")
+                problem.problem((*at.path, "name"), at.name, f"a policy that can {at.point}: {', '.join(able)}")
             )
     return Selection(tuple(weights[Point.FILTER]), weights[Point.SCORE])
 
@@ -70,11 +74,11 @@ def own_name(spelling: Any, *, with_others: bool) -> str | None:
 
     Where other plugins may stand beside ours, a name that is nearly one of ours is taken for a misspelling.
     """
-    if isinstance(spelling, str) and spelling in catalog.SPELLINGS:
-        return catalog.SPELLINGS[spelling]
+    if isinstance(spelling, str) and spelling in registry.SPELLINGS:
+        return registry.SPELLINGS[spelling]
     if not isinstance(spelling, str) or not spelling or not with_others:
-        raise ValueError(f"one of {', '.join(catalog.SPELLINGS)}")
-    nearly = difflib.get_close_matches(spelling, catalog.SPELLINGS, n=1, cutoff=0.85)
+        raise ValueError(f"one of {', '.join(registry.SPELLINGS)}")
+    nearly = difflib.get_close_matches(spelling, registry.SPELLINGS, n=1, cutoff=0.85)
     if nearly:
         raise ValueError(nearly[0])
     return None
@@ -131,4 +135,4 @@ class _Reader:
     def _say(self, path: KeyPath, seen: Any, wanted: str) -> None:
         if path not in self._said:
             self._said.add(path)
-            self._problems.append(config_problem.problem(path, seen, wanted))
+            self._problems.append(problem.problem(path, seen, wanted))

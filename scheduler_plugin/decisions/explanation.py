@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from api_types import names
-from scheduler_plugin.cluster_state import node_page
-from scheduler_plugin.decision_records import Decision
-from scheduler_plugin.plugins.load_aware import usage_percent
-from scheduler_plugin.plugins.policy import Explained
-from scheduler_plugin.plugins.trimaran.ladder import Rung
+from scheduler_plugin.decisions import node_page
+from scheduler_plugin.decisions.recorder import Decision
+from scheduler_plugin.framework.interface import Explained
+from scheduler_plugin.plugins.load_aware.plugin import usage_percent
+from scheduler_plugin.plugins.trimaran.fallback import Rung
 
 
 class Reasons(NamedTuple):

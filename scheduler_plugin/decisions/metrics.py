@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 from prometheus_client import metrics_core, registry
 
-from scheduler_plugin.cluster_state.node_vectors import NodeVectors
-from scheduler_plugin.decision_records import DecisionRecords, NodeColumns
-from scheduler_plugin.plugins.trimaran.ladder import Rung
-from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy
+from scheduler_plugin.decisions.recorder import DecisionRecords, NodeColumns
+from scheduler_plugin.plugins.trimaran.fallback import Rung
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPolicy
+from scheduler_plugin.state.node_columns import NodeVectors
 
 _PREFIX: Final = "koord_scheduler_plugin_"
 

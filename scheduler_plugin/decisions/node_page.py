@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from scheduler_plugin.cluster_state.node_vectors import NodeEntry
-from scheduler_plugin.cluster_state.pod_facts import AssignedPod
+from scheduler_plugin.state.node_columns import NodeEntry
+from scheduler_plugin.state.pod_info import AssignedPod
 
 
 def node_page(entry: NodeEntry | None, resources: Sequence[str]) -> dict[str, Any]:

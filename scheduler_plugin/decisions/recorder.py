@@ -16,10 +16,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from scheduler_plugin.cluster_state.node_vectors import Columns, Floats, Ints, NodeEntry, Rows
-from scheduler_plugin.cluster_state.pod_facts import PodFacts
-from scheduler_plugin.plugins.policy import Explained, Explainer, ReasonCodes
-from scheduler_plugin.scheduling_cycle import PolicyScores
+from scheduler_plugin.framework.cycle import PolicyScores
+from scheduler_plugin.framework.interface import Explained, Explainer, ReasonCodes
+from scheduler_plugin.state.node_columns import Columns, Floats, Ints, NodeEntry, Rows
+from scheduler_plugin.state.pod_info import PodFacts
 
 KEPT_OF_A_POD: Final = 3
 """Decisions: a pod that fits nowhere is tried for ever, and must not push out all others."""

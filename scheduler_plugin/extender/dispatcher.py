@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
-from scheduler_plugin import extender_server, metrics
-from scheduler_plugin.extender import BadRequest, Extender
-from scheduler_plugin.extender_server import Answer
+from scheduler_plugin.extender import http_server, metrics
+from scheduler_plugin.extender.http_server import Answer
+from scheduler_plugin.extender.verbs import BadRequest, Extender
 
 log = logging.getLogger(__name__)
 
@@ -43,10 +43,10 @@ class Dispatch:
             text = (
                 f"there is no {path[:100]}, there are {' '.join(self._verbs)}; probes and metrics have their own port"
             )
-            return extender_server.error_answer(HTTPStatus.NOT_FOUND, text)
+            return http_server.error_answer(HTTPStatus.NOT_FOUND, text)
         if method != "POST":
             text = f"{path} takes POST, as kube-scheduler sends it, not {method[:20]}"
-            return extender_server.error_answer(HTTPStatus.METHOD_NOT_ALLOWED, text)
+            return http_server.error_answer(HTTPStatus.METHOD_NOT_ALLOWED, text)
         began = time.perf_counter()
         answer = self._answer(path, verb, body)
         seconds = time.perf_counter() - began
@@ -63,13 +63,13 @@ class Dispatch:
     def _answer(self, path: str, verb: Callable[[bytes, float], bytes], body: bytes) -> Answer:
         if not self._synced and (waiting_for := self._unsynced()):
             text = f"not ready: waiting for the first list of {', '.join(waiting_for)}"
-            return extender_server.error_answer(HTTPStatus.SERVICE_UNAVAILABLE, text)
+            return http_server.error_answer(HTTPStatus.SERVICE_UNAVAILABLE, text)
         self._synced = True
         try:
             answer = verb(body, self._clock())
         except BadRequest as error:
-            return extender_server.error_answer(HTTPStatus.BAD_REQUEST, str(error))
+            return http_server.error_answer(HTTPStatus.BAD_REQUEST, str(error))
         except Exception:
             log.exception("%s failed", path)
-            return extender_server.error_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error, see the log")
+            return http_server.error_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error, see the log")
         return Answer(HTTPStatus.OK, answer)

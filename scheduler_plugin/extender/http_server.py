@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from daemon.http_endpoint import CannotListen
+from component_base.http_endpoint import CannotListen
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from scheduler_plugin.cluster_state.node_vectors import Ints, NodeEntry, Rows
+from scheduler_plugin.state.node_columns import Ints, NodeEntry, Rows
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -15,17 +15,18 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from api_types import pods
-from scheduler_plugin import extender_types, reply_rows, scheduling_cycle
-from scheduler_plugin.cluster_state import node_metric_intake, pod_facts
-from scheduler_plugin.cluster_state.cluster import Cluster
-from scheduler_plugin.cluster_state.estimation import EstimationPolicy
-from scheduler_plugin.cluster_state.node_vectors import Ints, Rows
-from scheduler_plugin.cluster_state.pod_facts import PodFacts
-from scheduler_plugin.decision_records import DecisionRecords
-from scheduler_plugin.extender_types import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
-from scheduler_plugin.plugins.policy import ReasonCodes
-from scheduler_plugin.scheduling_cycle import SchedulingCycle
+from api_types.kubernetes import pods
+from scheduler_plugin.decisions.recorder import DecisionRecords
+from scheduler_plugin.extender import response_rows, wire_types
+from scheduler_plugin.extender.wire_types import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
+from scheduler_plugin.framework import cycle as scheduling_cycle
+from scheduler_plugin.framework.cycle import SchedulingCycle
+from scheduler_plugin.framework.interface import ReasonCodes
+from scheduler_plugin.state import node_metric_decoder, pod_info
+from scheduler_plugin.state.cluster import Cluster
+from scheduler_plugin.state.estimator import EstimationPolicy
+from scheduler_plugin.state.node_columns import Ints, Rows
+from scheduler_plugin.state.pod_info import PodFacts
 
 T = TypeVar("T")
 
@@ -72,7 +73,7 @@ class Extender:
         self,
         cluster: Cluster,
         cycle: SchedulingCycle,
-        replies: reply_rows.ReplyRows,
+        replies: response_rows.ReplyRows,
         policy: EstimationPolicy,
         records: DecisionRecords,
         *,
@@ -107,7 +108,7 @@ class Extender:
         self._remember(args.pod, pod_end)
         names = _names(args)
         rows = self._vectors.find(names)
-        pod = pod_facts.read(args.pod, self._policy)
+        pod = pod_info.read(args.pod, self._policy)
         codes = self._cycle.filter(pod, rows, now)
         self._records.filtered(pod, rows, names, codes, now)
         self._count(codes)
@@ -151,7 +152,7 @@ class Extender:
         args = _decode(_ARGS, body)
         rows = self._vectors.find(_names(args))
         rows = rows[rows >= 0]
-        pod = pod_facts.read(args.pod, self._policy)
+        pod = pod_info.read(args.pod, self._policy)
         return self._replies.priorities(rows, self._scores(pod, rows, now))
 
     def _scores(self, pod: PodFacts, rows: Rows, now: float) -> Ints:
@@ -163,7 +164,7 @@ class Extender:
     def bind(self, body: bytes, now: float) -> bytes:
         """Take note of where a pod goes, and refuse to bind it. Raises BadRequest."""
         binding = _decode(_BINDING, body)
-        key = node_metric_intake.pod_key(binding.pod_namespace, binding.pod_name)
+        key = node_metric_decoder.pod_key(binding.pod_namespace, binding.pod_name)
         self._records.bound(key, binding.pod_uid, binding.node, self._vectors.rows.get(binding.node))
         pod = self._forget(binding.pod_uid)
         if pod is not None:
@@ -217,7 +218,7 @@ def _names(args: ExtenderArgs) -> list[str]:
     if args.node_names is not None:
         return args.node_names
     try:
-        return [extender_types.name_of(node) for node in (args.nodes and args.nodes.items) or ()]
+        return [wire_types.name_of(node) for node in (args.nodes and args.nodes.items) or ()]
     except _UNREADABLE as error:
         raise BadRequest(f"a node in Nodes.items cannot be read: {error}") from error
 

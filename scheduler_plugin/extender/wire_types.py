@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from api_types import pods
+from api_types.kubernetes import pods
 
 
 class NodeList(msgspec.Struct, frozen=True):

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler_plugin.cluster_state.node_vectors import Bools, Ints, NodeVectors, Rows
-from scheduler_plugin.cluster_state.pod_facts import PodFacts
-from scheduler_plugin.plugins.policy import Filter, ReasonCodes, Scorer
+from scheduler_plugin.framework.interface import Filter, ReasonCodes, Scorer
+from scheduler_plugin.state.node_columns import Bools, Ints, NodeVectors, Rows
+from scheduler_plugin.state.pod_info import PodFacts
 
 UNKNOWN_NODE: Final = "node(s) not known to the load-aware extender"
 _UNKNOWN: Final = 1  # reason code of a name that stands in no row

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import numpy.typing as npt
 
-from scheduler_plugin.cluster_state.node_vectors import Floats, RowChanges, Rows
+from scheduler_plugin.state.node_columns import Floats, RowChanges, Rows
 
 PodClass = TypeVar("PodClass", bound=Hashable)
 

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, NodeVectors, Rows, RowWriter
-from scheduler_plugin.cluster_state.pod_facts import PodFacts
+from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeVectors, Rows, RowWriter
+from scheduler_plugin.state.pod_info import PodFacts
 
 HIGHEST_SCORE = 100
 

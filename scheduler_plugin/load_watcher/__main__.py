@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from apiserver_client import errors
-from daemon import http_endpoint, logs, settings
+from component_base import http_endpoint, logs, settings
 from scheduler_plugin.load_watcher.app import LoadWatcherApp
 from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec

@@ -15,12 +15,12 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from apiserver_client import errors, session
-from daemon import http_endpoint
-from daemon.http_endpoint import Verdict
-from scheduler_plugin import background_work
+from component_base import http_endpoint, tasks
+from component_base.http_endpoint import Verdict
 from scheduler_plugin.load_watcher import informer, metrics, rest
 from scheduler_plugin.load_watcher.database import Database
-from scheduler_plugin.load_watcher.providers import catalog, provider_spec
+from scheduler_plugin.load_watcher.providers import provider_spec
+from scheduler_plugin.load_watcher.providers import registry as catalog
 from scheduler_plugin.load_watcher.providers.provider import Provider
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.settings import LoadWatcherSettings
@@ -124,7 +124,7 @@ class LoadWatcherApp:
             await watcher.run(self._chosen.interval_seconds, counted.observe)
 
         following = [known.run(with_reports=with_reports)] if known is not None else []
-        await background_work.run([watch(), *following], self._stop)
+        await tasks.run([watch(), *following], self._stop)
 
     def _ready(self) -> Verdict:
         try:

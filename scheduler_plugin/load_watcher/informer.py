@@ -9,14 +9,14 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from typing import Final, TypeVar
 
-from api_types import pods, quantities
+from api_types.kubernetes import pods, quantities
 from apiserver_client import resources, session, watching
-from scheduler_plugin.cluster_state import node_metric_intake
-from scheduler_plugin.cluster_state.load_report import LoadReport
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers.node_metric import RESOURCES
+from scheduler_plugin.state import node_metric_decoder
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import LoadReport
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Informer:
         async with asyncio.TaskGroup() as group:
             group.create_task(_follow(nodes, self.nodes, lambda node: known_nodes.known_node(node, *self._labels)))
             if reports is not None:
-                read = functools.partial(node_metric_intake.read, resources=RESOURCES)
+                read = functools.partial(node_metric_decoder.read, resources=RESOURCES)
                 group.create_task(_follow(reports, self.reports, read))
 
     async def first_lists(self) -> None:

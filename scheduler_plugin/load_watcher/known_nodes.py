@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from api_types import names, pods
+from api_types import names
+from api_types.kubernetes import pods
 from scheduler_plugin.load_watcher.records import Metadata
 
 DATA_CENTER_LABEL: Final = "topology.kubernetes.io/zone"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Final
 
-from daemon.http_endpoint import Page, Route, Verdict
+from component_base.http_endpoint import Page, Route, Verdict
 from scheduler_plugin.load_watcher import kep_document, openapi, records
 from scheduler_plugin.load_watcher.records import Data, Snapshot
 from scheduler_plugin.load_watcher.windows import FALLBACKS, NoMetrics, Windows

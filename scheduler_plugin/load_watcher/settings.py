@@ -14,7 +14,7 @@ from typing import Any, Final
 import pydantic
 import yaml
 
-from daemon import logs, settings
+from component_base import logs, settings
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec

@@ -3,8 +3,8 @@
     left = Mid by the newest NodeMetric - Mid requests of the pods assigned there
 
 The node's status lags behind the prediction it is made of; between two updates kube-scheduler would fill what is no
-longer there. The formula is `api_types.mid_resource`, the manager's own. Where the NodeMetric does not carry its
-inputs (upstream's agent or manager, colocation off) nothing is left to guard.
+longer there. The formula is `api_types.node_metric.mid_resource`, as in the manager. If the NodeMetric does not carry
+its inputs (upstream's agent or manager, colocation off) nothing is left to guard.
 
 That requests also fit what the node publishes is NodeResourcesFit's part, before the extender is asked. It is not done
 again here: our watch may be milliseconds behind kube-scheduler's, so the instant Mid appears on a node we would refuse
@@ -18,11 +18,13 @@ from typing import Final
 
 import numpy as np
 
-from api_types import mid_report, mid_resource, names, node_reservation, pods, quantities
-from scheduler_plugin.cluster_state.load_report import LoadReport
-from scheduler_plugin.cluster_state.node_vectors import Ints, NodeEntry, NodeVectors, Rows, grown
-from scheduler_plugin.cluster_state.pod_facts import PodFacts
-from scheduler_plugin.plugins.policy import Explained, ReasonCodes
+from api_types import names
+from api_types.kubernetes import node_reservation, pods, quantities
+from api_types.node_metric import mid_report, mid_resource
+from scheduler_plugin.framework.interface import Explained, ReasonCodes
+from scheduler_plugin.state.node_columns import Ints, NodeEntry, NodeVectors, Rows, grown
+from scheduler_plugin.state.node_report import LoadReport
+from scheduler_plugin.state.pod_info import PodFacts
 
 REASON: Final = "node(s) didn't have enough Mid resources left by the newest prediction"
 

@@ -12,16 +12,16 @@ from typing import Any, Final, NamedTuple
 
 import pydantic
 
-from api_types.config_problem import Problem
-from scheduler_plugin.plugins import load_aware_args
-from scheduler_plugin.plugins.load_aware import LoadAware
-from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
+from api_types.colocation.problem import Problem
+from scheduler_plugin.plugins.load_aware import args as load_aware_args
+from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
+from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.plugins.mid_guard import MidGuard
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
 from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitment
+from scheduler_plugin.plugins.trimaran.measurements import Readings
 from scheduler_plugin.plugins.trimaran.peaks import Peaks
-from scheduler_plugin.plugins.trimaran.readings import Readings
 from scheduler_plugin.plugins.trimaran.target_load_packing import TargetLoadPacking
 
 

@@ -16,10 +16,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from api_types import names, pods
-from scheduler_plugin import kube_scheduler_config
-from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, Rows
-from scheduler_plugin.plugins.load_aware import least_used_score
+from api_types import names
+from api_types.kubernetes import pods
+from scheduler_plugin.config import kube_scheduler
+from scheduler_plugin.plugins.load_aware.plugin import least_used_score
+from scheduler_plugin.state.node_columns import Bools, Floats, Ints, Rows
 
 _SCORED: Final = (names.CPU, names.MEMORY)
 _UNREQUESTED: Final = (100, 200 * 1024**2)
@@ -44,7 +45,7 @@ class Weights(NamedTuple):
 
 def weights_of(document: Mapping[str, Any]) -> Weights:
     """Weights by a whole KubeSchedulerConfiguration, the defaults for a profile of policies. Raises CannotModel."""
-    if not kube_scheduler_config.is_one(document):
+    if not kube_scheduler.is_one(document):
         return Weights()
     profiles = document.get("profiles") or [{}]
     strategies = [

@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from api_types import names, pods, priority_and_qos, quantities
-from scheduler_plugin.cluster_state import times
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
-from scheduler_plugin.cluster_state.node_vectors import Floats
+from api_types import names
+from api_types.kubernetes import pods, priority_and_qos, quantities, times
 from scheduler_plugin.simulation.scenario import Scenario, SimulatedNode, SimulatedPod
+from scheduler_plugin.state.node_columns import Floats
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
 
 _WINDOWS_SECONDS: Final = {"5m0s": 300, "10m0s": 600, "15m0s": 900, "30m0s": 1800}
 _QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler_plugin.cluster_state.node_vectors import Floats, Ints
 from scheduler_plugin.simulation import node_agents
 from scheduler_plugin.simulation.scenario import Scenario
+from scheduler_plugin.state.node_columns import Floats, Ints
 
 HOT_PERCENT = 80.0
 """Of a node's allocatable CPU; above it latencies suffer."""

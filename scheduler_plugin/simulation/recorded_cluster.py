@@ -16,10 +16,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 import numpy as np
 
-from api_types import names, pods, quantities
-from scheduler_plugin.cluster_state import node_metric_intake, pod_facts, times
-from scheduler_plugin.cluster_state.node_vectors import Floats
+from api_types import names
+from api_types.kubernetes import pods, quantities, times
 from scheduler_plugin.simulation.scenario import BEGINNING, Scenario, SimulatedNode, SimulatedPod
+from scheduler_plugin.state import node_metric_decoder, pod_info
+from scheduler_plugin.state.node_columns import Floats
 
 T = TypeVar("T")
 
@@ -105,9 +106,9 @@ def _pods(documents: Sequence[Mapping[str, Any]], play: Play, reported: Mapping[
     decoded = [_named(_decoded(each, pods.Pod)) for each in documents]
     turns = itertools.count()
     for pod in sorted(decoded, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.uid)):
-        if not pod_facts.counts_on_its_node(pod):
+        if not pod_info.counts_on_its_node(pod):
             continue
-        is_pinned = pod_facts.is_pinned(pod)
+        is_pinned = pod_info.is_pinned(pod)
         stays = bool(pod.spec.node_name) and (is_pinned or not play.everything)
         if not stays and is_pinned:
             continue
@@ -123,7 +124,7 @@ def _pods(documents: Sequence[Mapping[str, Any]], play: Play, reported: Mapping[
 
 
 def _usage(pod: pods.Pod, hints: _Hints, play: Play, reported: Mapping[str, Floats]) -> Floats:
-    key = node_metric_intake.pod_key(pod.metadata.namespace, pod.metadata.name)
+    key = node_metric_decoder.pod_key(pod.metadata.namespace, pod.metadata.name)
     if hints.cpu is not None or hints.memory is not None:
         told = _amounts({names.CPU: hints.cpu or 0, names.MEMORY: hints.memory or 0})
         if told is None:
@@ -157,20 +158,20 @@ def _reported_usage(reports: Any) -> Iterator[tuple[str, Floats]]:
         for item in _member(report, "status", "podsMetric") or ():
             amounts = _amounts(_member(item, "podUsage", "resources"))
             if amounts is not None:
-                yield node_metric_intake.pod_key(item.get("namespace", ""), item.get("name", "")), amounts
+                yield node_metric_decoder.pod_key(item.get("namespace", ""), item.get("name", "")), amounts
 
 
 def _running_on(documents: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     for document in documents:
         pod = _named(_decoded(document, pods.Pod))
         if pod.spec.node_name:
-            yield node_metric_intake.pod_key(pod.metadata.namespace, pod.metadata.name), pod.spec.node_name
+            yield node_metric_decoder.pod_key(pod.metadata.namespace, pod.metadata.name), pod.spec.node_name
 
 
 def _is_alive(report: Mapping[str, Any], now: float) -> bool:
     """Whether the agent had renewed its report when the recording was made."""
     interval = _member(report, "spec", "metricCollectPolicy", "reportIntervalSeconds")
-    seconds = interval if isinstance(interval, int) else node_metric_intake.DEFAULT_REPORT_INTERVAL_SECONDS
+    seconds = interval if isinstance(interval, int) else node_metric_decoder.DEFAULT_REPORT_INTERVAL_SECONDS
     updated_at = times.moment_or_none(_member(report, "status", "updateTime"))
     return updated_at is not None and now - updated_at < _RENEWALS_MISSED * seconds
 
@@ -191,10 +192,10 @@ def _decoded(document: Mapping[str, Any], kind: type[T]) -> T:
         raise BadRecording(f"{kind.__name__} {name}: {error}") from error
 
 
-def _report_decoded(document: Mapping[str, Any]) -> node_metric_intake.NodeMetric:
+def _report_decoded(document: Mapping[str, Any]) -> node_metric_decoder.NodeMetric:
     """Read a report as the plugin will: from its JSON."""
     try:
-        return msgspec.json.decode(msgspec.json.encode(document), type=node_metric_intake.NodeMetric)
+        return msgspec.json.decode(msgspec.json.encode(document), type=node_metric_decoder.NodeMetric)
     except (msgspec.ValidationError, RecursionError) as error:
         raise BadRecording(f"NodeMetric {_member(document, 'metadata', 'name')}: {error}") from error
 

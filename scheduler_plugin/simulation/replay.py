@@ -17,15 +17,15 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from api_types import pods, quantities
+from api_types.kubernetes import pods, quantities
 from scheduler_plugin.assembly import Parts
-from scheduler_plugin.cluster_state import pod_facts
-from scheduler_plugin.cluster_state.node_vectors import Ints, Rows
 from scheduler_plugin.simulation import kube_scheduler_model, load_watcher_model, node_agents
 from scheduler_plugin.simulation.kube_scheduler_model import KubeSchedulerModel, Weights
 from scheduler_plugin.simulation.node_agents import NodeAgents
 from scheduler_plugin.simulation.outcome import Outcome, Placement
 from scheduler_plugin.simulation.scenario import Scenario, SimulatedPod
+from scheduler_plugin.state import pod_info
+from scheduler_plugin.state.node_columns import Ints, Rows
 
 RETRY_SECONDS: Final = 60.0
 
@@ -166,7 +166,7 @@ class _Product:
 
     def passing(self, pod: pods.Pod, candidates: Rows, at: float, rejections: collections.Counter[str]) -> Rows:
         """Candidates that no policy rejects; the others are counted by reason."""
-        facts = pod_facts.read(pod, self.parts.estimation_policy)
+        facts = pod_info.read(pod, self.parts.estimation_policy)
         codes = self.parts.cycle.filter(facts, self._rows[candidates], self._began_at + at)
         if codes is None:
             return candidates
@@ -178,7 +178,7 @@ class _Product:
 
     def scores(self, pod: pods.Pod, candidates: Rows, at: float) -> Ints:
         """0..100 each."""
-        facts = pod_facts.read(pod, self.parts.estimation_policy)
+        facts = pod_info.read(pod, self.parts.estimation_policy)
         scores: Ints = self.parts.cycle.prioritize(facts, self._rows[candidates], self._began_at + at)
         return scores
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from api_types import pods
-from scheduler_plugin.cluster_state.node_vectors import Floats
+from api_types.kubernetes import pods
+from scheduler_plugin.state.node_columns import Floats
 
 BEGINNING = 1_700_000_000.0
 """Moment at which a scenario begins that was not recorded anywhere, seconds since the epoch."""

@@ -17,8 +17,9 @@ from typing import Final
 
 import numpy as np
 
-from api_types import names, quantities
-from scheduler_plugin.cluster_state.node_vectors import Floats
+from api_types import names
+from api_types.kubernetes import quantities
+from scheduler_plugin.state.node_columns import Floats
 
 _MOST_SECONDS: Final = 366 * 86400
 COLUMNS: Final = ("pod", "seconds", "cpu", "memory")

@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from api_types import pods
-from scheduler_plugin.cluster_state import amounts, load_report, times
-from scheduler_plugin.cluster_state.estimation import Vector
-from scheduler_plugin.cluster_state.load_report import VectorTable
+from api_types.kubernetes import pods, times
+from scheduler_plugin.state import node_report, vectors
+from scheduler_plugin.state.estimator import Vector
+from scheduler_plugin.state.node_report import VectorTable
 
 Key = tuple[str, int]
 """Statistic, and window in nanoseconds; 0 is the longest window reported."""
@@ -77,12 +77,12 @@ def _table(document: bytes, resources: tuple[str, ...]) -> VectorTable[Key]:
         except ValueError:
             continue
         for statistic, usage in (each.usage or {}).items():
-            found = amounts.amounts(usage.resources, resources) if usage.resources else None
+            found = vectors.amounts(usage.resources, resources) if usage.resources else None
             if found is not None:
                 by_window[statistic, window] = found
                 longest[statistic] = max(longest.get(statistic, window), window)
     whole = by_window | {(statistic, 0): by_window[statistic, window] for statistic, window in longest.items()}
-    return VectorTable(_positions(tuple(whole)), load_report.packed(whole), len(resources))
+    return VectorTable(_positions(tuple(whole)), node_report.packed(whole), len(resources))
 
 
 @functools.lru_cache(maxsize=256)

@@ -15,14 +15,15 @@ from typing import Final
 
 import msgspec
 
-from api_types import names, pods, quantities
-from scheduler_plugin.cluster_state import estimation, node_metric_intake, pod_facts
-from scheduler_plugin.cluster_state.estimation import EstimationPolicy
-from scheduler_plugin.cluster_state.load_report import LoadReport
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
-from scheduler_plugin.cluster_state.node_vectors import NodeEntry, NodeVectors
-from scheduler_plugin.cluster_state.pod_facts import AssignedPod
-from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
+from api_types import names
+from api_types.kubernetes import pods, quantities
+from scheduler_plugin.state import estimator, node_metric_decoder, pod_info
+from scheduler_plugin.state.estimator import EstimationPolicy
+from scheduler_plugin.state.node_columns import NodeEntry, NodeVectors
+from scheduler_plugin.state.node_load import NodeLoad
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import LoadReport
+from scheduler_plugin.state.pod_info import AssignedPod
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class Cluster:
         entry.node = slim(node)
         try:
             allocatable = pods.allocatable(node)
-            entry.allocatable = {name: estimation.cut(amount) for name, amount in allocatable.items()}
+            entry.allocatable = {name: estimator.cut(amount) for name, amount in allocatable.items()}
         except quantities.InvalidQuantity as error:
             log.warning("node %s: status.allocatable cannot be read (%s), taken as empty", entry.name, error)
             entry.allocatable = {}
@@ -87,7 +88,7 @@ class Cluster:
         entry = self._entry(metric.metadata.name)
         known_keys = {key: key for key in entry.load.pods}
         self._reports += entry.load.report is None
-        entry.load.set_report(node_metric_intake.read(metric, self.resources, known_keys))
+        entry.load.set_report(node_metric_decoder.read(metric, self.resources, known_keys))
         self.vectors.write(entry)
 
     def metric_deleted(self, name: str) -> None:
@@ -115,14 +116,14 @@ class Cluster:
         """Take what the watch shows of a pod; it wins over any notice, and over another pod of that name."""
         if not pod.spec.node_name:
             return
-        key = pod_facts.key(pod)
+        key = pod_info.key(pod)
         known = self._held(key)
         if known is not None and (known.uid != pod.metadata.uid or self._node_of[key].name != pod.spec.node_name):
             self._forget(key)
             known = None
-        if not pod_facts.counts_on_its_node(pod):
+        if not pod_info.counts_on_its_node(pod):
             self._forget(key)
-        elif known is None or known.signature != pod_facts.signature(pod):
+        elif known is None or known.signature != pod_info.signature(pod):
             self._assign(pod.spec.node_name, pod, now, confirmed=True)
         elif not known.confirmed:
             self._noticed.pop(key, None)
@@ -130,20 +131,20 @@ class Cluster:
 
     def pod_deleted(self, namespace: str, name: str, uid: str | None = None) -> None:
         """Stop counting a pod, but not one of that name with another UID; whatever counts there where none is told."""
-        key = node_metric_intake.pod_key(namespace, name)
+        key = node_metric_decoder.pod_key(namespace, name)
         known = self._held(key)
         if known is not None and uid in (None, known.uid):
             self._forget(key)
 
     def find_pod(self, pod: pods.Pod) -> tuple[str, AssignedPod] | None:
         """Name of the node this very pod counts on, and its record; None where it counts nowhere."""
-        key = pod_facts.key(pod)
+        key = pod_info.key(pod)
         known = self._held(key)
         return None if known is None or known.uid != pod.metadata.uid else (self._node_of[key].name, known)
 
     def shows_pod(self, namespace: str, name: str) -> bool:
         """Whether a pod of that name counts somewhere, by the watch's word."""
-        known = self._held(node_metric_intake.pod_key(namespace, name))
+        known = self._held(node_metric_decoder.pod_key(namespace, name))
         return known is not None and known.confirmed
 
     def keep_pods(self, existing: Container[int]) -> Iterator[None]:
@@ -161,9 +162,9 @@ class Cluster:
 
     def pod_noticed(self, pod: pods.Pod, node_name: str, now: float) -> bool:
         """Count a pod on the node the scheduler is about to bind it to; False where the watch already knows better."""
-        if not node_name or not pod_facts.counts_on_its_node(pod):
+        if not node_name or not pod_info.counts_on_its_node(pod):
             return False
-        key = pod_facts.key(pod)
+        key = pod_info.key(pod)
         known = self._held(key)
         if known is not None and known.uid == pod.metadata.uid and known.confirmed:
             return False
@@ -174,7 +175,7 @@ class Cluster:
 
     def notice_void(self, pod: pods.Pod) -> None:
         """Take back a notice: the scheduler asks about the pod again, so it was not bound."""
-        key = pod_facts.key(pod)
+        key = pod_info.key(pod)
         known = self._held(key)
         if known is not None and known.uid == pod.metadata.uid and not known.confirmed:
             self._forget(key)
@@ -200,7 +201,7 @@ class Cluster:
 
     def _assign(self, node_name: str, pod: pods.Pod, now: float, *, confirmed: bool) -> None:
         entry = self._entry(node_name)
-        record = pod_facts.assigned(pod, self._policy, now, confirmed=confirmed)
+        record = pod_info.assigned(pod, self._policy, now, confirmed=confirmed)
         if entry.load.report is not None:
             record = msgspec.structs.replace(record, key=entry.load.report.pods.own_key(record.key))
         entry.load.assign(record)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from api_types import pods
-from scheduler_plugin.cluster_state import node_metric_intake, pod_facts
-from scheduler_plugin.cluster_state.cluster import Cluster, slim
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
-from scheduler_plugin.cluster_state.node_vectors import NodeEntry
+from api_types.kubernetes import pods
+from scheduler_plugin.state import node_metric_decoder, pod_info
+from scheduler_plugin.state.cluster import Cluster, slim
+from scheduler_plugin.state.node_columns import NodeEntry
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -26,17 +26,17 @@ def holds_node(cluster: Cluster, node: pods.Node) -> bool:
 def holds_metric(cluster: Cluster, metric: NodeMetric) -> bool:
     """Whether the newest report of the node is this one."""
     entry = cluster.entries.get(metric.metadata.name)
-    return entry is not None and entry.load.report == node_metric_intake.read(metric, cluster.resources)
+    return entry is not None and entry.load.report == node_metric_decoder.read(metric, cluster.resources)
 
 
 def holds_pod(cluster: Cluster, pod: pods.Pod) -> bool:
     """Whether the pod counts where it should, or nowhere if it should not."""
     found = cluster.find_pod(pod)
-    should_be_on = pod.spec.node_name if pod_facts.counts_on_its_node(pod) else ""
+    should_be_on = pod.spec.node_name if pod_info.counts_on_its_node(pod) else ""
     if found is None or not should_be_on:
         return found is None and not should_be_on
     held_on, record = found
-    return held_on == should_be_on and record.confirmed and record.signature == pod_facts.signature(pod)
+    return held_on == should_be_on and record.confirmed and record.signature == pod_info.signature(pod)
 
 
 def sums_are_right(entry: NodeEntry) -> bool:

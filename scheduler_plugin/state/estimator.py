@@ -18,8 +18,9 @@ from typing import Final
 
 import msgspec
 
-from api_types import names, pods, priority_and_qos
-from api_types.priority_and_qos import PriorityClass
+from api_types import names
+from api_types.kubernetes import pods, priority_and_qos
+from api_types.kubernetes.priority_and_qos import PriorityClass
 
 Vector = tuple[int, ...]
 """One integer per resource of the policy's `resources`, in its order; cpu in milli-cores, the rest in base units."""

@@ -13,12 +13,12 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple, TypeVar
 
-from api_types import pods
+from api_types.kubernetes import pods
 from apiserver_client import resources, session, watching
-from scheduler_plugin.cluster_state import node_metric_intake
-from scheduler_plugin.cluster_state.cluster import Cluster
-from scheduler_plugin.cluster_state.digest_set import DigestSet
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
+from scheduler_plugin.state import node_metric_decoder
+from scheduler_plugin.state.cluster import Cluster
+from scheduler_plugin.state.digest_set import DigestSet
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Informer:
                 field_selector=RUNNING_SOMEWHERE,
                 decode=pods.Pod,
                 page_size=PAGE_SIZE,
-                remember=lambda key: node_metric_intake.pod_digest(*key),
+                remember=lambda key: node_metric_decoder.pod_digest(*key),
                 remember_in=DigestSet,
                 state=self._watches.pods,
             ),

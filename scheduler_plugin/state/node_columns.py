@@ -13,8 +13,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from api_types import pods
-from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
+from api_types.kubernetes import pods
+from scheduler_plugin.state.node_load import NodeLoad
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self
 
-from scheduler_plugin.cluster_state.estimation import Vector
-from scheduler_plugin.cluster_state.load_report import LoadReport
-from scheduler_plugin.cluster_state.pod_facts import AssignedPod
+from scheduler_plugin.state.estimator import Vector
+from scheduler_plugin.state.node_report import LoadReport
+from scheduler_plugin.state.pod_info import AssignedPod
 
 
 class NodeLoad:

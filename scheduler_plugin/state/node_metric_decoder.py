@@ -13,11 +13,13 @@ from typing import Any, Final
 import msgspec
 import pydantic
 
-from api_types import mid_report, pods, priority_and_qos, slo_controller_config
-from scheduler_plugin.cluster_state import amounts, load_report, reported_statistics, times
-from scheduler_plugin.cluster_state.estimation import Vector
-from scheduler_plugin.cluster_state.load_report import LoadReport, VectorTable
-from scheduler_plugin.cluster_state.reported_statistics import ReportedStatistics
+from api_types.colocation import controller_config
+from api_types.kubernetes import pods, priority_and_qos, times
+from api_types.node_metric import mid_report
+from scheduler_plugin.state import aggregated_usage, node_report, vectors
+from scheduler_plugin.state.aggregated_usage import ReportedStatistics
+from scheduler_plugin.state.estimator import Vector
+from scheduler_plugin.state.node_report import LoadReport, VectorTable
 
 DEFAULT_REPORT_INTERVAL_SECONDS: Final = 60
 _PROD: Final = priority_and_qos.PriorityClass.PROD.value
@@ -42,7 +44,7 @@ class NodeUsage(_Wire, frozen=True, gc=False):
 
     node_usage: ResourceMap = _NOTHING
     system_usage: ResourceMap = _NOTHING
-    aggregated_node_usages: msgspec.Raw = reported_statistics.NONE
+    aggregated_node_usages: msgspec.Raw = aggregated_usage.NONE
 
 
 class PodUsage(_Wire, frozen=True, gc=False):
@@ -113,14 +115,14 @@ def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str
     interval = policy.report_interval_seconds if policy else None
     usage = status.node_metric
     predicted = status.prediction.node if status.prediction else None
-    system_usage = amounts.vector(usage.system_usage.resources, resources) if usage else None
+    system_usage = vectors.vector(usage.system_usage.resources, resources) if usage else None
     return LoadReport(
         update_time=times.moment_or_none(status.update_time),
         interval_seconds=DEFAULT_REPORT_INTERVAL_SECONDS if interval is None else interval,
-        node_usage=amounts.vector(usage.node_usage.resources, resources) if usage else None,
+        node_usage=vectors.vector(usage.node_usage.resources, resources) if usage else None,
         system_usage=system_usage or (0,) * len(resources),
         predicted_usage=_predicted(predicted.peak, usage, resources) if predicted and predicted.peak else None,
-        aggregated=ReportedStatistics(usage.aggregated_node_usages if usage else reported_statistics.NONE, resources),
+        aggregated=ReportedStatistics(usage.aggregated_node_usages if usage else aggregated_usage.NONE, resources),
         pods=_pods(status.pods_metric or (), resources, known_keys),
         mid_policy=_mid_policy(msgspec.json.encode(metric.spec.mid_colocation_policy)),
         mid_report=mid_report.MidReport(
@@ -132,7 +134,7 @@ def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str
 def _predicted(peak: pods.QuantityMap, usage: NodeUsage | None, resources: tuple[str, ...]) -> Vector | None:
     """Peak of each resource; what is not predicted is as reported, not zero."""
     reported = usage.node_usage.resources if usage else None
-    return amounts.vector({**(reported or {}), **peak}, resources)
+    return vectors.vector({**(reported or {}), **peak}, resources)
 
 
 def _pods(
@@ -143,21 +145,21 @@ def _pods(
     for item in items:
         if item is None or not item.pod_usage.resources:
             continue
-        row = amounts.amounts(item.pod_usage.resources, resources)
+        row = vectors.amounts(item.pod_usage.resources, resources)
         if row is not None:
             key = f"{item.namespace}/{item.name}"
             key = known_keys.get(key, key)
             is_prod = 1 if item.priority == _PROD else rows[key][-1] if key in rows else 0
             row.append(is_prod)
             rows[key] = row
-    return load_report.table(rows, len(resources) + 1)
+    return node_report.table(rows, len(resources) + 1)
 
 
 @functools.lru_cache(maxsize=256)
 def _mid_policy(document: bytes) -> mid_report.MidPolicy | None:
     """Read the node's policy as the manager wrote it; None without one, with a broken one, and where it is off."""
     try:
-        policy = slo_controller_config.MidColocationPolicy.model_validate(msgspec.json.decode(document))
+        policy = controller_config.MidColocationPolicy.model_validate(msgspec.json.decode(document))
     except pydantic.ValidationError:
         return None
     return mid_report.mid_policy(policy) if policy.enable else None

@@ -12,8 +12,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from api_types import mid_report
-from scheduler_plugin.cluster_state.estimation import Vector
+from api_types.node_metric import mid_report
+from scheduler_plugin.state.estimator import Vector
 
 K = TypeVar("K", bound=Hashable)
 

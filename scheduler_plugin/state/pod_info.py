@@ -11,10 +11,11 @@ from typing import Final
 
 import msgspec
 
-from api_types import names, pods, priority_and_qos, quantities
-from scheduler_plugin.cluster_state import estimation, node_metric_intake, pod_demand, times
-from scheduler_plugin.cluster_state.estimation import EstimationPolicy, Vector
-from scheduler_plugin.cluster_state.pod_demand import PodDemand
+from api_types import names
+from api_types.kubernetes import pods, priority_and_qos, quantities, times
+from scheduler_plugin.state import estimator, node_metric_decoder, pod_resources
+from scheduler_plugin.state.estimator import EstimationPolicy, Vector
+from scheduler_plugin.state.pod_resources import PodDemand
 
 _PINNING_OWNERS: Final = frozenset({"DaemonSet", "Node"})
 _SIGNATURE_BITS: Final = 2**60 - 1  # one bit more, and each integer takes 16 bytes more
@@ -65,8 +66,8 @@ def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
         requests = pods.requests(pod.spec)
         priority_class = priority_and_qos.priority_class(pod)
         is_prod = priority_class is priority_and_qos.PriorityClass.PROD
-        estimate = _shared(policy.vector(estimation.estimate(pod, policy, priority_class, requests)))
-        demand = pod_demand.read(pod.spec) if policy.with_demand else None
+        estimate = _shared(policy.vector(estimator.estimate(pod, policy, priority_class, requests)))
+        demand = pod_resources.read(pod.spec) if policy.with_demand else None
     except quantities.InvalidQuantity:
         requests, is_prod, estimate, demand = {}, False, None, None
     return PodFacts(
@@ -75,15 +76,15 @@ def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
         is_prod=is_prod,
         is_pinned=is_pinned(pod),
         estimate=estimate,
-        mid_cpu_millis=estimation.cut(requests.get(names.MID_CPU, 0)),
-        mid_memory_bytes=estimation.cut(requests.get(names.MID_MEMORY, 0)),
+        mid_cpu_millis=estimator.cut(requests.get(names.MID_CPU, 0)),
+        mid_memory_bytes=estimator.cut(requests.get(names.MID_MEMORY, 0)),
         demand=demand,
     )
 
 
 def key(pod: pods.Pod) -> str:
     """What a pod is known by, as reports name it."""
-    return node_metric_intake.pod_key(pod.metadata.namespace, pod.metadata.name)
+    return node_metric_decoder.pod_key(pod.metadata.namespace, pod.metadata.name)
 
 
 def is_pinned(pod: pods.Pod) -> bool:
@@ -116,7 +117,7 @@ def assigned(pod: pods.Pod, policy: EstimationPolicy, now: float, *, confirmed: 
         mid_cpu_millis=facts.mid_cpu_millis,
         mid_memory_bytes=facts.mid_memory_bytes,
         timestamp=timestamp,
-        forced_until=estimation.forced_until(pod, policy, timestamp, true_since(pod, "Initialized")),
+        forced_until=estimator.forced_until(pod, policy, timestamp, true_since(pod, "Initialized")),
         signature=signature(pod),
         confirmed=confirmed,
         demand=facts.demand,

@@ -11,7 +11,8 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
-from api_types import names, pods
+from api_types import names
+from api_types.kubernetes import pods
 
 
 class Amounts(NamedTuple):

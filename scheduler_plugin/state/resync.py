@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from api_types import pods
+from api_types.kubernetes import pods
 from apiserver_client import decoding, errors, objects, resources, session
-from scheduler_plugin.cluster_state import comparison, informer
-from scheduler_plugin.cluster_state.cluster import Cluster
-from scheduler_plugin.cluster_state.digest_set import DigestSet
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
+from scheduler_plugin.state import comparison, informer
+from scheduler_plugin.state.cluster import Cluster
+from scheduler_plugin.state.digest_set import DigestSet
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
 
 log = logging.getLogger(__name__)
 

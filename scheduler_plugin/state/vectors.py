@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from api_types import names, pods, quantities
-from scheduler_plugin.cluster_state.estimation import LARGEST, Vector
+from api_types import names
+from api_types.kubernetes import pods, quantities
+from scheduler_plugin.state.estimator import LARGEST, Vector
 
 _CPU: Final = names.CPU
 _SAFE_LENGTH: Final = 15  # digits, whatever they are, stay below LARGEST, 9 * 10**15

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from api_types import colocation_document
-from api_types import slo_controller_config as slo
+from api_types.colocation import controller_config as slo
+from api_types.colocation import document as colocation_document
 
 # The ConfigMap template of Koordinator's manual and of its API package, same keys and values; its versions differ in
 # the name of the entry and in metricMemoryCollectPolicy.

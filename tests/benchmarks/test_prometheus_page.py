@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.benchmarks import prometheus_page
+from benchmarks import prometheus_page
 
 PAGE = """\
 # HELP writes_total Writes.

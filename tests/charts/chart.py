@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from daemon import settings
+from component_base import settings
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = ROOT / "charts" / "koord-suite"

@@ -1,4 +1,4 @@
-"""The admission policies as rendered; what the apiserver makes of them is told in e2e/test_least_privilege.py."""
+"""The admission policies as rendered; e2e/cases/chart/test_least_privilege.py tries them on an apiserver."""
 
 import re
 

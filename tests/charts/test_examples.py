@@ -5,7 +5,9 @@ import json
 import pytest
 import yaml
 
-from api_types import colocation_document, names, priority_and_qos, quantities
+from api_types import names
+from api_types.colocation import document as colocation_document
+from api_types.kubernetes import priority_and_qos, quantities
 from manager.slo_config import strategy
 from tests.charts import chart
 

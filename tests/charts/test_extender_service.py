@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 
-from scheduler_plugin import check_config
+from scheduler_plugin.cli import check_config
 from scheduler_plugin.settings import ENV_PREFIX, SchedulerPluginSettings
 from tests.charts import chart
 

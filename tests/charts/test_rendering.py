@@ -9,7 +9,8 @@ import yaml
 from api_types import names
 from koordlet.settings import KoordletSettings
 from manager.settings import ManagerSettings
-from scheduler_plugin import check_config, configuration
+from scheduler_plugin.cli import check_config
+from scheduler_plugin.config import loader
 from scheduler_plugin.settings import SchedulerPluginSettings
 from tests.charts import chart
 
@@ -180,7 +181,7 @@ def test_the_extender_understands_its_arguments_and_listens_where_kube_scheduler
 
 def test_the_extender_accepts_its_policies():
     text = chart.render().of_kind("ConfigMap")["koord-scheduler"]["data"]["scheduler-plugin.yaml"]
-    args = configuration.parse(yaml.safe_load(text)).args["LoadAwareScheduling"]
+    args = loader.parse(yaml.safe_load(text)).args["LoadAwareScheduling"]
     assert args.usage_thresholds == {"cpu": 65, "memory": 95}
 
 
@@ -190,7 +191,7 @@ def test_the_weight_of_a_policy_is_a_value():
         "scheduler.plugin.plugins.score.enabled[0].weight=3",
     )
     text = rendered.of_kind("ConfigMap")["koord-scheduler"]["data"]["scheduler-plugin.yaml"]
-    assert configuration.parse(yaml.safe_load(text)).score_weights == {"LoadAwareScheduling": 3}
+    assert loader.parse(yaml.safe_load(text)).score_weights == {"LoadAwareScheduling": 3}
 
 
 def test_check_config_has_nothing_to_say_of_what_the_chart_renders():

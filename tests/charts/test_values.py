@@ -8,7 +8,8 @@ import jsonschema
 import pytest
 import yaml
 
-from api_types import colocation_document, colocation_presets
+from api_types.colocation import document as colocation_document
+from api_types.colocation import presets
 from tests.charts import chart
 
 VALIDATOR = jsonschema.Draft7Validator(chart.SCHEMA)
@@ -202,5 +203,5 @@ def test_colocation_is_off_at_first_and_the_manager_accepts_the_document():
 
 
 def test_a_preset_is_not_outvoted_by_the_document_as_installed():
-    of_presets = set().union(*(preset.to_wire() for preset in colocation_presets.PRESETS.values()))
+    of_presets = set().union(*(preset.to_wire() for preset in presets.PRESETS.values()))
     assert not of_presets & set(chart.VALUES["colocationConfig"])

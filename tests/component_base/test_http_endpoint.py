@@ -7,7 +7,7 @@ import urllib.request
 import prometheus_client
 import pytest
 
-from daemon import http_endpoint
+from component_base import http_endpoint
 
 
 @contextlib.contextmanager

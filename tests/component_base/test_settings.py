@@ -3,7 +3,7 @@ import argparse
 import pydantic
 import pytest
 
-from daemon import settings
+from component_base import settings
 
 
 class Example(settings.Settings):

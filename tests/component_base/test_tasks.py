@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from scheduler_plugin import background_work
+from component_base import tasks
 
 
 class Worker:
@@ -31,7 +31,7 @@ async def broken() -> None:
 
 async def test_it_goes_on_until_it_is_told_to_stop() -> None:
     stop, workers = asyncio.Event(), [Worker(), Worker()]
-    running = asyncio.create_task(background_work.run([each.work() for each in workers], stop))
+    running = asyncio.create_task(tasks.run([each.work() for each in workers], stop))
     for each in workers:
         await each.began.wait()
     assert not running.done()
@@ -43,5 +43,5 @@ async def test_it_goes_on_until_it_is_told_to_stop() -> None:
 async def test_a_task_that_fails_ends_the_others_and_says_how() -> None:
     worker = Worker()
     with pytest.raises(OSError, match="the disk is gone"):
-        await background_work.run([worker.work(), broken()], asyncio.Event())
+        await tasks.run([worker.work(), broken()], asyncio.Event())
     assert worker.was_cancelled

@@ -13,14 +13,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from api_types import node_metric, pods, wire_model
-from api_types import priority_and_qos as pq
-from koordlet import collect_policy, pods_on_node
-from koordlet.collectors import cgroup_files, counter_rates, node_usage
+from api_types import wire_model
+from api_types.kubernetes import pods
+from api_types.kubernetes import priority_and_qos as pq
+from api_types.node_metric import types as node_metric
+from koordlet.cluster import collect_policy
+from koordlet.cluster import pods as pods_on_node
+from koordlet.collectors import node_usage, rates
+from koordlet.collectors.cgroup import files as cgroup_files
 from koordlet.metric_cache import aggregation
-from koordlet.node_metric_report import status
 from koordlet.prediction import buckets
 from koordlet.prediction.histogram_bank import HistogramBank
+from koordlet.report import status
 from koordlet.samples import UsageSample
 from tests.conformance import adapters
 
@@ -199,11 +203,9 @@ def node_memory(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def node_collector(case: Mapping[str, Any]) -> dict[str, Any]:
     tick_ns = case["jiffy_ms"] * 1_000_000
-    before = counter_rates.CpuReading(0, case["last_ticks"] * tick_ns, 0)
-    now = counter_rates.CpuReading(
-        0, case["current_user_ticks"] * tick_ns, round(case["last_age_seconds"] * 1_000_000_000)
-    )
-    cores = counter_rates.cpu_cores(before, now, None)
+    before = rates.CpuReading(0, case["last_ticks"] * tick_ns, 0)
+    now = rates.CpuReading(0, case["current_user_ticks"] * tick_ns, round(case["last_age_seconds"] * 1_000_000_000))
+    cores = rates.cpu_cores(before, now, None)
     used = node_usage.NodeMemory(case["MemTotal_kB"] * 1024, case["MemAvailable_kB"] * 1024, 0).usage_bytes
     return {"cpu_cores": cores, "memory_bytes": used}
 
@@ -247,7 +249,7 @@ def system_collector(case: Mapping[str, Any]) -> dict[str, Any]:
     if any(part is None or part["age_seconds"] > case["outdated_seconds"] for part in parts):
         return {"sample": None}
     node, *others = (UsageSample(part["cpu_cores"], part["memory_bytes"]) for part in parts)
-    left = counter_rates.system_usage(node, others)
+    left = rates.system_usage(node, others)
     return {"sample": {"cpu_cores": left.cpu_cores, "memory_bytes": left.memory_bytes}}
 
 

@@ -12,13 +12,12 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
-from api_types import pods
-from daemon.http_endpoint import Page, Verdict
+from api_types.kubernetes import pods
+from component_base.http_endpoint import Page, Verdict
 from scheduler_plugin.load_watcher import analysis, kep_document, known_nodes, records
 from scheduler_plugin.load_watcher import settings as watcher_settings
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import (
-    catalog,
     datadog,
     hosts,
     load_watcher,
@@ -26,6 +25,7 @@ from scheduler_plugin.load_watcher.providers import (
     prometheus,
     prometheus_queries,
     provider_spec,
+    registry,
     signalfx,
 )
 from scheduler_plugin.load_watcher.providers.hosts import Hosts
@@ -182,7 +182,7 @@ def _new(kind: str) -> Any:
         )
         problems = provider_spec.problems(spec)
         if not problems:
-            catalog.build(spec, catalog.Surroundings(dict, dict, None))
+            registry.build(spec, registry.Surroundings(dict, dict, None))
         return {"error": problems[0] if problems else None}
 
     return construct

@@ -14,13 +14,17 @@ import msgspec
 import numpy as np
 import pydantic
 
-from api_types import names, pods, priority_and_qos
-from scheduler_plugin import assembly, scheduling_cycle
-from scheduler_plugin.cluster_state import estimation, node_page, pod_facts, times
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
-from scheduler_plugin.configuration import Configuration
-from scheduler_plugin.plugins import load_aware, load_aware_args
-from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
+from api_types import names
+from api_types.kubernetes import pods, priority_and_qos, times
+from scheduler_plugin import assembly
+from scheduler_plugin.config.loader import Configuration
+from scheduler_plugin.decisions import node_page
+from scheduler_plugin.framework import cycle as scheduling_cycle
+from scheduler_plugin.plugins.load_aware import args as load_aware_args
+from scheduler_plugin.plugins.load_aware import plugin as load_aware
+from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
+from scheduler_plugin.state import estimator, pod_info
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
 from tests.conformance import adapters
 
 NOW = 1_700_000_000
@@ -127,14 +131,14 @@ def _score(inputs: Any) -> Any:
 def _estimate(inputs: Any) -> Any:
     pod, policy = _decode(pods.Pod, inputs["pod"]), _args(inputs).estimation_policy()
     of_class, requests = priority_and_qos.priority_class(pod), pods.requests(pod.spec)
-    return {"estimated": estimation.estimate(pod, policy, of_class, requests)}
+    return {"estimated": estimator.estimate(pod, policy, of_class, requests)}
 
 
 def _deadline(inputs: Any) -> Any:
     pod = _decode(pods.Pod, inputs["pod"])
-    initialized_at = pod_facts.true_since(pod, "Initialized")
+    initialized_at = pod_info.true_since(pod, "Initialized")
     policy = _args(inputs).estimation_policy()
-    deadline = estimation.forced_until(pod, policy, NOW + inputs["assignTimestamp"], initialized_at)
+    deadline = estimator.forced_until(pod, policy, NOW + inputs["assignTimestamp"], initialized_at)
     return {"deadline": None if deadline is None else deadline - NOW}
 
 

@@ -9,16 +9,23 @@ from typing import Any
 
 import msgspec
 
-from api_types import colocation_advice, colocation_document, mid_report, names, node_reservation, node_selector, pods
-from api_types import slo_controller_config as slo
-from api_types.config_problem import refuses
-from api_types.node_selector import NodeSelector
-from manager import cluster_picture
-from manager.mid_resource import bound_requests, calculator, evidence, judgement, receipt, writing
-from manager.mid_resource.judgement import Verdict
+from api_types import names
+from api_types.colocation import advice
+from api_types.colocation import controller_config as slo
+from api_types.colocation import document as colocation_document
+from api_types.colocation import selector as node_selector
+from api_types.colocation.problem import refuses
+from api_types.colocation.selector import NodeSelector
+from api_types.kubernetes import node_reservation, pods
+from api_types.node_metric import mid_report
+from manager.cache import store
+from manager.mid_resource import calculator, decision, patch, pod_requests, status_annotation
+from manager.mid_resource import inputs as evidence
+from manager.mid_resource.decision import Verdict
 from manager.mid_resource.reasons import Reason
-from manager.node_metric import collect_policy, planning
-from manager.slo_config import strategy, sync
+from manager.node_metric import diff
+from manager.node_metric import spec as collect_policy
+from manager.slo_config import evaluation, strategy
 
 NOW = dt.datetime(2026, 11, 21, 12, 0, 0, tzinfo=dt.UTC)
 MID_OF_BATCH = {names.BATCH_CPU: names.MID_CPU, names.BATCH_MEMORY: names.MID_MEMORY}
@@ -110,8 +117,8 @@ def _cached(config: Mapping[str, Any]) -> strategy.Configuration:
     return strategy.Configuration(slo.merge(below, document), entries, document)
 
 
-def _synced(in_force: strategy.Configuration | None, data: Mapping[str, str] | None) -> sync.Outcome:
-    return sync.synced(in_force, data, exists=data is not None)
+def _synced(in_force: strategy.Configuration | None, data: Mapping[str, str] | None) -> evaluation.Outcome:
+    return evaluation.synced(in_force, data, exists=data is not None)
 
 
 def sync_config(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,7 +127,7 @@ def sync_config(case: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "changed": outcome.changed,
         "config": _as_upstream_keeps_it(outcome.configuration),
-        "available": outcome.state is not sync.State.REFUSED or case["cache"]["available"],
+        "available": outcome.state is not evaluation.State.REFUSED or case["cache"]["available"],
         "error_status": not outcome.from_document,
     }
 
@@ -131,7 +138,7 @@ def availability(case: Mapping[str, Any]) -> dict[str, Any]:
         return {"available": True, "config": _as_upstream_keeps_it(cached)}
     outcome = _synced(cached, case["configmap_data"])
     assert outcome.configuration is not None
-    available = outcome.state is not sync.State.REFUSED
+    available = outcome.state is not evaluation.State.REFUSED
     return {"available": available, "config": _as_upstream_keeps_it(outcome.configuration)}
 
 
@@ -140,7 +147,7 @@ def parameter_check(case: Mapping[str, Any]) -> dict[str, Any]:
     if found.config is None or refuses(found.problems):
         return {"error": True}
     layers = [found.config, *(found.config.node_configs or ())]
-    return {"error": any(list(colocation_advice.strategy_advice(layer)) for layer in layers)}
+    return {"error": any(list(advice.strategy_advice(layer)) for layer in layers)}
 
 
 def _selectors(case: Mapping[str, Any]) -> list[NodeSelector]:
@@ -149,7 +156,7 @@ def _selectors(case: Mapping[str, Any]) -> list[NodeSelector]:
 
 def selector_required(case: Mapping[str, Any]) -> dict[str, Any]:
     config = _document({"nodeConfigs": case["nodeConfigs"]})
-    return {"error": any(colocation_advice.selector_advice(config))}
+    return {"error": any(advice.selector_advice(config))}
 
 
 def is_entry_valid(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +168,7 @@ def is_entry_valid(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def name_check(case: Mapping[str, Any]) -> dict[str, Any]:
     config = _document({"nodeConfigs": [{"name": name} for name in case["names"]]})
-    return {"error": any(colocation_advice.name_advice(config))}
+    return {"error": any(advice.name_advice(config))}
 
 
 # NodeMetric
@@ -190,8 +197,8 @@ def node_metric_spec(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def node_metric_reconcile(case: Mapping[str, Any]) -> dict[str, Any]:
     node = pods.Node(metadata=pods.ObjectMeta(name="node", uid="1")) if case["node_exists"] else None
-    metric = cluster_picture.NodeMetric() if case["nodemetric_exists"] else None
-    return {"action": planning.plan(node, metric, collect_policy.DEFAULT_SPEC).action.value, "error": False}
+    metric = store.NodeMetric() if case["nodemetric_exists"] else None
+    return {"action": diff.plan(node, metric, collect_policy.DEFAULT_SPEC).action.value, "error": False}
 
 
 # Mid resources
@@ -222,7 +229,7 @@ def _pod(given: Mapping[str, Any]) -> pods.Pod:
     return msgspec.convert(wire, type=pods.Pod)
 
 
-def _metric(given: Mapping[str, Any] | None) -> cluster_picture.NodeMetric | None:
+def _metric(given: Mapping[str, Any] | None) -> store.NodeMetric | None:
     if given is None:
         return None
     status: dict[str, Any] = {}
@@ -230,7 +237,7 @@ def _metric(given: Mapping[str, Any] | None) -> cluster_picture.NodeMetric | Non
         status["updateTime"] = (NOW - dt.timedelta(seconds=given["update_age_seconds"])).isoformat()
     if given.get("prodReclaimable"):
         status["prodReclaimableMetric"] = {"resource": {"resources": _resource_list(given["prodReclaimable"])}}
-    return msgspec.convert({"status": status}, type=cluster_picture.NodeMetric)
+    return msgspec.convert({"status": status}, type=store.NodeMetric)
 
 
 def _target(case: Mapping[str, Any]) -> calculator.Target:
@@ -242,10 +249,10 @@ def _target(case: Mapping[str, Any]) -> calculator.Target:
     policy = mid_report.mid_policy(holds.strategy)
     degrade_after = evidence.degrade_time(holds.strategy)
     known = evidence.gather(node, metric, policy, enabled=holds.enabled, degrade_after=degrade_after)
-    judged = judgement.judge(known, NOW)
+    judged = decision.judge(known, NOW)
     if judged.verdict is not Verdict.CALCULATE or metric is None or metric.status is None:
         return calculator.withdrawn(None, judged.reason)
-    bound = bound_requests.summed(_pod(each) for each in case["pods"] or ())
+    bound = pod_requests.summed(_pod(each) for each in case["pods"] or ())
     inputs = mid_report.inputs_from(
         metric.status, policy, node_reservation.allocatable(node).resources, pods.units(node.status.capacity), bound
     )
@@ -267,8 +274,8 @@ def check_calculate(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str
 
 def is_degraded(case: Mapping[str, Any]) -> dict[str, Any]:
     metric = _metric(case["nodeMetric"])
-    sample = receipt.parse_time(metric.status.update_time if metric and metric.status else None)
-    return {"degrade": judgement.is_degraded(sample, dt.timedelta(minutes=case["degradeTimeMinutes"]), NOW)}
+    sample = status_annotation.parse_time(metric.status.update_time if metric and metric.status else None)
+    return {"degrade": decision.is_degraded(sample, dt.timedelta(minutes=case["degradeTimeMinutes"]), NOW)}
 
 
 def _mid_names(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -277,7 +284,7 @@ def _mid_names(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def needs_sync(case: Mapping[str, Any]) -> dict[str, Any]:
     old, new = case["old_allocatable"] or {}, case["new_allocatable"] or {}
-    cause = writing.needs_sync(old, new, case["resourceDiffThreshold"])
+    cause = patch.needs_sync(old, new, case["resourceDiffThreshold"])
     return {"need_sync": cause is not None}
 
 
@@ -285,9 +292,9 @@ def update_needed(case: Mapping[str, Any]) -> dict[str, Any]:
     if case.get("new_node", case) is None:
         return {"sync_status": False, "sync_meta": False}  # a node that is not in the picture is left before this
     age = case["last_update_age_seconds"]
-    written = None if age is None else receipt.make(Reason.CALCULATED, NOW - dt.timedelta(seconds=age))
+    written = None if age is None else status_annotation.make(Reason.CALCULATED, NOW - dt.timedelta(seconds=age))
     old = _mid_names(case["old_allocatable"])
-    cause = writing.cause(
+    cause = patch.cause(
         calculator.Target(_mid_names(case["new_allocatable"]), Reason.CALCULATED),
         Verdict.CALCULATE,
         calculator.Published(old, old),
@@ -301,7 +308,7 @@ def update_needed(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def _patched(before: Mapping[str, Any], target: calculator.Target) -> dict[str, dict[str, Any]]:
     """Both resource lists after the patch, as RFC 7386 has it."""
-    status = writing.node_patch(target, receipt.make(target.reason, NOW))["status"]
+    status = patch.node_patch(target, status_annotation.make(target.reason, NOW))["status"]
     result = {}
     for where in ("capacity", "allocatable"):
         merged = {**before, **{name: value and int(value) for name, value in status[where].items()}}
@@ -376,7 +383,7 @@ def _no_prediction(case: Mapping[str, Any]) -> bool:
 
 def _floor_decides(case: Mapping[str, Any]) -> bool:
     """Whether running Mid pods request more than upstream publishes."""
-    bound = bound_requests.summed(_pod(each) for each in case["input"].get("pods") or ()).mid
+    bound = pod_requests.summed(_pod(each) for each in case["input"].get("pods") or ()).mid
     expected = case["expected"]
     return any(bound.get(mid, 0) > expected[mid] for mid in names.MID_RESOURCES if mid in expected)
 
@@ -392,7 +399,7 @@ def _share_is_binary(case: Mapping[str, Any]) -> bool:
 
 
 def _has_unknown_key(case: Mapping[str, Any]) -> bool:
-    found = colocation_document.read_config(sync.document_text(case["input"]["configmap_data"]))
+    found = colocation_document.read_config(evaluation.document_text(case["input"]["configmap_data"]))
     return any(problem.wanted.startswith("a known key") for problem in found.problems)
 
 
@@ -441,7 +448,7 @@ ADAPTERS = {
     "node update needed": update_needed,
     "node status update on reset": status_on_reset,
     "colocation disabled": is_disabled,
-    "IsResourceDiff": lambda case: {"diff": writing.is_resource_diff(case["old"], case["new"], case["threshold"])},
+    "IsResourceDiff": lambda case: {"diff": patch.is_resource_diff(case["old"], case["new"], case["threshold"])},
 }
 CHECKS = {
     "collect policy from strategy": check_collect_policy,

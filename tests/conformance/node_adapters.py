@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from api_types import node_reservation, quantities
-from koordlet.collectors import numa_files, numa_shares
-from koordlet.node_metric_report import status
+from api_types.kubernetes import node_reservation, quantities
+from koordlet.collectors.numa import attribution
+from koordlet.collectors.numa import files as numa_files
+from koordlet.report import status
 from koordlet.samples import NumaSample, UsageSample
 from tests.conformance import adapters, koordlet_adapters
 
@@ -37,7 +38,7 @@ def check_numa_cpu(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str 
         for counted in (dict.fromkeys(case["delta_ticks_per_cpu"], 0), case["delta_ticks_per_cpu"])
     ]
     before, now = (
-        numa_shares.CpuTimes(
+        attribution.CpuTimes(
             {cpu: ticks * case["jiffy_ms"] * 1_000_000 for cpu, ticks in numa_files.busy_ticks(text.encode()).items()},
             round(at_seconds * 1e9),
         )
@@ -46,7 +47,7 @@ def check_numa_cpu(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str 
     cpus: dict[int, list[int]] = {}
     for cpu, node in _by_number(case["cpu_to_numa"]).items():
         cpus.setdefault(node, []).append(cpu)
-    came = _by_name(numa_shares.cpu_cores(before, now, cpus))
+    came = _by_name(attribution.cpu_cores(before, now, cpus))
     tolerance = float(str(expected.get("tolerance", "0")).split()[-1])
     wanted = expected["cpu_cores"] or {}
     return f"expected {wanted}, came {came}" if adapters.differs(wanted, came, tolerance, 0) else None
@@ -56,10 +57,10 @@ def system_numa(case: Mapping[str, Any]) -> dict[str, Any]:
     pods_memory = case["pods_numa_memory_bytes"]
     return {
         "cpu_cores": _by_name(
-            numa_shares.system_cpu_cores(case["system_cpu_cores"], _by_number(case["node_numa_cpu_cores"]))
+            attribution.system_cpu_cores(case["system_cpu_cores"], _by_number(case["node_numa_cpu_cores"]))
         ),
         "memory_bytes": _by_name(
-            numa_shares.system_memory_bytes(
+            attribution.system_memory_bytes(
                 _by_number(case["node_numa_memory_bytes"]), None if pods_memory is None else _by_number(pods_memory)
             )
         ),

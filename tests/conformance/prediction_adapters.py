@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from koordlet import pods_on_node
+from koordlet.cluster import pods as pods_on_node
 from koordlet.prediction.histogram_bank import BankState
 from koordlet.prediction.usage_models import POD_EXPIRY_SECONDS, UsageModels
 from koordlet.samples import NODE, Resource, SeriesKey, SeriesKind, UsageSample

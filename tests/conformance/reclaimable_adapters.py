@@ -14,14 +14,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from api_types import pods
-from koordlet import pods_on_node
-from koordlet.pods_on_node import PodOnNode
+from api_types.kubernetes import pods
+from koordlet.cluster import pods as pods_on_node
+from koordlet.cluster.pods import PodOnNode
 from koordlet.prediction import allocation, buckets, reclaimable
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction, ProdLoad
-from koordlet.prediction.predictors import catalog
+from koordlet.prediction.predictors import registry
 from koordlet.prediction.server import PredictionServer
 from koordlet.samples import RESOURCES, Resource
 
@@ -116,7 +116,7 @@ def _answer(
             unreserved_system=None,
             prod_and_unreserved_system=None,
         )
-        answer = catalog.predict(load, parameters)
+        answer = registry.predict(load, parameters)
         if isinstance(answer, NoPrediction):
             return answer
         peaks.append(answer.peak)

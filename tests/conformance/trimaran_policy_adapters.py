@@ -12,22 +12,23 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from api_types import pods
-from scheduler_plugin import assembly, configuration, power_model_file
-from scheduler_plugin.cluster_state import pod_demand, pod_facts
-from scheduler_plugin.cluster_state.pod_demand import Amounts, ContainerCpu
-from scheduler_plugin.configuration import Configuration
+from api_types.kubernetes import pods
+from scheduler_plugin import assembly
+from scheduler_plugin.config import loader, power_models
+from scheduler_plugin.config.loader import Configuration
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.records import Metric, MetricType, Snapshot
 from scheduler_plugin.load_watcher.windows import Windows
-from scheduler_plugin.plugins import catalog
-from scheduler_plugin.plugins.load_aware import LoadAware
-from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
-from scheduler_plugin.plugins.trimaran import readings as readings_module
+from scheduler_plugin.plugins import registry
+from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
+from scheduler_plugin.plugins.load_aware.plugin import LoadAware
+from scheduler_plugin.plugins.trimaran import measurements as readings_module
 from scheduler_plugin.plugins.trimaran import target_load_packing
 from scheduler_plugin.plugins.trimaran.args import PeaksArgs
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
 from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import declared
+from scheduler_plugin.state import pod_info, pod_resources
+from scheduler_plugin.state.pod_resources import Amounts, ContainerCpu
 
 NOW = 1_556_985_422.0
 _TYPES = {"cpu": MetricType.CPU, "memory": MetricType.MEMORY}
@@ -37,7 +38,7 @@ class _Cluster:
     """One policy of the product over the nodes, pods and watcher document of a case."""
 
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
-        entry = catalog.POLICIES[name]
+        entry = registry.POLICIES[name]
         args = {key: value for key, value in args.items() if key in _keys(entry.args)}
         own = entry.complete(entry.args.model_validate(args)).model_copy(update={"formula": "upstream"})
         everything = {LoadAware.name: LoadAwareArgs().with_defaults(), name: own}
@@ -64,7 +65,7 @@ class _Cluster:
             self.parts.vectors.write(entry)
 
     def raw(self, pod: Any, names: Sequence[str]) -> Any:
-        facts = pod_facts.read(_pod(pod, "incoming", ""), _policy(self.parts))
+        facts = pod_info.read(_pod(pod, "incoming", ""), _policy(self.parts))
         return self.policy.score(facts, self.parts.vectors.find(list(names)), self.parts.vectors, NOW)
 
     def scores(self, pod: Any, names: Sequence[str]) -> Any:
@@ -174,8 +175,8 @@ def _amounts(amounts: Amounts) -> Any:
     return {"milliCPU": amounts.cpu_millis, "memory": amounts.memory_bytes}
 
 
-def _demand(pod: Any) -> pod_demand.PodDemand:
-    return pod_demand.read(msgspec.convert(pod, type=pods.Pod).spec)
+def _demand(pod: Any) -> pod_resources.PodDemand:
+    return pod_resources.read(msgspec.convert(pod, type=pods.Pod).spec)
 
 
 def _node_requests_and_limits(inputs: Any) -> Any:
@@ -231,7 +232,7 @@ def _predicted(inputs: Any) -> Any:
 
 def _set_max_limits(inputs: Any) -> Any:
     request, limit = (Amounts(own["milliCPU"], own["memory"]) for own in (inputs["podRequest"], inputs["podLimits"]))
-    return _amounts(pod_demand.raised(limit, request))
+    return _amounts(pod_resources.raised(limit, request))
 
 
 def _power_models(inputs: Any) -> Any:
@@ -242,11 +243,11 @@ def _power_models(inputs: Any) -> Any:
             file = Path(folder, name)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-        if power_model_file.VARIABLE in environment:
-            environment[power_model_file.VARIABLE] = str(Path(folder, environment[power_model_file.VARIABLE]))
+        if power_models.VARIABLE in environment:
+            environment[power_models.VARIABLE] = str(Path(folder, environment[power_models.VARIABLE]))
         try:
-            args = power_model_file.with_models(PeaksArgs.model_validate({"nodePowerModel": given}), environment)
-        except power_model_file.NoPowerModel as error:
+            args = power_models.with_models(PeaksArgs.model_validate({"nodePowerModel": given}), environment)
+        except power_models.NoPowerModel as error:
             return {"error": str(error)}
     models = {name: model.model_dump() for name, model in (args.node_power_model or {}).items()}
     return {"error": None, "effectiveNodePowerModel": models, "models": models}
@@ -275,8 +276,8 @@ def _specs_check(inputs: Any, expected: Any) -> str | None:
     }
 
     try:
-        configuration.parse(document)
-    except configuration.InvalidConfiguration as error:
+        loader.parse(document)
+    except loader.InvalidConfiguration as error:
         return None if expected["error"] else f"expected no error, came {error}"
     return f"expected {expected}, came none" if expected["error"] else None
 
@@ -305,7 +306,7 @@ def _updated(inputs: Any) -> Any:
 
 
 def _with_defaults(inputs: Any) -> Any:
-    entry = catalog.POLICIES[inputs["kind"].removesuffix("Args")]
+    entry = registry.POLICIES[inputs["kind"].removesuffix("Args")]
     args = entry.complete(entry.args.model_validate(inputs["args"]))
     given = args.metric_provider is not None
     provider = (args.model_copy(update={"watcher_address": None}) if given else args).provider_specs()[0]
@@ -375,7 +376,7 @@ def _recent_pod(inputs: Any) -> Any:
 
 
 def _designed_defaults(_inputs: Any) -> Any:
-    entry = catalog.POLICIES["LowRiskOverCommitment"]
+    entry = registry.POLICIES["LowRiskOverCommitment"]
     args = entry.complete(entry.args.model_validate({}))
     return {"smoothingWindowSize": args.smoothing_window_size, "riskLimitWeight": args.risk_limit_weights["cpu"]}
 

@@ -4,10 +4,11 @@ import re
 
 import pytest
 
-from api_types import colocation_presets, names
-from api_types import slo_controller_config as slo
+from api_types import names
+from api_types.colocation import controller_config as slo
+from api_types.colocation import presets
 from crds import configuration_page, generate
-from manager.slo_config import acceptance, strategy
+from manager.slo_config import condition, strategy
 
 PAGE = (generate.ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 
@@ -50,16 +51,16 @@ def test_the_example_is_that_of_the_formula_by_hand():
 
 
 def test_every_preset_says_what_it_does_and_on_what_risk():
-    assert set(colocation_presets.EXPECTATIONS) == set(colocation_presets.PRESETS) == set(rows("presets"))
-    for preset, (mid, _) in colocation_presets.EXPECTATIONS.items():
-        keys = colocation_presets.PRESETS[preset]
+    assert set(presets.EXPECTATIONS) == set(presets.PRESETS) == set(rows("presets"))
+    for preset, (mid, _) in presets.EXPECTATIONS.items():
+        keys = presets.PRESETS[preset]
         assert f"{keys.mid_cpu_threshold_percent} %" in mid
         assert f"{keys.mid_memory_threshold_percent} %" in mid
 
 
 def test_the_page_holds_every_table_and_names_every_reason_code_and_layer():
     assert set(re.findall(r"<!-- table ([\w-]+): written", PAGE)) == set(configuration_page.TABLES)
-    for code in (*acceptance.REASONS.values(), acceptance.APPLIED, acceptance.UNUSED):
+    for code in (*condition.REASONS.values(), condition.APPLIED, condition.UNUSED):
         assert f"`{code}`" in PAGE
     for name in (
         names.ANNOTATION_COLOCATION_STRATEGY,

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from koordlet.node_metric_report import conditions
+from koordlet.report import conditions
 from koordlet.samples import NoData
 from manager.mid_resource import reasons
 from tests.test_metrics_of_every_part import PARTS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 ENTRIES = {
     title: text

@@ -6,8 +6,8 @@ import re
 import pytest
 import yaml
 
-from scheduler_plugin import configuration
-from scheduler_plugin.plugins.load_aware_args import AggregatedArgs, LoadAwareArgs
+from scheduler_plugin.config import loader
+from scheduler_plugin.plugins.load_aware.args import AggregatedArgs, LoadAwareArgs
 
 PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "policies" / "load-aware.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (none|`[^`]*`) \|", re.MULTILINE)
@@ -21,7 +21,7 @@ def table(heading):
 
 def test_the_page_lists_every_argument_with_the_default_that_is_in_force():
     listed = table("argument")
-    in_force = configuration.parse({}).args["LoadAwareScheduling"].model_dump(by_alias=True)
+    in_force = loader.parse({}).args["LoadAwareScheduling"].model_dump(by_alias=True)
     assert listed.keys() == {field.alias for field in LoadAwareArgs.model_fields.values()}
     assert listed == {name: in_force[name] or listed[name] for name in listed}
     assert not [name for name in listed if listed[name] and not in_force[name]]
@@ -33,5 +33,5 @@ def test_the_page_lists_every_argument_of_the_aggregated_block():
 
 @pytest.mark.parametrize("example", re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
 def test_the_configurations_on_the_page_load(example):
-    chosen = configuration.parse(yaml.safe_load(example))
+    chosen = loader.parse(yaml.safe_load(example))
     assert chosen.score_weights == {"LoadAwareScheduling": 3}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "trimaran-promises.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| ([GB]\d+) \| .* \| (.*) \|$", PAGE, re.MULTILINE))
 EVERY = [*(f"G{number}" for number in range(1, 21)), *(f"B{number}" for number in range(1, 18))]

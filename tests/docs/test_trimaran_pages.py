@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler_plugin import configuration
+from scheduler_plugin.config import loader
 from scheduler_plugin.load_watcher.providers import prometheus_queries, provider_spec
-from scheduler_plugin.plugins import catalog
+from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.trimaran.args import TrimaranArgs
 
 PAGES = Path(__file__).parents[2] / "docs" / "policies"
@@ -36,7 +36,7 @@ def listed(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_page_lists_every_argument_with_the_default_that_is_in_force(name: str) -> None:
-    entry = catalog.POLICIES[POLICIES[name]]
+    entry = registry.POLICIES[POLICIES[name]]
     in_force = entry.complete(entry.args.model_validate({})).model_dump(by_alias=True)
     assert listed(name) == {argument: value for argument, value in in_force.items() if argument not in COMMON}
 
@@ -46,7 +46,7 @@ def test_a_page_has_its_curve_and_an_example_that_loads(name: str) -> None:
     assert f"]({name}.svg)" in page(name)
     assert (PAGES / f"{name}.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
     (example,) = re.findall(r"```yaml\n(.*?)```", page(name), re.DOTALL)
-    assert POLICIES[name] in configuration.parse(yaml.safe_load(example)).score_weights
+    assert POLICIES[name] in loader.parse(yaml.safe_load(example)).score_weights
 
 
 def test_the_page_of_providers_lists_each_with_what_it_needs_and_every_common_argument() -> None:

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from koordlet.prediction import checkpoint, class_series
-from koordlet.prediction.class_series import Reserved
+from koordlet.metric_cache import series
+from koordlet.metric_cache.series import Reserved
+from koordlet.prediction import checkpoint
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import PredictionServer
 from koordlet.samples import Snapshot, UsageSample
@@ -43,7 +44,7 @@ def learnt_before(path):
     for step in range(120):
         at = now - 30 * (120 - step)
         snapshot = Snapshot(at, UsageSample(1.0, 2e9), UsageSample(1.0, 2e9))
-        server.train(at, class_series.series_of(snapshot, {}, Reserved(0.0, 0.0)))
+        server.train(at, series.series_of(snapshot, {}, Reserved(0.0, 0.0)))
     assert checkpoint.save(path, server.export(), NODE, now - 30) is None
 
 

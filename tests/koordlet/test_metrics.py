@@ -6,8 +6,9 @@ import prometheus_client
 import pytest
 from prometheus_client import parser
 
-from koordlet import node_observer, predict_policy, telemetry
+from koordlet import metrics, node_observer
 from koordlet.agent import Agent
+from koordlet.cluster import predict_policy
 from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import PlainHost
 
@@ -117,7 +118,7 @@ def test_a_report_without_prediction_is_counted_by_reason(agent):
 
 
 def test_durations_are_counted_as_the_library_counts_them():
-    registry, ours = prometheus_client.CollectorRegistry(), telemetry.Durations()
+    registry, ours = prometheus_client.CollectorRegistry(), metrics.Durations()
     bounds = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
     library = prometheus_client.Histogram("koordlet_tick_duration_seconds", "Same.", buckets=bounds, registry=registry)
     for seconds in (0.0, 0.001, 0.0011, 0.05, 0.7, 1.0, 1.1, 60.0):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api_types import node_metric
-from api_types.priority_and_qos import PriorityClass, QoSClass
-from koordlet import predict_policy, telemetry
-from koordlet.collectors.pod_stalls import STALL_TICKS
-from koordlet.kept_history import KeptHistory
+from api_types.kubernetes.priority_and_qos import PriorityClass, QoSClass
+from api_types.node_metric import types as node_metric
+from koordlet import metrics
+from koordlet.cluster import predict_policy
+from koordlet.cluster.pods import PodOnNode, PodTable
+from koordlet.collectors.pod_pressure import STALL_TICKS
 from koordlet.node_observer import NodeObserver
-from koordlet.pods_on_node import PodOnNode, PodTable
 from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.checkpointer import KeptHistory
 from tests.host_trees.plain_files import V2, PlainHost
 
 UID, CID = "a", "c" * 64
@@ -81,10 +82,10 @@ class Node:
     def sample(self, name, **labels):
         registry = CollectorRegistry()
         registry.register(
-            telemetry.AgentCollector(
+            metrics.AgentCollector(
                 self.observer,
-                telemetry.Counts(),
-                telemetry.TickTimes(),
+                metrics.Counts(),
+                metrics.TickTimes(),
                 {},
                 KeptHistory("", "n1", self.observer.server),
             )

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from daemon import settings
+from component_base import settings
 from koordlet.settings import ENV_PREFIX, KoordletSettings
 
 HISTORY = ["--influxdb-url=https://influx:8086", "--influxdb-org=o", "--influxdb-bucket=b", "--influxdb-token-file=/t"]

@@ -6,17 +6,17 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from apiserver_client import session
-from manager.announcements import Announcer
-from manager.cluster_picture import ClusterPicture
+from manager.cache.store import ClusterPicture
+from manager.cache.work_queue import Lane
+from manager.events import Announcer
+from manager.metrics import Telemetry
 from manager.mid_resource.controller import MidController
 from manager.mid_resource.reasons import Reason
 from manager.node_metric.controller import NodeMetricController
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import ConfigController
-from manager.slo_config.notices import Notices
-from manager.slo_config.sync import State
-from manager.telemetry import Telemetry
-from manager.work_queue import Lane
+from manager.slo_config.evaluation import State
+from manager.slo_config.events import Notices
 from tests.fakes import cluster
 
 NAMESPACE = "koordinator-system"

@@ -3,9 +3,9 @@
 import pytest
 
 from manager import assembly
+from manager.cache.watch_health import WatchAges
+from manager.metrics import WATCHED
 from manager.settings import ManagerSettings
-from manager.telemetry import WATCHED
-from manager.watch_age import WatchAges
 from tests.manager.conftest import allocated, amounts, worked_off
 
 

@@ -2,7 +2,7 @@ import datetime as dt
 
 from apiserver_client import resources
 from apiserver_client.cluster_events import Subject
-from manager.announcements import AT_ONCE, PER_SECOND, Allowance, Announcer
+from manager.events import AT_ONCE, PER_SECOND, Allowance, Announcer
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 CONFIG_MAP = Subject(resources.CONFIG_MAPS, "slo-controller-config", "u", namespace="koordinator-system")

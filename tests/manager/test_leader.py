@@ -12,23 +12,24 @@ from asyncio import subprocess
 import pytest
 from prometheus_client import CollectorRegistry
 
-from manager import event_routing, leading
+from manager import leader as leading
+from manager.cache import kopf_watches
+from manager.metrics import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
-from manager.slo_config.sync import State
-from manager.telemetry import Telemetry
+from manager.slo_config.evaluation import State
 from tests.fakes import agent_process, cluster
 from tests.manager.conftest import MID, NAMESPACE, allocated, amounts
 
-PAGE = event_routing.operator_settings(ManagerSettings()).watching.chunk_size
+PAGE = kopf_watches.operator_settings(ManagerSettings()).watching.chunk_size
 
 
 @pytest.fixture(autouse=True)
 def nobody_is_killed(monkeypatch):
     """kopf's last resort, 15 s after its end, kills the process of its event loop: here that is pytest's."""
-    harmless = event_routing.operator_settings(ManagerSettings())
+    harmless = kopf_watches.operator_settings(ManagerSettings())
     harmless.process.ultimate_exiting_timeout = None
-    monkeypatch.setattr(event_routing, "operator_settings", lambda _: harmless)
+    monkeypatch.setattr(kopf_watches, "operator_settings", lambda _: harmless)
 
 
 @contextlib.asynccontextmanager

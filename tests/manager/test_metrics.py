@@ -8,12 +8,12 @@ import pytest
 from prometheus_client import parser
 
 from apiserver_client import errors
-from manager.leading import _show
+from manager.cache.watch_health import WatchAges
+from manager.cache.work_queue import Lane, WorkQueue
+from manager.leader import _show
+from manager.metrics import KINDS, WATCHED, Telemetry
 from manager.mid_resource.reasons import Reason
-from manager.slo_config.sync import State
-from manager.telemetry import KINDS, WATCHED, Telemetry
-from manager.watch_age import WatchAges
-from manager.work_queue import Lane, WorkQueue
+from manager.slo_config.evaluation import State
 from tests.manager.conftest import MID
 
 # The units and words that promtool's linter refuses in a name.

@@ -14,14 +14,16 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from apiserver_client import session
-from manager import assembly, event_routing, leading
-from manager.candidacy import Candidacy, Role
+from manager import assembly
+from manager import leader as leading
+from manager.cache import kopf_watches
+from manager.cache.watch_health import WatchAges
+from manager.leader_election.elector import Candidacy, Role
+from manager.metrics import WATCHED, Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
 from manager.slo_config import controller as slo_config
-from manager.slo_config.sync import State
-from manager.telemetry import WATCHED, Telemetry
-from manager.watch_age import WatchAges
+from manager.slo_config.evaluation import State
 from tests.fakes import cluster
 from tests.manager import reference_model
 from tests.manager.conftest import worked_off
@@ -91,10 +93,10 @@ class Manager:
         for kind, plural, item in [] if lose else changes:
             known = {"nodes": self.parts.picture.nodes, "nodemetrics": self.parts.picture.node_metrics}.get(plural)
             if known is not None:
-                event_routing._renew(known, {"type": kind, "object": item}, self.parts.queue.mark)
+                kopf_watches._renew(known, {"type": kind, "object": item}, self.parts.queue.mark)
             elif plural == "configmaps" and item["metadata"]["name"] == CONFIG:
                 seen = slo_config.msgspec.convert(item, type=slo_config.ConfigMap)
-                await event_routing._apply(self.parts.config, None if kind == "DELETED" else seen)
+                await kopf_watches._apply(self.parts.config, None if kind == "DELETED" else seen)
 
     async def work(self, *, everything=False):
         """Work off what is marked; `everything`: after a comparison with the apiserver, as after each period."""

@@ -1,6 +1,6 @@
 import pytest
 
-from manager.announcements import Announcer
+from manager.events import Announcer
 from manager.reconciler import Reconciler
 
 ANNOTATION = "node.koordinator.sh/colocation-strategy"

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from api_types import pods
-from scheduler_plugin import assembly, configuration
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
+from api_types.kubernetes import pods
+from scheduler_plugin import assembly
+from scheduler_plugin.config import loader
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
 
 NOW = 1_700_000_000.0
 
@@ -127,7 +128,7 @@ def parts(
     """The product's parts with LoadAwareScheduling's arguments, and the policies that `plugins` selects."""
     entries = [{"name": "LoadAwareScheduling", "args": load_aware or {}}]
     return assembly.Parts(
-        configuration.parse({"pluginConfig": entries, "plugins": plugins}),
+        loader.parse({"pluginConfig": entries, "plugins": plugins}),
         notice_ttl_seconds=notice_ttl_seconds,
         short_list=short_list,
     )

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 import yaml
 
-from scheduler_plugin import configuration
-from scheduler_plugin.extender_app import ExtenderApp
+from scheduler_plugin.app import ExtenderApp
+from scheduler_plugin.config import loader
 from scheduler_plugin.settings import SchedulerPluginSettings
 from tests.fakes import apiserver
 from tests.scheduler_plugin import factories
@@ -64,7 +64,7 @@ async def started(server, tmp_path, policies=None, **settings):
     chosen = SchedulerPluginSettings(
         extender_port=0, http_port=0, http_address="127.0.0.1", kubeconfig=str(kubeconfig), **settings
     )
-    app = ExtenderApp(chosen, configuration.parse(policies or {}))
+    app = ExtenderApp(chosen, loader.parse(policies or {}))
     running = asyncio.create_task(app.run())
     while not app.ports():
         assert not running.done(), running.exception()

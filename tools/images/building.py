@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from e2e.cluster import commands, content_cache, go_binaries, progress
-from e2e.cluster.images import debian_base, wheels
-from e2e.cluster.images.catalog import Image
+from tools.images import debian_base, wheels
+from tools.images.catalog import Image
+from tools.localcluster import content_cache, go_binaries, progress
+from tools.localcluster.host import commands
 
 DOCKER_BASE = "docker.io/library/python:3.12-slim"
 DOCKER_BASE_PYTHON = "3.12"

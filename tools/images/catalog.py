@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import content_cache
+from tools.localcluster import content_cache
 
 HERE = Path(__file__).parent
 REPOSITORY = content_cache.REPOSITORY
@@ -30,7 +30,7 @@ class Image:
 
 
 def _component(name: str, package: str) -> Image:
-    packages = ("api_types", "apiserver_client", "daemon", package)
+    packages = ("api_types", "apiserver_client", "component_base", package)
     files = (REPOSITORY / "Dockerfile", REPOSITORY / ".dockerignore", HERE / "install-wheels")
     inputs = (*files, *(REPOSITORY / name for name in packages))
     return Image(

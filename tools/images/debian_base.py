@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from e2e.cluster import commands, content_cache, progress
+from tools.localcluster import content_cache, progress
+from tools.localcluster.host import commands
 
 SUITE = "bookworm"
 PYTHON_VERSION = "3.11"  # of that suite; wheels are chosen for it

@@ -8,7 +8,8 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from e2e.cluster import commands, content_cache, progress
+from tools.localcluster import content_cache, progress
+from tools.localcluster.host import commands
 
 EXTRAS_OF_COMPONENT = {
     "koordlet": ("koordlet", "influxdb"),  # the second is loaded only where the history is switched on

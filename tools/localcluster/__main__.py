@@ -1,7 +1,7 @@
 """Starts, shows, fills and ends a cluster for demos and end-to-end tests.
 
-    python -m e2e.cluster up [--provider local|kind|existing] [--fake-nodes N]
-    eval "$(python -m e2e.cluster env)" && kubectl get nodes
+    python -m tools.localcluster up [--provider local|kind|existing] [--fake-nodes N]
+    eval "$(python -m tools.localcluster env)" && kubectl get nodes
 
 Results go to stdout, progress to stderr; exit code 1 means trouble, told in one line.
 """
@@ -14,10 +14,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from e2e.cluster import fake_nodes, progress, running
-from e2e.cluster.failures import ClusterProblem
-from e2e.cluster.images import building, wheels
-from e2e.cluster.providers.catalog import PROVIDERS
+from tools.images import building, wheels
+from tools.localcluster import fake_nodes, progress, running
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.providers.catalog import PROVIDERS
 
 
 def up(arguments: argparse.Namespace) -> int:
@@ -25,7 +25,7 @@ def up(arguments: argparse.Namespace) -> int:
     already = running.name()
     name = arguments.provider or already or running.default_name()
     if already is not None and name != already:
-        raise ClusterProblem(f"a {already} cluster is up; end it first: python -m e2e.cluster down")
+        raise ClusterProblem(f"a {already} cluster is up; end it first: python -m tools.localcluster down")
     progress.say(f"provider: {name}")
     provider = PROVIDERS[name]
     running.remember(name)
@@ -37,7 +37,7 @@ def up(arguments: argparse.Namespace) -> int:
         raise
     if arguments.fake_nodes is not None:
         fake_nodes.set_count(cluster, arguments.fake_nodes)
-    progress.say('the cluster is up; to use it: eval "$(python -m e2e.cluster env)"')
+    progress.say('the cluster is up; to use it: eval "$(python -m tools.localcluster env)"')
     print(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
     return 0
 
@@ -94,7 +94,7 @@ def copy_wheels(arguments: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    top = argparse.ArgumentParser(prog="python -m e2e.cluster", description=__doc__.splitlines()[0])
+    top = argparse.ArgumentParser(prog="python -m tools.localcluster", description=__doc__.splitlines()[0])
     verbs = top.add_subparsers(required=True, metavar="VERB")
 
     starting = verbs.add_parser("up", help="start a cluster, or check the one that is up")

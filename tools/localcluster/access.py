@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster import commands, go_binaries
-from e2e.cluster.failures import ClusterProblem
-from e2e.cluster.layout import FAKE_NODE_LABEL
+from tools.localcluster import go_binaries
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import commands
+from tools.localcluster.layout import FAKE_NODE_LABEL
 
 
 @dataclass(frozen=True)
@@ -52,5 +53,7 @@ class Cluster:
 def reach(provider: str, kubeconfig: Path, audit_log: Path | None = None) -> Cluster:
     """A Cluster with the clients found or built. Raises ClusterProblem when there is no such kubeconfig."""
     if not kubeconfig.exists():
-        raise ClusterProblem(f"{kubeconfig}: no such kubeconfig; start a cluster with `python -m e2e.cluster up`")
+        raise ClusterProblem(
+            f"{kubeconfig}: no such kubeconfig; start a cluster with `python -m tools.localcluster up`"
+        )
     return Cluster(provider, kubeconfig, go_binaries.client("kubectl"), go_binaries.client("helm"), audit_log)

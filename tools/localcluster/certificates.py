@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from e2e.cluster import commands
+from tools.localcluster.host import commands
 
 VALID_DAYS = "3650"  # the cluster is thrown away long before
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from e2e.cluster import certificates, health, kubeconfigs, layout, processes
-from e2e.cluster.layout import Layout
-from e2e.cluster.processes import Program
+from tools.localcluster import certificates, health, kubeconfigs, layout
+from tools.localcluster.host import processes
+from tools.localcluster.host.processes import Program
+from tools.localcluster.layout import Layout
 
 AUDIT_POLICY = Path(__file__).parent / "node_files" / "audit-policy.yaml"
 READY_TIMEOUT_SECONDS = 90.0

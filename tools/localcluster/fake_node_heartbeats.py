@@ -1,6 +1,6 @@
 """The background process of fake nodes: renews their Leases and lets go of their pods that are being deleted.
 
-KUBECONFIG=... python -m e2e.cluster.fake_node_heartbeats
+KUBECONFIG=... python -m tools.localcluster.fake_node_heartbeats
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kubernetes.client import (
 )
 from kubernetes.client.exceptions import ApiException
 
-from e2e.cluster import fake_nodes, layout
+from tools.localcluster import fake_nodes, layout
 
 NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40  # as kubelets ask for

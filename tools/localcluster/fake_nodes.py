@@ -13,10 +13,11 @@ import shutil
 import sys
 from typing import Any
 
-from e2e.cluster import content_cache, processes, progress
-from e2e.cluster.access import Cluster
-from e2e.cluster.layout import FAKE_NODE_LABEL
-from e2e.cluster.processes import Program
+from tools.localcluster import content_cache, progress
+from tools.localcluster.access import Cluster
+from tools.localcluster.host import processes
+from tools.localcluster.host.processes import Program
+from tools.localcluster.layout import FAKE_NODE_LABEL
 
 PREFIX = "fake-"
 CAPACITY = {"cpu": "16", "memory": "65536Mi", "ephemeral-storage": "100Gi", "pods": "110"}
@@ -46,7 +47,7 @@ def node(index: int, now: dt.datetime) -> dict[str, Any]:
                     "type": "Ready",
                     "status": "True",
                     "reason": "FakeNode",
-                    "message": "kept ready by e2e.cluster",
+                    "message": "kept ready by tools.localcluster",
                     "lastHeartbeatTime": stamp,
                     "lastTransitionTime": stamp,
                 }
@@ -80,7 +81,7 @@ def set_count(cluster: Cluster, count: int) -> None:
 def heartbeats(cluster: Cluster) -> Program:
     """The background process."""
     environment = {"KUBECONFIG": str(cluster.kubeconfig), "PYTHONPATH": str(content_cache.REPOSITORY)}
-    return Program(HEARTBEATS, [sys.executable, "-m", "e2e.cluster.fake_node_heartbeats"], environment)
+    return Program(HEARTBEATS, [sys.executable, "-m", "tools.localcluster.fake_node_heartbeats"], environment)
 
 
 def stop_heartbeats() -> None:

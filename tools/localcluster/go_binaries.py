@@ -12,8 +12,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from e2e.cluster import commands, content_cache, progress
-from e2e.cluster.failures import ClusterProblem
+from tools.localcluster import content_cache, progress
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import commands
 
 MODULE = Path(__file__).parent / "go"
 

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 
-from e2e.cluster import processes, progress
-from e2e.cluster.failures import ClusterProblem
+from tools.localcluster import progress
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import processes
 
 
 def answers(url: str, *, authority: Path | None = None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from e2e.cluster import certificates
+from tools.localcluster import certificates
 
 
 def write(file: Path, *, server: str, certificates_folder: Path, name: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import content_cache
+from tools.localcluster import content_cache
 
 NODE_NAME = "local"
 FAKE_NODE_LABEL = "koord-suite.io/fake"

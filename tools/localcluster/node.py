@@ -13,10 +13,11 @@ from ipaddress import ip_address
 from pathlib import Path
 from string import Template
 
-from e2e.cluster import commands, health, layout, processes
-from e2e.cluster.failures import ClusterProblem
-from e2e.cluster.layout import Layout
-from e2e.cluster.processes import Program
+from tools.localcluster import health, layout
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import commands, processes
+from tools.localcluster.host.processes import Program
+from tools.localcluster.layout import Layout
 
 FILES = Path(__file__).parent / "node_files"
 PAUSE_IMAGE = "docker.io/koord-suite/pause:local"

@@ -7,11 +7,12 @@ running.provider().stop("kubelet")       # and start("kubelet")
 
 from __future__ import annotations
 
-from e2e.cluster import commands, content_cache
-from e2e.cluster.access import Cluster
-from e2e.cluster.failures import ClusterProblem
-from e2e.cluster.images import building, catalog
-from e2e.cluster.providers.catalog import PROVIDERS, Provider
+from tools.images import building, catalog
+from tools.localcluster import content_cache
+from tools.localcluster.access import Cluster
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import commands
+from tools.localcluster.providers.catalog import PROVIDERS, Provider
 
 REMEMBERED = content_cache.ROOT / "cluster-provider"
 
@@ -41,7 +42,7 @@ def provider() -> Provider:
     """The provider whose cluster is up. Raises ClusterProblem when none is."""
     remembered = name()
     if remembered is None:
-        raise ClusterProblem("no cluster is up; start one with `python -m e2e.cluster up`")
+        raise ClusterProblem("no cluster is up; start one with `python -m tools.localcluster up`")
     return PROVIDERS[remembered]
 
 

@@ -21,18 +21,9 @@ from typing import NamedTuple, NoReturn
 import psutil
 import yaml
 
-from e2e.cluster import (
-    apiserver_requests,
-    content_cache,
-    control_plane,
-    go_binaries,
-    health,
-    layout,
-    ports,
-    processes,
-    progress,
-)
-from e2e.cluster.processes import Program
+from tools.localcluster import apiserver_requests, content_cache, control_plane, go_binaries, health, layout, progress
+from tools.localcluster.host import ports, processes
+from tools.localcluster.host.processes import Program
 
 _NOT_ADMITTING = "ServiceAccount,TaintNodesByCondition"
 """What asks for something that a controller manager would do: make service accounts, take the taint off new nodes."""

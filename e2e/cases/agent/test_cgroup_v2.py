@@ -13,12 +13,12 @@ import shutil
 import pytest
 
 from e2e.cgroup_v2_vm import image, machine
-from e2e.cluster import debian_packages
+from tools.localcluster.host import debian_packages
 
 TESTS = ("tests/koordlet/collectors/test_live_cgroups.py", "tests/koordlet/collectors/test_live_numa.py")
 CODE = (
     "api_types/__init__.py",
-    "api_types/cpu_list.py",
+    "api_types/kubernetes/cpu_list.py",
     "koordlet/__init__.py",
     "koordlet/samples.py",
     "koordlet/collectors",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.story import agent, succession
-from e2e.story.eyes import Eyes
-from e2e.story.installation import Suite
-from e2e.story.succession import Succession
+from e2e.support import agent_daemonset, agent_restart
+from e2e.support.agent_restart import Succession
+from e2e.support.cluster_client import Eyes
+from e2e.support.installation import Suite
 
 SETTLED_SECONDS = 15  # of the 30 between two trainings
 COMPARED = [("prod", "classPeak"), ("prod", "systemPeak"), ("node", "mean"), ("node", "stdev")]
@@ -19,17 +19,19 @@ COMPARED = [("prod", "classPeak"), ("prod", "systemPeak"), ("node", "mean"), ("n
 @pytest.fixture(scope="module")
 def restart(suite: Suite, eyes: Eyes, node: str, namespace: str) -> Succession:
     """Restart an agent right after it has told what it learnt last."""
-    succession.tide(suite, eyes, node, namespace)
-    with succession.kept_on_disk(suite):
-        seen = succession.follow(suite, eyes, node, lambda: agent.restart(suite), settled_seconds=SETTLED_SECONDS)
-    since = succession.started(suite, eyes)
-    return Succession(*seen, succession.first_report(suite, eyes, node), since)
+    agent_restart.tide(suite, eyes, node, namespace)
+    with agent_restart.kept_on_disk(suite):
+        seen = agent_restart.follow(
+            suite, eyes, node, lambda: agent_daemonset.restart(suite), settled_seconds=SETTLED_SECONDS
+        )
+    since = agent_restart.started(suite, eyes)
+    return Succession(*seen, agent_restart.first_report(suite, eyes, node), since)
 
 
 @pytest.mark.parametrize("resource", ["cpu", "memory"])
 @pytest.mark.parametrize(("of", "term"), COMPARED)
 def test_what_was_predicted_is_predicted_again(restart: Succession, of: str, term: str, resource: str) -> None:
-    before, after = (succession.predicted(each, of, term, resource) for each in (restart.before, restart.after))
+    before, after = (agent_restart.predicted(each, of, term, resource) for each in (restart.before, restart.after))
     assert before > 0
     assert after == pytest.approx(before, rel=0.01, abs=1)
 
@@ -49,4 +51,4 @@ def test_the_policy_is_in_force_from_the_first_report_on(restart: Succession) ->
 
 
 def test_an_agent_that_keeps_nothing_knows_nothing_after_a_restart(restart: Succession) -> None:
-    assert succession.knows_nothing_older(restart), restart.forgetful
+    assert agent_restart.knows_nothing_older(restart), restart.forgetful

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from e2e.cluster import ports
-from e2e.influxd import server
-from koordlet.history import influxdb
-from koordlet.history.writer import Failure, WriteFailed
+from e2e.thirdparty.influxdb import server
+from koordlet.influxdb_exporter import client
+from koordlet.influxdb_exporter.writer import Failure, WriteFailed
 from tests.fakes import agent_process, cluster
 from tests.host_trees import plain_files
+from tools.localcluster.host import ports
 
 pytestmark = pytest.mark.timeout(1500)  # cold, the first test builds influxd
 
@@ -304,7 +304,7 @@ def test_what_a_real_influxdb_refuses_is_sorted_and_explained(
 ) -> None:
     fields = {"url": influx.url, "org": server.ORG, "bucket": server.BUCKET, "token_file": str(token_file)}
     with pytest.raises(WriteFailed) as caught:
-        influxdb.InfluxDb(influxdb.Target(**(fields | changes))).write(lines, 5000)
+        client.InfluxDb(client.Target(**(fields | changes))).write(lines, 5000)
     assert caught.value.failure is failure
     assert text in str(caught.value)
     assert "\n" not in str(caught.value)

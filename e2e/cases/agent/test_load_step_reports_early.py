@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import configuration, waiting, workloads
-from e2e.story.configuration import BASE
-from e2e.story.eyes import Eyes, moment, units
-from e2e.story.installation import Suite
-from e2e.story.report_witness import Report, ReportWitness
+from e2e.support import slo_config, waiting, workloads
+from e2e.support.cluster_client import Eyes, moment, units
+from e2e.support.installation import Suite
+from e2e.support.report_recorder import Report, ReportWitness
+from e2e.support.slo_config import BASE
+from tools.localcluster.access import Cluster
 
 INTERVAL_SECONDS = 300
 STEP_MIB = 800
@@ -51,8 +51,8 @@ def story(cluster: Cluster, suite: Suite, eyes: Eyes, node: str, namespace: str)
     eyes.wait_running(namespace, "climber")
     policy = {**BASE["nodePredictPolicy"], "checkIntervalSeconds": 1, "resourceDiffThresholdPercent": 5}
     policy |= {"cpuHalfLifeSeconds": 60, "memoryHalfLifeSeconds": 60}
-    long = configuration.changed(metricReportIntervalSeconds=INTERVAL_SECONDS, nodePredictPolicy=policy)
-    configuration.write(eyes, long)
+    long = slo_config.changed(metricReportIntervalSeconds=INTERVAL_SECONDS, nodePredictPolicy=policy)
+    slo_config.write(eyes, long)
     _wait_settled(suite, eyes, node, namespace)
     witness = ReportWitness(eyes, node)
     due = moment(eyes.node_metric(node)["status"]["updateTime"]) + dt.timedelta(seconds=0.9 * INTERVAL_SECONDS)
@@ -69,7 +69,7 @@ def story(cluster: Cluster, suite: Suite, eyes: Eyes, node: str, namespace: str)
     time.sleep(6)
     witness.close()
     yield Story(stepped, due, witness.reports, (first, last), witness.gaps_seconds())
-    configuration.write(eyes, BASE)
+    slo_config.write(eyes, BASE)
 
 
 def _told(reports: list[Report], stepped: dt.datetime) -> dt.datetime | None:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from e2e.story import agent, configuration, mid_formula, waiting
-from e2e.story.eyes import Eyes, moment
-from e2e.story.installation import Suite
+from e2e.support import agent_daemonset, mid_formula, slo_config, waiting
+from e2e.support.cluster_client import Eyes, moment
+from e2e.support.installation import Suite
 
 DEGRADE = dt.timedelta(minutes=1)
 SLACK = dt.timedelta(seconds=5)
@@ -37,7 +37,7 @@ class Blindness(NamedTuple):
     seen: list[Seen]
 
 
-def _without_cgroups(spec: agent.PodSpec) -> None:
+def _without_cgroups(spec: agent_daemonset.PodSpec) -> None:
     (container,) = spec["containers"]
     (mount,) = [each for each in container["volumeMounts"] if each["mountPath"] == CGROUPS]
     mount["mountPath"] = ELSEWHERE
@@ -46,10 +46,10 @@ def _without_cgroups(spec: agent.PodSpec) -> None:
 @pytest.fixture(scope="module")
 def blindness(eyes: Eyes, suite: Suite, node: str) -> Iterator[Blindness]:
     """Take the cgroups away from the agent until Mid is gone from its node, then give them back."""
-    configuration.write(eyes, configuration.changed(degradeTimeMinutes=DEGRADE.seconds // 60))
+    slo_config.write(eyes, slo_config.changed(degradeTimeMinutes=DEGRADE.seconds // 60))
     waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=120)
     mid_formula.wait_published(eyes, node)
-    with agent.changed(suite, _without_cgroups):
+    with agent_daemonset.changed(suite, _without_cgroups):
         status = waiting.until(
             "a report without a prediction",
             lambda: eyes.node_metric(node)["status"],
@@ -61,7 +61,7 @@ def blindness(eyes: Eyes, suite: Suite, node: str) -> Iterator[Blindness]:
             time.sleep(0.5)
             seen.append(_look(eyes, node))
     yield Blindness(status, seen)
-    configuration.write(eyes, configuration.BASE)
+    slo_config.write(eyes, slo_config.BASE)
 
 
 def _look(eyes: Eyes, node: str) -> Seen:

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from e2e.story import prod_pods, recomputed, waiting, workloads
-from e2e.story.configuration import BASE
-from e2e.story.eyes import Eyes, moment
-from e2e.story.installation import Suite
-from e2e.story.prod_pods import READ
-from e2e.story.recomputed import RESOURCES, RawSamples, node_peak, prod_peaks
+from e2e.support import prediction_model, prod_pods, waiting, workloads
+from e2e.support.cluster_client import Eyes, moment
+from e2e.support.installation import Suite
+from e2e.support.prediction_model import RESOURCES, RawSamples, node_peak, prod_peaks
+from e2e.support.prod_pods import READ
+from e2e.support.slo_config import BASE
 
 TRAININGS = 4
 N = BASE["nodePredictPolicy"]["n"]
@@ -77,7 +77,7 @@ def _look(suite: Suite, eyes: Eyes, node: str, started: float) -> Story | None:
     """The newest report and its samples; None while there are too few."""
     status = eyes.node_metric(node).get("status") or {}
     page = suite.agent_page("/debug/samples")
-    predicted = recomputed.predicted_at(page, status)
+    predicted = prediction_model.predicted_at(page, status)
     if predicted is None:
         return None
     raw = RawSamples.of_page(page, until_seconds=predicted)

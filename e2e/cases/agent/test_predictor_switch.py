@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from e2e.story import configuration, mid_formula, prod_pods, waiting
-from e2e.story.configuration import BASE
-from e2e.story.eyes import Eyes
-from e2e.story.installation import Suite
+from e2e.support import mid_formula, prod_pods, slo_config, waiting
+from e2e.support.cluster_client import Eyes
+from e2e.support.installation import Suite
+from e2e.support.slo_config import BASE
 
 TWO_INTERVALS_SECONDS = 2 * BASE["metricReportIntervalSeconds"]
 DIVISOR = 1.6
@@ -45,7 +45,7 @@ def switch(eyes: Eyes, suite: Suite, node: str) -> Iterator[Switch]:
     )
     policy = {**BASE["nodePredictPolicy"], "predictor": "borg-default", "requestDivisor": DIVISOR}
     before = _prediction(eyes, node)
-    configuration.write(eyes, configuration.changed(nodePredictPolicy=policy))
+    slo_config.write(eyes, slo_config.changed(nodePredictPolicy=policy))
     asked = time.monotonic()
     after = waiting.until(
         "a prediction by borg-default",
@@ -55,7 +55,7 @@ def switch(eyes: Eyes, suite: Suite, node: str) -> Iterator[Switch]:
     )
     print(f"switched after {time.monotonic() - asked:.1f} s")
     yield Switch(before, after, _prod(eyes, node))
-    configuration.write(eyes, BASE)
+    slo_config.write(eyes, BASE)
 
 
 def test_the_parameters_are_those_of_the_config_map(switch: Switch) -> None:

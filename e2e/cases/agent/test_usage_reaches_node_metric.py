@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import workloads
-from e2e.story.cgroup_witness import CgroupWitness
-from e2e.story.configuration import BASE
-from e2e.story.eyes import Eyes, cores_or_bytes, moment
-from e2e.story.installation import Suite
+from e2e.support import workloads
+from e2e.support.cgroup_accounting import CgroupWitness
+from e2e.support.cluster_client import Eyes, cores_or_bytes, moment
+from e2e.support.installation import Suite
+from e2e.support.slo_config import BASE
+from tools.localcluster.access import Cluster
 
 POD = "known-load"
 MEMORY_MIB = 128

@@ -11,11 +11,11 @@ import pytest
 import yaml
 from kubernetes.client.exceptions import ApiException
 
-from e2e.cluster.access import Cluster
-from e2e.cluster.failures import ClusterProblem
-from e2e.story import impersonation, waiting, workloads
-from e2e.story.eyes import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE, Eyes
-from e2e.story.installation import RELEASE, Suite
+from e2e.support import impersonation, waiting, workloads
+from e2e.support.cluster_client import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE, Eyes
+from e2e.support.installation import RELEASE, Suite
+from tools.localcluster.access import Cluster
+from tools.localcluster.errors import ClusterProblem
 
 POLICIES = ("koordlet", "manager-nodes", "manager-config", "mid-quantities", "mid-advice")
 _OPEN_FOR_WRITING = """

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import commands
-from e2e.cluster.access import Cluster
-from e2e.story import command_lines
-from e2e.story.command_lines import REPOSITORY
+from e2e.support import command_lines
+from e2e.support.command_lines import REPOSITORY
+from tools.localcluster.access import Cluster
+from tools.localcluster.host import commands
 
 AGENT = ("koordlet", "run", "--node-name=nobody", "--state-dir=", "--http-port=0")
 MANAGER = ("manager", "run", "--http-port=0")
@@ -35,7 +35,7 @@ AS_NOBODY = ("unshare", "--user", f"--map-user={NOBODY}")
 def checkout(tmp_path: Path) -> Path:
     """A fresh checkout: it knows of no cluster that is up."""
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(REPOSITORY / "e2e", tmp_path / "e2e", ignore=ignored)
+    shutil.copytree(REPOSITORY / "tools", tmp_path / "tools", ignore=ignored)
     return tmp_path
 
 
@@ -50,14 +50,14 @@ def port_in_use() -> Iterator[int]:
 def test_a_local_cluster_without_root(checkout: Path) -> None:
     if not commands.succeeds([*AS_NOBODY, "true"]):
         pytest.skip("this machine allows no user namespaces, in which to be nobody")
-    said = command_lines.run("e2e.cluster", "up", "--provider=local", folder=checkout, wrapper=AS_NOBODY)
+    said = command_lines.run("tools.localcluster", "up", "--provider=local", folder=checkout, wrapper=AS_NOBODY)
     assert said.code == 1
     said.line_with("needs root", "sudo", "--provider")
 
 
 def test_kind_without_docker(checkout: Path, tmp_path: Path) -> None:
     no_programs = {"PATH": str(tmp_path)}
-    said = command_lines.run("e2e.cluster", "up", "--provider=kind", folder=checkout, environment=no_programs)
+    said = command_lines.run("tools.localcluster", "up", "--provider=kind", folder=checkout, environment=no_programs)
     assert said.code == 1
     said.line_with("Docker", "--provider local")
 
@@ -66,15 +66,15 @@ def test_a_local_cluster_whose_ports_are_in_use(checkout: Path, cluster: Cluster
     """The cluster under test holds them."""
     if cluster.provider != "local":
         pytest.skip("only a local cluster listens on this machine")
-    said = command_lines.run("e2e.cluster", "up", "--provider=local", folder=checkout, within_seconds=30)
+    said = command_lines.run("tools.localcluster", "up", "--provider=local", folder=checkout, within_seconds=30)
     assert said.code == 1
-    said.line_with("port 6443 (kube-apiserver)", "kube-apiserver (pid", "python -m e2e.cluster down")
+    said.line_with("port 6443 (kube-apiserver)", "kube-apiserver (pid", "python -m tools.localcluster down")
 
 
 def test_no_cluster_is_up(checkout: Path) -> None:
-    said = command_lines.run("e2e.cluster", "status", folder=checkout)
+    said = command_lines.run("tools.localcluster", "status", folder=checkout)
     assert said.code == 1
-    said.line_with("no cluster is up", "python -m e2e.cluster up")
+    said.line_with("no cluster is up", "python -m tools.localcluster up")
 
 
 @pytest.mark.parametrize("program", [AGENT[:-1], MANAGER[:-1]], ids=["koordlet", "manager"])

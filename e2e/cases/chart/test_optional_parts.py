@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import authorities, waiting
-from e2e.story.eyes import SUITE_NAMESPACE, Eyes
-from e2e.story.installation import Suite
+from e2e.support import extender_certificates, waiting
+from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes
+from e2e.support.installation import Suite
+from tools.localcluster.access import Cluster
 
 SERVICE, PORT = "koord-extender", 10261
 SERVED_NAME = f"{SERVICE}.{SUITE_NAMESPACE}.svc"
@@ -28,7 +28,7 @@ ROOM_PERCENT = 20.0
 
 @pytest.fixture(scope="module")
 def identities(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return authorities.made(tmp_path_factory, SERVED_NAME)
+    return extender_certificates.made(tmp_path_factory, SERVED_NAME)
 
 
 @pytest.fixture(scope="module")

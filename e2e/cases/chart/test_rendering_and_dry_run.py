@@ -6,9 +6,9 @@ import json
 import os
 import subprocess
 
-from e2e.cluster.access import Cluster
-from e2e.story.eyes import CONFIG_MAP, SUITE_NAMESPACE
-from e2e.story.installation import CHART, RELEASE, Suite
+from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE
+from e2e.support.installation import CHART, RELEASE, Suite
+from tools.localcluster.access import Cluster
 
 
 def _run(cluster: Cluster, program: str, *words: str, stdin: str | None = None) -> str:

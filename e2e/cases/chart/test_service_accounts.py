@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story.eyes import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE
-from e2e.story.installation import Suite
+from e2e.support.cluster_client import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE
+from e2e.support.installation import Suite
+from tools.localcluster.access import Cluster
 
 PREFIX = f"system:serviceaccount:{SUITE_NAMESPACE}:"
 WRITES = {"create", "update", "patch", "delete", "deletecollection"}

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import command_lines, fake_reports, waiting, workloads
-from e2e.story.eyes import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE, Eyes
-from e2e.story.installation import CRD, RELEASE, Suite
+from e2e.support import command_lines, fake_reports, waiting, workloads
+from e2e.support.cluster_client import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE, Eyes
+from e2e.support.installation import CRD, RELEASE, Suite
+from tools.localcluster.access import Cluster
 
 PART = "app.kubernetes.io/part-of=koord-suite"
 CLUSTER_WIDE = (

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import configuration, waiting
-from e2e.story.eyes import Eyes, moment
-from e2e.story.installation import Suite
+from e2e.support import slo_config, waiting
+from e2e.support.cluster_client import Eyes, moment
+from e2e.support.installation import Suite
+from tools.localcluster.access import Cluster
 
 SHARE = 37
-EDIT = configuration.changed(midCPUThresholdPercent=SHARE)
+EDIT = slo_config.changed(midCPUThresholdPercent=SHARE)
 ON_DISK = '--set-json=koordlet.extraArgs=["--enable-debug-pages"]'
 LOOKED_AT = (
     "NodeMetric CRD",
@@ -33,7 +33,7 @@ ROLLED = [f"--set={part}.podAnnotations.example\\.com/rolled={{}}" for part in (
 def put_back(eyes: Eyes, suite: Suite) -> Iterator[None]:
     yield
     suite.install()
-    configuration.write(eyes, configuration.BASE)
+    slo_config.write(eyes, slo_config.BASE)
 
 
 def _rolled(mark: str) -> list[str]:
@@ -79,7 +79,7 @@ def test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid(
     cluster: Cluster, eyes: Eyes, suite: Suite, node: str
 ) -> None:
     suite.install(ON_DISK)
-    configuration.write(eyes, EDIT)
+    slo_config.write(eyes, EDIT)
     before = _prediction(eyes, node, dt.datetime.now(dt.UTC) + dt.timedelta(seconds=5))
     assert before["spec"]["midColocationPolicy"]["midCPUThresholdPercent"] == SHARE
     waiting.until("Mid on the node", lambda: eyes.mid(node))
@@ -89,7 +89,7 @@ def test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid(
     after = _prediction(eyes, node, dt.datetime.now(dt.UTC))
     seen = offers.close()
 
-    assert json.loads(configuration.read(eyes)) == EDIT
+    assert json.loads(slo_config.read(eyes)) == EDIT
     assert all(set(suite.pods(name)).isdisjoint(old) for name, old in pods.items()), "the upgrade replaced no pods"
     assert _history_began(after) == _history_began(before)
     assert after["spec"]["midColocationPolicy"]["midCPUThresholdPercent"] == SHARE
@@ -99,11 +99,11 @@ def test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid(
 
 def test_where_the_values_say_so_the_document_of_the_chart_replaces_the_edit(eyes: Eyes, suite: Suite) -> None:
     """The control: without the live data an upgrade undoes what users wrote."""
-    configuration.write(eyes, EDIT)
+    slo_config.write(eyes, EDIT)
     suite.install("--set=sloControllerConfig.onUpgrade=overwrite")
-    document = json.loads(configuration.read(eyes))
+    document = json.loads(slo_config.read(eyes))
     assert "midCPUThresholdPercent" not in document
-    assert document["nodePredictPolicy"] == configuration.BASE["nodePredictPolicy"]
+    assert document["nodePredictPolicy"] == slo_config.BASE["nodePredictPolicy"]
 
 
 def test_helm_test_says_of_each_part_that_it_works(cluster: Cluster, suite: Suite) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster import running
-from e2e.cluster.failures import ClusterProblem
-from e2e.story import agent, configuration, waiting, workloads
-from e2e.story.eyes import Eyes
-from e2e.story.installation import Suite
+from e2e.support import agent_daemonset, slo_config, waiting, workloads
+from e2e.support.cluster_client import Eyes
+from e2e.support.installation import Suite
+from tools.localcluster import running
+from tools.localcluster.errors import ClusterProblem
 
 CPU_MILLIS, MEMORY_MIB = 30, 48
 DEGRADE_MINUTES = 1
@@ -26,14 +26,14 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture(scope="module")
 def survivor(eyes: Eyes, suite: Suite, node: str, namespace: str) -> Iterator[dict[str, Any]]:
     """A running Mid pod on a node whose agent is gone."""
-    configuration.write(eyes, configuration.changed(degradeTimeMinutes=DEGRADE_MINUTES))
+    slo_config.write(eyes, slo_config.changed(degradeTimeMinutes=DEGRADE_MINUTES))
     waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=120)
     pod = workloads.mid_pod("survivor", suite.workload, cpu_millis=CPU_MILLIS, memory_mib=MEMORY_MIB, nodes=[node])
     eyes.create("Pod", pod, namespace)
     eyes.wait_running(namespace, "survivor")
-    with agent.away(suite):
+    with agent_daemonset.away(suite):
         yield eyes.get("Pod", "survivor", namespace)
-        configuration.write(eyes, configuration.BASE)
+        slo_config.write(eyes, slo_config.BASE)
     waiting.until("reports again", lambda: eyes.receipt(node), lambda seen: seen["reason"] == "Calculated")
 
 
@@ -67,7 +67,7 @@ def test_the_pod_survives_a_restart_of_the_kubelet(
 def test_without_the_floor_the_same_restart_ends_it(
     eyes: Eyes, suite: Suite, node: str, namespace: str, survivor: dict[str, Any]
 ) -> None:
-    configuration.write(eyes, configuration.changed(degradeTimeMinutes=DEGRADE_MINUTES, midFloor="none"))
+    slo_config.write(eyes, slo_config.changed(degradeTimeMinutes=DEGRADE_MINUTES, midFloor="none"))
     waiting.until("no Mid on the node", lambda: eyes.mid(node), lambda seen: seen is None)
     _restart_kubelet(eyes, suite, node, namespace, "second-witness")
     waiting.until(

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.story import pod_processes, succession, waiting
-from e2e.story.eyes import Eyes, moment
-from e2e.story.installation import Suite
-from e2e.story.succession import Succession
+from e2e.support import agent_restart, pod_processes, waiting
+from e2e.support.agent_restart import Succession
+from e2e.support.cluster_client import Eyes, moment
+from e2e.support.installation import Suite
 
 SETTLED_SECONDS = 12  # of the 30 between two trainings
 CHECKPOINT_SECONDS = 10
@@ -27,26 +27,26 @@ def death(suite: Suite, eyes: Eyes, node: str, namespace: str) -> Succession:
     def is_kept(trained_at: float) -> bool:
         return suite.agent_metric("koordlet_checkpoint_timestamp_seconds") > trained_at
 
-    succession.tide(suite, eyes, node, namespace)
-    with succession.kept_on_disk(suite, f"--checkpoint-interval-seconds={CHECKPOINT_SECONDS}"):
-        seen = succession.follow(
+    agent_restart.tide(suite, eyes, node, namespace)
+    with agent_restart.kept_on_disk(suite, f"--checkpoint-interval-seconds={CHECKPOINT_SECONDS}"):
+        seen = agent_restart.follow(
             suite, eyes, node, lambda: _kill(suite, eyes), settled_seconds=SETTLED_SECONDS, is_kept=is_kept
         )
     waiting.until("it predicts", lambda: eyes.node_metric(node)["status"].get("prediction"), within_seconds=120)
     _kill(suite, eyes)
-    return Succession(*seen, succession.first_report(suite, eyes, node), succession.started(suite, eyes))
+    return Succession(*seen, agent_restart.first_report(suite, eyes, node), agent_restart.started(suite, eyes))
 
 
 def _kill(suite: Suite, eyes: Eyes) -> None:
     """Kill the agent, and wait until it is back in the same pod."""
-    before = succession.container(suite, eyes)
+    before = agent_restart.container(suite, eyes)
     try:
         pod_processes.find(suite.pods("koordlet")[0], "koordlet", "run").kill()
     except LookupError as invisible:
         pytest.skip(str(invisible))
     waiting.until(
         "the kubelet starts it again",
-        lambda: succession.container(suite, eyes),
+        lambda: agent_restart.container(suite, eyes),
         lambda seen: seen["restartCount"] > before["restartCount"] and "running" in seen["state"],
         within_seconds=BACK_WITHIN_SECONDS,
     )
@@ -59,7 +59,7 @@ def test_it_is_back_within_a_minute(death: Succession) -> None:
 @pytest.mark.parametrize("resource", ["cpu", "memory"])
 @pytest.mark.parametrize(("of", "term"), COMPARED)
 def test_what_was_predicted_is_predicted_again(death: Succession, of: str, term: str, resource: str) -> None:
-    before, after = (succession.predicted(each, of, term, resource) for each in (death.before, death.after))
+    before, after = (agent_restart.predicted(each, of, term, resource) for each in (death.before, death.after))
     assert before > 0
     assert after == pytest.approx(before, rel=0.01, abs=1)
 
@@ -69,4 +69,4 @@ def test_the_history_is_as_long_as_before(death: Succession) -> None:
 
 
 def test_an_agent_that_keeps_nothing_knows_nothing_after_its_death(death: Succession) -> None:
-    assert succession.knows_nothing_older(death), death.forgetful
+    assert agent_restart.knows_nothing_older(death), death.forgetful

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from e2e.cluster import health, layout, running
-from e2e.cluster.failures import ClusterProblem
-from e2e.story import configuration, mid_formula, waiting, workloads
-from e2e.story.cgroup_witness import CgroupWitness
-from e2e.story.eyes import SUITE_NAMESPACE, Eyes, cpu_millis, moment
-from e2e.story.installation import Suite
-from e2e.story.report_witness import Report, ReportWitness
+from e2e.support import mid_formula, slo_config, waiting, workloads
+from e2e.support.cgroup_accounting import CgroupWitness
+from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes, cpu_millis, moment
+from e2e.support.installation import Suite
+from e2e.support.report_recorder import Report, ReportWitness
+from tools.localcluster import health, layout, running
+from tools.localcluster.errors import ClusterProblem
 
 AWAY_SECONDS = 120
 LONGEST_PAUSE_SECONDS = 30  # of the back-off
@@ -48,7 +48,7 @@ class Outage(NamedTuple):
 @pytest.fixture(scope="module")
 def outage(suite: Suite, eyes: Eyes, node: str, namespace: str) -> Iterator[Outage]:
     """Stop the apiserver for two minutes while a pod works."""
-    configuration.write(eyes, configuration.changed(metricAggregatePolicy={"durations": [WINDOW]}))
+    slo_config.write(eyes, slo_config.changed(metricAggregatePolicy={"durations": [WINDOW]}))
     waiting.until("a prediction", lambda: eyes.node_metric(node)["status"].get("prediction"), within_seconds=120)
     arguments = workloads.load(cores="0.1,0.3", phase_seconds=7)
     eyes.create("Pod", workloads.pod(POD, suite.workload, *arguments, nodes=[node]), namespace)
@@ -67,7 +67,7 @@ def outage(suite: Suite, eyes: Eyes, node: str, namespace: str) -> Iterator[Outa
         page = waiting.until("the agent's samples", lambda: suite.agent_page("/debug/samples"))
         used = account.cpu_seconds_between(began + 2, ended - 2)
     yield Outage(began, ended, witness.reports, page, uid, used, (before, _containers(suite, eyes)))
-    configuration.write(eyes, configuration.BASE)
+    slo_config.write(eyes, slo_config.BASE)
 
 
 def _take_the_apiserver_away() -> tuple[float, float]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from e2e.story import configuration, fake_reports, waiting
-from e2e.story.configuration import KEY
-from e2e.story.eyes import CONFIG_MAP, SUITE_NAMESPACE, Eyes
-from e2e.story.installation import Suite
+from e2e.support import fake_reports, slo_config, waiting
+from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE, Eyes
+from e2e.support.installation import Suite
+from e2e.support.slo_config import KEY
 
 SHARE_PERCENT = 30
 BROKEN = '{"enable": true, "midUnallocatedPercent": 30, "degradeTimeMinutes": "soon"}'
@@ -24,13 +24,13 @@ MANAGER = "koord-manager"
 @pytest.fixture(scope="module")
 def good(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, Any]]:
     """The ConfigMap with a configuration of ours in force."""
-    configuration.write(eyes, configuration.changed(midUnallocatedPercent=SHARE_PERCENT))
+    slo_config.write(eyes, slo_config.changed(midUnallocatedPercent=SHARE_PERCENT))
     _wait_share(eyes, fake_nodes[0], SHARE_PERCENT)
     found = eyes.get("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)
     yield found
     if eyes.find("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE) is None:
         _create(eyes, found)
-    configuration.write(eyes, configuration.BASE)
+    slo_config.write(eyes, slo_config.BASE)
 
 
 def _create(eyes: Eyes, config_map: dict[str, Any]) -> None:
@@ -68,7 +68,7 @@ def test_a_broken_one_is_told_with_path_value_and_what_is_wanted(
     node = fake_nodes[0]
     offered = fake_reports.publish(eyes, node)
     spec = eyes.node_metric(node)["spec"]
-    configuration.write(eyes, BROKEN)
+    slo_config.write(eyes, BROKEN)
     told = waiting.until(
         f"an Event that names {NAMED}",
         lambda: [each["message"] for each in eyes.events_of(CONFIG_MAP, SUITE_NAMESPACE) if each["type"] == "Warning"],

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import waiting
-from e2e.story.eyes import SUITE_NAMESPACE, Eyes
-from e2e.story.installation import CRD, Suite
+from e2e.support import waiting
+from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes
+from e2e.support.installation import CRD, Suite
+from tools.localcluster.access import Cluster
 
 WAY_OUT = "crds.install"
 WORKLOADS = {"koordlet": "koordlet", "koord-manager": "manager", "koord-scheduler": "scheduler-plugin"}

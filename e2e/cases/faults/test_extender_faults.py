@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import fake_fleet, fake_reports, host_scheduler, load_reports, waiting
-from e2e.story.eyes import Eyes
-from e2e.story.faulty_line import FaultyLine
-from e2e.story.host_scheduler import HostScheduler
-from e2e.story.verdicts import Court
+from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, waiting
+from e2e.support.cluster_client import Eyes
+from e2e.support.flaky_extender_proxy import FaultyLine
+from e2e.support.host_scheduler import HostScheduler
+from e2e.support.scheduling import Court
+from tools.localcluster.access import Cluster
 
 HOT = "node(s) cpu usage exceed threshold"
 TOO_LATE = "Client.Timeout exceeded"

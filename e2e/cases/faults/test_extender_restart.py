@@ -14,11 +14,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import fake_fleet, fake_reports, host_scheduler, load_reports, placing, waiting
-from e2e.story.eyes import Eyes
-from e2e.story.host_scheduler import HostScheduler
-from e2e.story.verdicts import Court
+from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, node_thresholds, waiting
+from e2e.support.cluster_client import Eyes
+from e2e.support.host_scheduler import HostScheduler
+from e2e.support.scheduling import Court
+from tools.localcluster.access import Cluster
 
 NODES, ROOM = 5, 8
 PODS = NODES * ROOM + 15
@@ -58,7 +58,7 @@ def test_a_restart_under_a_stream_of_pods_loses_none_and_books_no_node_twice(
     waiting.until("every notice is confirmed", lambda: scheduler.held("unconfirmed_pods"), lambda seen: seen == 0)
 
     scheduler.extender_ends()
-    placing.set_threshold(eyes, nodes[0], 65)  # no change but of the node, which makes kube-scheduler try again
+    node_thresholds.set_threshold(eyes, nodes[0], 65)  # no change but of the node, which makes kube-scheduler try again
     assert len(court.bound(names)) == PODS, "without it there is room for all"
 
 

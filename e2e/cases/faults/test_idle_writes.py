@@ -14,12 +14,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cluster import progress
-from e2e.cluster.access import Cluster
-from e2e.story import audited, configuration, waiting
-from e2e.story.audited import Write
-from e2e.story.eyes import SUITE_NAMESPACE, Eyes
-from e2e.story.installation import Suite
+from e2e.support import audit_log, slo_config, waiting
+from e2e.support.audit_log import Write
+from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes
+from e2e.support.installation import Suite
+from tools.localcluster import progress
+from tools.localcluster.access import Cluster
 
 PREFIX = f"system:serviceaccount:{SUITE_NAMESPACE}:"
 SETTLING_SECONDS = 75  # the first reports after a change
@@ -36,7 +36,7 @@ def idle(cluster: Cluster, suite: Suite, eyes: Eyes, node: str) -> Iterator[list
     """What our service accounts wrote while nobody touched anything, with intervals as a cluster has them."""
     if cluster.audit_log is None or not cluster.audit_log.exists():
         pytest.skip(f"provider {cluster.provider} does not show the apiserver's audit log")
-    configuration.write(eyes, QUIET)
+    slo_config.write(eyes, QUIET)
     waiting.until(
         "the agent follows",
         lambda: eyes.node_metric(node),
@@ -48,9 +48,9 @@ def idle(cluster: Cluster, suite: Suite, eyes: Eyes, node: str) -> Iterator[list
     time.sleep(IDLE_SECONDS)
     until = dt.datetime.now(dt.UTC)
     time.sleep(2)  # the log is written after the answer
-    seen = audited.writes(cluster.audit_log, since, lambda write: write.user.startswith(PREFIX) and write.at < until)
+    seen = audit_log.writes(cluster.audit_log, since, lambda write: write.user.startswith(PREFIX) and write.at < until)
     yield list(seen)
-    configuration.write(eyes, configuration.BASE)
+    slo_config.write(eyes, slo_config.BASE)
 
 
 def test_what_was_written_is_shown(idle: list[Write]) -> None:

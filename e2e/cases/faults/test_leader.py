@@ -15,12 +15,12 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from e2e.cluster import lone_control_plane, progress
-from e2e.cluster.lone_control_plane import ControlPlane
-from e2e.story import audited, configuration, fake_reports, lone_parts, waiting
-from e2e.story.audited import Write
-from e2e.story.eyes import SUITE_NAMESPACE, Eyes
-from e2e.story.lone_parts import Account, Part
+from e2e.support import audit_log, fake_reports, host_components, slo_config, waiting
+from e2e.support.audit_log import Write
+from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes
+from e2e.support.host_components import Account, Part
+from tools.localcluster import progress, standalone_control_plane
+from tools.localcluster.standalone_control_plane import ControlPlane
 
 LEASE = "koord-manager"
 LEASE_SECONDS = 5.0
@@ -46,7 +46,7 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture
 def plane() -> Iterator[ControlPlane]:
     """A control plane that writes down who wrote what."""
-    with lone_control_plane.running(audited=True) as running:
+    with standalone_control_plane.running(audited=True) as running:
         running.install_suite()
         yield running
 
@@ -56,8 +56,8 @@ def eyes(plane: ControlPlane) -> Iterator[Eyes]:
     """On that control plane."""
     with contextlib.closing(Eyes(plane.kubeconfig)) as seeing:
         for name in NODES:
-            lone_parts.add_node(seeing, name)
-        lone_parts.configure(seeing, configuration.BASE)
+            host_components.add_node(seeing, name)
+        host_components.configure(seeing, slo_config.BASE)
         yield seeing
 
 
@@ -112,7 +112,7 @@ def _freeze_and_thaw(plane: ControlPlane, eyes: Eyes, *, guarded: bool) -> tuple
     process.wait(AWAKE_SECONDS)
     time.sleep(1)
     _wait_offered(eyes, 2000)
-    seen = list(audited.writes(plane.places.audit_log, since))
+    seen = list(audit_log.writes(plane.places.audit_log, since))
     assert any(each.user == successor.user and each.target == "nodes/status" for each in seen)
     return seen, frozen.user
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import fake_reports, mid_formula, waiting
-from e2e.story.eyes import SUITE_NAMESPACE, Eyes, moment
-from e2e.story.installation import Suite
+from e2e.support import fake_reports, mid_formula, waiting
+from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes, moment
+from e2e.support.installation import Suite
+from tools.localcluster.access import Cluster
 
 LEASE = "koord-manager"
 LEASE_SECONDS = 15

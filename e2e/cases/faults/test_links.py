@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 import pytest
 
-from e2e.cluster import lone_control_plane, ports, processes, progress
-from e2e.cluster.lone_control_plane import ControlPlane
-from e2e.story import configuration, lone_parts, waiting
-from e2e.story.eyes import Eyes, moment
-from e2e.story.faulty_link import FaultyLink
-from e2e.story.lone_parts import Account, Part
+from e2e.support import host_components, slo_config, waiting
+from e2e.support.apiserver_tcp_proxy import FaultyLink
+from e2e.support.cluster_client import Eyes, moment
+from e2e.support.host_components import Account, Part
+from tools.localcluster import progress, standalone_control_plane
+from tools.localcluster.host import ports, processes
+from tools.localcluster.standalone_control_plane import ControlPlane
 
 NODE = "lone"
 RECOVERED_SECONDS = 120
@@ -50,14 +51,14 @@ class Installed(NamedTuple):
 def suite() -> Iterator[Installed]:
     """The parts at work on one node."""
     with contextlib.ExitStack() as stack:
-        plane = stack.enter_context(lone_control_plane.running())
+        plane = stack.enter_context(standalone_control_plane.running())
         plane.install_suite()
         eyes = stack.enter_context(contextlib.closing(Eyes(plane.kubeconfig)))
         link = FaultyLink(plane.places.addresses.apiserver_port, plane.places.certificates / "ca.crt")
         stack.callback(link.close)
         account = Account(plane, eyes, "parts", link.url)
-        lone_parts.add_node(eyes, NODE)
-        lone_parts.configure(eyes, configuration.BASE)
+        host_components.add_node(eyes, NODE)
+        host_components.configure(eyes, slo_config.BASE)
         manager = Part(plane, "manager", account, "manager", "run")
         agent = Part(plane, "koordlet", account, "koordlet", "run", "--node-name", NODE, "--state-dir", "")
         extender = Part(
@@ -80,9 +81,9 @@ class Changed(NamedTuple):
 def _change(suite: Installed) -> Changed:
     """Edit the configuration, and add a node."""
     interval = next(_INTERVALS)
-    lone_parts.add_node(suite.eyes, f"more-{next(_NODES)}")
+    host_components.add_node(suite.eyes, f"more-{next(_NODES)}")
     nodes = len(suite.eyes.list("Node"))
-    configuration.write(suite.eyes, configuration.changed(metricReportIntervalSeconds=interval))
+    slo_config.write(suite.eyes, slo_config.changed(metricReportIntervalSeconds=interval))
     return Changed(dt.datetime.now(dt.UTC).replace(microsecond=0), interval, nodes)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from e2e.cluster.access import Cluster
-from e2e.cluster.failures import ClusterProblem
-from e2e.story import fake_reports, waiting
-from e2e.story.eyes import MID_CPU, SUITE_NAMESPACE, Eyes
+from e2e.support import fake_reports, waiting
+from e2e.support.cluster_client import MID_CPU, SUITE_NAMESPACE, Eyes
+from tools.localcluster.access import Cluster
+from tools.localcluster.errors import ClusterProblem
 
 REFUSED = "ReportRefused"
 HOUR = dt.timedelta(hours=1)

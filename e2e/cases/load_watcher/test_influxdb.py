@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 from influxdb_client import InfluxDBClient
 
-from e2e.influxd import server
-from koordlet.history import influxdb, points
+from e2e.thirdparty.influxdb import server
+from koordlet.influxdb_exporter import client as influxdb
+from koordlet.influxdb_exporter import points
 from koordlet.samples import NODE as WHOLE_NODE
 from koordlet.samples import SYSTEM, UsageSample
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
-from scheduler_plugin.load_watcher.providers import catalog, provider_spec
+from scheduler_plugin.load_watcher.providers import provider_spec, registry
 from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import MetricType, Operator
@@ -82,7 +83,7 @@ def influx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.Influxd]
 async def provider(influx: server.Influxd, **changes: str) -> AsyncIterator[Provider]:
     keys = {"address": influx.url, "org": server.ORG, "bucket": server.BUCKET, "token": server.TOKEN}
     spec = ProviderSpec(type=provider_spec.INFLUXDB, **(keys | changes))
-    built = catalog.build(spec, catalog.Surroundings(lambda: NODES, dict, None))
+    built = registry.build(spec, registry.Surroundings(lambda: NODES, dict, None))
     try:
         yield built
     finally:

@@ -9,17 +9,17 @@ from contextlib import asynccontextmanager
 import pytest
 
 from apiserver_client import session
-from e2e.cluster.access import Cluster
-from e2e.cluster.failures import ClusterProblem
-from e2e.metrics_server import server
-from e2e.story import waiting
-from e2e.story.eyes import Eyes, cores_or_bytes
+from e2e.support import waiting
+from e2e.support.cluster_client import Eyes, cores_or_bytes
+from e2e.thirdparty.metrics_server import server
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
-from scheduler_plugin.load_watcher.providers import catalog, provider_spec
+from scheduler_plugin.load_watcher.providers import provider_spec, registry
 from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import MetricType, Operator
+from tools.localcluster.access import Cluster
+from tools.localcluster.errors import ClusterProblem
 
 pytestmark = pytest.mark.timeout(1500)  # cold, the first test builds metrics-server
 
@@ -53,7 +53,7 @@ def _wait_until_it_serves(made: server.MetricsServer, node: str) -> None:
 async def _provider(cluster: Cluster, known: dict[str, KnownNode]) -> AsyncIterator[Provider]:
     async with session.open_session(str(cluster.kubeconfig), user_agent="story") as api:
         spec = ProviderSpec(type=provider_spec.METRICS_SERVER)
-        yield catalog.build(spec, catalog.Surroundings(lambda: known, dict, api))
+        yield registry.build(spec, registry.Surroundings(lambda: known, dict, api))
 
 
 async def test_it_says_what_metrics_server_says_and_fails_when_that_is_gone(

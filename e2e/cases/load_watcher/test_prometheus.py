@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import ports
-from e2e.prometheus import server
+from e2e.thirdparty.prometheus import server
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
-from scheduler_plugin.load_watcher.providers import catalog, provider_spec
+from scheduler_plugin.load_watcher.providers import provider_spec, registry
 from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import MetricType, NodeMetrics, Operator
 from tests.fakes import agent_process, cluster
+from tools.localcluster.host import ports
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -68,7 +68,7 @@ class Scene:
     def provider(self, queries: str) -> Provider:
         spec = ProviderSpec(type=provider_spec.PROMETHEUS, address=self.prometheus.url, queries=queries)
         nodes = {NODE: KnownNode(CORES * 1000, _memory_bytes())}
-        return catalog.build(spec, catalog.Surroundings(lambda: nodes, dict, None))
+        return registry.build(spec, registry.Surroundings(lambda: nodes, dict, None))
 
     def agent_memory_bytes(self) -> float:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.agent_port}/metrics", timeout=5) as answer:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster import running
-from e2e.cluster.failures import ClusterProblem
-from e2e.story import configuration, waiting, workloads
-from e2e.story.eyes import MID_CPU, Eyes
-from e2e.story.installation import Suite
+from e2e.support import slo_config, waiting, workloads
+from e2e.support.cluster_client import MID_CPU, Eyes
+from e2e.support.installation import Suite
+from tools.localcluster import running
+from tools.localcluster.errors import ClusterProblem
 
 CPU_MILLIS, MEMORY_MIB = 30, 48
 
@@ -28,9 +28,9 @@ def survivor(eyes: Eyes, suite: Suite, node: str, namespace: str) -> Iterator[di
         lambda: eyes.get("Pod", "survivor", namespace)["status"]["containerStatuses"][0]["state"].get("running"),
     )
     before = eyes.get("Pod", "survivor", namespace)
-    configuration.write(eyes, configuration.changed(enable=False))
+    slo_config.write(eyes, slo_config.changed(enable=False))
     yield before
-    configuration.write(eyes, configuration.BASE)
+    slo_config.write(eyes, slo_config.BASE)
 
 
 def test_exactly_what_the_pod_requests_stays_on_the_node(eyes: Eyes, node: str, survivor: dict[str, Any]) -> None:

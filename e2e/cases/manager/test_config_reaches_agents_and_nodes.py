@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from e2e.story import configuration, fake_reports, mid_formula, waiting
-from e2e.story.configuration import BASE
-from e2e.story.eyes import CONFIG_MAP, SUITE_NAMESPACE, Eyes
+from e2e.support import fake_reports, mid_formula, slo_config, waiting
+from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE, Eyes
+from e2e.support.slo_config import BASE
 
 GIB = 1024  # MiB
 
@@ -37,7 +37,7 @@ def test_a_valid_edit_reaches_every_spec_and_every_mid_resource(
 ) -> None:
     before = {each: eyes.mid(each) for each in fake_nodes}
     policy = {**BASE["nodePredictPolicy"], "n": 3}
-    configure(configuration.changed(nodePredictPolicy=policy, midUnallocatedPercent=20, midMemoryThresholdPercent=10))
+    configure(slo_config.changed(nodePredictPolicy=policy, midUnallocatedPercent=20, midMemoryThresholdPercent=10))
 
     def has_arrived(spec: dict[str, Any]) -> bool:
         mid = spec["midColocationPolicy"]
@@ -58,7 +58,7 @@ def test_a_valid_edit_reaches_every_spec_and_every_mid_resource(
 
 def test_the_agent_follows_an_edit(configure: Callable[..., None], eyes: Eyes, node: str) -> None:
     policy = {**BASE["nodePredictPolicy"], "predictor": "n-sigma-v1"}
-    configure(configuration.changed(nodePredictPolicy=policy))
+    configure(slo_config.changed(nodePredictPolicy=policy))
     waiting.until(
         "a prediction by the other predictor",
         lambda: eyes.node_metric(node)["status"].get("prediction", {}).get("predictor"),
@@ -78,12 +78,12 @@ def test_the_agent_follows_an_edit(configure: Callable[..., None], eyes: Eyes, n
     ("wrong", "named"),
     [
         pytest.param(
-            configuration.changed(midUnallocatedPercent=101), ["midUnallocatedPercent", "101"], id="out-of-range"
+            slo_config.changed(midUnallocatedPercent=101), ["midUnallocatedPercent", "101"], id="out-of-range"
         ),
-        pytest.param(configuration.changed(degradeTimeMinutes="15"), ["degradeTimeMinutes", "15"], id="wrong-type"),
-        pytest.param(configuration.changed(midCpuTreshold=50), ["midCpuTreshold"], id="misspelt"),
+        pytest.param(slo_config.changed(degradeTimeMinutes="15"), ["degradeTimeMinutes", "15"], id="wrong-type"),
+        pytest.param(slo_config.changed(midCpuTreshold=50), ["midCpuTreshold"], id="misspelt"),
         pytest.param(
-            configuration.changed(nodePredictPolicy={"predictor": "crystal-ball"}),
+            slo_config.changed(nodePredictPolicy={"predictor": "crystal-ball"}),
             ["nodePredictPolicy.predictor", "crystal-ball", "n-sigma-v2"],
             id="unknown-predictor",
         ),
@@ -123,7 +123,7 @@ def test_a_bad_entry_for_some_nodes_leaves_the_others_what_they_have(
 ) -> None:
     selector = {"matchLabels": {"koord-suite.io/fake": "true"}}
     entry = {"name": "fakes", "nodeSelector": selector, "midUnallocatedPercent": 30}
-    configure(configuration.changed(nodeConfigs=[entry], midUnallocatedPercent=40))
+    configure(slo_config.changed(nodeConfigs=[entry], midUnallocatedPercent=40))
 
     def percents() -> dict[str, int]:
         return {each: eyes.node_metric(each)["spec"]["midColocationPolicy"]["midUnallocatedPercent"] for each in nodes}
@@ -131,7 +131,7 @@ def test_a_bad_entry_for_some_nodes_leaves_the_others_what_they_have(
     wanted = {node: 40, **dict.fromkeys(fake_nodes, 30)}
     waiting.until("the entry on the nodes it selects", percents, lambda seen: seen == wanted)
 
-    configure(configuration.changed(nodeConfigs=[{**entry, "midUnallocatedPercent": 300}], midUnallocatedPercent=45))
+    configure(slo_config.changed(nodeConfigs=[{**entry, "midUnallocatedPercent": 300}], midUnallocatedPercent=45))
     fallen_back = dict.fromkeys(nodes, 45)
     waiting.until("the cluster's value for all nodes", percents, lambda seen: seen == fallen_back)
     waiting.until(

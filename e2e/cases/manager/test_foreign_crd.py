@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import configuration, fake_reports, upstream_crd, waiting
-from e2e.story.eyes import SUITE_NAMESPACE, Eyes, cpu_millis, units
-from e2e.story.installation import CRD, RELEASE, Suite
+from e2e.support import fake_reports, slo_config, upstream_crd, waiting
+from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes, cpu_millis, units
+from e2e.support.installation import CRD, RELEASE, Suite
+from tools.localcluster.access import Cluster
 
 LOST = ("spec.predictPolicy", "spec.midColocationPolicy", "status.allocated", "status.prediction", "status.conditions")
 RECLAIMABLE = {"cpu": "2500m", "memory": "9Gi"}
@@ -26,14 +26,14 @@ def beside_upstream(cluster: Cluster, eyes: Eyes, suite: Suite, fake_nodes: list
     for each in theirs:
         cluster.run("create", "--filename=-", stdin=json.dumps(each))
     suite.install("--set=priorityClasses.create=false")
-    configuration.write(eyes, configuration.changed(midUnallocatedPercent=0))
+    slo_config.write(eyes, slo_config.changed(midUnallocatedPercent=0))
     yield
     cluster.run(*UNINSTALL, timeout_seconds=330)
     assert cluster.get("nodemetrics")["items"] == []
     for each in theirs:  # still there: they are not ours
         cluster.run("delete", each["kind"].lower(), each["metadata"]["name"])
     suite.install()
-    configuration.write(eyes, configuration.BASE)
+    slo_config.write(eyes, slo_config.BASE)
 
 
 @pytest.mark.usefixtures("beside_upstream")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.story import configuration, waiting, workloads
-from e2e.story.configuration import BASE
-from e2e.story.eyes import MID_CPU, MID_MEMORY, Eyes, units
-from e2e.story.installation import Suite
+from e2e.support import slo_config, waiting, workloads
+from e2e.support.cluster_client import MID_CPU, MID_MEMORY, Eyes, units
+from e2e.support.installation import Suite
+from e2e.support.slo_config import BASE
 
 PODS = 8
 MEMORY_MIB = 32
@@ -83,7 +83,7 @@ def test_pods_that_wait_for_mid_run_the_instant_it_appears(
     eyes: Eyes, suite: Suite, node: str, namespace: str, configure: Callable[..., None]
 ) -> None:
     _delete(eyes, namespace, "first")
-    configure(configuration.changed(enable=False))
+    configure(slo_config.changed(enable=False))
     waiting.until("no Mid on the node", lambda: eyes.mid(node), lambda seen: seen is None)
     _create(eyes, suite, namespace, node, "waiting")
     waiting.until(

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import mid_formula, waiting, workloads
-from e2e.story.eyes import MID_CPU, MID_MEMORY, Eyes, units
-from e2e.story.installation import Suite
+from e2e.support import mid_formula, waiting, workloads
+from e2e.support.cluster_client import MID_CPU, MID_MEMORY, Eyes, units
+from e2e.support.installation import Suite
+from tools.localcluster.access import Cluster
 
 MIB = workloads.MEBIBYTE
 POD = "modest"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from e2e.cluster.access import Cluster
-from e2e.story.installation import Suite
+from e2e.support.installation import Suite
+from tools.localcluster.access import Cluster
 
 
 def test_no_object_of_the_cluster_carries_an_annotation_or_finalizer_of_kopf(cluster: Cluster, suite: Suite) -> None:

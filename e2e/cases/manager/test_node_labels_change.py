@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from e2e.story import configuration, fake_reports, mid_formula, waiting
-from e2e.story.configuration import BASE
-from e2e.story.eyes import Eyes
+from e2e.support import fake_reports, mid_formula, slo_config, waiting
+from e2e.support.cluster_client import Eyes
+from e2e.support.slo_config import BASE
 
 LABEL = "koord-suite.io/pool"
 POOLS: list[dict[str, Any]] = [
@@ -53,7 +53,7 @@ def test_spec_and_mid_follow_the_entry_that_matches(
     node, other = fake_nodes
     interval, n = BASE["metricReportIntervalSeconds"], BASE["nodePredictPolicy"]["n"]
     no_entry = 10, 100, interval, n
-    configure(configuration.changed(midUnallocatedPercent=10, nodeConfigs=POOLS))
+    configure(slo_config.changed(midUnallocatedPercent=10, nodeConfigs=POOLS))
     waiting.until(
         "the cluster's values", lambda: [_values(eyes, each) for each in fake_nodes], [no_entry, no_entry].__eq__
     )

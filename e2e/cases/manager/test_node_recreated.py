@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.cluster import fake_nodes as fakes
-from e2e.cluster import layout
-from e2e.cluster.access import Cluster
-from e2e.story import fake_reports, waiting
-from e2e.story.eyes import Eyes
+from e2e.support import fake_reports, waiting
+from e2e.support.cluster_client import Eyes
+from tools.localcluster import fake_nodes as fakes
+from tools.localcluster import layout
+from tools.localcluster.access import Cluster
 
 
 def _owners(eyes: Eyes, node: str) -> list[str]:

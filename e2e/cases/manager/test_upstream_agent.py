@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import configuration, fake_reports, waiting, workloads
-from e2e.story.eyes import MID_CPU, MID_MEMORY, Eyes, cpu_millis, moment, units
+from e2e.support import fake_reports, slo_config, waiting, workloads
+from e2e.support.cluster_client import MID_CPU, MID_MEMORY, Eyes, cpu_millis, moment, units
+from tools.localcluster.access import Cluster
 
 PROD = {"cpu": "3", "memory": "8Gi"}
 RECLAIMABLE = {"cpu": "2500m", "memory": "9Gi"}
@@ -44,9 +44,9 @@ def published(eyes: Eyes, suite: Any, fake_nodes: list[str], namespace: str) -> 
         pod = workloads.pod(name, suite.workload, requests=requests, priority_class=priority_class, nodes=[node])
         eyes.create("Pod", pod, namespace)
         waiting.until(f"{name} is bound", lambda name=name: eyes.get("Pod", name, namespace)["spec"].get("nodeName"))
-    configuration.write(
+    slo_config.write(
         eyes,
-        configuration.changed(
+        slo_config.changed(
             midUnallocatedPercent=SHARE_PERCENT,
             midMemoryThresholdPercent=MEMORY_CAP_PERCENT,
             updateTimeThresholdSeconds=300,
@@ -61,7 +61,7 @@ def published(eyes: Eyes, suite: Any, fake_nodes: list[str], namespace: str) -> 
     written = dt.datetime.now(dt.UTC)
     fake_reports.report(eyes, node, _reported())
     yield node, written
-    configuration.write(eyes, configuration.BASE)
+    slo_config.write(eyes, slo_config.BASE)
 
 
 def _due(eyes: Eyes, node: str) -> tuple[int, int]:

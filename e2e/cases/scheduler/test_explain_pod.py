@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import command_lines, fake_fleet, fake_reports, host_scheduler, load_reports, workloads
-from e2e.story.command_lines import Said
-from e2e.story.eyes import SUITE_NAMESPACE, Eyes, moment
-from e2e.story.host_scheduler import HostScheduler
-from e2e.story.verdicts import Court
+from e2e.support import command_lines, fake_fleet, fake_reports, host_scheduler, load_reports, workloads
+from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes, moment
+from e2e.support.command_lines import Said
+from e2e.support.host_scheduler import HostScheduler
+from e2e.support.scheduling import Court
+from tools.localcluster.access import Cluster
 
 IDLE, PACKED, HOT, HOTTEST = "idle", "packed", "hot", "hottest"
 LOADS_PERCENT = {IDLE: 5, PACKED: 30, HOT: 80, HOTTEST: 95}

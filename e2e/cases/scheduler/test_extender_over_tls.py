@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import authorities, fake_fleet, fake_reports, host_scheduler, load_reports
-from e2e.story.eyes import Eyes
-from e2e.story.host_scheduler import HostScheduler
-from e2e.story.verdicts import Court
+from e2e.support import extender_certificates, fake_fleet, fake_reports, host_scheduler, load_reports
+from e2e.support.cluster_client import Eyes
+from e2e.support.host_scheduler import HostScheduler
+from e2e.support.scheduling import Court
+from tools.localcluster.access import Cluster
 
 HOT = "node(s) cpu usage exceed threshold"
 
 
 @pytest.fixture(scope="module")
 def identities(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return authorities.made(tmp_path_factory, "127.0.0.1")
+    return extender_certificates.made(tmp_path_factory, "127.0.0.1")
 
 
 @pytest.fixture(scope="module")

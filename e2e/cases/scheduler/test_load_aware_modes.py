@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import daemon_pods, fake_fleet, fake_reports, host_scheduler, load_reports
-from e2e.story.eyes import Eyes
-from e2e.story.host_scheduler import HostScheduler
-from e2e.story.verdicts import Court
+from e2e.support import daemonsets, fake_fleet, fake_reports, host_scheduler, load_reports
+from e2e.support.cluster_client import Eyes
+from e2e.support.host_scheduler import HostScheduler
+from e2e.support.scheduling import Court
+from tools.localcluster.access import Cluster
 
 HOT_PERCENT, COOL_PERCENT = 80, 30  # the chart's threshold is 65
 HOT = "node(s) cpu usage exceed threshold"
@@ -43,7 +43,7 @@ def test_pods_of_a_daemon_set_run_on_hot_nodes(
     court: Court, nodes: list[str], schedulers: dict[str, HostScheduler]
 ) -> None:
     hard = schedulers["hard"].name
-    assert daemon_pods.placed(court, "one-on-each", hard, nodes) == nodes
+    assert daemonsets.placed(court, "one-on-each", hard, nodes) == nodes
     assert HOT in (court.decide("of-nobody", hard, nodes[:1]).refusal or "")
 
 

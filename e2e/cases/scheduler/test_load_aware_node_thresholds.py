@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import fake_fleet, fake_reports, host_scheduler, load_reports, placing
-from e2e.story.eyes import Eyes
-from e2e.story.host_scheduler import HostScheduler
-from e2e.story.verdicts import Court
+from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, node_thresholds
+from e2e.support.cluster_client import Eyes
+from e2e.support.host_scheduler import HostScheduler
+from e2e.support.scheduling import Court
+from tools.localcluster.access import Cluster
 
 HOT_PERCENT, COOL_PERCENT = 80, 50  # the chart's threshold is 65
 HOT = "node(s) cpu usage exceed threshold"
@@ -42,10 +42,10 @@ def scheduler(cluster: Cluster, nodes: dict[str, str]) -> Iterator[HostScheduler
 def annotate(eyes: Eyes, nodes: dict[str, str]) -> Iterator[Annotate]:
     """Give a node thresholds of its own until the end of the test."""
     yield lambda kind, own: eyes.patch(
-        "Node", nodes[kind], {"metadata": {"annotations": {placing.THRESHOLDS: json.dumps(own)}}}
+        "Node", nodes[kind], {"metadata": {"annotations": {node_thresholds.THRESHOLDS: json.dumps(own)}}}
     )
     for name in nodes.values():
-        placing.set_threshold(eyes, name, None)
+        node_thresholds.set_threshold(eyes, name, None)
 
 
 @pytest.mark.parametrize(

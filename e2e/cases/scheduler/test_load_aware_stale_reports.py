@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import fake_fleet, fake_reports, host_scheduler, load_reports, verdicts
-from e2e.story.eyes import Eyes
-from e2e.story.host_scheduler import HostScheduler
-from e2e.story.verdicts import Court
+from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, scheduling
+from e2e.support.cluster_client import Eyes
+from e2e.support.host_scheduler import HostScheduler
+from e2e.support.scheduling import Court
+from tools.localcluster.access import Cluster
 
 CHOICES = ["reject", "pass", "use"]
 HOT_PERCENT, COOL_PERCENT = 80, 30  # the chart's threshold is 65
@@ -49,7 +49,7 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
 def test_a_stale_report_counts_as_is_configured_and_a_fresh_one_always(
     court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
-    assert verdicts.differing(court.matrix(schedulers, nodes), nodes, REFUSALS) == {}
+    assert scheduling.differing(court.matrix(schedulers, nodes), nodes, REFUSALS) == {}
 
 
 def test_a_stale_node_that_passes_is_taken_last(

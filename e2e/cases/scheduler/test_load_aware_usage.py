@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import fake_fleet, fake_reports, host_scheduler, load_reports, verdicts
-from e2e.story.eyes import Eyes
-from e2e.story.host_scheduler import HostScheduler
-from e2e.story.verdicts import Court
+from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, scheduling
+from e2e.support.cluster_client import Eyes
+from e2e.support.host_scheduler import HostScheduler
+from e2e.support.scheduling import Court
+from tools.localcluster.access import Cluster
 
 P95 = {"usageThresholds": {"cpu": 65}, "usageAggregationType": "p95", "usageAggregatedDuration": "5m"}
 ARGUMENTS = {
@@ -55,7 +55,7 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
 def test_each_kind_of_usage_keeps_pods_off_the_nodes_that_are_hot_by_it_and_off_no_other(
     court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
-    assert verdicts.differing(court.matrix(schedulers, nodes), nodes, REFUSALS) == {}
+    assert scheduling.differing(court.matrix(schedulers, nodes), nodes, REFUSALS) == {}
 
 
 def test_usage_of_prod_pods_concerns_prod_pods_alone(

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from e2e.story import placing, waiting, workloads
-from e2e.story.eyes import Eyes, cpu_millis
-from e2e.story.installation import Suite
-from e2e.story.verdicts import Court
+from e2e.support import node_thresholds, waiting, workloads
+from e2e.support.cluster_client import Eyes, cpu_millis
+from e2e.support.installation import Suite
+from e2e.support.scheduling import Court
 
 PERCENTILE, WINDOW_SECONDS = "p95", 5 * 60
 BUSY_CORES, BUSY_AT_LEAST_MILLIS = "0.5", 100
@@ -26,8 +26,10 @@ Thresholds = Callable[[dict[str, Any]], None]
 @pytest.fixture
 def thresholds(eyes: Eyes, node: str) -> Iterator[Thresholds]:
     """Give the real node thresholds of its own; afterwards it is never hot, as before."""
-    yield lambda own: eyes.patch("Node", node, {"metadata": {"annotations": {placing.THRESHOLDS: json.dumps(own)}}})
-    placing.set_threshold(eyes, node, placing.NEVER_HOT)
+    yield lambda own: eyes.patch(
+        "Node", node, {"metadata": {"annotations": {node_thresholds.THRESHOLDS: json.dumps(own)}}}
+    )
+    node_thresholds.set_threshold(eyes, node, node_thresholds.NEVER_HOT)
 
 
 def _percent(eyes: Eyes, node: str, millis: int) -> int:

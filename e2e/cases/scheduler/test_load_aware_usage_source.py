@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import fake_fleet, fake_reports, host_scheduler, load_reports, verdicts
-from e2e.story.eyes import Eyes
-from e2e.story.host_scheduler import HostScheduler
-from e2e.story.verdicts import Court
+from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, scheduling
+from e2e.support.cluster_client import Eyes
+from e2e.support.host_scheduler import HostScheduler
+from e2e.support.scheduling import Court
+from tools.localcluster.access import Cluster
 
 SOURCES = ["reported", "predicted", "max"]
 LOADS = {
@@ -48,4 +48,4 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
 def test_a_node_is_hot_by_the_source_that_is_configured_and_by_no_other(
     court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
-    assert verdicts.differing(court.matrix(schedulers, nodes), nodes, REFUSALS) == {}
+    assert scheduling.differing(court.matrix(schedulers, nodes), nodes, REFUSALS) == {}

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.story import fake_reports, placing, waiting, workloads
-from e2e.story.eyes import Eyes
-from e2e.story.installation import Suite
+from e2e.support import fake_reports, node_thresholds, waiting, workloads
+from e2e.support.cluster_client import Eyes
+from e2e.support.installation import Suite
 
 CPU_REASON = "cpu usage exceed threshold"
 HOT_MILLIS, COOL_MILLIS = 14000, 1000  # of 15500 allocatable
@@ -73,10 +73,10 @@ def test_a_load_that_was_really_measured_keeps_a_pod_away_until_it_is_no_longer_
     eyes: Eyes, suite: Suite, node: str, namespace: str
 ) -> None:
     try:
-        placing.set_threshold(eyes, node, 1)  # which the control plane on it always exceeds
+        node_thresholds.set_threshold(eyes, node, 1)  # which the control plane on it always exceeds
         eyes.create("Pod", _pod(suite, "measured", [node]), namespace)
         assert CPU_REASON in _refusal(eyes, "measured", namespace)
         assert _node_of(eyes, "measured", namespace) is None
     finally:
-        placing.set_threshold(eyes, node, placing.NEVER_HOT)
+        node_thresholds.set_threshold(eyes, node, node_thresholds.NEVER_HOT)
     eyes.wait_running(namespace, "measured", within_seconds=60)

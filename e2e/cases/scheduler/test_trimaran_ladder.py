@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from e2e.cluster.access import Cluster
-from e2e.story import fake_fleet, fake_reports, host_scheduler, ladder, waiting, window_reports, workloads
-from e2e.story.eyes import Eyes
-from e2e.story.host_scheduler import HostScheduler
-from e2e.story.host_watcher import HostWatcher
-from e2e.story.verdicts import Court
-from e2e.story.window_reports import Load
-from scheduler_plugin.plugins.trimaran.ladder import Rung
+from e2e.support import fake_fleet, fake_reports, fallback_levels, host_scheduler, waiting, window_reports, workloads
+from e2e.support.cluster_client import Eyes
+from e2e.support.host_load_watcher import HostWatcher
+from e2e.support.host_scheduler import HostScheduler
+from e2e.support.scheduling import Court
+from e2e.support.window_reports import Load
+from scheduler_plugin.plugins.trimaran.fallback import Rung
+from tools.localcluster.access import Cluster
 
 POLICY = "TargetLoadPacking"
 LOADS = {"busy": Load(35), "calm": Load(5), "idle": Load(2)}
@@ -87,14 +87,16 @@ class Ladder:
         name, key_of = next(self._names), {name: key for key, name in self._nodes.items()}
         self._court.ask(name, self._scheduler.name, [*self._nodes.values()])
         (node,) = self._court.bound([name])
-        rungs = ladder.decided_by(self._scheduler, POLICY, f"{self._court.namespace}/{name}", self._nodes.values())
+        rungs = fallback_levels.decided_by(
+            self._scheduler, POLICY, f"{self._court.namespace}/{name}", self._nodes.values()
+        )
         self._court.dismiss(name)
         return key_of[node], {key_of[name]: rung for name, rung in rungs.items()}
 
     def comes_to(self, node: str, **rungs: Rung) -> None:
         """Wait until nodes stand on these rungs and pods go to `node`, and the metric counts as many there."""
         waiting.until(f"{rungs}, pods go to {node}", self.decision, (node, rungs).__eq__, within_seconds=SEEN_SECONDS)
-        told = ladder.counts(self._scheduler)
+        told = fallback_levels.counts(self._scheduler)
         for rung in set(rungs.values()):
             assert told[rung] >= [*rungs.values()].count(rung), told
 
@@ -135,7 +137,7 @@ def test_the_ladder_is_walked_down_and_up_again(
     watcher.kill()
     killed_at = time.time()
     walk.comes_to("calm", **dict.fromkeys(LOADS, Rung.BY_REQUESTS))
-    assert ladder.counts(scheduler)[Rung.MEASURED] == 0
+    assert fallback_levels.counts(scheduler)[Rung.MEASURED] == 0
     assert time.time() - killed_at > AGE_SECONDS - 2
 
     # it is back: at once from its file, and the ladder is climbed
@@ -145,4 +147,4 @@ def test_the_ladder_is_walked_down_and_up_again(
     assert recalled["window"]["end"] <= killed_at
     assert recalled["data"]["NodeMetricsMap"].keys() == served["data"]["NodeMetricsMap"].keys()
     walk.comes_to("busy", **measured)
-    assert ladder.counts(scheduler)[Rung.BY_REQUESTS] == 0
+    assert fallback_levels.counts(scheduler)[Rung.BY_REQUESTS] == 0

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster import fake_nodes as fakes
-from e2e.cluster.access import Cluster
-from e2e.story import fake_fleet, fake_reports, host_scheduler, ladder, window_reports, workloads
-from e2e.story.eyes import Eyes
-from e2e.story.host_scheduler import HostScheduler
-from e2e.story.verdicts import Court
-from e2e.story.window_reports import Load
-from scheduler_plugin.plugins.trimaran.ladder import Rung
+from e2e.support import fake_fleet, fake_reports, fallback_levels, host_scheduler, window_reports, workloads
+from e2e.support.cluster_client import Eyes
+from e2e.support.host_scheduler import HostScheduler
+from e2e.support.scheduling import Court
+from e2e.support.window_reports import Load
+from scheduler_plugin.plugins.trimaran.fallback import Rung
+from tools.localcluster import fake_nodes as fakes
+from tools.localcluster.access import Cluster
 
 LOADS = {"packed": Load(35, 5), "steady": Load(25, 0), "bursty": Load(15, 50)}
 STEEP, FLAT = {"k0": 100.0, "k1": 10.0, "k2": 0.05}, {"k0": 100.0, "k1": 1.0, "k2": 0.01}
@@ -76,7 +76,7 @@ def test_its_pods_go_to_the_node_that_it_prefers(
         _request_everywhere(court, scheduler, everywhere)
     asked = [court.ask(f"{policy.lower()}-{index}", scheduler.name, everywhere) for index in range(2)]
     assert court.bound(asked) == [nodes[PREFERRED[policy]]] * 2
-    rungs = ladder.decided_by(scheduler, policy, f"{court.namespace}/{asked[0]}", everywhere)
+    rungs = fallback_levels.decided_by(scheduler, policy, f"{court.namespace}/{asked[0]}", everywhere)
     assert set(rungs.values()) == {Rung.MEASURED}
     court.dismiss(*asked)
 

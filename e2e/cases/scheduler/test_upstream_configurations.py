@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.story import waiting
-from e2e.story.eyes import CONFIG_MAP, SUITE_NAMESPACE, Eyes
+from e2e.support import waiting
+from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE, Eyes
 
 STATUS = "koordinator.sh/colocation-config-status"
 MINIMAL = {"enable": True}

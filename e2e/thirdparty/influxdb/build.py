@@ -13,8 +13,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from e2e.cluster import commands, content_cache, debian_packages, progress
-from e2e.cluster.failures import ClusterProblem
+from tools.localcluster import content_cache, progress
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import commands, debian_packages
 
 MODULE = Path(__file__).parent / "go"
 INFLUXD = "github.com/influxdata/influxdb/v2/cmd/influxd"

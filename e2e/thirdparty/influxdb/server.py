@@ -11,8 +11,9 @@ from pathlib import Path
 
 from influxdb_client import InfluxDBClient
 
-from e2e.cluster import ports, progress
-from e2e.influxd import build
+from e2e.thirdparty.influxdb import build
+from tools.localcluster import progress
+from tools.localcluster.host import ports
 
 ORG, BUCKET, TOKEN = "koord", "history", "a-token-that-may-do-everything"
 READY_SECONDS, END_SECONDS = 60.0, 30.0

@@ -6,8 +6,9 @@ import os
 import shutil
 from pathlib import Path
 
-from e2e.cluster import commands, content_cache, progress
-from e2e.cluster.failures import ClusterProblem
+from tools.localcluster import content_cache, progress
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import commands
 
 MODULE = Path(__file__).parent / "go"
 PACKAGE = "sigs.k8s.io/metrics-server/cmd/metrics-server"

@@ -10,10 +10,11 @@ import socket
 from pathlib import Path
 from typing import Any, Final
 
-from e2e.cluster import health, layout, processes
-from e2e.cluster.access import Cluster
-from e2e.cluster.processes import Program
-from e2e.metrics_server import build
+from e2e.thirdparty.metrics_server import build
+from tools.localcluster import health, layout
+from tools.localcluster.access import Cluster
+from tools.localcluster.host import processes
+from tools.localcluster.host.processes import Program
 
 RAW_NODES: Final = "/apis/metrics.k8s.io/v1beta1/nodes"
 _NAME: Final = "metrics-server"

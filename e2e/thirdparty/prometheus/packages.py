@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from e2e.cluster import commands, content_cache, progress
-from e2e.cluster.failures import ClusterProblem
+from tools.localcluster import content_cache, progress
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import commands
 
 PROMETHEUS, NODE_EXPORTER = "prometheus", "prometheus-node-exporter"
 """Names of package and program alike."""

@@ -8,8 +8,9 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from e2e.cluster import ports, progress
-from e2e.prometheus import packages
+from e2e.thirdparty.prometheus import packages
+from tools.localcluster import progress
+from tools.localcluster.host import ports
 
 READY_SECONDS, END_SECONDS = 60.0, 30.0
 SCRAPE_SECONDS = 1

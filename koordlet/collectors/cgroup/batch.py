@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from koordlet.collectors.cgroup_reader import CgroupReader
-from koordlet.collectors.collect_statistics import CollectStatistics
-from koordlet.collectors.counter_rates import NoRate
+from koordlet.collectors.cgroup.reader import CgroupReader
+from koordlet.collectors.rates import NoRate
+from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData, UsageSample
 
 CPU, MEMORY = "pod cpu", "pod memory"

@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from koordlet.collectors import cgroup_layout, cgroup_names
-from koordlet.collectors.cgroup_layout import CgroupLayout
+from koordlet.collectors.cgroup import layout as cgroup_layout
+from koordlet.collectors.cgroup import names as cgroup_names
+from koordlet.collectors.cgroup.layout import CgroupLayout
 from koordlet.samples import NoData
 
 FULL_SCAN_SECONDS = 30.0

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from koordlet.collectors import cgroup_names
-from koordlet.collectors.cgroup_files import CgroupVersion
+from koordlet.collectors.cgroup import names as cgroup_names
+from koordlet.collectors.cgroup.files import CgroupVersion
 from koordlet.samples import NoData
 
 _V1_CPU_MOUNTS = ("cpuacct", "cpu,cpuacct", "cpuacct,cpu")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from koordlet.collectors import cgroup_files, counter_rates
-from koordlet.collectors.cgroup_layout import CgroupLayout
-from koordlet.collectors.counter_rates import CpuReading, NoRate
-from koordlet.collectors.kept_files import DescriptorBudget, KeptFile
+from koordlet.collectors import rates
+from koordlet.collectors.cgroup import files as cgroup_files
+from koordlet.collectors.cgroup.layout import CgroupLayout
+from koordlet.collectors.open_files import DescriptorBudget, KeptFile
+from koordlet.collectors.rates import CpuReading, NoRate
 
 
 class CgroupReader:
@@ -31,7 +32,7 @@ class CgroupReader:
         """Read the CPU counter; return the rate since the last read of it."""
         text = self.cpu_file.read()
         now = CpuReading(self.cpu_file.inode, self._parse_cpu(text), monotonic_ns())
-        rate = counter_rates.cpu_cores(self._before, now, cpu_count)
+        rate = rates.cpu_cores(self._before, now, cpu_count)
         self._before = now
         return rate
 

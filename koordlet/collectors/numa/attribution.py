@@ -18,8 +18,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from koordlet.collectors import counter_rates
-from koordlet.collectors.counter_rates import CpuReading, NoRate
+from koordlet.collectors import rates as counter_rates
+from koordlet.collectors.rates import CpuReading, NoRate
 from koordlet.samples import NumaSample, UsageSample
 
 

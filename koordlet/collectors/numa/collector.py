@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, TypeVar
 
-from koordlet.collectors import numa_files, numa_shares
-from koordlet.collectors.cgroup_discovery import FollowedGroups
-from koordlet.collectors.collect_statistics import CollectStatistics
+from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.host_root import HostRoot
-from koordlet.collectors.numa_shares import CpuTimes, NumaMeasurement
+from koordlet.collectors.numa import attribution
+from koordlet.collectors.numa import files as numa_files
+from koordlet.collectors.numa.attribution import CpuTimes, NumaMeasurement
+from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData
 
 _T = TypeVar("_T")
@@ -85,7 +86,7 @@ class NumaUsage:
         times = self._cpu_times()
         cpus = {node: self._read(folder / "cpulist", numa_files.cpus) for node, folder in nodes.items()}
         known = {node: members for node, members in cpus.items() if members is not None}
-        cores = {} if times is None else numa_shares.cpu_cores(self._before, times, known)
+        cores = {} if times is None else attribution.cpu_cores(self._before, times, known)
         self._before = times
         memory = {node: self._read(folder / "meminfo", numa_files.used_bytes) for node, folder in nodes.items()}
         return NumaMeasurement(

@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from api_types import cpu_list
-from koordlet.collectors.cgroup_files import CgroupVersion
+from api_types.kubernetes import cpu_list
+from koordlet.collectors.cgroup.files import CgroupVersion
 
 _CPU_LINE: Final = re.compile(rb"^cpu(\d+) (\d+) (\d+) (\d+) \d+ \d+ (\d+) (\d+)", re.MULTILINE)
 """Its groups: the CPU's number; user, nice, system, irq, softirq. Idle and iowait stand between the last two pairs."""

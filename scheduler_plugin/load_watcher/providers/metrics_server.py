@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from api_types import names, pods, quantities
+from api_types import names
+from api_types.kubernetes import pods, quantities
 from apiserver_client import errors, objects, resources, session
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes

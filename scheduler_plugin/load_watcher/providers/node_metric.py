@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from api_types import names
-from scheduler_plugin.cluster_state.load_report import LoadReport
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
 from scheduler_plugin.load_watcher.providers import provider_spec
@@ -24,6 +23,7 @@ from scheduler_plugin.load_watcher.records import (
     Operator,
     Window,
 )
+from scheduler_plugin.state.node_report import LoadReport
 
 RESOURCES: Final = (names.CPU, names.MEMORY)
 """What is needed of a report."""
@@ -38,7 +38,7 @@ _TYPES: Final = (MetricType.CPU, MetricType.MEMORY)
 _STATISTICS: Final = {"avg": Operator.AVG, "std": Operator.STD}
 
 Reports = Callable[[], Mapping[str, LoadReport]]
-"""Newest report of each node, as of now; `cluster_state.node_metric_intake` reads them."""
+"""Newest report of each node, as of now; `state.node_metric_decoder` reads them."""
 
 
 class NodeMetricProvider:

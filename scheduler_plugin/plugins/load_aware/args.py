@@ -14,10 +14,11 @@ from typing import Annotated, Any, Final, Literal, Self
 import pydantic
 from pydantic.alias_generators import to_camel
 
-from api_types import config_problem, names
-from api_types.config_problem import Problem
-from scheduler_plugin.cluster_state import times
-from scheduler_plugin.cluster_state.estimation import EstimationPolicy
+from api_types import names
+from api_types.colocation import problem
+from api_types.colocation.problem import Problem
+from api_types.kubernetes import times
+from scheduler_plugin.state.estimator import EstimationPolicy
 
 _INT64_MAX: Final = 2**63 - 1
 _STATISTICS: Final = ("avg", "p50", "p90", "p95", "p99")
@@ -182,16 +183,16 @@ def problems(args: LoadAwareArgs) -> list[Problem]:
 def _problems_of_the_maps(args: LoadAwareArgs) -> Iterator[Problem]:
     expiration = args.node_metric_expiration_seconds
     if expiration is not None and expiration <= 0:
-        yield config_problem.problem(("nodeMetricExpirationSeconds",), expiration, "a number of seconds above 0")
+        yield problem.problem(("nodeMetricExpirationSeconds",), expiration, "a number of seconds above 0")
     yield from _out_of_range(("resourceWeights",), args.resource_weights, 1)
     if not 0 <= args.dominant_resource_weight <= 100:
-        yield config_problem.problem(("dominantResourceWeight",), args.dominant_resource_weight, "0..100")
+        yield problem.problem(("dominantResourceWeight",), args.dominant_resource_weight, "0..100")
     yield from _out_of_range(("usageThresholds",), args.usage_thresholds, 0)
     yield from _out_of_range(("estimatedScalingFactors",), args.estimated_scaling_factors, 1)
     without_factor = sorted(args.resource_weights.keys() - args.estimated_scaling_factors.keys())
     if without_factor:
         wanted = f"a factor for each resource that has a weight ({', '.join(without_factor)} has none)"
-        yield config_problem.problem(("estimatedScalingFactors",), args.estimated_scaling_factors, wanted)
+        yield problem.problem(("estimatedScalingFactors",), args.estimated_scaling_factors, wanted)
 
 
 def _contradictions(args: LoadAwareArgs) -> Iterator[Problem]:
@@ -202,8 +203,8 @@ def _contradictions(args: LoadAwareArgs) -> Iterator[Problem]:
     flags = ("filterExpiredNodeMetrics", "enableScheduleWhenNodeMetricsExpired")
     for flag, value, wanted in zip(flags, seen, _FLAGS_OF[args.on_stale], strict=True):
         if wanted is not None and value is not wanted:
-            agreeing = config_problem.quoted(wanted)
-            yield config_problem.problem(
+            agreeing = problem.quoted(wanted)
+            yield problem.problem(
                 (flag,), value, f"{agreeing} beside onStale: {args.on_stale}, or one of the two left out"
             )
 
@@ -218,17 +219,17 @@ def _aggregated_problems(args: AggregatedArgs) -> Iterator[Problem]:
 
 def _out_of_range(path: tuple[str, ...], percents: Mapping[str, int], lowest: int) -> Iterator[Problem]:
     if any(not lowest <= percent <= 100 for percent in percents.values()):
-        yield config_problem.problem(path, dict(percents), f"each of {lowest}..100")
+        yield problem.problem(path, dict(percents), f"each of {lowest}..100")
 
 
 def _bad_statistic(path: tuple[str, ...], statistic: str) -> Iterator[Problem]:
     if statistic and statistic not in _STATISTICS:
-        yield config_problem.problem(path, statistic, f"one of {', '.join(_STATISTICS)}, or nothing")
+        yield problem.problem(path, statistic, f"one of {', '.join(_STATISTICS)}, or nothing")
 
 
 def _negative(path: tuple[str, ...], duration: str) -> Iterator[Problem]:
     if times.duration_nanos(duration) < 0:
-        yield config_problem.problem(path, duration, "a duration of 0s or more")
+        yield problem.problem(path, duration, "a duration of 0s or more")
 
 
 def _given(value: bool | None, *, default: bool) -> bool:

@@ -17,17 +17,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from api_types import names, pods
-from scheduler_plugin.cluster_state import times
-from scheduler_plugin.cluster_state.estimation import Vector
-from scheduler_plugin.cluster_state.node_vectors import Bools, Columns, Floats, Ints, NodeEntry, NodeVectors, Rows
-from scheduler_plugin.cluster_state.pod_facts import PodFacts
-from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
-from scheduler_plugin.plugins import load_aware_thresholds, policy, rounding
-from scheduler_plugin.plugins.kept_answers import KeptAnswers
-from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
-from scheduler_plugin.plugins.load_aware_thresholds import Profiles
-from scheduler_plugin.plugins.policy import Explained, ReasonCodes, Scores
+from api_types import names
+from api_types.kubernetes import pods, times
+from scheduler_plugin.framework import interface
+from scheduler_plugin.framework.equivalence_cache import KeptAnswers
+from scheduler_plugin.framework.interface import Explained, ReasonCodes, Scores
+from scheduler_plugin.plugins import rounding
+from scheduler_plugin.plugins.load_aware import thresholds
+from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
+from scheduler_plugin.plugins.load_aware.thresholds import Profiles
+from scheduler_plugin.state.estimator import Vector
+from scheduler_plugin.state.node_columns import Bools, Columns, Floats, Ints, NodeEntry, NodeVectors, Rows
+from scheduler_plugin.state.node_load import NodeLoad
+from scheduler_plugin.state.pod_info import PodFacts
 
 _EXPIRED: Final = 1  # reason code
 
@@ -92,7 +94,7 @@ class LoadAware:
         self._is_soft = args.mode == "soft"
         self._resources = args.resources()
         self._weights: Ints = np.array([args.resource_weights.get(name, 0) for name in self._resources], dtype=np.int64)
-        self._limits = load_aware_thresholds.ThresholdMerge(load_aware_thresholds.of_args(args), self._resources)
+        self._limits = thresholds.ThresholdMerge(thresholds.of_args(args), self._resources)
         expiration = args.node_metric_expiration_seconds
         self._expiration_seconds = math.inf if expiration is None else float(expiration)
         block = args.aggregated
@@ -216,7 +218,7 @@ class LoadAware:
         if self._is_soft and not pod_class.is_pinned:
             has_score &= self._compute_codes(pod_class, rows, now) == 0
         # A pod's own scaling factors may be negative, and lift a score above 100.
-        return policy.clipped(np.where(has_score, score, 0))
+        return interface.clipped(np.where(has_score, score, 0))
 
 
 def _class_of(pod: PodFacts) -> _PodClass:

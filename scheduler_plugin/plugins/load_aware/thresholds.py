@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from scheduler_plugin.cluster_state import times
-from scheduler_plugin.cluster_state.estimation import Vector
-from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
+from api_types.kubernetes import times
+from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
+from scheduler_plugin.state.estimator import Vector
 
 _INT64 = range(-(2**63), 2**63)
 

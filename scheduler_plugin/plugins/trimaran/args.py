@@ -13,8 +13,10 @@ from typing import Any, Final, Literal, Self
 import pydantic
 from pydantic.alias_generators import to_camel
 
-from api_types import config_problem, names, quantities
-from api_types.config_problem import Problem
+from api_types import names
+from api_types.colocation import problem as config_problem
+from api_types.colocation.problem import Problem
+from api_types.kubernetes import quantities
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 

@@ -18,7 +18,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from scheduler_plugin.cluster_state.node_vectors import Floats
+from scheduler_plugin.state.node_columns import Floats
 
 
 class Rung(enum.IntEnum):

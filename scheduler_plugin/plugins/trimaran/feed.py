@@ -12,18 +12,18 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from api_types import pods, quantities
+from api_types.kubernetes import pods, quantities
 from apiserver_client.session import Session
-from scheduler_plugin.cluster_state.cluster import Cluster
-from scheduler_plugin.decision_metrics import LadderCollector
+from scheduler_plugin.decisions.metrics import LadderCollector
 from scheduler_plugin.load_watcher import known_nodes, metrics
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
-from scheduler_plugin.load_watcher.providers import catalog
+from scheduler_plugin.load_watcher.providers import registry
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher
 from scheduler_plugin.load_watcher.windows import Windows
-from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy
-from scheduler_plugin.plugins.trimaran.readings import Readings
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPolicy
+from scheduler_plugin.plugins.trimaran.measurements import Readings
+from scheduler_plugin.state.cluster import Cluster
 
 _ROWS_PER_TURN: Final = 20
 
@@ -51,13 +51,13 @@ class MeasuredLoad:
 
     async def run(self, api: Session, into: CollectorRegistry, interval_seconds: float) -> None:
         """Refresh for ever. Raises ProviderFailed where a token cannot be read."""
-        around = catalog.Surroundings(
+        around = registry.Surroundings(
             nodes=self._nodes,
             reports=self._cluster.reports,
             api=api,
             resources=self._cluster.resources,
         )
-        providers = [catalog.build(spec, around) for spec in self._specs]
+        providers = [registry.build(spec, around) for spec in self._specs]
         counted = metrics.WatcherMetrics(into, [each.name for each in providers], self._windows, self._clock)
         into.register(LadderCollector(self._policies[0], self._cluster.vectors, self._clock))
         watcher = Watcher(providers, self._windows, clock=self._clock, expected=lambda: self._cluster.vectors.rows)

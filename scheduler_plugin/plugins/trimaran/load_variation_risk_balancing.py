@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler_plugin.cluster_state.node_vectors import Floats, NodeEntry, Rows, grown
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import LoadVariationRiskBalancingArgs
+from scheduler_plugin.plugins.trimaran.fallback import Rung
 from scheduler_plugin.plugins.trimaran.formulas import load_variation
-from scheduler_plugin.plugins.trimaran.ladder import Rung
-from scheduler_plugin.plugins.trimaran.measured_policy import UNMEASURED_SECONDS, MeasuredPolicy, ScoringClass
-from scheduler_plugin.plugins.trimaran.readings import Readings
+from scheduler_plugin.plugins.trimaran.measured_plugin import UNMEASURED_SECONDS, MeasuredPolicy, ScoringClass
+from scheduler_plugin.plugins.trimaran.measurements import Readings
+from scheduler_plugin.state.node_columns import Floats, NodeEntry, Rows, grown
 
 
 class LoadVariationRiskBalancing(MeasuredPolicy):

@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler_plugin.cluster_state import pod_demand
-from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, NodeEntry, Rows, grown
-from scheduler_plugin.cluster_state.pod_demand import NOTHING, Amounts, PodDemand
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import DEFAULT_WEIGHT, Formula, LowRiskOverCommitmentArgs
+from scheduler_plugin.plugins.trimaran.fallback import Rung
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
-from scheduler_plugin.plugins.trimaran.ladder import Rung
-from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy, ScoringClass
-from scheduler_plugin.plugins.trimaran.readings import Readings
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPolicy, ScoringClass
+from scheduler_plugin.plugins.trimaran.measurements import Readings
+from scheduler_plugin.state import pod_resources
+from scheduler_plugin.state.node_columns import Bools, Floats, NodeEntry, Rows, grown
+from scheduler_plugin.state.pod_resources import NOTHING, Amounts, PodDemand
 
 
 class Declared(NamedTuple):
@@ -28,10 +28,10 @@ class Declared(NamedTuple):
 def declared(demand: PodDemand, formula: Formula) -> Declared:
     """Of one pod: limits count as at least the requests, but for the KEP, where no limit is no promise."""
     if formula == "upstream":
-        return Declared(demand.shipped_request, pod_demand.raised(demand.shipped_limit, demand.shipped_request))
+        return Declared(demand.shipped_request, pod_resources.raised(demand.shipped_limit, demand.shipped_request))
     if formula == "kep":
         return Declared(demand.request, demand.limit)
-    return Declared(demand.request, pod_demand.raised(demand.limit, demand.request))
+    return Declared(demand.request, pod_resources.raised(demand.limit, demand.request))
 
 
 class LowRiskOverCommitment(MeasuredPolicy):

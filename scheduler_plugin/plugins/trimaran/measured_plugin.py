@@ -8,16 +8,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler_plugin.cluster_state.node_vectors import Floats, Ints, NodeEntry, NodeVectors, Rows
-from scheduler_plugin.cluster_state.pod_demand import PodDemand
-from scheduler_plugin.cluster_state.pod_facts import PodFacts
-from scheduler_plugin.plugins import policy
-from scheduler_plugin.plugins.kept_answers import KeptAnswers
-from scheduler_plugin.plugins.policy import Explained, Scores
+from scheduler_plugin.framework import interface
+from scheduler_plugin.framework.equivalence_cache import KeptAnswers
+from scheduler_plugin.framework.interface import Explained, Scores
 from scheduler_plugin.plugins.trimaran.args import Formula
-from scheduler_plugin.plugins.trimaran.ladder import Rungs
+from scheduler_plugin.plugins.trimaran.fallback import Rungs
+from scheduler_plugin.plugins.trimaran.measurements import Readings
 from scheduler_plugin.plugins.trimaran.node_columns import NodeColumns
-from scheduler_plugin.plugins.trimaran.readings import Readings
+from scheduler_plugin.state.node_columns import Floats, Ints, NodeEntry, NodeVectors, Rows
+from scheduler_plugin.state.pod_info import PodFacts
+from scheduler_plugin.state.pod_resources import PodDemand
 
 UNMEASURED_SECONDS: Final = 60.0
 """A pod placed later than this before the end of a window is not in its measurement yet."""
@@ -75,7 +75,7 @@ class MeasuredPolicy(abc.ABC):
 
     def normalize(self, scores: Scores) -> Ints:
         """Scores are 0..100 already, unless a policy says otherwise."""
-        return policy.clipped(scores)
+        return interface.clipped(scores)
 
     @abc.abstractmethod
     def _write_own(self, entry: NodeEntry) -> None:

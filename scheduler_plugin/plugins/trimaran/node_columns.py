@@ -11,13 +11,14 @@ from typing import Final
 
 import numpy as np
 
-from api_types import names, pods, quantities
-from scheduler_plugin.cluster_state.node_vectors import Bools, Floats, Ints, NodeEntry, RowChanges, Rows
-from scheduler_plugin.cluster_state.pod_demand import Amounts
-from scheduler_plugin.plugins.policy import Explained
-from scheduler_plugin.plugins.trimaran import ladder
-from scheduler_plugin.plugins.trimaran.ladder import Rungs
-from scheduler_plugin.plugins.trimaran.readings import Reading, Readings
+from api_types import names
+from api_types.kubernetes import pods, quantities
+from scheduler_plugin.framework.interface import Explained
+from scheduler_plugin.plugins.trimaran import fallback
+from scheduler_plugin.plugins.trimaran.fallback import Rungs
+from scheduler_plugin.plugins.trimaran.measurements import Reading, Readings
+from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeEntry, RowChanges, Rows
+from scheduler_plugin.state.pod_resources import Amounts
 
 RESOURCES: Final = (names.CPU, names.MEMORY)
 CPU: Final = 0
@@ -73,7 +74,9 @@ class NodeColumns(RowChanges):
         """What each candidate is judged by."""
         self._asked_at = now
         read = self._readings
-        return ladder.rungs(self.window_end[rows], self.oldest_pod_at[rows], read.newest_end, now, read.oldest_seconds)
+        return fallback.rungs(
+            self.window_end[rows], self.oldest_pod_at[rows], read.newest_end, now, read.oldest_seconds
+        )
 
     def explained(self, rows: Rows) -> Explained:
         """Copy what decisions read: percent of capacity, requests, end of the window, rung at the last call."""
@@ -90,7 +93,7 @@ class NodeColumns(RowChanges):
 
     def best_fit(self, rows: Rows | slice, request: Amounts) -> Floats:
         """Score of each candidate by requests alone, the pod's among them."""
-        return ladder.best_fit(self.requested[:, rows] + of_amounts(request), self.allocatable[:, rows])
+        return fallback.best_fit(self.requested[:, rows] + of_amounts(request), self.allocatable[:, rows])
 
     def _write_reading(self, row: int, reading: Reading | None) -> None:
         self.is_read[row] = reading is not None

@@ -9,15 +9,15 @@ from typing import Final
 
 import numpy as np
 
-from scheduler_plugin.cluster_state.node_vectors import Floats, Ints, NodeEntry, Rows, grown
-from scheduler_plugin.plugins import policy
-from scheduler_plugin.plugins.policy import Scores
+from scheduler_plugin.framework import interface
+from scheduler_plugin.framework.interface import Scores
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import PeaksArgs, PowerModel
+from scheduler_plugin.plugins.trimaran.fallback import Rung
 from scheduler_plugin.plugins.trimaran.formulas import power
-from scheduler_plugin.plugins.trimaran.ladder import Rung
-from scheduler_plugin.plugins.trimaran.measured_policy import MeasuredPolicy, ScoringClass
-from scheduler_plugin.plugins.trimaran.readings import Readings
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPolicy, ScoringClass
+from scheduler_plugin.plugins.trimaran.measurements import Readings
+from scheduler_plugin.state.node_columns import Floats, Ints, NodeEntry, Rows, grown
 
 _NO_MODEL: Final = PowerModel()
 _SHIPPED_SCALE: Final = 1e15
@@ -63,5 +63,5 @@ class Peaks(MeasuredPolicy):
     def normalize(self, scores: Scores) -> Ints:
         """The smallest rise is best."""
         if self._formula == "upstream":
-            return policy.clipped(power.shipped_scores(np.asarray(scores, dtype=np.float64)))
-        return policy.clipped(power.score(np.asarray(scores, dtype=np.float64), np.isfinite(scores)))
+            return interface.clipped(power.shipped_scores(np.asarray(scores, dtype=np.float64)))
+        return interface.clipped(power.score(np.asarray(scores, dtype=np.float64), np.isfinite(scores)))

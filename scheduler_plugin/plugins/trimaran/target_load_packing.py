@@ -7,15 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from scheduler_plugin.cluster_state import estimation
-from scheduler_plugin.cluster_state.node_vectors import Floats, NodeEntry, Rows, grown
-from scheduler_plugin.cluster_state.pod_demand import ContainerCpu, PodDemand
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import TargetLoadPackingArgs
+from scheduler_plugin.plugins.trimaran.fallback import Rung
 from scheduler_plugin.plugins.trimaran.formulas import target_load
-from scheduler_plugin.plugins.trimaran.ladder import Rung
-from scheduler_plugin.plugins.trimaran.measured_policy import UNMEASURED_SECONDS, MeasuredPolicy, ScoringClass
-from scheduler_plugin.plugins.trimaran.readings import Readings
+from scheduler_plugin.plugins.trimaran.measured_plugin import UNMEASURED_SECONDS, MeasuredPolicy, ScoringClass
+from scheduler_plugin.plugins.trimaran.measurements import Readings
+from scheduler_plugin.state import estimator
+from scheduler_plugin.state.node_columns import Floats, NodeEntry, Rows, grown
+from scheduler_plugin.state.pod_resources import ContainerCpu, PodDemand
 
 _MOST_PREDICTIONS: Final = 4096  # kept at a time
 
@@ -31,7 +31,7 @@ def container_millis(container: ContainerCpu, multiplier: float, default_millis:
     if container.limit is not None:
         return container.limit
     if container.request is not None:
-        return estimation.round_half_away(container.request * multiplier)
+        return estimator.round_half_away(container.request * multiplier)
     return default_millis
 
 

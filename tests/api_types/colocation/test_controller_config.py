@@ -1,8 +1,8 @@
 import pytest
 
-from api_types import colocation_presets
-from api_types import slo_controller_config as slo
-from api_types.slo_controller_config import ColocationStrategy, PredictPolicy
+from api_types.colocation import controller_config as slo
+from api_types.colocation import presets
+from api_types.colocation.controller_config import ColocationStrategy, PredictPolicy
 
 
 def test_defaults_are_those_of_the_design():
@@ -58,15 +58,12 @@ def test_only_objects_merge(old, new):
 
 
 def test_a_preset_is_a_complete_set_of_the_keys_that_decide_about_risk():
-    for preset in colocation_presets.PRESETS.values():
+    for preset in presets.PRESETS.values():
         assert preset.mid_cpu_threshold_percent is not None
         assert preset.mid_memory_threshold_percent is not None
         assert preset.node_predict_policy is not None
         assert preset.node_predict_policy.n is not None
-    shares = [
-        colocation_presets.PRESETS[name].mid_cpu_threshold_percent
-        for name in ("conservative", "balanced", "aggressive")
-    ]
+    shares = [presets.PRESETS[name].mid_cpu_threshold_percent for name in ("conservative", "balanced", "aggressive")]
     assert shares == sorted(shares)
 
 

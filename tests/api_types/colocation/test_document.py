@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_types import colocation_document as document
-from api_types.config_problem import Effect
+from api_types.colocation import document
+from api_types.colocation.problem import Effect
 
 
 def problems(text):

@@ -1,7 +1,7 @@
 import pytest
 
-from api_types import node_selector
-from api_types.node_selector import NodeSelector
+from api_types.colocation import selector as node_selector
+from api_types.colocation.selector import NodeSelector
 
 
 def selector(**wire):

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_types import cpu_list
+from api_types.kubernetes import cpu_list
 
 
 @pytest.mark.parametrize(

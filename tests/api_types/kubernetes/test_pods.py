@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from api_types import pods
+from api_types.kubernetes import pods
 
 
 def decode(value, kind=pods.Pod):

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_types import pods
-from api_types import priority_and_qos as pq
+from api_types.kubernetes import pods
+from api_types.kubernetes import priority_and_qos as pq
 
 FULL = {"cpu": "1", "memory": "1Gi"}
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_types import quantities
+from api_types.kubernetes import quantities
 
 
 @pytest.mark.parametrize(

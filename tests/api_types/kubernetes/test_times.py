@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler_plugin.cluster_state import times
+from api_types.kubernetes import times
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 import msgspec
 import pytest
 
-from api_types import mid_report
-from api_types import slo_controller_config as slo
-from api_types.mid_report import BadReport, MidReport, Requests
-from api_types.mid_resource import NoPrediction
+from api_types.colocation import controller_config as slo
+from api_types.node_metric import mid_report
+from api_types.node_metric.mid_report import BadReport, MidReport, Requests
+from api_types.node_metric.mid_resource import NoPrediction
 
 ALLOCATABLE = {"cpu": 4_000, "memory": 8_000}
 CAPACITY = {"cpu": 5_000, "memory": 9_000}

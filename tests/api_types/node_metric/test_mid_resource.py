@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_types import mid_resource
-from api_types.mid_resource import MidInputs, Source
+from api_types.node_metric import mid_resource
+from api_types.node_metric.mid_resource import MidInputs, Source
 
 NODE = MidInputs(allocatable=10_000, capacity=12_000, allocated_prod=8_000, allocated_mid=0, peak_prod=3_000)
 

@@ -4,7 +4,9 @@ import re
 import jsonschema
 import pytest
 
-from api_types import crd_manifest, node_metric, yaml_text
+from api_types.kubernetes import yaml_text
+from api_types.node_metric import crd_manifest
+from api_types.node_metric import types as node_metric
 from tests import factories
 
 

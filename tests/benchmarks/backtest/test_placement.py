@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.backtest import placement
+from benchmarks.backtest import placement
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 60), st.floats(0.5, 100), st.integers())

@@ -5,16 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.backtest import cell, scores, traces
+from benchmarks.backtest.cell import Setting, replay_cell
+from benchmarks.backtest.placement import Pod
+from benchmarks.backtest.replay import Unanswered, replay
+from benchmarks.backtest.traces import Traces
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.predictors import catalog
-from tests.backtest import cell, scores, traces
-from tests.backtest.cell import Setting, replay_cell
-from tests.backtest.placement import Pod
-from tests.backtest.replay import Unanswered, replay
-from tests.backtest.traces import Traces
+from koordlet.prediction.predictors import registry
 
-EXCERPT = Path(__file__).parent / "data" / "azure_v1_vm_cpu_avg_excerpt.csv.gz"
-ALL = [PredictParameters(predictor=name) for name in catalog.PREDICTORS]
+EXCERPT = Path(__file__).parents[3] / "benchmarks" / "backtest" / "data" / "azure_v1_vm_cpu_avg_excerpt.csv.gz"
+ALL = [PredictParameters(predictor=name) for name in registry.PREDICTORS]
 STEADY = np.array([[1.0] * 100, [3.0] * 100])
 
 
@@ -28,7 +28,7 @@ def test_steady_pods_are_predicted_to_go_on_once_they_are_warm():
     assert found.oracle.tolist() == [4.0, 4.0]
     assert found.requests.tolist() == [6.0, 6.0]
     assert found.usage.tolist() == [4.0, 4.0]
-    by_name = dict(zip(catalog.PREDICTORS, found.peaks, strict=True))
+    by_name = dict(zip(registry.PREDICTORS, found.peaks, strict=True))
     assert by_name["n-sigma-v1"] == pytest.approx([4.0 + 6.0, 4.0])  # the usage of cold pods and their requests
     assert by_name["n-sigma-v2"] == pytest.approx([4.0 + 6.0, 4.0])
     assert by_name["borg-default"] == pytest.approx([6.0, 6 / 1.1])
@@ -75,12 +75,12 @@ def excerpt():
 
 
 def score_of(excerpt, name):
-    peaks = np.minimum(excerpt.peaks[list(catalog.PREDICTORS).index(name)], excerpt.requests)
+    peaks = np.minimum(excerpt.peaks[list(registry.PREDICTORS).index(name)], excerpt.requests)
     return scores.score(peaks, excerpt.oracle, excerpt.requests, 1.0)
 
 
 def test_every_predictor_answers_for_every_hour_of_real_usage(excerpt):
-    assert excerpt.peaks.shape == (len(catalog.PREDICTORS), 2, 48)
+    assert excerpt.peaks.shape == (len(registry.PREDICTORS), 2, 48)
     assert np.isfinite(excerpt.peaks).all()
     assert (excerpt.oracle <= excerpt.requests).all()
 

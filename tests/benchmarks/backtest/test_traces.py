@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.backtest import traces
+from benchmarks.backtest import traces
 
-EXCERPT = Path(__file__).parent / "data" / "azure_v1_vm_cpu_avg_excerpt.csv.gz"
+EXCERPT = Path(__file__).parents[3] / "benchmarks" / "backtest" / "data" / "azure_v1_vm_cpu_avg_excerpt.csv.gz"
 
 
 def written(tmp_path, text):

@@ -1,4 +1,4 @@
-from koordlet import predictor_table
+from koordlet.cli import predictor_table
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction, Peak

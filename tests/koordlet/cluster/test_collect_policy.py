@@ -1,5 +1,5 @@
-from api_types import node_metric
-from koordlet import collect_policy
+from api_types.node_metric import types as node_metric
+from koordlet.cluster import collect_policy
 
 
 def policy(**wire):

@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from api_types import pods
-from koordlet import pods_on_node
+from api_types.kubernetes import pods
+from koordlet.cluster import pods as pods_on_node
 
 
 def pod(name="p", uid="u-1", annotations=None, phase="Running", **spec):

@@ -1,5 +1,5 @@
-from api_types.slo_controller_config import PredictPolicy
-from koordlet import predict_policy
+from api_types.colocation.controller_config import PredictPolicy
+from koordlet.cluster import predict_policy
 
 
 def test_keys_that_the_spec_leaves_out_have_the_designs_defaults():

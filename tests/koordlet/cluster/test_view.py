@@ -3,7 +3,7 @@ import contextlib
 
 import pytest
 
-from koordlet import cluster_view
+from koordlet.cluster import view as cluster_view
 from tests.fakes import apiserver
 
 PODS = "/api/v1/pods"

@@ -1,6 +1,6 @@
 """The collector against real cgroups with real processes in them, compared with the kernel's own counters.
 
-It runs on whatever cgroups the machine has: v1 or v2. `e2e/test_cgroup_v2.py` runs it in a virtual machine with v2. The
+It runs on whatever cgroups the machine has, v1 or v2; `e2e/cases/agent/test_cgroup_v2.py` runs it in a v2 machine. The
 clock is simulated, so a rate times its interval can be compared with the growth of the counter read from outside;
 loads are processes that work until told to stop, and are stopped while counters are compared.
 """
@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from koordlet.collectors.catalog import SnapshotCollector
-from koordlet.collectors.cgroup_discovery import CONTAINER_SEARCH_TICKS
-from koordlet.collectors.kept_files import DescriptorBudget, KeptFile
-from koordlet.collectors.pod_stalls import STALL_TICKS
+from koordlet.collectors.cgroup.cpu_stat import FEWEST_PERIODS
+from koordlet.collectors.cgroup.discovery import CONTAINER_SEARCH_TICKS
+from koordlet.collectors.open_files import DescriptorBudget, KeptFile
+from koordlet.collectors.pod_pressure import STALL_TICKS
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
-from koordlet.collectors.throttling_files import FEWEST_PERIODS
+from koordlet.collectors.snapshot import SnapshotCollector
 from tests.host_trees import live_cgroups
 from tests.host_trees.clock import Clock
 from tests.host_trees.group_names import CGROUPFS, SYSTEMD, GroupNames

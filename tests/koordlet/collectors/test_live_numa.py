@@ -1,6 +1,6 @@
 """NUMA nodes as real groups and processes use them, compared with the kernel's own counters.
 
-The first test runs on any machine, the others where there are two nodes: `e2e/test_cgroup_v2.py` gives its virtual
+The first test runs on any machine, the others need two nodes: `e2e/cases/agent/test_cgroup_v2.py` gives its virtual
 machine two. The clock is simulated: cores times its seconds are seconds of work.
 """
 
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from koordlet.collectors import numa_files
-from koordlet.collectors.catalog import SnapshotCollector
-from koordlet.collectors.cgroup_files import CgroupVersion
-from koordlet.collectors.numa_usage import NUMA_TICKS
+from koordlet.collectors.cgroup.files import CgroupVersion
+from koordlet.collectors.numa import files as numa_files
+from koordlet.collectors.numa.collector import NUMA_TICKS
+from koordlet.collectors.snapshot import SnapshotCollector
 from tests.host_trees import live_cgroups
 from tests.host_trees.clock import Clock
 from tests.host_trees.group_names import CGROUPFS, GroupNames

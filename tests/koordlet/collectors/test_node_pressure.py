@@ -2,8 +2,8 @@ import errno
 
 import pytest
 
-from koordlet.collectors.collect_statistics import CollectStatistics
 from koordlet.collectors.node_pressure import PRESSURE_TICKS, NodePressure
+from koordlet.collectors.statistics import CollectStatistics
 
 TEXT = "some avg10=0.00 avg60=0.00 avg300=0.00 total={some}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={full}\n"
 

@@ -8,8 +8,8 @@ import psutil
 import pytest
 
 from koordlet.collectors import node_usage
-from koordlet.collectors.collect_statistics import CollectStatistics
 from koordlet.collectors.node_usage import MachineFacts, NodeMeasurement, NodeUsage
+from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import UsageSample
 from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import PlainHost

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from koordlet.collectors.kept_files import DescriptorBudget, KeptFile
+from koordlet.collectors.open_files import DescriptorBudget, KeptFile
 
 
 def descriptors() -> int:
@@ -85,7 +85,7 @@ def test_the_budget_of_the_process_is_its_hard_limit_less_a_reserve():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 1000))\n"
-        "from koordlet.collectors.kept_files import DescriptorBudget\n"
+        "from koordlet.collectors.open_files import DescriptorBudget\n"
         "print(DescriptorBudget.of_process().left, *resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

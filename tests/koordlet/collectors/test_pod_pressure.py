@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from koordlet.collectors import cgroup_layout
-from koordlet.collectors.cgroup_discovery import FollowedGroups
-from koordlet.collectors.collect_statistics import CollectStatistics
-from koordlet.collectors.pod_stalls import STALL_TICKS, PodStalls
+from koordlet.collectors.cgroup import layout as cgroup_layout
+from koordlet.collectors.cgroup.discovery import FollowedGroups
+from koordlet.collectors.pod_pressure import STALL_TICKS, PodStalls
+from koordlet.collectors.statistics import CollectStatistics
 from tests.host_trees.plain_files import V1, V2, PlainHost
 
 CID = "c" * 64

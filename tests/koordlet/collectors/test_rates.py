@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordlet.collectors import counter_rates
-from koordlet.collectors.counter_rates import CpuReading, NoRate
+from koordlet.collectors import rates
+from koordlet.collectors.rates import CpuReading, NoRate
 from koordlet.samples import UsageSample
 
 SECOND = 10**9
@@ -19,12 +19,12 @@ nanoseconds = st.integers(min_value=0, max_value=2**62)
 
 def test_rate_is_cpu_time_over_the_time_that_passed():
     before = CpuReading(1, 10 * SECOND, 100 * SECOND)
-    assert counter_rates.cpu_cores(before, CpuReading(1, 13 * SECOND, 102 * SECOND), 8) == 1.5
+    assert rates.cpu_cores(before, CpuReading(1, 13 * SECOND, 102 * SECOND), 8) == 1.5
 
 
 def test_a_late_tick_divides_by_its_own_length_not_by_the_interval():
     before = CpuReading(1, 0, 0)
-    assert counter_rates.cpu_cores(before, CpuReading(1, 3 * SECOND, round(1.5 * SECOND)), 8) == 2.0
+    assert rates.cpu_cores(before, CpuReading(1, 3 * SECOND, round(1.5 * SECOND)), 8) == 2.0
 
 
 @pytest.mark.parametrize(
@@ -39,18 +39,18 @@ def test_a_late_tick_divides_by_its_own_length_not_by_the_interval():
     ],
 )
 def test_readings_that_say_nothing_about_the_time_between_give_no_number(before, now, reason):
-    assert counter_rates.cpu_cores(before, now, cpu_count=4) is reason
+    assert rates.cpu_cores(before, now, cpu_count=4) is reason
 
 
 def test_without_a_known_number_of_cpus_no_rate_is_impossible():
     before, now = CpuReading(1, 0, 0), CpuReading(1, 1000 * SECOND, SECOND)
-    assert counter_rates.cpu_cores(before, now, cpu_count=None) == 1000.0
+    assert rates.cpu_cores(before, now, cpu_count=None) == 1000.0
 
 
 @given(counter=nanoseconds, used=nanoseconds, began=nanoseconds, elapsed=st.integers(1, 2**62))
 def test_rates_of_growing_counters_agree_with_exact_fractions(counter, used, began, elapsed):
     before = CpuReading(7, counter, began)
-    rate = counter_rates.cpu_cores(before, CpuReading(7, counter + used, began + elapsed), cpu_count=None)
+    rate = rates.cpu_cores(before, CpuReading(7, counter + used, began + elapsed), cpu_count=None)
     assert rate == pytest.approx(float(Fraction(used, elapsed)), rel=1e-12)
 
 
@@ -60,7 +60,7 @@ def test_rates_of_growing_counters_agree_with_exact_fractions(counter, used, beg
     cpu_count=st.integers(1, 512),
 )
 def test_whatever_is_read_a_rate_is_refused_or_within_what_the_machine_can_do(before, now, cpu_count):
-    rate = counter_rates.cpu_cores(before, now, cpu_count)
+    rate = rates.cpu_cores(before, now, cpu_count)
     assert isinstance(rate, NoRate) or 0 <= rate <= 2 * cpu_count
 
 
@@ -72,7 +72,7 @@ def test_rates_times_their_intervals_add_up_to_the_growth_of_the_counter(steps):
     for used, elapsed in steps:
         readings.append(CpuReading(1, readings[-1].cpu_nanoseconds + used, readings[-1].at_nanoseconds + elapsed))
     integral = sum(
-        counter_rates.cpu_cores(before, now, None) * (now.at_nanoseconds - before.at_nanoseconds)
+        rates.cpu_cores(before, now, None) * (now.at_nanoseconds - before.at_nanoseconds)
         for before, now in itertools.pairwise(readings)
     )
     assert integral == pytest.approx(readings[-1].cpu_nanoseconds, rel=1e-9, abs=1)
@@ -81,13 +81,13 @@ def test_rates_times_their_intervals_add_up_to_the_growth_of_the_counter(steps):
 def test_system_is_what_the_pods_do_not_account_for():
     node = UsageSample(4.0, 8e9)
     pods = [UsageSample(1.0, 1e9), UsageSample(0.5, 2e9)]
-    assert counter_rates.system_usage(node, pods) == UsageSample(2.5, 5e9)
+    assert rates.system_usage(node, pods) == UsageSample(2.5, 5e9)
 
 
 def test_system_of_each_resource_is_never_below_zero():
     pods = [UsageSample(3.0, 1e9), UsageSample(2.0, 1e9)]
-    assert counter_rates.system_usage(UsageSample(4.0, 8e9), pods) == UsageSample(0.0, 6e9)
+    assert rates.system_usage(UsageSample(4.0, 8e9), pods) == UsageSample(0.0, 6e9)
 
 
 def test_without_pods_everything_is_system():
-    assert counter_rates.system_usage(UsageSample(1.5, 3e9), []) == UsageSample(1.5, 3e9)
+    assert rates.system_usage(UsageSample(1.5, 3e9), []) == UsageSample(1.5, 3e9)

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from koordlet.collectors.catalog import SnapshotCollector
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
+from koordlet.collectors.snapshot import SnapshotCollector
 from koordlet.samples import Snapshot, UsageSample
 from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import CGROUPFS, SYSTEMD, V1, V2, PlainHost

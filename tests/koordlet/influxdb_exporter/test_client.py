@@ -1,6 +1,6 @@
 """The edge to InfluxDB against a real HTTP server that plays one: what is sent, and what each answer means.
 
-That a real InfluxDB gives these answers is seen in e2e/test_influxdb_history.py.
+That a real InfluxDB gives these answers is seen in e2e/cases/agent/test_influxdb_history.py.
 """
 
 import asyncio
@@ -9,8 +9,8 @@ import socket
 
 import pytest
 
-from koordlet.history import influxdb
-from koordlet.history.writer import Failure, WriteFailed
+from koordlet.influxdb_exporter import client
+from koordlet.influxdb_exporter.writer import Failure, WriteFailed
 from tests.fakes import apiserver, certificates
 
 WRITE = "/api/v2/write"
@@ -25,7 +25,7 @@ def target(tmp_path):
     (tmp_path / "token").write_text(f"{TOKEN}\n")
 
     def at(url, **changes):
-        return influxdb.Target(url, **({"org": "o", "bucket": "b", "token_file": f"{tmp_path}/token"} | changes))
+        return client.Target(url, **({"org": "o", "bucket": "b", "token_file": f"{tmp_path}/token"} | changes))
 
     return at
 
@@ -47,7 +47,7 @@ async def failure_of(destination, timeout_ms=2000):
 
 async def test_points_go_in_one_request_with_the_token_in_seconds(target):
     async with answering(TAKEN) as server:
-        await asyncio.to_thread(influxdb.InfluxDb(target(server.url)).write, LINES, 2000)
+        await asyncio.to_thread(client.InfluxDb(target(server.url)).write, LINES, 2000)
     (request,) = server.requests
     assert request.body.decode().splitlines() == LINES
     assert request.query == {"org": "o", "bucket": "b", "precision": "s"}
@@ -56,7 +56,7 @@ async def test_points_go_in_one_request_with_the_token_in_seconds(target):
 
 async def test_requests_share_one_connection(target):
     async with answering(TAKEN) as server:
-        destination = influxdb.InfluxDb(target(server.url))
+        destination = client.InfluxDb(target(server.url))
         for _ in range(3):
             await asyncio.to_thread(destination.write, LINES, 2000)
         assert (len(server.requests), server.connections) == (3, 1)
@@ -64,7 +64,7 @@ async def test_requests_share_one_connection(target):
 
 async def test_a_rotated_token_is_used_from_the_next_write_on(target, tmp_path):
     async with answering(TAKEN) as server:
-        destination = influxdb.InfluxDb(target(server.url))
+        destination = client.InfluxDb(target(server.url))
         await asyncio.to_thread(destination.write, LINES, 2000)
         (tmp_path / "token").write_text("another")
         await asyncio.to_thread(destination.write, LINES, 2000)
@@ -88,7 +88,7 @@ async def test_a_rotated_token_is_used_from_the_next_write_on(target, tmp_path):
 )
 async def test_a_refusal_is_sorted_by_who_can_mend_it_and_never_tried_again_below_the_writer(target, status, failure):
     async with answering(apiserver.Answer({"code": "x", "message": "because\nof this"}, status)) as server:
-        problem = await failure_of(influxdb.InfluxDb(target(server.url)))
+        problem = await failure_of(client.InfluxDb(target(server.url)))
         assert len(server.requests) == 1
     assert problem.failure is failure
     assert f"{server.url} answered {status}: because of this" in str(problem)
@@ -96,34 +96,34 @@ async def test_a_refusal_is_sorted_by_who_can_mend_it_and_never_tried_again_belo
 
 async def test_a_bad_token_and_a_missing_bucket_are_answered_with_the_way_out(target, tmp_path):
     async with answering(apiserver.Answer({}, 401), apiserver.Answer({}, 404)) as server:
-        destination = influxdb.InfluxDb(target(server.url))
+        destination = client.InfluxDb(target(server.url))
         assert f"want in {tmp_path}/token a token that may write to bucket 'b'" in str(await failure_of(destination))
         assert "want bucket 'b' in org 'o'" in str(await failure_of(destination))
 
 
 async def test_the_time_a_busy_server_asks_for_is_handed_on(target):
     async with answering(apiserver.Answer({}, 503, (("Retry-After", "17"),))) as server:
-        assert (await failure_of(influxdb.InfluxDb(target(server.url)))).retry_after_seconds == 17.0
+        assert (await failure_of(client.InfluxDb(target(server.url)))).retry_after_seconds == 17.0
 
 
 async def test_the_token_does_not_follow_a_redirect(target):
     async with answering(TAKEN) as elsewhere:
         moved = apiserver.Answer(b"", 307, (("Location", elsewhere.url + WRITE),))
         async with answering(moved) as server:
-            problem = await failure_of(influxdb.InfluxDb(target(server.url)))
+            problem = await failure_of(client.InfluxDb(target(server.url)))
         assert elsewhere.requests == []
     assert problem.failure is Failure.UNEXPECTED
 
 
 async def test_a_server_that_says_yes_to_everything_is_no_influxdb(target):
     async with answering(apiserver.Answer(b"<html>Welcome", 200)) as server:
-        problem = await failure_of(influxdb.InfluxDb(target(server.url)))
+        problem = await failure_of(client.InfluxDb(target(server.url)))
     assert "answered 200, want 204" in str(problem)
 
 
 async def test_a_server_that_never_answers_is_given_up_once_after_the_timeout(target):
     async with answering(apiserver.HANG) as server:
-        problem = await failure_of(influxdb.InfluxDb(target(server.url)), timeout_ms=50)
+        problem = await failure_of(client.InfluxDb(target(server.url)), timeout_ms=50)
         assert len(server.requests) == 1
     assert problem.failure is Failure.TIMEOUT
     assert f"{server.url} did not answer within 50 ms" in str(problem)
@@ -131,7 +131,7 @@ async def test_a_server_that_never_answers_is_given_up_once_after_the_timeout(ta
 
 async def test_a_connection_that_breaks_is_unreachable_and_the_next_write_connects_anew(target):
     async with answering(apiserver.ABORT, TAKEN) as server:
-        destination = influxdb.InfluxDb(target(server.url))
+        destination = client.InfluxDb(target(server.url))
         assert (await failure_of(destination)).failure is Failure.UNREACHABLE
         await asyncio.to_thread(destination.write, LINES, 2000)
         assert server.connections == 2
@@ -141,7 +141,7 @@ async def test_nobody_there_is_unreachable(target):
     with socket.socket() as reserved:  # bound, not listening
         reserved.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
-        problem = await failure_of(influxdb.InfluxDb(target(url)))
+        problem = await failure_of(client.InfluxDb(target(url)))
     assert problem.failure is Failure.UNREACHABLE
     assert f"{url} cannot be reached" in str(problem)
 
@@ -149,17 +149,17 @@ async def test_nobody_there_is_unreachable(target):
 async def test_tls_is_verified_against_the_ca_file(target, tmp_path):
     own, other = certificates.make(tmp_path, "own"), certificates.make(tmp_path, "other")
     async with answering(TAKEN, tls=own.server_context()) as server:
-        trusting = influxdb.InfluxDb(target(server.url, ca_file=str(own.certificate_path)))
+        trusting = client.InfluxDb(target(server.url, ca_file=str(own.certificate_path)))
         await asyncio.to_thread(trusting.write, LINES, 2000)
         for ca_file in (str(other.certificate_path), ""):
-            problem = await failure_of(influxdb.InfluxDb(target(server.url, ca_file=ca_file)))
+            problem = await failure_of(client.InfluxDb(target(server.url, ca_file=ca_file)))
             assert problem.failure is Failure.UNREACHABLE
             assert "certificate" in str(problem).lower()
         assert len(server.requests) == 1
 
 
 async def test_a_ca_file_that_is_not_there_is_named(target):
-    problem = await failure_of(influxdb.InfluxDb(target("https://127.0.0.1:1", ca_file="/no/ca.crt")))
+    problem = await failure_of(client.InfluxDb(target("https://127.0.0.1:1", ca_file="/no/ca.crt")))
     assert problem.failure is Failure.CREDENTIALS
     assert "/no/ca.crt" in str(problem)
 
@@ -168,7 +168,7 @@ async def test_a_ca_file_that_is_not_there_is_named(target):
 async def test_a_token_that_cannot_be_used_is_named_by_its_file_and_not_shown(target, tmp_path, content):
     file = tmp_path / "token"
     file.unlink() if content is None else file.write_bytes(content)
-    problem = await failure_of(influxdb.InfluxDb(target("http://127.0.0.1:1")))
+    problem = await failure_of(client.InfluxDb(target("http://127.0.0.1:1")))
     assert problem.failure is Failure.CREDENTIALS
     assert str(file) in str(problem)
     assert "words" not in str(problem)

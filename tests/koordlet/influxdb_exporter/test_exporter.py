@@ -1,11 +1,11 @@
 """When the agent hands something to the sink, and that a prediction is handed over once."""
 
 from apiserver_client.backoff import DEFAULT
-from koordlet.history.point_queue import PointQueue
-from koordlet.history.recorder import HistoryRecorder
-from koordlet.history.writer import Writer
+from koordlet.influxdb_exporter.exporter import HistoryRecorder
+from koordlet.influxdb_exporter.queue import PointQueue
+from koordlet.influxdb_exporter.writer import Writer
 from koordlet.samples import NODE, UsageSample
-from tests.koordlet.history.test_points import PREDICTION
+from tests.koordlet.influxdb_exporter.test_points import PREDICTION
 
 
 class Nowhere:

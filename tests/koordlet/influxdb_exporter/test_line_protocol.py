@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordlet.history import line_protocol
+from koordlet.influxdb_exporter import line_protocol
 
 PARTS = re.compile(r"(?:\\.|[^\\ ])+")
 TAG = re.compile(r"((?:\\.|[^\\=])+)=((?:\\.|[^\\])+)")

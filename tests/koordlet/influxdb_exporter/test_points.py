@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from api_types.priority_and_qos import PriorityClass
-from koordlet.history import points
-from koordlet.pods_on_node import describe
+from api_types.kubernetes.priority_and_qos import PriorityClass
+from koordlet.cluster.pods import describe
+from koordlet.influxdb_exporter import points
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NodePeak, Peak
 from koordlet.prediction.server import Prediction
 from koordlet.samples import NODE, SYSTEM, UNRESERVED_SYSTEM, Resource, SeriesKey, SeriesKind, UsageSample
-from tests.koordlet.test_pods_on_node import pod
+from tests.koordlet.cluster.test_pods import pod
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/influxdb.md"
 AT = 1700000000

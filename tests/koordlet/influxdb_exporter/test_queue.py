@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordlet.history.point_queue import DropReason, PointQueue
+from koordlet.influxdb_exporter.queue import DropReason, PointQueue
 
 STEPS = st.lists(
     st.one_of(

@@ -5,14 +5,14 @@ import sys
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from koordlet import telemetry
-from koordlet.history import switch
+from koordlet import metrics
+from koordlet.influxdb_exporter import switch
 from koordlet.settings import KoordletSettings
 
 AGENT_WITHOUT = """
 import sys
 from koordlet import agent
-from koordlet.history import switch
+from koordlet.influxdb_exporter import switch
 from koordlet.settings import KoordletSettings
 assert switch.start(KoordletSettings(node_name="n")) is None
 print(sorted(name for name in sys.modules if name.split(".")[0] in ("influxdb_client", "urllib3", "reactivex")))
@@ -34,7 +34,7 @@ def test_every_metric_is_there_from_the_start_with_help(tmp_path):
     )
     history = switch.start(chosen)
     registry = CollectorRegistry()
-    registry.register(telemetry.HistoryCollector(history))
+    registry.register(metrics.HistoryCollector(history))
     lines = generate_latest(registry).decode().splitlines()
     samples = [line for line in lines if not line.startswith("#")]
     assert "koordlet_history_queued_points 0.0" in samples

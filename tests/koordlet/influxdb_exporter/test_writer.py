@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from apiserver_client.backoff import Backoff
-from koordlet.history.point_queue import DropReason, PointQueue
-from koordlet.history.writer import Failure, WriteFailed, Writer
+from koordlet.influxdb_exporter.queue import DropReason, PointQueue
+from koordlet.influxdb_exporter.writer import Failure, WriteFailed, Writer
 
 AWAY = WriteFailed(Failure.UNREACHABLE, "http://influx cannot be reached")
 
@@ -93,7 +93,7 @@ def test_an_error_nobody_thought_of_is_one_more_failure():
 
 
 def test_a_change_is_logged_once_however_long_it_lasts(caplog):
-    caplog.set_level(logging.INFO, "koordlet.history.writer")
+    caplog.set_level(logging.INFO, "koordlet.influxdb_exporter.writer")
     no_token = WriteFailed(Failure.UNAUTHORIZED, "no token")
     queue, it = writer(Scripted(AWAY, AWAY, AWAY, no_token, no_token), ["a"])
     for _ in range(7):

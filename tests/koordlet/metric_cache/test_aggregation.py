@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 
 from koordlet.metric_cache import aggregation
 from koordlet.metric_cache.aggregation import Statistic
-from koordlet.metric_cache.cache import Window, WindowSamples
+from koordlet.metric_cache.interface import Window, WindowSamples
 from koordlet.samples import NODE, SYSTEM, UsageSample
 
 NAN = math.nan

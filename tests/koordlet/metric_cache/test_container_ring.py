@@ -3,7 +3,7 @@
 import numpy as np
 
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
-from koordlet.container_history import ContainerHistory
+from koordlet.metric_cache.container_ring import ContainerHistory
 from koordlet.samples import UsageSample
 
 

@@ -4,9 +4,11 @@ import os
 
 import pytest
 
-from koordlet import node_observer, numa_means, predict_policy
-from koordlet.collectors.numa_usage import NUMA_TICKS
-from koordlet.metric_cache.cache import Window
+from koordlet import node_observer
+from koordlet.cluster import predict_policy
+from koordlet.collectors.numa.collector import NUMA_TICKS
+from koordlet.metric_cache import numa_ring
+from koordlet.metric_cache.interface import Window
 from koordlet.samples import NumaSample, Snapshot, UsageSample
 from tests.host_trees import numa_tree
 from tests.host_trees.plain_files import V1, PlainHost
@@ -21,7 +23,7 @@ def snapshot(at_seconds, **numa):
 
 
 def test_means_are_of_the_window_and_each_of_what_was_known():
-    means = numa_means.NumaMeans(1800.0)
+    means = numa_ring.NumaMeans(1800.0)
     means.append(snapshot(NOW - 400, n0=NumaSample(UsageSample(9.0, 9.0), None)))
     means.append(
         snapshot(
@@ -40,7 +42,7 @@ def test_means_are_of_the_window_and_each_of_what_was_known():
 
 
 def test_a_machine_of_one_node_has_no_means():
-    means = numa_means.NumaMeans(1800.0)
+    means = numa_ring.NumaMeans(1800.0)
     means.append(snapshot(NOW))
     assert means.over(Window(NOW, 300.0)) == {}
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from koordlet.metric_cache import embedded
-from koordlet.metric_cache.cache import MetricCache, Window
-from koordlet.metric_cache.embedded import EmbeddedCache
+from koordlet.metric_cache import ring
+from koordlet.metric_cache.interface import MetricCache, Window
+from koordlet.metric_cache.ring import EmbeddedCache
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample
 
 NAN = math.nan
@@ -184,7 +184,7 @@ def test_rows_change_hands_without_a_trace(lives):
     """Pods come and go through two rows; each pod's value is its own name, so a foreign value would show."""
     cache = EmbeddedCache(window_seconds=8, max_series=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedded, "_EXPIRY_APPENDS", 1)
+        patch.setattr(ring, "_EXPIRY_APPENDS", 1)
         for second, life in enumerate(lives):
             cache.append(float(second), {pod(life): UsageSample(life, life)})
             for name in range(7):

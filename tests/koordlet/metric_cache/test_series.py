@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_types.priority_and_qos import PriorityClass
-from koordlet.prediction import class_series
-from koordlet.prediction.class_series import Reserved
+from api_types.kubernetes.priority_and_qos import PriorityClass
+from koordlet.metric_cache import series as class_series
+from koordlet.metric_cache.series import Reserved
 from koordlet.samples import (
     NODE,
     PROD_AND_UNRESERVED_SYSTEM,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from api_types.priority_and_qos import PriorityClass
+from api_types.kubernetes.priority_and_qos import PriorityClass
 
 
 @dataclass(frozen=True)

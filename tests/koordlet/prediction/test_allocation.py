@@ -1,4 +1,4 @@
-from api_types.priority_and_qos import PriorityClass
+from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.prediction import allocation
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.samples import Resource

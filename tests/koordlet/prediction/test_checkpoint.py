@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api_types.priority_and_qos import PriorityClass
-from koordlet.prediction import checkpoint, class_series
+from api_types.kubernetes.priority_and_qos import PriorityClass
+from koordlet.metric_cache import series
+from koordlet.metric_cache.series import Reserved
+from koordlet.prediction import checkpoint
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.class_series import Reserved
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import PredictionServer
 from koordlet.samples import RESOURCES, Snapshot, UsageSample
@@ -35,7 +36,7 @@ def train(server, at_seconds, usage_of_pod, system_cores=0.5):
     node = UsageSample(system[0] + sum(p[0] for p in pods.values()), system[1] + sum(p[1] for p in pods.values()))
     snapshot = Snapshot(at_seconds, node, system, pods)
     classes = {"b": PriorityClass.BATCH}
-    server.train(at_seconds, class_series.series_of(snapshot, classes, Reserved(0.1, 1e8)))
+    server.train(at_seconds, series.series_of(snapshot, classes, Reserved(0.1, 1e8)))
 
 
 def trained_server(rounds, parameters=DEFAULTS, start=START):

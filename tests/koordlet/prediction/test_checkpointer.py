@@ -12,10 +12,11 @@ import time
 import prometheus_client
 import pytest
 
-from koordlet import kept_history, node_observer, predict_policy
+from koordlet import node_observer
 from koordlet.agent import Agent
-from koordlet.kept_history import KeptHistory
-from koordlet.prediction import checkpoint
+from koordlet.cluster import predict_policy
+from koordlet.prediction import checkpoint, checkpointer
+from koordlet.prediction.checkpointer import KeptHistory
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import PredictionServer
 from koordlet.samples import NODE, UsageSample
@@ -331,5 +332,5 @@ async def test_a_reset_is_written_at_once(tmp_path):
         while not history.writes:
             await asyncio.sleep(0.002)
     keeping.cancel()
-    assert kept_history.FILE_NAME == FILE
+    assert checkpointer.FILE_NAME == FILE
     assert series(history) == ()

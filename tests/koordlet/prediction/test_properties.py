@@ -13,12 +13,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from koordlet.prediction import buckets, checkpoint_format, class_series
+from koordlet.metric_cache import series as class_series
+from koordlet.metric_cache.series import Reserved
+from koordlet.prediction import buckets, checkpoint_format
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.class_series import Reserved
 from koordlet.prediction.histogram_bank import HistogramBank
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.predictors import catalog
+from koordlet.prediction.predictors import registry
 from koordlet.prediction.server import PredictionServer
 from koordlet.prediction.usage_models import UsageModels
 from koordlet.samples import NODE, RESOURCES, SYSTEM, Resource, SeriesKey, SeriesKind, Snapshot, UsageSample
@@ -164,7 +165,7 @@ def test_every_percentile_and_moment_that_was_saved_and_loaded_is_the_same(round
 
 # Predictors
 
-EVERY_PREDICTOR = tuple(catalog.PREDICTORS)
+EVERY_PREDICTOR = tuple(registry.PREDICTORS)
 OF_PERCENTILES = ("borg-default", "resource-central", "percentile")
 STEP_SECONDS = 300
 BOTH = (Pod("a"), Pod("b"))

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from api_types.priority_and_qos import PriorityClass
-from koordlet.prediction import class_series
+from api_types.kubernetes.priority_and_qos import PriorityClass
+from koordlet.metric_cache import series as class_series
+from koordlet.metric_cache.series import Reserved
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.class_series import Reserved
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NoPrediction
 from koordlet.prediction.server import PredictionServer

@@ -1,6 +1,6 @@
 import datetime as dt
 
-from koordlet.node_metric_report import conditions
+from koordlet.report import conditions
 from koordlet.samples import NoData
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

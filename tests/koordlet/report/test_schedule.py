@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordlet.node_metric_report import schedule
+from koordlet.report import schedule
 
 ALLOCATABLE = {"cpu": 10_000, "memory": 10 << 30}
 

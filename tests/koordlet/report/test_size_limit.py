@@ -6,8 +6,8 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api_types import node_metric
-from koordlet.node_metric_report import size
+from api_types.node_metric import types as node_metric
+from koordlet.report import size_limit
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 LIMIT = 256 * 1024
@@ -37,7 +37,7 @@ def message(status):
 def test_500_pods_fit_whatever_they_are_called():
     longest = [pod("n" * 250 + f"{number:03}", namespace="s" * 63, memory="9" * 15) for number in range(500)]
     whole = report(longest)
-    assert size.fit(whole) is whole
+    assert size_limit.fit(whole) is whole
     assert wire_bytes(whole) < LIMIT
 
 
@@ -52,7 +52,7 @@ def test_a_report_of_any_pods_is_below_the_limit_and_leaves_out_the_lowest_and_s
         pod(f"{number}-".ljust(length, "n"), priority, str(memory << 20))
         for number, (priority, memory, length) in enumerate(pods)
     ]
-    fitted = size.fit(report(entries))
+    fitted = size_limit.fit(report(entries))
     assert wire_bytes(fitted) <= LIMIT
     kept = {each.name for each in fitted.pods_metric}
     assert [each.name for each in fitted.pods_metric] == [each.name for each in entries if each.name in kept]
@@ -70,12 +70,12 @@ def test_a_report_of_any_pods_is_below_the_limit_and_leaves_out_the_lowest_and_s
 
 def test_no_pod_is_left_out_for_which_there_is_room():
     entries = [pod(f"{number:04}".ljust(253, "n")) for number in range(2000)]
-    fitted = size.fit(report(entries))
+    fitted = size_limit.fit(report(entries))
     assert LIMIT - wire_bytes(fitted) < 2 * 470 + 200  # less than the next entry, and what the note was given
 
 
 def test_the_same_pods_give_the_same_report_in_the_order_they_came():
     entries = [pod(f"{number:04}".ljust(253, "n")) for number in range(900)]
-    fitted = size.fit(report(entries))
-    assert size.fit(report(entries)) == fitted
+    fitted = size_limit.fit(report(entries))
+    assert size_limit.fit(report(entries)) == fitted
     assert [each.name for each in fitted.pods_metric] == [each.name for each in entries[: len(fitted.pods_metric)]]

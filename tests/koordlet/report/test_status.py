@@ -1,8 +1,8 @@
 import datetime as dt
 
-from api_types import priority_and_qos as pq
-from koordlet.node_metric_report import status
-from koordlet.pods_on_node import PodOnNode
+from api_types.kubernetes import priority_and_qos as pq
+from koordlet.cluster.pods import PodOnNode
+from koordlet.report import status
 from koordlet.samples import UsageSample
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -1,9 +1,9 @@
 import pytest
 
-from api_types.priority_and_qos import PriorityClass, QoSClass
-from koordlet import throttled_pods
-from koordlet.collectors.pod_stalls import PodStall
-from koordlet.pods_on_node import PodOnNode
+from api_types.kubernetes.priority_and_qos import PriorityClass, QoSClass
+from koordlet.cluster.pods import PodOnNode
+from koordlet.collectors.pod_pressure import PodStall
+from koordlet.report import throttled_pods
 
 
 def stalled(name, throttled_ratio, priority_class=PriorityClass.PROD):

@@ -1,7 +1,7 @@
 import json
 
-from api_types import node_metric
-from koordlet.node_metric_report import reporter
+from api_types.node_metric import types as node_metric
+from koordlet.report import writer
 from tests.fakes import apiserver
 
 PATH = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics/n1"
@@ -20,7 +20,7 @@ def refused(code, reason):
 
 async def send(server, version="7"):
     async with server.session() as api:
-        return await reporter.send(api, "n1", STATUS, version)
+        return await writer.send(api, "n1", STATUS, version)
 
 
 async def test_a_report_replaces_the_status_over_the_version_that_was_seen():
@@ -28,7 +28,7 @@ async def test_a_report_replaces_the_status_over_the_version_that_was_seen():
         server.on("PUT", f"{PATH}/status", stored("8"))
         sent = await send(server)
         put = server.asked("PUT")[0].document
-    assert sent == reporter.Sent(reporter.Outcome.WRITTEN, "8")
+    assert sent == writer.Sent(writer.Outcome.WRITTEN, "8")
     assert put["metadata"] == {"name": "n1", "resourceVersion": "7"}
     assert put["status"] == {"observedGeneration": 4}
 
@@ -39,7 +39,7 @@ async def test_after_a_conflict_the_report_goes_over_the_newest_version():
         server.on("GET", PATH, stored("9"))
         sent = await send(server)
         versions = [json.loads(put.body)["metadata"]["resourceVersion"] for put in server.asked("PUT")]
-    assert sent.outcome is reporter.Outcome.WRITTEN
+    assert sent.outcome is writer.Outcome.WRITTEN
     assert versions == ["7", "9"]
 
 
@@ -48,25 +48,25 @@ async def test_endless_conflicts_are_given_up_and_said():
         server.on("PUT", f"{PATH}/status", refused(409, "Conflict"))
         server.on("GET", PATH, stored("9"))
         sent = await send(server)
-    assert sent.outcome is reporter.Outcome.CONFLICT
+    assert sent.outcome is writer.Outcome.CONFLICT
     assert len(server.asked("PUT")) == 3
 
 
 async def test_a_node_metric_that_is_gone_is_no_failure_of_the_apiserver():
     async with apiserver.running() as server:
         server.on("PUT", f"{PATH}/status", refused(404, "NotFound"))
-        assert (await send(server)).outcome is reporter.Outcome.NO_NODE_METRIC
+        assert (await send(server)).outcome is writer.Outcome.NO_NODE_METRIC
 
 
 async def test_a_refusal_carries_the_message_of_the_apiserver():
     async with apiserver.running() as server:
         server.on("PUT", f"{PATH}/status", refused(403, "Forbidden"))
         sent = await send(server)
-    assert sent.outcome is reporter.Outcome.REFUSED
+    assert sent.outcome is writer.Outcome.REFUSED
     assert "the message" in (sent.problem or "")
 
 
 async def test_an_apiserver_that_is_away_is_unreachable():
     async with apiserver.running() as server:
         pass
-    assert (await send(server)).outcome is reporter.Outcome.UNREACHABLE
+    assert (await send(server)).outcome is writer.Outcome.UNREACHABLE

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from apiserver_client import session
-from manager.resync import GRACE_SECONDS, Resync
+from manager.cache.resync import GRACE_SECONDS, Resync
+from manager.cache.watch_health import WatchAges
+from manager.metrics import WATCHED
 from manager.slo_config import controller as slo_config
-from manager.telemetry import WATCHED
-from manager.watch_age import WatchAges
 from tests.fakes import cluster
 
 

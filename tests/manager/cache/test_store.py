@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from manager.cluster_picture import ClusterPicture
+from manager.cache.store import ClusterPicture
 
 
 def node(version, uid="u1", **labels):

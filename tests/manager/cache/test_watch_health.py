@@ -1,5 +1,5 @@
-from manager.leading import Leadership
-from manager.watch_age import Silence, WatchAges
+from manager.cache.watch_health import Silence, WatchAges
+from manager.leader import Leadership
 
 
 def test_a_watch_is_silent_only_while_it_is_known_to_miss_changes():

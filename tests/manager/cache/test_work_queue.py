@@ -2,7 +2,7 @@ import asyncio
 import contextlib
 
 from apiserver_client import backoff, errors
-from manager.work_queue import Lane, WorkQueue
+from manager.cache.work_queue import Lane, WorkQueue
 
 AT_ONCE = backoff.Backoff(first_seconds=0.001, longest_seconds=0.001)
 

@@ -3,8 +3,8 @@ import json
 
 import pytest
 
-from manager import check_config
 from manager.__main__ import main
+from manager.cli import check_config
 
 MANIFEST = """\
 apiVersion: v1

@@ -4,9 +4,9 @@ import datetime as dt
 
 import pytest
 
-from api_types import crd_manifest
+from api_types.node_metric import crd_manifest
 from apiserver_client import session
-from manager import check_install
+from manager.cli import check_install
 from tests.fakes import cluster
 from tests.manager.conftest import NAMESPACE
 

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from api_types import colocation_document
-from manager import explain_config
+from api_types.colocation import document as colocation_document
 from manager.__main__ import main
-from manager.node_metric import collect_policy
+from manager.cli import explain_config
+from manager.node_metric import spec as collect_policy
 from manager.slo_config import strategy
 from tests.fakes import cluster
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from manager import explain_mid
+from manager.cli import explain_mid
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason
 from tests.manager.conftest import MID, allocated, amounts
 

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from manager import uninstall
+from manager.cli import uninstall
 from tests.fakes import cluster
 from tests.manager.conftest import MID, NAMESPACE, RECEIPT
 

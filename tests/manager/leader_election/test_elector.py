@@ -6,7 +6,7 @@ import datetime as dt
 import pytest
 
 from apiserver_client import session
-from manager.candidacy import Candidacy, Role
+from manager.leader_election.elector import Candidacy, Role
 from manager.settings import ManagerSettings
 from tests.fakes import cluster
 

@@ -3,8 +3,8 @@ import threading
 
 import pytest
 
-from manager.candidacy import Role
-from manager.leader_election import LeaderElection
+from manager.leader_election.elector import Role
+from manager.leader_election.runner import LeaderElection
 from manager.settings import ManagerSettings
 from tests.fakes import cluster
 

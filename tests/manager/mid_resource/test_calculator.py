@@ -1,7 +1,7 @@
 import pytest
 
-from api_types import pods
-from api_types.mid_resource import MidInputs
+from api_types.kubernetes import pods
+from api_types.node_metric.mid_resource import MidInputs
 from manager.mid_resource import calculator
 from manager.mid_resource.calculator import Published
 from manager.mid_resource.reasons import Reason

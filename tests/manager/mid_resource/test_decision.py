@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from manager.mid_resource.evidence import Evidence
-from manager.mid_resource.judgement import Verdict, is_degraded, judge
+from manager.mid_resource.decision import Verdict, is_degraded, judge
+from manager.mid_resource.inputs import Evidence
 from manager.mid_resource.reasons import TEXTS, Reason
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api_types import names
-from manager.slo_config import explanation, strategy, sync
+from manager.slo_config import evaluation, explanation, strategy
 
 POOL = {"matchLabels": {"pool": "x"}}
 ANNOTATION = names.ANNOTATION_COLOCATION_STRATEGY
@@ -13,7 +13,7 @@ RATIO = names.LABEL_MID_STATIC_CPU_RESERVED_RATIO
 
 def explained(document, labels=None, annotations=None, before=None):
     text = document if isinstance(document, str) else json.dumps(document)
-    outcome = sync.synced(before, {names.COLOCATION_CONFIG_KEY: text}, exists=True)
+    outcome = evaluation.synced(before, {names.COLOCATION_CONFIG_KEY: text}, exists=True)
     return explanation.explain("n1", labels or {}, annotations or {}, outcome, source="the test", kept_in="kept")
 
 
@@ -87,7 +87,9 @@ def test_whether_the_node_takes_part_is_said_with_what_decides_it():
 
 
 def test_a_refused_document_is_told_above_the_strategy_that_stays_in_force():
-    good = sync.synced(None, {names.COLOCATION_CONFIG_KEY: '{"enable": true, "degradeTimeMinutes": 7}'}, exists=True)
+    good = evaluation.synced(
+        None, {names.COLOCATION_CONFIG_KEY: '{"enable": true, "degradeTimeMinutes": 7}'}, exists=True
+    )
     found = explained({"degradeTimeMinutes": 0}, before=good.configuration)
     said = text_of(found)
     assert "degradeTimeMinutes: seen 0, want an integer, at least 1" in said

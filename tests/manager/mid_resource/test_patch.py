@@ -2,11 +2,12 @@ import datetime as dt
 
 import pytest
 
-from manager.mid_resource import calculator, receipt, writing
+from manager.mid_resource import calculator, status_annotation
+from manager.mid_resource import patch as writing
 from manager.mid_resource.calculator import Published, Target
-from manager.mid_resource.judgement import Verdict
+from manager.mid_resource.decision import Verdict
+from manager.mid_resource.patch import Cause
 from manager.mid_resource.reasons import Reason
-from manager.mid_resource.writing import Cause
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
@@ -21,7 +22,7 @@ def published(cpu, memory=1_000):
 
 
 def written(seconds_ago=10, reason=Reason.CALCULATED):
-    return receipt.make(reason, NOW - dt.timedelta(seconds=seconds_ago))
+    return status_annotation.make(reason, NOW - dt.timedelta(seconds=seconds_ago))
 
 
 def cause(target, before, receipt_of_node=None, verdict=Verdict.CALCULATE):
@@ -56,7 +57,7 @@ def test_it_is_written_again_after_a_while_or_without_a_record_of_a_write(receip
 
 
 def test_a_running_pod_that_is_not_covered_is_worth_a_write_however_small():
-    lines = {CPU: receipt.Line(floor=1_001)}
+    lines = {CPU: status_annotation.Line(floor=1_001)}
     target = Target(values(1_001), Reason.CALCULATED, lines)
     assert cause(target, published(1_000), written()) is Cause.BELOW_FLOOR
 
@@ -70,8 +71,8 @@ def test_what_is_kept_is_only_refreshed_and_only_where_something_is():
 
 
 def test_a_key_that_somebody_took_is_put_back_as_it_was_written_last():
-    line = receipt.Line(published=1_000)
-    last = receipt.make(Reason.CALCULATED, NOW, lines={CPU: line, MEMORY: line})
+    line = status_annotation.Line(published=1_000)
+    last = status_annotation.make(Reason.CALCULATED, NOW, lines={CPU: line, MEMORY: line})
     left = Published({MEMORY: 1_000}, {MEMORY: 1_000})
     target = calculator.kept(left, Reason.NO_PREDICTION, last)
     assert target.values == values(1_000)

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api_types.mid_resource import MidInputs, share
-from manager.mid_resource import calculator, receipt, writing
+from api_types.node_metric.mid_resource import MidInputs, share
+from manager.mid_resource import calculator, status_annotation
+from manager.mid_resource import patch as writing
 from manager.mid_resource.calculator import Published
-from manager.mid_resource.judgement import Verdict
+from manager.mid_resource.decision import Verdict
 from manager.mid_resource.reasons import STATUS, Reason, Status
 
 CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
@@ -38,7 +39,7 @@ def calculated(given_inputs, before, increase, same_sample):
 @given(inputs, published, increases, st.booleans())
 def test_the_terms_on_the_node_add_up_to_the_value_beside_them(given_inputs, before, increase, same_sample):
     target = calculated(given_inputs, before, increase, same_sample)
-    made = receipt.make(target.reason, NOW, lines=target.lines)
+    made = status_annotation.make(target.reason, NOW, lines=target.lines)
     patch = writing.node_patch(target, made)
     on_node = json.loads(patch["metadata"]["annotations"]["koordinator.sh/mid-resource-receipt"])
     for mid in (CPU, MEMORY):
@@ -94,7 +95,7 @@ def test_bounded_rises_arrive_in_the_end(given_inputs, increase):
 def test_what_was_just_written_is_not_written_again(given_inputs, before, threshold, same_sample):
     target = calculated(given_inputs, before, 100, same_sample)
     values = {mid: value for mid, value in target.values.items() if value is not None}
-    written = receipt.make(target.reason, NOW, lines=target.lines)
+    written = status_annotation.make(target.reason, NOW, lines=target.lines)
 
     def cause(now):
         return writing.cause(
@@ -126,7 +127,7 @@ def test_a_withdrawal_publishes_what_is_bound_and_no_more(bound, before, reason)
 @given(published, inputs)
 def test_what_is_kept_is_what_is_there_or_what_was_written_last(before, given_inputs):
     last = calculated(given_inputs, before, 100, same_sample=False)
-    written = receipt.make(last.reason, NOW, lines=last.lines)
+    written = status_annotation.make(last.reason, NOW, lines=last.lines)
     target = calculator.kept(before, Reason.NO_PREDICTION, written)
     for mid in (CPU, MEMORY):
         assert target.values[mid] == before.allocatable.get(mid, last.values[mid])

@@ -3,9 +3,11 @@ import json
 
 import pytest
 
-from api_types import mid_resource, names, pods
-from api_types.mid_resource import MidInputs
-from manager.mid_resource import receipt
+from api_types import names
+from api_types.kubernetes import pods
+from api_types.node_metric import mid_resource
+from api_types.node_metric.mid_resource import MidInputs
+from manager.mid_resource import status_annotation
 from manager.mid_resource.reasons import Reason
 
 NOW = dt.datetime(2026, 11, 21, 12, 0, 0, 999_999, tzinfo=dt.UTC)
@@ -23,10 +25,10 @@ def test_the_terms_in_a_receipt_add_up_to_what_was_published():
     )  # fmt: skip
     terms = mid_resource.calculate(inputs)
     wire = json.loads(
-        receipt.encode(
-            receipt.make(
+        status_annotation.encode(
+            status_annotation.make(
                 Reason.CALCULATED, NOW, sample=NOW, requests_from="report",
-                lines={names.MID_CPU: receipt.line(inputs, terms, terms.value)},
+                lines={names.MID_CPU: status_annotation.line(inputs, terms, terms.value)},
             )
         )
     )  # fmt: skip
@@ -43,14 +45,14 @@ def test_the_terms_in_a_receipt_add_up_to_what_was_published():
 
 def test_terms_that_static_mode_does_not_use_are_absent():
     inputs = MidInputs(allocatable=10, capacity=12, allocated_prod=8, allocated_mid=0, static_percent=50, floor=False)
-    line = receipt.line(inputs, mid_resource.calculate(inputs), 6)
+    line = status_annotation.line(inputs, mid_resource.calculate(inputs), 6)
     assert (line.source, line.reclaimable, line.capacity) == ("static", 6, 12)
     assert (line.peak_prod, line.unallocated_percent, line.floor) == (None, None, None)
 
 
 def test_a_receipt_is_read_back():
-    made = receipt.make(Reason.SAMPLE_TOO_OLD, NOW, detail="x")
-    assert receipt.of_node(node(receipt.encode(made))) == made
+    made = status_annotation.make(Reason.SAMPLE_TOO_OLD, NOW, detail="x")
+    assert status_annotation.of_node(node(status_annotation.encode(made))) == made
 
 
 OF_A_HAND = '{"time": "", "reason": "", "resources": {"kubernetes.io/mid-cpu": {"published": -5}}}'
@@ -59,13 +61,13 @@ DEEP = '{"x": ' + "[" * 100_000
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"time": 1, "reason": "x"}', OF_A_HAND, DEEP])
 def test_what_is_no_receipt_is_none(text):
-    assert receipt.of_node(node(text)) is None
+    assert status_annotation.of_node(node(text)) is None
 
 
 @pytest.mark.parametrize("text", [None, "", "yesterday", "2026-11-21T12:00:00", "9999-12-31T23:59:59-23:00"])
 def test_what_is_no_time_is_none(text):
-    assert receipt.parse_time(text) is None
+    assert status_annotation.parse_time(text) is None
 
 
 def test_times_of_other_zones_are_the_same_moment():
-    assert receipt.parse_time("2026-11-21T13:00:00+01:00") == dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+    assert status_annotation.parse_time("2026-11-21T13:00:00+01:00") == dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)

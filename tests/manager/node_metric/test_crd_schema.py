@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
-from api_types import crd_manifest
-from manager import crd_schema
+from api_types.node_metric import crd_manifest
+from manager.node_metric import crd_schema
 from tests.manager.conftest import World
 
 NAME = "nodemetrics.slo.koordinator.sh"
@@ -63,7 +63,7 @@ async def test_without_a_crd_there_is_nothing_to_tell(world):
 
 @pytest.fixture
 def watch(world: World):
-    from manager.announcements import Announcer
+    from manager.events import Announcer
 
     return crd_schema.SchemaWatch(world.api, Announcer(world.api, world.telemetry, world.clock), world.telemetry)
 

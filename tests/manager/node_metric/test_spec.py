@@ -1,8 +1,8 @@
 import pytest
 
-from api_types import slo_controller_config as slo
-from api_types.slo_controller_config import ColocationStrategy, MetricAggregatePolicy
-from manager.node_metric import collect_policy
+from api_types.colocation import controller_config as slo
+from api_types.colocation.controller_config import ColocationStrategy, MetricAggregatePolicy
+from manager.node_metric import spec as collect_policy
 from manager.slo_config.strategy import NodeStrategy
 
 DEFAULT = {

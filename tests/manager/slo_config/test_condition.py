@@ -4,7 +4,7 @@ import json
 import yaml
 
 from api_types import names
-from manager.slo_config import acceptance, sync
+from manager.slo_config import condition, evaluation
 
 THEN = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 LATER = THEN + dt.timedelta(hours=1)
@@ -13,11 +13,11 @@ KEPT_IN = "koord-manager-last-good-config"
 
 def judged(text, before=None):
     document = text if isinstance(text, str) else json.dumps(text)
-    return sync.synced(before, {names.COLOCATION_CONFIG_KEY: document}, exists=True)
+    return evaluation.synced(before, {names.COLOCATION_CONFIG_KEY: document}, exists=True)
 
 
 def noted(outcome, before=None, now=THEN):
-    return acceptance.annotation(outcome, before, now, kept_in=KEPT_IN)
+    return condition.annotation(outcome, before, now, kept_in=KEPT_IN)
 
 
 GOOD = judged({"enable": True})
@@ -51,7 +51,7 @@ def test_a_document_with_a_refused_entry_is_accepted_in_part():
 
 
 def test_an_absent_key_means_the_defaults():
-    outcome = sync.synced(None, {}, exists=True)
+    outcome = evaluation.synced(None, {}, exists=True)
     assert yaml.safe_load(noted(outcome))["message"].startswith("the key colocation-config is absent or empty")
 
 

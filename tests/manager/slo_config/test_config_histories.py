@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from api_types import colocation_document
+from api_types.colocation import document as colocation_document
 from apiserver_client import session
-from manager.announcements import Announcer
+from manager.events import Announcer
+from manager.metrics import Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config import strategy
 from manager.slo_config.controller import ConfigController, ConfigMap
-from manager.slo_config.notices import Notices
-from manager.slo_config.sync import State
-from manager.telemetry import Telemetry
+from manager.slo_config.evaluation import State
+from manager.slo_config.events import Notices
 from tests.fakes import cluster
 
 NAME, NAMESPACE = "slo-controller-config", "koordinator-system"

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_types import colocation_document, names
-from api_types.config_problem import Effect
+from api_types import names
+from api_types.colocation import document as colocation_document
+from api_types.colocation.problem import Effect
 from manager.slo_config import strategy
 
 

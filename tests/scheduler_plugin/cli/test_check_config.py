@@ -4,7 +4,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scheduler_plugin import __main__ as program
-from scheduler_plugin import check_config
+from scheduler_plugin.cli import check_config
 
 POLICIES = {"pluginConfig": [{"name": "LoadAwareScheduling", "args": {"usageThresholds": {"cpu": 50}}}]}
 EXTENDER = {

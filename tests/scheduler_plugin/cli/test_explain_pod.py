@@ -6,12 +6,12 @@ import json
 import pytest
 from prometheus_client import CollectorRegistry
 
-from daemon.http_endpoint import HttpEndpoint, Verdict, json_page
+from component_base.http_endpoint import HttpEndpoint, Verdict, json_page
 from scheduler_plugin.__main__ import main
-from tests.scheduler_plugin import factories, test_extender_app
-from tests.scheduler_plugin.test_extender_app import get, post, started, until_ready
+from tests.scheduler_plugin import factories, test_app
+from tests.scheduler_plugin.test_app import get, post, started, until_ready
 
-server = test_extender_app.server
+server = test_app.server
 
 
 async def asked(capsys, *arguments):

@@ -1,13 +1,13 @@
 import pytest
 
 from scheduler_plugin import __main__ as program
-from scheduler_plugin import configuration
-from scheduler_plugin.configuration import InvalidConfiguration
+from scheduler_plugin.config import loader
+from scheduler_plugin.config.loader import InvalidConfiguration
 
 
 def problems(document):
     with pytest.raises(InvalidConfiguration) as caught:
-        configuration.parse(document)
+        loader.parse(document)
     return list(caught.value.problems)
 
 
@@ -16,14 +16,14 @@ def load_aware(**args):
 
 
 def test_nothing_configured_means_the_defaults_of_every_policy():
-    document = configuration.load(None).document()
+    document = loader.load(None).document()
     assert [entry["name"] for entry in document["pluginConfig"]] == ["LoadAwareScheduling", "MidGuard"]
     assert document["pluginConfig"][0]["args"]["usageThresholds"] == {"cpu": 65, "memory": 95}
 
 
 def test_the_effective_configuration_can_be_loaded_again():
-    first = configuration.parse(load_aware(aggregated={"usageThresholds": {"cpu": 60}, "usageAggregationType": "p95"}))
-    assert configuration.parse(first.document()) == first
+    first = loader.parse(load_aware(aggregated={"usageThresholds": {"cpu": 60}, "usageAggregationType": "p95"}))
+    assert loader.parse(first.document()) == first
 
 
 def test_every_problem_is_found_at_once_with_path_value_and_wish():
@@ -79,7 +79,7 @@ def test_the_process_does_not_start_with_a_file_it_cannot_read(capsys):
 
 
 def selection(**points):
-    chosen = configuration.parse({"plugins": points})
+    chosen = loader.parse({"plugins": points})
     return chosen.filters, dict(chosen.score_weights)
 
 
@@ -87,7 +87,7 @@ DEFAULT_FILTERS = ("LoadAwareScheduling", "MidGuard")
 
 
 def test_a_weight_is_given_where_the_policy_is_enabled():
-    assert configuration.parse({"plugins": {"score": {"enabled": [{"name": "LoadAwareScheduling", "weight": 3}]}}})
+    assert loader.parse({"plugins": {"score": {"enabled": [{"name": "LoadAwareScheduling", "weight": 3}]}}})
     filters, weights = selection(
         multiPoint={"enabled": [{"name": "LoadAwareScheduling", "weight": 3}]},
         reserve={"enabled": [{"name": "LoadAwareScheduling"}]},
@@ -158,7 +158,7 @@ def whole(*profiles):
 def test_in_a_whole_scheduler_configuration_other_plugins_are_left_alone():
     ours = load_aware(usageThresholds={"cpu": 50})["pluginConfig"]
     others = {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}
-    chosen = configuration.parse(
+    chosen = loader.parse(
         whole(
             {"schedulerName": "default-scheduler", "pluginConfig": [others]},
             {
@@ -187,7 +187,7 @@ def test_policies_in_two_profiles_are_refused_because_both_would_get_them():
 
 def test_arguments_may_carry_the_type_that_kube_scheduler_asks_for():
     typed = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "LoadAwareSchedulingArgs"}
-    assert configuration.parse(load_aware(**typed)) == configuration.parse({})
+    assert loader.parse(load_aware(**typed)) == loader.parse({})
     assert problems(load_aware(apiVersion="v1", kind="NodeResourcesFitArgs")) == [
         'pluginConfig[0].args.apiVersion: seen "v1", want kubescheduler.config.k8s.io/v1, or nothing',
         'pluginConfig[0].args.kind: seen "NodeResourcesFitArgs", want LoadAwareSchedulingArgs, or nothing',

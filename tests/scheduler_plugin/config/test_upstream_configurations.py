@@ -3,7 +3,8 @@
 import pytest
 import yaml
 
-from scheduler_plugin import check_config, configuration
+from scheduler_plugin.cli import check_config
+from scheduler_plugin.config import loader
 
 FIRST_RELEASES = """
 apiVersion: v1
@@ -116,7 +117,7 @@ profiles:
 
 def loaded(text):
     (found,) = check_config.documents(text)
-    return configuration.parse(found.content)
+    return loader.parse(found.content)
 
 
 @pytest.mark.parametrize("text", [FIRST_RELEASES, NEWER, CHART], ids=["first-releases", "newer", "chart"])

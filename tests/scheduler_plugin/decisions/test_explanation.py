@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from scheduler_plugin import decision_explanation
-from scheduler_plugin.decision_explanation import Reasons
+from scheduler_plugin.decisions import explanation
+from scheduler_plugin.decisions.explanation import Reasons
 from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot, Window
 from scheduler_plugin.load_watcher.windows import Windows
-from scheduler_plugin.plugins import catalog
-from scheduler_plugin.plugins.trimaran.readings import Readings
+from scheduler_plugin.plugins import registry
+from scheduler_plugin.plugins.trimaran.measurements import Readings
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request
 
@@ -35,7 +35,7 @@ def decided(parts, bound_to="", nodes=NODES, pod=POD):
         notice = {"PodName": "web", "PodNamespace": "default", "PodUID": "uid-web", "Node": bound_to}
         parts.extender.bind(json.dumps(notice).encode(), NOW + 12)
     reasons = Reasons(parts.cycle.reasons, parts.cycle.rejecting_policies)
-    found = decision_explanation.page("default/web", parts.records.of("default/web"), reasons, parts.resources)
+    found = explanation.page("default/web", parts.records.of("default/web"), reasons, parts.resources)
     json.dumps(found, allow_nan=False)
     return found["decisions"][0]
 
@@ -146,7 +146,7 @@ def test_of_many_nodes_the_first_are_shown_and_the_others_counted(parts):
     decided(parts, bound_to="cool")
     reasons = Reasons(parts.cycle.reasons, parts.cycle.rejecting_policies)
     kept = parts.records.of("default/web")
-    (decision,) = decision_explanation.page("default/web", kept, reasons, parts.resources, most_nodes=2)["decisions"]
+    (decision,) = explanation.page("default/web", kept, reasons, parts.resources, most_nodes=2)["decisions"]
     assert [node["node"] for node in decision["nodes"]] == ["cool", "warm"]
     assert (decision["nodesLeftOut"], decision["nodesAsked"]) == (2, 4)
 
@@ -154,7 +154,7 @@ def test_of_many_nodes_the_first_are_shown_and_the_others_counted(parts):
 def test_the_index_tells_the_last_decisions_in_short(parts):
     decided(parts, bound_to="cool")
     parts.extender.filter(request(pod_document("stuck"), ["hot"]), NOW + 13)
-    lines = decision_explanation.index(parts.records.recent(500))
+    lines = explanation.index(parts.records.recent(500))
     assert [(line["pod"], line["nodesAsked"], line["nodesPassed"], line["node"]) for line in lines] == [
         ("default/stuck", 1, 1, None),
         ("default/web", 4, 3, "cool"),
@@ -162,7 +162,7 @@ def test_the_index_tells_the_last_decisions_in_short(parts):
     assert len(parts.records.recent(1)) == 1
 
 
-@pytest.mark.parametrize("entry", catalog.POLICIES.values(), ids=list(catalog.POLICIES))
+@pytest.mark.parametrize("entry", registry.POLICIES.values(), ids=list(registry.POLICIES))
 def test_reasons_are_texts_that_kube_scheduler_can_group(entry):
     built = entry.build(entry.complete(entry.args.model_validate({})), Readings())
     for reason in getattr(built, "reasons", ()):

@@ -3,8 +3,8 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
-from scheduler_plugin import decision_metrics
-from scheduler_plugin.decision_metrics import ReportAgeCollector
+from scheduler_plugin.decisions import metrics as decision_metrics
+from scheduler_plugin.decisions.metrics import ReportAgeCollector
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request
 

@@ -7,13 +7,13 @@ import re
 import numpy as np
 from prometheus_client import CollectorRegistry
 
-from scheduler_plugin import explain_pod, metrics
-from scheduler_plugin.decision_records import Choice
+from scheduler_plugin.cli import explain_pod, simulate
+from scheduler_plugin.decisions.recorder import Choice
+from scheduler_plugin.extender import metrics
 from scheduler_plugin.settings import SchedulerPluginSettings
-from scheduler_plugin.simulation import simulate
 from tests.scheduler_plugin import factories
 
-DOCS = pathlib.Path(__file__).parents[2] / "docs"
+DOCS = pathlib.Path(__file__).parents[3] / "docs"
 DECISIONS = (DOCS / "scheduling-decisions.md").read_text(encoding="utf-8")
 SIMULATION = (DOCS / "simulation.md").read_text(encoding="utf-8")
 OF_KUBECTL = {"--namespace"}

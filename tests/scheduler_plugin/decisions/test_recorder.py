@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from scheduler_plugin.cluster_state.pod_facts import PodFacts
-from scheduler_plugin.decision_records import KEPT_OF_A_POD, Choice, DecisionRecords, NodeColumns
-from scheduler_plugin.metrics import RequestMetrics
-from scheduler_plugin.request_dispatch import Dispatch
-from scheduler_plugin.scheduling_cycle import PolicyScores
+from scheduler_plugin.decisions.recorder import KEPT_OF_A_POD, Choice, DecisionRecords, NodeColumns
+from scheduler_plugin.extender.dispatcher import Dispatch
+from scheduler_plugin.extender.metrics import RequestMetrics
+from scheduler_plugin.framework.cycle import PolicyScores
+from scheduler_plugin.state.pod_info import PodFacts
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request
 

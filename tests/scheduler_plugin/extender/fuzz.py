@@ -1,6 +1,6 @@
 """Malformed, truncated, huge and hostile requests against the extender in a process of its own.
 
-    python -m tests.scheduler_plugin.fuzz_extender [--requests 100000] [--seed 0]
+    python -m tests.scheduler_plugin.extender.fuzz [--requests 100000] [--seed 0]
 
 Counts what was answered, and keeps every answer that is not what such a request deserves: 200 or 400 for a whole
 request whose body makes sense or not, another 4xx or a closed connection where the request itself is broken, never 5xx.
@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from scheduler_plugin import metrics, request_dispatch
-from scheduler_plugin.extender_server import ExtenderServer
+from scheduler_plugin.extender import dispatcher, metrics
+from scheduler_plugin.extender.http_server import ExtenderServer
 from tests.scheduler_plugin import factories
 
 MAX_BODY_BYTES = 2**21
@@ -66,7 +66,7 @@ def serve(port_to: Connection) -> None:
         parts.cluster.node_changed(factories.node(name))
         parts.cluster.metric_changed(factories.metric(name, usage={"cpu": str(index * 2), "memory": "10Gi"}))
     counted = metrics.RequestMetrics(metrics.CollectorRegistry())
-    dispatch = request_dispatch.Dispatch(parts.extender, counted, list, lambda: factories.NOW)
+    dispatch = dispatcher.Dispatch(parts.extender, counted, list, lambda: factories.NOW)
 
     async def run() -> None:
         server = ExtenderServer("127.0.0.1", 0, dispatch, max_body_bytes=MAX_BODY_BYTES)

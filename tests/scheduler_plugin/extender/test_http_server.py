@@ -8,9 +8,9 @@ from http import HTTPStatus
 
 import pytest
 
-from daemon.http_endpoint import CannotListen
-from scheduler_plugin import metrics, request_dispatch
-from scheduler_plugin.extender_server import Answer, ExtenderServer
+from component_base.http_endpoint import CannotListen
+from scheduler_plugin.extender import dispatcher, metrics
+from scheduler_plugin.extender.http_server import Answer, ExtenderServer
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 
@@ -53,7 +53,7 @@ async def server(unsynced):
     parts = factories.parts()
     parts.cluster.node_changed(factories.node("n1"))
     counted = metrics.RequestMetrics(metrics.CollectorRegistry())
-    dispatch = request_dispatch.Dispatch(parts.extender, counted, lambda: unsynced, lambda: NOW)
+    dispatch = dispatcher.Dispatch(parts.extender, counted, lambda: unsynced, lambda: NOW)
     server = ExtenderServer("127.0.0.1", 0, dispatch, max_body_bytes=LIMIT)
     await server.start()
     yield server

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.cluster_state.node_vectors import NodeEntry
-from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
-from scheduler_plugin.reply_rows import ReplyRows
+from scheduler_plugin.extender.response_rows import ReplyRows
+from scheduler_plugin.state.node_columns import NodeEntry
+from scheduler_plugin.state.node_load import NodeLoad
 
 dns_names = st.text("abcdefghij0123456789-.", min_size=1, max_size=63)
 

@@ -6,8 +6,8 @@ from http import HTTPStatus
 
 import pytest
 
-from scheduler_plugin.extender_server import Answer, ExtenderServer
-from scheduler_plugin.extender_tls import ServerTls, UnusableCertificate
+from scheduler_plugin.extender.http_server import Answer, ExtenderServer
+from scheduler_plugin.extender.tls import ServerTls, UnusableCertificate
 from tests.fakes import certificates
 
 REQUEST = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"

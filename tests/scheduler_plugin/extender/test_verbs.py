@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_plugin.extender import BadRequest
-from scheduler_plugin.plugins.load_aware import LoadAware
+from scheduler_plugin.extender.verbs import BadRequest
+from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 

@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
 
-from scheduler_plugin.cluster_state.node_vectors import NodeVectors
-from scheduler_plugin.cluster_state.pod_facts import PodFacts
-from scheduler_plugin.plugins import catalog, policy
-from scheduler_plugin.plugins.catalog import Point
-from scheduler_plugin.plugins.trimaran.readings import Readings
-from scheduler_plugin.scheduling_cycle import UNKNOWN_NODE, SchedulingCycle, WeightedScorer
+from scheduler_plugin.framework import interface
+from scheduler_plugin.framework.cycle import UNKNOWN_NODE, SchedulingCycle, WeightedScorer
+from scheduler_plugin.plugins import registry
+from scheduler_plugin.plugins.registry import Point
+from scheduler_plugin.plugins.trimaran.measurements import Readings
+from scheduler_plugin.state.node_columns import NodeVectors
+from scheduler_plugin.state.pod_info import PodFacts
 
 POD = PodFacts(uid="u", key="default/web", is_prod=True, is_pinned=False, estimate=(0, 0))
 ROWS = np.arange(3)
@@ -15,7 +16,7 @@ ROWS = np.arange(3)
 class Fixed:
     """A policy that says the same of rows 0, 1 and 2 every time."""
 
-    def __init__(self, name, *, scores=None, codes=None, normalize=policy.clipped):
+    def __init__(self, name, *, scores=None, codes=None, normalize=interface.clipped):
         self.name, self.reasons = name, (f"{name} says no",)
         self._scores, self._codes, self.normalize = scores, codes, normalize
 
@@ -69,7 +70,7 @@ def test_the_first_policy_that_rejects_names_the_reason():
     ]
 
 
-@pytest.mark.parametrize("entry", catalog.POLICIES.values(), ids=list(catalog.POLICIES))
+@pytest.mark.parametrize("entry", registry.POLICIES.values(), ids=list(registry.POLICIES))
 def test_a_policy_can_do_what_its_catalog_entry_says(entry):
     built = entry.build(entry.complete(entry.args.model_validate({})), Readings())
     assert hasattr(built, "reject") == (Point.FILTER in entry.points)

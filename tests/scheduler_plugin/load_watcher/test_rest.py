@@ -13,8 +13,8 @@ import jsonschema
 import prometheus_client
 import pytest
 
-from daemon import http_endpoint
-from daemon.http_endpoint import Page, Verdict
+from component_base import http_endpoint
+from component_base.http_endpoint import Page, Verdict
 from scheduler_plugin.load_watcher import kep_document, records
 from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot
 from scheduler_plugin.load_watcher.rest import WatcherApi

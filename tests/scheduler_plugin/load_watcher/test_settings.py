@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.settings import SettingsError
+from component_base.settings import SettingsError
 from scheduler_plugin.load_watcher import __main__
 from scheduler_plugin.load_watcher.settings import LoadWatcherSettings, provider_specs
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from scheduler_plugin import assembly, configuration
+from scheduler_plugin import assembly
+from scheduler_plugin.config import loader
 from scheduler_plugin.simulation import outcome, scenario
 from scheduler_plugin.simulation.kube_scheduler_model import Weights
 from scheduler_plugin.simulation.replay import Replay
@@ -15,9 +16,7 @@ MINUTES = 60
 
 def parts(load_aware=None, **document):
     entries = [{"name": "LoadAwareScheduling", "args": load_aware or {}}]
-    return assembly.Parts(
-        configuration.parse({"pluginConfig": entries, **document}), notice_ttl_seconds=120, short_list=0
-    )
+    return assembly.Parts(loader.parse({"pluginConfig": entries, **document}), notice_ttl_seconds=120, short_list=0)
 
 
 def a_cluster(shares, requests, *, nodes=2, cores=10, at_seconds=None, lifetime_seconds=None, steps=60):

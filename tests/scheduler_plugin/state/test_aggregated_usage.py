@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.cluster_state.reported_statistics import NONE, ReportedStatistics
+from scheduler_plugin.state.aggregated_usage import NONE, ReportedStatistics
 from tests.scheduler_plugin import factories
 
 RESOURCES = ("cpu", "memory")

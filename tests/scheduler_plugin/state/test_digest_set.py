@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.cluster_state.digest_set import DigestSet
+from scheduler_plugin.state.digest_set import DigestSet
 
 digests = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=3).map(hash)
 

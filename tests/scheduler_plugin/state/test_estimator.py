@@ -2,9 +2,9 @@
 
 import pytest
 
-from api_types import pods, priority_and_qos
-from scheduler_plugin.cluster_state import estimation
-from scheduler_plugin.cluster_state.estimation import EstimationPolicy
+from api_types.kubernetes import pods, priority_and_qos
+from scheduler_plugin.state import estimator
+from scheduler_plugin.state.estimator import EstimationPolicy
 from tests.scheduler_plugin import factories
 
 RESOURCES = ("cpu", "memory")
@@ -19,7 +19,7 @@ def policy(cpu=85, memory=70, **more):
 def estimated(given=None, **pod):
     made = factories.pod(**pod)
     of_class, requests = priority_and_qos.priority_class(made), pods.requests(made.spec)
-    return estimation.estimate(made, given or policy(), of_class, requests)
+    return estimator.estimate(made, given or policy(), of_class, requests)
 
 
 def test_a_request_is_scaled():
@@ -115,15 +115,15 @@ def test_factors_that_are_not_whole_integers_are_ignored_whole(annotation):
 
 def test_seconds_after_initialisation_win_even_where_they_end_earlier():
     given = policy(seconds_after_scheduled=180, seconds_after_initialized=10)
-    assert estimation.forced_until(factories.pod(), given, -60.0, -30.0) == -20
+    assert estimator.forced_until(factories.pod(), given, -60.0, -30.0) == -20
 
 
 def test_seconds_after_scheduling_hold_while_the_pod_is_not_initialised():
     given = policy(seconds_after_scheduled=180, seconds_after_initialized=10)
-    assert estimation.forced_until(factories.pod(), given, -60.0, None) == 120
+    assert estimator.forced_until(factories.pod(), given, -60.0, None) == 120
 
 
 @pytest.mark.parametrize(("text", "deadline"), [("0", None), ("30", 30.0), ("-5", 180.0), ("x", 180.0), ("+7", 7.0)])
 def test_the_pods_own_seconds_switch_off_or_replace_the_arguments(text, deadline):
     given = policy(allow_customize=True, seconds_after_scheduled=180)
-    assert estimation.forced_until(factories.pod(annotations={AFTER_SCHEDULED: text}), given, 0.0, None) == deadline
+    assert estimator.forced_until(factories.pod(annotations={AFTER_SCHEDULED: text}), given, 0.0, None) == deadline

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_types import mid_report
-from scheduler_plugin.cluster_state import load_report, node_metric_intake
-from scheduler_plugin.cluster_state.load_report import LoadReport
-from scheduler_plugin.cluster_state.pod_facts import AssignedPod
-from scheduler_plugin.cluster_state.unreported_pods import NodeLoad
+from api_types.node_metric import mid_report
+from scheduler_plugin.state import node_metric_decoder, node_report
+from scheduler_plugin.state.node_load import NodeLoad
+from scheduler_plugin.state.node_report import LoadReport
+from scheduler_plugin.state.pod_info import AssignedPod
 from tests.scheduler_plugin import factories
 
 GI = 1024**3
@@ -22,7 +22,7 @@ def assigned(name, estimate=(1000, 100), *, prod=True, at=0.0, forced_until=None
 
 def report(pod_usage=(), prod=(), *, updated=0.0, usage=(5000, 500), system=(70, 7), predicted=None):
     keyed = {f"ns/{name}": (*vector, int(name in prod)) for name, vector in dict(pod_usage).items()}
-    pods_ = load_report.table(keyed, 3)
+    pods_ = node_report.table(keyed, 3)
     return LoadReport(updated, 60, usage, system, predicted, {}, pods_, None, NO_MID)
 
 
@@ -62,7 +62,7 @@ def test_the_upstream_table_of_six_pods():
         )
     ]
     load.set_report(
-        node_metric_intake.read(factories.metric(usage={}, updated=None, pods_metric=items), ("cpu", "memory"))
+        node_metric_decoder.read(factories.metric(usage={}, updated=None, pods_metric=items), ("cpu", "memory"))
     )
     assert load.prod_usage == [5000, 8 * GI]
     assert load.node_delta == [2000, 4 * GI]

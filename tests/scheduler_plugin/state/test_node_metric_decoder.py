@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler_plugin.cluster_state import node_metric_intake
+from scheduler_plugin.state import node_metric_decoder
 from tests.scheduler_plugin import factories
 
 RESOURCES = ("cpu", "memory")
@@ -8,7 +8,7 @@ GI = 1024**3
 
 
 def read(**metric):
-    return node_metric_intake.read(factories.metric(**metric), RESOURCES)
+    return node_metric_decoder.read(factories.metric(**metric), RESOURCES)
 
 
 def usage(**resources):

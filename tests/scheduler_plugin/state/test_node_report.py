@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.cluster_state import load_report
-from scheduler_plugin.cluster_state.estimation import LARGEST
+from scheduler_plugin.state import node_report
+from scheduler_plugin.state.estimator import LARGEST
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 
@@ -13,7 +13,7 @@ amounts = st.tuples(st.integers(0, LARGEST), st.integers(0, LARGEST))
 
 @given(st.dictionaries(st.text(max_size=3), amounts), st.text(max_size=3))
 def test_a_table_reads_as_the_mapping_it_was_made_of(vectors, other):
-    table = load_report.table(vectors, 2)
+    table = node_report.table(vectors, 2)
     assert dict(table) == vectors
     assert table.find(other) == vectors.get(other) == table.get(other)
     assert table.own_key(other) == other

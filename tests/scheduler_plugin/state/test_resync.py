@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from apiserver_client import errors
-from scheduler_plugin.cluster_state import comparison, rebuild
+from scheduler_plugin.state import comparison, resync
 from tests.fakes import apiserver
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
@@ -58,9 +58,9 @@ async def compare(server, cluster):
             if waiting:
                 waiting.pop(0)()
 
-        drift = rebuild.no_drift()
+        drift = resync.no_drift()
         async with server.session() as api:
-            await rebuild.Rebuild(api, cluster, drift, lambda: NOW, sleep=sleep).run()
+            await resync.Rebuild(api, cluster, drift, lambda: NOW, sleep=sleep).run()
         return drift
 
     return run
@@ -153,7 +153,7 @@ async def test_an_apiserver_that_fails_is_asked_again_at_the_next_interval(serve
             raise TimeoutError
 
     async with server.session() as api:
-        again = rebuild.Rebuild(api, cluster, rebuild.no_drift(), lambda: NOW, sleep=sleep)
+        again = resync.Rebuild(api, cluster, resync.no_drift(), lambda: NOW, sleep=sleep)
         with pytest.raises(errors.Refused):
             await again.run()
         server._scripts["GET", NODES][:0] = [apiserver.Answer({"kind": "Status", "code": 500}, 500)]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from e2e.cluster import content_cache
-from e2e.cluster.images import building, catalog, wheels
-from e2e.cluster.images.catalog import Image
+from tools.images import building, catalog, wheels
+from tools.images.catalog import Image
+from tools.localcluster import content_cache
 
 
 class RecordingBuilder:

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from e2e.cluster import certificates, control_plane, kubeconfigs
-from e2e.cluster.layout import Layout
+from tools.localcluster import certificates, control_plane, kubeconfigs
+from tools.localcluster.layout import Layout
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl command")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from e2e.cluster import content_cache
+from tools.localcluster import content_cache
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.cluster import control_plane, fake_nodes, go_binaries, layout, node
-from e2e.cluster.failures import ClusterProblem
-from e2e.cluster.layout import Layout
+from tools.localcluster import control_plane, fake_nodes, go_binaries, layout, node
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.layout import Layout
 
 PLACES = Layout(state=Path("/state"), run=Path("/run/x"))
 BINARIES = Path("/bin")

@@ -5,10 +5,11 @@ import socket
 
 import pytest
 
-from e2e.cluster import __main__ as command_line
-from e2e.cluster import commands, debian_packages, ports, running
-from e2e.cluster.failures import ClusterProblem
-from e2e.cluster.providers import existing, local
+from tools.localcluster import __main__ as command_line
+from tools.localcluster import running
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import commands, debian_packages, ports
+from tools.localcluster.providers import existing, local
 
 
 def test_missing_packages_are_told_with_what_of_them_is_missing():
@@ -61,7 +62,7 @@ def test_a_kubeconfig_that_does_not_exist_is_named(monkeypatch, tmp_path):
 def test_without_a_cluster_a_command_says_how_to_start_one(monkeypatch, tmp_path, capsys, verb):
     monkeypatch.setattr(running, "REMEMBERED", tmp_path / "cluster-provider")
     assert command_line.main([verb]) == 1
-    assert capsys.readouterr().err == "error: no cluster is up; start one with `python -m e2e.cluster up`\n"
+    assert capsys.readouterr().err == "error: no cluster is up; start one with `python -m tools.localcluster up`\n"
 
 
 def test_down_without_a_cluster_is_content(monkeypatch, tmp_path):

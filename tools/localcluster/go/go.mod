@@ -1,6 +1,6 @@
-// The programs of the local cluster, pinned as tools: `python -m e2e.cluster up` builds them from here.
+// The programs of the local cluster, pinned as tools: `python -m tools.localcluster up` builds them from here.
 // kubernetes' own staging modules are replaced inside its repository; outside it each needs its published twin.
-module koord-suite.io/e2e/cluster
+module koord-suite.io/tools/localcluster
 
 go 1.24.0
 

@@ -12,9 +12,10 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from e2e.cluster import commands, firewall, leftovers, network, node
-from e2e.cluster.layout import Layout
-from e2e.cluster.leftovers import Machine
+from tools.localcluster import node
+from tools.localcluster.host import commands, firewall, leftovers, network
+from tools.localcluster.host.leftovers import Machine
+from tools.localcluster.layout import Layout
 
 CNI_RESULTS = Path("/var/lib/cni/results")
 KUBELET_FIXED_FOLDER = Path("/var/lib/kubelet")  # device plugins live there whatever --root-dir says

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from e2e.cluster.failures import ClusterProblem
+from tools.localcluster.errors import ClusterProblem
 
 # How klog, logrus and most others mark what went wrong.
 TELLING = re.compile(r"^[EF]\d{4} |level=(error|fatal)|\berror\b|\bpanic\b", re.IGNORECASE)

@@ -10,8 +10,9 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from e2e.cluster import commands, progress
-from e2e.cluster.failures import ClusterProblem
+from tools.localcluster import progress
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import commands
 
 PATHS_BY_PACKAGE: dict[str, tuple[str, ...]] = {
     "runc": ("runc",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from e2e.cluster import commands
+from tools.localcluster.host import commands
 
 NFT_FAMILIES = {"iptables": "ip", "ip6tables": "ip6"}
 OURS = re.compile(r"(?:^:|-A |-j |-g )(?:KUBE-|CNI-)|comment \"?(?:kubernetes|name: \\?\"koord-suite)")

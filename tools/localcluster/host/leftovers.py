@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from e2e.cluster import firewall, network
+from tools.localcluster.host import firewall, network
 
 CGROUPS = Path("/sys/fs/cgroup")
 CGROUPS_WATCHED = ("kubepods*", "k8s.io*", "cri-containerd*")

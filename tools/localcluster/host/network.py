@@ -6,8 +6,9 @@ import contextlib
 import json
 from pathlib import Path
 
-from e2e.cluster import commands, layout
-from e2e.cluster.failures import ClusterProblem
+from tools.localcluster import layout
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import commands
 
 BRIDGED_TRAFFIC_PASSES_IPTABLES = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
 

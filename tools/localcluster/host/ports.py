@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import psutil
 
-from e2e.cluster.failures import ClusterProblem
+from tools.localcluster.errors import ClusterProblem
 
 
 def require_free(names_by_port: Mapping[int, str]) -> None:
@@ -16,7 +16,7 @@ def require_free(names_by_port: Mapping[int, str]) -> None:
     taken = {port: listener for port, listener in listeners().items() if port in names_by_port}
     if taken:
         told = "; ".join(f"port {port} ({names_by_port[port]}) is used by {who}" for port, who in sorted(taken.items()))
-        raise ClusterProblem(f"{told}; end it, or `python -m e2e.cluster down` if it is an earlier cluster")
+        raise ClusterProblem(f"{told}; end it, or `python -m tools.localcluster down` if it is an earlier cluster")
 
 
 def free_port() -> int:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import psutil
 
-from e2e.cluster import commands
-from e2e.cluster.failures import ClusterProblem
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import commands
 
 MARK = "KOORD_SUITE_CLUSTER"
 """Environment variable that every process of the cluster and all its children carry; its value is the state folder."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from e2e.cluster.access import Cluster
-from e2e.cluster.images import building
-from e2e.cluster.providers import existing, kind, local
+from tools.images import building
+from tools.localcluster.access import Cluster
+from tools.localcluster.providers import existing, kind, local
 
 
 class Provider(Protocol):

@@ -9,10 +9,10 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from e2e.cluster import access
-from e2e.cluster.access import Cluster
-from e2e.cluster.failures import ClusterProblem
-from e2e.cluster.images import building
+from tools.images import building
+from tools.localcluster import access
+from tools.localcluster.access import Cluster
+from tools.localcluster.errors import ClusterProblem
 
 
 class Existing:

@@ -11,10 +11,11 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from e2e.cluster import access, commands, content_cache, control_plane, progress
-from e2e.cluster.access import Cluster
-from e2e.cluster.failures import ClusterProblem
-from e2e.cluster.images import building
+from tools.images import building
+from tools.localcluster import access, content_cache, control_plane, progress
+from tools.localcluster.access import Cluster
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import commands
 
 VERSION = "v0.30.0"  # its default node image is Kubernetes 1.34
 NAME = "koord-suite"

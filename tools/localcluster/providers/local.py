@@ -15,26 +15,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from e2e.cluster import (
-    access,
-    cleaning,
-    commands,
-    content_cache,
-    control_plane,
-    debian_packages,
-    go_binaries,
-    layout,
-    leftovers,
-    network,
-    node,
-    ports,
-    processes,
-    progress,
-)
-from e2e.cluster.access import Cluster
-from e2e.cluster.failures import ClusterProblem
-from e2e.cluster.images import building, catalog
-from e2e.cluster.layout import Layout
+from tools.images import building, catalog
+from tools.localcluster import access, content_cache, control_plane, go_binaries, layout, node, progress
+from tools.localcluster.access import Cluster
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import cleanup, commands, debian_packages, leftovers, network, ports, processes
+from tools.localcluster.layout import Layout
 
 STOP_ORDER = (
     "kubelet", "kube-proxy", "containerd", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd",
@@ -85,7 +71,7 @@ class Local:
                 processes.stop(name, places.processes)
             progress.say(f"ended {', '.join(STOP_ORDER)}")
             processes.end(processes.of_this_cluster(places.processes), grace_seconds=2)
-            cleaning.put_back(places, before)
+            cleanup.put_back(places, before)
             remaining = [f"process: {p.pid} {p.name()}" for p in processes.of_this_cluster(places.processes)]
             shutil.rmtree(places.state)
             remaining += leftovers.differences(before, leftovers.look())
@@ -180,7 +166,7 @@ class Local:
         if any("shim" in process.name() for process in running):
             node.start_one(node.containerd(self.places), self.places)
             with progress.step("ending pods"):
-                cleaning.end_pods(self.places)
+                cleanup.end_pods(self.places)
 
 
 def require_root_on_linux() -> None:

@@ -1,5 +1,5 @@
-// influxd, the real InfluxDB 2 of e2e/test_influxdb_history.py, and what builds its part in Rust; see ../build.py.
-module koord-suite.io/e2e/influxd
+// influxd, the real InfluxDB 2 of e2e/cases/agent/test_influxdb_history.py, and what builds its part in Rust; see ../build.py.
+module koord-suite.io/e2e/thirdparty/influxdb
 
 go 1.24
 

@@ -1,4 +1,4 @@
-// metrics-server, the real one of e2e/test_load_watcher_metrics_server.py; see ../build.py.
+// metrics-server, the real one of e2e/cases/load_watcher/test_metrics_server.py; see ../build.py.
 module koord-suite.io/e2e/metrics-server
 
 go 1.24

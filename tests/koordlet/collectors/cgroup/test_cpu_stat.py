@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordlet.collectors import throttling_files
-from koordlet.collectors.throttling_files import CpuPeriods
+from koordlet.collectors.cgroup import cpu_stat
+from koordlet.collectors.cgroup.cpu_stat import CpuPeriods
 
 V1 = b"nr_periods 40\nnr_throttled 12\nthrottled_time 812000000\nnr_bursts 0\nburst_time 0\n"
 V2 = (
@@ -15,12 +15,12 @@ counts = st.integers(0, 2**62)
 
 @pytest.mark.parametrize("text", [V1, V2], ids=["v1", "v2"])
 def test_both_versions_count_periods_alike(text):
-    assert throttling_files.cpu_periods(text) == (40, 12)
+    assert cpu_stat.cpu_periods(text) == (40, 12)
 
 
 def test_a_group_without_the_cpu_controller_counts_no_periods():
     with pytest.raises(ValueError, match="no nr_periods and nr_throttled, it begins b'usage_usec 9120"):
-        throttling_files.cpu_periods(V2.partition(b"nr_periods")[0])
+        cpu_stat.cpu_periods(V2.partition(b"nr_periods")[0])
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,15 @@ def test_a_group_without_the_cpu_controller_counts_no_periods():
     ],
 )
 def test_the_ratio_is_of_the_periods_between_two_readings(before, now, ratio):
-    assert throttling_files.throttled_ratio(CpuPeriods(*before), CpuPeriods(*now)) == ratio
+    assert cpu_stat.throttled_ratio(CpuPeriods(*before), CpuPeriods(*now)) == ratio
 
 
 @given(counts, counts, counts, counts)
 def test_whatever_the_counters_a_ratio_lies_between_0_and_1(periods, throttled, later_periods, later_throttled):
-    ratio = throttling_files.throttled_ratio(CpuPeriods(periods, throttled), CpuPeriods(later_periods, later_throttled))
+    ratio = cpu_stat.throttled_ratio(CpuPeriods(periods, throttled), CpuPeriods(later_periods, later_throttled))
     assert ratio is None or 0 <= ratio <= 1
 
 
 def test_the_worst_group_speaks_for_the_pod():
-    assert throttling_files.worst([None, 0.1, 0.7, 0.0]) == 0.7
-    assert throttling_files.worst([None, None]) is None
+    assert cpu_stat.worst([None, 0.1, 0.7, 0.0]) == 0.7
+    assert cpu_stat.worst([None, None]) is None

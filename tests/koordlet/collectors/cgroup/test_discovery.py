@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from koordlet.collectors.cgroup_discovery import CONTAINER_SEARCH_TICKS, FULL_SCAN_SECONDS, CgroupDiscovery
+from koordlet.collectors.cgroup.discovery import CONTAINER_SEARCH_TICKS, FULL_SCAN_SECONDS, CgroupDiscovery
 from koordlet.samples import NoData
 from tests.host_trees.plain_files import BESTEFFORT, BURSTABLE, CGROUPFS, GUARANTEED, SYSTEMD, V1, V2, PlainHost
 

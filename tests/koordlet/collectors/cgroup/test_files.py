@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordlet.collectors import cgroup_files
-from koordlet.collectors.cgroup_files import CPU_FILES, MEMORY_FILES, CgroupVersion, MemoryStat, UsageFile
+from koordlet.collectors.cgroup import files as cgroup_files
+from koordlet.collectors.cgroup.files import CPU_FILES, MEMORY_FILES, CgroupVersion, MemoryStat, UsageFile
 
 V1_KEYS = [
     f"total_{key}"

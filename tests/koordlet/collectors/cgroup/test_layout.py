@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from koordlet.collectors import cgroup_layout
-from koordlet.collectors.cgroup_files import CgroupVersion
+from koordlet.collectors.cgroup import layout as cgroup_layout
+from koordlet.collectors.cgroup.files import CgroupVersion
 from koordlet.samples import NoData
 from tests.host_trees.plain_files import CGROUPFS, HYBRID, SYSTEMD, V1, V2, PlainHost
 

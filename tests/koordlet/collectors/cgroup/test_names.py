@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from koordlet.collectors import cgroup_names
+from koordlet.collectors.cgroup import names as cgroup_names
 
 UID = "2a9c3a50-4f1e-4e0c-9d51-0a5c3f2a7b1e"
 ESCAPED = UID.replace("-", "_")

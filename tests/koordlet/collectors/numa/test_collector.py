@@ -8,12 +8,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from koordlet.collectors.cgroup_discovery import FollowedGroups
-from koordlet.collectors.cgroup_files import CgroupVersion
-from koordlet.collectors.cgroup_layout import CgroupLayout, ControllerMount
-from koordlet.collectors.collect_statistics import CollectStatistics
+from koordlet.collectors.cgroup.discovery import FollowedGroups
+from koordlet.collectors.cgroup.files import CgroupVersion
+from koordlet.collectors.cgroup.layout import CgroupLayout, ControllerMount
 from koordlet.collectors.host_root import HostRoot
-from koordlet.collectors.numa_usage import NUMA_TICKS, NumaUsage
+from koordlet.collectors.numa.collector import NUMA_TICKS, NumaUsage
+from koordlet.collectors.statistics import CollectStatistics
 from tests.host_trees import numa_tree
 from tests.host_trees.clock import Clock
 

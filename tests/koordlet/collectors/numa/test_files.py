@@ -2,8 +2,8 @@
 
 import pytest
 
-from koordlet.collectors import numa_files
-from koordlet.collectors.cgroup_files import CgroupVersion
+from koordlet.collectors.cgroup.files import CgroupVersion
+from koordlet.collectors.numa import files as numa_files
 from tests.host_trees import numa_tree
 
 STAT = b"""cpu  30 3 3 300 30 3 3 3 0 0

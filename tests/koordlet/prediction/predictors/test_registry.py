@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction, Peak
-from koordlet.prediction.predictors import catalog
+from koordlet.prediction.predictors import registry
 from koordlet.samples import Resource
 from tests.koordlet.prediction.plain_statistics import PlainStatistics, prod_load
 
@@ -38,15 +38,15 @@ def loads(draw):
 
 
 def test_the_catalog_holds_the_predictors_of_the_design():
-    assert tuple(catalog.PREDICTORS) == EVERY_PREDICTOR
+    assert tuple(registry.PREDICTORS) == EVERY_PREDICTOR
 
 
 @pytest.mark.parametrize("name", EVERY_PREDICTOR)
 @given(load=loads(), more=usage)
 def test_a_peak_covers_the_cold_requests_and_rises_by_what_they_rise_at_most(name, load, more):
     parameters = PredictParameters(predictor=name)
-    answer = catalog.predict(load, parameters)
-    raised = catalog.predict(replace(load, cold_requests=load.cold_requests + more), parameters)
+    answer = registry.predict(load, parameters)
+    raised = registry.predict(replace(load, cold_requests=load.cold_requests + more), parameters)
     assert answer.peak >= answer.cold_requests == load.cold_requests
     assert answer.peak - 1e-6 <= raised.peak <= answer.peak + more + 1e-6
 
@@ -55,7 +55,7 @@ def test_a_peak_covers_the_cold_requests_and_rises_by_what_they_rise_at_most(nam
 @given(load=loads(), margins=st.tuples(st.floats(0, 100), st.floats(0, 100)))
 def test_a_peak_rises_with_the_margin(name, load, margins):
     low, high = (
-        catalog.predict(load, PredictParameters(predictor=name, safety_margin_percent=margin)).peak
+        registry.predict(load, PredictParameters(predictor=name, safety_margin_percent=margin)).peak
         for margin in sorted(margins)
     )
     assert low <= high + 1e-6
@@ -63,7 +63,7 @@ def test_a_peak_rises_with_the_margin(name, load, margins):
 
 @pytest.mark.parametrize("name", EVERY_PREDICTOR)
 def test_a_predictor_without_any_sample_says_so(name):
-    assert isinstance(catalog.predict(prod_load(cold_requests=1.0), PredictParameters(predictor=name)), NoPrediction)
+    assert isinstance(registry.predict(prod_load(cold_requests=1.0), PredictParameters(predictor=name)), NoPrediction)
 
 
 @pytest.mark.parametrize("name", EVERY_PREDICTOR)
@@ -72,25 +72,25 @@ def test_a_peak_that_is_no_number_is_no_prediction(name):
     load = prod_load(
         warm_pods=broken, prod=broken, system=broken, unreserved_system=broken, prod_and_unreserved_system=broken
     )
-    answer = catalog.predict(load, PredictParameters(predictor=name))
+    answer = registry.predict(load, PredictParameters(predictor=name))
     assert isinstance(answer, NoPrediction)
     assert "nan" in answer.reason
 
 
 @given(load=loads(), members=st.sets(st.sampled_from(EVERY_PREDICTOR[:-1]), min_size=1))
 def test_max_is_the_largest_of_its_members_each_with_its_own_default_margin(load, members):
-    answer = catalog.predict(load, PredictParameters(predictor="max", members=tuple(members)))
-    assert answer.peak == max(catalog.predict(load, PredictParameters(predictor=name)).peak for name in members)
+    answer = registry.predict(load, PredictParameters(predictor="max", members=tuple(members)))
+    assert answer.peak == max(registry.predict(load, PredictParameters(predictor=name)).peak for name in members)
 
 
 def test_an_unknown_predictor_is_refused_with_the_known_ones():
-    answer = catalog.predict(prod_load(), PredictParameters(predictor="oracle"))
+    answer = registry.predict(prod_load(), PredictParameters(predictor="oracle"))
     assert answer.reason.startswith("predictor 'oracle' is unknown, want one of n-sigma-v1, ")
 
 
 @pytest.mark.parametrize(("member", "named"), [("max", "member of itself"), ("oracle", "'oracle' is unknown")])
 def test_max_refuses_itself_and_unknown_members(member, named):
-    answer = catalog.predict(prod_load(), PredictParameters(predictor="max", members=(member,)))
+    answer = registry.predict(prod_load(), PredictParameters(predictor="max", members=(member,)))
     assert named in answer.reason
 
 
@@ -105,7 +105,7 @@ def test_one_scenario_by_hand_through_all_predictors():
         unreserved_system=PlainStatistics([0.1], [0.1], {95: [0.3], 99: [0.4]}),
         prod_and_unreserved_system=PlainStatistics([1.6], [0.3], {}),
     )
-    peaks = {name: catalog.predict(load, PredictParameters(predictor=name)).peak for name in EVERY_PREDICTOR}
+    peaks = {name: registry.predict(load, PredictParameters(predictor=name)).peak for name in EVERY_PREDICTOR}
     assert peaks == pytest.approx(
         {
             "n-sigma-v1": 1.6 + 5 * 0.3 + 2,
@@ -116,4 +116,4 @@ def test_one_scenario_by_hand_through_all_predictors():
             "max": 5.6,
         }
     )
-    assert isinstance(catalog.predict(load, PredictParameters()), Peak)
+    assert isinstance(registry.predict(load, PredictParameters()), Peak)

@@ -3,14 +3,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler_plugin.cluster_state import node_metric_intake
-from scheduler_plugin.cluster_state.load_report import LoadReport
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers.node_metric import RESOURCES, NodeMetricProvider
 from scheduler_plugin.load_watcher.providers.provider import Fetched
 from scheduler_plugin.load_watcher.records import Metadata
+from scheduler_plugin.state import node_metric_decoder
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.node_report import LoadReport
 
 NODE = KnownNode(4000, 1000, Metadata("zone-a", "gpu"))
 AT = 1_700_000_000.0  # 2023-11-14T22:13:20Z
@@ -24,7 +24,7 @@ def report(**windows: dict[str, dict[str, object]]) -> LoadReport:
     aggregated = [{"duration": name.strip("_"), "usage": statistics} for name, statistics in windows.items()]
     node = {"nodeUsage": usage("2", "500"), "aggregatedNodeUsages": aggregated}
     wire = {"metadata": {"name": "n"}, "status": {"updateTime": "2023-11-14T22:13:20Z", "nodeMetric": node}}
-    return node_metric_intake.read(msgspec.json.decode(msgspec.json.encode(wire), type=NodeMetric), RESOURCES)
+    return node_metric_decoder.read(msgspec.json.decode(msgspec.json.encode(wire), type=NodeMetric), RESOURCES)
 
 
 def provider(**reports: LoadReport) -> NodeMetricProvider:

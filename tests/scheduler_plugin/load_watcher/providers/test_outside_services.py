@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.providers import catalog, provider_spec
+from scheduler_plugin.load_watcher.providers import provider_spec, registry
 from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from tests.fakes import metrics_source
 from tests.fakes.metrics_source import Answer, Asked, Source
 
 WINDOW = records.window_ending_at("15m", 1000)
-AROUND = catalog.Surroundings(dict, dict, None)
+AROUND = registry.Surroundings(dict, dict, None)
 
 
 def signalfx_answer(asked: Asked) -> Answer:
@@ -51,7 +51,7 @@ def datadog_source() -> Iterator[Source]:
 def build(kind: str, source: Source, **more: str) -> Provider:
     spec = ProviderSpec.model_validate({"type": kind, "address": source.address, "token": "key", **more})
     assert provider_spec.problems(spec) == []
-    return catalog.build(spec, AROUND)
+    return registry.build(spec, AROUND)
 
 
 async def test_signalfx_gives_the_mean_of_each_series_of_a_host(signalfx_source: Source) -> None:

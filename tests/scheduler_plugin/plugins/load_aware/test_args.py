@@ -1,8 +1,8 @@
 import pydantic
 import pytest
 
-from scheduler_plugin.plugins import load_aware_args
-from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
+from scheduler_plugin.plugins.load_aware import args as load_aware_args
+from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 
 
 def completed(**given):

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api_types import pods
-from scheduler_plugin import assembly, configuration
-from scheduler_plugin.cluster_state import pod_facts
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
+from api_types.kubernetes import pods
+from scheduler_plugin import assembly
+from scheduler_plugin.config import loader
+from scheduler_plugin.state import pod_info
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
 from tests.scheduler_plugin.factories import NOW
-from tests.scheduler_plugin.plugins import load_aware_reference, mid_guard_reference
+from tests.scheduler_plugin.plugins import mid_guard_reference
+from tests.scheduler_plugin.plugins.load_aware import reference as load_aware_reference
 from tests.scheduler_plugin.plugins.random_clusters import RandomCluster
 
 EXAMPLES = int(os.environ.get("KOORD_DIFFERENTIAL_EXAMPLES", "400"))
@@ -33,7 +35,7 @@ class Product:
 
     def __init__(self, args):
         document = {"pluginConfig": [{"name": "LoadAwareScheduling", "args": args}]}
-        parsed = configuration.parse(document)
+        parsed = loader.parse(document)
         parts = assembly.Parts(parsed, notice_ttl_seconds=1e9)
         self.policy = parsed.args["LoadAwareScheduling"].estimation_policy()
         self.cluster, self.cycle, self.vectors = parts.cluster, parts.cycle, parts.vectors
@@ -51,7 +53,7 @@ class Product:
 
     def decide(self, pod, now):
         """Reason (None: passes) and score of every node at once."""
-        facts = pod_facts.read(msgspec.convert(pod, pods.Pod), self.policy)
+        facts = pod_info.read(msgspec.convert(pod, pods.Pod), self.policy)
         rows = self.vectors.find(NODE_NAMES)
         codes = self.cycle.filter(facts, rows, now)
         codes = [0] * len(rows) if codes is None else codes.tolist()

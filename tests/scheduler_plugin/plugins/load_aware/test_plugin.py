@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from scheduler_plugin.plugins import load_aware
+from scheduler_plugin.plugins.load_aware import plugin as load_aware
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from scheduler_plugin.plugins import load_aware_thresholds
-from scheduler_plugin.plugins.load_aware_args import LoadAwareArgs
-from scheduler_plugin.plugins.load_aware_thresholds import Aggregated, ThresholdMerge, Thresholds
+from scheduler_plugin.plugins.load_aware import thresholds as load_aware_thresholds
+from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
+from scheduler_plugin.plugins.load_aware.thresholds import Aggregated, ThresholdMerge, Thresholds
 
 ARGS = Thresholds({"cpu": 65}, {"cpu": 50}, Aggregated({"cpu": 60}, "p95", 0))
 PLAIN_ONLY = ARGS._replace(aggregated=None)

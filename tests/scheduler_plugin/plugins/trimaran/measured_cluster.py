@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
-from api_types import pods
-from scheduler_plugin import assembly, configuration
-from scheduler_plugin.cluster_state import pod_facts
+from api_types.kubernetes import pods
+from scheduler_plugin import assembly
+from scheduler_plugin.config import loader
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot
 from scheduler_plugin.load_watcher.windows import Windows
+from scheduler_plugin.state import pod_info
 
 NOW = 1_700_000_000.0
 GIB = 2**30
@@ -38,7 +39,7 @@ class MeasuredCluster:
     """Nodes of 4 cores and 8 GiB unless said otherwise."""
 
     def __init__(self, policy: str, measurement_age_seconds: float = 300.0, **args: Any) -> None:
-        chosen = configuration.parse(
+        chosen = loader.parse(
             {
                 "plugins": {"score": {"enabled": [{"name": policy}]}},
                 "pluginConfig": [{"name": policy, "args": args}],
@@ -75,7 +76,7 @@ class MeasuredCluster:
             self.parts.vectors.write(entry)
 
     def scores(self, spec: Mapping[str, Any], names: Sequence[str], now: float = NOW) -> list[int]:
-        facts = pod_facts.read(_pod("incoming", spec), self.parts.estimation_policy)
+        facts = pod_info.read(_pod("incoming", spec), self.parts.estimation_policy)
         rows = self.parts.vectors.find(list(names))
         by_policy = {own.policy: own.scores for own in self.parts.cycle.scores_by_policy(facts, rows, now)}
         scores: list[int] = by_policy[self.policy.name].tolist()

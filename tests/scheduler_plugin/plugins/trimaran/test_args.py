@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugin import configuration
-from scheduler_plugin.configuration import InvalidConfiguration
-from scheduler_plugin.load_watcher.providers import catalog, provider_spec
+from scheduler_plugin.config import loader
+from scheduler_plugin.config.loader import InvalidConfiguration
+from scheduler_plugin.load_watcher.providers import provider_spec, registry
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
 
 TLP, LVRB = "TargetLoadPacking", "LoadVariationRiskBalancing"
@@ -19,7 +19,7 @@ def specs(**by_policy: dict[str, Any]) -> list[tuple[str, str]]:
         "plugins": {"score": {"enabled": [{"name": name} for name in by_policy]}},
         "pluginConfig": [{"name": name, "args": args} for name, args in by_policy.items()],
     }
-    chosen = configuration.parse(document)
+    chosen = loader.parse(document)
     return [(spec.type, spec.address) for spec in trimaran_args.common_specs(chosen.args)]
 
 
@@ -151,4 +151,4 @@ def test_b5_prometheus_is_not_verified_by_default_as_upstream_and_that_holds_wit
 
 
 def test_every_provider_that_can_be_named_can_be_built() -> None:
-    assert catalog.PROVIDERS.keys() == provider_spec.NEEDS.keys()
+    assert registry.PROVIDERS.keys() == provider_spec.NEEDS.keys()

@@ -9,17 +9,18 @@ import msgspec
 import prometheus_client
 import pytest
 
-from api_types import pods
-from scheduler_plugin import assembly, configuration
-from scheduler_plugin.cluster_state.node_metric_intake import NodeMetric
-from scheduler_plugin.measured_load import MeasuredLoad
-from scheduler_plugin.plugins.trimaran.ladder import Rung
+from api_types.kubernetes import pods
+from scheduler_plugin import assembly
+from scheduler_plugin.config import loader
+from scheduler_plugin.plugins.trimaran.fallback import Rung
+from scheduler_plugin.plugins.trimaran.feed import MeasuredLoad
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
 
 NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 
 
 def parts() -> assembly.Parts:
-    chosen = configuration.parse({"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}})
+    chosen = loader.parse({"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}})
     return assembly.Parts(chosen, notice_ttl_seconds=120)
 
 

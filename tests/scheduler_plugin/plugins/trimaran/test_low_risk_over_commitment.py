@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler_plugin.configuration import InvalidConfiguration
+from scheduler_plugin.config.loader import InvalidConfiguration
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import MeasuredCluster, metrics, pod
 
 POLICY = "LowRiskOverCommitment"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_plugin import power_model_file
-from scheduler_plugin.configuration import InvalidConfiguration
+from scheduler_plugin.config import power_models
+from scheduler_plugin.config.loader import InvalidConfiguration
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import MeasuredCluster, metrics, pod
 
 FLAT, STEEP = {"k0": 100, "k1": 1, "k2": 0.01}, {"k0": 100, "k1": 1, "k2": 0.06}
@@ -44,7 +44,7 @@ def test_as_shipped_the_overhead_counts_beside_a_request_only() -> None:
 def test_b12_models_of_the_file_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "models.json"
     file.write_text(json.dumps({"flat": FLAT, "steep": STEEP}))
-    monkeypatch.setenv(power_model_file.VARIABLE, str(file))
+    monkeypatch.setenv(power_models.VARIABLE, str(file))
     cluster = MeasuredCluster("Peaks")
     for name in ("flat", "steep"):
         cluster.node(name)
@@ -53,7 +53,7 @@ def test_b12_models_of_the_file_are_used(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_without_any_model_the_configuration_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(power_model_file.VARIABLE, raising=False)
+    monkeypatch.delenv(power_models.VARIABLE, raising=False)
     with pytest.raises(InvalidConfiguration, match="nodePowerModel: seen null, want power models by node name"):
         MeasuredCluster("Peaks")
 
@@ -61,7 +61,7 @@ def test_without_any_model_the_configuration_is_refused(monkeypatch: pytest.Monk
 def test_a_model_with_an_unknown_key_is_refused_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "models.json"
     file.write_text('{"n": {"k0": 1, "k9": 1}}')
-    monkeypatch.setenv(power_model_file.VARIABLE, str(file))
+    monkeypatch.setenv(power_models.VARIABLE, str(file))
     with pytest.raises(InvalidConfiguration, match=r"n\.k9: Extra inputs are not permitted"):
         MeasuredCluster("Peaks")
 

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from e2e.cluster import leftovers
-from e2e.cluster.leftovers import Machine
+from tools.localcluster.host import leftovers
+from tools.localcluster.host.leftovers import Machine
 
 BEFORE = Machine(
     mounts=["/", "/proc"],

@@ -5,9 +5,9 @@ import sys
 import psutil
 import pytest
 
-from e2e.cluster import processes
-from e2e.cluster.failures import ClusterProblem
-from e2e.cluster.processes import Program
+from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.host import processes
+from tools.localcluster.host.processes import Program
 
 SLEEPER = Program("sleeper", ["sleep", "60"], {})
 

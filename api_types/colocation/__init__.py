@@ -1,0 +1,1 @@
+"""Types of the slo-controller-config ConfigMap: document, layers, presets, advice."""

@@ -1,0 +1,1 @@
+"""The NodeMetric resource, its CRD, and the Mid formula that reads it."""

@@ -1,0 +1,1 @@
+"""End-to-end cases, grouped by the component under test."""

@@ -1,0 +1,1 @@
+"""Third-party servers that cases run against: InfluxDB, metrics-server, Prometheus."""

@@ -1,0 +1,1 @@
+"""Reading memory usage for each NUMA node."""

@@ -1,0 +1,1 @@
+"""Watched objects, the work queue and the periodic resync."""

@@ -1,0 +1,1 @@
+"""Commands: check-config, check-install, explain-config, explain-mid, uninstall."""

@@ -1,0 +1,1 @@
+"""Commands: check-config, explain-pod, simulate."""

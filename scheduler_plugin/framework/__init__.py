@@ -1,0 +1,1 @@
+"""What a plugin implements, and the cycle that runs plugins for one pod."""

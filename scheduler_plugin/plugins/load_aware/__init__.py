@@ -1,0 +1,1 @@
+"""The LoadAware plugin: arguments, thresholds, filter and score."""

@@ -1,0 +1,1 @@
+"""Tools of the project that import nothing of the product."""

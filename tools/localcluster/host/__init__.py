@@ -1,0 +1,1 @@
+"""Changing this machine, and putting it back: packages, firewall, network, ports, processes."""
