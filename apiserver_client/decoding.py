@@ -75,25 +75,25 @@ def _decode(data: bytes | msgspec.Raw, into: type[T]) -> T:
 
 
 def decode(what: object, data: bytes | msgspec.Raw, into: type[T]) -> T:
-    """Decode one document. `what` names it in the error. Raises Unintelligible, which names the field."""
+    """Decode one document. `what` names it in the error. Raises DecodeError, which names the field."""
     try:
         return _decode(data, into)
     except msgspec.DecodeError as error:
-        raise errors.Unintelligible(f"{what}: unexpected answer: {error}") from error
+        raise errors.DecodeError(f"{what}: unexpected answer: {error}") from error
 
 
 def identify(data: msgspec.Raw, kind: str) -> Envelope:
-    """Read who an object of `kind` is. Raises Unintelligible."""
+    """Read who an object of `kind` is. Raises DecodeError."""
     return decode(f"a {kind}", data, Envelope)
 
 
 def decode_object(data: msgspec.Raw, kind: str, key: Key, into: type[T]) -> T:
-    """Decode an object of `kind` known as `key`. Raises Unintelligible, which names object and field."""
+    """Decode an object of `kind` known as `key`. Raises DecodeError, which names object and field."""
     try:
         return _decode(data, into)
     except msgspec.DecodeError as error:
         name = "/".join(part for part in key if part)
-        raise errors.Unintelligible(f"{kind} {name}: unexpected content: {error}") from error
+        raise errors.DecodeError(f"{kind} {name}: unexpected content: {error}") from error
 
 
 class LineSplitter:

@@ -6,8 +6,8 @@ ApiServerError
 +-- Unreachable         no answer: refused, timed out, connection lost; names the server
 |   +-- Untrusted       TLS failed: wrong CA, wrong host name, client certificate refused
 |   +-- Silent          a watch whose peer sent nothing for too long
-+-- Withheld            we may not write now: nothing was sent
-+-- Unintelligible      an answer that is not the JSON asked for; names the field
++-- NotLeader            we may not write now: nothing was sent
++-- DecodeError      an answer that is not the JSON asked for; names the field
 +-- Refused             the apiserver answered with an error: `status`, `reason`, `server_message`, `causes`
     +-- BadRequest      400
     +-- Unauthorized    401
@@ -49,15 +49,15 @@ class Untrusted(Unreachable):
     """Server and client could not agree on TLS."""
 
 
-class Silent(Unreachable):
+class WatchTimeout(Unreachable):
     """The peer of a watch sent nothing for longer than a living apiserver would."""
 
 
-class Withheld(ApiServerError):
+class NotLeader(ApiServerError):
     """A write that was not sent, because the session's owner said that it may not write now."""
 
 
-class Unintelligible(ApiServerError):
+class DecodeError(ApiServerError):
     """An answer that does not have the shape asked for."""
 
 
@@ -84,7 +84,7 @@ class Cause(msgspec.Struct, frozen=True):
     field: str = ""
 
 
-class Refused(ApiServerError):
+class StatusError(ApiServerError):
     """The apiserver answered, with an error."""
 
     def __init__(self, call: Call, status: int, answer: Status, retry_after_seconds: float | None) -> None:
@@ -103,11 +103,11 @@ class Refused(ApiServerError):
         return ""
 
 
-class BadRequest(Refused):
+class BadRequest(StatusError):
     """400: the request makes no sense to the apiserver."""
 
 
-class Unauthorized(Refused):
+class Unauthorized(StatusError):
     """401: the apiserver does not know who we are."""
 
     def way_out(self) -> str:
@@ -115,7 +115,7 @@ class Unauthorized(Refused):
         return "the token or certificate has expired or belongs to another cluster"
 
 
-class Forbidden(Refused):
+class Forbidden(StatusError):
     """403: the apiserver knows us, and we may not."""
 
     def way_out(self) -> str:
@@ -126,11 +126,11 @@ class Forbidden(Refused):
         )
 
 
-class NotFound(Refused):
+class NotFound(StatusError):
     """404: the object does not exist."""
 
 
-class UnknownResource(Refused):
+class UnknownResource(StatusError):
     """404: the apiserver does not serve this type at all."""
 
     def way_out(self) -> str:
@@ -140,27 +140,27 @@ class UnknownResource(Refused):
         return f"the apiserver does not serve {name}: install its CRD (the chart does, value crds.install)"
 
 
-class Conflict(Refused):
+class Conflict(StatusError):
     """409: the object was changed since it was read."""
 
 
-class AlreadyExists(Refused):
+class AlreadyExists(StatusError):
     """409: an object of this name exists."""
 
 
-class Gone(Refused):
+class Gone(StatusError):
     """410: the resource version or the continue token has expired."""
 
 
-class Invalid(Refused):
+class Invalid(StatusError):
     """422: the object breaks the schema or a validation rule."""
 
 
-class Throttled(Refused):
+class Throttled(StatusError):
     """429: the apiserver has too much to do."""
 
 
-class ServerError(Refused):
+class ServerError(StatusError):
     """5xx: the apiserver failed, or something in front of it did."""
 
 
@@ -181,8 +181,8 @@ class Status(msgspec.Struct, frozen=True):
     details: Details = Details()
 
 
-_BY_REASON: dict[str, type[Refused]] = {"AlreadyExists": AlreadyExists, "Expired": Gone}
-_BY_STATUS: dict[int, type[Refused]] = {
+_BY_REASON: dict[str, type[StatusError]] = {"AlreadyExists": AlreadyExists, "Expired": Gone}
+_BY_STATUS: dict[int, type[StatusError]] = {
     400: BadRequest,
     401: Unauthorized,
     403: Forbidden,
@@ -194,7 +194,7 @@ _BY_STATUS: dict[int, type[Refused]] = {
 LONGEST_FOREIGN_TEXT = 300  # characters of an answer that is no Status: enough to recognise a proxy's error page
 
 
-def refusal(call: Call, status: int, body: bytes, retry_after: str = "") -> Refused:
+def refusal(call: Call, status: int, body: bytes, retry_after: str = "") -> StatusError:
     """Turn an answer with an error status into the error it stands for. `retry_after` is the header of that name."""
     try:
         answer = msgspec.json.decode(body, type=Status)
@@ -203,13 +203,13 @@ def refusal(call: Call, status: int, body: bytes, retry_after: str = "") -> Refu
     return refusal_of(call, status, answer, retry_after)
 
 
-def refusal_of(call: Call, status: int, answer: Status, retry_after: str = "") -> Refused:
+def refusal_of(call: Call, status: int, answer: Status, retry_after: str = "") -> StatusError:
     """Turn a Status into the error it stands for: an ERROR event of a watch carries one without an HTTP answer."""
     kind = _BY_REASON.get(answer.reason) or _BY_STATUS.get(status)
     if kind is None and status == 404:
         # A missing object is named in the details; a missing type is not (or the answer is no Status at all).
         kind = NotFound if answer.details.name else UnknownResource
     if kind is None:
-        kind = ServerError if status >= 500 else Refused
+        kind = ServerError if status >= 500 else StatusError
     wait = float(retry_after) if retry_after.isdecimal() else answer.details.retry_after_seconds
     return kind(call, status, answer, wait)

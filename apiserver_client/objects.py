@@ -2,7 +2,7 @@
 
 `decode` is the type that an answer is decoded into, a plain dictionary unless given; fields it does not declare cost
 nothing. A body is anything msgspec encodes (dictionaries, structs), or bytes that are JSON already.
-Every function raises errors.ApiServerError: Unreachable, Unintelligible, NoCredentials or a kind of Refused.
+Every function raises errors.ApiServerError: Unreachable, DecodeError, NoCredentials or a kind of Refused.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def list_all(
     decode: type[T] = dict,  # type: ignore[assignment]
     page_size: int = PAGE_SIZE,
     metadata_only: bool = False,
-    on_unreadable: Callable[[errors.Unintelligible], None] | None = None,
+    on_unreadable: Callable[[errors.DecodeError], None] | None = None,
 ) -> Listing[T]:
     """Read all objects that the selectors leave, in all namespaces unless one is given, page by page.
 
@@ -81,7 +81,7 @@ async def list_all(
             key = decoding.identify(item, resource.kind).key
             try:
                 items.append(decoding.decode_object(item, resource.kind, key, decode))
-            except errors.Unintelligible as error:
+            except errors.DecodeError as error:
                 if on_unreadable is None:
                     raise
                 on_unreadable(error)

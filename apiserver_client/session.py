@@ -94,9 +94,9 @@ class Session:
         content_type: str = "application/json",
         accept: str = "application/json",
     ) -> bytes:
-        """Send a call, give the body of a good answer. Raises Unreachable, Refused, NoCredentials, Withheld."""
+        """Send a call, give the body of a good answer. Raises Unreachable, Refused, NoCredentials, NotLeader."""
         if call.method != "GET" and not self._may_write():
-            raise errors.Withheld(f"{call}: not sent, this process may not write now")
+            raise errors.NotLeader(f"{call}: not sent, this process may not write now")
         headers = {"Accept": accept} | ({"Content-Type": content_type} if body is not None else {})
         with self._faults_of(call):
             try:
@@ -187,7 +187,7 @@ class Session:
         except httpcore2.ReadTimeout as error:
             if silence_seconds is None:
                 raise errors.Unreachable(f"{call}: {self.server} did not answer in time") from error
-            raise errors.Silent(f"{call}: {self.server} sent nothing for {silence_seconds:g} s") from error
+            raise errors.WatchTimeout(f"{call}: {self.server} sent nothing for {silence_seconds:g} s") from error
         except _FAULTS_OF_LIBRARY as error:
             raise self._unreachable(call, error) from error
 
@@ -284,7 +284,7 @@ def _values(answer: httpcore2.Response, name: bytes) -> list[str]:
     return [text.decode("latin-1") for key, text in answer.headers if key.lower() == name]
 
 
-def _refusal(call: errors.Call, answer: httpcore2.Response) -> errors.Refused:
+def _refusal(call: errors.Call, answer: httpcore2.Response) -> errors.StatusError:
     body = answer.content or answer.extensions.get("reason_phrase", b"")
     return errors.refusal(call, answer.status, body, next(iter(_values(answer, b"retry-after")), ""))
 

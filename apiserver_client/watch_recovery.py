@@ -33,8 +33,8 @@ def after(
 ) -> Recovery:
     """Next step after `error`, when `failures` steps failed before it without a sign of life in between."""
     seconds = wait.seconds(failures, uniform)
-    if not isinstance(error, errors.Refused):
-        in_doubt = isinstance(error, errors.Silent | errors.Unintelligible)
+    if not isinstance(error, errors.StatusError):
+        in_doubt = isinstance(error, errors.WatchTimeout | errors.DecodeError)
         return Recovery(in_doubt and failures > 0, seconds)
     if error.retry_after_seconds is not None:
         seconds = max(seconds, min(error.retry_after_seconds, LONGEST_RETRY_AFTER_SECONDS))

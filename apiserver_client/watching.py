@@ -253,7 +253,7 @@ class _Watch(Generic[T]):
         self.state.events += 1
         try:
             return Changed(key, decoding.decode_object(item, self.resource.kind, key, self.decode))
-        except errors.Unintelligible as error:
+        except errors.DecodeError as error:
             self.state.unreadable += 1
             return Unreadable(key, str(error))
 
@@ -299,7 +299,7 @@ class _Watch(Generic[T]):
         """
         held = self.began is not None and self.now() - self.began > self.wait.longest_seconds
         expired_first = isinstance(error, errors.Gone) and not self.expired
-        if expired_first or (held and not isinstance(error, errors.Silent)):
+        if expired_first or (held and not isinstance(error, errors.WatchTimeout)):
             self.failures = 0
         self.began = None
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from benchmarks import node_fleet, prometheus_page, synthetic_cluster
 from tools.localcluster import progress
-from tools.localcluster.apiserver_requests import Refused
+from tools.localcluster.apiserver_requests import RequestError
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane, Running
@@ -259,7 +259,7 @@ class Bench:
         )
 
     def _holder(self) -> str:
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(RequestError):
             return str(self.api.send("GET", LEASE)["spec"].get("holderIdentity") or "")
         return ""
 

@@ -16,7 +16,7 @@ import msgspec
 
 from benchmarks import synthetic_cluster
 from tools.localcluster import apiserver_requests
-from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, Connection, Refused
+from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, Connection, RequestError
 from tools.localcluster.standalone_control_plane import ControlPlane
 
 PROD_REQUEST_MILLIS = 20_000  # as synthetic_cluster says in `allocated`
@@ -94,7 +94,7 @@ class Fleet:
             self.sent[name, now] = time.monotonic()
         try:
             answer = api.raw("PUT", f"{NODE_METRICS}/{name}/status", body)
-        except Refused as refused:
+        except RequestError as refused:
             if refused.status != CONFLICT:
                 raise
             return False
@@ -221,5 +221,5 @@ def patch_config(api: Connection, namespace: str, document: dict[str, Any]) -> N
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     try:
         api.send("PATCH", f"{path}/slo-controller-config", body, content=MERGE_PATCH)
-    except Refused:
+    except RequestError:
         api.send("POST", path, {**body, "metadata": {"name": "slo-controller-config"}})

@@ -22,7 +22,7 @@ from prometheus_client import exposition
 log = logging.getLogger(__name__)
 
 
-class Verdict(NamedTuple):
+class ProbeResult(NamedTuple):
     """Answer of a probe: whether all is well, and in words what was looked at."""
 
     ok: bool
@@ -37,7 +37,7 @@ class Page(NamedTuple):
     status: HTTPStatus = HTTPStatus.OK
 
 
-Probe = Callable[[], Verdict]
+Probe = Callable[[], ProbeResult]
 Route = Callable[[Mapping[str, str]], Page]
 
 
@@ -112,7 +112,7 @@ class _Server(http.server.ThreadingHTTPServer):
     """Clients that may connect at the same moment: beyond that the kernel drops them without a word."""
 
 
-def probe_page(verdict: Verdict) -> Page:
+def probe_page(verdict: ProbeResult) -> Page:
     """Show a verdict: 200 when all is well, 503 when not."""
     status = HTTPStatus.OK if verdict.ok else HTTPStatus.SERVICE_UNAVAILABLE
     return Page("text/plain; charset=utf-8", verdict.text.encode() + b"\n", status)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from e2e.support import node_thresholds, slo_config, waiting
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
-from e2e.support.scheduling import Court
+from e2e.support.scheduling import SchedulingHelper
 from tools.localcluster import __main__ as cluster_command
 from tools.localcluster import fake_nodes as fakes
 from tools.localcluster import layout, progress, running
@@ -100,15 +100,15 @@ def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def eyes(cluster: Cluster) -> Iterator[Eyes]:
+def eyes(cluster: Cluster) -> Iterator[ClusterClient]:
     """The cluster through the official client."""
-    seeing = Eyes(cluster.kubeconfig)
+    seeing = ClusterClient(cluster.kubeconfig)
     yield seeing
     seeing.close()
 
 
 @pytest.fixture(scope="session")
-def suite(cluster: Cluster, eyes: Eyes, pytestconfig: pytest.Config) -> Iterator[Suite]:
+def suite(cluster: Cluster, eyes: ClusterClient, pytestconfig: pytest.Config) -> Iterator[Suite]:
     """The suite from this checkout, configured as stories start; afterwards what was there before."""
     if cluster.provider != "existing":
         _clear_stage(eyes)
@@ -134,7 +134,7 @@ def suite(cluster: Cluster, eyes: Eyes, pytestconfig: pytest.Config) -> Iterator
 
 
 @contextlib.contextmanager
-def _real_nodes_never_hot(cluster: Cluster, eyes: Eyes) -> Iterator[None]:
+def _real_nodes_never_hot(cluster: Cluster, eyes: ClusterClient) -> Iterator[None]:
     """Let pods onto real nodes however busy the machine is; the story of hot nodes sets thresholds of its own."""
     for name in cluster.real_nodes():
         node_thresholds.set_threshold(eyes, name, node_thresholds.NEVER_HOT)
@@ -143,7 +143,7 @@ def _real_nodes_never_hot(cluster: Cluster, eyes: Eyes) -> Iterator[None]:
         node_thresholds.set_threshold(eyes, name, None)
 
 
-def _clear_stage(eyes: Eyes) -> None:
+def _clear_stage(eyes: ClusterClient) -> None:
     """Take away what a demo or an interrupted session left: its Mid pods would count in every story."""
     names = [each["metadata"]["name"] for each in eyes.list("Namespace")]
     left = [name for name in names if name == DEMO_NAMESPACE or name.startswith(STORY_PREFIX)]
@@ -169,7 +169,7 @@ def fake_nodes(cluster: Cluster, suite: Suite) -> Iterator[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def namespace(eyes: Eyes, suite: Suite, request: pytest.FixtureRequest) -> Iterator[str]:
+def namespace(eyes: ClusterClient, suite: Suite, request: pytest.FixtureRequest) -> Iterator[str]:
     """A namespace of the story's own; its pods are gone before the next story begins."""
     name = STORY_PREFIX + re.sub(r"^test-|[^a-z0-9-]", "", request.path.stem.replace("_", "-"))
     waiting.until(f"no namespace {name}", lambda: eyes.find("Namespace", name) is None, within_seconds=60)
@@ -183,13 +183,13 @@ def namespace(eyes: Eyes, suite: Suite, request: pytest.FixtureRequest) -> Itera
 
 
 @pytest.fixture(scope="module")
-def court(eyes: Eyes, suite: Suite, namespace: str) -> Court:
+def court(eyes: ClusterClient, suite: Suite, namespace: str) -> SchedulingHelper:
     """Where schedulers are asked about pods of the story."""
-    return Court(eyes, namespace, suite.workload)
+    return SchedulingHelper(eyes, namespace, suite.workload)
 
 
 @pytest.fixture
-def configure(eyes: Eyes, suite: Suite) -> Iterator[Callable[[dict | str], None]]:
+def configure(eyes: ClusterClient, suite: Suite) -> Iterator[Callable[[dict | str], None]]:
     """Edit the configuration; afterwards it is what stories start from."""
     yield lambda document: slo_config.write(eyes, document)
     slo_config.write(eyes, slo_config.BASE)

@@ -16,13 +16,13 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from apiserver_client import backoff, session
-from component_base.http_endpoint import Verdict
+from component_base.http_endpoint import ProbeResult
 from koordlet import metrics
 from koordlet.cluster import collect_policy, predict_policy
 from koordlet.cluster.view import ClusterView
 from koordlet.influxdb_exporter import switch
 from koordlet.node_observer import NodeObserver, Observation
-from koordlet.prediction.checkpointer import KeptHistory
+from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report import schedule, writer
 from koordlet.settings import KoordletSettings
 
@@ -45,7 +45,7 @@ class Agent:
         self.view = ClusterView(settings.node_name)
         self.counts = metrics.Counts()
         self.stop = asyncio.Event()
-        self.kept = KeptHistory(settings.state_dir, settings.node_name, observer.server)
+        self.kept = Checkpointer(settings.state_dir, settings.node_name, observer.server)
         self._tick_times = metrics.TickTimes()
         self._published: schedule.Published | None = None
         self._last_tick = time.monotonic()
@@ -185,17 +185,17 @@ class Agent:
         self.counts.last_report_seconds = time.time()
         self._schedule.written(now, interval_seconds, random.random())  # noqa: S311  # spreads load, hides nothing
 
-    def health(self) -> Verdict:
+    def health(self) -> ProbeResult:
         """Whether the tick goes on."""
         age = time.monotonic() - self._last_tick
-        return Verdict(age < _STUCK_TICKS * TICK_SECONDS, f"last tick {age:.1f} s ago")
+        return ProbeResult(age < _STUCK_TICKS * TICK_SECONDS, f"last tick {age:.1f} s ago")
 
-    def ready(self) -> Verdict:
+    def ready(self) -> ProbeResult:
         """Whether the agent knows its pods and measures its node."""
         missing = [name for name, state in self.view.watches.items() if not state.synced]
         if missing:
             faults = {str(state.last_error) for state in self.view.watches.values() if state.last_error}
-            return Verdict(False, f"waiting for {', '.join(missing)}" + "".join(f"\n{fault}" for fault in faults))
+            return ProbeResult(False, f"waiting for {', '.join(missing)}" + "".join(f"\n{fault}" for fault in faults))
         if self.observer.newest_at_seconds is None:
-            return Verdict(False, "no sample of the node yet")
-        return Verdict(True, "measuring and following the cluster")
+            return ProbeResult(False, "no sample of the node yet")
+        return ProbeResult(True, "measuring and following the cluster")

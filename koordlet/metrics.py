@@ -15,7 +15,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from apiserver_client.watching import WatchState
 from koordlet.influxdb_exporter.exporter import HistoryRecorder
 from koordlet.node_observer import NodeObserver
-from koordlet.prediction.checkpointer import KeptHistory
+from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report.writer import Outcome
 from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind
 
@@ -91,7 +91,7 @@ class AgentCollector(Collector):
         counts: Counts,
         tick_times: TickTimes,
         watches: Mapping[str, WatchState],
-        kept: KeptHistory,
+        kept: Checkpointer,
     ) -> None:
         self._observer = observer
         self._kept = kept

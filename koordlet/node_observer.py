@@ -28,7 +28,7 @@ from koordlet.metric_cache.aggregation import Statistic
 from koordlet.metric_cache.container_ring import ContainerHistory
 from koordlet.metric_cache.interface import Window, WindowSamples
 from koordlet.metric_cache.numa_ring import NumaMeans
-from koordlet.metric_cache.ring import EmbeddedCache
+from koordlet.metric_cache.ring import RingCache
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NoPrediction
@@ -116,7 +116,7 @@ class NodeObserver:
         )
         self.predicted_at_seconds: collections.deque[float] = collections.deque(maxlen=self.trained_at_seconds.maxlen)
         self._collector = catalog.SnapshotCollector(HostRoot.at(host_root), monotonic_ns)
-        self._cache = EmbeddedCache(CACHE_SECONDS, max_series=max_series)
+        self._cache = RingCache(CACHE_SECONDS, max_series=max_series)
         self._containers = ContainerHistory(CACHE_SECONDS, max_series)
         self._numa = NumaMeans(CACHE_SECONDS)
         self._pods_by_uid: Mapping[str, PodOnNode] = {}

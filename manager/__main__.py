@@ -188,23 +188,23 @@ class _Program:
             self._stop.set()
         self._role_changed.set()
 
-    def _health(self) -> http_endpoint.Verdict:
+    def _health(self) -> http_endpoint.ProbeResult:
         if not self._election.is_alive():
-            return http_endpoint.Verdict(False, "the leader election has ended")
+            return http_endpoint.ProbeResult(False, "the leader election has ended")
         if self._election.role is Role.LEADER:
             trouble = self._leadership.trouble(self._settings.watch_silence_seconds)
             if trouble is not None:
-                return http_endpoint.Verdict(False, trouble)
-        return http_endpoint.Verdict(True, f"alive as {self._election.role.value}")
+                return http_endpoint.ProbeResult(False, trouble)
+        return http_endpoint.ProbeResult(True, f"alive as {self._election.role.value}")
 
-    def _ready(self) -> http_endpoint.Verdict:
+    def _ready(self) -> http_endpoint.ProbeResult:
         silence = self._election.silence_seconds()
         if silence > self._settings.lease_duration_seconds:
             why = self._election.last_error or "no answer"
-            return http_endpoint.Verdict(False, f"cannot look after the Lease for {silence:.0f} s: {why}")
+            return http_endpoint.ProbeResult(False, f"cannot look after the Lease for {silence:.0f} s: {why}")
         if self._election.role is Role.LEADER and self._leadership.problem:
-            return http_endpoint.Verdict(False, f"leader, not working: {self._leadership.problem}")
-        return http_endpoint.Verdict(True, self._election.role.value)
+            return http_endpoint.ProbeResult(False, f"leader, not working: {self._leadership.problem}")
+        return http_endpoint.ProbeResult(True, self._election.role.value)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from apiserver_client import session
 from manager.cache.resync import Resync
-from manager.cache.store import ClusterPicture
+from manager.cache.store import ClusterStore
 from manager.cache.watch_health import WatchAges
 from manager.cache.work_queue import WorkQueue
-from manager.events import Announcer
+from manager.events import EventRecorder
 from manager.metrics import Telemetry
 from manager.mid_resource.controller import MidController
 from manager.node_metric.controller import NodeMetricController
@@ -27,7 +27,7 @@ from manager.slo_config.events import Notices
 class Parts:
     """What a leader is made of."""
 
-    picture: ClusterPicture
+    picture: ClusterStore
     config: ConfigController
     reconciler: Reconciler
     queue: WorkQueue
@@ -45,8 +45,8 @@ def assemble(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Parts:
     """Wire the parts. `clock` gives aware time, `sleep` waits between two comparisons with the apiserver."""
-    picture = ClusterPicture()
-    announcer = Announcer(api, telemetry, clock)
+    picture = ClusterStore()
+    announcer = EventRecorder(api, telemetry, clock)
     queue: WorkQueue
 
     def look_again(name: str, seconds: float | None) -> None:

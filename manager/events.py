@@ -23,7 +23,7 @@ AT_ONCE: Final = 300
 PER_SECOND: Final = 10.0  # an Event is up to three requests; the apiserver sustains some 200 writes a second
 
 
-class Allowance:
+class TokenBucket:
     """Tokens that come back with time: `AT_ONCE` at most, `PER_SECOND` each second."""
 
     def __init__(self) -> None:
@@ -41,21 +41,21 @@ class Allowance:
         return True
 
 
-class Announcer:
+class EventRecorder:
     """Posts Events in the manager's name; `clock` gives aware time."""
 
     def __init__(self, api: session.Session, telemetry: Telemetry, clock: Callable[[], dt.datetime]) -> None:
         self._api = api
         self._telemetry = telemetry
         self._clock = clock
-        self._allowances: dict[str, Allowance] = {}
+        self._allowances: dict[str, TokenBucket] = {}
 
     async def say(self, about: Subject, severity: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         """Post an Event about an object; saying the same thing again counts it up."""
         level = logging.WARNING if severity == "Warning" else logging.INFO
         log.log(level, "%s %s: %s: %s", about.resource.kind, about.name, reason, message)
         now = self._clock()
-        if not self._allowances.setdefault(about.resource.kind, Allowance()).take(now):
+        if not self._allowances.setdefault(about.resource.kind, TokenBucket()).take(now):
             self._telemetry.events_lost.inc()
             return
         event = cluster_events.body(

@@ -16,7 +16,7 @@ from api_types.kubernetes import pods
 from apiserver_client import backoff, connection, errors, objects, resources, session
 from manager import assembly
 from manager.cache import kopf_watches
-from manager.cache.store import ClusterPicture, NodeMetric
+from manager.cache.store import ClusterStore, NodeMetric
 from manager.cache.watch_health import WatchAges
 from manager.cache.work_queue import Lane, WorkQueue
 from manager.metrics import WATCHED, Telemetry
@@ -110,7 +110,7 @@ def _show(telemetry: Telemetry, queue: WorkQueue, ages: WatchAges) -> None:
         telemetry.set_watch_age(resource, functools.partial(ages.age_seconds, resource))
 
 
-async def _learn(api: session.Session, settings: ManagerSettings, picture: ClusterPicture) -> None:
+async def _learn(api: session.Session, settings: ManagerSettings, picture: ClusterStore) -> None:
     """List what will be followed, so that what was not seen is not there, and so that our errors say what to grant.
 
     What cannot be read is left out, as it is when watched. Raises errors.ApiServerError.

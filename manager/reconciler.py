@@ -8,8 +8,8 @@ from api_types.colocation.problem import Effect
 from api_types.kubernetes import node_reservation, pods
 from apiserver_client import resources
 from apiserver_client.cluster_events import Subject
-from manager.cache.store import ClusterPicture
-from manager.events import Announcer
+from manager.cache.store import ClusterStore
+from manager.events import EventRecorder
 from manager.mid_resource.controller import MidController
 from manager.mid_resource.reasons import RESERVATION_IGNORED
 from manager.node_metric.controller import NodeMetricController
@@ -31,11 +31,11 @@ class Reconciler:
     def __init__(
         self,
         *,
-        picture: ClusterPicture,
+        picture: ClusterStore,
         config: ConfigController,
         node_metrics: NodeMetricController,
         mid_resources: MidController,
-        announcer: Announcer,
+        announcer: EventRecorder,
         look_again: LookAgain,
     ) -> None:
         self._picture = picture

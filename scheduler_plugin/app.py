@@ -169,19 +169,19 @@ class ExtenderApp:
             },
         )
 
-    def _health(self) -> http_endpoint.Verdict:
+    def _health(self) -> http_endpoint.ProbeResult:
         silent = time.monotonic() - self._beat_at
-        return http_endpoint.Verdict(silent < _STUCK_SECONDS, f"event loop last seen {silent:.1f} s ago")
+        return http_endpoint.ProbeResult(silent < _STUCK_SECONDS, f"event loop last seen {silent:.1f} s ago")
 
-    def _ready(self) -> http_endpoint.Verdict:
+    def _ready(self) -> http_endpoint.ProbeResult:
         waiting_for = self._watches.unsynced()
         text = f"waiting for the first list of {', '.join(waiting_for)}" if waiting_for else "caches are synced"
-        return http_endpoint.Verdict(not waiting_for, text)
+        return http_endpoint.ProbeResult(not waiting_for, text)
 
-    def _started(self) -> http_endpoint.Verdict:
+    def _started(self) -> http_endpoint.ProbeResult:
         """Whether kube-scheduler, which starts after us, may go on: it must not wait for ever for a missing CRD."""
         ready = self._ready()
         waited = time.monotonic() - self._began_at
         if ready.ok or waited < self._settings.startup_patience_seconds:
             return ready
-        return http_endpoint.Verdict(True, f"{ready.text}; not waiting any longer after {waited:.0f} s")
+        return http_endpoint.ProbeResult(True, f"{ready.text}; not waiting any longer after {waited:.0f} s")

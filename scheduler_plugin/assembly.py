@@ -20,10 +20,10 @@ from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran import measurements
-from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPolicy
-from scheduler_plugin.plugins.trimaran.measurements import Readings
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
+from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.state.cluster import Cluster
-from scheduler_plugin.state.node_columns import NodeVectors
+from scheduler_plugin.state.node_columns import NodeColumns
 
 
 class Parts:
@@ -44,19 +44,19 @@ class Parts:
         self.provider_specs = trimaran_args.common_specs({name: configuration.args[name] for name in sorted(running)})
         policy = dataclasses.replace(args.estimation_policy(), with_demand=bool(self.provider_specs))
         self.estimation_policy = policy
-        self.readings = Readings(measurement_age_seconds)
+        self.readings = Measurements(measurement_age_seconds)
         policies = {name: registry.POLICIES[name].build(configuration.args[name], self.readings) for name in running}
-        self.measured = [each for each in policies.values() if isinstance(each, MeasuredPolicy)]
+        self.measured = [each for each in policies.values() if isinstance(each, MeasuredPlugin)]
         """Policies that read what the load watcher tells."""
         filters = [policies[name] for name in configuration.filters]
         scorers = [WeightedScorer(policies[name], weight) for name, weight in configuration.score_weights.items()]
         replies = ReplyRows()
         self.resources = policy.resources
-        self.node_columns = recorder.NodeColumns()
+        self.node_columns = recorder.RecordedColumns()
         explainers = {name: policies[name] for name in sorted(running) if hasattr(policies[name], "explain")}
         self.records = DecisionRecords(self.node_columns, explainers, record_bytes)
         # Names before policies: a policy that fails on a node must not leave a blank where its name belongs.
-        self.vectors = NodeVectors([self.node_columns, replies, *policies.values()])
+        self.vectors = NodeColumns([self.node_columns, replies, *policies.values()])
         self.cluster = Cluster(
             policy,
             self.vectors,

@@ -15,7 +15,7 @@ import msgspec
 from api_types import names
 from api_types.colocation import controller_config as slo
 from api_types.kubernetes import pods, quantities
-from api_types.node_metric.mid_resource import MID_OF_NATIVE, MidInputs, NoPrediction
+from api_types.node_metric.mid_resource import MID_OF_NATIVE, MidInputs, NoPredictionError
 
 
 class BadReport(Exception):
@@ -145,7 +145,7 @@ def inputs_from(
     if report.allocated is None:
         peak = None
     if peak is None and reported is None and policy.static_percent is None:
-        raise NoPrediction("the report carries no prediction")
+        raise NoPredictionError("the report carries no prediction")
     return {
         native: MidInputs(
             allocatable=allocatable.get(native, 0),

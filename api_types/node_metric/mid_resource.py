@@ -25,7 +25,7 @@ MID_OF_NATIVE: Final[Mapping[str, str]] = {names.CPU: names.MID_CPU, names.MEMOR
 """Native resource -> the Mid resource that is calculated from it."""
 
 
-class NoPrediction(Exception):
+class NoPredictionError(Exception):
     """Nothing is known of what Prod pods will need."""
 
 
@@ -98,4 +98,4 @@ def _reclaimable(inputs: MidInputs) -> tuple[Source, int]:
         return Source.PEAK, max(0, min(charged, inputs.allocatable) - inputs.peak_prod)
     if inputs.reclaimable_reported is not None:
         return Source.REPORTED, max(0, inputs.reclaimable_reported)
-    raise NoPrediction("neither the peak of the Prod pods nor what they leave is known")
+    raise NoPredictionError("neither the peak of the Prod pods nor what they leave is known")

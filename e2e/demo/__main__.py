@@ -7,7 +7,7 @@ import sys
 import time
 
 from e2e.demo.narration import Gone, Narrator
-from e2e.demo.walkthrough import Story
+from e2e.demo.walkthrough import Walkthrough
 from tools.localcluster import __main__ as cluster_command
 from tools.localcluster import running
 from tools.localcluster.errors import ClusterProblem
@@ -31,7 +31,7 @@ def main() -> int:
         if code := cluster_command.main(["up"]):
             return code
         images = running.load_images()
-        story = Story(Narrator(running.cluster()), images)
+        story = Walkthrough(Narrator(running.cluster()), images)
         for chapter in story.chapters():
             chapter()
     except (ClusterProblem, Gone, AssertionError) as problem:

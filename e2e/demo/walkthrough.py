@@ -25,7 +25,7 @@ CONFIG = {
 _MIB = 1 << 20
 
 
-class Story:
+class Walkthrough:
     """One telling. Each method is a chapter; what it leaves behind, the next finds."""
 
     def __init__(self, narrator: Narrator, images: dict[str, str]) -> None:

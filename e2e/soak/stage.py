@@ -15,7 +15,7 @@ from kubernetes.client.exceptions import ApiException
 
 from e2e.soak.pod_groups import PodGroups
 from e2e.support import fake_reports, host_components, slo_config, workloads
-from e2e.support.cluster_client import MID_CPU, MID_MEMORY, Eyes
+from e2e.support.cluster_client import MID_CPU, MID_MEMORY, ClusterClient
 from e2e.support.host_components import Account, Part
 from tools.localcluster import standalone_control_plane
 from tools.localcluster.host import ports
@@ -34,7 +34,7 @@ class Stage(NamedTuple):
     """What a soak acts on."""
 
     plane: ControlPlane
-    eyes: Eyes
+    eyes: ClusterClient
     account: Account
     parts: dict[str, Part]
     groups: PodGroups
@@ -46,7 +46,7 @@ def stage() -> Iterator[Stage]:
     with ExitStack() as stack:
         plane = stack.enter_context(standalone_control_plane.running())
         plane.install_suite()
-        eyes = stack.enter_context(closing(Eyes(plane.kubeconfig)))
+        eyes = stack.enter_context(closing(ClusterClient(plane.kubeconfig)))
         for name, value in _CLASSES.items():
             eyes.create("PriorityClass", {"metadata": {"name": name}, "value": value, **_priority_class()})
         for name in (NODE, *FAKE_NODES):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from e2e.support import agent_daemonset, prediction_model, prod_pods, waiting, workloads
-from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes, moment
+from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient, moment
 from e2e.support.installation import Suite
 
 TRAININGS = 2
@@ -29,7 +29,7 @@ class Succession(NamedTuple):
     forgetful_since: dt.datetime
 
 
-def tide(suite: Suite, eyes: Eyes, node: str, namespace: str) -> None:
+def tide(suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> None:
     """Run a pod whose load comes and goes, so that there is something to learn."""
     arguments = workloads.load(cores="0.05,0.15", phase_seconds=2, memory_mib=100)
     requests = {"cpu": "200m", "memory": "256Mi"}
@@ -52,7 +52,7 @@ def kept_on_disk(suite: Suite, *arguments: str) -> Iterator[None]:
 
 def follow(
     suite: Suite,
-    eyes: Eyes,
+    eyes: ClusterClient,
     node: str,
     end: Callable[[], None],
     *,
@@ -84,19 +84,19 @@ def follow(
     return before, ended_at, after
 
 
-def container(suite: Suite, eyes: Eyes) -> dict[str, Any]:
+def container(suite: Suite, eyes: ClusterClient) -> dict[str, Any]:
     """Status of the container of the agent that is there now."""
     (pod,) = suite.pods(agent_daemonset.DAEMON_SET)
     (found,) = eyes.get("Pod", pod, SUITE_NAMESPACE)["status"]["containerStatuses"]
     return found
 
 
-def started(suite: Suite, eyes: Eyes) -> dt.datetime:
+def started(suite: Suite, eyes: ClusterClient) -> dt.datetime:
     """When the agent that runs now was started."""
     return moment(container(suite, eyes)["state"]["running"]["startedAt"])
 
 
-def first_report(suite: Suite, eyes: Eyes, node: str) -> Status:
+def first_report(suite: Suite, eyes: ClusterClient, node: str) -> Status:
     """Of the agent that runs now."""
     return eyes.wait_report(node, started(suite, eyes), within_seconds=30)["status"]
 

@@ -52,7 +52,7 @@ def cores_or_bytes(resources: Mapping[str, str]) -> tuple[Decimal, Decimal]:
     return parse_quantity(resources["cpu"]), parse_quantity(resources["memory"])
 
 
-class Eyes:
+class ClusterClient:
     """Reads and writes objects by kind."""
 
     def __init__(self, kubeconfig: Path) -> None:

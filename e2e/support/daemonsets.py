@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from e2e.support import waiting, workloads
-from e2e.support.scheduling import Court
+from e2e.support.scheduling import SchedulingHelper
 
 
-def placed(court: Court, name: str, scheduler: str, nodes: list[str]) -> list[str]:
+def placed(court: SchedulingHelper, name: str, scheduler: str, nodes: list[str]) -> list[str]:
     """Run a DaemonSet on these nodes until each of its pods is bound, then delete it; names of the nodes, sorted."""
     template = workloads.pod(name, court.image, scheduler=scheduler, nodes=nodes)
     del template["metadata"]["name"]

@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 
 from e2e.support import waiting
-from e2e.support.cluster_client import Eyes, cpu_millis, units
+from e2e.support.cluster_client import ClusterClient, cpu_millis, units
 from tools.localcluster import fake_nodes
 
 CPU_MILLIS = cpu_millis(fake_nodes.ALLOCATABLE["cpu"])
@@ -15,7 +15,7 @@ MEMORY_MIB = units(fake_nodes.ALLOCATABLE["memory"]) // 2**20
 
 
 @contextlib.contextmanager
-def registered(eyes: Eyes, names: Sequence[str]) -> Iterator[list[str]]:
+def registered(eyes: ClusterClient, names: Sequence[str]) -> Iterator[list[str]]:
     """Register nodes `fake-<name>` and wait until the manager has made their NodeMetrics; in the end they are gone.
 
     Their Leases are renewed by the heartbeats of all fake nodes, which must be running.

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import Any
 
 from e2e.support import mid_formula, waiting
-from e2e.support.cluster_client import MID_CPU, MID_MEMORY, Eyes
+from e2e.support.cluster_client import MID_CPU, MID_MEMORY, ClusterClient
 
 
 def now(*, ahead: dt.timedelta = dt.timedelta(0)) -> str:
@@ -26,13 +26,13 @@ def status(*, cpu_millis: int, memory_mib: int, prod_cpu_millis: int = 0, prod_m
     }
 
 
-def report(eyes: Eyes, node: str, reported: dict[str, Any]) -> None:
+def report(eyes: ClusterClient, node: str, reported: dict[str, Any]) -> None:
     """Write a report, once the manager has made the node's NodeMetric."""
     waiting.until(f"the manager makes a NodeMetric for {node}", lambda: eyes.find("NodeMetric", node))
     eyes.patch_status("NodeMetric", node, {"status": reported})
 
 
-def publish(eyes: Eyes, node: str) -> tuple[int, int]:
+def publish(eyes: ClusterClient, node: str) -> tuple[int, int]:
     """Report a node half of whose requests lie idle, and wait for the Mid that follows: milli-cores and bytes."""
     sound = status(cpu_millis=3000, memory_mib=8 * 1024, prod_cpu_millis=6000, prod_memory_mib=24 * 1024)
     report(eyes, node, sound)

@@ -9,20 +9,20 @@ from typing import Final
 from prometheus_client.parser import text_string_to_metric_families
 
 from e2e.support.host_scheduler import HostScheduler
-from scheduler_plugin.plugins.trimaran.fallback import Rung
+from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 
 METRIC: Final = "koord_scheduler_plugin_ladder_nodes"
 
 
-def counts(scheduler: HostScheduler) -> dict[Rung, int]:
+def counts(scheduler: HostScheduler) -> dict[FallbackLevel, int]:
     """Nodes of the whole cluster on each rung; empty before the first look at the providers."""
     families = text_string_to_metric_families(scheduler.extender_page("/metrics"))
     samples = [sample for family in families if family.name == METRIC for sample in family.samples]
-    return {Rung[sample.labels["rung"].upper()]: int(sample.value) for sample in samples}
+    return {FallbackLevel[sample.labels["rung"].upper()]: int(sample.value) for sample in samples}
 
 
-def decided_by(scheduler: HostScheduler, policy: str, pod: str, nodes: Iterable[str]) -> dict[str, Rung]:
+def decided_by(scheduler: HostScheduler, policy: str, pod: str, nodes: Iterable[str]) -> dict[str, FallbackLevel]:
     """On which rung these nodes stood when the newest decision on a pod (namespace/name) was made."""
     newest = json.loads(scheduler.extender_page(f"/debug/pods/{pod}"))["decisions"][0]
-    rungs = {each["node"]: Rung(each["inputs"][policy]["rung"]) for each in newest["nodes"]}
+    rungs = {each["node"]: FallbackLevel(each["inputs"][policy]["rung"]) for each in newest["nodes"]}
     return {name: rungs[name] for name in nodes}

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from kubernetes import client
 
-from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes
+from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient
 from tools.localcluster import standalone_control_plane
 from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane
@@ -24,7 +24,7 @@ TOKEN_SECONDS = 600  # the least there is
 class Account:
     """A service account that may do anything, and the files that log in as it."""
 
-    def __init__(self, plane: ControlPlane, eyes: Eyes, name: str, server: str) -> None:
+    def __init__(self, plane: ControlPlane, eyes: ClusterClient, name: str, server: str) -> None:
         self.name = name
         self.user = f"system:serviceaccount:{SUITE_NAMESPACE}:{name}"
         self._eyes = eyes
@@ -101,14 +101,14 @@ class Part:
         raise LookupError(f"{self.name} has no metric {wanted}")
 
 
-def add_node(eyes: Eyes, name: str) -> None:
+def add_node(eyes: ClusterClient, name: str) -> None:
     """A node of 16 cores and 64 GiB."""
     have = {"cpu": "16", "memory": "64Gi", "pods": "110"}
     eyes.create("Node", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
     eyes.patch_status("Node", name, {"status": {"capacity": have, "allocatable": have}})
 
 
-def configure(eyes: Eyes, document: dict[str, Any]) -> None:
+def configure(eyes: ClusterClient, document: dict[str, Any]) -> None:
     """Make the ConfigMap that users edit."""
     body = {
         "apiVersion": "v1",

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from e2e.support import waiting
-from e2e.support.cluster_client import MID_CPU, MID_MEMORY, Eyes, cpu_millis, units
+from e2e.support.cluster_client import MID_CPU, MID_MEMORY, ClusterClient, cpu_millis, units
 
 FLOORS = 3
 """Amounts of the formula that are each floored to a whole unit; the exact value may be that much larger."""
@@ -75,7 +75,7 @@ class Published(NamedTuple):
         return all(map(is_floor_of, self.offered, self.exact()))
 
 
-def wait_published(eyes: Eyes, node: str, *, within_seconds: float = 75.0) -> Published:
+def wait_published(eyes: ClusterClient, node: str, *, within_seconds: float = 75.0) -> Published:
     """Wait until a node offers what the formula gives for its newest report, by its receipt the one that was used.
 
     A report, and an edited policy, each take a moment from the NodeMetric to the node.

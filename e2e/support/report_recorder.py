@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 
 
 class Report(NamedTuple):
@@ -21,7 +21,7 @@ class Report(NamedTuple):
 class ReportWitness:
     """Watches the NodeMetric of a node until it is closed. Writes to the spec are no reports."""
 
-    def __init__(self, eyes: Eyes, node: str) -> None:
+    def __init__(self, eyes: ClusterClient, node: str) -> None:
         self.reports: list[Report] = []
         self._eyes = eyes
         self._node = node

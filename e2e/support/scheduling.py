@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from e2e.support import waiting, workloads
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
 
 REQUESTS = {"cpu": "100m", "memory": "32Mi"}
 
 
-class Verdict(NamedTuple):
+class SchedulingResult(NamedTuple):
     """One of both is set once there is a decision."""
 
     node: str | None
@@ -21,10 +21,10 @@ class Verdict(NamedTuple):
     """Text of the newest FailedScheduling event."""
 
 
-class Court:
+class SchedulingHelper:
     """Hands pods to schedulers, in the namespace of a story."""
 
-    def __init__(self, eyes: Eyes, namespace: str, image: str) -> None:
+    def __init__(self, eyes: ClusterClient, namespace: str, image: str) -> None:
         self.eyes = eyes
         self.namespace = namespace
         self.image = image
@@ -44,13 +44,13 @@ class Court:
         self.eyes.create("Pod", pod, self.namespace)
         return name
 
-    def verdict(self, name: str) -> Verdict:
+    def verdict(self, name: str) -> SchedulingResult:
         """What is decided so far."""
         node = self.eyes.get("Pod", name, self.namespace)["spec"].get("nodeName")
         refusals = self.eyes.events_of(name, self.namespace, "FailedScheduling")
-        return Verdict(node, refusals[-1]["message"] if refusals and not node else None)
+        return SchedulingResult(node, refusals[-1]["message"] if refusals and not node else None)
 
-    def verdicts(self, names: Iterable[str], *, within_seconds: float = 60) -> dict[str, Verdict]:
+    def verdicts(self, names: Iterable[str], *, within_seconds: float = 60) -> dict[str, SchedulingResult]:
         """Wait for the decision about each pod."""
         asked = list(names)
         return waiting.until(
@@ -60,13 +60,13 @@ class Court:
             within_seconds=within_seconds,
         )
 
-    def decide(self, name: str, scheduler: str, nodes: list[str], *, within_seconds: float = 60) -> Verdict:
+    def decide(self, name: str, scheduler: str, nodes: list[str], *, within_seconds: float = 60) -> SchedulingResult:
         """Ask, and wait for the decision."""
         return self.verdicts([self.ask(name, scheduler, nodes)], within_seconds=within_seconds)[name]
 
     def matrix(
         self, schedulers: Mapping[str, HostScheduler], nodes: Mapping[str, str]
-    ) -> dict[tuple[str, str], Verdict]:
+    ) -> dict[tuple[str, str], SchedulingResult]:
         """Ask each scheduler for a pod on each node; verdicts by the keys of both."""
         asked = {
             (by, on): self.ask(f"by-{by}-on-{on}", schedulers[by].name, [nodes[on]])
@@ -84,7 +84,7 @@ class Court:
         return self._soon(name, scheduler, node, lambda verdict: why in (verdict.refusal or ""), within_seconds)
 
     def _soon(
-        self, name: str, scheduler: str, node: str, wanted: Callable[[Verdict], bool], within_seconds: float
+        self, name: str, scheduler: str, node: str, wanted: Callable[[SchedulingResult], bool], within_seconds: float
     ) -> bool:
         tries = itertools.count()
         waiting.until(
@@ -115,8 +115,8 @@ class Court:
 
 
 def differing(
-    seen: Mapping[tuple[str, str], Verdict], nodes: Mapping[str, str], refusals: Mapping[tuple[str, str], str]
-) -> dict[tuple[str, str], Verdict]:
+    seen: Mapping[tuple[str, str], SchedulingResult], nodes: Mapping[str, str], refusals: Mapping[tuple[str, str], str]
+) -> dict[tuple[str, str], SchedulingResult]:
     """Verdicts of a matrix that are not as wanted: refused with the reason given for the pair, else bound there."""
     return {
         (by, on): verdict

@@ -6,7 +6,7 @@ import copy
 import json
 from typing import Any, Final
 
-from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE, Eyes
+from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE, ClusterClient
 
 KEY: Final = "colocation-config"
 
@@ -38,13 +38,13 @@ def changed(**keys: Any) -> dict[str, Any]:
     return {**copy.deepcopy(BASE), **keys}
 
 
-def read(eyes: Eyes) -> str | None:
+def read(eyes: ClusterClient) -> str | None:
     """Text of the document in the cluster."""
     found = eyes.find("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)
     return (found.get("data") or {}).get(KEY) if found else None
 
 
-def write(eyes: Eyes, document: dict[str, Any] | str | None) -> None:
+def write(eyes: ClusterClient, document: dict[str, Any] | str | None) -> None:
     """Put a document, or any text, into the ConfigMap; None removes the key."""
     text = json.dumps(document, indent=2) if isinstance(document, dict) else document
     eyes.patch("ConfigMap", CONFIG_MAP, {"data": {KEY: text}}, SUITE_NAMESPACE)

@@ -53,7 +53,7 @@ class DescriptorBudget:
         self.kept -= 1
 
 
-class KeptFile:
+class CachedFile:
     """One file; open from its first read on, if the budget allows."""
 
     __slots__ = ("_budget", "_descriptor", "inode", "path")

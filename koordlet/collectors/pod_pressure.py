@@ -17,7 +17,7 @@ from koordlet.collectors.cgroup import cpu_stat
 from koordlet.collectors.cgroup.cpu_stat import CpuPeriods
 from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.cgroup.layout import CgroupLayout
-from koordlet.collectors.open_files import DescriptorBudget, KeptFile
+from koordlet.collectors.open_files import CachedFile, DescriptorBudget
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData
 
@@ -44,7 +44,7 @@ class PodStall:
     no_data: tuple[NoData, ...] = ()
 
 
-class PodStalls:
+class PodPressure:
     """Follows the counters of every pod."""
 
     def __init__(self, statistics: CollectStatistics) -> None:
@@ -121,7 +121,7 @@ class PodStalls:
 
     def _read(self, source: str, uid: str, path: str, parse: Callable[[bytes], _T]) -> tuple[int, _T] | None:
         """Read one file; return the inode and what is in it."""
-        file = KeptFile(path, _KEEP_NONE)
+        file = CachedFile(path, _KEEP_NONE)
         try:
             text = file.read()
             return file.inode, parse(text)

@@ -15,7 +15,7 @@ from koordlet.collectors.numa import attribution
 from koordlet.collectors.numa.attribution import NumaMeasurement
 from koordlet.collectors.numa.collector import NumaUsage
 from koordlet.collectors.open_files import DescriptorBudget
-from koordlet.collectors.pod_pressure import PodStalls
+from koordlet.collectors.pod_pressure import PodPressure
 from koordlet.collectors.pod_usage import PodMeasurements, PodUsage
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import NoData, Snapshot
@@ -32,7 +32,7 @@ class Collectors:
     pods: PodUsage
     numa: NumaUsage
     node_pressure: NodePressure
-    pod_stalls: PodStalls
+    pod_stalls: PodPressure
 
 
 class SnapshotCollector:
@@ -53,7 +53,7 @@ class SnapshotCollector:
             ),
             numa=NumaUsage(host_root, self.statistics, monotonic_ns),
             node_pressure=NodePressure(host_root.proc_root, self.statistics),
-            pod_stalls=PodStalls(self.statistics),
+            pod_stalls=PodPressure(self.statistics),
         )
         self._facts: MachineFacts | None = None
         self._facts_until_seconds = 0.0

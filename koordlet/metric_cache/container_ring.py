@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
 from koordlet.metric_cache.interface import Window, WindowSamples
-from koordlet.metric_cache.ring import EmbeddedCache
+from koordlet.metric_cache.ring import RingCache
 from koordlet.samples import SeriesKey, SeriesKind, UsageSample
 
 
@@ -18,7 +18,7 @@ class ContainerHistory:
     """Gathers the containers of a round, and remembers them as of its last tick."""
 
     def __init__(self, window_seconds: float, max_containers: int) -> None:
-        self.cache = EmbeddedCache(window_seconds, CONTAINER_TICKS, max_containers)
+        self.cache = RingCache(window_seconds, CONTAINER_TICKS, max_containers)
         self._window_seconds = window_seconds
         self._round: dict[SeriesKey, UsageSample] = {}
         self._ticks = 0

@@ -12,7 +12,7 @@ from koordlet.collectors.numa.collector import NUMA_TICKS
 from koordlet.metric_cache import aggregation
 from koordlet.metric_cache.aggregation import Statistic
 from koordlet.metric_cache.interface import Window
-from koordlet.metric_cache.ring import EmbeddedCache
+from koordlet.metric_cache.ring import RingCache
 from koordlet.samples import NumaSample, SeriesKey, SeriesKind, Snapshot
 
 _MOST_NODES: Final = 64
@@ -23,7 +23,7 @@ class NumaMeans:
     """Remembers `window_seconds` of samples."""
 
     def __init__(self, window_seconds: float) -> None:
-        self._cache = EmbeddedCache(window_seconds, interval_seconds=NUMA_TICKS, max_series=2 * _MOST_NODES)
+        self._cache = RingCache(window_seconds, interval_seconds=NUMA_TICKS, max_series=2 * _MOST_NODES)
 
     def append(self, snapshot: Snapshot) -> None:
         """Add what the snapshot has, if anything."""

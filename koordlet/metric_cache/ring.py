@@ -31,7 +31,7 @@ _EXPIRY_APPENDS = 60
 """Appends between two searches for series that ended: rows need not come back sooner."""
 
 
-class EmbeddedCache:
+class RingCache:
     """`MetricCache` over a ring. Threads may share it.
 
     `window_seconds` at one append every `interval_seconds` is what it holds (fewer seconds if appends come faster,

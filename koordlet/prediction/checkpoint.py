@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from koordlet.prediction import checkpoint_format
-from koordlet.prediction.checkpoint_format import Refused, Stored
+from koordlet.prediction.checkpoint_format import CheckpointError, Stored
 from koordlet.prediction.usage_models import ModelsState
 
 _MISSING: Final = "Missing"
@@ -56,7 +56,7 @@ def load(path: Path, node_name: str) -> Stored | CheckpointProblem:
         return CheckpointProblem(_MISSING, f"{path} does not exist: starting without history")
     except OSError as error:
         return problem_of(error, f"cannot read {path}")
-    except Refused as refused:
+    except CheckpointError as refused:
         return CheckpointProblem(refused.refusal, f"{path} is not used: {refused}; starting without history")
 
 
@@ -100,7 +100,7 @@ def save(
 def _carries_less_than_stored(path: Path, models: ModelsState, node_name: str, now_seconds: float) -> bool:
     try:
         stored = checkpoint_format.decode(path.read_bytes(), node_name)
-    except (FileNotFoundError, Refused):
+    except (FileNotFoundError, CheckpointError):
         return False  # nothing this agent could use is lost
     passed_seconds = max(now_seconds - stored.saved_seconds, 0.0)
     for resource, weight in checkpoint_format.carried_weight(models, now_seconds).items():

@@ -46,7 +46,7 @@ class Refusal(enum.StrEnum):
     OTHER_BUCKETS = "OtherBuckets"
 
 
-class Refused(Exception):
+class CheckpointError(Exception):
     """The bytes cannot be used; `refusal` says which way, the text what was seen and what was wanted."""
 
     def __init__(self, refusal: Refusal, detail: str) -> None:
@@ -107,7 +107,7 @@ def decode(data: bytes, node_name: str) -> Stored:
         mark = str(header.get("resetMark", ""))
         return Stored(float(header["savedAt"]), ModelsState(keys, banks), weight, mark)
     except (ValueError, KeyError, TypeError) as error:
-        raise Refused(Refusal.CORRUPT, f"the header does not make sense: {error!r}") from error
+        raise CheckpointError(Refusal.CORRUPT, f"the header does not make sense: {error!r}") from error
 
 
 def carried_weight(models: ModelsState, at_seconds: float) -> dict[Resource, float]:
@@ -131,24 +131,24 @@ def _floats(array: FloatArray) -> bytes:
 
 def _verified_content(data: bytes) -> tuple[memoryview, int]:
     if not data.startswith(MAGIC[: len(data)]):
-        raise Refused(Refusal.NOT_A_CHECKPOINT, f"begins with {data[:8]!r}, want {MAGIC!r}")
+        raise CheckpointError(Refusal.NOT_A_CHECKPOINT, f"begins with {data[:8]!r}, want {MAGIC!r}")
     if len(data) < _PREFIX.size:
-        raise Refused(Refusal.TRUNCATED, f"{len(data)} bytes, want {_PREFIX.size} and more")
+        raise CheckpointError(Refusal.TRUNCATED, f"{len(data)} bytes, want {_PREFIX.size} and more")
     _, version, header_length, body_length, checksum = _PREFIX.unpack_from(data)
     if version != VERSION:
-        raise Refused(Refusal.OTHER_VERSION, f"version {version}, this agent reads version {VERSION}")
+        raise CheckpointError(Refusal.OTHER_VERSION, f"version {version}, this agent reads version {VERSION}")
     wanted = _PREFIX.size + header_length + body_length
     if len(data) < wanted:
-        raise Refused(Refusal.TRUNCATED, f"{len(data)} bytes, want {wanted}")
+        raise CheckpointError(Refusal.TRUNCATED, f"{len(data)} bytes, want {wanted}")
     content = memoryview(data)[_PREFIX.size :]
     if zlib.crc32(content) != checksum:
-        raise Refused(Refusal.CORRUPT, f"checksum of {len(data)} bytes is not {checksum:#010x}")
+        raise CheckpointError(Refusal.CORRUPT, f"checksum of {len(data)} bytes is not {checksum:#010x}")
     return content, header_length
 
 
 def _require_same_node(stored: str, wanted: str) -> None:
     if stored != wanted:
-        raise Refused(Refusal.FOREIGN_NODE, f"belongs to node {stored!r}, this is {wanted!r}")
+        raise CheckpointError(Refusal.FOREIGN_NODE, f"belongs to node {stored!r}, this is {wanted!r}")
 
 
 def _banks(headers: Mapping[str, Mapping[str, Any]], body: memoryview, rows: int) -> dict[Resource, BankState]:
@@ -164,7 +164,7 @@ def _banks(headers: Mapping[str, Mapping[str, Any]], body: memoryview, rows: int
     for resource in RESOURCES:
         header, buckets = headers[resource], BUCKETS[resource]
         if header["buckets"] != buckets.identity:
-            raise Refused(Refusal.OTHER_BUCKETS, f"{resource} has {header['buckets']}, want {buckets.identity}")
+            raise CheckpointError(Refusal.OTHER_BUCKETS, f"{resource} has {header['buckets']}, want {buckets.identity}")
         cells = take(header["cells"], _CELL).astype(np.intp)
         if np.any(cells >= rows * len(buckets.starts)):
             raise ValueError(f"cells up to {cells.max()} in {rows} rows of {len(buckets.starts)} buckets")

@@ -27,7 +27,7 @@ _FIRST_SECONDS: Final = 60.0
 """After the first round of training: a crash on the first day of a node loses little."""
 
 
-class KeptHistory:
+class Checkpointer:
     """Keeps what a server has learnt in a folder; in memory only where there is no folder, or it cannot be used."""
 
     def __init__(self, folder: str, node_name: str, server: PredictionServer) -> None:

@@ -71,7 +71,7 @@ async def send(
                 return Sent(Outcome.WRITTEN, stored.metadata.resource_version)
     except errors.NotFound as error:
         return Sent(Outcome.NO_NODE_METRIC, problem=str(error))
-    except errors.Refused as error:
+    except errors.StatusError as error:
         return Sent(Outcome.REFUSED, problem=str(error))
     except errors.ApiServerError as error:
         return Sent(Outcome.UNREACHABLE, problem=str(error))

@@ -19,7 +19,7 @@ import msgspec
 
 from api_types import names
 from apiserver_client import backoff, connection, errors
-from manager.cache.store import ClusterPicture, NewestOf
+from manager.cache.store import ClusterStore, Store
 from manager.settings import ManagerSettings
 from manager.slo_config import controller as slo_config
 
@@ -65,7 +65,7 @@ def registry(
     to: connection.Connection,
     settings: ManagerSettings,
     *,
-    picture: ClusterPicture,
+    picture: ClusterStore,
     config: slo_config.ConfigController,
     mark: Callable[[str], None],
     seen: Callable[[str], None],
@@ -98,7 +98,7 @@ def registry(
     return handlers
 
 
-def _renew(objects: NewestOf[Any], event: Mapping[str, Any], mark: Callable[[str], None]) -> None:
+def _renew(objects: Store[Any], event: Mapping[str, Any], mark: Callable[[str], None]) -> None:
     wire = event["object"]
     name, uid = wire["metadata"]["name"], wire["metadata"].get("uid")
     if event["type"] == "DELETED":

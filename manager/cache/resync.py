@@ -13,7 +13,7 @@ from typing import Final
 
 from api_types.kubernetes import pods
 from apiserver_client import decoding, errors, objects, resources, session
-from manager.cache.store import ClusterPicture, NewestOf, NodeMetric
+from manager.cache.store import ClusterStore, NodeMetric, Store
 from manager.cache.watch_health import WatchAges
 from manager.metrics import Telemetry
 from manager.slo_config.controller import ConfigController
@@ -30,7 +30,7 @@ class Resync:
         self,
         api: session.Session,
         *,
-        picture: ClusterPicture,
+        picture: ClusterStore,
         config: ConfigController,
         mark: Callable[[str], None],
         ages: WatchAges,
@@ -66,7 +66,7 @@ class Resync:
             self._mark(name)
 
     async def _mend(
-        self, resource: resources.Resource, known: NewestOf[pods.Node] | NewestOf[NodeMetric], view: type
+        self, resource: resources.Resource, known: Store[pods.Node] | Store[NodeMetric], view: type
     ) -> None:
         listing = await objects.list_all(self._api, resource, decode=decoding.Envelope, metadata_only=True)
         listed = {each.metadata.name: each.metadata.resource_version for each in listing.items}
@@ -79,7 +79,7 @@ class Resync:
                 known.remember(await objects.get(self._api, resource, name, decode=view))
             except errors.NotFound:
                 known.forget(name)
-            except errors.Unintelligible as error:
+            except errors.DecodeError as error:
                 log.warning("left as it was last understood: %s", error)
                 continue  # the watch brought it, and could not read it either
             missed.append(name)

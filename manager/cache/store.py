@@ -38,7 +38,7 @@ class NodeMetric(msgspec.Struct, frozen=True):
 ViewT = TypeVar("ViewT", bound=pods.Node | NodeMetric)
 
 
-class NewestOf(Generic[ViewT]):
+class Store(Generic[ViewT]):
     """The newest version of each object of one type, by name."""
 
     def __init__(self, view: type[ViewT]) -> None:
@@ -93,12 +93,12 @@ def _number(version: str) -> int:
     return int(version) if version.isdecimal() else 0
 
 
-class ClusterPicture:
+class ClusterStore:
     """Nodes and NodeMetrics as last seen."""
 
     def __init__(self) -> None:
-        self.nodes = NewestOf(pods.Node)
-        self.node_metrics = NewestOf(NodeMetric)
+        self.nodes = Store(pods.Node)
+        self.node_metrics = Store(NodeMetric)
 
 
 def created(seen: pods.Node | NodeMetric) -> dt.datetime | None:

@@ -49,7 +49,7 @@ async def of_node(to: connection.Connection, name: str, now: dt.datetime) -> exp
     return explanation.explain(node, judged(node, metric, now))
 
 
-def judged(node: pods.Node, metric: store.NodeMetric | None, now: dt.datetime) -> decision.Judgement | None:
+def judged(node: pods.Node, metric: store.NodeMetric | None, now: dt.datetime) -> decision.Decision | None:
     """What the newest report leads to, by the policy in the NodeMetric's spec; None where it carries none."""
     policy = policy_of(metric) if metric else slo.MidColocationPolicy(enable=True)
     if policy is None:

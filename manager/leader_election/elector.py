@@ -27,7 +27,7 @@ class Role(enum.Enum):
     STOPPED = "stopped"
 
 
-class Candidacy:
+class LeaderElector:
     """`clock` gives monotonic seconds, `now` aware time. Reading is safe from any thread."""
 
     def __init__(

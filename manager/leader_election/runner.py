@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 from apiserver_client import connection, session
-from manager.leader_election.elector import Candidacy, Role
+from manager.leader_election.elector import LeaderElector, Role
 from manager.settings import ManagerSettings
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class LeaderElection:
         self._settings = settings
         self._on_change = on_change
         self._die = die
-        self._candidacy = Candidacy(settings, identity, clock=time.monotonic, now=_now)
+        self._candidacy = LeaderElector(settings, identity, clock=time.monotonic, now=_now)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leader-election", daemon=True)
 

@@ -93,7 +93,7 @@ _REASON_OF_SOURCE: Final = {
 }
 
 
-def kept(published: Published, reason: Reason, written: status_annotation.Receipt | None) -> Target:
+def kept(published: Published, reason: Reason, written: status_annotation.MidStatus | None) -> Target:
     """Leave what is there; the last receipt says where it came from, and what was there before somebody took it."""
     lines = written.resources if written else {}
     before = {mid: lines[mid].published if mid in lines else None for mid in names.MID_RESOURCES}

@@ -15,13 +15,13 @@ from api_types.node_metric.mid_report import MidPolicy, MidReport
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
 from manager.cache import store
-from manager.events import Announcer
+from manager.events import EventRecorder
 from manager.metrics import Telemetry
 from manager.mid_resource import calculator, pod_requests, status_annotation
 from manager.mid_resource import decision as judgement
 from manager.mid_resource import inputs as evidence
 from manager.mid_resource import patch as writing
-from manager.mid_resource.decision import Verdict
+from manager.mid_resource.decision import Action
 from manager.mid_resource.reasons import RESERVATION_IGNORED, TEXTS, Reason, Status
 from manager.settings import ManagerSettings
 from manager.slo_config.strategy import NodeStrategy
@@ -50,9 +50,9 @@ class _Case:
     strategy: NodeStrategy
     policy: MidPolicy
     published: calculator.Published
-    written: status_annotation.Receipt | None
-    evidence: evidence.Evidence
-    judgement: judgement.Judgement
+    written: status_annotation.MidStatus | None
+    evidence: evidence.DecisionInputs
+    judgement: judgement.Decision
     now: dt.datetime
 
     @property
@@ -71,9 +71,9 @@ class MidController:
         self,
         api: session.Session,
         *,
-        picture: store.ClusterPicture,
+        picture: store.ClusterStore,
         settings: ManagerSettings,
-        announcer: Announcer,
+        announcer: EventRecorder,
         telemetry: Telemetry,
         clock: Callable[[], dt.datetime],
     ) -> None:
@@ -103,7 +103,7 @@ class MidController:
         if written is not None and written.status == Status.WITHDRAWN:
             return False
         known = self._evidence(node, self._picture.node_metrics.get(name), strategy)
-        return judgement.judge(known, self._clock()).verdict is Verdict.WITHDRAW
+        return judgement.judge(known, self._clock()).verdict is Action.WITHDRAW
 
     def without_configuration(self, name: str) -> None:
         """Leave a node as it is: nothing that can be used was seen yet."""
@@ -139,7 +139,7 @@ class MidController:
         known = self._evidence(node, metric, strategy)
         now = self._clock()
         judged = judgement.judge(known, now)
-        if judged.verdict is Verdict.CALCULATE and known.sample_time is not None:
+        if judged.verdict is Action.CALCULATE and known.sample_time is not None:
             self._last_usable[name] = (node.metadata.uid, known.sample_time)
             self._telemetry.show_sample(name, known.sample_time, now)
         return _Case(
@@ -155,7 +155,9 @@ class MidController:
             now=now,
         )
 
-    def _evidence(self, node: pods.Node, metric: store.NodeMetric | None, strategy: NodeStrategy) -> evidence.Evidence:
+    def _evidence(
+        self, node: pods.Node, metric: store.NodeMetric | None, strategy: NodeStrategy
+    ) -> evidence.DecisionInputs:
         uid, last_usable = self._last_usable.get(node.metadata.name, ("", None))
         return evidence.gather(
             node,
@@ -170,13 +172,13 @@ class MidController:
         """What to publish, and where the requests in it were taken from."""
         reason = case.judgement.reason
         match case.judgement.verdict:
-            case Verdict.KEEP:
+            case Action.KEEP:
                 before = case.written.requests_from if case.written else ""
                 return calculator.kept(case.published, reason, case.written), before
-            case Verdict.WITHDRAW:
+            case Action.WITHDRAW:
                 bound = await self._still_bound(case)
                 return calculator.withdrawn(bound, reason), FROM_PODS if bound else ""
-            case Verdict.CALCULATE:
+            case Action.CALCULATE:
                 requests, requests_from = mid_report.reported_requests(case.report), FROM_REPORT
                 if requests is None:
                     requests, requests_from = await self._count(case), FROM_PODS
@@ -220,13 +222,15 @@ class MidController:
                 return None
         return (await pod_requests.of_node(self._api, case.name)).mid
 
-    async def _write(self, case: _Case, target: calculator.Target, requests_from: str, cause: writing.Cause) -> None:
+    async def _write(
+        self, case: _Case, target: calculator.Target, requests_from: str, cause: writing.PatchReason
+    ) -> None:
         match case.judgement.verdict:
-            case Verdict.CALCULATE:
+            case Action.CALCULATE:
                 sample = case.evidence.sample_time
-            case Verdict.KEEP:
+            case Action.KEEP:
                 sample = status_annotation.parse_time(case.written.sample) if case.written else None
-            case Verdict.WITHDRAW:
+            case Action.WITHDRAW:
                 sample = None
         made = status_annotation.make(
             target.reason,
@@ -239,7 +243,7 @@ class MidController:
         )
         patch = writing.node_patch(target, made)
         patch["metadata"]["uid"] = case.node.metadata.uid  # a namesake that replaced this node is refused, not patched
-        level = logging.DEBUG if cause is writing.Cause.REFRESH else logging.INFO
+        level = logging.DEBUG if cause is writing.PatchReason.REFRESH else logging.INFO
         log.log(level, "%s: %s %s (%s, %s)", case.name, cause.value, dict(target.values), target.reason, made.detail)
         try:
             with self._telemetry.write("node_status"):
@@ -265,7 +269,7 @@ class MidController:
         await self._announcer.say(about, severity, target.reason.value, message)  # type: ignore[arg-type]
 
     def _next_look(self, case: _Case, target: calculator.Target, *, written_now: bool) -> float | None:
-        if case.judgement.verdict is Verdict.WITHDRAW:
+        if case.judgement.verdict is Action.WITHDRAW:
             return None if target.removes_all() else float(self._settings.withdrawal_check_seconds)
         deadlines = [case.judgement.changes_at] if case.judgement.changes_at else []
         last_write = (
@@ -280,7 +284,7 @@ class MidController:
 
 def _detail(case: _Case) -> str:
     """What was seen: the fault of a report, or of the reservation that a value was calculated without."""
-    if case.judgement.verdict is not Verdict.CALCULATE:
+    if case.judgement.verdict is not Action.CALCULATE:
         return case.judgement.detail
     found = node_reservation.annotated(pods.annotations_of(case.node.metadata)).problems
     return "; ".join(f"{RESERVATION_IGNORED}: {problem}" for problem in found)

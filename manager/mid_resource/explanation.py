@@ -10,7 +10,7 @@ from api_types import names
 from api_types.kubernetes import pods
 from api_types.node_metric.mid_resource import Source
 from manager.mid_resource import calculator, status_annotation
-from manager.mid_resource.decision import Judgement
+from manager.mid_resource.decision import Decision
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
 
 _REPORT: Final = "NodeMetric status"
@@ -59,7 +59,7 @@ class Explanation:
     newest_detail: str = ""
 
 
-def explain(node: pods.Node, judged: Judgement | None) -> Explanation:
+def explain(node: pods.Node, judged: Decision | None) -> Explanation:
     """Put together what the node's receipt says and what its newest report leads to.
 
     `judged` is None where the policy of the node is not known.
@@ -87,14 +87,14 @@ def explain(node: pods.Node, judged: Judgement | None) -> Explanation:
     )
 
 
-def _unwritten(judged: Judgement | None) -> status_annotation.Receipt:
+def _unwritten(judged: Decision | None) -> status_annotation.MidStatus:
     """Head of the explanation of a node on which nothing was written."""
     reason = judged.reason if judged else Reason.NO_CONFIGURATION
     detail = judged.detail if judged else ""
-    return status_annotation.Receipt(time="", reason=reason, status=STATUS[reason], text=TEXTS[reason], detail=detail)
+    return status_annotation.MidStatus(time="", reason=reason, status=STATUS[reason], text=TEXTS[reason], detail=detail)
 
 
-def _is_news(judged: Judgement, written: status_annotation.Receipt) -> bool:
+def _is_news(judged: Decision, written: status_annotation.MidStatus) -> bool:
     """Whether a judgement differs from what was written; which way a value is calculated is not judged."""
     if STATUS[judged.reason] is Status.CALCULATED:
         return written.status != Status.CALCULATED
@@ -143,7 +143,7 @@ _RECLAIMABLE: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def _terms(mid: str, written: status_annotation.Receipt) -> Iterator[Term]:
+def _terms(mid: str, written: status_annotation.MidStatus) -> Iterator[Term]:
     line = written.resources.get(mid)
     if line is None:
         return

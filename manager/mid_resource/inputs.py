@@ -10,7 +10,7 @@ from api_types.colocation import controller_config as slo
 from api_types.kubernetes import pods
 from api_types.node_metric import mid_report
 from api_types.node_metric.mid_report import MidPolicy, MidReport
-from api_types.node_metric.mid_resource import NoPrediction
+from api_types.node_metric.mid_resource import NoPredictionError
 from manager.cache import store
 from manager.mid_resource import status_annotation
 
@@ -18,7 +18,7 @@ _CENTURY_SECONDS: Final = 100 * 365 * 24 * 3600
 
 
 @dataclass(frozen=True)
-class Evidence:
+class DecisionInputs:
     """Times are aware; None where there is none."""
 
     enabled: bool
@@ -53,13 +53,13 @@ def gather(
     enabled: bool,
     degrade_after: dt.timedelta,
     last_usable: dt.datetime | None = None,
-) -> Evidence:
+) -> DecisionInputs:
     """Evidence on one node; `last_usable` is what the manager remembers, the node's receipt may know better."""
     report = (metric.status if metric else None) or MidReport()
     usable, refused = _checked(report, policy)
     births = [store.created(each) for each in (node, metric) if each is not None]
     times = [last_usable, _sample_of_receipt(node)]
-    return Evidence(
+    return DecisionInputs(
         enabled=enabled,
         degrade_after=degrade_after,
         node_metric_exists=metric is not None,
@@ -74,7 +74,7 @@ def gather(
 def _checked(report: MidReport, policy: MidPolicy) -> tuple[bool, str | None]:
     try:
         mid_report.check_usable(report, policy)
-    except NoPrediction:
+    except NoPredictionError:
         return False, None
     except mid_report.BadReport as error:
         return False, str(error)

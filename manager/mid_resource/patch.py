@@ -15,11 +15,11 @@ from typing import Any
 from api_types import names
 from manager.mid_resource import status_annotation
 from manager.mid_resource.calculator import Published, Target
-from manager.mid_resource.decision import Verdict
+from manager.mid_resource.decision import Action
 from manager.mid_resource.reasons import Reason
 
 
-class Cause(enum.StrEnum):
+class PatchReason(enum.StrEnum):
     """What made a write necessary."""
 
     KEY_MISSING = "key-missing"
@@ -35,15 +35,15 @@ def is_resource_diff(old: int, new: int, threshold: float) -> bool:
     return abs(new - old) > old * threshold
 
 
-def needs_sync(old: Mapping[str, int], new: Mapping[str, int | None], threshold: float) -> Cause | None:
+def needs_sync(old: Mapping[str, int], new: Mapping[str, int | None], threshold: float) -> PatchReason | None:
     """Compare what is there with what should be, for both resources: a key on one side only, or a move."""
     for mid in names.MID_RESOURCES:
         before, after = old.get(mid), new.get(mid)
         if before is None or after is None:
             if before is not after:
-                return Cause.KEY_MISSING
+                return PatchReason.KEY_MISSING
         elif is_resource_diff(before, after, threshold):
-            return Cause.MOVED
+            return PatchReason.MOVED
     return None
 
 
@@ -54,29 +54,29 @@ def refresh_due(last_write: dt.datetime | None, period: dt.timedelta, now: dt.da
 
 def cause(
     target: Target,
-    verdict: Verdict,
+    verdict: Action,
     published: Published,
-    written: status_annotation.Receipt | None,
+    written: status_annotation.MidStatus | None,
     *,
     threshold: float,
     refresh_period: dt.timedelta,
     now: dt.datetime,
-) -> Cause | None:
+) -> PatchReason | None:
     """Why the node has to be written; None where it may stay as it is."""
     refresh = refresh_due(status_annotation.parse_time(written.time if written else None), refresh_period, now)
     match verdict:
-        case Verdict.KEEP:
+        case Action.KEEP:
             if _lacks_a_key(target, published):
-                return Cause.KEY_MISSING
-            return Cause.REFRESH if refresh and not published.is_empty() else None
-        case Verdict.WITHDRAW:
+                return PatchReason.KEY_MISSING
+            return PatchReason.REFRESH if refresh and not published.is_empty() else None
+        case Action.WITHDRAW:
             return _withdrawal_cause(target, published, written)
-        case Verdict.CALCULATE:
+        case Action.CALCULATE:
             moved = needs_sync(published.allocatable, target.values, threshold)
             moved = moved or needs_sync(published.capacity, target.values, threshold)
             if moved is None and _below_floor(target, published):
-                moved = Cause.BELOW_FLOOR
-            return moved or (Cause.REFRESH if refresh else None)
+                moved = PatchReason.BELOW_FLOOR
+            return moved or (PatchReason.REFRESH if refresh else None)
 
 
 def _lacks_a_key(target: Target, published: Published) -> bool:
@@ -88,13 +88,15 @@ def _below_floor(target: Target, published: Published) -> bool:
     return any(published.allocatable.get(mid, 0) < (line.floor or 0) for mid, line in target.lines.items())
 
 
-def _withdrawal_cause(target: Target, published: Published, written: status_annotation.Receipt | None) -> Cause | None:
+def _withdrawal_cause(
+    target: Target, published: Published, written: status_annotation.MidStatus | None
+) -> PatchReason | None:
     wanted = {mid: value for mid, value in target.values.items() if value is not None}
     if dict(published.allocatable) != wanted or dict(published.capacity) != wanted:
-        return Cause.WITHDRAWAL
+        return PatchReason.WITHDRAWAL
     if carries_receipt(target):
-        return None if written and written.reason == target.reason else Cause.EXPLANATION
-    return Cause.EXPLANATION if written else None
+        return None if written and written.reason == target.reason else PatchReason.EXPLANATION
+    return PatchReason.EXPLANATION if written else None
 
 
 def carries_receipt(target: Target) -> bool:
@@ -102,7 +104,7 @@ def carries_receipt(target: Target) -> bool:
     return not (target.removes_all() and target.reason is Reason.COLOCATION_DISABLED)
 
 
-def node_patch(target: Target, written: status_annotation.Receipt) -> dict[str, Any]:
+def node_patch(target: Target, written: status_annotation.MidStatus) -> dict[str, Any]:
     """Merge patch of `nodes/<name>/status`: both resources in capacity and allocatable, and the receipt."""
     values = {mid: None if value is None else str(value) for mid, value in target.values.items()}
     text = status_annotation.encode(written) if carries_receipt(target) else None

@@ -49,7 +49,7 @@ class Line(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """Bound of midMaxIncreasePercent on this update, where it is lower than `calculated`."""
 
 
-class Receipt(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+class MidStatus(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """Why a node's Mid resources are what they are."""
 
     time: str
@@ -99,11 +99,11 @@ def make(
     sample: dt.datetime | None = None,
     requests_from: str = "",
     lines: Mapping[str, Line] | None = None,
-    before: Receipt | None = None,
-) -> Receipt:
+    before: MidStatus | None = None,
+) -> MidStatus:
     """Receipt of a write at `now` that replaces the one before."""
     unchanged = before is not None and before.reason == reason
-    return Receipt(
+    return MidStatus(
         time=spelled(now),
         reason=reason.value,
         status=STATUS[reason].value,
@@ -116,18 +116,18 @@ def make(
     )
 
 
-def encode(receipt: Receipt) -> str:
+def encode(receipt: MidStatus) -> str:
     """Text of the annotation."""
     return msgspec.json.encode(receipt).decode()
 
 
-def of_node(node: pods.Node) -> Receipt | None:
+def of_node(node: pods.Node) -> MidStatus | None:
     """Receipt on a node; None where there is none, or nothing we could have written."""
     text = pods.annotations_of(node.metadata).get(names.ANNOTATION_MID_RECEIPT)
     if text is None:
         return None
     try:
-        return msgspec.json.decode(text, type=Receipt)
+        return msgspec.json.decode(text, type=MidStatus)
     except (msgspec.DecodeError, RecursionError):
         return None
 

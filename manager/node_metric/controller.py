@@ -26,7 +26,7 @@ _MOST_KEYS_LOGGED = 3
 class NodeMetricController:
     """Writes what differs from the picture and renews the picture by the answers."""
 
-    def __init__(self, api: session.Session, picture: store.ClusterPicture, telemetry: Telemetry) -> None:
+    def __init__(self, api: session.Session, picture: store.ClusterStore, telemetry: Telemetry) -> None:
         self._api = api
         self._picture = picture
         self._telemetry = telemetry

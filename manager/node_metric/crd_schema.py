@@ -17,7 +17,7 @@ from api_types import names
 from api_types.node_metric import crd_manifest
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
-from manager.events import Announcer
+from manager.events import EventRecorder
 from manager.metrics import Telemetry
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class SchemaWatch:
     def __init__(
         self,
         api: session.Session,
-        announcer: Announcer,
+        announcer: EventRecorder,
         telemetry: Telemetry,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:

@@ -16,7 +16,7 @@ from api_types.colocation import advice
 from api_types.colocation import document as colocation_document
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
-from manager.events import Announcer
+from manager.events import EventRecorder
 from manager.metrics import Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config import condition, evaluation
@@ -44,7 +44,7 @@ class Notices:
         self,
         api: session.Session,
         settings: ManagerSettings,
-        announcer: Announcer,
+        announcer: EventRecorder,
         telemetry: Telemetry,
         clock: Callable[[], dt.datetime],
     ) -> None:

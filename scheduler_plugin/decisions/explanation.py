@@ -16,7 +16,7 @@ from scheduler_plugin.decisions import node_page
 from scheduler_plugin.decisions.recorder import Decision
 from scheduler_plugin.framework.interface import Explained
 from scheduler_plugin.plugins.load_aware.plugin import usage_percent
-from scheduler_plugin.plugins.trimaran.fallback import Rung
+from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 
 
 class Reasons(NamedTuple):
@@ -26,32 +26,32 @@ class Reasons(NamedTuple):
     policies: Sequence[str]
 
 
-class Verdict(NamedTuple):
+class NodeResult(NamedTuple):
     """Of one node: its name on the page, and the order in which people look for it."""
 
     name: str
     order: int
 
 
-_CHOSEN: Final = Verdict("chosen", 0)
-_PASSED: Final = Verdict("passed", 1)
-_UNLISTED: Final = Verdict("left out", 2)
-_REJECTED: Final = Verdict("rejected", 3)
+_CHOSEN: Final = NodeResult("chosen", 0)
+_PASSED: Final = NodeResult("passed", 1)
+_UNLISTED: Final = NodeResult("left out", 2)
+_REJECTED: Final = NodeResult("rejected", 3)
 
 
 class _Standing(NamedTuple):
     """Of one node; `position` in the call, `place` among the scored ones."""
 
     position: int
-    verdict: Verdict
+    verdict: NodeResult
     place: int | None
     score: int | None
 
 
 _RUNGS: Final = {
-    Rung.BY_REQUESTS: "nothing measures any node, judged by requests",
-    Rung.PREDICTED: "not measured yet, judged by what its new pods should use",
-    Rung.UNKNOWN: "not measured though pods run there, lowest score",
+    FallbackLevel.BY_REQUESTS: "nothing measures any node, judged by requests",
+    FallbackLevel.PREDICTED: "not measured yet, judged by what its new pods should use",
+    FallbackLevel.UNKNOWN: "not measured though pods run there, lowest score",
 }
 
 
@@ -140,7 +140,7 @@ def _node(
     return document
 
 
-def _verdict(decision: Decision, name: str, code: int, *, is_scored: bool) -> Verdict:
+def _verdict(decision: Decision, name: str, code: int, *, is_scored: bool) -> NodeResult:
     if code:
         return _REJECTED
     if name == decision.node:
@@ -148,7 +148,7 @@ def _verdict(decision: Decision, name: str, code: int, *, is_scored: bool) -> Ve
     return _PASSED if is_scored or decision.nodes_scored is None else _UNLISTED
 
 
-def _why(verdict: Verdict, node: Mapping[str, Any], chosen_score: int | None) -> str:
+def _why(verdict: NodeResult, node: Mapping[str, Any], chosen_score: int | None) -> str:
     if verdict is _REJECTED:
         return f"rejected by {node['policy']}: {node['reason']}" if node["policy"] else f"rejected: {node['reason']}"
     if verdict is _UNLISTED:
@@ -193,8 +193,8 @@ def _measured(decision: Decision, index: int) -> Iterator[str]:
     for told in decision.inputs.values():
         if not {"meanPercent", "deviationPercent", "rung"} <= told.columns.keys():
             continue
-        rung = Rung(int(told.columns["rung"][index]))
-        if rung is not Rung.MEASURED:
+        rung = FallbackLevel(int(told.columns["rung"][index]))
+        if rung is not FallbackLevel.MEASURED:
             yield _RUNGS[rung]
             return
         for place, resource in enumerate(told.resources):

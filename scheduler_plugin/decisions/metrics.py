@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 from prometheus_client import metrics_core, registry
 
-from scheduler_plugin.decisions.recorder import DecisionRecords, NodeColumns
-from scheduler_plugin.plugins.trimaran.fallback import Rung
-from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPolicy
-from scheduler_plugin.state.node_columns import NodeVectors
+from scheduler_plugin.decisions.recorder import DecisionRecords, RecordedColumns
+from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
+from scheduler_plugin.state.node_columns import NodeColumns
 
 _PREFIX: Final = "koord_scheduler_plugin_"
 
@@ -20,7 +20,7 @@ AGES_SECONDS: Final = (60, 120, 180, 300, 900, 3600)
 _OLDER, _NONE = "inf", "none"
 
 
-def report_ages(columns: NodeColumns, vectors: NodeVectors) -> dict[str, float | None]:
+def report_ages(columns: RecordedColumns, vectors: NodeColumns) -> dict[str, float | None]:
     """When the report of each node was made, seconds since the epoch, oldest first; None without one, before all."""
     rows = dict(vectors.rows)
     made = {name: float(columns.updated_at[row]) for name, row in rows.items()}
@@ -87,7 +87,7 @@ class DecisionCollector(registry.Collector):
 class ReportAgeCollector(registry.Collector):
     """How old the newest report of each node is; the nodes by name are on /debug/nodes/."""
 
-    def __init__(self, columns: NodeColumns, vectors: NodeVectors, clock: Callable[[], float]) -> None:
+    def __init__(self, columns: RecordedColumns, vectors: NodeColumns, clock: Callable[[], float]) -> None:
         self._columns = columns
         self._vectors = vectors
         self._clock = clock
@@ -105,10 +105,10 @@ class ReportAgeCollector(registry.Collector):
         yield family
 
 
-class LadderCollector(registry.Collector):
+class FallbackCollector(registry.Collector):
     """How many nodes stand on each rung; it is the same for all policies."""
 
-    def __init__(self, policy: MeasuredPolicy, vectors: NodeVectors, clock: Callable[[], float]) -> None:
+    def __init__(self, policy: MeasuredPlugin, vectors: NodeColumns, clock: Callable[[], float]) -> None:
         self._policy = policy
         self._vectors = vectors
         self._clock = clock
@@ -121,8 +121,8 @@ class LadderCollector(registry.Collector):
             labels=["rung"],
         )
         rows = np.fromiter(list(self._vectors.rows.values()), dtype=np.intp)
-        counts = np.bincount(self._policy.rungs(rows, self._clock()), minlength=len(Rung))
-        for rung in Rung:
+        counts = np.bincount(self._policy.rungs(rows, self._clock()), minlength=len(FallbackLevel))
+        for rung in FallbackLevel:
             family.add_metric([rung.name.lower()], int(counts[rung]))
         yield family
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scheduler_plugin.framework.cycle import PolicyScores
 from scheduler_plugin.framework.interface import Explained, Explainer, ReasonCodes
 from scheduler_plugin.state.node_columns import Columns, Floats, Ints, NodeEntry, Rows
-from scheduler_plugin.state.pod_info import PodFacts
+from scheduler_plugin.state.pod_info import PodInfo
 
 KEPT_OF_A_POD: Final = 3
 """Decisions: a pod that fits nowhere is tried for ever, and must not push out all others."""
@@ -63,7 +63,7 @@ class Decision:
         "updated_at",
     )
 
-    def __init__(self, pod: PodFacts, rows: Rows, names: Sequence[str], codes: ReasonCodes | None, at: float) -> None:
+    def __init__(self, pod: PodInfo, rows: Rows, names: Sequence[str], codes: ReasonCodes | None, at: float) -> None:
         self.pod = pod
         self.rows = rows
         self.names: Sequence[str] | npt.NDArray[Any] = names
@@ -112,7 +112,7 @@ class Decision:
         return Choice.BEST if np.count_nonzero(self.scores == best) == 1 else Choice.TIED
 
 
-class NodeColumns(Columns):
+class RecordedColumns(Columns):
     """Name and age of data of each row, for decisions to keep and for the count of stale nodes.
 
     `about_to_change` is called before any row is written, if this is the first of the writers.
@@ -134,7 +134,7 @@ class NodeColumns(Columns):
 class DecisionRecords:
     """The last decisions, at most so many bytes of them; 0 bytes: none are kept."""
 
-    def __init__(self, columns: NodeColumns, explainers: Mapping[str, Explainer], max_bytes: int) -> None:
+    def __init__(self, columns: RecordedColumns, explainers: Mapping[str, Explainer], max_bytes: int) -> None:
         self._columns = columns
         columns.about_to_change = self.seal
         self._explainers = explainers
@@ -151,13 +151,13 @@ class DecisionRecords:
         """How many decisions are kept."""
         return len(self._by_number) + (self._pending is not None)
 
-    def filtered(self, pod: PodFacts, rows: Rows, names: Sequence[str], codes: ReasonCodes | None, now: float) -> None:
+    def filtered(self, pod: PodInfo, rows: Rows, names: Sequence[str], codes: ReasonCodes | None, now: float) -> None:
         """Take a filter call, whose arrays nobody will change."""
         self.seal()
         if self._max_bytes:
             self._pending = Decision(pod, rows, names, codes, now)
 
-    def scored(self, pod: PodFacts, rows: Rows, by_policy: Sequence[PolicyScores], scores: Ints) -> None:
+    def scored(self, pod: PodInfo, rows: Rows, by_policy: Sequence[PolicyScores], scores: Ints) -> None:
         """Take the scores of nodes that passed."""
         pending = self._pending
         decision = pending if pending is not None and pending.pod.uid == pod.uid else self._newest(pod.key, pod.uid)

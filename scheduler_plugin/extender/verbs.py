@@ -24,9 +24,9 @@ from scheduler_plugin.framework.cycle import SchedulingCycle
 from scheduler_plugin.framework.interface import ReasonCodes
 from scheduler_plugin.state import node_metric_decoder, pod_info
 from scheduler_plugin.state.cluster import Cluster
-from scheduler_plugin.state.estimator import EstimationPolicy
+from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.node_columns import Ints, Rows
-from scheduler_plugin.state.pod_info import PodFacts
+from scheduler_plugin.state.pod_info import PodInfo
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class _Filtered(NamedTuple):
     """What the last filter call passed on."""
 
     head: bytes
-    pod: PodFacts
+    pod: PodInfo
     rows: Rows
     at: float
 
@@ -74,7 +74,7 @@ class Extender:
         cluster: Cluster,
         cycle: SchedulingCycle,
         replies: response_rows.ReplyRows,
-        policy: EstimationPolicy,
+        policy: EstimatorArgs,
         records: DecisionRecords,
         *,
         short_list: int = 0,
@@ -155,7 +155,7 @@ class Extender:
         pod = pod_info.read(args.pod, self._policy)
         return self._replies.priorities(rows, self._scores(pod, rows, now))
 
-    def _scores(self, pod: PodFacts, rows: Rows, now: float) -> Ints:
+    def _scores(self, pod: PodInfo, rows: Rows, now: float) -> Ints:
         by_policy = self._cycle.scores_by_policy(pod, rows, now)
         scores = scheduling_cycle.combined(by_policy, len(rows))
         self._records.scored(pod, rows, by_policy, scores)
@@ -171,7 +171,7 @@ class Extender:
             self._cluster.pod_noticed(pod, binding.node, now)
         return NOTICE_TAKEN
 
-    def _best(self, pod: PodFacts, rows: Rows, now: float) -> Rows:
+    def _best(self, pod: PodInfo, rows: Rows, now: float) -> Rows:
         """Rows of the short list, in their order. Equal nodes take turns, lest some stay idle."""
         self._first_of_equals = (self._first_of_equals + self._short_list) % len(rows)
         turned = np.roll(rows, -self._first_of_equals)

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from scheduler_plugin.framework.interface import Filter, ReasonCodes, Scorer
-from scheduler_plugin.state.node_columns import Bools, Ints, NodeVectors, Rows
-from scheduler_plugin.state.pod_info import PodFacts
+from scheduler_plugin.state.node_columns import Bools, Ints, NodeColumns, Rows
+from scheduler_plugin.state.pod_info import PodInfo
 
 UNKNOWN_NODE: Final = "node(s) not known to the load-aware extender"
 _UNKNOWN: Final = 1  # reason code of a name that stands in no row
@@ -39,7 +39,7 @@ class PolicyScores(NamedTuple):
 class SchedulingCycle:
     """The configured policies, over one set of rows. Row -1 stands for a node that is not known."""
 
-    def __init__(self, filters: Sequence[Filter], scorers: Sequence[WeightedScorer], vectors: NodeVectors) -> None:
+    def __init__(self, filters: Sequence[Filter], scorers: Sequence[WeightedScorer], vectors: NodeColumns) -> None:
         self._filters = filters
         self._scorers = scorers
         self._vectors = vectors
@@ -53,7 +53,7 @@ class SchedulingCycle:
             self.reasons.extend(each.reasons)
             self.rejecting_policies.extend([each.name] * len(each.reasons))
 
-    def filter(self, pod: PodFacts, rows: Rows, now: float) -> ReasonCodes | None:
+    def filter(self, pod: PodInfo, rows: Rows, now: float) -> ReasonCodes | None:
         """Reason code of each candidate, 0 where it passes; None where all pass."""
         is_known: Bools = rows >= 0
         if is_known.all():
@@ -63,7 +63,7 @@ class SchedulingCycle:
         codes[is_known] = 0 if of_known is None else of_known
         return codes
 
-    def _judge(self, pod: PodFacts, rows: Rows, now: float) -> ReasonCodes | None:
+    def _judge(self, pod: PodInfo, rows: Rows, now: float) -> ReasonCodes | None:
         codes: ReasonCodes | None = None
         for each, first_code in zip(self._filters, self._first_code, strict=True):
             own = each.reject(pod, rows, self._vectors, now)
@@ -73,11 +73,11 @@ class SchedulingCycle:
             codes = shifted if codes is None else np.where(codes > 0, codes, shifted)
         return codes
 
-    def prioritize(self, pod: PodFacts, rows: Rows, now: float) -> Ints:
+    def prioritize(self, pod: PodInfo, rows: Rows, now: float) -> Ints:
         """Score of each candidate, 0..100, rounded down; 0 where no policy has a preference."""
         return combined(self.scores_by_policy(pod, rows, now), len(rows))
 
-    def scores_by_policy(self, pod: PodFacts, rows: Rows, now: float) -> list[PolicyScores]:
+    def scores_by_policy(self, pod: PodInfo, rows: Rows, now: float) -> list[PolicyScores]:
         """Normalised scores of each policy that has a preference for this pod."""
         if not len(rows):
             return []

@@ -31,7 +31,7 @@ class _Kept:
         self.valid_until = valid_until
 
 
-class KeptAnswers(Generic[PodClass]):
+class EquivalenceCache(Generic[PodClass]):
     """One kind of answer. `compute(pod_class, rows, now)` gives it for some rows, `slice(None)` meaning all."""
 
     def __init__(self, compute: Callable[[PodClass, Rows | slice, float], Answers]) -> None:

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeVectors, Rows, RowWriter
-from scheduler_plugin.state.pod_info import PodFacts
+from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeColumns, Rows, RowWriter
+from scheduler_plugin.state.pod_info import PodInfo
 
 HIGHEST_SCORE = 100
 
@@ -24,27 +24,27 @@ Scores = Floats | Ints
 """Per candidate, in whatever scale and direction the policy thinks; `normalize` makes 0..100 of it."""
 
 
-class Policy(RowWriter, Protocol):
+class Plugin(RowWriter, Protocol):
     """One way to judge nodes. `rows` are the candidates, all of them known nodes; answers are in their order."""
 
     name: str
     """Name in the configuration."""
 
 
-class Filter(Policy, Protocol):
+class Filter(Plugin, Protocol):
     """A policy that may keep a pod off nodes."""
 
     reasons: Sequence[str]
     """Every reason it may give: few and fixed, because kube-scheduler groups nodes by them."""
 
-    def reject(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> ReasonCodes | None:
+    def reject(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> ReasonCodes | None:
         """Which candidates the pod must not run on; None where the policy has nothing against any of them."""
 
 
-class Scorer(Policy, Protocol):
+class Scorer(Plugin, Protocol):
     """A policy that prefers some nodes to others."""
 
-    def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Scores | None:
+    def score(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> Scores | None:
         """How good each candidate is; None where the policy has no preference for this pod, and so no say."""
 
     def normalize(self, scores: Scores) -> Ints:
@@ -60,10 +60,10 @@ class Explained(NamedTuple):
     """By name as in JSON: shape (candidates,) or (resources, candidates)."""
 
 
-class Explainer(Policy, Protocol):
+class Explainer(Plugin, Protocol):
     """A policy that can tell what it goes by; it need not."""
 
-    def explain(self, pod: PodFacts, rows: Rows) -> Explained:
+    def explain(self, pod: PodInfo, rows: Rows) -> Explained:
         """Copy what the columns hold of the candidates right now; of row -1 anything."""
 
 

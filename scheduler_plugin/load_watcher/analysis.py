@@ -35,7 +35,7 @@ _BOUNDED: Final = frozenset({MetricType.CPU.value, MetricType.MEMORY.value})
 _LARGEST_NUMBER: Final = 1e16  # from here on JSON needs exponents, and soon upstream's client cannot read them
 
 
-class Finding(enum.StrEnum):
+class AnomalyKind(enum.StrEnum):
     """Stable code of what is wrong with a measurement."""
 
     NOT_A_NUMBER = "not-a-number"
@@ -46,10 +46,10 @@ class Finding(enum.StrEnum):
     MISSING = "missing"
 
 
-class Found(NamedTuple):
+class Anomaly(NamedTuple):
     """One finding, for people: the node and what was seen."""
 
-    finding: Finding
+    finding: AnomalyKind
     node: str
     text: str
 
@@ -58,7 +58,7 @@ class Analysed(NamedTuple):
     """What is usable, and what was found."""
 
     nodes: Mapping[str, NodeMetrics]
-    found: Sequence[Found]
+    found: Sequence[Anomaly]
 
 
 def analyse(
@@ -76,7 +76,7 @@ def analyse(
     duration. `expected`: names of nodes that exist; empty where that is not known. `recent`: names of nodes of which
     the last five minutes know something; None where that was not asked yet.
     """
-    found: list[Found] = []
+    found: list[Anomaly] = []
     usable = {}
     for name, node in nodes.items():
         own = (
@@ -94,7 +94,9 @@ def analyse(
         if kept and not any(problem.metric is None for problem in own):
             usable[name] = msgspec.structs.replace(node, metrics=kept)
     found += [
-        Found(Finding.MISSING, name, f"node {name} has no usable record") for name in expected if name not in usable
+        Anomaly(AnomalyKind.MISSING, name, f"node {name} has no usable record")
+        for name in expected
+        if name not in usable
     ]
     return Analysed(usable, found)
 
@@ -102,21 +104,21 @@ def analyse(
 class _Problem(NamedTuple):
     metric: Metric | None
     """None: the whole node."""
-    found: Found
+    found: Anomaly
 
 
 def _impossible(name: str, metric: Metric) -> _Problem | None:
     value = metric.value
     if not math.isfinite(value):
-        return _problem(Finding.NOT_A_NUMBER, name, metric, "wanted a number")
+        return _problem(AnomalyKind.NOT_A_NUMBER, name, metric, "wanted a number")
     if metric.type not in _BOUNDED:
         if 0.0 <= value < _LARGEST_NUMBER:
             return None
-        return _problem(Finding.OUT_OF_RANGE, name, metric, "wanted 0 or more")
+        return _problem(AnomalyKind.OUT_OF_RANGE, name, metric, "wanted 0 or more")
     highest = HIGHEST_PERCENT / 2.0 if metric.operator == Operator.STD else HIGHEST_PERCENT
     if 0.0 <= value <= highest:
         return None
-    return _problem(Finding.OUT_OF_RANGE, name, metric, f"wanted 0 to {highest:g}")
+    return _problem(AnomalyKind.OUT_OF_RANGE, name, metric, f"wanted 0 to {highest:g}")
 
 
 def _silent(name: str, recent: Collection[str] | None) -> Sequence[_Problem]:
@@ -124,7 +126,7 @@ def _silent(name: str, recent: Collection[str] | None) -> Sequence[_Problem]:
     if recent is None or name in recent:
         return ()
     text = f"node {name}: nothing is known of the last 5 minutes, only of the time before"
-    return (_Problem(None, Found(Finding.SILENT, name, text)),)
+    return (_Problem(None, Anomaly(AnomalyKind.SILENT, name, text)),)
 
 
 def _frozen(name: str, node: NodeMetrics, unchanged_seconds: float) -> Sequence[_Problem]:
@@ -133,7 +135,7 @@ def _frozen(name: str, node: NodeMetrics, unchanged_seconds: float) -> Sequence[
     text = (
         f"node {name}: every value has been the same for {unchanged_seconds:.0f} s, wanted {FROZEN_SECONDS:.0f} at most"
     )
-    return (_Problem(None, Found(Finding.FROZEN, name, text)),)
+    return (_Problem(None, Anomaly(AnomalyKind.FROZEN, name, text)),)
 
 
 def _contradicts(
@@ -150,7 +152,10 @@ def _contradicts(
         lowest, highest = share * inside, share * inside + (1.0 - share) * 100.0
         if not lowest - WINDOW_SLACK_PERCENT <= metric.value <= highest + WINDOW_SLACK_PERCENT:
             return _problem(
-                Finding.CONTRADICTION, name, metric, f"wanted {lowest:.0f} to {highest:.0f}, as {short} is {inside:g}"
+                AnomalyKind.CONTRADICTION,
+                name,
+                metric,
+                f"wanted {lowest:.0f} to {highest:.0f}, as {short} is {inside:g}",
             )
     return None
 
@@ -164,6 +169,6 @@ def _mean(node: NodeMetrics | None, kind: str) -> float | None:
     return means[-1] if means else None
 
 
-def _problem(finding: Finding, name: str, metric: Metric, wanted: str) -> _Problem:
+def _problem(finding: AnomalyKind, name: str, metric: Metric, wanted: str) -> _Problem:
     text = f"node {name}: {metric.type} {metric.operator or '(no operator)'} is {metric.value:g} percent, {wanted}"
-    return _Problem(metric, Found(finding, name, text))
+    return _Problem(metric, Anomaly(finding, name, text))

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from apiserver_client import errors, session
 from component_base import http_endpoint, tasks
-from component_base.http_endpoint import Verdict
+from component_base.http_endpoint import ProbeResult
 from scheduler_plugin.load_watcher import informer, metrics, rest
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.providers import provider_spec
@@ -57,7 +57,7 @@ class LoadWatcherApp:
         async with contextlib.AsyncExitStack() as stack:
             api = await self._session(stack)
             known = informer.Informer(api, self._chosen.data_center_label, self._chosen.pool_label) if api else None
-            around = catalog.Surroundings(
+            around = catalog.ProviderContext(
                 nodes=lambda: known.nodes if known else {}, reports=lambda: known.reports if known else {}, api=api
             )
             await self._serve([catalog.build(spec, around) for spec in self._specs], known)
@@ -93,7 +93,7 @@ class LoadWatcherApp:
         endpoint = http_endpoint.HttpEndpoint(
             chosen.http_address,
             chosen.http_port,
-            health=lambda: Verdict(not loop.is_closed(), "the event loop runs"),
+            health=lambda: ProbeResult(not loop.is_closed(), "the event loop runs"),
             ready=self._ready,
             registry=registry,
             routes=api.routes(),
@@ -126,22 +126,22 @@ class LoadWatcherApp:
         following = [known.run(with_reports=with_reports)] if known is not None else []
         await tasks.run([watch(), *following], self._stop)
 
-    def _ready(self) -> Verdict:
+    def _ready(self) -> ProbeResult:
         try:
             newest = self._windows.latest(_LONGEST_WINDOW, time.time())
         except NoMetrics as error:
-            return Verdict(False, str(error))
+            return ProbeResult(False, str(error))
         age = time.time() - newest.window.end
-        return Verdict(True, f"{len(newest.data.nodes)} nodes over {newest.window.duration}, {age:.0f} s old")
+        return ProbeResult(True, f"{len(newest.data.nodes)} nodes over {newest.window.duration}, {age:.0f} s old")
 
-    def _health(self, watcher: Watcher, loop: asyncio.AbstractEventLoop) -> Verdict:
+    def _health(self, watcher: Watcher, loop: asyncio.AbstractEventLoop) -> ProbeResult:
         """Whether a provider answers and what is served is fresh; called from the threads of the endpoint."""
         ready = self._ready()
         if not ready.ok:
             return ready
         asked = asyncio.run_coroutine_threadsafe(watcher.is_healthy(), loop)
         try:
-            return Verdict(asked.result(_HEALTH_SECONDS), "no provider answers")
+            return ProbeResult(asked.result(_HEALTH_SECONDS), "no provider answers")
         except TimeoutError:
             asked.cancel()
-            return Verdict(False, f"no provider has answered within {_HEALTH_SECONDS:g} s")
+            return ProbeResult(False, f"no provider has answered within {_HEALTH_SECONDS:g} s")

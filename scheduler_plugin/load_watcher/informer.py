@@ -16,7 +16,7 @@ from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers.node_metric import RESOURCES
 from scheduler_plugin.state import node_metric_decoder
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
-from scheduler_plugin.state.node_report import LoadReport
+from scheduler_plugin.state.node_report import NodeReport
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Informer:
         self._api = api
         self._labels = (data_center_label, pool_label)
         self.nodes: dict[str, KnownNode] = {}
-        self.reports: dict[str, LoadReport] = {}
+        self.reports: dict[str, NodeReport] = {}
         self._watched: dict[str, watching.WatchState] = {}
         self._all_listed = asyncio.Event()
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from scheduler_plugin.load_watcher.analysis import Finding
+from scheduler_plugin.load_watcher.analysis import AnomalyKind
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS
 from scheduler_plugin.load_watcher.watcher import Refreshed
 from scheduler_plugin.load_watcher.windows import Windows
@@ -48,7 +48,7 @@ class WatcherMetrics:
         for duration in DURATIONS_SECONDS:
             age.labels(duration).set_function(functools.partial(_age_seconds, windows, duration, clock))
         self._failures = {name: failures.labels(name) for name in providers}
-        self._findings = {finding: findings.labels(finding) for finding in Finding}
+        self._findings = {finding: findings.labels(finding) for finding in AnomalyKind}
         self._usable = {duration: usable.labels(duration) for duration in DURATIONS_SECONDS}
 
     def observe(self, refreshed: Refreshed) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Final
 
-from component_base.http_endpoint import Page, Route, Verdict
+from component_base.http_endpoint import Page, ProbeResult, Route
 from scheduler_plugin.load_watcher import kep_document, openapi, records
 from scheduler_plugin.load_watcher.records import Data, Snapshot
 from scheduler_plugin.load_watcher.windows import FALLBACKS, NoMetrics, Windows
@@ -27,7 +27,7 @@ _DEFAULT_WINDOW: Final = "15m"
 class WatcherApi:
     """Pages over one set of windows; `health` may take a moment, everything else is in memory."""
 
-    def __init__(self, windows: Windows, clock: Callable[[], float], health: Callable[[], Verdict]) -> None:
+    def __init__(self, windows: Windows, clock: Callable[[], float], health: Callable[[], ProbeResult]) -> None:
         self._windows = windows
         self._clock = clock
         self._health = health

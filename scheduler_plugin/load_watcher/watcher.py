@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scheduler_plugin.load_watcher import analysis, corroboration, records
-from scheduler_plugin.load_watcher.analysis import Found
+from scheduler_plugin.load_watcher.analysis import Anomaly
 from scheduler_plugin.load_watcher.database import Database, DatabaseUnusable
 from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, SHORTEST, Data, Metric, NodeMetrics, Snapshot
@@ -40,10 +40,10 @@ class Refreshed(NamedTuple):
     """Provider -> why nothing came from it."""
     problems: Sequence[str]
     """Parts that did not come, and values on which providers disagree."""
-    found: Sequence[Found]
+    found: Sequence[Anomaly]
 
 
-class Standing(NamedTuple):
+class LastSeen(NamedTuple):
     """Values of a node, and the end of the window in which they were first seen."""
 
     metrics: Sequence[Metric]
@@ -67,7 +67,7 @@ class Watcher:
         self._clock = clock
         self._expected = expected
         self._database = database
-        self._standing: dict[tuple[str, str], dict[str, Standing]] = {}
+        self._standing: dict[tuple[str, str], dict[str, LastSeen]] = {}
         """By provider and duration: what each node's values were, and since when."""
         self._usable: dict[str, dict[str, Nodes]] = {provider.name: {} for provider in providers}
         """Provider -> duration -> what was usable of its last delivery."""
@@ -104,7 +104,7 @@ class Watcher:
         answers = await asyncio.gather(*(_fetched(provider, window) for provider in self._providers))
         failures: dict[str, str] = {}
         problems: list[str] = []
-        found: list[Found] = []
+        found: list[Anomaly] = []
         usable: dict[str, Nodes] = {}
         ends: list[int] = []
         for provider, answer in zip(self._providers, answers, strict=True):
@@ -151,7 +151,7 @@ class Watcher:
 
     def _judge(
         self, provider: str, window: records.Window, nodes: Nodes, expected: Collection[str]
-    ) -> tuple[Nodes, Sequence[Found]]:
+    ) -> tuple[Nodes, Sequence[Anomaly]]:
         duration, seconds = window.duration, DURATIONS_SECONDS[window.duration]
         before = self._standing.get((provider, duration), {})
         standing = {name: _standing(node, window.end, before.get(name)) for name, node in nodes.items()}
@@ -177,8 +177,8 @@ class Watcher:
             log.warning("%s", error)
 
 
-def _standing(node: NodeMetrics, at: float, before: Standing | None) -> Standing:
-    return before if before is not None and before.metrics == node.metrics else Standing(node.metrics, at)
+def _standing(node: NodeMetrics, at: float, before: LastSeen | None) -> LastSeen:
+    return before if before is not None and before.metrics == node.metrics else LastSeen(node.metrics, at)
 
 
 async def _fetched(provider: Provider, window: records.Window) -> Fetched | ProviderFailed:

@@ -22,9 +22,9 @@ from api_types import names
 from api_types.kubernetes import node_reservation, pods, quantities
 from api_types.node_metric import mid_report, mid_resource
 from scheduler_plugin.framework.interface import Explained, ReasonCodes
-from scheduler_plugin.state.node_columns import Ints, NodeEntry, NodeVectors, Rows, grown
-from scheduler_plugin.state.node_report import LoadReport
-from scheduler_plugin.state.pod_info import PodFacts
+from scheduler_plugin.state.node_columns import Ints, NodeColumns, NodeEntry, Rows, grown
+from scheduler_plugin.state.node_report import NodeReport
+from scheduler_plugin.state.pod_info import PodInfo
 
 REASON: Final = "node(s) didn't have enough Mid resources left by the newest prediction"
 
@@ -56,7 +56,7 @@ class MidGuard:
         assigned = (entry.load.mid_cpu_millis, entry.load.mid_memory_bytes)
         self._left[:, entry.row] = [offer.mid[0] - assigned[0], offer.mid[1] - assigned[1]]
 
-    def reject(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> ReasonCodes | None:  # noqa: ARG002  # see Filter
+    def reject(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> ReasonCodes | None:  # noqa: ARG002  # see Filter
         """Reject candidates with too little left; pods that request no Mid pass."""
         if not pod.mid_cpu_millis and not pod.mid_memory_bytes:
             return None
@@ -65,7 +65,7 @@ class MidGuard:
         codes: ReasonCodes = np.any(too_little, axis=0).astype(np.int16)
         return codes
 
-    def explain(self, pod: PodFacts, rows: Rows) -> Explained:
+    def explain(self, pod: PodInfo, rows: Rows) -> Explained:
         """What is left of Mid on each candidate; nothing for a pod that does not ask."""
         is_guarded = pod.mid_cpu_millis or pod.mid_memory_bytes
         return Explained(names.MID_RESOURCES, {"midLeft": self._left.take(rows, axis=1)} if is_guarded else {})
@@ -83,7 +83,7 @@ class _Offer:
         self.mid = predicted or _UNBOUNDED
 
 
-def predicted_mid(report: LoadReport, node: pods.Node, allocatable: pods.Resources) -> tuple[int, int] | None:
+def predicted_mid(report: NodeReport, node: pods.Node, allocatable: pods.Resources) -> tuple[int, int] | None:
     """mid-cpu and mid-memory by the newest report; None where it does not carry what the formula needs.
 
     `allocatable` is what LoadAware goes by; what the reservation annotation keeps back is taken off here.
@@ -100,6 +100,6 @@ def predicted_mid(report: LoadReport, node: pods.Node, allocatable: pods.Resourc
         capacity = pods.units(node.status.capacity) if policy.static_percent else {}
         inputs = mid_report.inputs_from(report.mid_report, policy, allocatable, capacity, bound)
         mid_cpu, mid_memory = (mid_resource.calculate(inputs[native]).value for native in (names.CPU, names.MEMORY))
-    except (mid_report.BadReport, mid_resource.NoPrediction, quantities.InvalidQuantity):
+    except (mid_report.BadReport, mid_resource.NoPredictionError, quantities.InvalidQuantity):
         return None
     return min(mid_cpu, _UNBOUNDED[0]), min(mid_memory, _UNBOUNDED[1])

@@ -20,7 +20,7 @@ from scheduler_plugin.plugins.mid_guard import MidGuard
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
 from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitment
-from scheduler_plugin.plugins.trimaran.measurements import Readings
+from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.peaks import Peaks
 from scheduler_plugin.plugins.trimaran.target_load_packing import TargetLoadPacking
 
@@ -50,7 +50,7 @@ class CatalogEntry(NamedTuple):
     """Arguments with every default filled in."""
     problems: Callable[[Any], Sequence[Problem]]
     """What is wrong with completed arguments."""
-    build: Callable[[Any, Readings], Any]
+    build: Callable[[Any, Measurements], Any]
     """The policy, from completed arguments without problems, and from what the load watcher tells."""
     aliases: Sequence[str] = ()
     """Other names the configuration may use."""

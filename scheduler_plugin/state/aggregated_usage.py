@@ -35,7 +35,7 @@ class _Window(msgspec.Struct, frozen=True, gc=False):
 _WINDOWS: Final = msgspec.json.Decoder(list[_Window] | None)
 
 
-class ReportedStatistics(Mapping[Key, Vector]):
+class AggregatedUsage(Mapping[Key, Vector]):
     """`aggregatedNodeUsages`, read at the first question; one that cannot be read has no entries."""
 
     __slots__ = ("_document", "_resources", "_table")

@@ -18,11 +18,11 @@ import msgspec
 from api_types import names
 from api_types.kubernetes import pods, quantities
 from scheduler_plugin.state import estimator, node_metric_decoder, pod_info
-from scheduler_plugin.state.estimator import EstimationPolicy
-from scheduler_plugin.state.node_columns import NodeEntry, NodeVectors
+from scheduler_plugin.state.estimator import EstimatorArgs
+from scheduler_plugin.state.node_columns import NodeColumns, NodeEntry
 from scheduler_plugin.state.node_load import NodeLoad
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
-from scheduler_plugin.state.node_report import LoadReport
+from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import AssignedPod
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Cluster:
     """Entries by node name, and the node of each assigned pod."""
 
     def __init__(
-        self, policy: EstimationPolicy, vectors: NodeVectors, *, system_in_prod: bool, notice_ttl_seconds: float
+        self, policy: EstimatorArgs, vectors: NodeColumns, *, system_in_prod: bool, notice_ttl_seconds: float
     ) -> None:
         self._policy = policy
         self._system_in_prod = system_in_prod
@@ -99,7 +99,7 @@ class Cluster:
             entry.load.drop_report()
             self._settle(entry)
 
-    def reports(self) -> dict[str, LoadReport]:
+    def reports(self) -> dict[str, NodeReport]:
         """Newest report of each node that has one."""
         return {name: entry.load.report for name, entry in self.entries.items() if entry.load.report is not None}
 

@@ -39,7 +39,7 @@ _WHOLE_SECONDS: Final = re.compile(r"\+?\d{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class EstimationPolicy:
+class EstimatorArgs:
     """What the estimates depend on."""
 
     resources: tuple[str, ...]
@@ -83,7 +83,7 @@ def integer_map(annotation: str | None) -> dict[str, int] | None:
     return {name: value or 0 for name, value in decoded.items()}
 
 
-def scaling_factors(pod: pods.Pod, policy: EstimationPolicy) -> Mapping[str, int]:
+def scaling_factors(pod: pods.Pod, policy: EstimatorArgs) -> Mapping[str, int]:
     """Factors of one pod: its annotation's, completed from the policy's, where that is allowed and well formed."""
     if not policy.allow_customize:
         return policy.scaling_factors_percent
@@ -92,7 +92,7 @@ def scaling_factors(pod: pods.Pod, policy: EstimationPolicy) -> Mapping[str, int
 
 
 def estimate(
-    pod: pods.Pod, policy: EstimationPolicy, priority_class: PriorityClass, requests: pods.Resources
+    pod: pods.Pod, policy: EstimatorArgs, priority_class: PriorityClass, requests: pods.Resources
 ) -> dict[str, int]:
     """Estimated usage of a pod of that class and with those requests, by native resource name.
 
@@ -119,7 +119,7 @@ def _estimate_resource(requested_as: str, request: int, limit: int, factor_perce
 
 
 def forced_until(
-    pod: pods.Pod, policy: EstimationPolicy, assigned_at: float, initialized_at: float | None
+    pod: pods.Pod, policy: EstimatorArgs, assigned_at: float, initialized_at: float | None
 ) -> float | None:
     """Time before which the estimate counts although usage is reported; None where nothing asks for it.
 
@@ -136,7 +136,7 @@ def forced_until(
     return assigned_at + after_scheduled if after_scheduled > 0 else None
 
 
-def _own_seconds(pod: pods.Pod, policy: EstimationPolicy, annotation: str, default: int | None) -> int:
+def _own_seconds(pod: pods.Pod, policy: EstimatorArgs, annotation: str, default: int | None) -> int:
     if policy.allow_customize:
         text = pods.annotations_of(pod.metadata).get(annotation, "")
         if _WHOLE_SECONDS.fullmatch(text):

@@ -81,7 +81,7 @@ class RowChanges(Columns):
         return np.flatnonzero(self.changed_at > version)
 
 
-class NodeVectors(RowChanges):
+class NodeColumns(RowChanges):
     """Hands out rows and tells the writers which one changed."""
 
     def __init__(self, writers: Sequence[RowWriter]) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from typing import Self
 
 from scheduler_plugin.state.estimator import Vector
-from scheduler_plugin.state.node_report import LoadReport
+from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import AssignedPod
 
 
@@ -44,7 +44,7 @@ class NodeLoad:
     def __init__(self, resource_count: int, *, system_in_prod: bool) -> None:
         self.zero: Vector = (0,) * resource_count
         self.system_in_prod = system_in_prod
-        self.report: LoadReport | None = None
+        self.report: NodeReport | None = None
         self.update_time: float | None = None
         self.pods: dict[str, AssignedPod] = {}
         """By pod key."""
@@ -55,7 +55,7 @@ class NodeLoad:
         self.node_estimated = list(self.zero)
         self._reset_sums()
 
-    def set_report(self, report: LoadReport) -> None:
+    def set_report(self, report: NodeReport) -> None:
         """Take a newer report; one without a time keeps the time of those before, while anything is known."""
         self.report = report
         if report.update_time is not None:
@@ -158,7 +158,7 @@ class NodeLoad:
         if self.report is not None:
             self._count(pod, self.report, sign)
 
-    def _count(self, pod: AssignedPod, report: LoadReport, sign: int) -> None:
+    def _count(self, pod: AssignedPod, report: NodeReport, sign: int) -> None:
         """Add to (or take from) the sums that depend on the report; the table at the head of this module."""
         reported = report.pods.find(pod.key)
         is_reported_prod = pod.is_prod and reported is not None and reported[-1] == 1
@@ -178,7 +178,7 @@ class NodeLoad:
         elif pod.is_prod and is_estimated:
             _add(self.prod_delta, _excess(estimate, usage), sign)
 
-    def _is_estimated_though_reported(self, pod: AssignedPod, report: LoadReport) -> bool:
+    def _is_estimated_though_reported(self, pod: AssignedPod, report: NodeReport) -> bool:
         if self.update_time is None or self.update_time - report.interval_seconds < pod.timestamp:
             return True
         return pod.forced_until is not None and pod.forced_until > self.update_time

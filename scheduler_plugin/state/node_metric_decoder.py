@@ -17,9 +17,9 @@ from api_types.colocation import controller_config
 from api_types.kubernetes import pods, priority_and_qos, times
 from api_types.node_metric import mid_report
 from scheduler_plugin.state import aggregated_usage, node_report, vectors
-from scheduler_plugin.state.aggregated_usage import ReportedStatistics
+from scheduler_plugin.state.aggregated_usage import AggregatedUsage
 from scheduler_plugin.state.estimator import Vector
-from scheduler_plugin.state.node_report import LoadReport, VectorTable
+from scheduler_plugin.state.node_report import NodeReport, VectorTable
 
 DEFAULT_REPORT_INTERVAL_SECONDS: Final = 60
 _PROD: Final = priority_and_qos.PriorityClass.PROD.value
@@ -108,7 +108,7 @@ def pod_digest(namespace: str, name: str) -> int:
     return hash(pod_key(namespace, name))
 
 
-def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str, str] = _NO_KEYS) -> LoadReport:
+def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str, str] = _NO_KEYS) -> NodeReport:
     """Turn a NodeMetric into vectors. `known_keys` (key -> the same key) lends its objects: a key takes 110 bytes."""
     status = metric.status
     policy = metric.spec.metric_collect_policy
@@ -116,13 +116,13 @@ def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str
     usage = status.node_metric
     predicted = status.prediction.node if status.prediction else None
     system_usage = vectors.vector(usage.system_usage.resources, resources) if usage else None
-    return LoadReport(
+    return NodeReport(
         update_time=times.moment_or_none(status.update_time),
         interval_seconds=DEFAULT_REPORT_INTERVAL_SECONDS if interval is None else interval,
         node_usage=vectors.vector(usage.node_usage.resources, resources) if usage else None,
         system_usage=system_usage or (0,) * len(resources),
         predicted_usage=_predicted(predicted.peak, usage, resources) if predicted and predicted.peak else None,
-        aggregated=ReportedStatistics(usage.aggregated_node_usages if usage else aggregated_usage.NONE, resources),
+        aggregated=AggregatedUsage(usage.aggregated_node_usages if usage else aggregated_usage.NONE, resources),
         pods=_pods(status.pods_metric or (), resources, known_keys),
         mid_policy=_mid_policy(msgspec.json.encode(metric.spec.mid_colocation_policy)),
         mid_report=mid_report.MidReport(

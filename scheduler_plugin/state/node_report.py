@@ -67,7 +67,7 @@ def packed(vectors: Mapping[K, Sequence[int]]) -> array[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadReport:
+class NodeReport:
     """What a node's agent reported."""
 
     update_time: float | None

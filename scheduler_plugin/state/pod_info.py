@@ -14,14 +14,14 @@ import msgspec
 from api_types import names
 from api_types.kubernetes import pods, priority_and_qos, quantities, times
 from scheduler_plugin.state import estimator, node_metric_decoder, pod_resources
-from scheduler_plugin.state.estimator import EstimationPolicy, Vector
-from scheduler_plugin.state.pod_resources import PodDemand
+from scheduler_plugin.state.estimator import EstimatorArgs, Vector
+from scheduler_plugin.state.pod_resources import PodResources
 
 _PINNING_OWNERS: Final = frozenset({"DaemonSet", "Node"})
 _SIGNATURE_BITS: Final = 2**60 - 1  # one bit more, and each integer takes 16 bytes more
 
 
-class PodFacts(msgspec.Struct, frozen=True, gc=False):
+class PodInfo(msgspec.Struct, frozen=True, gc=False):
     """One pod, as the policies see it."""
 
     uid: str
@@ -34,7 +34,7 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     """Estimated usage; None where estimating failed."""
     mid_cpu_millis: int = 0
     mid_memory_bytes: int = 0
-    demand: PodDemand | None = None
+    demand: PodResources | None = None
     """What it declares; None where no policy asks, or its spec cannot be read."""
 
 
@@ -56,11 +56,11 @@ class AssignedPod(msgspec.Struct, frozen=True, gc=False):
     """Of all that an update may change (spec and conditions): equal means nothing to do."""
     confirmed: bool
     """Whether the watch showed it there; until then only the bind notice did."""
-    demand: PodDemand | None = None
+    demand: PodResources | None = None
     """What it declares; None where no policy asks, or its spec cannot be read."""
 
 
-def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
+def read(pod: pods.Pod, policy: EstimatorArgs) -> PodInfo:
     """Derive the facts of a pod."""
     try:
         requests = pods.requests(pod.spec)
@@ -70,7 +70,7 @@ def read(pod: pods.Pod, policy: EstimationPolicy) -> PodFacts:
         demand = pod_resources.read(pod.spec) if policy.with_demand else None
     except quantities.InvalidQuantity:
         requests, is_prod, estimate, demand = {}, False, None, None
-    return PodFacts(
+    return PodInfo(
         uid=pod.metadata.uid,
         key=key(pod),
         is_prod=is_prod,
@@ -104,7 +104,7 @@ def counts_on_its_node(pod: pods.Pod) -> bool:
     return not pods.is_terminal(pod) and not is_placeholder
 
 
-def assigned(pod: pods.Pod, policy: EstimationPolicy, now: float, *, confirmed: bool) -> AssignedPod:
+def assigned(pod: pods.Pod, policy: EstimatorArgs, now: float, *, confirmed: bool) -> AssignedPod:
     """Record of a pod that was just put on a node, or seen there: stamped by its PodScheduled condition, else now."""
     scheduled_at = true_since(pod, "PodScheduled")
     timestamp = now if scheduled_at is None else scheduled_at

@@ -29,7 +29,7 @@ class ContainerCpu(NamedTuple):
     limit: int | None
 
 
-class PodDemand(NamedTuple):
+class PodResources(NamedTuple):
     """Everything a policy may count of a pod."""
 
     request: Amounts
@@ -45,11 +45,11 @@ class PodDemand(NamedTuple):
 NOTHING = Amounts(0, 0)
 
 
-def read(spec: pods.PodSpec) -> PodDemand:
+def read(spec: pods.PodSpec) -> PodResources:
     """Read a spec. Raises quantities.InvalidQuantity."""
     sidecars = [container for container in spec.init_containers or () if container.restart_policy == "Always"]
     return _shared(
-        PodDemand(
+        PodResources(
             request=_amounts(pods.requests(spec)),
             limit=_amounts(pods.limits(spec)),
             shipped_request=_shipped(spec, lambda resources: resources.requests),
@@ -62,7 +62,7 @@ def read(spec: pods.PodSpec) -> PodDemand:
 
 
 @functools.lru_cache(maxsize=4096)
-def _shared(demand: PodDemand) -> PodDemand:
+def _shared(demand: PodResources) -> PodResources:
     return demand
 
 

@@ -154,7 +154,7 @@ class Rebuild:
     def _holds(self, kind: _Kind, key: decoding.Key, item: msgspec.Raw) -> bool:
         try:
             listed = decoding.decode_object(item, kind.resource.kind, key, kind.decode)
-        except errors.Unintelligible:
+        except errors.DecodeError:
             return True  # the watch says so, and what was known stays
         return kind.holds(self._cluster, listed)
 

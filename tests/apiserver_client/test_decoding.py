@@ -38,7 +38,7 @@ def test_an_error_names_object_field_and_both_types():
         count: int
 
     key = decoding.Key("ns", "a")
-    with pytest.raises(errors.Unintelligible, match=r"Pod ns/a: .*Expected `int`, got `str` - at `\$.count`"):
+    with pytest.raises(errors.DecodeError, match=r"Pod ns/a: .*Expected `int`, got `str` - at `\$.count`"):
         decoding.decode_object(msgspec.Raw(b'{"count": "x"}'), "Pod", key, Slim)
 
 

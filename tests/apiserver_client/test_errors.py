@@ -36,7 +36,7 @@ def answer(code, reason, message="", **details):
         (500, "InternalError", errors.ServerError),
         (503, "ServiceUnavailable", errors.ServerError),
         (504, "Timeout", errors.ServerError),
-        (405, "MethodNotAllowed", errors.Refused),
+        (405, "MethodNotAllowed", errors.StatusError),
     ],
 )
 def test_each_status_has_its_error(status, reason, expected):

@@ -108,7 +108,7 @@ async def test_who_may_not_write_sends_nothing_but_reads(server):
     allowed = False
     async with server.session(may_write=lambda: allowed) as api:
         await objects.get(api, resources.NODE_METRICS, "n1")
-        with pytest.raises(errors.Withheld, match=r"PATCH .*/nodemetrics/n1: not sent"):
+        with pytest.raises(errors.NotLeader, match=r"PATCH .*/nodemetrics/n1: not sent"):
             await objects.merge_patch(api, resources.NODE_METRICS, "n1", {})
         assert server.asked("PATCH") == []
         allowed = True
@@ -138,7 +138,7 @@ async def test_an_item_that_cannot_be_decoded_is_named(server):
 
     server.on("GET", PODS, apiserver.page("3", pod("a")))
     async with server.session() as api:
-        with pytest.raises(errors.Unintelligible, match=r"Pod ns/a: .*Expected `int`, got `str`"):
+        with pytest.raises(errors.DecodeError, match=r"Pod ns/a: .*Expected `int`, got `str`"):
             await objects.list_all(api, resources.PODS, namespace="ns", decode=Strict)
 
 

@@ -187,14 +187,14 @@ async def test_a_stream_that_breaks_off_or_makes_no_sense_is_unreachable(sent):
 async def test_a_login_page_instead_of_json_is_unintelligible(server):
     server.on("GET", NODE, apiserver.Answer(b"<html>please log in"))
     async with server.session() as api:
-        with pytest.raises(errors.Unintelligible, match=f"GET {NODE}: unexpected answer: JSON is malformed"):
+        with pytest.raises(errors.DecodeError, match=f"GET {NODE}: unexpected answer: JSON is malformed"):
             await get_node(api)
 
 
 async def test_a_redirect_is_not_followed(server):
     server.on("GET", NODE, apiserver.Answer(b"", 302, (("Location", "http://login.invalid/"),)))
     async with server.session() as api:
-        with pytest.raises(errors.Refused, match="302"):
+        with pytest.raises(errors.StatusError, match="302"):
             await get_node(api)
 
 

@@ -109,7 +109,7 @@ async def test_a_silent_peer_is_left_and_asked_again(server, naps):
         await server.until(lambda: server.hung_up == 2)
     assert taken == ["synced ", "changed a", "changed b"]
     assert versions(server) == ["5", "6"]
-    assert any(isinstance(error, errors.Silent) and "sent nothing for 0.03 s" in str(error) for error in told)
+    assert any(isinstance(error, errors.WatchTimeout) and "sent nothing for 0.03 s" in str(error) for error in told)
 
 
 async def test_a_peer_that_does_not_even_answer_is_left_too(server, naps):
@@ -178,7 +178,7 @@ async def test_a_quiet_watch_that_held_for_long_starts_over_with_short_waits(ser
         (apiserver.status(403, "Forbidden", "pods is forbidden"), errors.Forbidden),
         (apiserver.status(401, "Unauthorized"), errors.Unauthorized),
         (apiserver.status(503, "ServiceUnavailable"), errors.ServerError),
-        (apiserver.Answer(b"<html>"), errors.Unintelligible),
+        (apiserver.Answer(b"<html>"), errors.DecodeError),
     ],
     ids=lambda it: getattr(it, "__name__", ""),
 )

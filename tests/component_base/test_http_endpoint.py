@@ -17,8 +17,8 @@ def serving(*, ok=True, routes=None):
     endpoint = http_endpoint.HttpEndpoint(
         "127.0.0.1",
         0,
-        health=lambda: http_endpoint.Verdict(ok, "last tick 0.1 s ago"),
-        ready=lambda: http_endpoint.Verdict(not ok, "waiting for pods"),
+        health=lambda: http_endpoint.ProbeResult(ok, "last tick 0.1 s ago"),
+        ready=lambda: http_endpoint.ProbeResult(not ok, "waiting for pods"),
         registry=registry,
         routes=routes,
     )
@@ -88,7 +88,7 @@ def test_a_taken_port_is_named():
         holder.bind(("127.0.0.1", 0))
         holder.listen()
         port = holder.getsockname()[1]
-        verdict = http_endpoint.Verdict(True, "")
+        verdict = http_endpoint.ProbeResult(True, "")
         endpoint = http_endpoint.HttpEndpoint(
             "127.0.0.1",
             port,

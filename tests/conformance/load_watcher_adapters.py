@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 
 from api_types.kubernetes import pods
-from component_base.http_endpoint import Page, Verdict
+from component_base.http_endpoint import Page, ProbeResult
 from scheduler_plugin.load_watcher import analysis, kep_document, known_nodes, records
 from scheduler_plugin.load_watcher import settings as watcher_settings
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
@@ -65,7 +65,7 @@ def _windows(inputs: Any) -> Windows:
 def _page(inputs: Any, kept: Windows) -> Page:
     _method, target = inputs["request"].split(" ")
     url = urlsplit(target)
-    routes = WatcherApi(kept, lambda: NOW, lambda: Verdict(inputs.get("healthy", True), "")).routes()
+    routes = WatcherApi(kept, lambda: NOW, lambda: ProbeResult(inputs.get("healthy", True), "")).routes()
     query = {"path": url.path.removeprefix("/watcher/"), **dict(parse_qsl(url.query))}
     return routes.get(url.path, routes["/watcher/"])(query)
 
@@ -182,7 +182,7 @@ def _new(kind: str) -> Any:
         )
         problems = provider_spec.problems(spec)
         if not problems:
-            registry.build(spec, registry.Surroundings(dict, dict, None))
+            registry.build(spec, registry.ProviderContext(dict, dict, None))
         return {"error": problems[0] if problems else None}
 
     return construct

@@ -21,7 +21,7 @@ from api_types.node_metric import mid_report
 from manager.cache import store
 from manager.mid_resource import calculator, decision, patch, pod_requests, status_annotation
 from manager.mid_resource import inputs as evidence
-from manager.mid_resource.decision import Verdict
+from manager.mid_resource.decision import Action
 from manager.mid_resource.reasons import Reason
 from manager.node_metric import diff
 from manager.node_metric import spec as collect_policy
@@ -250,7 +250,7 @@ def _target(case: Mapping[str, Any]) -> calculator.Target:
     degrade_after = evidence.degrade_time(holds.strategy)
     known = evidence.gather(node, metric, policy, enabled=holds.enabled, degrade_after=degrade_after)
     judged = decision.judge(known, NOW)
-    if judged.verdict is not Verdict.CALCULATE or metric is None or metric.status is None:
+    if judged.verdict is not Action.CALCULATE or metric is None or metric.status is None:
         return calculator.withdrawn(None, judged.reason)
     bound = pod_requests.summed(_pod(each) for each in case["pods"] or ())
     inputs = mid_report.inputs_from(
@@ -296,7 +296,7 @@ def update_needed(case: Mapping[str, Any]) -> dict[str, Any]:
     old = _mid_names(case["old_allocatable"])
     cause = patch.cause(
         calculator.Target(_mid_names(case["new_allocatable"]), Reason.CALCULATED),
-        Verdict.CALCULATE,
+        Action.CALCULATE,
         calculator.Published(old, old),
         written,
         threshold=case["resourceDiffThreshold"],

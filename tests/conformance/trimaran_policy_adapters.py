@@ -175,7 +175,7 @@ def _amounts(amounts: Amounts) -> Any:
     return {"milliCPU": amounts.cpu_millis, "memory": amounts.memory_bytes}
 
 
-def _demand(pod: Any) -> pod_resources.PodDemand:
+def _demand(pod: Any) -> pod_resources.PodResources:
     return pod_resources.read(msgspec.convert(pod, type=pods.Pod).spec)
 
 

@@ -13,7 +13,7 @@ from koordlet.cluster.pods import PodOnNode, PodTable
 from koordlet.collectors.pod_pressure import STALL_TICKS
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.checkpointer import KeptHistory
+from koordlet.prediction.checkpointer import Checkpointer
 from tests.host_trees.plain_files import V2, PlainHost
 
 UID, CID = "a", "c" * 64
@@ -87,7 +87,7 @@ class Node:
                 metrics.Counts(),
                 metrics.TickTimes(),
                 {},
-                KeptHistory("", "n1", self.observer.server),
+                Checkpointer("", "n1", self.observer.server),
             )
         )
         return registry.get_sample_value(name, labels)

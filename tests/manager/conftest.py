@@ -6,9 +6,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from apiserver_client import session
-from manager.cache.store import ClusterPicture
+from manager.cache.store import ClusterStore
 from manager.cache.work_queue import Lane
-from manager.events import Announcer
+from manager.events import EventRecorder
 from manager.metrics import Telemetry
 from manager.mid_resource.controller import MidController
 from manager.mid_resource.reasons import Reason
@@ -35,8 +35,8 @@ class World:
         self.telemetry = Telemetry(CollectorRegistry(), reasons=[*Reason], states=[*State])
         self.changes = 0
         self.settings = ManagerSettings()
-        self.picture = ClusterPicture()
-        announcer = Announcer(api, self.telemetry, self.clock)
+        self.picture = ClusterStore()
+        announcer = EventRecorder(api, self.telemetry, self.clock)
         self.notices = Notices(api, self.settings, announcer, self.telemetry, self.clock)
         self.config = ConfigController(api, self.settings, self.notices, self.telemetry, self._changed)
         self.node_metrics = NodeMetricController(api, self.picture, self.telemetry)

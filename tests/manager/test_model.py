@@ -18,7 +18,7 @@ from manager import assembly
 from manager import leader as leading
 from manager.cache import kopf_watches
 from manager.cache.watch_health import WatchAges
-from manager.leader_election.elector import Candidacy, Role
+from manager.leader_election.elector import LeaderElector, Role
 from manager.metrics import WATCHED, Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
@@ -60,7 +60,7 @@ class Manager:
     def __init__(self, life, number):
         self.life = life
         self.identity = f"manager-{number}"
-        self.candidacy = Candidacy(SETTINGS, self.identity, clock=life.monotonic, now=lambda: life.now)
+        self.candidacy = LeaderElector(SETTINGS, self.identity, clock=life.monotonic, now=lambda: life.now)
         self.parts = None
         self.cursor = 0
         self.lease_session = None

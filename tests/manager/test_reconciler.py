@@ -1,6 +1,6 @@
 import pytest
 
-from manager.events import Announcer
+from manager.events import EventRecorder
 from manager.reconciler import Reconciler
 
 ANNOTATION = "node.koordinator.sh/colocation-strategy"
@@ -16,7 +16,7 @@ def look(world):
         config=world.config,
         node_metrics=world.node_metrics,
         mid_resources=world.mid,
-        announcer=Announcer(world.config._api, world.telemetry, world.clock),
+        announcer=EventRecorder(world.config._api, world.telemetry, world.clock),
         look_again=lambda name, seconds: None,
     )
 

@@ -27,7 +27,7 @@ JobT = TypeVar("JobT")
 ObjectT = TypeVar("ObjectT")
 
 
-class Refused(Exception):
+class RequestError(Exception):
     """The apiserver answered with something else than success."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -53,7 +53,7 @@ class Connection:
         answer = self._http.getresponse()
         text = answer.read()
         if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
-            raise Refused(answer.status, text.decode()[:300])
+            raise RequestError(answer.status, text.decode()[:300])
         return text
 
     def send(self, method: str, path: str, body: Any = None, *, content: str = JSON) -> Any:
@@ -66,7 +66,7 @@ class Connection:
         self._http.request("GET", path)
         answer = self._http.getresponse()
         if answer.status != HTTPStatus.OK:
-            raise Refused(answer.status, answer.read().decode()[:300])
+            raise RequestError(answer.status, answer.read().decode()[:300])
         rest = b""
         while part := answer.read1(2**20):
             *lines, rest = (rest + part).split(b"\n")
@@ -81,7 +81,7 @@ def is_there(api: Connection, path: str) -> bool:
     """Whether a GET succeeds."""
     try:
         api.raw("GET", path)
-    except Refused:
+    except RequestError:
         return False
     return True
 

@@ -9,7 +9,7 @@ import pytest
 
 from e2e.support import agent_daemonset, agent_restart
 from e2e.support.agent_restart import Succession
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
 
 SETTLED_SECONDS = 15  # of the 30 between two trainings
@@ -17,7 +17,7 @@ COMPARED = [("prod", "classPeak"), ("prod", "systemPeak"), ("node", "mean"), ("n
 
 
 @pytest.fixture(scope="module")
-def restart(suite: Suite, eyes: Eyes, node: str, namespace: str) -> Succession:
+def restart(suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> Succession:
     """Restart an agent right after it has told what it learnt last."""
     agent_restart.tide(suite, eyes, node, namespace)
     with agent_restart.kept_on_disk(suite):

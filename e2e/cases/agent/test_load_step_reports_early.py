@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from e2e.support import slo_config, waiting, workloads
-from e2e.support.cluster_client import Eyes, moment, units
+from e2e.support.cluster_client import ClusterClient, moment, units
 from e2e.support.installation import Suite
 from e2e.support.report_recorder import Report, ReportWitness
 from e2e.support.slo_config import BASE
@@ -43,7 +43,7 @@ def _pod_sum(status: dict) -> int:
 
 
 @pytest.fixture(scope="module")
-def story(cluster: Cluster, suite: Suite, eyes: Eyes, node: str, namespace: str) -> Iterator[Story]:
+def story(cluster: Cluster, suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> Iterator[Story]:
     """Long intervals and quick looks; then the memory of one Prod pod rises; then many small Prod pods come."""
     requests = {"cpu": "50m", "memory": "64Mi"}
     pod = workloads.pod("climber", suite.workload, *workloads.load(memory_mib=20), requests=requests, nodes=[node])
@@ -79,7 +79,7 @@ def _told(reports: list[Report], stepped: dt.datetime) -> dt.datetime | None:
     return next((each.at for each in reports if "prediction" in each.status and _pod_sum(each.status) >= risen), None)
 
 
-def _wait_settled(suite: Suite, eyes: Eyes, node: str, namespace: str) -> None:
+def _wait_settled(suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> None:
     """Wait for a report by the new policy, the next being due after its interval, and for a training on the pod."""
     started = moment(eyes.get("Pod", "climber", namespace)["status"]["startTime"]).timestamp()
 

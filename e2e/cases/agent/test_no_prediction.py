@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from e2e.support import agent_daemonset, mid_formula, slo_config, waiting
-from e2e.support.cluster_client import Eyes, moment
+from e2e.support.cluster_client import ClusterClient, moment
 from e2e.support.installation import Suite
 
 DEGRADE = dt.timedelta(minutes=1)
@@ -44,7 +44,7 @@ def _without_cgroups(spec: agent_daemonset.PodSpec) -> None:
 
 
 @pytest.fixture(scope="module")
-def blindness(eyes: Eyes, suite: Suite, node: str) -> Iterator[Blindness]:
+def blindness(eyes: ClusterClient, suite: Suite, node: str) -> Iterator[Blindness]:
     """Take the cgroups away from the agent until Mid is gone from its node, then give them back."""
     slo_config.write(eyes, slo_config.changed(degradeTimeMinutes=DEGRADE.seconds // 60))
     waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=120)
@@ -64,7 +64,7 @@ def blindness(eyes: Eyes, suite: Suite, node: str) -> Iterator[Blindness]:
     slo_config.write(eyes, slo_config.BASE)
 
 
-def _look(eyes: Eyes, node: str) -> Seen:
+def _look(eyes: ClusterClient, node: str) -> Seen:
     at = dt.datetime.now(dt.UTC)
     return Seen(at, eyes.mid(node), eyes.receipt(node) or {})
 
@@ -93,12 +93,12 @@ def test_mid_keeps_its_last_value_until_the_degrade_time(blindness: Blindness) -
     assert too_old - dt.timedelta(seconds=1) <= withdrawn.at <= too_old + SLACK
 
 
-def test_the_withdrawal_is_explained(eyes: Eyes, node: str, blindness: Blindness) -> None:
+def test_the_withdrawal_is_explained(eyes: ClusterClient, node: str, blindness: Blindness) -> None:
     assert blindness.seen[-1].receipt["reason"] == "PredictionTooOld"
     events = eyes.events_of(node, "default", "PredictionTooOld")
     assert [each["type"] for each in events] == ["Warning"] * len(events) != []
 
 
-def test_mid_comes_back_by_itself(eyes: Eyes, node: str, blindness: Blindness) -> None:
+def test_mid_comes_back_by_itself(eyes: ClusterClient, node: str, blindness: Blindness) -> None:
     waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=90)
     mid_formula.wait_published(eyes, node)

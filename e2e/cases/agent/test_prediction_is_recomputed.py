@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from e2e.support import prediction_model, prod_pods, waiting, workloads
-from e2e.support.cluster_client import Eyes, moment
+from e2e.support.cluster_client import ClusterClient, moment
 from e2e.support.installation import Suite
 from e2e.support.prediction_model import RESOURCES, RawSamples, node_peak, prod_peaks
 from e2e.support.prod_pods import READ
@@ -39,7 +39,7 @@ class Story(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def story(suite: Suite, eyes: Eyes, node: str, namespace: str) -> Story:
+def story(suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> Story:
     """Two Prod pods with opposite tides, watched for some rounds of training by an agent that knows only our policy."""
     for name, cores in (("flood", "0.05,0.25"), ("ebb", "0.25,0.05")):
         arguments = workloads.load(cores=cores, phase_seconds=45, memory_mib=40)
@@ -60,7 +60,7 @@ def story(suite: Suite, eyes: Eyes, node: str, namespace: str) -> Story:
     )
 
 
-def _history_is_of_one_policy(suite: Suite, eyes: Eyes, node: str) -> bool:
+def _history_is_of_one_policy(suite: Suite, eyes: ClusterClient, node: str) -> bool:
     """Whether the agent has learnt by our half-lives only, and still holds all that it learnt from."""
     raw = RawSamples.of_page(suite.agent_page("/debug/samples"), until_seconds=float("inf"))
     spec = eyes.node_metric(node)
@@ -73,7 +73,7 @@ def _history_is_of_one_policy(suite: Suite, eyes: Eyes, node: str) -> bool:
     )
 
 
-def _look(suite: Suite, eyes: Eyes, node: str, started: float) -> Story | None:
+def _look(suite: Suite, eyes: ClusterClient, node: str, started: float) -> Story | None:
     """The newest report and its samples; None while there are too few."""
     status = eyes.node_metric(node).get("status") or {}
     page = suite.agent_page("/debug/samples")
@@ -131,7 +131,7 @@ def test_every_term_of_the_peak_of_prod_follows_from_the_samples(story: Story, r
 
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_reclaimable_is_what_prod_requests_and_its_peak_leaves(
-    story: Story, eyes: Eyes, node: str, resource: str
+    story: Story, eyes: ClusterClient, node: str, resource: str
 ) -> None:
     allocatable, allocated, peak, reclaimable = (
         READ[resource](resources[resource])
@@ -146,7 +146,9 @@ def test_reclaimable_is_what_prod_requests_and_its_peak_leaves(
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_sums_and_differences_are_taken_inside_one_snapshot(story: Story, eyes: Eyes, node: str, resource: str) -> None:
+def test_sums_and_differences_are_taken_inside_one_snapshot(
+    story: Story, eyes: ClusterClient, node: str, resource: str
+) -> None:
     """prod, system, S and prod + S of an instant are sums and differences of that instant's node and pods."""
     status = eyes.get("Node", node)["status"]
     scale = IN_UNITS[resource]

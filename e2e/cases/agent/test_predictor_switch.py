@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from e2e.support import mid_formula, prod_pods, slo_config, waiting
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
 from e2e.support.slo_config import BASE
 
@@ -26,16 +26,16 @@ class Switch(NamedTuple):
     pods: list[Any]
 
 
-def _prediction(eyes: Eyes, node: str) -> dict[str, Any]:
+def _prediction(eyes: ClusterClient, node: str) -> dict[str, Any]:
     return eyes.node_metric(node)["status"]["prediction"]
 
 
-def _prod(eyes: Eyes, node: str) -> list[Any]:
+def _prod(eyes: ClusterClient, node: str) -> list[Any]:
     return prod_pods.among(eyes.list("Pod", field_selector=f"spec.nodeName={node}"))
 
 
 @pytest.fixture(scope="module")
-def switch(eyes: Eyes, suite: Suite, node: str) -> Iterator[Switch]:
+def switch(eyes: ClusterClient, suite: Suite, node: str) -> Iterator[Switch]:
     """Ask for a predictor whose answer can be worked out from the pods alone."""
     waiting.until(
         "a prediction by n-sigma-v2 in which all Prod pods are warm",
@@ -79,5 +79,5 @@ def test_the_answer_is_the_requests_divided(switch: Switch, resource: str) -> No
     assert "classPeak" not in terms
 
 
-def test_mid_follows(eyes: Eyes, node: str, switch: Switch) -> None:
+def test_mid_follows(eyes: ClusterClient, node: str, switch: Switch) -> None:
     mid_formula.wait_published(eyes, node)

@@ -17,7 +17,7 @@ import pytest
 
 from e2e.support import workloads
 from e2e.support.cgroup_accounting import CgroupWitness
-from e2e.support.cluster_client import Eyes, cores_or_bytes, moment
+from e2e.support.cluster_client import ClusterClient, cores_or_bytes, moment
 from e2e.support.installation import Suite
 from e2e.support.slo_config import BASE
 from tools.localcluster.access import Cluster
@@ -66,7 +66,7 @@ class SummaryWitness:
 
 
 @pytest.fixture(scope="module")
-def told(cluster: Cluster, suite: Suite, eyes: Eyes, node: str, namespace: str) -> Iterator[Told]:
+def told(cluster: Cluster, suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> Iterator[Told]:
     """Let the pod run for a whole window of a report."""
     arguments = workloads.load(cores="0.15,0.45", phase_seconds=3, memory_mib=MEMORY_MIB)
     pod = workloads.pod(POD, suite.workload, *arguments, requests={"cpu": "100m", "memory": "64Mi"}, nodes=[node])
@@ -111,7 +111,7 @@ def test_the_kubelet_agrees_on_memory(told: Told) -> None:
     assert abs(reported - kubelet) <= 0.05 * kubelet
 
 
-def test_nodemetrics_read_well_in_a_terminal(cluster: Cluster, suite: Suite, eyes: Eyes, node: str) -> None:
+def test_nodemetrics_read_well_in_a_terminal(cluster: Cluster, suite: Suite, eyes: ClusterClient, node: str) -> None:
     eyes.wait_report(node, dt.datetime.now(dt.UTC) - dt.timedelta(seconds=60))
     head, line = cluster.run("get", "nodemetrics", node).splitlines()
     assert len(head) < 120

@@ -12,7 +12,7 @@ import yaml
 from kubernetes.client.exceptions import ApiException
 
 from e2e.support import impersonation, waiting, workloads
-from e2e.support.cluster_client import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE, Eyes
+from e2e.support.cluster_client import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE, ClusterClient
 from e2e.support.installation import RELEASE, Suite
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
@@ -43,10 +43,10 @@ def agent(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def manager(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Eyes]:
+def manager(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterClient]:
     """The cluster as the manager, and without kubectl, which reads what it patches under another name."""
     pod, folder = suite.pods("koord-manager")[0], tmp_path_factory.mktemp("manager")
-    eyes = Eyes(impersonation.service_account(cluster, "koord-manager", folder, pod=pod).kubeconfig)
+    eyes = ClusterClient(impersonation.service_account(cluster, "koord-manager", folder, pod=pod).kubeconfig)
     yield eyes
     eyes.close()
 
@@ -103,7 +103,7 @@ TRESPASSES = {
 
 @pytest.mark.parametrize("what", list(TRESPASSES))
 def test_the_manager_changes_nothing_of_a_node_but_mid_and_its_receipt(
-    cluster: Cluster, manager: Eyes, node: str, what: str
+    cluster: Cluster, manager: ClusterClient, node: str, what: str
 ) -> None:
     def trespass() -> Any:
         return manager.patch_status("Node", node, TRESPASSES[what], dry_run="All")
@@ -116,14 +116,14 @@ def test_the_manager_changes_nothing_of_a_node_but_mid_and_its_receipt(
             waiting.until(f"{what} is written", trespass, within_seconds=20)
 
 
-def test_the_manager_may_write_what_it_is_there_for(manager: Eyes, node: str) -> None:
+def test_the_manager_may_write_what_it_is_there_for(manager: ClusterClient, node: str) -> None:
     mid = {MID_CPU: "1", MID_MEMORY: "1"}
     patch = {"metadata": {"annotations": {RECEIPT: "{}"}}, "status": {"capacity": mid, "allocatable": mid}}
     manager.patch_status("Node", node, patch, dry_run="All")
 
 
 def test_the_manager_changes_nothing_of_the_users_config_but_its_note(
-    cluster: Cluster, manager: Eyes, eyes: Eyes
+    cluster: Cluster, manager: ClusterClient, eyes: ClusterClient
 ) -> None:
     note = eyes.get("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)["metadata"].get("annotations", {}).get(NOTE)
     manager.patch("ConfigMap", CONFIG_MAP, {"metadata": {"annotations": {NOTE: note}}}, SUITE_NAMESPACE)
@@ -171,7 +171,12 @@ def test_fractions_of_mid_resources_are_refused(
     ],
 )
 def test_who_writes_a_mid_pod_that_will_not_do_what_is_meant_is_told_what_to_write(
-    eyes: Eyes, suite: Suite, namespace: str, requests: dict[str, str], limits: dict[str, str], says: str | None
+    eyes: ClusterClient,
+    suite: Suite,
+    namespace: str,
+    requests: dict[str, str],
+    limits: dict[str, str],
+    says: str | None,
 ) -> None:
     pod = workloads.pod("mid", suite.workload, requests=requests, limits=limits, priority_class="koord-mid")
     _, code, headers = eyes.core.create_namespaced_pod_with_http_info(namespace, pod, dry_run="All")
@@ -221,7 +226,7 @@ def test_what_runs_in_the_control_plane_is_admitted_as_restricted_and_the_agent_
 
 
 def test_the_agent_cannot_write_the_cgroups_it_reads(
-    cluster: Cluster, suite: Suite, eyes: Eyes, node: str, namespace: str
+    cluster: Cluster, suite: Suite, eyes: ClusterClient, node: str, namespace: str
 ) -> None:
     (pod,) = suite.pods("koordlet")
     program = ("python3", "-c", _OPEN_FOR_WRITING, _CGROUPS)

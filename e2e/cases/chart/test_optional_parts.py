@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from e2e.support import extender_certificates, waiting
-from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes
+from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient
 from e2e.support.installation import Suite
 from tools.localcluster.access import Cluster
 
@@ -58,7 +58,9 @@ def _watched(cluster: Cluster, node: str) -> dict[str, float]:
     return {each["type"]: each["value"] for each in told if each["operator"] != "STD"}
 
 
-def test_the_load_watcher_says_how_busy_the_node_is(cluster: Cluster, eyes: Eyes, installed: Suite, node: str) -> None:
+def test_the_load_watcher_says_how_busy_the_node_is(
+    cluster: Cluster, eyes: ClusterClient, installed: Suite, node: str
+) -> None:
     assert installed.pods("koord-load-watcher")
     seen = waiting.until("the node is watched", lambda: _watched(cluster, node))
     reported = eyes.node_metric(node)["status"]["nodeMetric"]["nodeUsage"]["resources"]["memory"]

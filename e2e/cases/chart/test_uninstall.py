@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.support import command_lines, fake_reports, waiting, workloads
-from e2e.support.cluster_client import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE, Eyes
+from e2e.support.cluster_client import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE, ClusterClient
 from e2e.support.installation import CRD, RELEASE, Suite
 from tools.localcluster.access import Cluster
 
@@ -29,7 +29,9 @@ UNINSTALL = ("manager", "uninstall")
 
 
 @pytest.fixture
-def offering(cluster: Cluster, eyes: Eyes, suite: Suite, node: str, fake_nodes: list[str]) -> Iterator[list[str]]:
+def offering(
+    cluster: Cluster, eyes: ClusterClient, suite: Suite, node: str, fake_nodes: list[str]
+) -> Iterator[list[str]]:
     """Nodes that offer Mid; afterwards the suite is installed as before."""
     waiting.until("Mid on the real node", lambda: eyes.mid(node), within_seconds=180)
     fake_reports.publish(eyes, fake_nodes[0])
@@ -69,7 +71,9 @@ def _running(cluster: Cluster) -> list[str]:
     return [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] not in ("Succeeded", "Failed")]
 
 
-def test_helm_uninstall_leaves_no_trace(cluster: Cluster, eyes: Eyes, suite: Suite, offering: list[str]) -> None:
+def test_helm_uninstall_leaves_no_trace(
+    cluster: Cluster, eyes: ClusterClient, suite: Suite, offering: list[str]
+) -> None:
     assert all(eyes.mid(name) for name in offering)
     assert _objects(cluster)
     cluster.run("helm", "uninstall", RELEASE, *HELM, timeout_seconds=330)
@@ -107,7 +111,9 @@ def test_without_the_hook_traces_stay_and_the_command_takes_them_away(
     assert _traces(cluster) == []
 
 
-def test_a_running_manager_puts_back_what_is_taken_away(cluster: Cluster, eyes: Eyes, offering: list[str]) -> None:
+def test_a_running_manager_puts_back_what_is_taken_away(
+    cluster: Cluster, eyes: ClusterClient, offering: list[str]
+) -> None:
     """Which is why the hook stops it first."""
     name, gone = offering[0], {MID_CPU: None, MID_MEMORY: None}
     eyes.patch_status("Node", name, {"status": {"capacity": gone, "allocatable": gone}})
@@ -115,7 +121,7 @@ def test_a_running_manager_puts_back_what_is_taken_away(cluster: Cluster, eyes: 
 
 
 def test_a_manager_that_cannot_be_stopped_is_fenced_off_in_bounded_time(
-    cluster: Cluster, eyes: Eyes, suite: Suite, offering: list[str], fake_nodes: list[str]
+    cluster: Cluster, eyes: ClusterClient, suite: Suite, offering: list[str], fake_nodes: list[str]
 ) -> None:
     """Where a kubelet is away, its pods stay: here one that is bound to a node without a kubelet."""
     stuck = workloads.pod("stuck-manager", suite.workload, nodes=[fake_nodes[1]])

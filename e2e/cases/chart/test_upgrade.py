@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from e2e.support import slo_config, waiting
-from e2e.support.cluster_client import Eyes, moment
+from e2e.support.cluster_client import ClusterClient, moment
 from e2e.support.installation import Suite
 from tools.localcluster.access import Cluster
 
@@ -30,7 +30,7 @@ ROLLED = [f"--set={part}.podAnnotations.example\\.com/rolled={{}}" for part in (
 
 
 @pytest.fixture(scope="module", autouse=True)
-def put_back(eyes: Eyes, suite: Suite) -> Iterator[None]:
+def put_back(eyes: ClusterClient, suite: Suite) -> Iterator[None]:
     yield
     suite.install()
     slo_config.write(eyes, slo_config.BASE)
@@ -43,7 +43,7 @@ def _rolled(mark: str) -> list[str]:
 class Offers:
     """What a node offers, looked at several times a second until it is closed."""
 
-    def __init__(self, eyes: Eyes, node: str) -> None:
+    def __init__(self, eyes: ClusterClient, node: str) -> None:
         self.seen: list[dict[str, Any]] = []
         self._closed = threading.Event()
         self._eyes, self._node = eyes, node
@@ -61,7 +61,7 @@ class Offers:
         return self.seen
 
 
-def _prediction(eyes: Eyes, node: str, after: dt.datetime) -> dict[str, Any]:
+def _prediction(eyes: ClusterClient, node: str, after: dt.datetime) -> dict[str, Any]:
     """The first report with a prediction whose sample is not older than `after`."""
     return waiting.until(
         f"a prediction for a sample of {after:%H:%M:%S} or later",
@@ -76,7 +76,7 @@ def _history_began(report: dict[str, Any]) -> str:
 
 
 def test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid(
-    cluster: Cluster, eyes: Eyes, suite: Suite, node: str
+    cluster: Cluster, eyes: ClusterClient, suite: Suite, node: str
 ) -> None:
     suite.install(ON_DISK)
     slo_config.write(eyes, EDIT)
@@ -97,7 +97,7 @@ def test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid(
     assert all("kubernetes.io/mid-cpu" in offer and "kubernetes.io/mid-memory" in offer for offer in seen)
 
 
-def test_where_the_values_say_so_the_document_of_the_chart_replaces_the_edit(eyes: Eyes, suite: Suite) -> None:
+def test_where_the_values_say_so_the_document_of_the_chart_replaces_the_edit(eyes: ClusterClient, suite: Suite) -> None:
     """The control: without the live data an upgrade undoes what users wrote."""
     slo_config.write(eyes, EDIT)
     suite.install("--set=sloControllerConfig.onUpgrade=overwrite")

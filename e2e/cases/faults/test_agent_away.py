@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from e2e.support import agent_daemonset, slo_config, waiting, workloads
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
 from tools.localcluster import running
 from tools.localcluster.errors import ClusterProblem
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def survivor(eyes: Eyes, suite: Suite, node: str, namespace: str) -> Iterator[dict[str, Any]]:
+def survivor(eyes: ClusterClient, suite: Suite, node: str, namespace: str) -> Iterator[dict[str, Any]]:
     """A running Mid pod on a node whose agent is gone."""
     slo_config.write(eyes, slo_config.changed(degradeTimeMinutes=DEGRADE_MINUTES))
     waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=120)
@@ -37,7 +37,7 @@ def survivor(eyes: Eyes, suite: Suite, node: str, namespace: str) -> Iterator[di
     waiting.until("reports again", lambda: eyes.receipt(node), lambda seen: seen["reason"] == "Calculated")
 
 
-def _restart_kubelet(eyes: Eyes, suite: Suite, node: str, namespace: str, witness: str) -> None:
+def _restart_kubelet(eyes: ClusterClient, suite: Suite, node: str, namespace: str, witness: str) -> None:
     """A new kubelet admits every pod anew; another pod that starts shows that it is through with it."""
     try:
         running.provider().stop("kubelet")
@@ -48,14 +48,16 @@ def _restart_kubelet(eyes: Eyes, suite: Suite, node: str, namespace: str, witnes
     eyes.wait_running(namespace, witness)
 
 
-def test_exactly_what_the_pod_requests_stays_on_the_node(eyes: Eyes, node: str, survivor: dict[str, Any]) -> None:
+def test_exactly_what_the_pod_requests_stays_on_the_node(
+    eyes: ClusterClient, node: str, survivor: dict[str, Any]
+) -> None:
     left = CPU_MILLIS, MEMORY_MIB * workloads.MEBIBYTE
     within = DEGRADE_MINUTES * 60 + CHECK_SECONDS + 30
     waiting.until("Mid is what is bound", lambda: eyes.mid(node), lambda seen: seen == left, within_seconds=within)
 
 
 def test_the_pod_survives_a_restart_of_the_kubelet(
-    eyes: Eyes, suite: Suite, node: str, namespace: str, survivor: dict[str, Any]
+    eyes: ClusterClient, suite: Suite, node: str, namespace: str, survivor: dict[str, Any]
 ) -> None:
     _restart_kubelet(eyes, suite, node, namespace, "witness")
     after = eyes.get("Pod", "survivor", namespace)
@@ -65,7 +67,7 @@ def test_the_pod_survives_a_restart_of_the_kubelet(
 
 
 def test_without_the_floor_the_same_restart_ends_it(
-    eyes: Eyes, suite: Suite, node: str, namespace: str, survivor: dict[str, Any]
+    eyes: ClusterClient, suite: Suite, node: str, namespace: str, survivor: dict[str, Any]
 ) -> None:
     slo_config.write(eyes, slo_config.changed(degradeTimeMinutes=DEGRADE_MINUTES, midFloor="none"))
     waiting.until("no Mid on the node", lambda: eyes.mid(node), lambda seen: seen is None)

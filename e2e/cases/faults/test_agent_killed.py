@@ -9,7 +9,7 @@ import pytest
 
 from e2e.support import agent_restart, pod_processes, waiting
 from e2e.support.agent_restart import Succession
-from e2e.support.cluster_client import Eyes, moment
+from e2e.support.cluster_client import ClusterClient, moment
 from e2e.support.installation import Suite
 
 SETTLED_SECONDS = 12  # of the 30 between two trainings
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def death(suite: Suite, eyes: Eyes, node: str, namespace: str) -> Succession:
+def death(suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> Succession:
     """Kill an agent right after it has told and written down what it learnt last."""
 
     def is_kept(trained_at: float) -> bool:
@@ -37,7 +37,7 @@ def death(suite: Suite, eyes: Eyes, node: str, namespace: str) -> Succession:
     return Succession(*seen, agent_restart.first_report(suite, eyes, node), agent_restart.started(suite, eyes))
 
 
-def _kill(suite: Suite, eyes: Eyes) -> None:
+def _kill(suite: Suite, eyes: ClusterClient) -> None:
     """Kill the agent, and wait until it is back in the same pod."""
     before = agent_restart.container(suite, eyes)
     try:

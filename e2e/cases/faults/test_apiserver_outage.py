@@ -14,7 +14,7 @@ import pytest
 
 from e2e.support import mid_formula, slo_config, waiting, workloads
 from e2e.support.cgroup_accounting import CgroupWitness
-from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes, cpu_millis, moment
+from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient, cpu_millis, moment
 from e2e.support.installation import Suite
 from e2e.support.report_recorder import Report, ReportWitness
 from tools.localcluster import health, layout, running
@@ -46,7 +46,7 @@ class Outage(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def outage(suite: Suite, eyes: Eyes, node: str, namespace: str) -> Iterator[Outage]:
+def outage(suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> Iterator[Outage]:
     """Stop the apiserver for two minutes while a pod works."""
     slo_config.write(eyes, slo_config.changed(metricAggregatePolicy={"durations": [WINDOW]}))
     waiting.until("a prediction", lambda: eyes.node_metric(node)["status"].get("prediction"), within_seconds=120)
@@ -94,7 +94,7 @@ def _service_answers() -> bool:
     return health.answers(f"https://{layout.APISERVER_SERVICE_ADDRESS}/readyz")
 
 
-def _containers(suite: Suite, eyes: Eyes) -> list[tuple[str, int]]:
+def _containers(suite: Suite, eyes: ClusterClient) -> list[tuple[str, int]]:
     (pod,) = suite.pods("koordlet")
     statuses = eyes.get("Pod", pod, SUITE_NAMESPACE)["status"]["containerStatuses"]
     return [(each["containerID"], each["restartCount"]) for each in statuses]
@@ -150,5 +150,5 @@ def test_its_windows_span_the_outage(outage: Outage) -> None:
     )
 
 
-def test_mid_follows_the_reports_again(eyes: Eyes, node: str, outage: Outage) -> None:
+def test_mid_follows_the_reports_again(eyes: ClusterClient, node: str, outage: Outage) -> None:
     mid_formula.wait_published(eyes, node, within_seconds=120)

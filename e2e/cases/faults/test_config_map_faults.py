@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from e2e.support import fake_reports, slo_config, waiting
-from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE, Eyes
+from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE, ClusterClient
 from e2e.support.installation import Suite
 from e2e.support.slo_config import KEY
 
@@ -22,7 +22,7 @@ MANAGER = "koord-manager"
 
 
 @pytest.fixture(scope="module")
-def good(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, Any]]:
+def good(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, Any]]:
     """The ConfigMap with a configuration of ours in force."""
     slo_config.write(eyes, slo_config.changed(midUnallocatedPercent=SHARE_PERCENT))
     _wait_share(eyes, fake_nodes[0], SHARE_PERCENT)
@@ -33,12 +33,12 @@ def good(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, Any]]:
     slo_config.write(eyes, slo_config.BASE)
 
 
-def _create(eyes: Eyes, config_map: dict[str, Any]) -> None:
+def _create(eyes: ClusterClient, config_map: dict[str, Any]) -> None:
     kept = {key: config_map["metadata"].get(key) for key in ("name", "labels", "annotations")}
     eyes.create("ConfigMap", {**config_map, "metadata": kept}, SUITE_NAMESPACE)
 
 
-def _wait_share(eyes: Eyes, node: str, percent: int) -> None:
+def _wait_share(eyes: ClusterClient, node: str, percent: int) -> None:
     waiting.until(
         f"{percent} % of the unallocated in the spec",
         lambda: eyes.node_metric(node)["spec"]["midColocationPolicy"],
@@ -47,7 +47,7 @@ def _wait_share(eyes: Eyes, node: str, percent: int) -> None:
     )
 
 
-def _restart_manager(eyes: Eyes, suite: Suite) -> None:
+def _restart_manager(eyes: ClusterClient, suite: Suite) -> None:
     """Kill both replicas, and wait until another one leads."""
     before = set(suite.pods(MANAGER))
     for pod in before:
@@ -63,7 +63,7 @@ def _restart_manager(eyes: Eyes, suite: Suite) -> None:
 
 
 def test_a_broken_one_is_told_with_path_value_and_what_is_wanted(
-    eyes: Eyes, fake_nodes: list[str], good: dict[str, Any]
+    eyes: ClusterClient, fake_nodes: list[str], good: dict[str, Any]
 ) -> None:
     node = fake_nodes[0]
     offered = fake_reports.publish(eyes, node)
@@ -82,7 +82,7 @@ def test_a_broken_one_is_told_with_path_value_and_what_is_wanted(
 
 
 def test_the_last_good_one_stays_in_force_over_a_restart_of_the_manager(
-    eyes: Eyes, suite: Suite, fake_nodes: list[str], good: dict[str, Any]
+    eyes: ClusterClient, suite: Suite, fake_nodes: list[str], good: dict[str, Any]
 ) -> None:
     node = fake_nodes[0]
     spec = eyes.node_metric(node)["spec"]
@@ -94,7 +94,7 @@ def test_the_last_good_one_stays_in_force_over_a_restart_of_the_manager(
 
 
 def test_a_deleted_one_means_the_defaults_and_colocation_off(
-    eyes: Eyes, fake_nodes: list[str], good: dict[str, Any]
+    eyes: ClusterClient, fake_nodes: list[str], good: dict[str, Any]
 ) -> None:
     eyes.delete("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)
     for node in fake_nodes:
@@ -106,7 +106,7 @@ def test_a_deleted_one_means_the_defaults_and_colocation_off(
 
 
 def test_a_restart_does_not_bring_back_what_was_deleted(
-    eyes: Eyes, suite: Suite, fake_nodes: list[str], good: dict[str, Any]
+    eyes: ClusterClient, suite: Suite, fake_nodes: list[str], good: dict[str, Any]
 ) -> None:
     _restart_manager(eyes, suite)
     # A NodeMetric that the new leader has put right shows that it has read its configuration.
@@ -121,7 +121,7 @@ def test_a_restart_does_not_bring_back_what_was_deleted(
     assert [eyes.mid(each) for each in fake_nodes] == [None] * len(fake_nodes)
 
 
-def test_a_restored_one_brings_mid_back(eyes: Eyes, fake_nodes: list[str], good: dict[str, Any]) -> None:
+def test_a_restored_one_brings_mid_back(eyes: ClusterClient, fake_nodes: list[str], good: dict[str, Any]) -> None:
     _create(eyes, good)
     _wait_share(eyes, fake_nodes[0], SHARE_PERCENT)
     fake_reports.publish(eyes, fake_nodes[0])

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.support import waiting
-from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes
+from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient
 from e2e.support.installation import CRD, Suite
 from tools.localcluster.access import Cluster
 
@@ -60,7 +60,7 @@ def test_each_component_says_what_is_missing_and_where_it_comes_from(
 
 
 def test_all_goes_on_once_it_is_there(
-    cluster: Cluster, eyes: Eyes, suite: Suite, node: str, without_crd: dt.datetime
+    cluster: Cluster, eyes: ClusterClient, suite: Suite, node: str, without_crd: dt.datetime
 ) -> None:
     suite.install()
     back = dt.datetime.now(dt.UTC)
@@ -71,7 +71,7 @@ def test_all_goes_on_once_it_is_there(
 
 @pytest.mark.parametrize("workload", ["koordlet", "koord-scheduler"])
 def test_agent_and_scheduler_did_not_end_because_of_it(
-    eyes: Eyes, suite: Suite, without_crd: dt.datetime, workload: str
+    eyes: ClusterClient, suite: Suite, without_crd: dt.datetime, workload: str
 ) -> None:
     for pod in suite.pods(workload):
         status = eyes.get("Pod", pod, SUITE_NAMESPACE)["status"]

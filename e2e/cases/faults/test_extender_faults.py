@@ -13,10 +13,10 @@ from typing import NamedTuple
 import pytest
 
 from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, waiting
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.flaky_extender_proxy import FaultyLine
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.scheduling import Court
+from e2e.support.scheduling import SchedulingHelper
 from tools.localcluster.access import Cluster
 
 HOT = "node(s) cpu usage exceed threshold"
@@ -45,7 +45,7 @@ class Stage(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def stage(cluster: Cluster, eyes: Eyes, fake_nodes: list[str]) -> Iterator[Stage]:
+def stage(cluster: Cluster, eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[Stage]:
     with fake_fleet.registered(eyes, ["hot", "cool"]) as (hot, cool), contextlib.closing(FaultyLine()) as line:
         fake_reports.report(eyes, hot, load_reports.load(cpu_percent=80))
         fake_reports.report(eyes, cool, load_reports.load(cpu_percent=30))
@@ -56,11 +56,11 @@ def stage(cluster: Cluster, eyes: Eyes, fake_nodes: list[str]) -> Iterator[Stage
             yield Stage(hot, cool, direct, through_line, line)
 
 
-def _is_asked(court: Court, stage: Stage, scheduler: HostScheduler, when: str) -> None:
+def _is_asked(court: SchedulingHelper, stage: Stage, scheduler: HostScheduler, when: str) -> None:
     assert court.is_refused_soon(when, scheduler.name, stage.hot, HOT)
 
 
-def _is_done_without(court: Court, stage: Stage, scheduler: HostScheduler, name: str, why: str) -> None:
+def _is_done_without(court: SchedulingHelper, stage: Stage, scheduler: HostScheduler, name: str, why: str) -> None:
     """No pod is refused or lost, not even on the hot node, and each time it is told why nobody was asked."""
     before = len(scheduler.went_on_without())
     scheduled, errors = scheduler.attempts("scheduled"), scheduler.attempts("error")
@@ -88,7 +88,7 @@ def whole_again(stage: Stage) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("whole_again")
-def test_a_dead_one(court: Court, stage: Stage) -> None:
+def test_a_dead_one(court: SchedulingHelper, stage: Stage) -> None:
     _is_asked(court, stage, stage.direct, "before-death")
     stage.direct.extender_is_killed()
     _is_done_without(court, stage, stage.direct, "dead", "connection refused|connection reset|EOF")
@@ -97,7 +97,7 @@ def test_a_dead_one(court: Court, stage: Stage) -> None:
 
 
 @pytest.mark.usefixtures("whole_again")
-def test_a_frozen_one(court: Court, stage: Stage) -> None:
+def test_a_frozen_one(court: SchedulingHelper, stage: Stage) -> None:
     _is_asked(court, stage, stage.direct, "before-frost")
     stage.direct.extender_freezes()
     _is_done_without(court, stage, stage.direct, "frozen", TOO_LATE)
@@ -107,7 +107,7 @@ def test_a_frozen_one(court: Court, stage: Stage) -> None:
 
 
 @pytest.mark.usefixtures("whole_again")
-def test_a_slow_one(court: Court, stage: Stage) -> None:
+def test_a_slow_one(court: SchedulingHelper, stage: Stage) -> None:
     scheduler = stage.through_line
     _is_asked(court, stage, scheduler, "before-delay")
     answered = scheduler.answered("filter")
@@ -120,7 +120,7 @@ def test_a_slow_one(court: Court, stage: Stage) -> None:
 
 @pytest.mark.usefixtures("whole_again")
 @pytest.mark.parametrize("kind", GARBAGE)
-def test_one_that_answers_garbage(court: Court, stage: Stage, kind: str) -> None:
+def test_one_that_answers_garbage(court: SchedulingHelper, stage: Stage, kind: str) -> None:
     answer, why = GARBAGE[kind]
     # Not bind: to it, an object without "Error" is a success, and kube-scheduler takes the pod for bound for ever.
     stage.line.answers = {"filter": answer, "prioritize": answer, "bind": (200, PAGE)}

@@ -15,9 +15,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, node_thresholds, waiting
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.scheduling import Court
+from e2e.support.scheduling import SchedulingHelper
 from tools.localcluster.access import Cluster
 
 NODES, ROOM = 5, 8
@@ -31,7 +31,7 @@ NOTICED_LATE = 1
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[list[str]]:
+def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[list[str]]:
     with fake_fleet.registered(eyes, [f"room-{index}" for index in range(NODES)]) as names:
         for name in names:
             fake_reports.report(eyes, name, load_reports.load(cpu_percent=20))
@@ -45,7 +45,7 @@ def scheduler(cluster: Cluster, nodes: list[str]) -> Iterator[HostScheduler]:
 
 
 def test_a_restart_under_a_stream_of_pods_loses_none_and_books_no_node_twice(
-    eyes: Eyes, court: Court, nodes: list[str], scheduler: HostScheduler
+    eyes: ClusterClient, court: SchedulingHelper, nodes: list[str], scheduler: HostScheduler
 ) -> None:
     names = _stream(court, nodes, scheduler)
     verdicts = court.verdicts(names)
@@ -62,7 +62,7 @@ def test_a_restart_under_a_stream_of_pods_loses_none_and_books_no_node_twice(
     assert len(court.bound(names)) == PODS, "without it there is room for all"
 
 
-def _stream(court: Court, nodes: list[str], scheduler: HostScheduler) -> list[str]:
+def _stream(court: SchedulingHelper, nodes: list[str], scheduler: HostScheduler) -> list[str]:
     names = []
     with ThreadPoolExecutor(1) as pool:
         back: Future[None] | None = None

@@ -16,7 +16,7 @@ import pytest
 
 from e2e.support import audit_log, slo_config, waiting
 from e2e.support.audit_log import Write
-from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes
+from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient
 from e2e.support.installation import Suite
 from tools.localcluster import progress
 from tools.localcluster.access import Cluster
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def idle(cluster: Cluster, suite: Suite, eyes: Eyes, node: str) -> Iterator[list[Write]]:
+def idle(cluster: Cluster, suite: Suite, eyes: ClusterClient, node: str) -> Iterator[list[Write]]:
     """What our service accounts wrote while nobody touched anything, with intervals as a cluster has them."""
     if cluster.audit_log is None or not cluster.audit_log.exists():
         pytest.skip(f"provider {cluster.provider} does not show the apiserver's audit log")

@@ -17,7 +17,7 @@ import pytest
 
 from e2e.support import audit_log, fake_reports, host_components, slo_config, waiting
 from e2e.support.audit_log import Write
-from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes
+from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient
 from e2e.support.host_components import Account, Part
 from tools.localcluster import progress, standalone_control_plane
 from tools.localcluster.standalone_control_plane import ControlPlane
@@ -36,7 +36,7 @@ TAKE_OVER_SECONDS = DEFAULT_LEASE_SECONDS + 5
 UNGUARDED = """
 import sys
 from manager import __main__ as program, candidacy
-candidacy.Candidacy.may_write = lambda self: True
+candidacy.LeaderElector.may_write = lambda self: True
 sys.exit(program.main(sys.argv[1:]))
 """
 
@@ -52,9 +52,9 @@ def plane() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture
-def eyes(plane: ControlPlane) -> Iterator[Eyes]:
+def eyes(plane: ControlPlane) -> Iterator[ClusterClient]:
     """On that control plane."""
-    with contextlib.closing(Eyes(plane.kubeconfig)) as seeing:
+    with contextlib.closing(ClusterClient(plane.kubeconfig)) as seeing:
         for name in NODES:
             host_components.add_node(seeing, name)
         host_components.configure(seeing, slo_config.BASE)
@@ -62,7 +62,7 @@ def eyes(plane: ControlPlane) -> Iterator[Eyes]:
 
 
 def _candidate(
-    plane: ControlPlane, eyes: Eyes, name: str, *, guarded: bool = True, times: tuple[object, ...] = TIMES
+    plane: ControlPlane, eyes: ClusterClient, name: str, *, guarded: bool = True, times: tuple[object, ...] = TIMES
 ) -> tuple[Part, Account]:
     account = Account(plane, eyes, name, plane.places.addresses.apiserver)
     if guarded:
@@ -70,11 +70,11 @@ def _candidate(
     return Part(plane, name, account, UNGUARDED, "run", *times, run="-c"), account
 
 
-def _holder(eyes: Eyes) -> str:
+def _holder(eyes: ClusterClient) -> str:
     return (eyes.find("Lease", LEASE, SUITE_NAMESPACE) or {"spec": {}})["spec"].get("holderIdentity") or ""
 
 
-def _report(eyes: Eyes, cpu_millis: int) -> None:
+def _report(eyes: ClusterClient, cpu_millis: int) -> None:
     """Let every node report, so that every node offers something else."""
     for name in NODES:
         sound = fake_reports.status(
@@ -83,14 +83,14 @@ def _report(eyes: Eyes, cpu_millis: int) -> None:
         fake_reports.report(eyes, name, sound)
 
 
-def _wait_offered(eyes: Eyes, cpu_millis: int) -> None:
+def _wait_offered(eyes: ClusterClient, cpu_millis: int) -> None:
     # What lies between requests and peak, and half of what nobody requests (BASE).
     due = 8000 - cpu_millis + 4000
     for name in NODES:
         waiting.until(f"{name} offers {due}", lambda name=name: eyes.mid(name), lambda seen: seen and seen[0] == due)
 
 
-def _freeze_and_thaw(plane: ControlPlane, eyes: Eyes, *, guarded: bool) -> tuple[list[Write], str]:
+def _freeze_and_thaw(plane: ControlPlane, eyes: ClusterClient, *, guarded: bool) -> tuple[list[Write], str]:
     """Every write since the freeze, and the name of the account that was frozen."""
     leader, frozen = _candidate(plane, eyes, "first", guarded=guarded)
     waiting.until("it leads", lambda: _holder(eyes))
@@ -123,7 +123,9 @@ def _after_the_successors_first(seen: list[Write], frozen: str) -> list[Write]:
     return [each for each in ours if each.user == frozen and each.at > first]
 
 
-def test_the_standby_writes_the_right_value_within_lease_and_five_seconds(plane: ControlPlane, eyes: Eyes) -> None:
+def test_the_standby_writes_the_right_value_within_lease_and_five_seconds(
+    plane: ControlPlane, eyes: ClusterClient
+) -> None:
     leader, _ = _candidate(plane, eyes, "first", times=())
     waiting.until("it leads", lambda: _holder(eyes))
     _candidate(plane, eyes, "second", times=())
@@ -138,11 +140,11 @@ def test_the_standby_writes_the_right_value_within_lease_and_five_seconds(plane:
     assert 1 < took < TAKE_OVER_SECONDS
 
 
-def test_it_writes_nothing_after_its_successors_first_write(plane: ControlPlane, eyes: Eyes) -> None:
+def test_it_writes_nothing_after_its_successors_first_write(plane: ControlPlane, eyes: ClusterClient) -> None:
     seen, frozen = _freeze_and_thaw(plane, eyes, guarded=True)
     assert not _after_the_successors_first(seen, frozen)
 
 
-def test_without_the_guard_it_does_write(plane: ControlPlane, eyes: Eyes) -> None:
+def test_without_the_guard_it_does_write(plane: ControlPlane, eyes: ClusterClient) -> None:
     seen, frozen = _freeze_and_thaw(plane, eyes, guarded=False)
     assert _after_the_successors_first(seen, frozen), "the control shows nothing: the log does not tell"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.support import fake_reports, mid_formula, waiting
-from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes, moment
+from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient, moment
 from e2e.support.installation import Suite
 from tools.localcluster.access import Cluster
 
@@ -19,7 +19,7 @@ TAKE_OVER_SECONDS = LEASE_SECONDS + 5
 pytestmark = pytest.mark.timeout(300)
 
 
-def _holder(eyes: Eyes) -> str:
+def _holder(eyes: ClusterClient) -> str:
     """The pod that leads."""
     return (eyes.get("Lease", LEASE, SUITE_NAMESPACE)["spec"].get("holderIdentity") or "").rpartition("_")[0]
 
@@ -34,7 +34,7 @@ def no_newcomer(cluster: Cluster, suite: Suite) -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_newcomer")
 def test_the_standby_publishes_what_the_newest_report_gives_within_lease_and_five_seconds(
-    suite: Suite, eyes: Eyes, fake_nodes: list[str]
+    suite: Suite, eyes: ClusterClient, fake_nodes: list[str]
 ) -> None:
     node = fake_nodes[0]
     before = fake_reports.publish(eyes, node)

@@ -19,7 +19,7 @@ import pytest
 
 from e2e.support import host_components, slo_config, waiting
 from e2e.support.apiserver_tcp_proxy import FaultyLink
-from e2e.support.cluster_client import Eyes, moment
+from e2e.support.cluster_client import ClusterClient, moment
 from e2e.support.host_components import Account, Part
 from tools.localcluster import progress, standalone_control_plane
 from tools.localcluster.host import ports, processes
@@ -39,7 +39,7 @@ class Installed(NamedTuple):
     """The three parts, and how they reach their apiserver."""
 
     plane: ControlPlane
-    eyes: Eyes
+    eyes: ClusterClient
     link: FaultyLink
     account: Account
     manager: Part
@@ -53,7 +53,7 @@ def suite() -> Iterator[Installed]:
     with contextlib.ExitStack() as stack:
         plane = stack.enter_context(standalone_control_plane.running())
         plane.install_suite()
-        eyes = stack.enter_context(contextlib.closing(Eyes(plane.kubeconfig)))
+        eyes = stack.enter_context(contextlib.closing(ClusterClient(plane.kubeconfig)))
         link = FaultyLink(plane.places.addresses.apiserver_port, plane.places.certificates / "ca.crt")
         stack.callback(link.close)
         account = Account(plane, eyes, "parts", link.url)

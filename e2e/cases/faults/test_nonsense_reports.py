@@ -10,7 +10,7 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 
 from e2e.support import fake_reports, waiting
-from e2e.support.cluster_client import MID_CPU, SUITE_NAMESPACE, Eyes
+from e2e.support.cluster_client import MID_CPU, SUITE_NAMESPACE, ClusterClient
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 
@@ -32,16 +32,16 @@ def _resources(field: str, **quantities: str) -> dict[str, Any]:
     ],
 )
 def test_a_negative_amount_is_refused_by_the_manager(
-    eyes: Eyes, fake_nodes: list[str], nonsense: dict[str, Any], named: list[str]
+    eyes: ClusterClient, fake_nodes: list[str], nonsense: dict[str, Any], named: list[str]
 ) -> None:
     _is_refused(eyes, fake_nodes[0], {"updateTime": fake_reports.now(), **nonsense}, named)
 
 
-def test_a_sample_of_the_far_future_is_refused_by_the_manager(eyes: Eyes, fake_nodes: list[str]) -> None:
+def test_a_sample_of_the_far_future_is_refused_by_the_manager(eyes: ClusterClient, fake_nodes: list[str]) -> None:
     _is_refused(eyes, fake_nodes[0], {"updateTime": fake_reports.now(ahead=HOUR)}, ["updateTime", "want no later than"])
 
 
-def _is_refused(eyes: Eyes, node: str, nonsense: dict[str, Any], named: list[str]) -> None:
+def _is_refused(eyes: ClusterClient, node: str, nonsense: dict[str, Any], named: list[str]) -> None:
     offered = fake_reports.publish(eyes, node)
     sample = eyes.receipt(node)["sample"]
     fake_reports.report(eyes, node, nonsense)
@@ -59,7 +59,9 @@ def _is_refused(eyes: Eyes, node: str, nonsense: dict[str, Any], named: list[str
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "1e", "12 apples"])
-def test_what_is_no_quantity_does_not_get_past_the_apiserver(eyes: Eyes, fake_nodes: list[str], text: str) -> None:
+def test_what_is_no_quantity_does_not_get_past_the_apiserver(
+    eyes: ClusterClient, fake_nodes: list[str], text: str
+) -> None:
     node = fake_nodes[0]
     offered = fake_reports.publish(eyes, node)
     before = eyes.node_metric(node)["status"]
@@ -71,14 +73,16 @@ def test_what_is_no_quantity_does_not_get_past_the_apiserver(eyes: Eyes, fake_no
     assert eyes.mid(node) == offered
 
 
-def test_an_agent_cannot_report_in_the_name_of_no_node(cluster: Cluster, eyes: Eyes, fake_nodes: list[str]) -> None:
+def test_an_agent_cannot_report_in_the_name_of_no_node(
+    cluster: Cluster, eyes: ClusterClient, fake_nodes: list[str]
+) -> None:
     body = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": GHOST}}
     agent = f"--as=system:serviceaccount:{SUITE_NAMESPACE}:koordlet"
     with pytest.raises(ClusterProblem, match=r"(?i)forbidden"):
         cluster.run("create", "--filename=-", agent, stdin=json.dumps(body))
 
 
-def test_a_report_in_the_name_of_no_node_is_taken_away(eyes: Eyes, fake_nodes: list[str]) -> None:
+def test_a_report_in_the_name_of_no_node_is_taken_away(eyes: ClusterClient, fake_nodes: list[str]) -> None:
     offered = [fake_reports.publish(eyes, node) for node in fake_nodes]
     body = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": GHOST}}
     eyes.create("NodeMetric", body)

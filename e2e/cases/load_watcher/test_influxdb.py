@@ -83,7 +83,7 @@ def influx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.Influxd]
 async def provider(influx: server.Influxd, **changes: str) -> AsyncIterator[Provider]:
     keys = {"address": influx.url, "org": server.ORG, "bucket": server.BUCKET, "token": server.TOKEN}
     spec = ProviderSpec(type=provider_spec.INFLUXDB, **(keys | changes))
-    built = registry.build(spec, registry.Surroundings(lambda: NODES, dict, None))
+    built = registry.build(spec, registry.ProviderContext(lambda: NODES, dict, None))
     try:
         yield built
     finally:

@@ -10,7 +10,7 @@ import pytest
 
 from apiserver_client import session
 from e2e.support import waiting
-from e2e.support.cluster_client import Eyes, cores_or_bytes
+from e2e.support.cluster_client import ClusterClient, cores_or_bytes
 from e2e.thirdparty.metrics_server import server
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
@@ -53,11 +53,11 @@ def _wait_until_it_serves(made: server.MetricsServer, node: str) -> None:
 async def _provider(cluster: Cluster, known: dict[str, KnownNode]) -> AsyncIterator[Provider]:
     async with session.open_session(str(cluster.kubeconfig), user_agent="story") as api:
         spec = ProviderSpec(type=provider_spec.METRICS_SERVER)
-        yield registry.build(spec, registry.Surroundings(lambda: known, dict, api))
+        yield registry.build(spec, registry.ProviderContext(lambda: known, dict, api))
 
 
 async def test_it_says_what_metrics_server_says_and_fails_when_that_is_gone(
-    cluster: Cluster, eyes: Eyes, node: str, measuring: server.MetricsServer
+    cluster: Cluster, eyes: ClusterClient, node: str, measuring: server.MetricsServer
 ) -> None:
     cores, memory_bytes = cores_or_bytes(eyes.get("Node", node)["status"]["capacity"])
     async with _provider(cluster, {node: KnownNode(int(cores * 1000), int(memory_bytes))}) as asked:

@@ -68,7 +68,7 @@ class Scene:
     def provider(self, queries: str) -> Provider:
         spec = ProviderSpec(type=provider_spec.PROMETHEUS, address=self.prometheus.url, queries=queries)
         nodes = {NODE: KnownNode(CORES * 1000, _memory_bytes())}
-        return registry.build(spec, registry.Surroundings(lambda: nodes, dict, None))
+        return registry.build(spec, registry.ProviderContext(lambda: nodes, dict, None))
 
     def agent_memory_bytes(self) -> float:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.agent_port}/metrics", timeout=5) as answer:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.support import slo_config, waiting, workloads
-from e2e.support.cluster_client import MID_CPU, Eyes
+from e2e.support.cluster_client import MID_CPU, ClusterClient
 from e2e.support.installation import Suite
 from tools.localcluster import running
 from tools.localcluster.errors import ClusterProblem
@@ -17,7 +17,7 @@ CPU_MILLIS, MEMORY_MIB = 30, 48
 
 
 @pytest.fixture(scope="module")
-def survivor(eyes: Eyes, suite: Suite, node: str, namespace: str) -> Iterator[dict[str, Any]]:
+def survivor(eyes: ClusterClient, suite: Suite, node: str, namespace: str) -> Iterator[dict[str, Any]]:
     """A running Mid pod, after colocation was switched off."""
     waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=120)
     pod = workloads.mid_pod("survivor", suite.workload, cpu_millis=CPU_MILLIS, memory_mib=MEMORY_MIB, nodes=[node])
@@ -33,13 +33,15 @@ def survivor(eyes: Eyes, suite: Suite, node: str, namespace: str) -> Iterator[di
     slo_config.write(eyes, slo_config.BASE)
 
 
-def test_exactly_what_the_pod_requests_stays_on_the_node(eyes: Eyes, node: str, survivor: dict[str, Any]) -> None:
+def test_exactly_what_the_pod_requests_stays_on_the_node(
+    eyes: ClusterClient, node: str, survivor: dict[str, Any]
+) -> None:
     left = CPU_MILLIS, MEMORY_MIB * workloads.MEBIBYTE
     waiting.until("Mid is what is bound", lambda: eyes.mid(node), lambda seen: seen == left)
 
 
 def test_the_pod_survives_a_restart_of_the_kubelet(
-    eyes: Eyes, node: str, namespace: str, survivor: dict[str, Any]
+    eyes: ClusterClient, node: str, namespace: str, survivor: dict[str, Any]
 ) -> None:
     try:
         running.provider().stop("kubelet")
@@ -57,7 +59,7 @@ def test_the_pod_survives_a_restart_of_the_kubelet(
     assert _containers(after) == _containers(survivor)
 
 
-def _conditions(eyes: Eyes, node: str) -> dict[str, str]:
+def _conditions(eyes: ClusterClient, node: str) -> dict[str, str]:
     return {each["type"]: each["status"] for each in eyes.get("Node", node)["status"]["conditions"]}
 
 
@@ -66,7 +68,7 @@ def _containers(pod: dict[str, Any]) -> list[tuple[str, int]]:
 
 
 def test_no_new_mid_pod_fits(
-    eyes: Eyes,
+    eyes: ClusterClient,
     suite: Suite,
     node: str,
     namespace: str,
@@ -80,7 +82,7 @@ def test_no_new_mid_pod_fits(
 
 
 def test_the_keys_disappear_with_the_last_mid_pod(
-    eyes: Eyes,
+    eyes: ClusterClient,
     node: str,
     namespace: str,
     survivor: dict[str, Any],

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from e2e.support import fake_reports, mid_formula, slo_config, waiting
-from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE, Eyes
+from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE, ClusterClient
 from e2e.support.slo_config import BASE
 
 GIB = 1024  # MiB
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: Eyes, node: str, fake_nodes: list[str]) -> list[str]:
+def nodes(eyes: ClusterClient, node: str, fake_nodes: list[str]) -> list[str]:
     """The real node and fake ones with reports."""
     for index, fake in enumerate(fake_nodes):
         reported = fake_reports.status(
@@ -28,12 +28,12 @@ def nodes(eyes: Eyes, node: str, fake_nodes: list[str]) -> list[str]:
     return everyone
 
 
-def specs(eyes: Eyes, nodes: list[str]) -> list[dict[str, Any]]:
+def specs(eyes: ClusterClient, nodes: list[str]) -> list[dict[str, Any]]:
     return [eyes.node_metric(each)["spec"] for each in nodes]
 
 
 def test_a_valid_edit_reaches_every_spec_and_every_mid_resource(
-    configure: Callable[..., None], eyes: Eyes, nodes: list[str], fake_nodes: list[str]
+    configure: Callable[..., None], eyes: ClusterClient, nodes: list[str], fake_nodes: list[str]
 ) -> None:
     before = {each: eyes.mid(each) for each in fake_nodes}
     policy = {**BASE["nodePredictPolicy"], "n": 3}
@@ -56,7 +56,7 @@ def test_a_valid_edit_reaches_every_spec_and_every_mid_resource(
         mid_formula.wait_published(eyes, each)
 
 
-def test_the_agent_follows_an_edit(configure: Callable[..., None], eyes: Eyes, node: str) -> None:
+def test_the_agent_follows_an_edit(configure: Callable[..., None], eyes: ClusterClient, node: str) -> None:
     policy = {**BASE["nodePredictPolicy"], "predictor": "n-sigma-v1"}
     configure(slo_config.changed(nodePredictPolicy=policy))
     waiting.until(
@@ -92,7 +92,7 @@ def test_the_agent_follows_an_edit(configure: Callable[..., None], eyes: Eyes, n
 )
 def test_an_invalid_edit_changes_nothing_and_is_told_by_an_event(
     configure: Callable[..., None],
-    eyes: Eyes,
+    eyes: ClusterClient,
     nodes: list[str],
     fake_nodes: list[str],
     wrong: dict[str, Any] | str,
@@ -119,7 +119,7 @@ def told(event: dict[str, Any], named: list[str]) -> bool:
 
 
 def test_a_bad_entry_for_some_nodes_leaves_the_others_what_they_have(
-    configure: Callable[..., None], eyes: Eyes, node: str, fake_nodes: list[str], nodes: list[str]
+    configure: Callable[..., None], eyes: ClusterClient, node: str, fake_nodes: list[str], nodes: list[str]
 ) -> None:
     selector = {"matchLabels": {"koord-suite.io/fake": "true"}}
     entry = {"name": "fakes", "nodeSelector": selector, "midUnallocatedPercent": 30}

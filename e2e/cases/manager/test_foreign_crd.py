@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.support import fake_reports, slo_config, upstream_crd, waiting
-from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes, cpu_millis, units
+from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient, cpu_millis, units
 from e2e.support.installation import CRD, RELEASE, Suite
 from tools.localcluster.access import Cluster
 
@@ -19,7 +19,7 @@ UNINSTALL = ("helm", "uninstall", RELEASE, "--namespace", SUITE_NAMESPACE, "--wa
 
 
 @pytest.fixture(scope="module")
-def beside_upstream(cluster: Cluster, eyes: Eyes, suite: Suite, fake_nodes: list[str]) -> Iterator[None]:
+def beside_upstream(cluster: Cluster, eyes: ClusterClient, suite: Suite, fake_nodes: list[str]) -> Iterator[None]:
     """Install beside what Koordinator has installed; afterwards all is as before."""
     cluster.run(*UNINSTALL, timeout_seconds=330)
     theirs = [upstream_crd.crd(), *upstream_crd.priority_classes()]
@@ -37,7 +37,7 @@ def beside_upstream(cluster: Cluster, eyes: Eyes, suite: Suite, fake_nodes: list
 
 
 @pytest.mark.usefixtures("beside_upstream")
-def test_the_manager_says_on_the_crd_which_of_our_fields_it_drops(cluster: Cluster, eyes: Eyes) -> None:
+def test_the_manager_says_on_the_crd_which_of_our_fields_it_drops(cluster: Cluster, eyes: ClusterClient) -> None:
     uid = cluster.get("crd", CRD)["metadata"]["uid"]
     (event,) = waiting.until(
         "an Event on the CRD",
@@ -53,7 +53,7 @@ def test_the_manager_says_on_the_crd_which_of_our_fields_it_drops(cluster: Clust
 
 @pytest.mark.usefixtures("beside_upstream")
 def test_mid_is_right_though_what_it_is_usually_calculated_from_is_dropped(
-    eyes: Eyes, fake_nodes: list[str], node: str
+    eyes: ClusterClient, fake_nodes: list[str], node: str
 ) -> None:
     name = fake_nodes[0]
     ours = fake_reports.status(cpu_millis=1000, memory_mib=1024, prod_cpu_millis=3500, prod_memory_mib=10 * 1024)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from e2e.support import slo_config, waiting, workloads
-from e2e.support.cluster_client import MID_CPU, MID_MEMORY, Eyes, units
+from e2e.support.cluster_client import MID_CPU, MID_MEMORY, ClusterClient, units
 from e2e.support.installation import Suite
 from e2e.support.slo_config import BASE
 
@@ -17,7 +17,7 @@ CPU_MILLIS = 20
 
 
 @pytest.fixture(scope="module")
-def offered(eyes: Eyes, suite: Suite, node: str) -> tuple[int, int]:
+def offered(eyes: ClusterClient, suite: Suite, node: str) -> tuple[int, int]:
     """Mid of the node."""
     return waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=120)
 
@@ -26,25 +26,25 @@ def _names(prefix: str) -> list[str]:
     return [f"{prefix}-{index}" for index in range(PODS)]
 
 
-def _create(eyes: Eyes, suite: Suite, namespace: str, node: str, prefix: str) -> None:
+def _create(eyes: ClusterClient, suite: Suite, namespace: str, node: str, prefix: str) -> None:
     for name in _names(prefix):
         pod = workloads.mid_pod(name, suite.workload, cpu_millis=CPU_MILLIS, memory_mib=MEMORY_MIB, nodes=[node])
         eyes.create("Pod", pod, namespace)
 
 
-def _delete(eyes: Eyes, namespace: str, prefix: str) -> None:
+def _delete(eyes: ClusterClient, namespace: str, prefix: str) -> None:
     for name in _names(prefix):
         eyes.delete("Pod", name, namespace, grace_seconds=1)
     waiting.until("the pods are gone", lambda: eyes.list("Pod", namespace), lambda pods: not pods)
 
 
-def _counted(eyes: Eyes, node: str) -> tuple[int, int]:
+def _counted(eyes: ClusterClient, node: str) -> tuple[int, int]:
     mid = eyes.node_metric(node)["status"]["allocated"]["mid"]
     return units(mid[MID_CPU]), units(mid[MID_MEMORY])
 
 
 def test_mid_pods_run_as_best_effort_and_are_counted(
-    eyes: Eyes, suite: Suite, node: str, namespace: str, offered: tuple[int, int]
+    eyes: ClusterClient, suite: Suite, node: str, namespace: str, offered: tuple[int, int]
 ) -> None:
     assert offered[0] >= PODS * CPU_MILLIS
     assert offered[1] >= PODS * MEMORY_MIB * workloads.MEBIBYTE
@@ -58,7 +58,7 @@ def test_mid_pods_run_as_best_effort_and_are_counted(
     waiting.until("their requests in the report", lambda: _counted(eyes, node), lambda seen: seen == wanted)
 
 
-def test_the_report_shows_them_as_mid(eyes: Eyes, node: str, namespace: str) -> None:
+def test_the_report_shows_them_as_mid(eyes: ClusterClient, node: str, namespace: str) -> None:
     def look() -> set[tuple[str, str]]:
         listed = eyes.node_metric(node)["status"]["podsMetric"]
         return {(each["priority"], each["qos"]) for each in listed if each["namespace"] == namespace}
@@ -67,7 +67,7 @@ def test_the_report_shows_them_as_mid(eyes: Eyes, node: str, namespace: str) -> 
 
 
 def test_a_mid_pod_that_is_too_large_stays_pending_and_its_event_says_why(
-    eyes: Eyes, suite: Suite, node: str, namespace: str, offered: tuple[int, int]
+    eyes: ClusterClient, suite: Suite, node: str, namespace: str, offered: tuple[int, int]
 ) -> None:
     pod = workloads.mid_pod("too-large", suite.workload, cpu_millis=offered[0] * 3 + 1000, memory_mib=1, nodes=[node])
     eyes.create("Pod", pod, namespace)
@@ -80,7 +80,7 @@ def test_a_mid_pod_that_is_too_large_stays_pending_and_its_event_says_why(
 
 
 def test_pods_that_wait_for_mid_run_the_instant_it_appears(
-    eyes: Eyes, suite: Suite, node: str, namespace: str, configure: Callable[..., None]
+    eyes: ClusterClient, suite: Suite, node: str, namespace: str, configure: Callable[..., None]
 ) -> None:
     _delete(eyes, namespace, "first")
     configure(slo_config.changed(enable=False))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from e2e.support import mid_formula, waiting, workloads
-from e2e.support.cluster_client import MID_CPU, MID_MEMORY, Eyes, units
+from e2e.support.cluster_client import MID_CPU, MID_MEMORY, ClusterClient, units
 from e2e.support.installation import Suite
 from tools.localcluster.access import Cluster
 
@@ -16,14 +16,14 @@ POD = "modest"
 MORE_MIB = 600
 
 
-def test_mid_is_the_formula_of_what_is_published(eyes: Eyes, suite: Suite, node: str) -> None:
+def test_mid_is_the_formula_of_what_is_published(eyes: ClusterClient, suite: Suite, node: str) -> None:
     waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=120)
     mid_cpu, mid_memory = mid_formula.wait_published(eyes, node).offered
     assert mid_cpu > 0
     assert mid_memory > 0
 
 
-def test_the_terms_on_the_receipt_add_up_to_what_is_published(eyes: Eyes, node: str) -> None:
+def test_the_terms_on_the_receipt_add_up_to_what_is_published(eyes: ClusterClient, node: str) -> None:
     receipt = eyes.receipt(node)
     assert receipt is not None
     assert receipt["reason"] == "Calculated"
@@ -46,7 +46,7 @@ class Growth(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def growth(eyes: Eyes, suite: Suite, node: str, namespace: str) -> Growth:
+def growth(eyes: ClusterClient, suite: Suite, node: str, namespace: str) -> Growth:
     """Add a Prod pod that requests a good part of the node's memory and uses next to none of it."""
     published = mid_formula.wait_published(eyes, node)
     status, policy = published.node_metric["status"], published.node_metric["spec"]["midColocationPolicy"]
@@ -67,12 +67,14 @@ def growth(eyes: Eyes, suite: Suite, node: str, namespace: str) -> Growth:
     return Growth(published.offered[1], request_mib, int(due))
 
 
-def _mid_memory(eyes: Eyes, node: str) -> int:
+def _mid_memory(eyes: ClusterClient, node: str) -> int:
     offered = eyes.mid(node)
     return offered[1] if offered else 0
 
 
-def test_mid_grows_by_what_a_new_prod_pod_requests_and_does_not_use(eyes: Eyes, node: str, growth: Growth) -> None:
+def test_mid_grows_by_what_a_new_prod_pod_requests_and_does_not_use(
+    eyes: ClusterClient, node: str, growth: Growth
+) -> None:
     assert growth.due > growth.before
     # Half of it is plenty to tell, and leaves room for what else moves on the node meanwhile.
     least = (growth.before + growth.due) // 2
@@ -81,7 +83,9 @@ def test_mid_grows_by_what_a_new_prod_pod_requests_and_does_not_use(eyes: Eyes, 
 
 
 @pytest.mark.usefixtures("growth")
-def test_mid_shrinks_when_the_load_of_a_prod_pod_rises(eyes: Eyes, cluster: Cluster, node: str, namespace: str) -> None:
+def test_mid_shrinks_when_the_load_of_a_prod_pod_rises(
+    eyes: ClusterClient, cluster: Cluster, node: str, namespace: str
+) -> None:
     full = _mid_memory(eyes, node)
     workloads.take_memory(cluster, namespace, POD, MORE_MIB)
     waiting.until(

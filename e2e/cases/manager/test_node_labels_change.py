@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.support import fake_reports, mid_formula, slo_config, waiting
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.slo_config import BASE
 
 LABEL = "koord-suite.io/pool"
@@ -25,7 +25,7 @@ POOLS: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def pooled(eyes: Eyes, fake_nodes: list[str]) -> Callable[[str | None], None]:
+def pooled(eyes: ClusterClient, fake_nodes: list[str]) -> Callable[[str | None], None]:
     """Put a node into a pool, or out of any."""
 
     def put(pool: str | None) -> None:
@@ -35,7 +35,7 @@ def pooled(eyes: Eyes, fake_nodes: list[str]) -> Callable[[str | None], None]:
     put(None)
 
 
-def _values(eyes: Eyes, node: str) -> tuple[int, int, int, float]:
+def _values(eyes: ClusterClient, node: str) -> tuple[int, int, int, float]:
     """What the entries differ in, of a node's spec: share of the unallocated, memory cap, interval and N."""
     spec = eyes.node_metric(node)["spec"]
     mid = spec["midColocationPolicy"]
@@ -48,7 +48,7 @@ def _values(eyes: Eyes, node: str) -> tuple[int, int, int, float]:
 
 
 def test_spec_and_mid_follow_the_entry_that_matches(
-    configure: Callable[..., None], pooled: Callable[[str | None], None], eyes: Eyes, fake_nodes: list[str]
+    configure: Callable[..., None], pooled: Callable[[str | None], None], eyes: ClusterClient, fake_nodes: list[str]
 ) -> None:
     node, other = fake_nodes
     interval, n = BASE["metricReportIntervalSeconds"], BASE["nodePredictPolicy"]["n"]

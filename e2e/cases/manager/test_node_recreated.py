@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from e2e.support import fake_reports, waiting
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from tools.localcluster import fake_nodes as fakes
 from tools.localcluster import layout
 from tools.localcluster.access import Cluster
 
 
-def _owners(eyes: Eyes, node: str) -> list[str]:
+def _owners(eyes: ClusterClient, node: str) -> list[str]:
     """UIDs of the Nodes that the NodeMetric belongs to."""
     found = eyes.find("NodeMetric", node)
     return [each["uid"] for each in (found or {"metadata": {}})["metadata"].get("ownerReferences", ())]
@@ -19,7 +19,7 @@ def _owners(eyes: Eyes, node: str) -> list[str]:
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "after its NodeMetric is gone"])
 def test_mid_is_back_with_the_first_report(
-    cluster: Cluster, eyes: Eyes, fake_nodes: list[str], *, at_once: bool
+    cluster: Cluster, eyes: ClusterClient, fake_nodes: list[str], *, at_once: bool
 ) -> None:
     node, present = fake_nodes[0], len(eyes.list("Node", label_selector=layout.FAKE_NODE_LABEL))
     offered = fake_reports.publish(eyes, node)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from e2e.support import fake_reports, slo_config, waiting, workloads
-from e2e.support.cluster_client import MID_CPU, MID_MEMORY, Eyes, cpu_millis, moment, units
+from e2e.support.cluster_client import MID_CPU, MID_MEMORY, ClusterClient, cpu_millis, moment, units
 from tools.localcluster.access import Cluster
 
 PROD = {"cpu": "3", "memory": "8Gi"}
@@ -37,7 +37,9 @@ def _reported() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def published(eyes: Eyes, suite: Any, fake_nodes: list[str], namespace: str) -> Iterator[tuple[str, dt.datetime]]:
+def published(
+    eyes: ClusterClient, suite: Any, fake_nodes: list[str], namespace: str
+) -> Iterator[tuple[str, dt.datetime]]:
     """A fake node with a Prod and a Batch pod, and its report of upstream's kind; the node, and when it was written."""
     node = fake_nodes[1]
     for name, priority_class, requests in (("prod", "koord-prod", PROD), ("batch", "koord-batch", {"cpu": "1"})):
@@ -64,7 +66,7 @@ def published(eyes: Eyes, suite: Any, fake_nodes: list[str], namespace: str) -> 
     slo_config.write(eyes, slo_config.BASE)
 
 
-def _due(eyes: Eyes, node: str) -> tuple[int, int]:
+def _due(eyes: ClusterClient, node: str) -> tuple[int, int]:
     """min( reclaimable, allocatable * cap ) + share * ( allocatable - Prod requests )."""
     allocatable = eyes.get("Node", node)["status"]["allocatable"]
 
@@ -77,7 +79,7 @@ def _due(eyes: Eyes, node: str) -> tuple[int, int]:
 
 
 def test_mid_follows_from_what_it_calls_reclaimable_and_from_the_pods(
-    eyes: Eyes, published: tuple[str, dt.datetime]
+    eyes: ClusterClient, published: tuple[str, dt.datetime]
 ) -> None:
     node, _ = published
     due = _due(eyes, node)

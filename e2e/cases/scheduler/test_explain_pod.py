@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 
 from e2e.support import command_lines, fake_fleet, fake_reports, host_scheduler, load_reports, workloads
-from e2e.support.cluster_client import SUITE_NAMESPACE, Eyes, moment
+from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient, moment
 from e2e.support.command_lines import Said
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.scheduling import Court
+from e2e.support.scheduling import SchedulingHelper
 from tools.localcluster.access import Cluster
 
 IDLE, PACKED, HOT, HOTTEST = "idle", "packed", "hot", "hottest"
@@ -44,7 +44,7 @@ POLICIES = {
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
     with fake_fleet.registered(eyes, [f"why-{kind}" for kind in LOADS_PERCENT]) as names:
         for name, cpu_percent in zip(names, LOADS_PERCENT.values(), strict=True):
             fake_reports.report(eyes, name, load_reports.load(cpu_percent=cpu_percent))
@@ -58,7 +58,7 @@ def scheduler(cluster: Cluster, nodes: dict[str, str]) -> Iterator[HostScheduler
 
 
 @pytest.fixture(scope="module")
-def placed(court: Court, nodes: dict[str, str], scheduler: HostScheduler) -> str:
+def placed(court: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler) -> str:
     """NAMESPACE/NAME of a pod that was free to choose."""
     name = court.ask("placed", scheduler.name, [nodes[kind] for kind in (IDLE, PACKED, HOT)])
     assert court.bound([name]) == [nodes[PACKED]]
@@ -66,7 +66,7 @@ def placed(court: Court, nodes: dict[str, str], scheduler: HostScheduler) -> str
 
 
 @pytest.fixture(scope="module")
-def waiting_pod(court: Court, nodes: dict[str, str], scheduler: HostScheduler) -> str:
+def waiting_pod(court: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler) -> str:
     """NAMESPACE/NAME of a pod whose nodes are all too hot."""
     name = "too-hot"
     refusal = court.decide(name, scheduler.name, [nodes[HOT], nodes[HOTTEST]]).refusal
@@ -85,7 +85,7 @@ def _explained(scheduler: HostScheduler, pod: str) -> Said:
 
 
 def test_the_page_of_a_placed_pod_has_scores_rejections_inputs_and_ages(
-    eyes: Eyes, nodes: dict[str, str], scheduler: HostScheduler, placed: str
+    eyes: ClusterClient, nodes: dict[str, str], scheduler: HostScheduler, placed: str
 ) -> None:
     decision = _newest(scheduler, placed)
     told = decision["nodes"]
@@ -119,7 +119,7 @@ def test_the_command_says_the_same_of_a_placed_pod_in_words(
 
 
 def test_of_a_pod_that_waits_both_say_that_every_node_is_too_hot(
-    eyes: Eyes, nodes: dict[str, str], scheduler: HostScheduler, waiting_pod: str
+    eyes: ClusterClient, nodes: dict[str, str], scheduler: HostScheduler, waiting_pod: str
 ) -> None:
     decision = _newest(scheduler, waiting_pod)
     assert (decision["node"], decision["nodesAsked"], decision["nodesPassed"]) == (None, 2, 0)
@@ -135,7 +135,7 @@ def test_of_a_pod_that_waits_both_say_that_every_node_is_too_hot(
 
 
 def test_the_installed_plugin_explains_in_its_own_container(
-    cluster: Cluster, court: Court, nodes: dict[str, str]
+    cluster: Cluster, court: SchedulingHelper, nodes: dict[str, str]
 ) -> None:
     name = court.ask("by-the-installed-one", workloads.SCHEDULER, [nodes[IDLE], nodes[HOT]])
     assert court.bound([name]) == [nodes[IDLE]]
@@ -148,7 +148,7 @@ def test_the_installed_plugin_explains_in_its_own_container(
 
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_pod_that_it_has_never_been_asked_about_gets_a_clear_answer(
-    court: Court, nodes: dict[str, str], scheduler: HostScheduler, is_there: bool
+    court: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler, is_there: bool
 ) -> None:
     pod = f"{court.namespace}/nobody"
     if is_there:
@@ -164,7 +164,7 @@ def test_a_pod_that_it_has_never_been_asked_about_gets_a_clear_answer(
 
 
 def test_two_configurations_are_compared_on_the_cluster_as_it_is(
-    cluster: Cluster, eyes: Eyes, nodes: dict[str, str], scheduler: HostScheduler, waiting_pod: str
+    cluster: Cluster, eyes: ClusterClient, nodes: dict[str, str], scheduler: HostScheduler, waiting_pod: str
 ) -> None:
     simulate = (
         *("scheduler_plugin", "simulate", "--live", f"--kubeconfig={cluster.kubeconfig}", "--hours=0.1"),

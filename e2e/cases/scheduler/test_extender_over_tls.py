@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from e2e.support import extender_certificates, fake_fleet, fake_reports, host_scheduler, load_reports
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.scheduling import Court
+from e2e.support.scheduling import SchedulingHelper
 from tools.localcluster.access import Cluster
 
 HOT = "node(s) cpu usage exceed threshold"
@@ -50,7 +50,7 @@ def schedulers(cluster: Cluster, identities: dict[str, Path]) -> Iterator[dict[s
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[tuple[str, str]]:
+def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[tuple[str, str]]:
     with fake_fleet.registered(eyes, ["hot", "cool"]) as (hot, cool):
         fake_reports.report(eyes, hot, load_reports.load(cpu_percent=80))
         fake_reports.report(eyes, cool, load_reports.load(cpu_percent=30))
@@ -58,7 +58,7 @@ def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def test_a_caller_with_a_certificate_of_the_authority_is_served(
-    court: Court, schedulers: dict[str, HostScheduler], nodes: tuple[str, str]
+    court: SchedulingHelper, schedulers: dict[str, HostScheduler], nodes: tuple[str, str]
 ) -> None:
     hot, cool = nodes
     caller = schedulers["callers"]
@@ -69,7 +69,7 @@ def test_a_caller_with_a_certificate_of_the_authority_is_served(
 
 
 def test_a_stranger_is_not_served_and_kube_scheduler_says_so(
-    court: Court, schedulers: dict[str, HostScheduler], nodes: tuple[str, str]
+    court: SchedulingHelper, schedulers: dict[str, HostScheduler], nodes: tuple[str, str]
 ) -> None:
     hot, _ = nodes
     stranger = schedulers["strangers"]

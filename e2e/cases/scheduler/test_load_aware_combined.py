@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.scheduling import Court
+from e2e.support.scheduling import SchedulingHelper
 from tools.localcluster.access import Cluster
 
 LOADS_PERCENT = {"idle": 5, "packed": 30}
@@ -31,7 +31,7 @@ PREFERRED = {ALONE: "idle", MORE_LOAD_AWARE: "idle", EQUAL: "packed", MORE_PACKI
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
     with fake_fleet.registered(eyes, list(LOADS_PERCENT)) as names:
         for name, cpu_percent in zip(names, LOADS_PERCENT.values(), strict=True):
             fake_reports.report(eyes, name, load_reports.load(cpu_percent=cpu_percent))
@@ -53,7 +53,7 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
 
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_pods_go_where_the_weighted_sum_of_both_policies_says(
-    court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler], weights: str
+    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler], weights: str
 ) -> None:
     asked = [court.ask(f"{weights}-{index}", schedulers[weights].name, [*nodes.values()]) for index in range(3)]
     assert court.bound(asked) == [nodes[PREFERRED[weights]]] * 3

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.support import daemonsets, fake_fleet, fake_reports, host_scheduler, load_reports
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.scheduling import Court
+from e2e.support.scheduling import SchedulingHelper
 from tools.localcluster.access import Cluster
 
 HOT_PERCENT, COOL_PERCENT = 80, 30  # the chart's threshold is 65
@@ -17,7 +17,7 @@ HOT = "node(s) cpu usage exceed threshold"
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[list[str]]:
+def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[list[str]]:
     with fake_fleet.registered(eyes, ["furnace-0", "furnace-1", "furnace-2"]) as names:
         for name in names:
             fake_reports.report(eyes, name, load_reports.load(cpu_percent=HOT_PERCENT))
@@ -32,7 +32,7 @@ def schedulers(cluster: Cluster, nodes: list[str]) -> Iterator[dict[str, HostSch
 
 
 def test_where_all_nodes_are_hot_pods_wait_if_hard_and_run_if_soft(
-    court: Court, nodes: list[str], schedulers: dict[str, HostScheduler]
+    court: SchedulingHelper, nodes: list[str], schedulers: dict[str, HostScheduler]
 ) -> None:
     assert f"3 {HOT}" in (court.decide("hard", schedulers["hard"].name, nodes).refusal or "")
     asked = [court.ask(f"soft-{index}", schedulers["soft"].name, nodes) for index in range(6)]
@@ -40,7 +40,7 @@ def test_where_all_nodes_are_hot_pods_wait_if_hard_and_run_if_soft(
 
 
 def test_pods_of_a_daemon_set_run_on_hot_nodes(
-    court: Court, nodes: list[str], schedulers: dict[str, HostScheduler]
+    court: SchedulingHelper, nodes: list[str], schedulers: dict[str, HostScheduler]
 ) -> None:
     hard = schedulers["hard"].name
     assert daemonsets.placed(court, "one-on-each", hard, nodes) == nodes
@@ -48,7 +48,7 @@ def test_pods_of_a_daemon_set_run_on_hot_nodes(
 
 
 def test_soft_prefers_a_node_that_has_cooled_down(
-    eyes: Eyes, court: Court, nodes: list[str], schedulers: dict[str, HostScheduler]
+    eyes: ClusterClient, court: SchedulingHelper, nodes: list[str], schedulers: dict[str, HostScheduler]
 ) -> None:
     *_, cooled = nodes
     fake_reports.report(eyes, cooled, load_reports.load(cpu_percent=COOL_PERCENT))

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, node_thresholds
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.scheduling import Court
+from e2e.support.scheduling import SchedulingHelper
 from tools.localcluster.access import Cluster
 
 HOT_PERCENT, COOL_PERCENT = 80, 50  # the chart's threshold is 65
@@ -21,7 +21,7 @@ Annotate = Callable[[str, dict], None]
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
     loads = {
         "hot": {"cpu_percent": HOT_PERCENT, "p95_percent": COOL_PERCENT},
         "cool": {"cpu_percent": COOL_PERCENT, "p95_percent": HOT_PERCENT},
@@ -39,7 +39,7 @@ def scheduler(cluster: Cluster, nodes: dict[str, str]) -> Iterator[HostScheduler
 
 
 @pytest.fixture
-def annotate(eyes: Eyes, nodes: dict[str, str]) -> Iterator[Annotate]:
+def annotate(eyes: ClusterClient, nodes: dict[str, str]) -> Iterator[Annotate]:
     """Give a node thresholds of its own until the end of the test."""
     yield lambda kind, own: eyes.patch(
         "Node", nodes[kind], {"metadata": {"annotations": {node_thresholds.THRESHOLDS: json.dumps(own)}}}
@@ -58,7 +58,7 @@ def annotate(eyes: Eyes, nodes: dict[str, str]) -> Iterator[Annotate]:
     ],
 )
 def test_a_hot_node_takes_pods_where_its_own_thresholds_let_it(
-    annotate: Annotate, court: Court, nodes: dict[str, str], scheduler: HostScheduler, case: str, own: dict
+    annotate: Annotate, court: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler, case: str, own: dict
 ) -> None:
     assert court.is_refused_soon(f"before-{case}", scheduler.name, nodes["hot"], HOT)
     annotate("hot", own)
@@ -77,7 +77,13 @@ def test_a_hot_node_takes_pods_where_its_own_thresholds_let_it(
     ],
 )
 def test_a_cool_node_takes_none_where_its_own_thresholds_forbid_it(
-    annotate: Annotate, court: Court, nodes: dict[str, str], scheduler: HostScheduler, case: str, own: dict, why: str
+    annotate: Annotate,
+    court: SchedulingHelper,
+    nodes: dict[str, str],
+    scheduler: HostScheduler,
+    case: str,
+    own: dict,
+    why: str,
 ) -> None:
     assert court.lands_soon(f"before-{case}", scheduler.name, nodes["cool"])
     annotate("cool", own)
@@ -85,7 +91,7 @@ def test_a_cool_node_takes_none_where_its_own_thresholds_forbid_it(
 
 
 def test_nonsense_changes_nothing(
-    annotate: Annotate, court: Court, nodes: dict[str, str], scheduler: HostScheduler
+    annotate: Annotate, court: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler
 ) -> None:
     annotate("hot", {"usageThresholds": {"cpu": "90"}})
     annotate("cool", {"usageThresholds": {"cpu": 40}})

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, scheduling
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.scheduling import Court
+from e2e.support.scheduling import SchedulingHelper
 from tools.localcluster.access import Cluster
 
 CHOICES = ["reject", "pass", "use"]
@@ -32,7 +32,7 @@ REFUSALS = {
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
     with fake_fleet.registered(eyes, list(LOADS)) as names:
         for name, (cpu_percent, age) in zip(names, LOADS.values(), strict=True):
             fake_reports.report(eyes, name, load_reports.load(cpu_percent=cpu_percent, age=age))
@@ -47,13 +47,13 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
 
 
 def test_a_stale_report_counts_as_is_configured_and_a_fresh_one_always(
-    court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     assert scheduling.differing(court.matrix(schedulers, nodes), nodes, REFUSALS) == {}
 
 
 def test_a_stale_node_that_passes_is_taken_last(
-    court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     either = [nodes["fresh-cool"], nodes["stale-cool"]]
     asked = [court.ask(f"chooser-{index}", schedulers["pass"].name, either) for index in range(4)]
@@ -61,7 +61,7 @@ def test_a_stale_node_that_passes_is_taken_last(
 
 
 def test_the_first_new_report_ends_it(
-    eyes: Eyes, court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+    eyes: ClusterClient, court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     node = nodes["stale-cool"]
     fake_reports.report(eyes, node, load_reports.load(cpu_percent=COOL_PERCENT))

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, scheduling
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.scheduling import Court
+from e2e.support.scheduling import SchedulingHelper
 from tools.localcluster.access import Cluster
 
 P95 = {"usageThresholds": {"cpu": 65}, "usageAggregationType": "p95", "usageAggregatedDuration": "5m"}
@@ -28,7 +28,7 @@ SHOP = "shop"
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: Eyes, court: Court, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+def nodes(eyes: ClusterClient, court: SchedulingHelper, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
     """Nodes by what they are; all have the Prod pod of a shop, which is busy on one of them only."""
     with fake_fleet.registered(eyes, NODES) as names:
         by_kind = dict(zip(NODES, names, strict=True))
@@ -53,13 +53,13 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
 
 
 def test_each_kind_of_usage_keeps_pods_off_the_nodes_that_are_hot_by_it_and_off_no_other(
-    court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     assert scheduling.differing(court.matrix(schedulers, nodes), nodes, REFUSALS) == {}
 
 
 def test_usage_of_prod_pods_concerns_prod_pods_alone(
-    court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     node = nodes[HOT_BY_PROD]
     court.ask("a-batch-pod", schedulers["prod"].name, [node], priority_class="koord-batch")
@@ -67,7 +67,7 @@ def test_usage_of_prod_pods_concerns_prod_pods_alone(
 
 
 def test_pods_that_may_choose_leave_the_hot_node_out(
-    court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     hot = {key: nodes[kind] for key, kind in REFUSALS}
     asked = {
@@ -79,7 +79,7 @@ def test_pods_that_may_choose_leave_the_hot_node_out(
 
 
 def test_a_node_takes_pods_again_once_a_report_says_that_it_has_cooled_down(
-    eyes: Eyes, court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+    eyes: ClusterClient, court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     node = nodes[HOT_NOW]
     assert court.decide("too-early", schedulers["instant"].name, [node]).refusal

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from e2e.support import node_thresholds, waiting, workloads
-from e2e.support.cluster_client import Eyes, cpu_millis
+from e2e.support.cluster_client import ClusterClient, cpu_millis
 from e2e.support.installation import Suite
-from e2e.support.scheduling import Court
+from e2e.support.scheduling import SchedulingHelper
 
 PERCENTILE, WINDOW_SECONDS = "p95", 5 * 60
 BUSY_CORES, BUSY_AT_LEAST_MILLIS = "0.5", 100
@@ -24,7 +24,7 @@ Thresholds = Callable[[dict[str, Any]], None]
 
 
 @pytest.fixture
-def thresholds(eyes: Eyes, node: str) -> Iterator[Thresholds]:
+def thresholds(eyes: ClusterClient, node: str) -> Iterator[Thresholds]:
     """Give the real node thresholds of its own; afterwards it is never hot, as before."""
     yield lambda own: eyes.patch(
         "Node", node, {"metadata": {"annotations": {node_thresholds.THRESHOLDS: json.dumps(own)}}}
@@ -32,7 +32,7 @@ def thresholds(eyes: Eyes, node: str) -> Iterator[Thresholds]:
     node_thresholds.set_threshold(eyes, node, node_thresholds.NEVER_HOT)
 
 
-def _percent(eyes: Eyes, node: str, millis: int) -> int:
+def _percent(eyes: ClusterClient, node: str, millis: int) -> int:
     return 100 * millis // cpu_millis(eyes.get("Node", node)["status"]["allocatable"]["cpu"])
 
 
@@ -44,7 +44,9 @@ def _above(percent: int) -> dict[str, int]:
     return {"cpu": 2 * percent + 50}
 
 
-def test_by_prod_usage(eyes: Eyes, suite: Suite, court: Court, node: str, thresholds: Thresholds) -> None:
+def test_by_prod_usage(
+    eyes: ClusterClient, suite: Suite, court: SchedulingHelper, node: str, thresholds: Thresholds
+) -> None:
     busy = workloads.pod(
         "busy", suite.workload, *workloads.load(cores=BUSY_CORES), requests={"cpu": "50m"}, nodes=[node]
     )
@@ -65,7 +67,7 @@ def test_by_prod_usage(eyes: Eyes, suite: Suite, court: Court, node: str, thresh
     assert court.bound(["not-prod"]) == [node]
 
 
-def test_by_percentile(eyes: Eyes, court: Court, node: str, thresholds: Thresholds) -> None:
+def test_by_percentile(eyes: ClusterClient, court: SchedulingHelper, node: str, thresholds: Thresholds) -> None:
     def measured() -> int:
         windows = eyes.node_metric(node)["status"]["nodeMetric"]["aggregatedNodeUsages"]
         (window,) = [each for each in windows if each["duration"] in {"5m", "5m0s"}]

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, scheduling
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.scheduling import Court
+from e2e.support.scheduling import SchedulingHelper
 from tools.localcluster.access import Cluster
 
 SOURCES = ["reported", "predicted", "max"]
@@ -31,7 +31,7 @@ REFUSALS = {
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
     with fake_fleet.registered(eyes, list(LOADS)) as names:
         for name, loads in zip(names, LOADS.values(), strict=True):
             fake_reports.report(eyes, name, load_reports.load(**loads))
@@ -46,6 +46,6 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
 
 
 def test_a_node_is_hot_by_the_source_that_is_configured_and_by_no_other(
-    court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     assert scheduling.differing(court.matrix(schedulers, nodes), nodes, REFUSALS) == {}

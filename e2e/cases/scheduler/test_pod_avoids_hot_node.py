@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from e2e.support import fake_reports, node_thresholds, waiting, workloads
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
 
 CPU_REASON = "cpu usage exceed threshold"
@@ -16,7 +16,7 @@ CHOOSERS = 4
 
 
 @pytest.fixture
-def reports(eyes: Eyes, fake_nodes: list[str]) -> Callable[[], tuple[str, str]]:
+def reports(eyes: ClusterClient, fake_nodes: list[str]) -> Callable[[], tuple[str, str]]:
     """Report a hot node and a cool one, as of now; returns their names."""
 
     def write() -> tuple[str, str]:
@@ -33,17 +33,17 @@ def _pod(suite: Suite, name: str, nodes: list[str]) -> dict:
     return workloads.pod(name, suite.workload, requests=requests, scheduler=workloads.SCHEDULER, nodes=nodes)
 
 
-def _node_of(eyes: Eyes, name: str, namespace: str) -> str | None:
+def _node_of(eyes: ClusterClient, name: str, namespace: str) -> str | None:
     return eyes.get("Pod", name, namespace)["spec"].get("nodeName")
 
 
-def _refusal(eyes: Eyes, name: str, namespace: str) -> str:
+def _refusal(eyes: ClusterClient, name: str, namespace: str) -> str:
     events = waiting.until(f"{name} is refused", lambda: eyes.events_of(name, namespace, "FailedScheduling"))
     return events[-1]["message"]
 
 
 def test_pods_that_may_choose_go_to_the_cool_node(
-    eyes: Eyes, suite: Suite, namespace: str, reports: Callable[[], tuple[str, str]]
+    eyes: ClusterClient, suite: Suite, namespace: str, reports: Callable[[], tuple[str, str]]
 ) -> None:
     hot, cool = reports()
     names = [f"chooser-{index}" for index in range(CHOOSERS)]
@@ -54,7 +54,7 @@ def test_pods_that_may_choose_go_to_the_cool_node(
 
 
 def test_a_pod_that_may_not_choose_waits_and_lands_there_with_the_extender_switched_off(
-    eyes: Eyes, suite: Suite, namespace: str, reports: Callable[[], tuple[str, str]]
+    eyes: ClusterClient, suite: Suite, namespace: str, reports: Callable[[], tuple[str, str]]
 ) -> None:
     hot, _ = reports()
     eyes.create("Pod", _pod(suite, "only-there", [hot]), namespace)
@@ -70,7 +70,7 @@ def test_a_pod_that_may_not_choose_waits_and_lands_there_with_the_extender_switc
 
 
 def test_a_load_that_was_really_measured_keeps_a_pod_away_until_it_is_no_longer_too_much(
-    eyes: Eyes, suite: Suite, node: str, namespace: str
+    eyes: ClusterClient, suite: Suite, node: str, namespace: str
 ) -> None:
     try:
         node_thresholds.set_threshold(eyes, node, 1)  # which the control plane on it always exceeds

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from e2e.support import fake_fleet, fake_reports, fallback_levels, host_scheduler, waiting, window_reports, workloads
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_load_watcher import HostWatcher
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.scheduling import Court
+from e2e.support.scheduling import SchedulingHelper
 from e2e.support.window_reports import Load
-from scheduler_plugin.plugins.trimaran.fallback import Rung
+from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from tools.localcluster.access import Cluster
 
 POLICY = "TargetLoadPacking"
@@ -32,13 +32,13 @@ SEEN_SECONDS = AGE_SECONDS + 40.0  # scores are kept for ten seconds, and the ma
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
     with fake_fleet.registered(eyes, [f"ladder-{name}" for name in LOADS]) as names:
         yield dict(zip(LOADS, names, strict=True))
 
 
 @pytest.fixture(scope="module")
-def report(eyes: Eyes, nodes: dict[str, str]) -> Callable[[], None]:
+def report(eyes: ClusterClient, nodes: dict[str, str]) -> Callable[[], None]:
     def write() -> None:
         for key, name in nodes.items():
             fake_reports.report(eyes, name, window_reports.status(LOADS[key]))
@@ -76,13 +76,13 @@ def scheduler(cluster: Cluster, watcher: HostWatcher) -> Iterator[HostScheduler]
 class Ladder:
     """Asks for pods until a decision was made on the rungs that are waited for."""
 
-    def __init__(self, court: Court, scheduler: HostScheduler, nodes: dict[str, str]) -> None:
+    def __init__(self, court: SchedulingHelper, scheduler: HostScheduler, nodes: dict[str, str]) -> None:
         self._court = court
         self._scheduler = scheduler
         self._nodes = nodes
         self._names = (f"step-{number}" for number in itertools.count())
 
-    def decision(self) -> tuple[str, dict[str, Rung]]:
+    def decision(self) -> tuple[str, dict[str, FallbackLevel]]:
         """Where a pod goes, and the rung of each node when that was decided; the pod is gone afterwards."""
         name, key_of = next(self._names), {name: key for key, name in self._nodes.items()}
         self._court.ask(name, self._scheduler.name, [*self._nodes.values()])
@@ -93,7 +93,7 @@ class Ladder:
         self._court.dismiss(name)
         return key_of[node], {key_of[name]: rung for name, rung in rungs.items()}
 
-    def comes_to(self, node: str, **rungs: Rung) -> None:
+    def comes_to(self, node: str, **rungs: FallbackLevel) -> None:
         """Wait until nodes stand on these rungs and pods go to `node`, and the metric counts as many there."""
         waiting.until(f"{rungs}, pods go to {node}", self.decision, (node, rungs).__eq__, within_seconds=SEEN_SECONDS)
         told = fallback_levels.counts(self._scheduler)
@@ -102,14 +102,14 @@ class Ladder:
 
 
 @pytest.fixture
-def walk(court: Court, scheduler: HostScheduler, nodes: dict[str, str]) -> Ladder:
+def walk(court: SchedulingHelper, scheduler: HostScheduler, nodes: dict[str, str]) -> Ladder:
     return Ladder(court, scheduler, nodes)
 
 
 @pytest.mark.timeout(600, func_only=True)
 def test_the_ladder_is_walked_down_and_up_again(
-    court: Court,
-    eyes: Eyes,
+    court: SchedulingHelper,
+    eyes: ClusterClient,
     nodes: dict[str, str],
     report: Callable[[], None],
     watcher: HostWatcher,
@@ -121,14 +121,14 @@ def test_the_ladder_is_walked_down_and_up_again(
     eyes.create("Pod", filler, court.namespace)
     court.bound(["filler"])
     report()
-    measured = dict.fromkeys(LOADS, Rung.MEASURED)
+    measured = dict.fromkeys(LOADS, FallbackLevel.MEASURED)
     walk.comes_to("busy", **measured)
 
     # the agents of two nodes fail: one is empty, on the other runs what nobody measures
     for key in ("calm", "idle"):
         silent = window_reports.status(LOADS[key]) | {"updateTime": fake_reports.now(ahead=-dt.timedelta(minutes=10))}
         fake_reports.report(eyes, nodes[key], silent)
-    walk.comes_to("busy", busy=Rung.MEASURED, calm=Rung.UNKNOWN, idle=Rung.PREDICTED)
+    walk.comes_to("busy", busy=FallbackLevel.MEASURED, calm=FallbackLevel.UNKNOWN, idle=FallbackLevel.PREDICTED)
     report()
     walk.comes_to("busy", **measured)
 
@@ -136,8 +136,8 @@ def test_the_ladder_is_walked_down_and_up_again(
     served = watcher.first_document()
     watcher.kill()
     killed_at = time.time()
-    walk.comes_to("calm", **dict.fromkeys(LOADS, Rung.BY_REQUESTS))
-    assert fallback_levels.counts(scheduler)[Rung.MEASURED] == 0
+    walk.comes_to("calm", **dict.fromkeys(LOADS, FallbackLevel.BY_REQUESTS))
+    assert fallback_levels.counts(scheduler)[FallbackLevel.MEASURED] == 0
     assert time.time() - killed_at > AGE_SECONDS - 2
 
     # it is back: at once from its file, and the ladder is climbed
@@ -147,4 +147,4 @@ def test_the_ladder_is_walked_down_and_up_again(
     assert recalled["window"]["end"] <= killed_at
     assert recalled["data"]["NodeMetricsMap"].keys() == served["data"]["NodeMetricsMap"].keys()
     walk.comes_to("busy", **measured)
-    assert fallback_levels.counts(scheduler)[Rung.BY_REQUESTS] == 0
+    assert fallback_levels.counts(scheduler)[FallbackLevel.BY_REQUESTS] == 0

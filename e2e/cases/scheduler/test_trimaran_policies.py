@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 from e2e.support import fake_fleet, fake_reports, fallback_levels, host_scheduler, window_reports, workloads
-from e2e.support.cluster_client import Eyes
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.scheduling import Court
+from e2e.support.scheduling import SchedulingHelper
 from e2e.support.window_reports import Load
-from scheduler_plugin.plugins.trimaran.fallback import Rung
+from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from tools.localcluster import fake_nodes as fakes
 from tools.localcluster.access import Cluster
 
@@ -46,7 +46,7 @@ HEAVY = 20
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: Eyes, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
     with fake_fleet.registered(eyes, list(LOADS)) as names:
         for name, load in zip(names, LOADS.values(), strict=True):
             fake_reports.report(eyes, name, window_reports.status(load))
@@ -69,7 +69,7 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
 
 @pytest.mark.parametrize("policy", ARGUMENTS)
 def test_its_pods_go_to_the_node_that_it_prefers(
-    court: Court, nodes: dict[str, str], schedulers: dict[str, HostScheduler], policy: str
+    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler], policy: str
 ) -> None:
     scheduler, everywhere = schedulers[policy.lower()], [*nodes.values()]
     if policy == "LowRiskOverCommitment":
@@ -77,11 +77,11 @@ def test_its_pods_go_to_the_node_that_it_prefers(
     asked = [court.ask(f"{policy.lower()}-{index}", scheduler.name, everywhere) for index in range(2)]
     assert court.bound(asked) == [nodes[PREFERRED[policy]]] * 2
     rungs = fallback_levels.decided_by(scheduler, policy, f"{court.namespace}/{asked[0]}", everywhere)
-    assert set(rungs.values()) == {Rung.MEASURED}
+    assert set(rungs.values()) == {FallbackLevel.MEASURED}
     court.dismiss(*asked)
 
 
-def _request_everywhere(court: Court, scheduler: HostScheduler, nodes: list[str]) -> None:
+def _request_everywhere(court: SchedulingHelper, scheduler: HostScheduler, nodes: list[str]) -> None:
     """One pod on each node: it requests 30 % and may use everything."""
     names = [f"there-{index}" for index in range(len(nodes))]
     for name, node in zip(names, nodes, strict=True):

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from e2e.support import waiting
-from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE, Eyes
+from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE, ClusterClient
 
 STATUS = "koordinator.sh/colocation-config-status"
 MINIMAL = {"enable": True}
@@ -55,7 +55,7 @@ def _spec(report_seconds: int, windows: list[str], cold_seconds: int, caps: tupl
 )
 def test_it_is_in_force_and_nobody_complains(
     configure: Callable[..., None],
-    eyes: Eyes,
+    eyes: ClusterClient,
     fake_nodes: list[str],
     document: dict[str, Any],
     wanted: tuple[Any, ...],
@@ -73,7 +73,7 @@ def test_it_is_in_force_and_nobody_complains(
     assert _warnings(eyes) == warned
 
 
-def _of_spec(eyes: Eyes, node: str) -> tuple[Any, ...]:
+def _of_spec(eyes: ClusterClient, node: str) -> tuple[Any, ...]:
     spec = eyes.node_metric(node)["spec"]
     collect, mid = spec["metricCollectPolicy"], spec["midColocationPolicy"]
     return _spec(
@@ -84,7 +84,7 @@ def _of_spec(eyes: Eyes, node: str) -> tuple[Any, ...]:
     )
 
 
-def _warnings(eyes: Eyes) -> dict[str, int]:
+def _warnings(eyes: ClusterClient) -> dict[str, int]:
     """Warnings about the ConfigMap, and how often each was said."""
     events = eyes.events_of(CONFIG_MAP, SUITE_NAMESPACE)
     return {each["message"]: each["count"] for each in events if each["type"] == "Warning"}

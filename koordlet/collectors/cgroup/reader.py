@@ -8,7 +8,7 @@ from collections.abc import Callable
 from koordlet.collectors import rates
 from koordlet.collectors.cgroup import files as cgroup_files
 from koordlet.collectors.cgroup.layout import CgroupLayout
-from koordlet.collectors.open_files import DescriptorBudget, KeptFile
+from koordlet.collectors.open_files import CachedFile, DescriptorBudget
 from koordlet.collectors.rates import CpuReading, NoRate
 
 
@@ -22,8 +22,8 @@ class CgroupReader:
         memory = cgroup_files.MEMORY_FILES[layout.memory.version]
         self.path = path
         self._folder = layout.cpu.path / path
-        self.cpu_file = KeptFile(str(self._folder / cpu.name), budget)
-        self.memory_file = KeptFile(str(layout.memory.path / path / memory.name), budget)
+        self.cpu_file = CachedFile(str(self._folder / cpu.name), budget)
+        self.memory_file = CachedFile(str(layout.memory.path / path / memory.name), budget)
         self._parse_cpu = cpu.parse
         self._parse_memory = memory.parse
         self._before: CpuReading | None = None

@@ -23,7 +23,7 @@ from scheduler_plugin.load_watcher.records import (
     Operator,
     Window,
 )
-from scheduler_plugin.state.node_report import LoadReport
+from scheduler_plugin.state.node_report import NodeReport
 
 RESOURCES: Final = (names.CPU, names.MEMORY)
 """What is needed of a report."""
@@ -37,7 +37,7 @@ _NANOS: Final = 10**9
 _TYPES: Final = (MetricType.CPU, MetricType.MEMORY)
 _STATISTICS: Final = {"avg": Operator.AVG, "std": Operator.STD}
 
-Reports = Callable[[], Mapping[str, LoadReport]]
+Reports = Callable[[], Mapping[str, NodeReport]]
 """Newest report of each node, as of now; `state.node_metric_decoder` reads them."""
 
 
@@ -81,7 +81,7 @@ class NodeMetricProvider:
         """Has no connections."""
 
 
-def _metrics(window: Window, report: LoadReport, node: KnownNode, places: Sequence[int]) -> Iterator[Metric]:
+def _metrics(window: Window, report: NodeReport, node: KnownNode, places: Sequence[int]) -> Iterator[Metric]:
     capacity = (node.cpu_millis, node.memory_bytes)
     nanos = DURATIONS_SECONDS[window.duration] * _NANOS
     by_operator = {

@@ -36,7 +36,7 @@ from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderF
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 
 
-class Surroundings(NamedTuple):
+class ProviderContext(NamedTuple):
     """What providers read from the process they run in."""
 
     nodes: KnownNodes
@@ -47,20 +47,20 @@ class Surroundings(NamedTuple):
     """Resources of the vectors in a report."""
 
 
-Builder = Callable[[ProviderSpec, Surroundings], Provider]
+Builder = Callable[[ProviderSpec, ProviderContext], Provider]
 
 
-def _node_metric(_spec: ProviderSpec, around: Surroundings) -> Provider:
+def _node_metric(_spec: ProviderSpec, around: ProviderContext) -> Provider:
     return node_metric.NodeMetricProvider(around.reports, around.nodes, around.resources)
 
 
-def _metrics_server(_spec: ProviderSpec, around: Surroundings) -> Provider:
+def _metrics_server(_spec: ProviderSpec, around: ProviderContext) -> Provider:
     if around.api is None:
         raise ValueError("KubernetesMetricsServer needs a connection to the apiserver, and there is none")
     return metrics_server.MetricsServerProvider(around.api, around.nodes)
 
 
-def _prometheus(spec: ProviderSpec, around: Surroundings) -> Provider:
+def _prometheus(spec: ProviderSpec, around: ProviderContext) -> Provider:
     token = _secret(spec)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     reach = _reach(spec, prometheus.DEFAULT_ADDRESS, headers, prometheus.TIMEOUT_SECONDS)
@@ -68,21 +68,21 @@ def _prometheus(spec: ProviderSpec, around: Surroundings) -> Provider:
     return prometheus.PrometheusProvider(reach, PRESETS[spec.queries], around.nodes, node_names)
 
 
-def _influxdb(spec: ProviderSpec, around: Surroundings) -> Provider:
+def _influxdb(spec: ProviderSpec, around: ProviderContext) -> Provider:
     reach = _reach(spec, "", {"Authorization": f"Token {_secret(spec)}"}, influxdb.TIMEOUT_SECONDS)
     return influxdb.InfluxDbProvider(reach, influxdb.Bucket(spec.org, spec.bucket), around.nodes)
 
 
-def _load_watcher(spec: ProviderSpec, _around: Surroundings) -> Provider:
+def _load_watcher(spec: ProviderSpec, _around: ProviderContext) -> Provider:
     return load_watcher.LoadWatcherProvider(spec.address)
 
 
-def _signalfx(spec: ProviderSpec, _around: Surroundings) -> Provider:
+def _signalfx(spec: ProviderSpec, _around: ProviderContext) -> Provider:
     reach = _reach(spec, signalfx.DEFAULT_ADDRESS, signalfx.headers(_secret(spec)), signalfx.TIMEOUT_SECONDS)
     return signalfx.SignalFxProvider(reach, Hosts(spec.host_name_suffix, spec.cluster_name))
 
 
-def _datadog(spec: ProviderSpec, _around: Surroundings) -> Provider:
+def _datadog(spec: ProviderSpec, _around: ProviderContext) -> Provider:
     headers = datadog.headers(_secret(spec), spec.application_key)
     reach = _reach(spec, datadog.DEFAULT_ADDRESS, headers, datadog.TIMEOUT_SECONDS)
     return datadog.DatadogProvider(reach, Hosts(spec.host_name_suffix, spec.cluster_name))
@@ -117,6 +117,6 @@ PROVIDERS: Final[Mapping[str, Builder]] = {
 """By name, as written in `metricProvider.type` and METRICS_PROVIDER_NAME."""
 
 
-def build(spec: ProviderSpec, around: Surroundings) -> Provider:
+def build(spec: ProviderSpec, around: ProviderContext) -> Provider:
     """Build the provider of a specification without problems. Raises ProviderFailed where its token cannot be read."""
     return PROVIDERS[spec.type](spec, around)

@@ -18,7 +18,7 @@ from api_types import names
 from api_types.colocation import problem
 from api_types.colocation.problem import Problem
 from api_types.kubernetes import times
-from scheduler_plugin.state.estimator import EstimationPolicy
+from scheduler_plugin.state.estimator import EstimatorArgs
 
 _INT64_MAX: Final = 2**63 - 1
 _STATISTICS: Final = ("avg", "p50", "p90", "p95", "p99")
@@ -163,9 +163,9 @@ class LoadAwareArgs(_Args):
             return "use"
         return "reject" if self.enable_schedule_when_node_metrics_expired is False else "pass"
 
-    def estimation_policy(self) -> EstimationPolicy:
+    def estimation_policy(self) -> EstimatorArgs:
         """Everything the estimates depend on."""
-        return EstimationPolicy(
+        return EstimatorArgs(
             resources=self.resources(),
             scaling_factors_percent=self.estimated_scaling_factors,
             allow_customize=self.allow_customize_estimation,

@@ -20,16 +20,16 @@ import numpy as np
 from api_types import names
 from api_types.kubernetes import pods, times
 from scheduler_plugin.framework import interface
-from scheduler_plugin.framework.equivalence_cache import KeptAnswers
+from scheduler_plugin.framework.equivalence_cache import EquivalenceCache
 from scheduler_plugin.framework.interface import Explained, ReasonCodes, Scores
 from scheduler_plugin.plugins import rounding
 from scheduler_plugin.plugins.load_aware import thresholds
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.thresholds import Profiles
 from scheduler_plugin.state.estimator import Vector
-from scheduler_plugin.state.node_columns import Bools, Columns, Floats, Ints, NodeEntry, NodeVectors, Rows
+from scheduler_plugin.state.node_columns import Bools, Columns, Floats, Ints, NodeColumns, NodeEntry, Rows
 from scheduler_plugin.state.node_load import NodeLoad
-from scheduler_plugin.state.pod_info import PodFacts
+from scheduler_plugin.state.pod_info import PodInfo
 
 _EXPIRED: Final = 1  # reason code
 
@@ -101,8 +101,8 @@ class LoadAware:
         self._scored_statistic = block.score_aggregation_type if block else ""
         self._scored_window_nanos = times.duration_nanos(block.score_aggregated_duration) if block else 0
         self._columns = _Columns(len(self._resources))
-        self._codes: KeptAnswers[_PodClass] = KeptAnswers(self._compute_codes)
-        self._scores: KeptAnswers[_PodClass] = KeptAnswers(self._compute_scores)
+        self._codes: EquivalenceCache[_PodClass] = EquivalenceCache(self._compute_codes)
+        self._scores: EquivalenceCache[_PodClass] = EquivalenceCache(self._compute_scores)
         self.reasons = (
             "node(s) nodeMetric expired",
             *(f"node(s) {resource} usage exceed threshold" for resource in self._resources),
@@ -164,14 +164,14 @@ class LoadAware:
 
     # answers
 
-    def reject(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> ReasonCodes | None:
+    def reject(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> ReasonCodes | None:
         """Reason codes of the candidates; pods meant for their node run everywhere, and none is rejected softly."""
         if pod.is_pinned or self._is_soft:
             return None
         codes: ReasonCodes = self._codes.of(_class_of(pod), vectors, self._columns.expires_at, now)[rows]
         return codes
 
-    def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Ints:
+    def score(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> Ints:
         """Scores of the candidates; 0 without a fresh report, and where `reject` would reject if it were not soft."""
         scores: Ints = self._scores.of(_class_of(pod), vectors, self._columns.expires_at, now)[rows]
         return scores
@@ -180,7 +180,7 @@ class LoadAware:
         """Scores are 0..100 as they are."""
         return scores.astype(np.int64, copy=False)
 
-    def explain(self, pod: PodFacts, rows: Rows) -> Explained:
+    def explain(self, pod: PodInfo, rows: Rows) -> Explained:
         """What is known of the load of each candidate, without the pod, and the limits it is held to."""
         columns, layer = self._columns, _PROD if pod.is_prod else _OTHER
         return Explained(
@@ -221,7 +221,7 @@ class LoadAware:
         return interface.clipped(np.where(has_score, score, 0))
 
 
-def _class_of(pod: PodFacts) -> _PodClass:
+def _class_of(pod: PodInfo) -> _PodClass:
     return _PodClass(pod.estimate, pod.is_prod, pod.is_pinned)
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from scheduler_plugin.state.node_columns import Floats
 
 
-class Rung(enum.IntEnum):
+class FallbackLevel(enum.IntEnum):
     """What a node is judged by."""
 
     MEASURED = 0
@@ -34,7 +34,7 @@ Rungs = npt.NDArray[np.int8]
 
 
 def rungs(window_end: Floats, oldest_pod_at: Floats, newest_end: float, now: float, oldest_seconds: float) -> Rungs:
-    """Rung of each node.
+    """FallbackLevel of each node.
 
     `window_end`: of its reading, -inf without one; `oldest_pod_at`: when its oldest pod was placed, inf without any;
     `newest_end`: of any node's reading. All in seconds since the epoch.
@@ -43,10 +43,10 @@ def rungs(window_end: Floats, oldest_pod_at: Floats, newest_end: float, now: flo
     is_measured = now - window_end <= oldest_seconds
     if math.isfinite(newest_end) and now - newest_end <= oldest_seconds:
         is_new = now - oldest_pod_at <= oldest_seconds
-        otherwise = np.where(is_new, Rung.PREDICTED, Rung.UNKNOWN)
+        otherwise = np.where(is_new, FallbackLevel.PREDICTED, FallbackLevel.UNKNOWN)
     else:
-        otherwise = np.full(len(window_end), Rung.BY_REQUESTS)
-    found: Rungs = np.where(is_measured, Rung.MEASURED, otherwise).astype(np.int8)
+        otherwise = np.full(len(window_end), FallbackLevel.BY_REQUESTS)
+    found: Rungs = np.where(is_measured, FallbackLevel.MEASURED, otherwise).astype(np.int8)
     return found
 
 

@@ -14,15 +14,15 @@ from prometheus_client import CollectorRegistry
 
 from api_types.kubernetes import pods, quantities
 from apiserver_client.session import Session
-from scheduler_plugin.decisions.metrics import LadderCollector
+from scheduler_plugin.decisions.metrics import FallbackCollector
 from scheduler_plugin.load_watcher import known_nodes, metrics
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import registry
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher
 from scheduler_plugin.load_watcher.windows import Windows
-from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPolicy
-from scheduler_plugin.plugins.trimaran.measurements import Readings
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
+from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.state.cluster import Cluster
 
 _ROWS_PER_TURN: Final = 20
@@ -34,8 +34,8 @@ class MeasuredLoad:
     def __init__(
         self,
         specs: Sequence[ProviderSpec],
-        readings: Readings,
-        policies: Sequence[MeasuredPolicy],
+        readings: Measurements,
+        policies: Sequence[MeasuredPlugin],
         cluster: Cluster,
         clock: Callable[[], float],
     ) -> None:
@@ -51,7 +51,7 @@ class MeasuredLoad:
 
     async def run(self, api: Session, into: CollectorRegistry, interval_seconds: float) -> None:
         """Refresh for ever. Raises ProviderFailed where a token cannot be read."""
-        around = registry.Surroundings(
+        around = registry.ProviderContext(
             nodes=self._nodes,
             reports=self._cluster.reports,
             api=api,
@@ -59,7 +59,7 @@ class MeasuredLoad:
         )
         providers = [registry.build(spec, around) for spec in self._specs]
         counted = metrics.WatcherMetrics(into, [each.name for each in providers], self._windows, self._clock)
-        into.register(LadderCollector(self._policies[0], self._cluster.vectors, self._clock))
+        into.register(FallbackCollector(self._policies[0], self._cluster.vectors, self._clock))
         watcher = Watcher(providers, self._windows, clock=self._clock, expected=lambda: self._cluster.vectors.rows)
 
         def refreshed(outcome: Refreshed) -> None:

@@ -6,19 +6,19 @@ import numpy as np
 
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import LoadVariationRiskBalancingArgs
-from scheduler_plugin.plugins.trimaran.fallback import Rung
+from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from scheduler_plugin.plugins.trimaran.formulas import load_variation
-from scheduler_plugin.plugins.trimaran.measured_plugin import UNMEASURED_SECONDS, MeasuredPolicy, ScoringClass
-from scheduler_plugin.plugins.trimaran.measurements import Readings
+from scheduler_plugin.plugins.trimaran.measured_plugin import UNMEASURED_SECONDS, MeasuredPlugin, ScoringClass
+from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.state.node_columns import Floats, NodeEntry, Rows, grown
 
 
-class LoadVariationRiskBalancing(MeasuredPolicy):
+class LoadVariationRiskBalancing(MeasuredPlugin):
     """The policy; scores only."""
 
     name = "LoadVariationRiskBalancing"
 
-    def __init__(self, args: LoadVariationRiskBalancingArgs, readings: Readings) -> None:
+    def __init__(self, args: LoadVariationRiskBalancingArgs, readings: Measurements) -> None:
         super().__init__(args.formula, readings)
         self._margin = float(args.safe_variance_margin or 0.0)
         self._sensitivity = float(args.safe_variance_sensitivity or 0.0)
@@ -51,7 +51,7 @@ class LoadVariationRiskBalancing(MeasuredPolicy):
         measured = self._resource_scores(rows, columns.capacity[:, rows], request + self._recent[:, rows])
         rungs = columns.rungs(rows, now)
         return np.select(
-            [rungs == Rung.MEASURED, rungs == Rung.PREDICTED, rungs == Rung.BY_REQUESTS],
+            [rungs == FallbackLevel.MEASURED, rungs == FallbackLevel.PREDICTED, rungs == FallbackLevel.BY_REQUESTS],
             [
                 load_variation.score(measured, columns.is_valid[:, rows]),
                 self._by_requests(rows, request),

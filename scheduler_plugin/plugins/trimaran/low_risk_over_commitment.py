@@ -9,13 +9,13 @@ import numpy as np
 
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import DEFAULT_WEIGHT, Formula, LowRiskOverCommitmentArgs
-from scheduler_plugin.plugins.trimaran.fallback import Rung
+from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
-from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPolicy, ScoringClass
-from scheduler_plugin.plugins.trimaran.measurements import Readings
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, ScoringClass
+from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.state import pod_resources
 from scheduler_plugin.state.node_columns import Bools, Floats, NodeEntry, Rows, grown
-from scheduler_plugin.state.pod_resources import NOTHING, Amounts, PodDemand
+from scheduler_plugin.state.pod_resources import NOTHING, Amounts, PodResources
 
 
 class Declared(NamedTuple):
@@ -25,7 +25,7 @@ class Declared(NamedTuple):
     limit: Amounts
 
 
-def declared(demand: PodDemand, formula: Formula) -> Declared:
+def declared(demand: PodResources, formula: Formula) -> Declared:
     """Of one pod: limits count as at least the requests, but for the KEP, where no limit is no promise."""
     if formula == "upstream":
         return Declared(demand.shipped_request, pod_resources.raised(demand.shipped_limit, demand.shipped_request))
@@ -34,12 +34,12 @@ def declared(demand: PodDemand, formula: Formula) -> Declared:
     return Declared(demand.request, pod_resources.raised(demand.limit, demand.request))
 
 
-class LowRiskOverCommitment(MeasuredPolicy):
+class LowRiskOverCommitment(MeasuredPlugin):
     """The policy; scores only. The risk of the load does not depend on the pod: it is kept by row."""
 
     name = "LowRiskOverCommitment"
 
-    def __init__(self, args: LowRiskOverCommitmentArgs, readings: Readings) -> None:
+    def __init__(self, args: LowRiskOverCommitmentArgs, readings: Measurements) -> None:
         super().__init__(args.formula, readings)
         self._window = args.smoothing_window_size or 1
         self._windows: Mapping[str, int] = args.smoothing_window_sizes or {}
@@ -80,7 +80,10 @@ class LowRiskOverCommitment(MeasuredPolicy):
         rungs = self.columns.rungs(rows, now)
         by_limits = overcommitment.score(overcommitment.total_risk(limit_risks, limit_risks, self.weights))
         return np.select(
-            [rungs == Rung.MEASURED, (rungs == Rung.PREDICTED) | (rungs == Rung.BY_REQUESTS)],
+            [
+                rungs == FallbackLevel.MEASURED,
+                (rungs == FallbackLevel.PREDICTED) | (rungs == FallbackLevel.BY_REQUESTS),
+            ],
             [overcommitment.score(risks), by_limits],
             default=0.0,
         )

@@ -9,15 +9,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from scheduler_plugin.framework import interface
-from scheduler_plugin.framework.equivalence_cache import KeptAnswers
+from scheduler_plugin.framework.equivalence_cache import EquivalenceCache
 from scheduler_plugin.framework.interface import Explained, Scores
 from scheduler_plugin.plugins.trimaran.args import Formula
 from scheduler_plugin.plugins.trimaran.fallback import Rungs
-from scheduler_plugin.plugins.trimaran.measurements import Readings
-from scheduler_plugin.plugins.trimaran.node_columns import NodeColumns
-from scheduler_plugin.state.node_columns import Floats, Ints, NodeEntry, NodeVectors, Rows
-from scheduler_plugin.state.pod_info import PodFacts
-from scheduler_plugin.state.pod_resources import PodDemand
+from scheduler_plugin.plugins.trimaran.measurements import Measurements
+from scheduler_plugin.plugins.trimaran.node_columns import MeasurementColumns
+from scheduler_plugin.state.node_columns import Floats, Ints, NodeColumns, NodeEntry, Rows
+from scheduler_plugin.state.pod_info import PodInfo
+from scheduler_plugin.state.pod_resources import PodResources
 
 UNMEASURED_SECONDS: Final = 60.0
 """A pod placed later than this before the end of a window is not in its measurement yet."""
@@ -28,23 +28,23 @@ _KEPT_SECONDS: Final = 10.0
 class ScoringClass(NamedTuple):
     """Pods that get the same scores: all that these depend on beside the columns."""
 
-    demand: PodDemand
+    demand: PodResources
     period: int
     """Of _KEPT_SECONDS since the epoch: what a node is judged by depends on the time."""
 
 
-class MeasuredPolicy(abc.ABC):
+class MeasuredPlugin(abc.ABC):
     """A policy that scores by what the load watcher tells; a `policy.Scorer` and `policy.Explainer`."""
 
     name: str
     """Name in the configuration."""
 
-    def __init__(self, formula: Formula, readings: Readings) -> None:
+    def __init__(self, formula: Formula, readings: Measurements) -> None:
         self._formula = formula
-        self._kept = KeptAnswers(self._compute)
+        self._kept = EquivalenceCache(self._compute)
         self._never: Floats = np.zeros(0)
         """When a kept score of a row becomes wrong by itself: none is kept for longer than its period."""
-        self.columns = NodeColumns(readings)
+        self.columns = MeasurementColumns(readings)
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows; a policy that has columns of its own grows them too."""
@@ -60,11 +60,11 @@ class MeasuredPolicy(abc.ABC):
         """What each candidate is judged by."""
         return self.columns.rungs(rows, now)
 
-    def explain(self, pod: PodFacts, rows: Rows) -> Explained:  # noqa: ARG002  # the same for every pod
+    def explain(self, pod: PodInfo, rows: Rows) -> Explained:  # noqa: ARG002  # the same for every pod
         """What was measured of each candidate, until when, and on which rung that leaves it."""
         return self.columns.explained(rows)
 
-    def score(self, pod: PodFacts, rows: Rows, vectors: NodeVectors, now: float) -> Scores | None:  # noqa: ARG002  # see Scorer
+    def score(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> Scores | None:  # noqa: ARG002  # see Scorer
         """Score each candidate; None for a pod whose spec cannot be read."""
         if pod.demand is None:
             return None

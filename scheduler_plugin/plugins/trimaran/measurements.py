@@ -69,7 +69,7 @@ def read(node: NodeMetrics, snapshot: Snapshot) -> Reading:
     )
 
 
-class Readings:
+class Measurements:
     """The best reading of every node, for all policies of the process (B7: there is one, not one a plugin)."""
 
     def __init__(self, oldest_seconds: float = OLDEST_SECONDS) -> None:

@@ -16,7 +16,7 @@ from api_types.kubernetes import pods, quantities
 from scheduler_plugin.framework.interface import Explained
 from scheduler_plugin.plugins.trimaran import fallback
 from scheduler_plugin.plugins.trimaran.fallback import Rungs
-from scheduler_plugin.plugins.trimaran.measurements import Reading, Readings
+from scheduler_plugin.plugins.trimaran.measurements import Measurements, Reading
 from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeEntry, RowChanges, Rows
 from scheduler_plugin.state.pod_resources import Amounts
 
@@ -26,10 +26,10 @@ CPU: Final = 0
 _NOBODY: Final = math.inf
 
 
-class NodeColumns(RowChanges):
+class MeasurementColumns(RowChanges):
     """Columns over one set of rows."""
 
-    def __init__(self, readings: Readings) -> None:
+    def __init__(self, readings: Measurements) -> None:
         super().__init__()
         self._readings = readings
         self._asked_at = 0.0

@@ -13,22 +13,22 @@ from scheduler_plugin.framework import interface
 from scheduler_plugin.framework.interface import Scores
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import PeaksArgs, PowerModel
-from scheduler_plugin.plugins.trimaran.fallback import Rung
+from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from scheduler_plugin.plugins.trimaran.formulas import power
-from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPolicy, ScoringClass
-from scheduler_plugin.plugins.trimaran.measurements import Readings
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, ScoringClass
+from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.state.node_columns import Floats, Ints, NodeEntry, Rows, grown
 
 _NO_MODEL: Final = PowerModel()
 _SHIPPED_SCALE: Final = 1e15
 
 
-class Peaks(MeasuredPolicy):
+class Peaks(MeasuredPlugin):
     """The policy; scores only. A node without model or measurement is not scored, which is the lowest score."""
 
     name = "Peaks"
 
-    def __init__(self, args: PeaksArgs, readings: Readings) -> None:
+    def __init__(self, args: PeaksArgs, readings: Measurements) -> None:
         super().__init__(args.formula, readings)
         self._models = args.node_power_model or {}
         self._k: Floats = np.zeros((2, 0))
@@ -57,7 +57,7 @@ class Peaks(MeasuredPolicy):
         is_known = (after <= 100.0) & np.isfinite(jumps)
         if self._formula == "upstream":
             return np.where(is_known, np.trunc(jumps * _SHIPPED_SCALE), 0.0)
-        is_known &= ((k1 != 0.0) | (k2 != 0.0)) & (columns.rungs(rows, now) == Rung.MEASURED)
+        is_known &= ((k1 != 0.0) | (k2 != 0.0)) & (columns.rungs(rows, now) == FallbackLevel.MEASURED)
         return np.where(is_known, jumps, np.nan)
 
     def normalize(self, scores: Scores) -> Ints:

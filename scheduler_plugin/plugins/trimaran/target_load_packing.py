@@ -9,18 +9,18 @@ import numpy as np
 
 from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import TargetLoadPackingArgs
-from scheduler_plugin.plugins.trimaran.fallback import Rung
+from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from scheduler_plugin.plugins.trimaran.formulas import target_load
-from scheduler_plugin.plugins.trimaran.measured_plugin import UNMEASURED_SECONDS, MeasuredPolicy, ScoringClass
-from scheduler_plugin.plugins.trimaran.measurements import Readings
+from scheduler_plugin.plugins.trimaran.measured_plugin import UNMEASURED_SECONDS, MeasuredPlugin, ScoringClass
+from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.state import estimator
 from scheduler_plugin.state.node_columns import Floats, NodeEntry, Rows, grown
-from scheduler_plugin.state.pod_resources import ContainerCpu, PodDemand
+from scheduler_plugin.state.pod_resources import ContainerCpu, PodResources
 
 _MOST_PREDICTIONS: Final = 4096  # kept at a time
 
 
-def predicted_millis(demand: PodDemand, multiplier: float, default_millis: int, *, with_sidecars: bool) -> int:
+def predicted_millis(demand: PodResources, multiplier: float, default_millis: int, *, with_sidecars: bool) -> int:
     """CPU a pod is predicted to use: each container's limit, else a multiple of its request, else a default."""
     running: Iterable[ContainerCpu] = demand.containers + (demand.sidecars if with_sidecars else ())
     return sum(container_millis(each, multiplier, default_millis) for each in running) + demand.overhead_cpu_millis
@@ -35,17 +35,17 @@ def container_millis(container: ContainerCpu, multiplier: float, default_millis:
     return default_millis
 
 
-class TargetLoadPacking(MeasuredPolicy):
+class TargetLoadPacking(MeasuredPlugin):
     """The policy; scores only."""
 
     name = "TargetLoadPacking"
 
-    def __init__(self, args: TargetLoadPackingArgs, readings: Readings) -> None:
+    def __init__(self, args: TargetLoadPackingArgs, readings: Measurements) -> None:
         super().__init__(args.formula, readings)
         self._target_percent = float(args.target_utilization or 0)
         self._multiplier = 1.0 if args.formula == "kep" else args.multiplier()
         self._default_millis = args.default_millis()
-        self._predictions: dict[PodDemand, int] = {}
+        self._predictions: dict[PodResources, int] = {}
         self._recent_millis: Floats = np.zeros(0)
         """Predicted for pods that the newest measurement cannot contain."""
         self._predicted_millis: Floats = np.zeros(0)
@@ -81,13 +81,13 @@ class TargetLoadPacking(MeasuredPolicy):
         rungs = columns.rungs(rows, now)
         predicted = target_load.utilisation_percent(self._predicted_millis[rows], wanted, np.zeros(total.shape), total)
         scores = np.select(
-            [rungs == Rung.MEASURED, rungs == Rung.PREDICTED, rungs == Rung.BY_REQUESTS],
+            [rungs == FallbackLevel.MEASURED, rungs == FallbackLevel.PREDICTED, rungs == FallbackLevel.BY_REQUESTS],
             [scores, target_load.score(predicted, self._target_percent), columns.best_fit(rows, of.demand.request)],
             default=0.0,
         )
         return np.where(total > 0.0, scores, 0.0)
 
-    def _predict(self, demand: PodDemand | None) -> int:
+    def _predict(self, demand: PodResources | None) -> int:
         """Kept by demand: pods of a workload share it."""
         if demand is None:
             return 0
@@ -98,7 +98,7 @@ class TargetLoadPacking(MeasuredPolicy):
             known = self._predictions[demand] = self._predict_anew(demand)
         return known
 
-    def _predict_anew(self, demand: PodDemand) -> int:
+    def _predict_anew(self, demand: PodResources) -> int:
         if self._formula == "kep":
             requests = demand.request.cpu_millis
             return requests or self._default_millis

@@ -4,7 +4,7 @@ import pytest
 from api_types.colocation import controller_config as slo
 from api_types.node_metric import mid_report
 from api_types.node_metric.mid_report import BadReport, MidReport, Requests
-from api_types.node_metric.mid_resource import NoPrediction
+from api_types.node_metric.mid_resource import NoPredictionError
 
 ALLOCATABLE = {"cpu": 4_000, "memory": 8_000}
 CAPACITY = {"cpu": 5_000, "memory": 9_000}
@@ -58,7 +58,7 @@ def test_upstreams_report_gives_reclaimable_and_its_peak_is_not_set_against_requ
     ],
 )
 def test_without_a_whole_prediction_there_are_no_inputs(status):
-    with pytest.raises(NoPrediction):
+    with pytest.raises(NoPredictionError):
         inputs(report(**status))
 
 

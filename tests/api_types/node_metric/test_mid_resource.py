@@ -49,7 +49,7 @@ def test_each_term_of_the_formula(changes, expected):
 
 
 def test_without_peak_and_reclaimable_there_is_no_answer():
-    with pytest.raises(mid_resource.NoPrediction):
+    with pytest.raises(mid_resource.NoPredictionError):
         value(peak_prod=None)
 
 

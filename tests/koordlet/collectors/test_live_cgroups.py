@@ -18,7 +18,7 @@ import pytest
 
 from koordlet.collectors.cgroup.cpu_stat import FEWEST_PERIODS
 from koordlet.collectors.cgroup.discovery import CONTAINER_SEARCH_TICKS
-from koordlet.collectors.open_files import DescriptorBudget, KeptFile
+from koordlet.collectors.open_files import CachedFile, DescriptorBudget
 from koordlet.collectors.pod_pressure import STALL_TICKS
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
 from koordlet.collectors.snapshot import SnapshotCollector
@@ -194,7 +194,7 @@ def test_a_pod_that_is_removed_is_dropped_without_a_fault_and_its_descriptors_cl
 def test_a_kept_descriptor_of_a_removed_group_says_that_the_group_is_gone(host, paths):
     host.group(paths.pod)
     budget = DescriptorBudget(1)
-    file = KeptFile(str(host.folder("memory", paths.pod) / "memory.stat"), budget)
+    file = CachedFile(str(host.folder("memory", paths.pod) / "memory.stat"), budget)
     assert file.read()
     assert budget.kept == 1
     host.remove(paths.pod)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from koordlet.collectors.open_files import DescriptorBudget, KeptFile
+from koordlet.collectors.open_files import CachedFile, DescriptorBudget
 
 
 def descriptors() -> int:
@@ -24,7 +24,7 @@ def budget(request):
 def test_every_read_gives_the_content_of_that_moment(tmp_path, budget):
     path = tmp_path / "file"
     path.write_text("one")
-    file = KeptFile(str(path), budget)
+    file = CachedFile(str(path), budget)
     assert file.read() == b"one"
     path.write_text("two and more")
     assert file.read() == b"two and more"
@@ -34,7 +34,7 @@ def test_every_read_gives_the_content_of_that_moment(tmp_path, budget):
 
 
 def test_a_missing_file_is_an_os_error_until_it_is_there(tmp_path, budget):
-    file = KeptFile(str(tmp_path / "file"), budget)
+    file = CachedFile(str(tmp_path / "file"), budget)
     with pytest.raises(FileNotFoundError):
         file.read()
     (tmp_path / "file").write_text("x")
@@ -46,7 +46,7 @@ def test_no_descriptor_is_kept_beyond_the_budget(tmp_path):
     (tmp_path / "file").write_text("x")
     budget = DescriptorBudget(2)
     before = descriptors()
-    files = [KeptFile(str(tmp_path / "file"), budget) for _ in range(5)]
+    files = [CachedFile(str(tmp_path / "file"), budget) for _ in range(5)]
     assert [file.read() for file in files] == [b"x"] * 5
     assert (descriptors() - before, budget.kept, budget.left) == (2, 2, 0)
     for file in files:
@@ -57,7 +57,7 @@ def test_no_descriptor_is_kept_beyond_the_budget(tmp_path):
 def test_a_closed_descriptor_makes_room_for_another_file(tmp_path):
     (tmp_path / "file").write_text("x")
     budget = DescriptorBudget(1)
-    first, second = (KeptFile(str(tmp_path / "file"), budget) for _ in range(2))
+    first, second = (CachedFile(str(tmp_path / "file"), budget) for _ in range(2))
     first.read()
     first.close()
     second.read()
@@ -68,7 +68,7 @@ def test_a_closed_descriptor_makes_room_for_another_file(tmp_path):
 def test_another_file_under_the_same_path_has_another_inode_when_opened_anew(tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
-    file = KeptFile(str(path), DescriptorBudget(0))
+    file = CachedFile(str(path), DescriptorBudget(0))
     file.read()
     before = file.inode
     (tmp_path / "other").write_text("new")

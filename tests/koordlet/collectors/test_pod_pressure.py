@@ -6,7 +6,7 @@ import pytest
 
 from koordlet.collectors.cgroup import layout as cgroup_layout
 from koordlet.collectors.cgroup.discovery import FollowedGroups
-from koordlet.collectors.pod_pressure import STALL_TICKS, PodStalls
+from koordlet.collectors.pod_pressure import STALL_TICKS, PodPressure
 from koordlet.collectors.statistics import CollectStatistics
 from tests.host_trees.plain_files import V1, V2, PlainHost
 
@@ -23,7 +23,7 @@ class Host:
     def __init__(self, root, version=V2):
         self.files = PlainHost(root, version)
         self.statistics = CollectStatistics()
-        self.stalls = PodStalls(self.statistics)
+        self.stalls = PodPressure(self.statistics)
         self.pods = {}
         self._limited(self.files.cpu_mount / "kubepods", 0, 0)
 

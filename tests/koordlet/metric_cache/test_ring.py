@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from koordlet.metric_cache import ring
 from koordlet.metric_cache.interface import MetricCache, Window
-from koordlet.metric_cache.ring import EmbeddedCache
+from koordlet.metric_cache.ring import RingCache
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample
 
 NAN = math.nan
@@ -27,12 +27,12 @@ def cpu(cache, key, until, seconds):
 
 
 def test_the_ring_is_a_metric_cache():
-    cache: MetricCache = EmbeddedCache()
+    cache: MetricCache = RingCache()
     assert cache.keys() == []
 
 
 def test_samples_come_back_by_resource_series_and_time():
-    cache = EmbeddedCache()
+    cache = RingCache()
     cache.append(1.0, {NODE: UsageSample(0.5, 100), pod("a"): UsageSample(0.25, 10)})
     cache.append(2.0, {NODE: UsageSample(1.5, 300)})
     found = cache.samples([pod("a"), NODE], Window(2.0, 10.0))
@@ -42,21 +42,21 @@ def test_samples_come_back_by_resource_series_and_time():
 
 
 def test_a_window_leaves_out_its_beginning_and_includes_its_end():
-    cache = EmbeddedCache()
+    cache = RingCache()
     for second in range(1, 8):
         cache.append(float(second), {NODE: UsageSample(second, 0)})
     assert cpu(cache, NODE, until=6.0, seconds=3.0) == [4, 5, 6]
 
 
 def test_a_series_that_is_not_remembered_has_no_samples():
-    cache = EmbeddedCache()
+    cache = RingCache()
     cache.append(1.0, {NODE: UsageSample(1, 1)})
     found = cache.samples([pod("x"), NODE], Window(1.0, 5.0))
     np.testing.assert_array_equal(found.values, [[[NAN], [1]], [[NAN], [1]]])
 
 
 def test_an_empty_cache_and_an_empty_question_have_empty_answers():
-    cache = EmbeddedCache()
+    cache = RingCache()
     assert cache.samples([NODE], Window(1.0, 5.0)).values.shape == (2, 1, 0)
     cache.append(1.0, {})
     assert cache.samples([], Window(1.0, 5.0)).values.shape == (2, 0, 1)
@@ -65,28 +65,28 @@ def test_an_empty_cache_and_an_empty_question_have_empty_answers():
 
 @pytest.mark.parametrize("value", [NAN, math.inf, -math.inf, -1e-9, 1e39])
 def test_what_no_usage_can_be_is_no_sample(value):
-    cache = EmbeddedCache()
+    cache = RingCache()
     cache.append(1.0, {NODE: UsageSample(value, 5), SYSTEM: UsageSample(5, value)})
     values = cache.samples([NODE, SYSTEM], Window(1.0, 1.0)).values[:, :, 0]
     np.testing.assert_array_equal(values, [[NAN, 5], [5, NAN]])
 
 
 def test_keys_are_listed_by_kind():
-    cache = EmbeddedCache()
+    cache = RingCache()
     cache.append(1.0, {NODE: UsageSample(1, 1), pod("b"): UsageSample(1, 1), pod("a"): UsageSample(1, 1)})
     assert cache.keys() == [NODE, pod("b"), pod("a")]
     assert cache.keys(SeriesKind.POD) == [pod("b"), pod("a")]
 
 
 def test_the_newest_append_overwrites_the_oldest():
-    cache = EmbeddedCache(window_seconds=5)
+    cache = RingCache(window_seconds=5)
     for second in range(1, 13):
         cache.append(float(second), {NODE: UsageSample(second, 0)})
     assert cpu(cache, NODE, until=12.0, seconds=100.0) == [8, 9, 10, 11, 12]
 
 
 def test_a_series_that_ended_is_forgotten_and_its_row_shows_nothing_of_it_to_the_next():
-    cache = EmbeddedCache(window_seconds=100, max_series=1)
+    cache = RingCache(window_seconds=100, max_series=1)
     cache.append(0.0, {pod("old"): UsageSample(7, 7)})
     for second in range(1, 121):
         cache.append(float(second), {})
@@ -98,7 +98,7 @@ def test_a_series_that_ended_is_forgotten_and_its_row_shows_nothing_of_it_to_the
 
 
 def test_a_series_with_a_sample_in_the_window_keeps_its_row():
-    cache = EmbeddedCache(window_seconds=100, max_series=1)
+    cache = RingCache(window_seconds=100, max_series=1)
     cache.append(0.0, {pod("a"): UsageSample(7, 7)})
     for second in range(1, 120):
         cache.append(float(second), {pod("a"): UsageSample(7, 7)} if second == 60 else {})
@@ -106,7 +106,7 @@ def test_a_series_with_a_sample_in_the_window_keeps_its_row():
 
 
 def test_pods_beyond_the_limit_are_refused_and_counted_and_the_node_is_not():
-    cache = EmbeddedCache(max_series=2)
+    cache = RingCache(max_series=2)
     cache.append(1.0, {pod(name): UsageSample(name, 1) for name in range(5)})
     cache.append(2.0, {NODE: UsageSample(9, 9), SYSTEM: UsageSample(8, 8)})
     assert cache.keys() == [pod(0), pod(1), NODE, SYSTEM]
@@ -117,7 +117,7 @@ def test_pods_beyond_the_limit_are_refused_and_counted_and_the_node_is_not():
 
 
 def test_a_clock_set_back_hides_the_future_until_it_comes():
-    cache = EmbeddedCache()
+    cache = RingCache()
     for stamp in (100.0, 101.0, 102.0, 50.0, 51.0):
         cache.append(stamp, {NODE: UsageSample(stamp, 0)})
     assert cpu(cache, NODE, until=51.0, seconds=30.0) == [50, 51]
@@ -126,7 +126,7 @@ def test_a_clock_set_back_hides_the_future_until_it_comes():
 
 
 def test_a_clock_set_back_forgets_no_series():
-    cache = EmbeddedCache(window_seconds=100)
+    cache = RingCache(window_seconds=100)
     for stamp in range(1000, 1030):
         cache.append(float(stamp), {pod("a"): UsageSample(1, 1)})
     for stamp in range(10, 70):
@@ -135,7 +135,7 @@ def test_a_clock_set_back_forgets_no_series():
 
 
 def test_after_a_clock_set_back_a_series_that_ended_is_forgotten_once_the_ring_went_round():
-    cache = EmbeddedCache(window_seconds=100)
+    cache = RingCache(window_seconds=100)
     cache.append(1000.0, {pod("ended"): UsageSample(1, 1)})
     for stamp in range(10, 130):
         cache.append(float(stamp), {pod("runs"): UsageSample(1, 1)})
@@ -143,7 +143,7 @@ def test_after_a_clock_set_back_a_series_that_ended_is_forgotten_once_the_ring_w
 
 
 def test_a_clock_set_forward_forgets_series_that_ended_and_keeps_those_that_run():
-    cache = EmbeddedCache(window_seconds=100)
+    cache = RingCache(window_seconds=100)
     cache.append(1.0, {pod("ended"): UsageSample(1, 1), pod("runs"): UsageSample(1, 1)})
     for stamp in range(100_000, 100_060):
         cache.append(float(stamp), {pod("runs"): UsageSample(1, 1)})
@@ -162,7 +162,7 @@ appends = st.lists(
 @settings(max_examples=200)
 @given(appends=appends, slots=st.integers(1, 12), seconds=st.integers(1, 20), back=st.integers(0, 5))
 def test_whatever_is_appended_a_query_returns_what_a_list_would(appends, slots, seconds, back):
-    cache = EmbeddedCache(window_seconds=float(slots), max_series=50)
+    cache = RingCache(window_seconds=float(slots), max_series=50)
     now, kept = 100, []
     for step, values in appends:
         now += step
@@ -182,7 +182,7 @@ def test_whatever_is_appended_a_query_returns_what_a_list_would(appends, slots, 
 @given(lives=st.lists(st.integers(0, 6), min_size=20, max_size=80))
 def test_rows_change_hands_without_a_trace(lives):
     """Pods come and go through two rows; each pod's value is its own name, so a foreign value would show."""
-    cache = EmbeddedCache(window_seconds=8, max_series=2)
+    cache = RingCache(window_seconds=8, max_series=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ring, "_EXPIRY_APPENDS", 1)
         for second, life in enumerate(lives):

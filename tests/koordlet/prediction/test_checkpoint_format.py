@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koordlet.prediction import checkpoint_format
-from koordlet.prediction.checkpoint_format import Refusal, Refused
+from koordlet.prediction.checkpoint_format import CheckpointError, Refusal
 from koordlet.prediction.usage_models import UsageModels
 from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind, UsageSample
 
@@ -35,7 +35,7 @@ DATA = checkpoint_format.encode(models(), "node-1", NOW + 60)
 
 
 def refusal_of(data, node="node-1"):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(CheckpointError) as caught:
         checkpoint_format.decode(data, node)
     return caught.value.refusal, str(caught.value)
 

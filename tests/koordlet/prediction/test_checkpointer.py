@@ -16,7 +16,7 @@ from koordlet import node_observer
 from koordlet.agent import Agent
 from koordlet.cluster import predict_policy
 from koordlet.prediction import checkpoint, checkpointer
-from koordlet.prediction.checkpointer import KeptHistory
+from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import PredictionServer
 from koordlet.samples import NODE, UsageSample
@@ -36,7 +36,7 @@ def learnt(rounds=3, end=NOW):
 
 
 def kept(folder, server=None):
-    history = KeptHistory(str(folder), NODE_NAME, server or PredictionServer(PredictParameters()))
+    history = Checkpointer(str(folder), NODE_NAME, server or PredictionServer(PredictParameters()))
     history.restore()
     return history
 

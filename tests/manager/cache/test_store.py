@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from manager.cache.store import ClusterPicture
+from manager.cache.store import ClusterStore
 
 
 def node(version, uid="u1", **labels):
@@ -9,14 +9,14 @@ def node(version, uid="u1", **labels):
 
 
 def test_an_older_version_never_replaces_a_newer_one():
-    nodes = ClusterPicture().nodes
+    nodes = ClusterStore().nodes
     nodes.see(node(10, a="new"))
     nodes.see(node(9, a="old"))
     assert nodes.get("n1").metadata.labels == {"a": "new"}
 
 
 def test_the_deletion_of_a_namesake_is_not_its_own():
-    nodes = ClusterPicture().nodes
+    nodes = ClusterStore().nodes
     nodes.see(node(10, uid="u2"))
     nodes.forget("n1", "u1")
     assert nodes.get("n1") is not None
@@ -25,7 +25,7 @@ def test_the_deletion_of_a_namesake_is_not_its_own():
 
 
 def test_what_cannot_be_read_is_not_remembered():
-    metrics = ClusterPicture().node_metrics
+    metrics = ClusterStore().node_metrics
     with pytest.raises(msgspec.ValidationError):
         metrics.see({"metadata": {"name": "n1"}, "status": {"updateTime": 7}})
     assert metrics.get("n1") is None

@@ -6,7 +6,7 @@ import datetime as dt
 import pytest
 
 from apiserver_client import session
-from manager.leader_election.elector import Candidacy, Role
+from manager.leader_election.elector import LeaderElector, Role
 from manager.settings import ManagerSettings
 from tests.fakes import cluster
 
@@ -28,7 +28,7 @@ async def candidates(*names):
         session.connect(server.connection(), user_agent="test/1") as api,
     ):
         made = [
-            Candidacy(SETTINGS, name, clock=clock, now=lambda: dt.datetime(2026, 11, 21, tzinfo=dt.UTC))
+            LeaderElector(SETTINGS, name, clock=clock, now=lambda: dt.datetime(2026, 11, 21, tzinfo=dt.UTC))
             for name in names
         ]
         yield clock, server, api, *made

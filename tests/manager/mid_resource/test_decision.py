@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from manager.mid_resource.decision import Verdict, is_degraded, judge
-from manager.mid_resource.inputs import Evidence
+from manager.mid_resource.decision import Action, is_degraded, judge
+from manager.mid_resource.inputs import DecisionInputs
 from manager.mid_resource.reasons import TEXTS, Reason
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -15,7 +15,7 @@ def ago(minutes):
     return NOW - dt.timedelta(minutes=minutes)
 
 
-FINE = Evidence(
+FINE = DecisionInputs(
     enabled=True,
     degrade_after=dt.timedelta(minutes=15),
     node_metric_exists=True,
@@ -30,24 +30,24 @@ FINE = Evidence(
 @pytest.mark.parametrize(
     ("changes", "verdict", "reason"),
     [
-        ({}, Verdict.CALCULATE, Reason.CALCULATED),
-        ({"enabled": False}, Verdict.WITHDRAW, Reason.COLOCATION_DISABLED),
-        ({"node_metric_exists": False}, Verdict.WITHDRAW, Reason.NODE_METRIC_MISSING),
-        ({"sample_time": ago(15)}, Verdict.CALCULATE, Reason.CALCULATED),
-        ({"sample_time": ago(15.1)}, Verdict.WITHDRAW, Reason.SAMPLE_TOO_OLD),
-        ({"sample_time": ago(-2)}, Verdict.CALCULATE, Reason.CALCULATED),  # a clock that is a little ahead
-        ({"sample_time": ago(-60)}, Verdict.KEEP, Reason.REPORT_REFUSED),
-        ({"sample_time": ago(-60), "last_usable": ago(16)}, Verdict.WITHDRAW, Reason.PREDICTION_TOO_OLD),
-        ({"usable": False}, Verdict.KEEP, Reason.NO_PREDICTION),
-        ({"usable": False, "last_usable": ago(16)}, Verdict.WITHDRAW, Reason.PREDICTION_TOO_OLD),
-        ({"usable": False, "last_usable": None}, Verdict.WITHDRAW, Reason.PREDICTION_TOO_OLD),
-        ({"usable": False, "last_usable": LAST_MOMENT}, Verdict.WITHDRAW, Reason.PREDICTION_TOO_OLD),
-        ({"usable": False, "refused": "cpu: seen -1"}, Verdict.KEEP, Reason.REPORT_REFUSED),
-        ({"sample_time": None}, Verdict.WITHDRAW, Reason.NEVER_REPORTED),
-        ({"sample_time": None, "exists_since": ago(3)}, Verdict.KEEP, Reason.AWAITING_FIRST_REPORT),
-        ({"sample_time": ago(5), "exists_since": ago(3)}, Verdict.KEEP, Reason.AWAITING_FIRST_REPORT),
-        ({"sample_time": ago(3), "exists_since": ago(5)}, Verdict.CALCULATE, Reason.CALCULATED),
-        ({"sample_time": None, "exists_since": None}, Verdict.WITHDRAW, Reason.NEVER_REPORTED),
+        ({}, Action.CALCULATE, Reason.CALCULATED),
+        ({"enabled": False}, Action.WITHDRAW, Reason.COLOCATION_DISABLED),
+        ({"node_metric_exists": False}, Action.WITHDRAW, Reason.NODE_METRIC_MISSING),
+        ({"sample_time": ago(15)}, Action.CALCULATE, Reason.CALCULATED),
+        ({"sample_time": ago(15.1)}, Action.WITHDRAW, Reason.SAMPLE_TOO_OLD),
+        ({"sample_time": ago(-2)}, Action.CALCULATE, Reason.CALCULATED),  # a clock that is a little ahead
+        ({"sample_time": ago(-60)}, Action.KEEP, Reason.REPORT_REFUSED),
+        ({"sample_time": ago(-60), "last_usable": ago(16)}, Action.WITHDRAW, Reason.PREDICTION_TOO_OLD),
+        ({"usable": False}, Action.KEEP, Reason.NO_PREDICTION),
+        ({"usable": False, "last_usable": ago(16)}, Action.WITHDRAW, Reason.PREDICTION_TOO_OLD),
+        ({"usable": False, "last_usable": None}, Action.WITHDRAW, Reason.PREDICTION_TOO_OLD),
+        ({"usable": False, "last_usable": LAST_MOMENT}, Action.WITHDRAW, Reason.PREDICTION_TOO_OLD),
+        ({"usable": False, "refused": "cpu: seen -1"}, Action.KEEP, Reason.REPORT_REFUSED),
+        ({"sample_time": None}, Action.WITHDRAW, Reason.NEVER_REPORTED),
+        ({"sample_time": None, "exists_since": ago(3)}, Action.KEEP, Reason.AWAITING_FIRST_REPORT),
+        ({"sample_time": ago(5), "exists_since": ago(3)}, Action.KEEP, Reason.AWAITING_FIRST_REPORT),
+        ({"sample_time": ago(3), "exists_since": ago(5)}, Action.CALCULATE, Reason.CALCULATED),
+        ({"sample_time": None, "exists_since": None}, Action.WITHDRAW, Reason.NEVER_REPORTED),
     ],
 )
 def test_what_the_evidence_leads_to(changes, verdict, reason):

@@ -11,7 +11,7 @@ from api_types.node_metric.mid_resource import MidInputs, share
 from manager.mid_resource import calculator, status_annotation
 from manager.mid_resource import patch as writing
 from manager.mid_resource.calculator import Published
-from manager.mid_resource.decision import Verdict
+from manager.mid_resource.decision import Action
 from manager.mid_resource.reasons import STATUS, Reason, Status
 
 CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
@@ -99,12 +99,12 @@ def test_what_was_just_written_is_not_written_again(given_inputs, before, thresh
 
     def cause(now):
         return writing.cause(
-            target, Verdict.CALCULATE, Published(values, values), written,
+            target, Action.CALCULATE, Published(values, values), written,
             threshold=threshold, refresh_period=dt.timedelta(seconds=300), now=now,
         )  # fmt: skip
 
     assert cause(NOW + dt.timedelta(seconds=300)) is None
-    assert cause(NOW + dt.timedelta(seconds=301)) is writing.Cause.REFRESH
+    assert cause(NOW + dt.timedelta(seconds=301)) is writing.PatchReason.REFRESH
 
 
 @given(st.dictionaries(st.sampled_from([CPU, MEMORY]), amounts), published, st.sampled_from(Reason))
@@ -117,8 +117,8 @@ def test_a_withdrawal_publishes_what_is_bound_and_no_more(bound, before, reason)
     else:
         assert target.values == {CPU: None, MEMORY: None}
     if (
-        writing.cause(target, Verdict.WITHDRAW, before, None, threshold=1.0, refresh_period=dt.timedelta(1), now=NOW)
-        is not writing.Cause.WITHDRAWAL
+        writing.cause(target, Action.WITHDRAW, before, None, threshold=1.0, refresh_period=dt.timedelta(1), now=NOW)
+        is not writing.PatchReason.WITHDRAWAL
     ):
         wanted = {mid: value for mid, value in target.values.items() if value is not None}
         assert before == Published(wanted, wanted)

@@ -63,9 +63,9 @@ async def test_without_a_crd_there_is_nothing_to_tell(world):
 
 @pytest.fixture
 def watch(world: World):
-    from manager.events import Announcer
+    from manager.events import EventRecorder
 
-    return crd_schema.SchemaWatch(world.api, Announcer(world.api, world.telemetry, world.clock), world.telemetry)
+    return crd_schema.SchemaWatch(world.api, EventRecorder(world.api, world.telemetry, world.clock), world.telemetry)
 
 
 def events(world):

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from api_types.colocation import document as colocation_document
 from apiserver_client import session
-from manager.events import Announcer
+from manager.events import EventRecorder
 from manager.metrics import Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config import strategy
@@ -52,7 +52,7 @@ class History:
         """What a manager that starts knows: what was kept."""
         telemetry = Telemetry(CollectorRegistry(), reasons=[], states=[*State])
         now = lambda: self.server.now  # noqa: E731
-        notices = Notices(self.api, ManagerSettings(), Announcer(self.api, telemetry, now), telemetry, now)
+        notices = Notices(self.api, ManagerSettings(), EventRecorder(self.api, telemetry, now), telemetry, now)
         self.config = ConfigController(self.api, ManagerSettings(), notices, telemetry, lambda: None)
         self.in_force = self.kept
         return self.config.start()

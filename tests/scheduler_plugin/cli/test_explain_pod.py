@@ -6,7 +6,7 @@ import json
 import pytest
 from prometheus_client import CollectorRegistry
 
-from component_base.http_endpoint import HttpEndpoint, Verdict, json_page
+from component_base.http_endpoint import HttpEndpoint, ProbeResult, json_page
 from scheduler_plugin.__main__ import main
 from tests.scheduler_plugin import factories, test_app
 from tests.scheduler_plugin.test_app import get, post, started, until_ready
@@ -65,8 +65,8 @@ async def test_what_is_no_plugin_is_told_from_one_that_remembers_nothing(capsys)
     stranger = HttpEndpoint(
         "127.0.0.1",
         0,
-        health=lambda: Verdict(True, "well"),
-        ready=lambda: Verdict(True, "ready"),
+        health=lambda: ProbeResult(True, "well"),
+        ready=lambda: ProbeResult(True, "ready"),
         registry=CollectorRegistry(),
         routes={"/debug/": lambda _query: json_page({})},
     )

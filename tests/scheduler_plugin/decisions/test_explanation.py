@@ -9,7 +9,7 @@ from scheduler_plugin.decisions.explanation import Reasons
 from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot, Window
 from scheduler_plugin.load_watcher.windows import Windows
 from scheduler_plugin.plugins import registry
-from scheduler_plugin.plugins.trimaran.measurements import Readings
+from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request
 
@@ -164,7 +164,7 @@ def test_the_index_tells_the_last_decisions_in_short(parts):
 
 @pytest.mark.parametrize("entry", registry.POLICIES.values(), ids=list(registry.POLICIES))
 def test_reasons_are_texts_that_kube_scheduler_can_group(entry):
-    built = entry.build(entry.complete(entry.args.model_validate({})), Readings())
+    built = entry.build(entry.complete(entry.args.model_validate({})), Measurements())
     for reason in getattr(built, "reasons", ()):
         assert reason.startswith("node(s) ")
         assert not any(character.isdigit() for character in reason)

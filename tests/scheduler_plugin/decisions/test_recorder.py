@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from scheduler_plugin.decisions.recorder import KEPT_OF_A_POD, Choice, DecisionRecords, NodeColumns
+from scheduler_plugin.decisions.recorder import KEPT_OF_A_POD, Choice, DecisionRecords, RecordedColumns
 from scheduler_plugin.extender.dispatcher import Dispatch
 from scheduler_plugin.extender.metrics import RequestMetrics
 from scheduler_plugin.framework.cycle import PolicyScores
-from scheduler_plugin.state.pod_info import PodFacts
+from scheduler_plugin.state.pod_info import PodInfo
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request
 
@@ -18,7 +18,7 @@ NODES = ["n1", "n2", "n3"]
 
 
 def pod(name="p", uid="u"):
-    return PodFacts(uid=uid, key=f"default/{name}", is_prod=True, is_pinned=False, estimate=(0, 0))
+    return PodInfo(uid=uid, key=f"default/{name}", is_prod=True, is_pinned=False, estimate=(0, 0))
 
 
 def a_decision(records, *, name="p", uid="u", scores=None, codes=None, count=3):
@@ -32,7 +32,7 @@ def a_decision(records, *, name="p", uid="u", scores=None, codes=None, count=3):
 
 
 def records(max_bytes=2**20, count=3):
-    columns = NodeColumns()
+    columns = RecordedColumns()
     columns.grow(count)
     return DecisionRecords(columns, {}, max_bytes)
 

@@ -5,11 +5,11 @@ from scheduler_plugin.framework import interface
 from scheduler_plugin.framework.cycle import UNKNOWN_NODE, SchedulingCycle, WeightedScorer
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.registry import Point
-from scheduler_plugin.plugins.trimaran.measurements import Readings
-from scheduler_plugin.state.node_columns import NodeVectors
-from scheduler_plugin.state.pod_info import PodFacts
+from scheduler_plugin.plugins.trimaran.measurements import Measurements
+from scheduler_plugin.state.node_columns import NodeColumns
+from scheduler_plugin.state.pod_info import PodInfo
 
-POD = PodFacts(uid="u", key="default/web", is_prod=True, is_pinned=False, estimate=(0, 0))
+POD = PodInfo(uid="u", key="default/web", is_prod=True, is_pinned=False, estimate=(0, 0))
 ROWS = np.arange(3)
 
 
@@ -28,7 +28,7 @@ class Fixed:
 
 
 def prioritized(*weighted):
-    cycle = SchedulingCycle([], [WeightedScorer(scorer, weight) for scorer, weight in weighted], NodeVectors([]))
+    cycle = SchedulingCycle([], [WeightedScorer(scorer, weight) for scorer, weight in weighted], NodeColumns([]))
     return cycle.prioritize(POD, ROWS, 0).tolist()
 
 
@@ -55,12 +55,12 @@ def test_a_score_outside_the_range_is_cut():
 
 
 def test_no_candidates_means_no_scores():
-    cycle = SchedulingCycle([], [WeightedScorer(Fixed("a", scores=[1], normalize=np.max), 1)], NodeVectors([]))
+    cycle = SchedulingCycle([], [WeightedScorer(Fixed("a", scores=[1], normalize=np.max), 1)], NodeColumns([]))
     assert cycle.prioritize(POD, np.arange(0), 0).tolist() == []
 
 
 def test_the_first_policy_that_rejects_names_the_reason():
-    cycle = SchedulingCycle([Fixed("a", codes=[0, 1, 0]), Fixed("b", codes=[1, 1, 0])], [], NodeVectors([]))
+    cycle = SchedulingCycle([Fixed("a", codes=[0, 1, 0]), Fixed("b", codes=[1, 1, 0])], [], NodeColumns([]))
     codes = cycle.filter(POD, np.array([0, 1, 2, -1]), 0)
     assert [cycle.reasons[code - 1] if code else None for code in codes] == [
         "b says no",
@@ -72,6 +72,6 @@ def test_the_first_policy_that_rejects_names_the_reason():
 
 @pytest.mark.parametrize("entry", registry.POLICIES.values(), ids=list(registry.POLICIES))
 def test_a_policy_can_do_what_its_catalog_entry_says(entry):
-    built = entry.build(entry.complete(entry.args.model_validate({})), Readings())
+    built = entry.build(entry.complete(entry.args.model_validate({})), Measurements())
     assert hasattr(built, "reject") == (Point.FILTER in entry.points)
     assert (hasattr(built, "score") and hasattr(built, "normalize")) == (Point.SCORE in entry.points)

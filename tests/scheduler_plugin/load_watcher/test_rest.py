@@ -14,7 +14,7 @@ import prometheus_client
 import pytest
 
 from component_base import http_endpoint
-from component_base.http_endpoint import Page, Verdict
+from component_base.http_endpoint import Page, ProbeResult
 from scheduler_plugin.load_watcher import kep_document, records
 from scheduler_plugin.load_watcher.records import Data, Metric, NodeMetrics, Snapshot
 from scheduler_plugin.load_watcher.rest import WatcherApi
@@ -37,7 +37,7 @@ class Server:
         self.endpoint = http_endpoint.HttpEndpoint(
             "127.0.0.1",
             0,
-            health=lambda: Verdict(True, ""),
+            health=lambda: ProbeResult(True, ""),
             ready=lambda: self.verdict,
             registry=prometheus_client.CollectorRegistry(),
             routes={path: functools.partial(self._route, path) for path in self.api.routes()},
@@ -45,7 +45,7 @@ class Server:
 
     def empty(self) -> None:
         self.windows = Windows(300)
-        self.verdict = Verdict(True, "")
+        self.verdict = ProbeResult(True, "")
         self.api = WatcherApi(self.windows, lambda: NOW, lambda: self.verdict)
 
     def _route(self, path: str, query: Mapping[str, str]) -> Page:
@@ -151,7 +151,7 @@ def test_a_wrong_parameter_is_400_with_what_was_wanted(filled: Server, query: st
 
 @pytest.mark.parametrize(("ok", "status"), [(True, 200), (False, 503)])
 def test_b17_health_is_told_by_status_alone(server: Server, ok: bool, status: int) -> None:
-    server.verdict = Verdict(ok, "why")
+    server.verdict = ProbeResult(ok, "why")
     assert server.get("/watcher/health")[::2] == (status, b"")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_plugin.load_watcher import windows
-from scheduler_plugin.load_watcher.analysis import Finding
+from scheduler_plugin.load_watcher.analysis import AnomalyKind
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import Metric, NodeMetrics, Window
@@ -106,7 +106,7 @@ async def test_b3_a_broken_value_takes_neither_its_node_nor_the_others_away() ->
     }
     watching, kept = watcher(Scripted("Prometheus", Fetched({**nodes(b=30.0), **broken})))
     refreshed = await watching.refresh("15m")
-    assert [found.finding for found in refreshed.found] == [Finding.NOT_A_NUMBER]
+    assert [found.finding for found in refreshed.found] == [AnomalyKind.NOT_A_NUMBER]
     found = kept.latest("15m", NOW).data.nodes
     assert [metric.type for metric in found["a"].metrics] == ["Memory"]
     assert [metric.value for metric in found["b"].metrics] == [30.0]
@@ -136,7 +136,7 @@ async def test_g4_a_node_whose_agent_died_leaves_all_windows_once_the_shortest_h
     watching, kept = watcher(Scripted("Prometheus", both, both, both, one, both))
     for duration in ("15m", "10m", "5m", "5m", "15m"):
         refreshed = await watching.refresh(duration)
-    assert {found.finding for found in refreshed.found} == {Finding.SILENT, Finding.MISSING}
+    assert {found.finding for found in refreshed.found} == {AnomalyKind.SILENT, AnomalyKind.MISSING}
     assert kept.latest("15m", NOW).data.nodes.keys() == {"a"}
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.state.aggregated_usage import NONE, ReportedStatistics
+from scheduler_plugin.state.aggregated_usage import NONE, AggregatedUsage
 from tests.scheduler_plugin import factories
 
 RESOURCES = ("cpu", "memory")
@@ -13,7 +13,7 @@ MINUTE = 60 * 10**9
 
 
 def statistics(windows):
-    return ReportedStatistics(msgspec.Raw(msgspec.json.encode(windows)), RESOURCES)
+    return AggregatedUsage(msgspec.Raw(msgspec.json.encode(windows)), RESOURCES)
 
 
 def usage(cpu, memory):
@@ -59,7 +59,7 @@ def test_a_window_that_cannot_be_takes_nothing_away_from_the_others():
 )
 def test_what_cannot_be_read_is_no_data(windows):
     assert dict(statistics(windows)) == {}
-    assert dict(ReportedStatistics(NONE, RESOURCES)) == {}
+    assert dict(AggregatedUsage(NONE, RESOURCES)) == {}
 
 
 @given(st.dictionaries(st.sampled_from(["avg", "p95"]), st.tuples(st.integers(0, 2**53), st.integers(0, 2**53))))

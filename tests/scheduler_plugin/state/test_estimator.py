@@ -4,7 +4,7 @@ import pytest
 
 from api_types.kubernetes import pods, priority_and_qos
 from scheduler_plugin.state import estimator
-from scheduler_plugin.state.estimator import EstimationPolicy
+from scheduler_plugin.state.estimator import EstimatorArgs
 from tests.scheduler_plugin import factories
 
 RESOURCES = ("cpu", "memory")
@@ -13,7 +13,7 @@ AFTER_SCHEDULED = "scheduling.koordinator.sh/load-estimated-seconds-after-pod-sc
 
 
 def policy(cpu=85, memory=70, **more):
-    return EstimationPolicy(RESOURCES, {"cpu": cpu, "memory": memory}, **more)
+    return EstimatorArgs(RESOURCES, {"cpu": cpu, "memory": memory}, **more)
 
 
 def estimated(given=None, **pod):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from api_types.node_metric import mid_report
 from scheduler_plugin.state import node_metric_decoder, node_report
 from scheduler_plugin.state.node_load import NodeLoad
-from scheduler_plugin.state.node_report import LoadReport
+from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import AssignedPod
 from tests.scheduler_plugin import factories
 
@@ -23,7 +23,7 @@ def assigned(name, estimate=(1000, 100), *, prod=True, at=0.0, forced_until=None
 def report(pod_usage=(), prod=(), *, updated=0.0, usage=(5000, 500), system=(70, 7), predicted=None):
     keyed = {f"ns/{name}": (*vector, int(name in prod)) for name, vector in dict(pod_usage).items()}
     pods_ = node_report.table(keyed, 3)
-    return LoadReport(updated, 60, usage, system, predicted, {}, pods_, None, NO_MID)
+    return NodeReport(updated, 60, usage, system, predicted, {}, pods_, None, NO_MID)
 
 
 def load_of(*pods, given_report=None, system_in_prod=False):

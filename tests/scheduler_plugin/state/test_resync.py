@@ -154,7 +154,7 @@ async def test_an_apiserver_that_fails_is_asked_again_at_the_next_interval(serve
 
     async with server.session() as api:
         again = resync.Rebuild(api, cluster, resync.no_drift(), lambda: NOW, sleep=sleep)
-        with pytest.raises(errors.Refused):
+        with pytest.raises(errors.StatusError):
             await again.run()
         server._scripts["GET", NODES][:0] = [apiserver.Answer({"kind": "Status", "code": 500}, 500)]
         with pytest.raises(TimeoutError):

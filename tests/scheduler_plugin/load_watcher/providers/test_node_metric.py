@@ -10,7 +10,7 @@ from scheduler_plugin.load_watcher.providers.provider import Fetched
 from scheduler_plugin.load_watcher.records import Metadata
 from scheduler_plugin.state import node_metric_decoder
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
-from scheduler_plugin.state.node_report import LoadReport
+from scheduler_plugin.state.node_report import NodeReport
 
 NODE = KnownNode(4000, 1000, Metadata("zone-a", "gpu"))
 AT = 1_700_000_000.0  # 2023-11-14T22:13:20Z
@@ -20,14 +20,14 @@ def usage(cpu: str, memory: str) -> dict[str, object]:
     return {"resources": {"cpu": cpu, "memory": memory}}
 
 
-def report(**windows: dict[str, dict[str, object]]) -> LoadReport:
+def report(**windows: dict[str, dict[str, object]]) -> NodeReport:
     aggregated = [{"duration": name.strip("_"), "usage": statistics} for name, statistics in windows.items()]
     node = {"nodeUsage": usage("2", "500"), "aggregatedNodeUsages": aggregated}
     wire = {"metadata": {"name": "n"}, "status": {"updateTime": "2023-11-14T22:13:20Z", "nodeMetric": node}}
     return node_metric_decoder.read(msgspec.json.decode(msgspec.json.encode(wire), type=NodeMetric), RESOURCES)
 
 
-def provider(**reports: LoadReport) -> NodeMetricProvider:
+def provider(**reports: NodeReport) -> NodeMetricProvider:
     return NodeMetricProvider(lambda: reports, lambda: {"n": NODE})
 
 

@@ -15,7 +15,7 @@ from tests.fakes import metrics_source
 from tests.fakes.metrics_source import Answer, Asked, Source
 
 WINDOW = records.window_ending_at("15m", 1000)
-AROUND = registry.Surroundings(dict, dict, None)
+AROUND = registry.ProviderContext(dict, dict, None)
 
 
 def signalfx_answer(asked: Asked) -> Answer:

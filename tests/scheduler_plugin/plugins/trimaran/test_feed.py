@@ -12,7 +12,7 @@ import pytest
 from api_types.kubernetes import pods
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
-from scheduler_plugin.plugins.trimaran.fallback import Rung
+from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from scheduler_plugin.plugins.trimaran.feed import MeasuredLoad
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
 
@@ -64,7 +64,7 @@ async def test_reports_reach_the_policy_in_percent_and_the_ladder_is_told() -> N
     (policy,) = running.measured
     rows = running.vectors.find(["hot", "cool", "silent"])
     assert policy.columns.packing_percent[rows[:2]].tolist() == [75.0, 25.0]
-    assert policy.rungs(rows, NOW).tolist() == [Rung.MEASURED, Rung.MEASURED, Rung.UNKNOWN]
+    assert policy.rungs(rows, NOW).tolist() == [FallbackLevel.MEASURED, FallbackLevel.MEASURED, FallbackLevel.UNKNOWN]
     told = {rung: registry.get_sample_value("koord_scheduler_plugin_ladder_nodes", {"rung": rung}) for rung in
             ("measured", "by_requests", "predicted", "unknown")}  # fmt: skip
     assert told == {"measured": 2, "by_requests": 0, "predicted": 0, "unknown": 1}
