@@ -1,6 +1,7 @@
 """Write every generated file, or with --check fail when one is stale.
 
-Generated are the CRD, here and in the chart, and the tables of docs/reference/configuration.md, and the pages of docs.generators.
+Generated are the CRD, here and in the chart, the tables of docs/reference/configuration.md, and the pages that
+`docs.generators` lists.
 """
 
 from __future__ import annotations

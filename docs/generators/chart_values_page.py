@@ -15,8 +15,8 @@ from docs.generators import markdown
 CHART: Final = pathlib.Path(__file__).parents[2] / "charts" / "koord-suite"
 _KEY: Final = re.compile(r"^(?P<indent> *)(?P<key>[A-Za-z][\w]*):")
 _INTRODUCTION: Final = """
-Values of the chart `charts/koord-suite`, for `helm install --set NAME=VALUE` or a file of `--values`. The schema in the chart
-refuses unknown names and wrong types.
+Values of the chart `charts/koord-suite`, for `helm install --set NAME=VALUE` or a file of `--values`. The schema in the
+chart refuses unknown names and wrong types.
 """
 
 

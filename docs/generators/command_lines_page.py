@@ -14,8 +14,8 @@ from scheduler_plugin import __main__ as scheduler_plugin
 from scheduler_plugin.load_watcher import __main__ as load_watcher
 
 _INTRODUCTION: Final = """
-Each long-running program takes its settings from four places, the first one wins: a flag, an environment variable, the file
-of `--settings-file`, the default. Errors of all settings are reported at once; the exit code is then 2.
+Each long-running program takes its settings from four places, the first one wins: a flag, an environment variable, the
+file of `--settings-file`, the default. Errors of all settings are reported at once; the exit code is then 2.
 """
 _OF_SETTING: Final = re.compile(r"^(?P<text>.*) \((?P<default>default: .*|required); environment: (?P<variable>\w+)\)$")
 

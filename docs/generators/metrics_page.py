@@ -31,10 +31,10 @@ from scheduler_plugin.load_watcher.metrics import WatcherMetrics
 from scheduler_plugin.load_watcher.windows import Windows
 
 _INTRODUCTION: Final = """
-Every program serves `/metrics` in Prometheus' text format on the port of its probes: koordlet on 9316, koord-manager on 9317,
-the scheduler plugin on 10262, a load watcher of its own on its `--http-port`. Labels have values from fixed sets, except
-`node`, `namespace` and `pod`. Counters exist from the start as 0. The usual `process_*` and `python_*` metrics come beside them.
-The names of counters end in `_total`.
+Every program serves `/metrics` in Prometheus' text format on the port of its probes: koordlet on 9316, koord-manager on
+9317, the scheduler plugin on 10262, a stand-alone load watcher on its `--http-port`. Labels have values from fixed sets,
+except `node`, `namespace` and `pod`. Counters exist from the start as 0, and their names end in `_total`. Each program
+also serves the usual `process_*` and `python_*` metrics.
 """
 
 
@@ -58,7 +58,7 @@ def _idle_history() -> HistoryRecorder:
     nowhere: Any = None
     exporter = Writer(queue, nowhere, batch_points=1, timeout_ms=1, backoff=Backoff(1.0, 1.0))
     exporter.last_success_seconds = 0.0
-    return HistoryRecorder("n1", queue, exporter, interval_seconds=1.0, first_seconds=0.0)
+    return HistoryRecorder("n1", queue, exporter, interval_seconds=1, first_seconds=0.0)
 
 
 def manager_registry() -> CollectorRegistry:

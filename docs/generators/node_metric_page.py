@@ -13,9 +13,9 @@ from docs.generators import markdown
 Schema = Mapping[str, Any]
 
 _INTRODUCTION: Final = f"""
-`{names.NODE_METRIC_PLURAL}.{names.GROUP}`, version `{names.VERSION}`: one cluster-scoped object per node, with the name of the
-node. The manager writes `spec`, the koordlet replaces `status`. Fields that begin with *Added* or *Ours* do not exist in
-Koordinator's schema; see [compatibility](koordinator-compatibility.md#nodemetric). Absent means "not known", never zero.
+`{names.NODE_METRIC_PLURAL}.{names.GROUP}`, version `{names.VERSION}`: one cluster-scoped object per node, with the name
+of the node. The manager writes `spec`, the koordlet replaces `status`. Which fields Koordinator's schema does not have is
+listed in [compatibility](koordinator-compatibility.md#nodemetric). Absent means "not known", never zero.
 
 `kubectl get nodemetrics` shows these columns:
 """
