@@ -10,8 +10,8 @@ from docs.generators import markdown
 
 _INTRODUCTION: Final = """
 A decision is recorded where a reader would ask "why like this?". Each page states what was decided, why, and what else
-was considered. Numbers are never reused. A decision that no longer holds keeps its page, with the status "superseded by"
-and a link. To add one, copy the form of an existing page and run `make update`.
+was considered. Numbers are never reused. A decision that no longer holds keeps its page, as "superseded by" with a link.
+To add one, copy the form of an existing page and run `make update`.
 """
 _TITLE: Final = re.compile(r"^# (?P<number>\d+)\. (?P<title>.+)$", re.MULTILINE)
 _STATUS: Final = re.compile(r"^Status: (?P<status>[^.]+)\. Release: (?P<release>[^.]+(?:\.\d+)*)\.$", re.MULTILINE)

@@ -14,7 +14,7 @@ Schema = Mapping[str, Any]
 
 _INTRODUCTION: Final = f"""
 `{names.NODE_METRIC_PLURAL}.{names.GROUP}`, version `{names.VERSION}`: one cluster-scoped object per node, with the name
-of the node. The manager writes `spec`, the koordlet replaces `status`. Fields that Koordinator's schema does not have are
+of the node. The manager writes `spec`, the koordlet replaces `status`. Fields that Koordinator's schema lacks are
 listed in [compatibility](koordinator-compatibility.md#nodemetric). Absent means "not known", never zero.
 
 `kubectl get nodemetrics` shows these columns:
