@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from api_types.kubernetes import pods
+from api_types.kubernetes import pods, times
 from api_types.node_metric.mid_report import MidReport
 
 
@@ -102,6 +102,5 @@ class ClusterStore:
 
 
 def created(seen: pods.Node | NodeMetric) -> dt.datetime | None:
-    """When the object was created."""
-    text = seen.metadata.creation_timestamp
-    return dt.datetime.fromisoformat(text) if text else None
+    """Return when the object was created, None where that is not known."""
+    return times.parse_rfc3339_or_none(seen.metadata.creation_timestamp)

@@ -18,11 +18,11 @@ import msgspec
 import pydantic
 
 from api_types import names
+from api_types.kubernetes import times
 from apiserver_client import credentials, errors, objects, resources, session
 from component_base import settings
 from manager import leader as leading
 from manager.leader_election import lease
-from manager.mid_resource import status_annotation
 from manager.node_metric import crd_schema
 
 ENV_PREFIX: Final = "CHECK_INSTALL"
@@ -137,7 +137,7 @@ class Checks:
         return Finding(fresh >= max(agents.number_ready, 1), text)
 
     def _age(self, report: Report) -> float | None:
-        time = status_annotation.parse_time(report.status.update_time) if report.status else None
+        time = times.parse_rfc3339_or_none(report.status.update_time) if report.status else None
         return (self._now() - time).total_seconds() if time else None
 
     async def leader(self) -> Finding:

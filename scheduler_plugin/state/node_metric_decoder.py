@@ -117,7 +117,7 @@ def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str
     predicted = status.prediction.node if status.prediction else None
     system_usage = vectors.vector(usage.system_usage.resources, resources) if usage else None
     return NodeReport(
-        update_time=times.moment_or_none(status.update_time),
+        update_time=times.epoch_seconds_or_none(status.update_time),
         interval_seconds=DEFAULT_REPORT_INTERVAL_SECONDS if interval is None else interval,
         node_usage=vectors.vector(usage.node_usage.resources, resources) if usage else None,
         system_usage=system_usage or (0,) * len(resources),
