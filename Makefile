@@ -75,9 +75,9 @@ update: $(STAMP) ## Write every generated file anew
 	@$(BIN)/python -m crds.generate
 
 .PHONY: docs-plots
-docs-plots: $(STAMP) ## Draw the score curves of docs/policies from the product's formulas
+docs-plots: $(STAMP) ## Draw the score curves of docs/reference/scheduler-plugins from the product's formulas
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
-	@$(BIN)/python -m docs.policies.plots
+	@$(BIN)/python -m docs.generators.score_curves
 
 .PHONY: pin
 pin: ## Write constraints.txt from the newest versions that pyproject.toml allows
