@@ -40,7 +40,7 @@ e2e-long: $(STAMP) ## Run the user stories that wait for minutes: outages, degra
 bench: $(STAMP) ## Measure, and print tables
 	@for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python -m $$(echo $${bench%.py} | tr / .) || exit 1; done
 
-TRACES ?= ../shared/data
+TRACES ?= benchmarks/backtest/data
 .PHONY: bench-prediction
 bench-prediction: $(STAMP) ## Run real CPU traces through every predictor (minutes; TRACES=folder, else an excerpt)
 	@$(BIN)/python -m benchmarks.bench_backtest --traces $(TRACES)
