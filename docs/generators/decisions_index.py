@@ -10,7 +10,7 @@ from docs.generators import markdown
 
 _INTRODUCTION: Final = """
 A decision is recorded where a reader would ask "why like this?". Each page states what was decided, why, and what else
-was considered. Numbers are never reused. A decision that no longer holds keeps its page, as "superseded by" with a link.
+was considered. Numbers are never reused. A decision that no longer holds keeps its page, as superseded, with a link.
 To add one, copy the form of an existing page and run `make update`.
 """
 _TITLE: Final = re.compile(r"^# (?P<number>\d+)\. (?P<title>.+)$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The pages of docs/reference/scheduler-plugins say what the code does: every argument with the default that is in force."""
+"""docs/reference/scheduler-plugins/load-aware.md: every argument, with the default that is active."""
 
 import pathlib
 import re
