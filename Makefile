@@ -14,7 +14,7 @@ help: ## Show this list
 $(STAMP): pyproject.toml constraints.txt
 	@echo "virtual environment: installing into $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 cannot make a virtual environment: install python3-venv" >&2; exit 1; }
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,influxdb]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs,influxdb]'
 	@touch $@
 
 .PHONY: venv
@@ -46,7 +46,7 @@ bench-prediction: $(STAMP) ## Run real CPU traces through every predictor (minut
 	@$(BIN)/python -m benchmarks.bench_backtest --traces $(TRACES)
 
 .PHONY: check
-check: lint types imports verify ## Check format, lint, types, import contracts and generated files
+check: lint types imports verify docs ## Check format, lint, types, import contracts, generated files and the docs
 
 .PHONY: format
 format: $(STAMP) ## Format and mend what can be mended
@@ -74,15 +74,19 @@ verify: $(STAMP) ## Fail when a generated file is stale (repair: make update)
 update: $(STAMP) ## Write every generated file anew
 	@$(BIN)/python -m crds.generate
 
+.PHONY: docs
+docs: $(STAMP) ## Build the documentation site into build/site; fail on a dead link or a page outside the navigation
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 .PHONY: docs-plots
 docs-plots: $(STAMP) ## Draw the score curves of docs/reference/scheduler-plugins from the product's formulas
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plots]'
 	@$(BIN)/python -m docs.generators.score_curves
 
 .PHONY: pin
 pin: ## Write constraints.txt from the newest versions that pyproject.toml allows
 	@rm -rf $(VENV)/pin && $(PYTHON) -m venv $(VENV)/pin
-	@$(VENV)/pin/bin/pip install --quiet '.[dev,docs,influxdb]' hatchling
+	@$(VENV)/pin/bin/pip install --quiet '.[dev,docs,influxdb,plots]' hatchling
 	@{ echo "# Every version the project is built and tested with. Written by: make pin"; \
 	   $(VENV)/pin/bin/pip freeze --exclude koord-suite; } > constraints.txt
 	@rm -rf $(VENV)/pin
