@@ -32,7 +32,7 @@ from scheduler_plugin.load_watcher.windows import Windows
 
 _INTRODUCTION: Final = """
 Every program serves `/metrics` in Prometheus' text format on the port of its probes: koordlet on 9316, koord-manager on
-9317, the scheduler plugin on 10262, a stand-alone load watcher on its `--http-port`. Labels have values of fixed sets,
+9317, the scheduler plugin on 10262, a separate load watcher on its `--http-port`. Labels have values of fixed sets,
 except `node`, `namespace` and `pod`. Counters exist from the start as 0, and their names end in `_total`. Each program
 also serves the usual `process_*` and `python_*` metrics.
 """

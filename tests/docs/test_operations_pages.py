@@ -114,7 +114,7 @@ def test_every_condition_of_an_agent_is_explained(trouble: dict[str, Any]) -> No
             "cold_start_period_seconds": 7200.0, "no_prediction": None, "state_problem": None, **trouble,
         }
     )  # fmt: skip
-    judged = conditions.judge(facts, [], dt.datetime(2026, 1, 1, tzinfo=dt.UTC), None)
-    (told,) = (each for each in judged if each.status != well.get(each.type, "False"))
-    assert f"`{told.type}` is {told.status}" in PAGE
-    assert f"`{told.reason}`" in PAGE
+    published = conditions.judge(facts, [], dt.datetime(2026, 1, 1, tzinfo=dt.UTC), None)
+    (found,) = (each for each in published if each.status != well.get(each.type, "False"))
+    assert f"`{found.type}` is {found.status}" in PAGE
+    assert f"`{found.reason}`" in PAGE
