@@ -77,6 +77,7 @@ update: $(STAMP) ## Write every generated file anew
 .PHONY: docs
 docs: $(STAMP) ## Build the documentation site into build/site; fail on a dead link or a page outside the navigation
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@! grep -rlE '(src|rel="?stylesheet"? href)="?https?://' build/site --include='*.html' || { echo "these pages load from other hosts" >&2; exit 1; }
 
 .PHONY: docs-plots
 docs-plots: $(STAMP) ## Draw the score curves of docs/reference/scheduler-plugins from the product's formulas

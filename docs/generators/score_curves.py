@@ -41,7 +41,7 @@ def draw_load_variation_risk_balancing(axes: Axes) -> None:
 
 
 def draw_low_risk_over_commitment(axes: Axes) -> None:
-    """Draw the score by mean utilization, for three weights of the limits: half is requested, limits are twice the node."""
+    """Draw the score by mean utilization, for three weights of the limits; requests are half, limits twice the node."""
     mu = np.linspace(0.0, 1.0, 501)
     one = np.ones(len(mu))
     sigma = overcommitment.smoothed_sigma(mu, 0.05 * one, 5)
