@@ -70,6 +70,15 @@ imports: $(STAMP) ## Check the import contracts
 verify: $(STAMP) ## Fail when a generated file is stale (repair: make update)
 	@$(BIN)/python -m crds.generate --check
 
+ACTIONLINT := .cache/actionlint/actionlint
+$(ACTIONLINT): tools/actionlint/go/go.mod tools/actionlint/go/go.sum
+	@mkdir -p $(@D)
+	@cd tools/actionlint/go && go build -mod=readonly -trimpath -o $(CURDIR)/$@ github.com/rhysd/actionlint/cmd/actionlint
+
+.PHONY: lint-workflows
+lint-workflows: $(ACTIONLINT) ## Check the GitHub workflows (needs Go the first time)
+	@$(ACTIONLINT)
+
 .PHONY: update
 update: $(STAMP) ## Write every generated file anew
 	@$(BIN)/python -m crds.generate
@@ -94,6 +103,11 @@ cluster-up: $(STAMP) ## Start the local cluster and leave it running
 .PHONY: cluster-down
 cluster-down: $(STAMP) ## Stop the local cluster and leave nothing behind
 	@$(BIN)/python -m tools.localcluster down
+
+.PHONY: release-artifacts
+release-artifacts: $(STAMP) ## Build images, wheel and chart for REGISTRY=HOST/PATH (PUSH=yes pushes, DRY_RUN=yes only prints)
+	@test -n "$(REGISTRY)" || { echo "set REGISTRY=HOST/PATH, where the images are pushed to" >&2; exit 2; }
+	@$(BIN)/python -m tools.release --registry "$(REGISTRY)" $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run)
 
 MINUTES ?= 120
 .PHONY: soak
