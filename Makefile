@@ -45,6 +45,12 @@ TRACES ?= ../shared/data
 bench-prediction: $(STAMP) ## Run real CPU traces through every predictor (minutes; TRACES=folder, else an excerpt)
 	@$(BIN)/python -m benchmarks.bench_backtest --traces $(TRACES)
 
+ROUNDS ?= 7
+.PHONY: bench-compare
+bench-compare: $(STAMP) ## Compare agent, extender and manager with REF=folder or revision, in ROUNDS=7 rounds (20 minutes)
+	@test -n "$(REF)" || { echo "set REF to a folder with a checkout, or to a git revision" >&2; exit 2; }
+	@$(BIN)/python -m benchmarks.compare "$(REF)" --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY))
+
 .PHONY: check
 check: lint types imports verify ## Check format, lint, types, import contracts and generated files
 

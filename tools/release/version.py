@@ -1,7 +1,7 @@
 """Read the version of the project and its release notes.
 
-The only place of the version is `appVersion` in the Chart.yaml of the chart. pyproject.toml reads it from there, and it is
-the default tag of the images.
+The only place of the version is `appVersion` in the Chart.yaml of the chart. pyproject.toml reads it from there, and it
+is the default tag of the images.
 """
 
 from __future__ import annotations
