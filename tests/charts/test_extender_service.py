@@ -16,7 +16,7 @@ ON = (
     "extenderService.serverCertificateSecret=extender-tls",
     "extenderService.callersAuthoritySecret=scheduler-ca",
 )
-PAGE = (chart.ROOT / "docs" / "other-schedulers.md").read_text(encoding="utf-8")
+PAGE = (chart.ROOT / "docs" / "how-to" / "other-schedulers.md").read_text(encoding="utf-8")
 
 
 def container(rendered):
