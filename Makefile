@@ -45,6 +45,12 @@ TRACES ?= benchmarks/backtest/data
 bench-prediction: $(STAMP) ## Run real CPU traces through every predictor (minutes; TRACES=folder, else an excerpt)
 	@$(BIN)/python -m benchmarks.bench_backtest --traces $(TRACES)
 
+ROUNDS ?= 7
+.PHONY: bench-compare
+bench-compare: $(STAMP) ## Compare agent, extender and manager with REF=folder or revision, in ROUNDS=7 rounds (20 minutes)
+	@test -n "$(REF)" || { echo "set REF to a folder with a checkout, or to a git revision" >&2; exit 2; }
+	@$(BIN)/python -m benchmarks.compare "$(REF)" --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY))
+
 .PHONY: check
 check: lint types imports verify docs ## Check format, lint, types, import contracts, generated files and the docs
 
@@ -69,6 +75,15 @@ imports: $(STAMP) ## Check the import contracts
 .PHONY: verify
 verify: $(STAMP) ## Fail when a generated file is stale (repair: make update)
 	@$(BIN)/python -m crds.generate --check
+
+ACTIONLINT := .cache/actionlint/actionlint
+$(ACTIONLINT): tools/actionlint/go/go.mod tools/actionlint/go/go.sum
+	@mkdir -p $(@D)
+	@cd tools/actionlint/go && go build -mod=readonly -trimpath -o $(CURDIR)/$@ github.com/rhysd/actionlint/cmd/actionlint
+
+.PHONY: lint-workflows
+lint-workflows: $(ACTIONLINT) ## Check the GitHub workflows (needs Go the first time)
+	@$(ACTIONLINT)
 
 .PHONY: update
 update: $(STAMP) ## Write every generated file anew
@@ -99,6 +114,11 @@ cluster-up: $(STAMP) ## Start the local cluster and leave it running
 .PHONY: cluster-down
 cluster-down: $(STAMP) ## Stop the local cluster and leave nothing behind
 	@$(BIN)/python -m tools.localcluster down
+
+.PHONY: release-artifacts
+release-artifacts: $(STAMP) ## Build images, wheel and chart for REGISTRY=HOST/PATH (PUSH=yes pushes, DRY_RUN=yes only prints)
+	@test -n "$(REGISTRY)" || { echo "set REGISTRY=HOST/PATH, where the images are pushed to" >&2; exit 2; }
+	@$(BIN)/python -m tools.release --registry "$(REGISTRY)" $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run)
 
 MINUTES ?= 120
 .PHONY: soak
