@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OUTSIDE_THE_SITE = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md"]
+OUTSIDE_THE_SITE = [*sorted(ROOT.glob("*.md")), ROOT / "examples" / "README.md"]
 LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]+))?\)")
 PAGE = re.compile(r"(?<![\w/])docs/[\w/-]+\.(?:md|svg|py)\b")
 GONE = re.compile(
