@@ -28,7 +28,7 @@ NOW = 1_700_000_000.0
 
 
 def cluster(names: list[str], record_bytes: int) -> assembly.Parts:
-    parts = assembly.Parts(loader.parse({}), notice_ttl_seconds=60, record_bytes=record_bytes)
+    parts = assembly.Parts(loader.parse({}), assumed_ttl_seconds=60, record_bytes=record_bytes)
     for name in names:
         parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
         report = msgspec.json.encode(synthetic_cluster.node_metric(name, 30, NOW))

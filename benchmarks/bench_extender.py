@@ -44,7 +44,7 @@ PAUSE_SECONDS = 0.001  # the scheduler's own work between its calls
 
 
 def serve_extender(port_to: Connection, names: list[str], short_list: int = 0) -> None:
-    parts = assembly.Parts(loader.parse({}), notice_ttl_seconds=60, short_list=short_list)
+    parts = assembly.Parts(loader.parse({}), assumed_ttl_seconds=60, short_list=short_list)
     now = time.time()
     for name in names:
         parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
@@ -52,7 +52,7 @@ def serve_extender(port_to: Connection, names: list[str], short_list: int = 0) -
         parts.cluster.metric_changed(msgspec.json.decode(report, type=NodeMetric))
     gc.freeze()  # as the process does once it is ready
     requests = metrics.RequestMetrics(CollectorRegistry())
-    dispatch = dispatcher.Dispatch(parts.extender, requests, list, lambda: now)
+    dispatch = dispatcher.Dispatcher(parts.extender, requests, list, lambda: now)
 
     async def serve() -> None:
         server = ExtenderServer("127.0.0.1", 0, dispatch, max_body_bytes=2**25)

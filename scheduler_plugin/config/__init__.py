@@ -1,1 +1,1 @@
-"""Reading and validating the scheduler's configuration."""
+"""Configuration of the plugins: loading and validation."""

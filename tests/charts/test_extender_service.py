@@ -85,5 +85,5 @@ def test_what_the_page_tells_to_write_is_what_the_chart_serves():
     (port,) = rendered.of_kind("Service")[EXTENDER]["spec"]["ports"]
     (extender,) = scheduler["extenders"]
     assert extender["urlPrefix"] == f"https://{EXTENDER}.{chart.NAMESPACE}.svc:{port['port']}"
-    finding = check_config.judge(scheduler)
+    finding = check_config.check_document(scheduler)
     assert (finding.problems, finding.advice) == ([], [])

@@ -196,7 +196,7 @@ def test_the_weight_of_a_policy_is_a_value():
 
 def test_check_config_has_nothing_to_say_of_what_the_chart_renders():
     config_map = chart.render().of_kind("ConfigMap")["koord-scheduler"]
-    findings = [check_config.judge(found.content) for found in check_config.documents(yaml.safe_dump(config_map))]
+    findings = [check_config.check_document(found.content) for found in check_config.documents(yaml.safe_dump(config_map))]
     assert [(finding.problems, finding.advice) for finding in findings] == [([], []), ([], [])]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler_plugin.plugins.rounding import Floats
+from scheduler_plugin.state.rounding import Floats
 from scheduler_plugin.plugins.trimaran.formulas import beta_distribution, load_variation, overcommitment, power
 
 _RESOURCES = ("cpu", "memory")

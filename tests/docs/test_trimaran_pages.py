@@ -36,7 +36,7 @@ def listed(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_page_lists_every_argument_with_the_default_that_is_in_force(name: str) -> None:
-    entry = registry.POLICIES[POLICIES[name]]
+    entry = registry.PLUGINS[POLICIES[name]]
     in_force = entry.complete(entry.args.model_validate({})).model_dump(by_alias=True)
     assert listed(name) == {argument: value for argument, value in in_force.items() if argument not in COMMON}
 

@@ -121,7 +121,7 @@ def reported(name: str, cpu: str, memory: str, priority: str = "koord-prod", nam
 def parts(
     load_aware: dict[str, Any] | None = None,
     *,
-    notice_ttl_seconds: float = 120,
+    assumed_ttl_seconds: float = 120,
     short_list: int = 0,
     plugins: dict[str, Any] | None = None,
 ) -> assembly.Parts:
@@ -129,7 +129,7 @@ def parts(
     entries = [{"name": "LoadAwareScheduling", "args": load_aware or {}}]
     return assembly.Parts(
         loader.parse({"pluginConfig": entries, "plugins": plugins}),
-        notice_ttl_seconds=notice_ttl_seconds,
+        assumed_ttl_seconds=assumed_ttl_seconds,
         short_list=short_list,
     )
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from scheduler_plugin.framework import interface
-from scheduler_plugin.framework.cycle import UNKNOWN_NODE, SchedulingCycle, WeightedScorer
+from scheduler_plugin.framework.cycle import UNKNOWN_NODE, SchedulingCycle, WeightedScorer, combined
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.registry import Point
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
@@ -29,7 +29,7 @@ class Fixed:
 
 def prioritized(*weighted):
     cycle = SchedulingCycle([], [WeightedScorer(scorer, weight) for scorer, weight in weighted], NodeColumns([]))
-    return cycle.prioritize(POD, ROWS, 0).tolist()
+    return combined(cycle.scores_by_plugin(POD, ROWS, 0), len(ROWS)).tolist()
 
 
 def test_scores_combine_by_weight_and_round_down():
@@ -56,7 +56,7 @@ def test_a_score_outside_the_range_is_cut():
 
 def test_no_candidates_means_no_scores():
     cycle = SchedulingCycle([], [WeightedScorer(Fixed("a", scores=[1], normalize=np.max), 1)], NodeColumns([]))
-    assert cycle.prioritize(POD, np.arange(0), 0).tolist() == []
+    assert combined(cycle.scores_by_plugin(POD, np.arange(0), 0), 0).tolist() == []
 
 
 def test_the_first_policy_that_rejects_names_the_reason():
@@ -70,7 +70,7 @@ def test_the_first_policy_that_rejects_names_the_reason():
     ]
 
 
-@pytest.mark.parametrize("entry", registry.POLICIES.values(), ids=list(registry.POLICIES))
+@pytest.mark.parametrize("entry", registry.PLUGINS.values(), ids=list(registry.PLUGINS))
 def test_a_policy_can_do_what_its_catalog_entry_says(entry):
     built = entry.build(entry.complete(entry.args.model_validate({})), Measurements())
     assert hasattr(built, "reject") == (Point.FILTER in entry.points)

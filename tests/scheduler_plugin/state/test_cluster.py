@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.state.node_metric_decoder import pod_digest
+from scheduler_plugin.state.pod_info import pod_digest
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 
@@ -42,49 +42,49 @@ def waiting():
 
 
 def test_a_bind_notice_counts_at_once(cluster):
-    assert cluster.pod_noticed(waiting(), "n1", NOW)
+    assert cluster.assume_pod(waiting(), "n1", NOW)
     assert cpu(cluster) == 10_000 + 3_400
 
 
 def test_the_watch_confirms_a_notice_without_counting_twice(cluster):
-    cluster.pod_noticed(waiting(), "n1", NOW)
+    cluster.assume_pod(waiting(), "n1", NOW)
     cluster.pod_changed(bound(), NOW + 1)
     assert cpu(cluster) == 10_000 + 3_400
-    cluster.expire_notices(NOW + 10_000)
+    cluster.expire_assumed(NOW + 10_000)
     assert held_on(cluster) == {"uid-web-1": "n1"}
 
 
 def test_the_watch_moves_a_pod_that_was_bound_elsewhere(cluster):
-    cluster.pod_noticed(waiting(), "n1", NOW)
+    cluster.assume_pod(waiting(), "n1", NOW)
     cluster.pod_changed(bound("n2"), NOW + 1)
     assert (cpu(cluster, "n1"), cpu(cluster, "n2")) == (10_000, 13_400)
 
 
 def test_a_notice_does_not_overrule_the_watch(cluster):
     cluster.pod_changed(bound("n2"), NOW)
-    assert not cluster.pod_noticed(waiting(), "n1", NOW + 1)
+    assert not cluster.assume_pod(waiting(), "n1", NOW + 1)
     assert held_on(cluster) == {"uid-web-1": "n2"}
 
 
 def test_a_notice_nobody_confirms_is_let_go(cluster):
-    cluster.pod_noticed(waiting(), "n1", NOW)
-    assert cluster.expire_notices(NOW + 119) == 0
-    assert cluster.expire_notices(NOW + 120) == 1
+    cluster.assume_pod(waiting(), "n1", NOW)
+    assert cluster.expire_assumed(NOW + 119) == 0
+    assert cluster.expire_assumed(NOW + 120) == 1
     assert cpu(cluster) == 10_000
 
 
 def test_a_pod_asked_about_again_was_not_bound(cluster):
-    cluster.pod_noticed(waiting(), "n1", NOW)
-    cluster.notice_void(waiting())
+    cluster.assume_pod(waiting(), "n1", NOW)
+    cluster.forget_assumed(waiting())
     assert held_on(cluster) == {}
     cluster.pod_changed(bound(), NOW)
-    cluster.notice_void(waiting())
+    cluster.forget_assumed(waiting())
     assert held_on(cluster) == {"uid-web-1": "n1"}
 
 
 def test_the_same_notice_twice_counts_once(cluster):
-    cluster.pod_noticed(waiting(), "n1", NOW)
-    cluster.pod_noticed(waiting(), "n1", NOW)
+    cluster.assume_pod(waiting(), "n1", NOW)
+    cluster.assume_pod(waiting(), "n1", NOW)
     assert cpu(cluster) == 13_400
 
 
@@ -127,7 +127,7 @@ def test_a_deletion_ends_a_pod_wherever_it_counts(cluster):
 def test_a_list_drops_what_it_does_not_hold_but_not_what_was_only_noticed(cluster):
     cluster.pod_changed(bound(name="a"), NOW)
     cluster.pod_changed(bound(name="b"), NOW)
-    cluster.pod_noticed(factories.pod(name="c"), "n1", NOW)
+    cluster.assume_pod(factories.pod(name="c"), "n1", NOW)
     keep_all(cluster.keep_pods({pod_digest("default", "b")}))
     assert held_on(cluster) == {"uid-b": "n1", "uid-c": "n1"}
 
@@ -207,24 +207,24 @@ def test_a_pod_of_that_name_in_another_namespace_is_another_pod(cluster):
 
 def test_a_notice_for_the_next_pod_of_a_name_ends_the_one_before(cluster):
     cluster.pod_changed(bound(uid="old"), NOW)
-    assert cluster.pod_noticed(factories.pod(uid="new", requests=FOUR_CORES), "n2", NOW)
+    assert cluster.assume_pod(factories.pod(uid="new", requests=FOUR_CORES), "n2", NOW)
     assert held_on(cluster) == {"new": "n2"}
     assert (cpu(cluster, "n1"), cpu(cluster, "n2")) == (10_000, 13_400)
 
 
 def test_only_the_very_pod_that_was_noticed_takes_its_notice_back(cluster):
-    cluster.pod_noticed(factories.pod(uid="new"), "n1", NOW)
-    cluster.notice_void(factories.pod(uid="old"))
+    cluster.assume_pod(factories.pod(uid="new"), "n1", NOW)
+    cluster.forget_assumed(factories.pod(uid="old"))
     assert held_on(cluster) == {"new": "n1"}
-    cluster.notice_void(factories.pod(uid="new"))
+    cluster.forget_assumed(factories.pod(uid="new"))
     assert held_on(cluster) == {}
 
 
 def test_a_notice_that_was_renewed_waits_as_long_again(cluster):
-    cluster.pod_noticed(factories.pod("a"), "n1", NOW)
-    cluster.pod_noticed(factories.pod("b"), "n1", NOW + 50)
-    cluster.pod_noticed(factories.pod("a"), "n2", NOW + 100)
-    assert cluster.expire_notices(NOW + 170) == 1
+    cluster.assume_pod(factories.pod("a"), "n1", NOW)
+    cluster.assume_pod(factories.pod("b"), "n1", NOW + 50)
+    cluster.assume_pod(factories.pod("a"), "n2", NOW + 100)
+    assert cluster.expire_assumed(NOW + 170) == 1
     assert held_on(cluster) == {"uid-a": "n2"}
 
 
@@ -240,7 +240,7 @@ events = st.lists(
 @given(events)
 def test_whatever_happens_a_pod_counts_on_one_node_at_most_and_the_watch_has_the_last_word(taken):
     """`shown` and `noticed` are the plain model: of each name, the pod that counts, and where."""
-    cluster = factories.parts(notice_ttl_seconds=10).cluster
+    cluster = factories.parts(assumed_ttl_seconds=10).cluster
     now, shown, noticed = NOW, {}, {}
     for what, name, generation, node, *phase in taken:
         now += 1
@@ -252,17 +252,17 @@ def test_whatever_happens_a_pod_counts_on_one_node_at_most_and_the_watch_has_the
             if phase == ["Running"]:
                 shown[name] = uid, node
         elif what == "notice":
-            cluster.pod_noticed(factories.pod(name, uid=uid), node, now)
+            cluster.assume_pod(factories.pod(name, uid=uid), node, now)
             if shown.get(name, ("", ""))[0] != uid:
                 shown.pop(name, None)
                 noticed[name] = uid, node, now + 10
         elif what == "retry":
-            cluster.notice_void(factories.pod(name, uid=uid))
+            cluster.forget_assumed(factories.pod(name, uid=uid))
             if noticed.get(name, ("",))[0] == uid:
                 del noticed[name]
         elif what == "time":
             now += 5
-            cluster.expire_notices(now)
+            cluster.expire_assumed(now)
             noticed = {name: notice for name, notice in noticed.items() if notice[2] > now}
         else:
             cluster.pod_deleted("default", name, uid if what == "delete" else None)
@@ -277,5 +277,5 @@ def test_whatever_happens_a_pod_counts_on_one_node_at_most_and_the_watch_has_the
             "pods": len(counted),
             "unconfirmed_pods": len(noticed),
         }
-    cluster.expire_notices(now + 20)
+    cluster.expire_assumed(now + 20)
     assert held_on(cluster) == dict(shown.values())

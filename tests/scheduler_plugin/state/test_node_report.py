@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugin.state import node_report
-from scheduler_plugin.state.estimator import LARGEST
+from scheduler_plugin.state.vectors import LARGEST
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 

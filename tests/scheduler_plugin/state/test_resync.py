@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from apiserver_client import errors
-from scheduler_plugin.state import comparison, resync
+from scheduler_plugin.state import resync
 from tests.fakes import apiserver
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
@@ -60,7 +60,7 @@ async def compare(server, cluster):
 
         drift = resync.no_drift()
         async with server.session() as api:
-            await resync.Rebuild(api, cluster, drift, lambda: NOW, sleep=sleep).run()
+            await resync.Resync(api, cluster, drift, lambda: NOW, sleep=sleep).run()
         return drift
 
     return run
@@ -125,7 +125,7 @@ async def test_a_list_that_is_older_than_the_state_changes_nothing(compare, clus
 
 
 async def test_a_pod_that_was_only_noticed_is_left_to_its_notice(compare, cluster):
-    cluster.pod_noticed(factories.pod("noticed"), "n1", NOW)
+    cluster.assume_pod(factories.pod("noticed"), "n1", NOW)
     assert await compare() == NOTHING
     assert cluster.counts()["unconfirmed_pods"] == 1
 
@@ -140,7 +140,7 @@ async def test_an_object_that_cannot_be_read_is_left_to_the_watch(compare, clust
     broken = wire(factories.node("n1")) | {"status": 7}
     server._scripts["GET", NODES][:] = [apiserver.page("5", broken)]
     assert await compare() == NOTHING
-    assert comparison.knows_node(cluster, ("", "n1"))
+    assert cluster.entries["n1"].node is not None
 
 
 async def test_an_apiserver_that_fails_is_asked_again_at_the_next_interval(server, cluster):
@@ -153,7 +153,7 @@ async def test_an_apiserver_that_fails_is_asked_again_at_the_next_interval(serve
             raise TimeoutError
 
     async with server.session() as api:
-        again = resync.Rebuild(api, cluster, resync.no_drift(), lambda: NOW, sleep=sleep)
+        again = resync.Resync(api, cluster, resync.no_drift(), lambda: NOW, sleep=sleep)
         with pytest.raises(errors.StatusError):
             await again.run()
         server._scripts["GET", NODES][:0] = [apiserver.Answer({"kind": "Status", "code": 500}, 500)]
