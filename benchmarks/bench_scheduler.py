@@ -5,7 +5,7 @@ suite's, and with a naive one.
     python -m benchmarks.bench_scheduler --nodes 100 1000 5000 --percent 0 100 --rounds 5      # about an hour
 
 All take turns within each round, so that other load on the machine affects all of them. The results are in
-docs/reference/scheduler-cost.md.
+docs/benchmarks/scheduler-cost.md.
 """
 
 from __future__ import annotations

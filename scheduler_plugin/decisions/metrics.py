@@ -117,7 +117,7 @@ class FallbackCollector(registry.Collector):
         """Yield the current samples."""
         family = metrics_core.GaugeMetricFamily(
             f"{_PREFIX}ladder_nodes",
-            "Nodes by fallback level: the data that Trimaran's plugins have (docs/policies/target-load-packing.md).",
+            "Nodes by fallback level of Trimaran (docs/reference/scheduler-plugins/target-load-packing.md).",
             labels=["rung"],
         )
         rows = np.fromiter(list(self._vectors.rows.values()), dtype=np.intp)

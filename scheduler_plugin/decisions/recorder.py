@@ -29,7 +29,7 @@ _LONGEST_NAME: Final = 253  # of a node, as the apiserver has it
 
 
 class Choice(enum.StrEnum):
-    """Node of a pod, compared with the extender's scores (docs/scheduling-decisions.md)."""
+    """Node of a pod, compared with the extender's scores (docs/how-to/explain-a-pod.md)."""
 
     BEST = "best"
     """The one node with the best score."""

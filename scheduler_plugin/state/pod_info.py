@@ -150,5 +150,5 @@ def true_since(pod: pods.Pod, condition_type: str) -> float | None:
     """Return the time since which a condition is True; None if it is not True, or has no transition time."""
     for condition in pod.status.conditions or ():
         if condition.type == condition_type and condition.status == "True":
-            return times.moment_or_none(condition.last_transition_time)
+            return times.epoch_seconds_or_none(condition.last_transition_time)
     return None

@@ -1,4 +1,4 @@
-"""The pages of docs/policies say what the code does: every argument with the default that is in force."""
+"""The pages of docs/reference/scheduler-plugins say what the code does: every argument with the default that is in force."""
 
 import pathlib
 import re
@@ -9,7 +9,9 @@ import yaml
 from scheduler_plugin.config import loader
 from scheduler_plugin.plugins.load_aware.args import AggregatedArgs, LoadAwareArgs
 
-PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "policies" / "load-aware.md").read_text(encoding="utf-8")
+PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "reference" / "scheduler-plugins" / "load-aware.md").read_text(
+    encoding="utf-8"
+)
 ROW = re.compile(r"^\| `(\w+)` \| (none|`[^`]*`) \|", re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""docs/scheduling-decisions.md and docs/simulation.md are correct: flags, metrics, choices exist, code runs."""
+"""docs/how-to/explain-a-pod.md and docs/how-to/simulate.md are correct: flags, metrics, choices exist, code runs."""
 
 import argparse
 import pathlib
@@ -14,8 +14,8 @@ from scheduler_plugin.settings import SchedulerPluginSettings
 from tests.scheduler_plugin import factories
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
-DECISIONS = (DOCS / "scheduling-decisions.md").read_text(encoding="utf-8")
-SIMULATION = (DOCS / "simulation.md").read_text(encoding="utf-8")
+DECISIONS = (DOCS / "how-to" / "explain-a-pod.md").read_text(encoding="utf-8")
+SIMULATION = (DOCS / "how-to" / "simulate.md").read_text(encoding="utf-8")
 OF_KUBECTL = {"--namespace"}
 
 
