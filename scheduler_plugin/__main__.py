@@ -1,4 +1,4 @@
-"""Command line of the scheduler plugin: run beside a kube-scheduler (the default), check-config, explain-pod, simulate.
+"""Run the scheduler plugin beside a kube-scheduler (the default), or check-config, explain-pod or simulate.
 
 `main` is the console script `koord-scheduler-plugin`, and `python -m scheduler_plugin`.
 """

@@ -1,4 +1,4 @@
-"""Extender process: the server that kube-scheduler calls, the watches, probes, metrics and debug pages."""
+"""Run the extender process: the server that kube-scheduler calls, the watches, probes, metrics and debug pages."""
 
 from __future__ import annotations
 

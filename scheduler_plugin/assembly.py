@@ -1,4 +1,4 @@
-"""Assembly of an extender's parts: configuration -> plugins -> rows -> verbs. No I/O."""
+"""Assemble an extender: configuration -> plugins -> rows -> verbs. No I/O."""
 
 from __future__ import annotations
 

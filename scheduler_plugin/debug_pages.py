@@ -1,4 +1,4 @@
-"""Debug pages of a running extender: nodes, decisions on pods, and the effective configuration.
+"""Serve the debug pages of a running extender: nodes, decisions on pods, and the effective configuration.
 
 Pages are requested in threads of the HTTP endpoint; state that can change is read in the event loop.
 """

@@ -1,4 +1,4 @@
-"""Command `check-config FILE`: validate the extender's configuration without a cluster.
+"""Validate the extender's configuration without a cluster: command `check-config FILE`.
 
 FILE contains a profile with the extender's plugins, a whole KubeSchedulerConfiguration, or a ConfigMap with either.
 """
@@ -73,7 +73,7 @@ def check_document(content: Any) -> CheckResult:
     content = loader.as_json(content)
     problems: list[str] = []
     advice: list[str] = []
-    if kube_scheduler.is_one(content):
+    if kube_scheduler.is_configuration(content):
         for problem in kube_scheduler.problems(content):
             is_advice = problem.effect is config_problem.Effect.ADVICE
             (advice if is_advice else problems).append(str(problem))
@@ -99,7 +99,7 @@ def check(file: str) -> int:
         sys.stderr.writelines(f"{place}: {problem}\n" for problem in result.problems)
         sys.stderr.writelines(f"{place}: advice: {line}\n" for line in result.advice)
         is_refused = is_refused or result.effective is None
-        is_for_kube_scheduler = kube_scheduler.is_one(content) and not loader.names_plugins(content)
+        is_for_kube_scheduler = kube_scheduler.is_configuration(content) and not loader.names_plugins(content)
         if result.effective is not None and not is_for_kube_scheduler:
             sys.stdout.write(f"# {place} is valid; effective configuration, with every default:\n")
             sys.stdout.write(yaml_text.dump(result.effective))

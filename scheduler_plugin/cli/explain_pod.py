@@ -1,4 +1,4 @@
-"""Command `explain-pod NAMESPACE/NAME`: request the explanation of a pod's placement from a running plugin."""
+"""Request the explanation of a pod's placement from a running plugin: command `explain-pod NAMESPACE/NAME`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Command `simulate`: compare the placement of pods under several configurations."""
+"""Compare the placement of pods under several configurations: command `simulate`."""
 
 from __future__ import annotations
 

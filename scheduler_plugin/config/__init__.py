@@ -1,1 +1,1 @@
-"""Configuration of the plugins: loading and validation."""
+"""Load and validate the configuration of the plugins."""

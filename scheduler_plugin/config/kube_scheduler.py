@@ -1,4 +1,4 @@
-"""Validation of kube-scheduler's own configuration, as far as it concerns the extender. Pure.
+"""Validate kube-scheduler's own configuration, as far as it concerns the extender. Pure.
 
 kube-scheduler validates the rest itself when it starts.
 """
@@ -26,7 +26,7 @@ _DEFAULT_WEIGHTS: Final = {
 """Score plugins of kube-scheduler's default profile."""
 
 
-def is_one(document: Any) -> bool:
+def is_configuration(document: Any) -> bool:
     """Return whether a document is a configuration of kube-scheduler, and not only a profile."""
     return isinstance(document, dict) and ("profiles" in document or "extenders" in document)
 

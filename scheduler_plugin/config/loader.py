@@ -1,4 +1,4 @@
-"""Loader of the plugins' configuration: a profile of KubeSchedulerConfiguration, or a whole one with one profile.
+"""Load the plugins' configuration: a profile of KubeSchedulerConfiguration, or a whole one with one profile.
 
     plugins:                      # the plugins that run, and their weights; rules in plugin_selection
       score: {enabled: [{name: LoadAwareScheduling, weight: 3}]}

@@ -1,4 +1,4 @@
-"""Plugin arguments: decodes, completes and validates the `pluginConfig` of a profile; problems name their paths."""
+"""Decode, complete and validate plugin arguments, the `pluginConfig` of a profile; problems name their paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugin selection: the `plugins` of a KubeSchedulerConfiguration profile -> extension points and weights.
+"""Select the plugins and their weights by the `plugins` of a KubeSchedulerConfiguration profile.
 
     plugins:
       filter: {enabled: [{name: LoadAwareScheduling}], disabled: [{name: MidGuard}]}

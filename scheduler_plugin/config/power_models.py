@@ -1,4 +1,4 @@
-"""Power models of Peaks from the JSON file that NODE_POWER_MODEL names, if its arguments have none (as upstream).
+"""Load the power models of Peaks from the JSON file NODE_POWER_MODEL, if its arguments have none (as upstream).
 
 Separate from the arguments, which do no I/O.
 """

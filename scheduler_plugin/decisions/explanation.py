@@ -1,4 +1,4 @@
-"""Explanation of a decision: for each node its result, the inputs, and one sentence. Pure.
+"""Explain a decision: for each node its result, the inputs, and one sentence. Pure.
 
 Amounts are integers: cpu in milli-cores, all else in base units. Times are seconds since the epoch.
 """

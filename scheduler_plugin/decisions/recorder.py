@@ -1,4 +1,4 @@
-"""Recorder of the last decisions and their inputs, from which each placement can be explained later.
+"""Record the last decisions and their inputs, from which each placement can be explained later.
 
 A call of kube-scheduler only stores references (`filtered`, `scored`). The inputs in the columns are copied as late as
 possible: before the next call, or before any row changes (`RecordedColumns` is the first writer of every row). The
@@ -21,8 +21,8 @@ from scheduler_plugin.framework.interface import Explained, Explainer, ReasonCod
 from scheduler_plugin.state.node_columns import Columns, Floats, Ints, NodeEntry, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 
-KEPT_OF_A_POD: Final = 3
-"""Decisions per pod: a pod that fits on no node is tried again and again, and must not evict all others."""
+DECISIONS_PER_POD: Final = 3
+"""Most records of one pod: a pod that fits on no node is tried again and again, and must not evict all others."""
 
 _OVERHEAD_BYTES: Final = 2048  # of a decision, beside its arrays and names
 _LONGEST_NAME: Final = 253  # of a node, as the apiserver has it
@@ -179,7 +179,7 @@ class DecisionRecords:
         self._by_number[self._next_number] = (decision, size)
         self._next_number += 1
         self.bytes += size
-        if len(numbers) > KEPT_OF_A_POD:
+        if len(numbers) > DECISIONS_PER_POD:
             self._drop(numbers[0])
         self._make_room()
 

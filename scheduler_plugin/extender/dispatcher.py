@@ -1,4 +1,4 @@
-"""Dispatcher: calls the verb of a path, with readiness, errors and metrics."""
+"""Call the verb of a path, with readiness, errors and metrics."""
 
 from __future__ import annotations
 

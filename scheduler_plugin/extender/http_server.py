@@ -1,4 +1,4 @@
-"""HTTP/1.1 server for one client that sends one request at a time: the part of the protocol that kube-scheduler uses.
+"""Serve HTTP/1.1 to one client that sends one request at a time: the part of the protocol that kube-scheduler uses.
 
 A hand-written `BufferedProtocol`, because a framework costs more than all the rest of a call. Bodies are bounded and
 received into one buffer. `Content-Length` is always sent, because kube-scheduler's client drops the connection without
@@ -147,7 +147,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close the connection at once."""
+        """Close the connection immediately."""
         if self._transport is not None:
             self._transport.abort()
 

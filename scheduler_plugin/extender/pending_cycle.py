@@ -1,4 +1,4 @@
-"""Pending cycle: the state that the extender keeps between the calls of one scheduling cycle.
+"""Keep the extender's state between the calls of one scheduling cycle.
 
     filter -> `begin`, `pass_on`      prepare -> `take_passed`, `expect`      prioritize -> `response_to`
     bind -> `take_pod`

@@ -54,7 +54,7 @@ class ServerTls:
             found = tuple(Path(each).stat().st_mtime_ns for each in files)
             if found == self._loaded:
                 return False
-            for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.context):  # tried first: a failure spoils it
+            for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.context):  # a failure breaks a context
                 context.load_cert_chain(self.certificate_file, self.key_file)
             if self.client_ca_file is not None:
                 self.context.load_verify_locations(self.client_ca_file)

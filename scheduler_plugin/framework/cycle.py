@@ -1,4 +1,4 @@
-"""Scheduling cycle of one pod: the rejections of the filter plugins, and the weighted score of the score plugins.
+"""Run the plugins for one pod: the rejections of the filter plugins, and the weighted score of the score plugins.
 
     score of a node = (sum of weight * normalised score) // sum of weights        over the plugins that scored the pod
 

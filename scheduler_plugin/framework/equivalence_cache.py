@@ -1,4 +1,4 @@
-"""Equivalence cache: results for classes of equal pods, kept for every node row and updated for changed rows.
+"""Cache the results of equal pods for every node row, and update them for changed rows.
 
 A plugin's result for a node changes when the node's row changes, or when its report becomes too old. Pods of one
 workload form one class, so most calls find all but a few rows computed.

@@ -1,4 +1,4 @@
-"""Plugin interface: a plugin keeps columns over the nodes, and rejects nodes for a pod, scores them, or both.
+"""Define the plugin interface: a plugin keeps columns over the nodes, and rejects or scores nodes for a pod, or both.
 
 Results are arrays over the candidates, because one call names hundreds of nodes. A plugin copies further inputs into
 its columns when `write` passes it a changed node.

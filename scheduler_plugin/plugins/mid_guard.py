@@ -1,4 +1,4 @@
-"""MidGuard: rejects a node for a Mid pod if the newest prediction has no room left for the pod.
+"""Reject a node for a Mid pod if the newest prediction has no room left for the pod: MidGuard.
 
     left = Mid by the newest NodeMetric - Mid requests of the pods assigned there
 

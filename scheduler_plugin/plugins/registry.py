@@ -1,4 +1,4 @@
-"""Registry of the plugins by their name in the configuration: extension points, arguments, and constructor.
+"""Register the plugins by their name in the configuration: extension points, arguments, and constructor.
 
 A new plugin is one module and one entry here. The order matters: the first plugin that rejects a node names the reason.
 """

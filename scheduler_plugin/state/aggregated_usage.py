@@ -1,6 +1,6 @@
-"""Statistics of a node's usage over windows, as a report carries them.
+"""Decode the statistics of a node's usage over windows on their first read.
 
-Few configurations read them and every report has two dozen. They stay encoded until the first read; then they are
+Few configurations read them, and every report has two dozen. Until the first read they stay encoded; then they are
 packed, under keys that all nodes share.
 """
 

@@ -1,4 +1,4 @@
-"""Estimator: the usage that a pod is expected to have before it is measured, as Koordinator's defaultEstimator.
+"""Estimate the usage of a pod before it is measured, as Koordinator's defaultEstimator.
 
     q = limit if limit > request else request
     x = floor of the resource                      if q = 0        250 milli-cores, 200 Mi; not scaled, none for Mid

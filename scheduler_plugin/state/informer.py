@@ -1,4 +1,4 @@
-"""Informer: applies the watches of Nodes, Pods and NodeMetrics to the cluster state.
+"""Apply the watches of Nodes, Pods and NodeMetrics to the cluster state.
 
 It applies one event per turn of the event loop, so that a call of kube-scheduler waits for one event at most, also
 while thousands of objects are listed again.

@@ -1,4 +1,4 @@
-"""Decoder of NodeMetrics: from the object on the wire to the numbers that decisions read.
+"""Decode NodeMetrics: from the object on the wire to the numbers that decisions read.
 
 Slim structs decode only what is used. Quantities become integers once per report. A malformed quantity makes the usage
 that contains it "not reported", never zero.

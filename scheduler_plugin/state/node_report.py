@@ -1,4 +1,4 @@
-"""One NodeMetric as vectors over the estimator's resources, packed to fit 15,000 nodes in memory.
+"""Pack one NodeMetric into vectors over the estimator's resources, to fit 15,000 nodes in memory.
 
 A vector as a tuple of integers takes 120 bytes, and a node reports one per pod and one per statistic and window. In an
 array it takes 8 bytes a number.

@@ -1,4 +1,4 @@
-"""Pod facts that decisions need, derived once from the object.
+"""Derive the facts of a pod that decisions need, once for each object.
 
 A pod that is assigned to a node is kept as an `AssignedPod` (a few numbers), not as the object: the objects of 450,000
 pods do not fit in memory.

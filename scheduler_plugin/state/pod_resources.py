@@ -1,4 +1,4 @@
-"""Requests and limits of a pod, as Trimaran's plugins count them. Derived once from its spec; equal ones are shared.
+"""Derive requests and limits of a pod as Trimaran's plugins count them, once from its spec; equal ones are shared.
 
 Two sums of one spec are kept: that of Kubernetes (sidecars and pod-level resources count), and that of the shipped
 Trimaran plugins (the larger of the containers' sum and each init container, then overhead on requests and limits

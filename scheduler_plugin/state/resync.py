@@ -1,4 +1,4 @@
-"""Resync: lists the whole cluster again at an interval, and repairs objects that the state holds differently.
+"""List the whole cluster again at an interval, and repair objects that differ in the state.
 
 Such a difference is called drift, and is a bug. A list is a moment older or newer than the watch, so a difference is
 only suspect at first. It is drift if the object, read on its own and again after a pause, still differs. The state
@@ -32,61 +32,61 @@ Key = tuple[str, str]
 """Namespace and name."""
 
 
-def _holds_node(cluster: Cluster, node: pods.Node) -> bool:
+def _equals_node(cluster: Cluster, node: pods.Node) -> bool:
     """Return whether the state has this node object."""
     entry = cluster.entries.get(node.metadata.name)
     return entry is not None and entry.node == slim(node)
 
 
-def _holds_metric(cluster: Cluster, metric: NodeMetric) -> bool:
+def _equals_metric(cluster: Cluster, metric: NodeMetric) -> bool:
     """Return whether this is the node's newest report in the state."""
     entry = cluster.entries.get(metric.metadata.name)
     return entry is not None and entry.load.report == node_metric_decoder.read(metric, cluster.resources)
 
 
-def _holds_pod(cluster: Cluster, pod: pods.Pod) -> bool:
+def _equals_pod(cluster: Cluster, pod: pods.Pod) -> bool:
     """Return whether the pod counts on its node, or on none if it should not count."""
     found = cluster.find_pod(pod)
     should_be_on = pod.spec.node_name if pod_info.counts_on_its_node(pod) else ""
     if found is None or not should_be_on:
         return found is None and not should_be_on
-    held_on, record = found
-    return held_on == should_be_on and record.observed and record.signature == pod_info.signature(pod)
+    cached_on, record = found
+    return cached_on == should_be_on and record.observed and record.signature == pod_info.signature(pod)
 
 
-def _sums_are_right(entry: NodeEntry) -> bool:
+def _sums_match(entry: NodeEntry) -> bool:
     """Return whether the incrementally updated sums equal those of the pods and the report."""
     return entry.load.sums() == entry.load.from_scratch().sums()
 
 
-def _knows_node(cluster: Cluster, key: Key) -> bool:
+def _has_node(cluster: Cluster, key: Key) -> bool:
     """Return whether the state has a node of that name."""
     entry = cluster.entries.get(key[1])
     return entry is not None and entry.node is not None
 
 
-def _knows_metric(cluster: Cluster, key: Key) -> bool:
+def _has_metric(cluster: Cluster, key: Key) -> bool:
     """Return whether the state has a report of that name."""
     entry = cluster.entries.get(key[1])
     return entry is not None and entry.load.report is not None
 
 
-def _knows_pod(cluster: Cluster, key: Key) -> bool:
+def _has_pod(cluster: Cluster, key: Key) -> bool:
     """Return whether the watch has shown a pod of that name on a node."""
     return cluster.shows_pod(*key)
 
 
-def _nodes_held(cluster: Cluster) -> Iterator[Key]:
+def _cached_nodes(cluster: Cluster) -> Iterator[Key]:
     """Iterate over the nodes whose object is known."""
     return (("", name) for name, entry in list(cluster.entries.items()) if entry.node is not None)
 
 
-def _metrics_held(cluster: Cluster) -> Iterator[Key]:
+def _cached_metrics(cluster: Cluster) -> Iterator[Key]:
     """Iterate over the nodes whose report is known."""
     return (("", name) for name, entry in list(cluster.entries.items()) if entry.load.report is not None)
 
 
-def _pods_held(cluster: Cluster) -> Iterator[Key]:
+def _cached_pods(cluster: Cluster) -> Iterator[Key]:
     """Iterate over the pods that the watch has shown on a node."""
     for entry in list(cluster.entries.values()):
         for pod in list(entry.load.pods.values()):
@@ -102,9 +102,9 @@ class _Kind(NamedTuple):
     resource: resources.Resource
     decode: type[Any]
     field_selector: str | None
-    held: Callable[[Cluster], Iterator[Key]]
-    knows: Callable[[Cluster, Key], bool]
-    holds: Callable[[Cluster, Any], bool]
+    cached: Callable[[Cluster], Iterator[Key]]
+    has: Callable[[Cluster, Key], bool]
+    equals: Callable[[Cluster, Any], bool]
     changed: Callable[[Cluster, Any, float], None]
     deleted: Callable[[Cluster, Key], None]
 
@@ -115,9 +115,9 @@ _KINDS: Final = (
         resource=resources.NODES,
         decode=pods.Node,
         field_selector=None,
-        held=_nodes_held,
-        knows=_knows_node,
-        holds=_holds_node,
+        cached=_cached_nodes,
+        has=_has_node,
+        equals=_equals_node,
         changed=lambda cluster, node, _now: cluster.node_changed(node),
         deleted=lambda cluster, key: cluster.node_deleted(key[1]),
     ),
@@ -126,9 +126,9 @@ _KINDS: Final = (
         resource=resources.PODS,
         decode=pods.Pod,
         field_selector=informer.RUNNING_SOMEWHERE,
-        held=_pods_held,
-        knows=_knows_pod,
-        holds=_holds_pod,
+        cached=_cached_pods,
+        has=_has_pod,
+        equals=_equals_pod,
         changed=Cluster.pod_changed,
         deleted=lambda cluster, key: cluster.pod_deleted(*key),
     ),
@@ -137,9 +137,9 @@ _KINDS: Final = (
         resource=resources.NODE_METRICS,
         decode=NodeMetric,
         field_selector=None,
-        held=_metrics_held,
-        knows=_knows_metric,
-        holds=_holds_metric,
+        cached=_cached_metrics,
+        has=_has_metric,
+        equals=_equals_metric,
         changed=lambda cluster, metric, _now: cluster.metric_changed(metric),
         deleted=lambda cluster, key: cluster.metric_deleted(key[1]),
     ),
@@ -206,22 +206,22 @@ class Resync:
             for item in page.items or ():
                 key = decoding.identify(item, kind.resource.kind).key
                 listed.add(hash(key))
-                if not self._holds(kind, key, item):
+                if not self._equals(kind, key, item):
                     suspects.append(key)
                 await asyncio.sleep(0)
-        for turn, held in enumerate(kind.held(self._cluster)):
-            if hash(held) not in listed:
-                suspects.append(held)
+        for turn, cached_key in enumerate(kind.cached(self._cluster)):
+            if hash(cached_key) not in listed:
+                suspects.append(cached_key)
             if turn % informer.PAGE_SIZE == 0:
                 await asyncio.sleep(0)
         return suspects
 
-    def _holds(self, kind: _Kind, key: decoding.Key, item: msgspec.Raw) -> bool:
+    def _equals(self, kind: _Kind, key: decoding.Key, item: msgspec.Raw) -> bool:
         try:
             listed = decoding.decode_object(item, kind.resource.kind, key, kind.decode)
         except errors.DecodeError:
             return True  # the watch logs it, and the last decodable version stays
-        return kind.holds(self._cluster, listed)
+        return kind.equals(self._cluster, listed)
 
     async def _verify(self, kind: _Kind, key: Key) -> None:
         """Read one object on its own until it agrees; repair the state if it still differs after all reads."""
@@ -230,7 +230,7 @@ class Resync:
             if attempt:
                 await self._sleep(PAUSE_SECONDS)
             newest = await self._read(kind, key)
-            if kind.holds(self._cluster, newest) if newest is not None else not kind.knows(self._cluster, key):
+            if kind.equals(self._cluster, newest) if newest is not None else not kind.has(self._cluster, key):
                 return
         self.drift[kind.name] += 1
         log.warning(
@@ -250,7 +250,7 @@ class Resync:
     async def _check_sums(self) -> None:
         for name in list(self._cluster.entries):
             entry = self._cluster.entries.get(name)
-            if entry is not None and not _sums_are_right(entry):
+            if entry is not None and not _sums_match(entry):
                 self.drift["sums"] += 1
                 log.warning("node %s: cached totals did not match its pods, recomputed", name)
                 entry.load = entry.load.from_scratch()

@@ -1,4 +1,4 @@
-"""Rounding as the plugins of Koordinator and Trimaran do it: to the nearest integer, halves away from zero.
+"""Round as the plugins of Koordinator and Trimaran do: to the nearest integer, halves away from zero.
 
 Both follow Go's math.Round: 57.5 -> 58, -57.5 -> -58, 0.49999999999999994 -> 0.
 """

@@ -1,4 +1,4 @@
-"""Vectors of amounts: one integer per resource, in the order of the estimator's `resources`.
+"""Parse amounts into vectors: one integer per resource, in the order of the estimator's `resources`.
 
 Parsing is optimised, because each NodeMetric holds about a hundred quantities.
 """

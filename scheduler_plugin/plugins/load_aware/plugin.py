@@ -1,4 +1,4 @@
-"""LoadAwareScheduling: rejects nodes whose usage is above a limit, and prefers nodes with low usage.
+"""Reject nodes whose usage is above a limit, and prefer nodes with low usage: LoadAwareScheduling.
 
     percent = round(used / allocatable * 100)                          filter: reject where percent > limit
     s_r     = 0 if used > allocatable else (allocatable - used) * 100 // allocatable

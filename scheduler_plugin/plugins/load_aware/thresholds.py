@@ -1,4 +1,4 @@
-"""Limits of a node: the thresholds of the arguments, overridden by the node's annotation.
+"""Compute the limits of a node: the thresholds of the arguments, overridden by the node's annotation.
 
 Each of the three parts (plain, prod, aggregated) comes from the annotation if it is present there, else from the
 arguments. Maps are replaced whole, never merged per resource. A malformed annotation changes nothing. Its values are

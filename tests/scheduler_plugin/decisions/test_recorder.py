@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from scheduler_plugin.decisions.recorder import KEPT_OF_A_POD, Choice, DecisionRecords, RecordedColumns
+from scheduler_plugin.decisions.recorder import DECISIONS_PER_POD, Choice, DecisionRecords, RecordedColumns
 from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.metrics import RequestMetrics
 from scheduler_plugin.framework.cycle import PluginScores
@@ -95,7 +95,7 @@ def test_a_retried_pod_keeps_its_last_decisions_only():
     for attempt in range(10):
         a_decision(kept, scores=[attempt, 0, 0])
     assert [each.scores[0] for each in kept.of("default/p")] == [9, 8, 7]
-    assert len(kept) == KEPT_OF_A_POD + 1
+    assert len(kept) == DECISIONS_PER_POD + 1
 
 
 def test_memory_is_bounded_and_the_oldest_decision_is_evicted_first():
@@ -213,7 +213,7 @@ def test_the_size_is_correct_after_any_sequence_of_calls(calls):
             kept.seal()
     of_pods = [each for number in range(4) for each in kept.of(f"default/p{number}")]
     assert kept.bytes == sum(each.size_bytes() for each in of_pods) <= 12_000
-    assert len(kept) == len(of_pods) <= 4 * KEPT_OF_A_POD
+    assert len(kept) == len(of_pods) <= 4 * DECISIONS_PER_POD
     assert sum(kept.choices.values()) == bound
 
 
