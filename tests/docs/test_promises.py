@@ -1,4 +1,4 @@
-"""docs/reference/trimaran-promises.md tells the truth: what it names exists, and it names every promise and every defect."""
+"""docs/reference/trimaran-promises.md: the tests that it names exist, and it names every promise and every defect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of docs/reference/scheduler-plugins say what the code does: every argument with the default that is in force."""
+"""docs/reference/scheduler-plugins/load-aware.md: every argument, with the default that is active."""
 
 import pathlib
 import re
@@ -21,7 +21,7 @@ def table(heading):
     return {name: None if cell == "none" else yaml.safe_load(cell.strip("`")) for name, cell in ROW.findall(text)}
 
 
-def test_the_page_lists_every_argument_with_the_default_that_is_in_force():
+def test_the_page_lists_every_argument_with_its_active_default():
     listed = table("argument")
     in_force = loader.parse({}).args["LoadAwareScheduling"].model_dump(by_alias=True)
     assert listed.keys() == {field.alias for field in LoadAwareArgs.model_fields.values()}
