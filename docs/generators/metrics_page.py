@@ -72,7 +72,7 @@ def scheduler_plugin_registry() -> CollectorRegistry:
     """Return the registry of a scheduler plugin with every plugin that has metrics."""
     registry = CollectorRegistry()
     with_measurements = {"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}}
-    parts = Parts(loader.parse(with_measurements), notice_ttl_seconds=120.0)
+    parts = Parts(loader.parse(with_measurements), assumed_ttl_seconds=120.0)
     for collector in parts.collectors():
         registry.register(collector)
     extender_metrics.register_state(
