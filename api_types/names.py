@@ -29,7 +29,6 @@ BATCH_MEMORY: Final = "kubernetes.io/batch-memory"
 MID_RESOURCES: Final = (MID_CPU, MID_MEMORY)
 
 LABEL_PRIORITY_CLASS: Final = "koordinator.sh/priority-class"
-LABEL_SUB_PRIORITY: Final = "koordinator.sh/priority"
 LABEL_QOS: Final = "koordinator.sh/qosClass"
 LABEL_CPU_RECLAIM_RATIO: Final = "node.koordinator.sh/cpu-reclaim-ratio"
 LABEL_MEMORY_RECLAIM_RATIO: Final = "node.koordinator.sh/memory-reclaim-ratio"

@@ -36,7 +36,6 @@ class ObjectMeta(msgspec.Struct, rename="camel", frozen=True):
     uid: str = ""
     resource_version: str = ""
     creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
@@ -69,7 +68,6 @@ class PodSpec(msgspec.Struct, rename="camel", frozen=True):
     resources: ResourceRequirements | None = None
     node_name: str = ""
     priority: int | None = None
-    scheduler_name: str = ""
 
 
 class Condition(msgspec.Struct, rename="camel", frozen=True):

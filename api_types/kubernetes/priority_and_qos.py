@@ -43,18 +43,17 @@ class KubeQoS(enum.StrEnum):
 
 
 class Band(NamedTuple):
-    """Numeric priorities of one class, both ends included, and the value assumed where a pod has none."""
+    """Numeric priorities of one class, both ends included."""
 
     lowest: int
     highest: int
-    default: int
 
 
 BANDS: Final = {
-    PriorityClass.PROD: Band(9000, 9999, 9500),
-    PriorityClass.MID: Band(7000, 7999, 7500),
-    PriorityClass.BATCH: Band(5000, 5999, 5500),
-    PriorityClass.FREE: Band(3000, 3999, 3500),
+    PriorityClass.PROD: Band(9000, 9999),
+    PriorityClass.MID: Band(7000, 7999),
+    PriorityClass.BATCH: Band(5000, 5999),
+    PriorityClass.FREE: Band(3000, 3999),
 }
 
 _QOS_OF_KUBE_QOS: Final = {
@@ -129,11 +128,6 @@ def priority_class(pod: pods.Pod) -> PriorityClass:
     if stated:
         return stated
     return PriorityClass.BATCH if qos_class(pod) is QoSClass.BE else PriorityClass.PROD
-
-
-def priority_value(pod: pods.Pod) -> int:
-    """Numeric priority with default: as stated and non-zero, else the default of the pod's class."""
-    return pod.spec.priority or BANDS[priority_class(pod)].default
 
 
 def translated_resource(priority_class: PriorityClass, resource: str) -> str | None:

@@ -14,7 +14,7 @@ import msgspec
 
 from api_types.kubernetes import pods
 from component_base.http_endpoint import Page, ProbeResult
-from scheduler_plugin.load_watcher import analysis, kep_document, known_nodes, records
+from scheduler_plugin.load_watcher import analysis, known_nodes, records
 from scheduler_plugin.load_watcher import settings as watcher_settings
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import (
@@ -269,18 +269,6 @@ def _metrics_server(inputs: Any) -> Any:
     return {"nodeMetrics": _told(metrics_server.usage_percent(items, known).nodes)}
 
 
-def _designed_payload(inputs: Any) -> Any:
-    snapshot = kep_document.decode(json.dumps(inputs["payload"]).encode())
-    return {
-        "nodes": list(snapshot.data.nodes),
-        "windowDuration": snapshot.window.duration,
-        "source": snapshot.source,
-    } | {
-        name: {metric.type.lower(): {metric.operator: metric.value} for metric in node.metrics}
-        for name, node in snapshot.data.nodes.items()
-    }
-
-
 def _designed_http(inputs: Any) -> Any:
     kept = Windows(300)
     if inputs["haveMetrics"]:
@@ -310,7 +298,6 @@ ADAPTERS = {
     "prometheus.query": _prometheus_query,
     "prometheus.parse": _prometheus_parse,
     "metricsserver.parse": _metrics_server,
-    "kep61.parseWatcherPayload": _designed_payload,
     "kep61.http": _designed_http,
 }
 

@@ -128,7 +128,7 @@ def sync_config(case: Mapping[str, Any]) -> dict[str, Any]:
         "changed": outcome.changed,
         "config": _as_upstream_keeps_it(outcome.configuration),
         "available": outcome.state is not evaluation.State.REFUSED or case["cache"]["available"],
-        "error_status": not outcome.from_document,
+        "error_status": outcome.state not in (evaluation.State.APPLIED, evaluation.State.KEY_ABSENT),
     }
 
 
@@ -435,7 +435,7 @@ ADAPTERS = {
     "colocation config webhook parameter check": parameter_check,
     "node selector overlap": lambda case: {"overlap": bool(node_selector.overlapping(_selectors(case)))},
     "node conflict": lambda case: {
-        "conflict": node_selector.conflicting(_selectors(case), _labels({"labels": case["node_labels"]}))
+        "conflict": len(node_selector.matching(_selectors(case), _labels({"labels": case["node_labels"]}))) > 1
     },
     "node selector required": selector_required,
     "node config name check (flag on)": name_check,

@@ -108,7 +108,6 @@ ADAPTERS = {
     "peaks.getPowerJumpForUtilisation": _power_jump,
     "peaks.NormalizeScore": _normalised,
     "kep61.loadVariationScore": _designed_variation,
-    "kep61.overCapacityRisk": lambda inputs: {"risk": load_variation.overrun_probability(inputs["ita"])},
     "kep357.limitRisk": _limit_risk,
     "kep357.correctedSigma": _corrected_sigma,
 }
