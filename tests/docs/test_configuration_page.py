@@ -1,4 +1,4 @@
-"""docs/configuration.md: every key, preset and reason code, and nothing that the models do not say."""
+"""docs/configuration.md has every key, preset and reason code of the models."""
 
 import re
 
@@ -14,7 +14,7 @@ PAGE = (generate.ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 
 
 def rows(table):
-    """First cell -> other cells of a table as it is generated."""
+    """Return first cell -> other cells of a generated table."""
     written = configuration_page.page(f"<!-- table {table}: written by make update -->\n<!-- end -->")
     cells = [line.strip("| ").split(" | ") for line in written.splitlines() if line.startswith("| ")]
     return {first.strip("`"): rest for first, *rest in cells[1:]}
@@ -31,7 +31,7 @@ def test_every_key_of_every_model_is_in_exactly_one_table():
     assert len(documented) == len(set(documented))
 
 
-def test_a_row_says_range_default_and_meaning():
+def test_a_row_has_range_default_and_meaning():
     assert rows("predict")[".n"] == [
         "a number, above 0 and at most 20",
         "`5.0`",
@@ -40,7 +40,7 @@ def test_a_row_says_range_default_and_meaning():
     assert rows("metric")["resourceDiffThreshold"][0] == "a number, above 0; above 1 accepted with a warning"
 
 
-def test_the_example_is_that_of_the_formula_by_hand():
+def test_the_example_equals_the_formula_computed_by_hand():
     mid = {preset: cells[-2:] for preset, cells in rows("preset-example").items()}
     assert mid == {
         "none": ["6.0", "at once"],  # 12 - (4 + 5 * 0.4)
@@ -50,7 +50,7 @@ def test_the_example_is_that_of_the_formula_by_hand():
     }
 
 
-def test_every_preset_says_what_it_does_and_on_what_risk():
+def test_every_preset_describes_its_effect_and_its_risk():
     assert set(presets.EXPECTATIONS) == set(presets.PRESETS) == set(rows("presets"))
     for preset, (mid, _) in presets.EXPECTATIONS.items():
         keys = presets.PRESETS[preset]
@@ -58,7 +58,7 @@ def test_every_preset_says_what_it_does_and_on_what_risk():
         assert f"{keys.mid_memory_threshold_percent} %" in mid
 
 
-def test_the_page_holds_every_table_and_names_every_reason_code_and_layer():
+def test_the_page_has_every_table_reason_code_and_layer():
     assert set(re.findall(r"<!-- table ([\w-]+): written", PAGE)) == set(configuration_page.TABLES)
     for code in (*condition.REASONS.values(), condition.APPLIED, condition.UNUSED):
         assert f"`{code}`" in PAGE
@@ -70,7 +70,7 @@ def test_the_page_holds_every_table_and_names_every_reason_code_and_layer():
         assert name in PAGE
 
 
-def test_what_is_written_by_hand_stays_and_a_second_run_changes_nothing():
+def test_keeps_the_prose_and_a_second_run_changes_nothing():
     text = "before\n<!-- table labels: written by make update -->\nstale row\n<!-- end -->\nafter\n"
     written = configuration_page.page(text)
     assert written.startswith("before\n<!-- table labels")
@@ -79,6 +79,6 @@ def test_what_is_written_by_hand_stays_and_a_second_run_changes_nothing():
     assert configuration_page.page(written) == written
 
 
-def test_an_unknown_table_is_refused():
-    with pytest.raises(ValueError, match="asks for the table other, want one of mid, "):
+def test_rejects_an_unknown_table():
+    with pytest.raises(ValueError, match="unknown table other, want one of mid, "):
         configuration_page.page("<!-- table other: written by make update -->\n<!-- end -->")
