@@ -67,7 +67,7 @@ def test_without_any_all_that_was_tried_is_named(tmp_path):
     assert str(caught.value) == (
         "no credentials for a kube-apiserver: no kubeconfig given; KUBECONFIG is not set; not in a pod "
         f"(KUBERNETES_SERVICE_HOST is not set); {tmp_path}/.kube/config does not exist. "
-        "Name a kubeconfig, or run as a pod with a service account"
+        "Set a kubeconfig, or run as a pod with a service account"
     )
 
 

@@ -126,7 +126,7 @@ def test_what_is_wrong_is_said_in_one_line_with_the_file(written, content, expec
     [
         ({"certificate-authority": "none.crt"}, "none.crt"),
         ({"certificate-authority-data": base64.b64encode(b"no pem").decode()}, "data in the kubeconfig"),
-        ({"certificate-authority": "ca.crt", "insecure-skip-tls-verify": True}, "give one"),
+        ({"certificate-authority": "ca.crt", "insecure-skip-tls-verify": True}, "want one of them"),
     ],
 )
 def test_a_certificate_that_cannot_be_loaded_is_named(written, cluster, expected):

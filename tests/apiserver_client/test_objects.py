@@ -108,7 +108,7 @@ async def test_who_may_not_write_sends_nothing_but_reads(server):
     allowed = False
     async with server.session(may_write=lambda: allowed) as api:
         await objects.get(api, resources.NODE_METRICS, "n1")
-        with pytest.raises(errors.NotLeader, match=r"PATCH .*/nodemetrics/n1: not sent"):
+        with pytest.raises(errors.NotLeader, match=r"PATCH .*/nodemetrics/n1: write blocked"):
             await objects.merge_patch(api, resources.NODE_METRICS, "n1", {})
         assert server.asked("PATCH") == []
         allowed = True
