@@ -125,6 +125,6 @@ def test_labels_are_from_known_sets_and_none_of_them_is_large(page: tuple[str, F
             assert len(found) <= LARGEST_SET, f"{family.name}: {label}"
 
 
-def test_a_gauge_does_not_look_like_a_part_of_a_histogram(page: tuple[str, Families]) -> None:
+def test_a_gauge_is_not_named_like_a_part_of_a_histogram(page: tuple[str, Families]) -> None:
     for name, family in page[1].items():
         assert family.type == "histogram" or not re.search(r"_(count|sum|bucket)$", name), name

@@ -82,7 +82,7 @@ def test_it_is_the_definition_spelled_out(machine):
 
 
 @given(machines(), st.integers(1, 5))
-def test_who_looks_further_sees_no_lower_peak(machine, further):
+def test_a_longer_horizon_has_no_lower_peak(machine, further):
     cores, pods, step, horizon = machine
     limits, cores = np.full(len(pods), 8.0), np.array(cores, float)
     assert peak(pods, step, horizon, limits, cores) <= peak(pods, step, horizon + further, limits, cores)

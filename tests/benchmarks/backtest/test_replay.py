@@ -51,8 +51,8 @@ def test_policies_that_cannot_share_a_history_are_refused():
 
 
 def test_a_predictor_without_an_answer_stops_the_run_with_its_reason():
-    with pytest.raises(Unanswered, match="nobody at 9000 s: predictor 'nobody' is unknown"):
-        run([Pod(0, 0, 100)], [PredictParameters(predictor="nobody")], [30])
+    with pytest.raises(Unanswered, match="no-such-predictor at 9000 s: predictor 'no-such-predictor' is unknown"):
+        run([Pod(0, 0, 100)], [PredictParameters(predictor="no-such-predictor")], [30])
 
 
 def test_a_policy_answers_the_same_whichever_others_are_asked_beside_it():
