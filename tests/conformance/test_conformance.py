@@ -44,7 +44,7 @@ def test_a_case_that_cannot_be_read_fails_alone():
     assert RUNNER.run(unreadable).outcome == "failed"
 
 
-# Cases beside the given ones, in their form: `expected` is what the reference page says (koordinator-core 4).
+# Further cases in the form of the given ones; `expected` is the behaviour of Koordinator.
 CLASS = "priority class with default (cpu in milli)"
 PROD, BATCH = ({"priority_class": name} for name in ("koord-prod", "koord-batch"))
 NODE = {"cpu_milli": 20_000, "memory_bytes": 40_000_000_000}

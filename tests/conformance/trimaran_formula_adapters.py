@@ -1,4 +1,4 @@
-"""Cases of trimaran.json that are arithmetic -> scheduler_plugin/plugins/trimaran/formulas."""
+"""Map the arithmetic cases of trimaran.json to scheduler_plugin/plugins/trimaran/formulas."""
 
 from __future__ import annotations
 
@@ -121,6 +121,6 @@ DIFFERENT_ON_PURPOSE = (
     (
         "lowriskovercommitment.ComputeProbability",
         _is_below_the_resolution,
-        "design 5: upstream fits infinite parameters to it and answers 0; here it is no deviation",
+        "Trimaran fits infinite parameters to it and returns 0; here it counts as no deviation",
     ),
 )
