@@ -48,7 +48,7 @@ def read_in(*folders: str) -> set[str]:
 
 
 def filled_in(folder: str) -> set[tuple[str, str]]:
-    """(model, field) of each keyword of a call."""
+    """Return (model, field) of each keyword of a call."""
     calls = [node for node in sources(folder) if isinstance(node, ast.Call)]
     named = [(call, getattr(call.func, "attr", getattr(call.func, "id", ""))) for call in calls]
     return {(name, keyword.arg) for call, name in named for keyword in call.keywords if keyword.arg}
@@ -62,7 +62,7 @@ def used_keys(model: type[pydantic.BaseModel]) -> set[str]:
 
 
 def models(model: type[pydantic.BaseModel]) -> Iterator[type[pydantic.BaseModel]]:
-    """The model and all that its fields hold, without the subjects that are not measured."""
+    """Yield the model and the models of its fields, without those that are not measured."""
     yield model
     for name, info in model.model_fields.items():
         nested = slo.nested_model(info.annotation)
@@ -93,7 +93,7 @@ def test_the_agent_reads_every_field_of_the_collect_policy():
 
 @pytest.mark.parametrize("field", sorted(used_keys(slo.MidColocationPolicy) - READ_ELSEWHERE))
 def test_every_mid_key_changes_the_policy_of_a_node(field):
-    """In static mode, in which no key is left out; a key that changes nothing would only look configurable."""
+    """Static mode uses every key. A key that changes nothing would be configurable without effect."""
     static = slo.MidColocationPolicy(mid_reclaim_mode=slo.STATIC)
     other = {"mid_reclaim_mode": "", "mid_floor": "none"}.get(field, 37)
     assert mid_report.mid_policy(static.model_copy(update={field: other})) != mid_report.mid_policy(static)

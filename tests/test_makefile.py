@@ -1,4 +1,4 @@
-"""`make help` shows what there is."""
+"""`make help` lists the targets."""
 
 import re
 import subprocess

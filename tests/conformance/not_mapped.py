@@ -26,7 +26,7 @@ NOT_MAPPED: Final = (
     ("kep61.overCapacityRisk", "no plugin computes this probability"),
     ("kep61.parseWatcherPayload", "the load watcher writes the payload of KEP-61 and never reads it"),
     ("kep*.selectNode", "kube-scheduler selects the node with the highest score"),
-    ("kep61.recommendedTarget", "advice for people: the documentation recommends 10 points below the wanted utilisation"),
+    ("kep61.recommendedTarget", "advice for people: the documentation recommends 10 points below the wanted use"),
     ("trimaran.PodAssignEventHandler", "no list to clean: pods are in the cluster state until they are deleted"),
     ("signalfx.decodeMetricsPayload", "one host is answered from the snapshot of all hosts"),
     ("datadog.health", "the case is about a request to the internet; health is tested over a local socket"),
