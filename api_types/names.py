@@ -19,7 +19,6 @@ NODE_METRIC_SINGULAR: Final = "nodemetric"
 NAMESPACE: Final = "koordinator-system"
 SLO_CONTROLLER_CONFIG: Final = "slo-controller-config"
 COLOCATION_CONFIG_KEY: Final = "colocation-config"
-SCHEDULER_NAME: Final = "koord-scheduler"
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"

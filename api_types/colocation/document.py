@@ -134,28 +134,28 @@ def _fold(value: Any, model: type[pydantic.BaseModel], path: KeyPath, problems: 
         return value
     fields = {camel_case(field): info for field, info in model.model_fields.items()}
     result: dict[str, Any] = {}
-    for key, item in _resolve_aliases(_spell(value, fields, path, problems), fields, path, problems):
+    for key, item in _resolve_aliases(_own_keys(value, fields, path, problems), fields, path, problems):
         nested = slo.nested_model(fields[key].annotation)
         result[key] = _fold(item, nested, (*path, key), problems) if nested else item
     return result
 
 
-def _spell(value: dict[str, Any], fields: Iterable[str], path: KeyPath, problems: list[Problem]) -> dict[str, Any]:
+def _own_keys(value: dict[str, Any], fields: Iterable[str], path: KeyPath, problems: list[Problem]) -> dict[str, Any]:
     known = [*fields, *(alias for alias, key in slo.ALIASES.items() if key in fields)]
     by_lower_case = {key.lower(): key for key in known}
     result: dict[str, Any] = {}
     for key, item in value.items():
-        spelled = by_lower_case.get(key.lower())
-        if spelled is None:
+        own = by_lower_case.get(key.lower())
+        if own is None:
             problems.append(_unknown_key(key, item, known, path))
         elif item is None:
-            result.pop(spelled, None)
+            result.pop(own, None)
         else:
-            result[spelled] = item
+            result[own] = item
     for key in sorted(getattr(value, "repeated", ())):
-        if spelled := by_lower_case.get(key):
-            kept = config_problem.quoted(result.get(spelled))
-            problems.append(Problem((*path, spelled), kept, "the key once: the last one counts", Effect.ADVICE))
+        if own := by_lower_case.get(key):
+            kept = config_problem.quoted(result.get(own))
+            problems.append(Problem((*path, own), kept, "the key once: the last one counts", Effect.ADVICE))
     return result
 
 
@@ -241,4 +241,4 @@ def _unused(config: slo.ColocationConfig) -> Iterator[str]:
     yield from slo.unused_keys(config)
     for position, entry in enumerate(config.node_configs or ()):
         for key in slo.unused_keys(entry):
-            yield config_problem.spelled((_ENTRIES, position, key))
+            yield config_problem.format_path((_ENTRIES, position, key))

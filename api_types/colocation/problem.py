@@ -32,7 +32,7 @@ class Problem:
 
     def __str__(self) -> str:
         """Return the key path, the value seen and the value wanted."""
-        return f"{spelled(self.path)}: seen {self.seen}, want {self.wanted}"
+        return f"{format_path(self.path)}: seen {self.seen}, want {self.wanted}"
 
     def with_effect(self) -> str:
         """Return the problem with its effect."""
@@ -44,7 +44,7 @@ def problem(path: KeyPath, seen: Any, wanted: str, effect: Effect = Effect.DOCUM
     return Problem(path, quoted(seen), wanted, effect)
 
 
-def spelled(path: KeyPath) -> str:
+def format_path(path: KeyPath) -> str:
     """Format a key path: ("nodeConfigs", 0, "enable") -> "nodeConfigs[0].enable"."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{_on_one_line(part)}" for part in path)
     return text.removeprefix(".") or "the document"
