@@ -1,4 +1,4 @@
-"""docs/configuration.md has every key, preset and reason code of the models."""
+"""docs/reference/configuration.md: every key, preset and reason code, as the models define them."""
 
 import re
 
@@ -10,7 +10,7 @@ from api_types.colocation import presets
 from crds import configuration_page, generate
 from manager.slo_config import condition, strategy
 
-PAGE = (generate.ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+PAGE = (generate.ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
 
 
 def rows(table):
@@ -40,7 +40,7 @@ def test_a_row_has_range_default_and_meaning():
     assert rows("metric")["resourceDiffThreshold"][0] == "a number, above 0; above 1 accepted with a warning"
 
 
-def test_the_example_equals_the_formula_computed_by_hand():
+def test_the_example_matches_the_formula_calculated_by_hand():
     mid = {preset: cells[-2:] for preset, cells in rows("preset-example").items()}
     assert mid == {
         "none": ["6.0", "at once"],  # 12 - (4 + 5 * 0.4)
@@ -50,7 +50,7 @@ def test_the_example_equals_the_formula_computed_by_hand():
     }
 
 
-def test_every_preset_describes_its_effect_and_its_risk():
+def test_every_preset_has_its_effect_and_its_risk():
     assert set(presets.EXPECTATIONS) == set(presets.PRESETS) == set(rows("presets"))
     for preset, (mid, _) in presets.EXPECTATIONS.items():
         keys = presets.PRESETS[preset]
@@ -70,7 +70,7 @@ def test_the_page_has_every_table_reason_code_and_layer():
         assert name in PAGE
 
 
-def test_keeps_the_prose_and_a_second_run_changes_nothing():
+def test_text_outside_the_tables_stays_and_a_second_run_changes_nothing():
     text = "before\n<!-- table labels: written by make update -->\nstale row\n<!-- end -->\nafter\n"
     written = configuration_page.page(text)
     assert written.startswith("before\n<!-- table labels")
