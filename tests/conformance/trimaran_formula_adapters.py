@@ -1,4 +1,4 @@
-"""Cases of trimaran.json that are arithmetic -> scheduler_plugin/plugins/trimaran/formulas."""
+"""Map the arithmetic cases of trimaran.json to scheduler_plugin/plugins/trimaran/formulas."""
 
 from __future__ import annotations
 
@@ -108,7 +108,6 @@ ADAPTERS = {
     "peaks.getPowerJumpForUtilisation": _power_jump,
     "peaks.NormalizeScore": _normalised,
     "kep61.loadVariationScore": _designed_variation,
-    "kep61.overCapacityRisk": lambda inputs: {"risk": load_variation.overrun_probability(inputs["ita"])},
     "kep357.limitRisk": _limit_risk,
     "kep357.correctedSigma": _corrected_sigma,
 }
@@ -122,6 +121,6 @@ DIFFERENT_ON_PURPOSE = (
     (
         "lowriskovercommitment.ComputeProbability",
         _is_below_the_resolution,
-        "design 5: upstream fits infinite parameters to it and answers 0; here it is no deviation",
+        "Trimaran fits infinite parameters to it and returns 0; here it counts as no deviation",
     ),
 )
