@@ -26,7 +26,7 @@ from api_types.kubernetes import pods as pod_types
 from benchmarks import bench_agent
 from koordlet import node_observer
 from koordlet.cluster import pods as pods_on_node
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
 from koordlet.cluster.view import ClusterView
 from koordlet.prediction import checkpoint
 from koordlet.prediction.allocation import WholeAmounts
@@ -39,7 +39,7 @@ TRAIN, REPORT, CHANGE, CHECKPOINT, ROW = 30, 60, 30, 600, 7200
 """Ticks between two of each; CHANGE is when what the kernel says of the pods moves on."""
 CPUS = 64
 MEMORY = 256 << 30
-POLICY = predict_policy.in_force(None)
+POLICY = spec_in_force.predict_policy(None)
 
 
 class Day:
@@ -106,7 +106,7 @@ class Day:
         self.host.set_node(self.busy_ticks, 128 << 30, MEMORY, CPUS)
         self.observer.observe(now, self.view)
         if number % TRAIN == 0:
-            self.observer.train(now, predict_policy.parameters(POLICY))
+            self.observer.train(now, spec_in_force.predict_parameters(POLICY))
         if number % REPORT == 0:
             observation = self.observer.report(now, self.view, POLICY, None)
             assert observation is not None, "a measured node has a report"

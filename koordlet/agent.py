@@ -18,9 +18,9 @@ from prometheus_client import CollectorRegistry
 from apiserver_client import backoff, session
 from component_base.http_endpoint import ProbeResult
 from koordlet import metrics
-from koordlet.cluster import collect_policy, predict_policy
+from koordlet.cluster import spec_in_force
 from koordlet.cluster.view import ClusterView
-from koordlet.influxdb_exporter import switch
+from koordlet.influxdb_exporter import exporter
 from koordlet.node_observer import NodeObserver, Observation
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report import schedule, writer
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 TICK_SECONDS: Final = 1.0
 TRAIN_SECONDS: Final = 30.0
-HISTORY_DRAIN_SECONDS: Final = 3.0
+EXPORT_DRAIN_SECONDS: Final = 3.0
 """Of the 5 s in which the agent ends."""
 _STUCK_TICKS: Final = 10.0
 """Healthy means that the last tick is not older: ten missed ticks are no longer a busy machine."""
@@ -52,10 +52,10 @@ class Agent:
         self._schedule = schedule.ReportSchedule()
         self._failures = 0
         self._last_outcome: writer.Outcome | None = None
-        self.history = switch.start(settings)
+        self.exporter = exporter.start(settings)
         registry.register(metrics.AgentCollector(observer, self.counts, self._tick_times, self.view.watches, self.kept))
-        if self.history is not None:
-            registry.register(metrics.HistoryCollector(self.history))
+        if self.exporter is not None:
+            registry.register(metrics.ExporterCollector(self.exporter))
 
     async def run(self, api: session.Session) -> None:
         """Observe and report until `stop` is set, then write the checkpoint."""
@@ -70,11 +70,11 @@ class Agent:
             finally:
                 for task in background:
                     task.cancel()
-                if self.history is not None:
-                    self.history.writer.ask_to_drain(HISTORY_DRAIN_SECONDS)
+                if self.exporter is not None:
+                    self.exporter.writer.request_drain(EXPORT_DRAIN_SECONDS)
         await self.kept.save()
-        if self.history is not None:
-            await asyncio.to_thread(self.history.writer.join)
+        if self.exporter is not None:
+            await asyncio.to_thread(self.exporter.writer.join)
         self.observer.close()
 
     async def _tick_until_stopped(self, api: session.Session, group: asyncio.TaskGroup) -> None:
@@ -89,7 +89,7 @@ class Agent:
             if now >= next_training:
                 self._train()
                 next_training = now + TRAIN_SECONDS
-            self._record_history(now)
+            self._export(now)
             if (reporting is None or reporting.done()) and self._schedule.may_look(now):
                 reporting = group.create_task(self._try_to_report(api, now))
             next_tick = max(next_tick + TICK_SECONDS, time.monotonic())
@@ -111,23 +111,23 @@ class Agent:
         self._tick_times.duration.add(self._last_tick - begin)
 
     def _train(self) -> None:
-        policy = predict_policy.in_force(self.view.spec.predict_policy)
+        policy = spec_in_force.predict_policy(self.view.spec.predict_policy)
         try:
-            done = self.observer.train(time.time(), predict_policy.parameters(policy))
+            done = self.observer.train(time.time(), spec_in_force.predict_parameters(policy))
         except Exception:
             log.exception("a round of training failed")
             return
         self.counts.trainings += 1
         self.counts.unusable_values += done.unusable_values
 
-    def _record_history(self, now: float) -> None:
+    def _export(self, now: float) -> None:
         """Hand the means since the last time to the sink, which never makes anybody wait."""
-        if self.history is None or not self.history.is_due(now):
+        if self.exporter is None or not self.exporter.is_due(now):
             return
         try:
             at = time.time()
-            means = self.observer.means(at, self.history.interval_seconds)
-            self.history.record(at, means, self.view.pods.by_uid(), self.observer.prediction)
+            means = self.observer.means(at, self.exporter.interval_seconds)
+            self.exporter.export(at, means, self.view.pods.by_uid(), self.observer.prediction)
         except Exception:
             log.exception("a record of the history failed")
 
@@ -142,8 +142,8 @@ class Agent:
         """Publish when the interval has passed, or early when the prediction moved."""
         if self.view.resource_version is None:
             return
-        policy = predict_policy.in_force(self.view.spec.predict_policy)
-        wanted = collect_policy.report_interval_seconds(self.view.spec.metric_collect_policy)
+        policy = spec_in_force.predict_policy(self.view.spec.predict_policy)
+        wanted = spec_in_force.report_interval_seconds(self.view.spec.metric_collect_policy)
         interval = schedule.seconds_between_reports(wanted, policy.force_update_interval_seconds or 0)
         self._schedule.looked(now, policy.check_interval_seconds or 0, interval)
         observation = self.observer.report(time.time(), self.view, policy, self.kept.problem_text)

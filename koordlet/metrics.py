@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from apiserver_client.watching import WatchState
-from koordlet.influxdb_exporter.exporter import HistoryRecorder
+from koordlet.influxdb_exporter.exporter import InfluxDbExporter
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report.writer import Outcome
@@ -242,15 +242,15 @@ def _add_stalled(
             family.add_metric([*whose, resource, kind], seconds)
 
 
-class HistoryCollector(Collector):
+class ExporterCollector(Collector):
     """Reads the sink of the history; registered only where there is one."""
 
-    def __init__(self, history: HistoryRecorder) -> None:
-        self._history = history
+    def __init__(self, exporter: InfluxDbExporter) -> None:
+        self._exporter = exporter
 
     def collect(self) -> Iterable[Metric]:
         """What waits, what was written, what was not and why."""
-        queue, writer = self._history.queue, self._history.writer
+        queue, writer = self._exporter.queue, self._exporter.writer
         yield GaugeMetricFamily(
             "koordlet_history_queued_points", "Points of the history that wait to be written.", queue.depth
         )

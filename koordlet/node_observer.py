@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from api_types.colocation import controller_config
 from api_types.node_metric import types as node_metric
-from koordlet.cluster import collect_policy, predict_policy
+from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import PodOnNode, PodTable
 from koordlet.collectors import snapshot as catalog
 from koordlet.collectors.host_root import HostRoot
@@ -43,7 +43,7 @@ TRAINING_WINDOW_SECONDS: Final = 30.0
 _FRESH_SECONDS: Final = 60.0
 """A node whose newest sample is older is not measured any more."""
 _REPORTED: Final = (Statistic.AVG, Statistic.P50, Statistic.P90, Statistic.P95, Statistic.P99, Statistic.STD)
-_DEFAULT_PARAMETERS: Final = predict_policy.parameters(predict_policy.in_force(None))
+_DEFAULT_PARAMETERS: Final = spec_in_force.predict_parameters(spec_in_force.predict_policy(None))
 
 
 class Cluster(Protocol):
@@ -190,7 +190,7 @@ class NodeObserver:
         if self.newest_at_seconds is None:
             return None
         bound = cluster.pods.active() if cluster.pods.synced else None
-        answer = self._predict(now_seconds, bound, cluster.allocatable, predict_policy.parameters(policy))
+        answer = self._predict(now_seconds, bound, cluster.allocatable, spec_in_force.predict_parameters(policy))
         self.prediction = None if isinstance(answer, NoPrediction) else answer
         self.predicted_at_seconds.append(now_seconds)
         if isinstance(answer, NoPrediction):
@@ -265,12 +265,12 @@ class NodeObserver:
         sampled_at = self.newest_at_seconds or 0.0
         collect = cluster.spec.metric_collect_policy
         by_uid = {SeriesKey(SeriesKind.POD, pod.uid): pod for pod in bound or ()}
-        window = Window(sampled_at, collect_policy.usage_window_seconds(collect))
+        window = Window(sampled_at, spec_in_force.usage_window_seconds(collect))
         recent = self._cache.samples([NODE, SYSTEM, *by_uid], window)
         means = aggregation.aggregate(recent, (Statistic.AVG,))
         windows = [
             (seconds, self._statistics(sampled_at, seconds))
-            for seconds in collect_policy.aggregate_windows_seconds(collect)
+            for seconds in spec_in_force.aggregate_windows_seconds(collect)
         ]
         return status.build(
             status.Report(

@@ -10,7 +10,7 @@ from typing import Final
 from api_types.kubernetes import yaml_text
 from koordlet import node_observer
 from koordlet.cli import predictor_table
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
 from koordlet.prediction.predictors import registry
 from koordlet.settings import KoordletSettings
 
@@ -27,7 +27,7 @@ def show(settings: KoordletSettings, seconds: float, predictor: str | None) -> i
     With a predictor, or `ALL` of them, a table of what each predicts is printed in place of the status.
     """
     observer = node_observer.NodeObserver(Path(settings.host_root), settings.max_series)
-    policy = predict_policy.in_force(None)
+    policy = spec_in_force.predict_policy(None)
     cluster = node_observer.NoCluster(observer)
     print(f"measuring {settings.host_root} for {seconds:g} s ...", file=sys.stderr)  # noqa: T201  # a command's progress
     begin = time.monotonic()
@@ -37,14 +37,14 @@ def show(settings: KoordletSettings, seconds: float, predictor: str | None) -> i
         observer.observe(time.time(), cluster)
         due = int((time.monotonic() - begin) / _TRAIN_SECONDS)
         if due > trained:
-            observer.train(time.time(), predict_policy.parameters(policy))
+            observer.train(time.time(), spec_in_force.predict_parameters(policy))
             trained = due
     if not trained:
-        observer.train(time.time(), predict_policy.parameters(policy))
+        observer.train(time.time(), spec_in_force.predict_parameters(policy))
     now = time.time()
     observation = observer.report(now, cluster, policy, None)
     chosen = list(registry.PREDICTORS) if predictor == ALL else [predictor] if predictor else []
-    compared = [predict_policy.parameters(policy).for_predictor(name) for name in chosen]
+    compared = [spec_in_force.predict_parameters(policy).for_predictor(name) for name in chosen]
     answers = dict(zip(chosen, observer.compare(now, cluster, compared), strict=True))
     observer.close()
     if observation is None:

@@ -16,8 +16,8 @@ from api_types import names
 from api_types.kubernetes import node_reservation, pods, quantities
 from api_types.node_metric import types as node_metric
 from apiserver_client import resources, session, watching
-from koordlet.cluster import collect_policy
 from koordlet.cluster import pods as pods_on_node
+from koordlet.cluster import spec_in_force
 from koordlet.prediction.allocation import WholeAmounts
 
 log = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class ClusterView:
             self._keep_spec(f"spec.{'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}")
             return
         try:
-            collect_policy.aggregate_windows_seconds(spec.metric_collect_policy)
+            spec_in_force.aggregate_windows_seconds(spec.metric_collect_policy)
         except ValueError as problem:  # the schema, ours and upstream's, takes any text for a duration
             self._keep_spec(f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: {problem}")
             return

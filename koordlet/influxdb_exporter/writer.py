@@ -93,7 +93,7 @@ class Writer:
         """Say that there are points. Does not cut a pause after a failure short."""
         self._has_points.set()
 
-    def ask_to_drain(self, seconds: float) -> None:
+    def request_drain(self, seconds: float) -> None:
         """Write what is left, for so long at most and until the first failure, then end. Returns at once."""
         self._drain_until = self._monotonic() + seconds
         self._is_ending.set()

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from koordlet.metric_cache import series as class_series
-from koordlet.prediction import allocation, reclaimable
-from koordlet.prediction.allocation import PodOnNode, WholeAmounts
+from koordlet.prediction import allocation
+from koordlet.prediction.allocation import ChargedPod, WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NodePeak, NoPrediction, Peak, ProdLoad
 from koordlet.prediction.predictors import n_sigma, registry
@@ -82,7 +82,7 @@ class PredictionServer:
     def predict(
         self,
         now_seconds: float,
-        pods: Iterable[PodOnNode],
+        pods: Iterable[ChargedPod],
         allocatable: WholeAmounts | None,
         parameters: PredictParameters | None = None,
     ) -> Prediction | NoPrediction:
@@ -107,7 +107,7 @@ class PredictionServer:
                 return answer
             answers[resource] = answer
         allocated = allocation.requested_by(prod_pods)
-        peak = reclaimable.whole_peak(answers[Resource.CPU].peak, answers[Resource.MEMORY].peak)
+        peak = allocation.whole_peak(answers[Resource.CPU].peak, answers[Resource.MEMORY].peak)
         return Prediction(
             parameters=parameters,
             since_seconds=since_seconds,
@@ -117,7 +117,7 @@ class PredictionServer:
             prod=answers,
             prod_peak=peak,
             prod_allocated=allocated,
-            prod_reclaimable=reclaimable.prod_reclaimable(allocated, peak, allocatable),
+            prod_reclaimable=allocation.prod_reclaimable(allocated, peak, allocatable),
         )
 
     def export(self) -> ModelsState:
@@ -133,8 +133,8 @@ class PredictionServer:
         self._models = UsageModels(self._max_pods)
 
     def _by_history(
-        self, now_seconds: float, prod_pods: Sequence[PodOnNode], cold_start_period_seconds: float
-    ) -> tuple[list[PodOnNode], list[PodOnNode]]:
+        self, now_seconds: float, prod_pods: Sequence[ChargedPod], cold_start_period_seconds: float
+    ) -> tuple[list[ChargedPod], list[ChargedPod]]:
         """Warm pods, cold pods. Cold is a pod whose own record, not whose age, is too short: also after a lost one."""
         known = [pod for pod in prod_pods if _pod_key(pod) in self._models]
         history = now_seconds - self._models.first_seconds([_pod_key(pod) for pod in known])
@@ -144,7 +144,7 @@ class PredictionServer:
         return warm, [pod for pod in prod_pods if pod.uid not in warm_uids]
 
     def _prod_load(
-        self, now_seconds: float, resource: Resource, warm: Sequence[PodOnNode], cold: Sequence[PodOnNode]
+        self, now_seconds: float, resource: Resource, warm: Sequence[ChargedPod], cold: Sequence[ChargedPod]
     ) -> ProdLoad:
         return ProdLoad(
             resource=resource,
@@ -165,7 +165,7 @@ class PredictionServer:
         age_seconds = now_seconds - float(series.bank.last_seconds(series.rows)[0])
         return series if age_seconds <= STALE_SECONDS else None
 
-    def _node_peaks(self, now_seconds: float, bound: Sequence[PodOnNode], n: float) -> dict[Resource, NodePeak]:
+    def _node_peaks(self, now_seconds: float, bound: Sequence[ChargedPod], n: float) -> dict[Resource, NodePeak]:
         found = {}
         for resource in RESOURCES:
             node = self._current(now_seconds, resource, NODE)
@@ -177,7 +177,7 @@ class PredictionServer:
             found[resource] = NodePeak(float(node.mean()[0]), float(node.stdev()[0]), peak)
         return found
 
-    def _running_pods(self, resource: Resource, bound: Sequence[PodOnNode]) -> list[SeriesKey]:
+    def _running_pods(self, resource: Resource, bound: Sequence[ChargedPod]) -> list[SeriesKey]:
         """Pods with a model that run: bound and not terminated, or measured last time but not heard of yet."""
         terminated = {_pod_key(pod): pod.is_terminated for pod in bound}
         modelled = self._models.pods()
@@ -196,5 +196,5 @@ class PredictionServer:
         return since_seconds if np.isfinite(since_seconds) else None
 
 
-def _pod_key(pod: PodOnNode) -> SeriesKey:
+def _pod_key(pod: ChargedPod) -> SeriesKey:
     return SeriesKey(SeriesKind.POD, pod.uid)

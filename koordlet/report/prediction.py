@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from api_types import names, wire_model
 from api_types.colocation import controller_config
 from api_types.node_metric import types as node_metric
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.peaks import NodePeak, Peak
 from koordlet.prediction.server import Prediction
@@ -49,7 +49,7 @@ def publishable(
     return status.PredictedPeak(
         prediction=node_metric.Prediction(
             predictor=prediction.parameters.predictor,
-            parameters=predict_policy.published(policy, prediction.parameters),
+            parameters=spec_in_force.published_policy(policy, prediction.parameters),
             time=predicted_at,
             since=dt.datetime.fromtimestamp(prediction.since_seconds, dt.UTC),
             warm_pods=prediction.warm_pods,

@@ -16,7 +16,7 @@ from api_types.kubernetes import priority_and_qos as pq
 from api_types.kubernetes import quantities
 from api_types.node_metric import types as node_metric
 from koordlet.cluster.pods import PodOnNode
-from koordlet.prediction import reclaimable
+from koordlet.prediction import allocation
 from koordlet.samples import NumaSample, UsageSample
 
 Statistics = Mapping[str, UsageSample | None]
@@ -69,7 +69,7 @@ def usage(sample: UsageSample | None) -> node_metric.ResourceMap:
 
 def peak_resources(cpu_cores: float, memory_bytes: float) -> wire_model.ResourceList:
     """A predicted quantity on the wire, rounded up to whole milli-cores and bytes."""
-    whole = reclaimable.whole_peak(cpu_cores, memory_bytes)
+    whole = allocation.whole_peak(cpu_cores, memory_bytes)
     return whole_resources({names.CPU: whole.cpu_millis, names.MEMORY: whole.memory_bytes})
 
 

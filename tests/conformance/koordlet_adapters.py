@@ -17,8 +17,8 @@ from api_types import wire_model
 from api_types.kubernetes import pods
 from api_types.kubernetes import priority_and_qos as pq
 from api_types.node_metric import types as node_metric
-from koordlet.cluster import collect_policy
 from koordlet.cluster import pods as pods_on_node
+from koordlet.cluster import spec_in_force
 from koordlet.collectors import node_usage, rates
 from koordlet.collectors.cgroup import files as cgroup_files
 from koordlet.metric_cache import aggregation
@@ -155,9 +155,9 @@ def in_case_units(value: Any) -> Any:
 def _in_force(spec: Mapping[str, Any] | None) -> list[Any]:
     policy = node_metric.NodeMetricSpec.model_validate(spec or {}).metric_collect_policy
     return [
-        collect_policy.report_interval_seconds(policy),
-        collect_policy.usage_window_seconds(policy),
-        collect_policy.aggregate_windows_seconds(policy),
+        spec_in_force.report_interval_seconds(policy),
+        spec_in_force.usage_window_seconds(policy),
+        spec_in_force.aggregate_windows_seconds(policy),
     ]
 
 
@@ -396,8 +396,8 @@ ADAPTERS = {
     "aggregation cold start": cold_start,
     "aggregatedNodeUsages": lambda case: {"aggregatedNodeUsages": _aggregated(case)},
     "aggregatedSystemUsages": lambda case: {"aggregatedSystemUsages": _aggregated(case)},
-    "report interval": lambda case: {"seconds": collect_policy.report_interval_seconds(_collect_policy(case))},
-    "aggregate window": lambda case: {"window_seconds": collect_policy.usage_window_seconds(_collect_policy(case))},
+    "report interval": lambda case: {"seconds": spec_in_force.report_interval_seconds(_collect_policy(case))},
+    "aggregate window": lambda case: {"window_seconds": spec_in_force.usage_window_seconds(_collect_policy(case))},
     "node usage": usage_of_node,
     "system usage": usage_of_node,
     "podsMetric entry": pod_entry,

@@ -8,7 +8,7 @@ from prometheus_client import parser
 
 from koordlet import metrics, node_observer
 from koordlet.agent import Agent
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
 from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import PlainHost
 
@@ -46,12 +46,12 @@ def samples(registry):
 
 def at_work(agent):
     cluster = node_observer.NoCluster(agent.observer)
-    policy = predict_policy.in_force(None)
+    policy = spec_in_force.predict_policy(None)
     agent.observer.report(0.0, cluster, policy, None)
     for second in range(3):
         agent.observer.observe(1e9 + second, cluster)
     agent.observer.report(1e9 + 2, cluster, policy, None)
-    agent.observer.train(1e9 + 2, predict_policy.parameters(policy))
+    agent.observer.train(1e9 + 2, spec_in_force.predict_parameters(policy))
     agent.observer.report(1e9 + 3, cluster, policy, None)
 
 

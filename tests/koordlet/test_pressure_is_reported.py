@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from api_types.kubernetes.priority_and_qos import PriorityClass, QoSClass
 from api_types.node_metric import types as node_metric
 from koordlet import metrics
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import PodOnNode, PodTable
 from koordlet.collectors.pod_pressure import STALL_TICKS
 from koordlet.node_observer import NodeObserver
@@ -18,7 +18,7 @@ from tests.host_trees.plain_files import V2, PlainHost
 
 UID, CID = "a", "c" * 64
 PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
-POLICY = predict_policy.in_force(None)
+POLICY = spec_in_force.predict_policy(None)
 
 
 class OnePod:
@@ -94,7 +94,7 @@ class Node:
 
     def conditions(self):
         now = 1000.0 + self.ticks
-        self.observer.train(now, predict_policy.parameters(POLICY))
+        self.observer.train(now, spec_in_force.predict_parameters(POLICY))
         report = self.observer.report(now, OnePod(), POLICY, None)
         return {each.type: each for each in report.status.conditions}
 

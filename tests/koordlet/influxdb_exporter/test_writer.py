@@ -109,7 +109,7 @@ def test_a_change_is_logged_once_however_long_it_lasts(caplog):
 def test_the_drain_writes_what_is_left_with_the_time_that_is_left():
     destination, clock = Scripted(), Clock()
     queue, it = writer(destination, ["a", "b", "c"], monotonic=clock)
-    it.ask_to_drain(3.0)
+    it.request_drain(3.0)
     clock.now += 1.0
     it.drain()
     assert destination.batches == [["a", "b"], ["c"]]
@@ -120,7 +120,7 @@ def test_the_drain_writes_what_is_left_with_the_time_that_is_left():
 def test_the_drain_ends_with_its_first_failure():
     destination, clock = Scripted(AWAY), Clock()
     queue, it = writer(destination, ["a", "b", "c"], monotonic=clock)
-    it.ask_to_drain(3.0)
+    it.request_drain(3.0)
     it.drain()
     assert (destination.batches, queue.depth) == ([], 3)
 
@@ -135,7 +135,7 @@ def test_the_drain_ends_with_its_time():
 
     destination = Slow()
     queue, it = writer(destination, list("abcdefgh"), monotonic=clock)
-    it.ask_to_drain(3.0)
+    it.request_drain(3.0)
     it.drain()
     assert destination.batches == [["a", "b"], ["c", "d"]]
     assert queue.depth == 4
@@ -156,7 +156,7 @@ def test_the_thread_writes_when_woken_and_drains_at_the_end():
     it.wake()
     assert written.acquire(timeout=10)
     queue.add(["b"])
-    it.ask_to_drain(10.0)
+    it.request_drain(10.0)
     it.join()
     assert destination.batches == [["a"], ["b"]]
     assert queue.added == queue.written == 2
@@ -178,7 +178,7 @@ def test_a_destination_that_never_answers_keeps_neither_adding_nor_the_end_waiti
     queue.add([str(number) for number in range(1000)])  # on this thread: returns, or the test times out
     it.wake()
     assert queue.depth == 6
-    it.ask_to_drain(0.01)
+    it.request_drain(0.01)
     it.join()
     assert queue.dropped == {DropReason.QUEUE_FULL: 995, DropReason.REFUSED: 0, DropReason.SHUTDOWN: 6}
     assert "ended with 6 points not written" in caplog.text

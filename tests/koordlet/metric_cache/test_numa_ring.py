@@ -5,7 +5,7 @@ import os
 import pytest
 
 from koordlet import node_observer
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
 from koordlet.collectors.numa.collector import NUMA_TICKS
 from koordlet.metric_cache import numa_ring
 from koordlet.metric_cache.interface import Window
@@ -62,7 +62,7 @@ def status_of(root, cpulists, used_bytes):
     for second in range(NUMA_TICKS + 1):
         numa_tree.set_cpu_ticks(host.host_root, ticks)
         observer.observe(NOW + second, cluster)
-    built = observer.report(NOW + NUMA_TICKS, cluster, predict_policy.in_force(None), None).status.to_wire()
+    built = observer.report(NOW + NUMA_TICKS, cluster, spec_in_force.predict_policy(None), None).status.to_wire()
     observer.close()
     return built["nodeMetric"]
 

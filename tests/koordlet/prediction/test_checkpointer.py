@@ -14,7 +14,7 @@ import pytest
 
 from koordlet import node_observer
 from koordlet.agent import Agent
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
 from koordlet.prediction import checkpoint, checkpointer
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.prediction.parameters import PredictParameters
@@ -78,10 +78,10 @@ def judged(state_dir, tmp_path, before_save=lambda: None):
     agent = Agent(settings, observer, prometheus_client.CollectorRegistry())
     agent.kept.restore()
     cluster = node_observer.NoCluster(observer)
-    policy = predict_policy.in_force(None)
+    policy = spec_in_force.predict_policy(None)
     for second in range(3):
         observer.observe(NOW + second, cluster)
-    observer.train(NOW + 2, predict_policy.parameters(policy))
+    observer.train(NOW + 2, spec_in_force.predict_parameters(policy))
     before_save()
     asyncio.run(agent.kept.save())
     found = observer.report(NOW + 2, cluster, policy, agent.kept.problem_text).status.conditions
