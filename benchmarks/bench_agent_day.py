@@ -30,6 +30,7 @@ from koordlet.cluster import spec_in_force
 from koordlet.cluster.view import ClusterView
 from koordlet.prediction import checkpoint
 from koordlet.prediction.allocation import WholeAmounts
+from koordlet.report.builder import ReportBuilder
 from tests.fakes import agent_process
 from tests.host_trees import plain_files
 from tests.host_trees.clock import Clock
@@ -54,6 +55,7 @@ class Day:
         self.view.allocatable = self.view.capacity = WholeAmounts(CPUS * 1000, MEMORY)
         self.view.pods.synced = True
         self.observer = node_observer.NodeObserver(folder / "host", 1500, self.clock)
+        self.reports = ReportBuilder(self.observer)
         self.groups: dict[Path, tuple[float, int]] = {}
         self.replaceable: collections.deque[int] = collections.deque()
         self.ticks_a_pod = 86_400 // pods_a_day
@@ -108,9 +110,9 @@ class Day:
         if number % TRAIN == 0:
             self.observer.train(now, spec_in_force.predict_parameters(POLICY))
         if number % REPORT == 0:
-            observation = self.observer.report(now, self.view, POLICY, None)
-            assert observation is not None, "a measured node has a report"
-            json.dumps(observation.status.to_wire())
+            report = self.reports.build(now, self.view, POLICY, None)
+            assert report is not None, "a measured node has a report"
+            json.dumps(report.status.to_wire())
         if number % CHECKPOINT == 0:
             problem = checkpoint.save(self.checkpoint, self.observer.server.export(), bench_agent.NODE, now)
             assert problem is None, problem
@@ -132,12 +134,12 @@ def bench(hours: float, pods: int, pods_a_day: int) -> None:
                 observer = day.observer
                 modelled, size = len(observer.server.export().keys), day.checkpoint.stat().st_size
                 print(
-                    f"| {number / 3600:g} | {day.started} | {rss[-1] / 2**20:.1f} | {observer.tracked_series} "
-                    f"| {modelled} | {size / 1024:.0f} | {observer.collect_statistics.descriptors_kept} |",
+                    f"| {number / 3600:g} | {day.started} | {rss[-1] / 2**20:.1f} | {observer.cache.series_count} "
+                    f"| {modelled} | {size / 1024:.0f} | {observer.collector.statistics.descriptors_kept} |",
                     flush=True,
                 )
         spent = time.process_time() - begin
-        day.observer.close()
+        day.observer.collector.close()
     print(f"\n{pods} pods at a time; {spent:.0f} s of CPU, this driver's share included.")
     if len(rss) > 1:
         print(f"RSS from the first row to the last: {(rss[-1] - rss[0]) / 2**10:+.0f} KiB.")

@@ -21,9 +21,10 @@ from koordlet import metrics
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.view import ClusterView
 from koordlet.influxdb_exporter import exporter
-from koordlet.node_observer import NodeObserver, Observation
+from koordlet.node_observer import NodeObserver
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report import schedule, writer
+from koordlet.report.builder import BuiltReport, ReportBuilder
 from koordlet.settings import KoordletSettings
 
 log = logging.getLogger(__name__)
@@ -42,10 +43,11 @@ class Agent:
     def __init__(self, settings: KoordletSettings, observer: NodeObserver, registry: CollectorRegistry) -> None:
         self.settings = settings
         self.observer = observer
+        self.reports = ReportBuilder(observer)
         self.view = ClusterView(settings.node_name)
         self.counts = metrics.Counts()
         self.stop = asyncio.Event()
-        self.kept = Checkpointer(settings.state_dir, settings.node_name, observer.server)
+        self.checkpointer = Checkpointer(settings.state_dir, settings.node_name, observer.server)
         self._tick_times = metrics.TickTimes()
         self._published: schedule.Published | None = None
         self._last_tick = time.monotonic()
@@ -53,17 +55,19 @@ class Agent:
         self._failures = 0
         self._last_outcome: writer.Outcome | None = None
         self.exporter = exporter.start(settings)
-        registry.register(metrics.AgentCollector(observer, self.counts, self._tick_times, self.view.watches, self.kept))
+        registry.register(
+            metrics.AgentCollector(self.reports, self.counts, self._tick_times, self.view.watches, self.checkpointer)
+        )
         if self.exporter is not None:
             registry.register(metrics.ExporterCollector(self.exporter))
 
     async def run(self, api: session.Session) -> None:
         """Observe and report until `stop` is set, then write the checkpoint."""
-        self.kept.restore()
+        self.checkpointer.restore()
         async with asyncio.TaskGroup() as group:
             background = [
                 group.create_task(self.view.watch(api)),
-                group.create_task(self.kept.keep(self.settings.checkpoint_interval_seconds)),
+                group.create_task(self.checkpointer.keep(self.settings.checkpoint_interval_seconds)),
             ]
             try:
                 await self._tick_until_stopped(api, group)
@@ -72,10 +76,10 @@ class Agent:
                     task.cancel()
                 if self.exporter is not None:
                     self.exporter.writer.request_drain(EXPORT_DRAIN_SECONDS)
-        await self.kept.save()
+        await self.checkpointer.save()
         if self.exporter is not None:
             await asyncio.to_thread(self.exporter.writer.join)
-        self.observer.close()
+        self.observer.collector.close()
 
     async def _tick_until_stopped(self, api: session.Session, group: asyncio.TaskGroup) -> None:
         reporting: asyncio.Task[None] | None = None
@@ -84,7 +88,7 @@ class Agent:
         while not self.stop.is_set():
             self._tick_times.lateness.add(max(time.monotonic() - next_tick, 0.0))
             self._tick()
-            self.kept.follow(self.view.reset_wanted)
+            self.checkpointer.follow(self.view.reset_wanted)
             now = time.monotonic()
             if now >= next_training:
                 self._train()
@@ -126,8 +130,8 @@ class Agent:
             return
         try:
             at = time.time()
-            means = self.observer.means(at, self.exporter.interval_seconds)
-            self.exporter.export(at, means, self.view.pods.by_uid(), self.observer.prediction)
+            means = self.observer.cache.means(at, self.exporter.interval_seconds)
+            self.exporter.export(at, means, self.view.pods.by_uid(), self.reports.prediction)
         except Exception:
             log.exception("a record of the history failed")
 
@@ -146,23 +150,23 @@ class Agent:
         wanted = spec_in_force.report_interval_seconds(self.view.spec.metric_collect_policy)
         interval = schedule.seconds_between_reports(wanted, policy.force_update_interval_seconds or 0)
         self._schedule.looked(now, policy.check_interval_seconds or 0, interval)
-        observation = self.observer.report(time.time(), self.view, policy, self.kept.problem_text)
-        if observation is None:
+        report = self.reports.build(time.time(), self.view, policy, self.checkpointer.problem_text)
+        if report is None:
             return
         is_early = not self._schedule.is_due(now)
-        if is_early and not self._is_news(observation, policy.resource_diff_threshold_percent or 0):
+        if is_early and not self._is_news(report, policy.resource_diff_threshold_percent or 0):
             return
-        sent = await writer.send(api, self.settings.node_name, observation.status, self.view.resource_version)
-        self._note(sent, observation, now, interval)
+        sent = await writer.send(api, self.settings.node_name, report.status, self.view.resource_version)
+        self._note(sent, report, now, interval)
         self.counts.early_reports += is_early and sent.outcome is writer.Outcome.WRITTEN
 
-    def _is_news(self, observation: Observation, threshold_percent: float) -> bool:
-        allocatable = observation.allocatable
+    def _is_news(self, report: BuiltReport, threshold_percent: float) -> bool:
+        allocatable = report.allocatable
         if self._published is None or allocatable is None:
             return True
-        return schedule.is_news(observation.publishes, self._published, allocatable, threshold_percent)
+        return schedule.is_news(report.publishes, self._published, allocatable, threshold_percent)
 
-    def _note(self, sent: writer.Sent, observation: Observation, now: float, interval_seconds: float) -> None:
+    def _note(self, sent: writer.Sent, report: BuiltReport, now: float, interval_seconds: float) -> None:
         self.counts.reports[sent.outcome] += 1
         if sent.outcome is not self._last_outcome:
             log.log(
@@ -180,8 +184,8 @@ class Agent:
             return
         self._failures = 0
         self.view.saw_version(sent.resource_version)
-        self.observer.conditions = observation.status.conditions or []
-        self._published = observation.publishes
+        self.reports.conditions = report.status.conditions or []
+        self._published = report.publishes
         self.counts.last_report_seconds = time.time()
         self._schedule.written(now, interval_seconds, random.random())  # noqa: S311  # spreads load, hides nothing
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from component_base.http_endpoint import Page, Route, json_page
 from koordlet.metric_cache.interface import WindowSamples
-from koordlet.node_observer import NodeObserver
+from koordlet.report.builder import ReportBuilder
 from koordlet.samples import RESOURCES
 
 _TIMEOUT_SECONDS: Final = 5.0
@@ -39,24 +39,26 @@ def _table(held: WindowSamples) -> dict[str, Any]:
     }
 
 
-def samples(observer: NodeObserver) -> dict[str, Any]:
+def samples(reports: ReportBuilder) -> dict[str, Any]:
     """Every raw sample held: times, and per series and resource one value a time, null where there was none.
 
     Containers are measured less often, and are a table of their own.
     """
+    observer = reports.observer
+    until_seconds = observer.newest_at_seconds or 0.0
     return {
-        **_table(observer.held_samples()),
+        **_table(observer.cache.cached(until_seconds)),
         "trainedAtSeconds": list(observer.trained_at_seconds),
-        "predictedAtSeconds": list(observer.predicted_at_seconds),
-        "containers": _table(observer.held_container_samples()),
+        "predictedAtSeconds": list(reports.predicted_at_seconds),
+        "containers": _table(observer.cache.containers.cached(until_seconds)),
     }
 
 
-def routes(observer: NodeObserver, loop: asyncio.AbstractEventLoop) -> Mapping[str, Route]:
+def routes(reports: ReportBuilder, loop: asyncio.AbstractEventLoop) -> Mapping[str, Route]:
     """The pages, by path."""
 
     async def build() -> dict[str, Any]:
-        return samples(observer)
+        return samples(reports)
 
     def show_samples(_query: Mapping[str, str]) -> Page:
         return json_page(asyncio.run_coroutine_threadsafe(build(), loop).result(_TIMEOUT_SECONDS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import Metric
@@ -14,8 +14,8 @@ from prometheus_client.registry import Collector
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from apiserver_client.watching import WatchState
 from koordlet.influxdb_exporter.exporter import InfluxDbExporter
-from koordlet.node_observer import NodeObserver
 from koordlet.prediction.checkpointer import Checkpointer
+from koordlet.report.builder import ReportBuilder
 from koordlet.report.writer import Outcome
 from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind
 
@@ -87,14 +87,15 @@ class AgentCollector(Collector):
 
     def __init__(
         self,
-        observer: NodeObserver,
+        reports: ReportBuilder,
         counts: Counts,
         tick_times: TickTimes,
         watches: Mapping[str, WatchState],
-        kept: Checkpointer,
+        checkpointer: Checkpointer,
     ) -> None:
-        self._observer = observer
-        self._kept = kept
+        self._reports = reports
+        self._observer = reports.observer
+        self._checkpointer = checkpointer
         self._counts = counts
         self._tick_times = tick_times
         self._watches_of = watches
@@ -104,9 +105,9 @@ class AgentCollector(Collector):
         yield from self._tick_times.metrics()
         yield from self._usage()
         yield from self._sources()
-        yield from self._stalls()
+        yield from self._measurements()
         yield from self._prediction()
-        yield from self._reports()
+        yield from self._outcomes()
         yield from self._watches()
 
     def _usage(self) -> Iterator[Metric]:
@@ -123,14 +124,14 @@ class AgentCollector(Collector):
             yield GaugeMetricFamily(
                 "koordlet_sample_timestamp_seconds", "Unix time of the newest sample.", self._observer.newest_at_seconds
             )
-        yield GaugeMetricFamily("koordlet_tracked_series", "Series held in memory.", self._observer.tracked_series)
+        yield GaugeMetricFamily("koordlet_tracked_series", "Series held in memory.", self._observer.cache.series_count)
         yield CounterMetricFamily("koordlet_ticks", "Ticks done.", self._counts.ticks)
         yield CounterMetricFamily(
-            "koordlet_refused_samples", "Samples refused: too many series.", self._observer.refused_samples
+            "koordlet_refused_samples", "Samples refused: too many series.", self._observer.cache.refused_samples
         )
 
     def _sources(self) -> Iterator[Metric]:
-        statistics = self._observer.collect_statistics
+        statistics = self._observer.collector.statistics
         reads = CounterMetricFamily("koordlet_source_reads", "Times a source was read.", labels=["source"])
         failures = CounterMetricFamily(
             "koordlet_source_failures", "Reads of a source that gave no data.", labels=["source"]
@@ -148,28 +149,21 @@ class AgentCollector(Collector):
         yield GaugeMetricFamily("koordlet_tracked_cgroups", "Pods and containers followed.", statistics.groups)
         yield GaugeMetricFamily("koordlet_kept_files", "Cgroup files kept open.", statistics.descriptors_kept)
 
-    def _stalls(self) -> Iterator[Metric]:
-        node = CounterMetricFamily(
-            "koordlet_node_stalled_seconds",
-            "Time that some or all work of the machine waited for a resource.",
-            labels=["resource", "kind"],
-        )
-        pods = CounterMetricFamily(
-            "koordlet_pod_stalled_seconds",
-            "Time that some or all work of a pod waited for a resource.",
-            labels=["namespace", "pod", "resource", "kind"],
-        )
-        throttled = GaugeMetricFamily(
-            "koordlet_pod_throttled_ratio",
-            "Share of CPU periods in which a pod, or the worst of its containers, had used up its limit.",
-            labels=["namespace", "pod"],
-        )
-        _add_stalled(node, (), self._observer.node_stalled_seconds)
-        for pod, stall in self._observer.pod_stalls:
-            _add_stalled(pods, (pod.namespace, pod.name), stall.stalled_seconds)
-            if stall.throttled_ratio is not None:
-                throttled.add_metric([pod.namespace, pod.name], stall.throttled_ratio)
-        yield from (node, pods, throttled)
+    def _measurements(self) -> Iterator[Metric]:
+        pods = self._observer.pods_by_uid
+        for collector in self._observer.collector.collectors:
+            for metric in collector.metrics:
+                labels = ("namespace", "pod", *metric.labels) if metric.is_of_pods else metric.labels
+                family = (CounterMetricFamily if metric.is_counter else GaugeMetricFamily)(
+                    metric.name, metric.documentation, labels=labels
+                )
+                for measured in collector.measurements(metric):
+                    pod = pods.get(measured.pod_uid) if metric.is_of_pods else None
+                    if pod is not None:
+                        family.add_metric([pod.namespace, pod.name, *measured.labels], measured.value)
+                    elif not metric.is_of_pods:
+                        family.add_metric(measured.labels, measured.value)
+                yield family
 
     def _prediction(self) -> Iterator[Metric]:
         yield CounterMetricFamily("koordlet_trainings", "Rounds of training done.", self._counts.trainings)
@@ -179,21 +173,21 @@ class AgentCollector(Collector):
             self._counts.unusable_values,
         )
         writes = CounterMetricFamily("koordlet_checkpoint_writes", "Checkpoints written.", labels=["outcome"])
-        writes.add_metric(["written"], self._kept.writes)
-        writes.add_metric(["failed"], self._kept.failures)
+        writes.add_metric(["written"], self._checkpointer.writes)
+        writes.add_metric(["failed"], self._checkpointer.failures)
         yield writes
-        if self._kept.written_seconds is not None:
+        if self._checkpointer.written_seconds is not None:
             yield GaugeMetricFamily(
                 "koordlet_checkpoint_timestamp_seconds",
                 "Unix time of the newest checkpoint that can be used.",
-                self._kept.written_seconds,
+                self._checkpointer.written_seconds,
             )
         without = CounterMetricFamily(
             "koordlet_reports_without_prediction",
             "Times a report was prepared and there was no prediction, by reason.",
             labels=["reason"],
         )
-        for cause, count in self._observer.without_prediction.items():
+        for cause, count in self._reports.without_prediction.items():
             without.add_metric([cause], count)
         yield without
         cpu = GaugeMetricFamily("koordlet_prod_peak_cpu_cores", "Predicted CPU peak of Prod.", labels=["predictor"])
@@ -201,14 +195,14 @@ class AgentCollector(Collector):
             "koordlet_prod_peak_memory_bytes", "Predicted memory peak of Prod.", labels=["predictor"]
         )
         pods = GaugeMetricFamily("koordlet_prod_pods", "Prod pods by recorded history.", labels=["history"])
-        if (prediction := self._observer.prediction) is not None:
+        if (prediction := self._reports.prediction) is not None:
             cpu.add_metric([prediction.parameters.predictor], prediction.prod[Resource.CPU].peak)
             memory.add_metric([prediction.parameters.predictor], prediction.prod[Resource.MEMORY].peak)
             pods.add_metric(["warm"], prediction.warm_pods)
             pods.add_metric(["cold"], prediction.cold_pods)
         yield from (cpu, memory, pods)
 
-    def _reports(self) -> Iterator[Metric]:
+    def _outcomes(self) -> Iterator[Metric]:
         reports = CounterMetricFamily("koordlet_reports", "NodeMetric reports by outcome.", labels=["outcome"])
         for outcome, count in self._counts.reports.items():
             reports.add_metric([outcome], count)
@@ -232,14 +226,6 @@ class AgentCollector(Collector):
             events.add_metric([name], state.events)
             reconnects.add_metric([name], state.reconnects)
         yield from (synced, events, reconnects)
-
-
-def _add_stalled(
-    family: CounterMetricFamily, whose: Sequence[str], stalled_seconds: Mapping[str, Mapping[str, float]]
-) -> None:
-    for resource, kinds in stalled_seconds.items():
-        for kind, seconds in kinds.items():
-            family.add_metric([*whose, resource, kind], seconds)
 
 
 class ExporterCollector(Collector):

@@ -89,6 +89,6 @@ class Snapshot:
     pods: Mapping[str, UsageSample] = field(default_factory=dict)
     containers: Mapping[str, UsageSample] = field(default_factory=dict)
     unmeasured_pods: frozenset[str] = frozenset()
-    numa: Mapping[int, NumaSample] = field(default_factory=dict)
-    """By NUMA node; only in some snapshots, and on machines of several (`numa_usage`)."""
+    series: Mapping[str, Mapping[SeriesKey, UsageSample]] = field(default_factory=dict)
+    """Name of a collector -> the series of its own that it measured in this tick, such as those of NUMA nodes."""
     no_data: tuple[NoData, ...] = ()

@@ -1,4 +1,4 @@
-"""The spec of the NodeMetric in force: intervals, windows and predict policy, with defaults and lower bounds applied."""
+"""The NodeMetric spec in force: intervals, windows and predict policy, with defaults and lower bounds applied."""
 
 from __future__ import annotations
 

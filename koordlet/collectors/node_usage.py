@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import psutil
 
 from koordlet.collectors import rates
+from koordlet.collectors.interface import NO_SERIES, Collector, Host, Tick
 from koordlet.collectors.rates import CpuReading, NoRate
 from koordlet.collectors.statistics import CollectStatistics
-from koordlet.samples import NoData, UsageSample
+from koordlet.samples import NoData, SeriesKey, UsageSample
 
 _SOURCE = "node usage"
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -117,8 +118,10 @@ class NodeMeasurement:
     no_data: tuple[NoData, ...] = ()
 
 
-class NodeUsage:
-    """Follows the node's counters from tick to tick. Without a CPU rate there is no sample, of memory either."""
+class NodeUsage(Collector):
+    """Usage of the node from tick to tick. Without a CPU rate there is no sample, not even of memory."""
+
+    name: ClassVar[str] = _SOURCE
 
     def __init__(
         self,
@@ -131,8 +134,20 @@ class NodeUsage:
         self._monotonic_ns = monotonic_ns
         self._before: CpuReading | None = None
 
-    def collect(self, cpu_count: int | None = None) -> NodeMeasurement:
-        """Read the node once; both resources or neither."""
+    @classmethod
+    def on(cls, host: Host) -> Self:
+        """Construct the collector for a host."""
+        return cls(host.root.proc_root, host.statistics, host.monotonic_ns)
+
+    def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
+        """Add the usage of the node to the tick."""
+        measured = self.measure(tick.cpu_count)
+        tick.node = measured.usage
+        tick.no_data += measured.no_data
+        return NO_SERIES
+
+    def measure(self, cpu_count: int | None = None) -> NodeMeasurement:
+        """Read the node once. Return both resources or neither."""
         with self._statistics.timed(_SOURCE):
             try:
                 now = CpuReading(0, round(busy_cpu_seconds(self._proc_root) * 1e9), self._monotonic_ns())

@@ -13,15 +13,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar, Self
 
+from koordlet.collectors import rates
 from koordlet.collectors.cgroup import batch as cgroup_batch
 from koordlet.collectors.cgroup.batch import CgroupBatch
 from koordlet.collectors.cgroup.discovery import CgroupDiscovery, DiscoveredGroups, FollowedGroups
 from koordlet.collectors.cgroup.layout import CgroupLayout
 from koordlet.collectors.cgroup.reader import CgroupReader
+from koordlet.collectors.interface import NO_SERIES, Collector, Host, Tick
 from koordlet.collectors.open_files import DescriptorBudget
 from koordlet.collectors.statistics import CollectStatistics
-from koordlet.samples import NoData, UsageSample
+from koordlet.samples import NoData, SeriesKey, UsageSample
 
 CONTAINER_TICKS = 5
 """Ticks from one measurement of a container to the next."""
@@ -43,8 +46,10 @@ class PodMeasurements:
     no_data: tuple[NoData, ...] = ()
 
 
-class PodUsage:
-    """Follows the groups of pods and containers from tick to tick."""
+class PodUsage(Collector):
+    """Usage of pods and containers from tick to tick, and of the system as the rest of the node."""
+
+    name: ClassVar[str] = "pod usage"
 
     def __init__(
         self,
@@ -66,7 +71,26 @@ class PodUsage:
         self._pods_before: frozenset[str] = frozenset()
         self._ticks = 0
 
-    def collect(
+    @classmethod
+    def on(cls, host: Host) -> Self:
+        """Construct the collector for a host."""
+        discovery = CgroupDiscovery(host.root.cgroup_root)
+        return cls(discovery, DescriptorBudget.of_process(), host.statistics, host.monotonic_ns)
+
+    def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
+        """Add the usage of pods, containers and system to the tick, and the groups found."""
+        measured = self.measure(tick.cpu_count, tick.named_containers, tick.machine_bytes)
+        tick.pods = measured.pods
+        tick.containers = measured.containers
+        tick.unmeasured_pods = measured.unmeasured_pods
+        tick.are_pods_complete = measured.complete
+        tick.groups = self.followed_groups
+        tick.no_data += measured.no_data
+        if tick.node is not None and measured.complete:
+            tick.system = rates.system_usage(tick.node, measured.pods.values())
+        return NO_SERIES
+
+    def measure(
         self,
         cpu_count: int | None = None,
         named_containers: frozenset[str] | None = None,

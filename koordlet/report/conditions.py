@@ -96,7 +96,7 @@ _CONDITIONS = (
 )
 
 
-def judge(
+def evaluate(
     facts: Facts, previous: Sequence[node_metric.Condition], now: dt.datetime, observed_generation: int | None
 ) -> list[node_metric.Condition]:
     """All conditions; one whose status did not change keeps its transition time."""

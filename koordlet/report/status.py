@@ -24,6 +24,21 @@ Statistics = Mapping[str, UsageSample | None]
 
 
 @dataclass(frozen=True, slots=True)
+class ReportedUsage:
+    """Usage of node, system, pods and NUMA nodes up to one instant."""
+
+    node: UsageSample | None
+    system: UsageSample | None
+    node_windows: Sequence[tuple[int, Statistics]] = ()
+    """Window length in seconds, and its statistics."""
+    system_windows: Sequence[tuple[int, Statistics]] = ()
+    pods: Sequence[tuple[PodOnNode, UsageSample]] = ()
+    """Pods with their mean usage."""
+    numa: Mapping[int, NumaSample] = field(default_factory=dict)  # never changed
+    """Mean usage by NUMA node; empty on a machine with one node."""
+
+
+@dataclass(frozen=True, slots=True)
 class PredictedPeak:
     """A prediction in whole units, ready to be published."""
 
@@ -40,19 +55,11 @@ class Report:
 
     sampled_at: dt.datetime
     observed_generation: int | None
-    node_usage: UsageSample | None
-    system_usage: UsageSample | None
-    node_windows: Sequence[tuple[int, Statistics]]
-    """Window length in seconds, and its statistics."""
-    system_windows: Sequence[tuple[int, Statistics]]
-    pods: Iterable[tuple[PodOnNode, UsageSample]]
-    """Pods with their mean usage."""
+    usage: ReportedUsage
     bound: Iterable[PodOnNode] | None
-    """Pods bound to the node; None while the apiserver has not told yet."""
+    """Pods bound to the node; None until the first list from the API server."""
     predicted: PredictedPeak | None
     conditions: list[node_metric.Condition]
-    numa: Mapping[int, NumaSample] = field(default_factory=dict)
-    """Mean usage by NUMA node; empty where there is only one."""
 
 
 def usage(sample: UsageSample | None) -> node_metric.ResourceMap:
@@ -123,11 +130,11 @@ def build(report: Report) -> node_metric.NodeMetricStatus:
         observed_generation=report.observed_generation,
         update_time=report.sampled_at,
         node_metric=node_metric.NodeMetricInfo(
-            node_usage=usage(report.node_usage),
-            system_usage=usage(report.system_usage),
-            aggregated_node_usages=aggregated(report.node_windows) or None,
-            aggregated_system_usages=aggregated(report.system_windows) or None,
-            numa_usages=numa_usages(report.numa) or None,
+            node_usage=usage(report.usage.node),
+            system_usage=usage(report.usage.system),
+            aggregated_node_usages=aggregated(report.usage.node_windows) or None,
+            aggregated_system_usages=aggregated(report.usage.system_windows) or None,
+            numa_usages=numa_usages(report.usage.numa) or None,
         ),
         pods_metric=[
             node_metric.PodMetricInfo(
@@ -137,7 +144,7 @@ def build(report: Report) -> node_metric.NodeMetricStatus:
                 priority=pod.priority_class,
                 qos=pod.qos_class,
             )
-            for pod, sample in sorted(report.pods, key=lambda each: (each[0].namespace, each[0].name))
+            for pod, sample in sorted(report.usage.pods, key=lambda each: (each[0].namespace, each[0].name))
         ]
         or None,
         prod_reclaimable_metric=_wrapped(predicted.reclaimable) if predicted else None,

@@ -25,6 +25,7 @@ from koordlet.metric_cache import aggregation
 from koordlet.prediction import buckets
 from koordlet.prediction.histogram_bank import HistogramBank
 from koordlet.report import status
+from koordlet.report.status import ReportedUsage
 from koordlet.samples import UsageSample
 from tests.conformance import adapters
 
@@ -127,9 +128,8 @@ def check_report_round(case: Mapping[str, Any], expected: Mapping[str, Any]) -> 
             pod = pods_on_node.describe(_pod(case["pod"] | {"namespace": namespace, "name": pod_name}))
             reported.append((pod, sample))
     now = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
-    report = status.Report(
-        now, 1, usages.get("node"), usages.get("system"), [], [], reported, [pod for pod, _ in reported], None, []
-    )
+    usage = ReportedUsage(usages.get("node"), usages.get("system"), pods=reported)
+    report = status.Report(now, 1, usage, [pod for pod, _ in reported], None, [])
     built = status.build(report).to_wire()
     came = {"status_update": True, "podsMetric": built.get("podsMetric", []), **built["nodeMetric"]}
     wrong = [

@@ -124,7 +124,7 @@ def test_what_an_agent_says_in_its_conditions_is_explained(trouble: dict[str, An
             "cold_start_period_seconds": 7200.0, "no_prediction": None, "state_problem": None, **trouble,
         }
     )  # fmt: skip
-    judged = conditions.judge(facts, [], dt.datetime(2026, 1, 1, tzinfo=dt.UTC), None)
+    judged = conditions.evaluate(facts, [], dt.datetime(2026, 1, 1, tzinfo=dt.UTC), None)
     (told,) = (each for each in judged if each.status != well.get(each.type, "False"))
     assert f"`{told.type}` is {told.status}" in PAGE
     assert f"`{told.reason}`" in PAGE

@@ -9,6 +9,7 @@ from prometheus_client import parser
 from koordlet import metrics, node_observer
 from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
+from koordlet.cluster.interface import NoCluster
 from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import PlainHost
 
@@ -28,7 +29,7 @@ def agent(tmp_path):
     registry = prometheus_client.CollectorRegistry()
     yield Agent(KoordletSettings(node_name="n1", state_dir=str(tmp_path)), observer, registry), registry
     prometheus_client.enable_created_metrics()
-    observer.close()
+    observer.collector.close()
 
 
 def families(registry):
@@ -45,14 +46,14 @@ def samples(registry):
 
 
 def at_work(agent):
-    cluster = node_observer.NoCluster(agent.observer)
+    cluster = NoCluster(agent.observer.machine_capacity)
     policy = spec_in_force.predict_policy(None)
-    agent.observer.report(0.0, cluster, policy, None)
+    agent.reports.build(0.0, cluster, policy, None)
     for second in range(3):
         agent.observer.observe(1e9 + second, cluster)
-    agent.observer.report(1e9 + 2, cluster, policy, None)
+    agent.reports.build(1e9 + 2, cluster, policy, None)
     agent.observer.train(1e9 + 2, spec_in_force.predict_parameters(policy))
-    agent.observer.report(1e9 + 3, cluster, policy, None)
+    agent.reports.build(1e9 + 3, cluster, policy, None)
 
 
 @pytest.mark.parametrize("works", [False, True])

@@ -18,8 +18,9 @@ import pytest
 
 from koordlet.collectors.cgroup.cpu_stat import FEWEST_PERIODS
 from koordlet.collectors.cgroup.discovery import CONTAINER_SEARCH_TICKS
+from koordlet.collectors.node_pressure import NodePressure
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget
-from koordlet.collectors.pod_pressure import STALL_TICKS
+from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, PodPressure
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
 from koordlet.collectors.snapshot import SnapshotCollector
 from tests.host_trees import live_cgroups
@@ -75,6 +76,14 @@ def collector(host, clock):
     collector = SnapshotCollector(host.host_root, clock)
     yield collector
     collector.close()
+
+
+def pod_pressure(collector):
+    return next(each for each in collector.collectors if isinstance(each, PodPressure))
+
+
+def node_pressure(collector):
+    return next(each for each in collector.collectors if isinstance(each, NodePressure))
 
 
 def work(host, process, path, nanoseconds):
@@ -285,15 +294,15 @@ def test_the_throttled_share_of_a_pod_is_that_of_the_container_that_reached_its_
     host.limit_cpu(paths.one, 0.05)
     throttle(host, paths.one)
     tick(collector, clock)
-    stalls = collector.collectors.pod_stalls.pods
-    assert stalls[UID].throttled_ratio is None, "counters from before the first reading are not of this agent's time"
+    waits = pod_pressure(collector).pods
+    assert waits[UID].throttled_ratio is None, "counters from before the first reading are not of this agent's time"
     before = host.throttling(paths.one)
     throttle(host, paths.one)
     after = host.throttling(paths.one)
-    for _ in range(STALL_TICKS):
+    for _ in range(POD_PRESSURE_TICKS):
         snapshot = tick(collector, clock)
-    assert stalls[UID].throttled_ratio == (after[1] - before[1]) / (after[0] - before[0])
-    assert stalls[UID].throttled_ratio > 0.25
+    assert waits[UID].throttled_ratio == (after[1] - before[1]) / (after[0] - before[0])
+    assert waits[UID].throttled_ratio > 0.25
     assert snapshot.no_data == ()
 
 
@@ -302,18 +311,18 @@ def test_a_pod_without_a_limit_is_not_throttled_however_much_it_works(host, coll
     process = spin(host, paths.one)
     tick(collector, clock)
     work(host, process, paths.one, 30 * 10**6)
-    for _ in range(STALL_TICKS):
+    for _ in range(POD_PRESSURE_TICKS):
         tick(collector, clock)
     assert collector.statistics.source("pod throttling").supported
-    assert collector.collectors.pod_stalls.pods[UID].throttled_ratio is None
+    assert pod_pressure(collector).pods[UID].throttled_ratio is None
 
 
 @pytest.mark.skipif(not Path("/proc/pressure/cpu").exists(), reason="needs a kernel with pressure")
 def test_pressure_of_the_machine_lies_between_what_the_kernel_said_before_and_after(host, collector, clock):
-    before = live_cgroups.stalled_seconds(Path("/proc/pressure"), "")
+    before = live_cgroups.waited_seconds(Path("/proc/pressure"), "")
     tick(collector, clock)
-    after = live_cgroups.stalled_seconds(Path("/proc/pressure"), "")
-    found = collector.collectors.node_pressure.stalled_seconds
+    after = live_cgroups.waited_seconds(Path("/proc/pressure"), "")
+    found = node_pressure(collector).waited_seconds
     assert found.keys() == before.keys() == {"cpu", "memory", "io"}
     for resource, kinds in found.items():
         assert kinds.keys() == before[resource].keys()
@@ -325,7 +334,7 @@ def test_pods_of_v1_have_no_pressure_and_nothing_is_at_fault(host, collector, cl
     host.group(paths.one)
     tick(collector, clock)
     snapshot = tick(collector, clock)
-    assert collector.collectors.pod_stalls.pods[UID].stalled_seconds == {}
+    assert pod_pressure(collector).pods[UID].waited_seconds == {}
     assert not collector.statistics.source("pod pressure").supported
     assert snapshot.no_data == ()
 
@@ -336,8 +345,8 @@ def test_a_pod_that_is_held_back_is_under_the_pressure_that_the_kernel_counts(ho
     host.limit_cpu(paths.one, 0.05)
     throttle(host, paths.one)
     tick(collector, clock)
-    found = collector.collectors.pod_stalls.pods[UID].stalled_seconds
-    assert found == live_cgroups.stalled_seconds(host.folder("cpu", paths.pod), ".pressure")
+    found = pod_pressure(collector).pods[UID].waited_seconds
+    assert found == live_cgroups.waited_seconds(host.folder("cpu", paths.pod), ".pressure")
     assert found["cpu"]["some"] > 0.1, "several periods of 100 ms, most of each without CPU"
     assert found["memory"] == {"some": 0.0, "full": 0.0}
 
@@ -348,7 +357,7 @@ def test_a_pod_whose_pressure_is_switched_off_is_at_no_fault(host, collector, cl
     (host.folder("cpu", paths.pod) / "cgroup.pressure").write_text("0")
     snapshot = tick(collector, clock)
     assert collector.statistics.source("pod pressure").supported
-    assert (collector.collectors.pod_stalls.pods[UID].stalled_seconds, snapshot.no_data) == ({}, ())
+    assert (pod_pressure(collector).pods[UID].waited_seconds, snapshot.no_data) == ({}, ())
 
 
 def test_pods_that_come_and_go_between_ticks_are_followed_without_a_fault(host, collector, clock, paths):

@@ -16,6 +16,7 @@ from koordlet.collectors.cgroup.files import CgroupVersion
 from koordlet.collectors.numa import files as numa_files
 from koordlet.collectors.numa.collector import NUMA_TICKS
 from koordlet.collectors.snapshot import SnapshotCollector
+from koordlet.samples import SeriesKey, SeriesKind
 from tests.host_trees import live_cgroups
 from tests.host_trees.clock import Clock
 from tests.host_trees.group_names import CGROUPFS, GroupNames
@@ -117,13 +118,14 @@ def test_a_snapshot_tells_which_node_works_and_what_of_it_is_the_systems(host, g
     snapshot = collector.collect(1.0)
     collector.close()
     assert snapshot.no_data == ()
-    assert snapshot.numa.keys() == CPUS.keys()
+    series = snapshot.series["NUMA usage"]
+    nodes = {node: series[SeriesKey(SeriesKind.NUMA_NODE, str(node))] for node in CPUS}
+    system = {node: series[SeriesKey(SeriesKind.NUMA_SYSTEM, str(node))] for node in CPUS}
     idle = next(node for node in CPUS if node != busy)
-    assert snapshot.numa[busy].node.cpu_cores * NUMA_TICKS > 0.79  # seconds, by the same clock ticks
-    assert snapshot.numa[busy].node.cpu_cores > snapshot.numa[idle].node.cpu_cores
-    for sample in snapshot.numa.values():
-        assert sample.system.memory_bytes <= sample.node.memory_bytes
-    taken = snapshot.numa[busy].node.memory_bytes - snapshot.numa[busy].system.memory_bytes
+    assert nodes[busy].cpu_cores * NUMA_TICKS > 0.79  # seconds, by the same clock ticks
+    assert nodes[busy].cpu_cores > nodes[idle].cpu_cores
+    assert all(system[node].memory_bytes <= nodes[node].memory_bytes for node in CPUS)
+    taken = nodes[busy].memory_bytes - system[busy].memory_bytes
     assert taken == pytest.approx(by_node(host, group)[busy], rel=0.1)
-    cores = sum(sample.system.cpu_cores for sample in snapshot.numa.values())
+    cores = sum(sample.cpu_cores for sample in system.values())
     assert cores == pytest.approx(snapshot.system.cpu_cores, rel=1e-6)

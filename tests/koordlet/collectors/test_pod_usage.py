@@ -33,7 +33,7 @@ class Node:
 
     def tick(self, seconds=1.0, **options):
         self.clock.advance(seconds)
-        return self.usage.collect(**options)
+        return self.usage.measure(**options)
 
     def every_turn(self, seconds=1.0, **options):
         """So many ticks that each container had its turn; what they said of containers."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
-from koordlet.metric_cache.container_ring import ContainerHistory
+from koordlet.metric_cache.container_ring import ContainerRing
 from koordlet.samples import UsageSample
 
 
@@ -15,10 +15,10 @@ def rounds_of(history, rounds, containers, first=0):
 
 
 def test_a_round_is_one_column_in_which_every_container_has_its_own_value():
-    history = ContainerHistory(1800.0, 100)
+    history = ContainerRing(1800.0, 100)
     names = [f"c{number}" for number in range(2 * CONTAINER_TICKS)]
     rounds_of(history, 2, names)
-    held = history.held(2.0 * CONTAINER_TICKS)
+    held = history.cached(2.0 * CONTAINER_TICKS)
     assert held.at_seconds.tolist() == [CONTAINER_TICKS, 2 * CONTAINER_TICKS]
     found = {key.identity: held.values[0, row].tolist() for row, key in enumerate(held.keys)}
     turn = {name: index % CONTAINER_TICKS for index, name in enumerate(names)}
@@ -26,10 +26,10 @@ def test_a_round_is_one_column_in_which_every_container_has_its_own_value():
 
 
 def test_a_container_that_ended_has_no_sample_in_later_rounds_and_is_forgotten_after_the_window():
-    history = ContainerHistory(60.0, 100)
+    history = ContainerRing(60.0, 100)
     rounds_of(history, 1, ["a", "b"])
     rounds_of(history, 1, ["a"], first=1)
-    held = history.held(2.0 * CONTAINER_TICKS)
+    held = history.cached(2.0 * CONTAINER_TICKS)
     (row,) = (row for row, key in enumerate(held.keys) if key.identity == "b")
     assert np.isnan(held.values[:, row, -1]).all()
     rounds_of(history, 60, ["a"], first=2)
@@ -37,6 +37,6 @@ def test_a_container_that_ended_has_no_sample_in_later_rounds_and_is_forgotten_a
 
 
 def test_more_containers_than_there_is_room_for_are_refused_and_counted():
-    history = ContainerHistory(1800.0, 3)
+    history = ContainerRing(1800.0, 3)
     rounds_of(history, 1, ["a", "b", "c", "d"])
     assert (history.cache.series_count, history.cache.refused_samples) == (3, 1)

@@ -15,10 +15,12 @@ import pytest
 from koordlet import node_observer
 from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
+from koordlet.cluster.interface import NoCluster
 from koordlet.prediction import checkpoint, checkpointer
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import PredictionServer
+from koordlet.report.builder import ReportBuilder
 from koordlet.samples import NODE, UsageSample
 from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import PlainHost
@@ -76,16 +78,16 @@ def judged(state_dir, tmp_path, before_save=lambda: None):
     observer = node_observer.NodeObserver(tmp_path / "host", 100)
     settings = KoordletSettings(node_name=NODE_NAME, state_dir=str(state_dir))
     agent = Agent(settings, observer, prometheus_client.CollectorRegistry())
-    agent.kept.restore()
-    cluster = node_observer.NoCluster(observer)
+    agent.checkpointer.restore()
+    cluster = NoCluster(observer.machine_capacity)
     policy = spec_in_force.predict_policy(None)
     for second in range(3):
         observer.observe(NOW + second, cluster)
     observer.train(NOW + 2, spec_in_force.predict_parameters(policy))
     before_save()
-    asyncio.run(agent.kept.save())
-    found = observer.report(NOW + 2, cluster, policy, agent.kept.problem_text).status.conditions
-    observer.close()
+    asyncio.run(agent.checkpointer.save())
+    found = ReportBuilder(observer).build(NOW + 2, cluster, policy, agent.checkpointer.problem_text).status.conditions
+    observer.collector.close()
     return agent, next(each for each in found if each.type == "PredictionDegraded")
 
 
@@ -99,7 +101,7 @@ def test_a_file_that_cannot_be_used_is_a_start_without_history_and_told_by_path(
     assert history.written_seconds is None
     agent, condition = judged(tmp_path, tmp_path / "other")
     assert (condition.status, condition.reason) == ("False", "Predicting")  # its place is taken by a good one
-    assert checkpoint.load(path, NODE_NAME).saved_seconds == agent.kept.written_seconds
+    assert checkpoint.load(path, NODE_NAME).saved_seconds == agent.checkpointer.written_seconds
 
 
 @pytest.mark.parametrize(("content", "detail"), UNREADABLE.values(), ids=UNREADABLE.keys())
@@ -192,7 +194,7 @@ def test_a_folder_that_cannot_be_written_means_memory_only_and_the_agent_goes_on
     assert (condition.status, condition.reason) == ("True", "HistoryInMemoryOnly")
     assert str(state_dir / FILE) in condition.message
     assert detail in condition.message
-    assert (agent.kept.writes, agent.kept.failures) == (0, 1)
+    assert (agent.checkpointer.writes, agent.checkpointer.failures) == (0, 1)
     assert agent.observer.server.export().keys  # nothing that was learnt is lost
 
 

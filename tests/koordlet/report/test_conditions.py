@@ -22,7 +22,7 @@ def facts(**overrides):
 
 
 def judged(previous=(), now=START, **overrides):
-    return {each.type: each for each in conditions.judge(facts(**overrides), list(previous), now, 3)}
+    return {each.type: each for each in conditions.evaluate(facts(**overrides), list(previous), now, 3)}
 
 
 def test_a_healthy_agent_is_ready_and_nothing_else():

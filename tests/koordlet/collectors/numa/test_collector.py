@@ -50,7 +50,7 @@ class Machine:
         for cpu, ticks in dict(busy_ticks).items():
             self.ticks[cpu] += ticks
         numa_tree.set_cpu_ticks(self.host, self.ticks)
-        results = [self.usage.collect(self.groups) for _ in range(NUMA_TICKS)]
+        results = [self.usage.measure(self.groups) for _ in range(NUMA_TICKS)]
         assert results[1:] == [None] * (NUMA_TICKS - 1)
         return results[0]
 
@@ -90,7 +90,7 @@ def test_a_machine_of_one_node_or_a_kernel_without_numa_is_at_no_fault_and_not_r
     if nodes:
         numa_tree.set_nodes(host, ["0-3"], [MIB])
     usage = NumaUsage(host, statistics)
-    assert [usage.collect(None) for _ in range(NUMA_TICKS * 2)] == [None] * NUMA_TICKS * 2
+    assert [usage.measure(None) for _ in range(NUMA_TICKS * 2)] == [None] * NUMA_TICKS * 2
     source = statistics.source("NUMA usage")
     assert (usage.no_data, source.supported, source.reads, source.failures) == ((), False, 0, 0)
 
@@ -111,7 +111,7 @@ def test_without_proc_stat_there_is_no_cpu_and_the_rate_after_it_spans_no_gap(ma
     (machine.host.proc_root / "stat").unlink()
     machine.clock.advance(10.0)
     for _ in range(NUMA_TICKS):
-        machine.usage.collect(machine.groups)
+        machine.usage.measure(machine.groups)
     assert [each.path for each in machine.usage.no_data] == [str(machine.host.proc_root / "stat")]
     assert machine.read({0: 100}).cpu_cores == {}
     assert machine.read({0: 100}).cpu_cores == {0: 0.1, 1: 0.0}
@@ -138,14 +138,14 @@ def test_on_this_machine_the_nodes_add_up_to_what_the_kernel_says_of_the_whole()
     clock = Clock()
     usage = NumaUsage(HostRoot.at(Path("/")), CollectStatistics(), clock, fewest_nodes=1)
     before = busy_seconds()
-    first, *_rest = [usage.collect(None) for _ in range(NUMA_TICKS)]
+    first, *_rest = [usage.measure(None) for _ in range(NUMA_TICKS)]
     assert first.cpu_cores == {}
     inside = busy_seconds()
     while busy_seconds() < inside + 0.2:
         pass  # the loop is the load
     worked = busy_seconds() - inside
     clock.advance(1.0)  # so that cores are seconds of work
-    measured = usage.collect(None)
+    measured = usage.measure(None)
     at_most = busy_seconds() - before
     assert usage.no_data == ()
     assert measured.cpu_cores.keys() == measured.memory_bytes.keys() == set(measured.nodes)
