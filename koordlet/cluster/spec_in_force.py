@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+import dataclasses
+from typing import Any, Final
 
 from api_types import wire_model
 from api_types.colocation import controller_config
 from api_types.node_metric import types as node_metric
+from koordlet.prediction import parameters
 from koordlet.prediction.parameters import PredictParameters
 
 _DEFAULTS: Final = controller_config.DEFAULTS
@@ -50,7 +52,7 @@ def predict_policy(policy: controller_config.PredictPolicy | None) -> controller
 def predict_parameters(policy: controller_config.PredictPolicy) -> PredictParameters:
     """Return the parameters of the predictors for a policy in force, in which every key is set."""
     given = policy.model_dump(
-        include={field for field in PredictParameters.__dataclass_fields__ if field in type(policy).model_fields},
+        include={field.name for field in dataclasses.fields(PredictParameters)},
         exclude_none=True,
     )
     if "members" in given:
@@ -62,18 +64,13 @@ def published_policy(
     policy: controller_config.PredictPolicy, used: PredictParameters
 ) -> controller_config.PredictPolicy:
     """Return the policy for `status.prediction.parameters`: the parameters used, with the safety margin in force."""
-    return policy.model_copy(
-        update={
-            "predictor": used.predictor,
-            "n": used.n,
-            "percentile": used.percentile,
-            "cpu_percentile": used.cpu_percentile,
-            "memory_percentile": used.memory_percentile,
-            "request_divisor": used.request_divisor,
-            "members": list(used.members),
-            "safety_margin_percent": round(used.margin_percent),
-            "cold_start_period_seconds": round(used.cold_start_period_seconds),
-            "cpu_half_life_seconds": round(used.cpu_half_life_seconds),
-            "memory_half_life_seconds": round(used.memory_half_life_seconds),
-        }
-    )
+    shown = {field.name: getattr(used, field.name) for field in dataclasses.fields(used)}
+    shown["safety_margin_percent"] = used.margin_percent
+    return policy.model_copy(update={name: _published(name, value) for name, value in shown.items()})
+
+
+def _published(name: str, value: Any) -> Any:
+    """Return the value of a parameter in the type that the policy has for it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return round(value) if parameters.constraints(name).get("type") == "integer" else value

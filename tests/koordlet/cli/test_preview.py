@@ -10,6 +10,7 @@ import time
 import pytest
 import yaml
 
+from api_types.colocation import controller_config
 from koordlet import __main__ as command
 
 BURN_HALF_A_CORE = """
@@ -78,7 +79,7 @@ def test_all_predictors_stand_side_by_side_in_a_table(capsys, tmp_path):
     header, *rows = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
     assert header[0].strip() == "predictor"
     shown = [row[0].strip() for row in rows]
-    names = ["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "max"]
+    names = list(controller_config.PREDICTOR_NAMES)
     assert shown == [name for name in names for _resource in ("cpu", "memory")]
 
 

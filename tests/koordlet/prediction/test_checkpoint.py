@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api_types.colocation import controller_config
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.metric_cache import series
 from koordlet.metric_cache.series import Reserved
@@ -27,7 +28,7 @@ NODE = "node-1"
 START = 1.7e9
 DEFAULTS = PredictParameters()
 ALLOCATABLE = WholeAmounts(64_000, 2**38)
-PREDICTORS = ("n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "max")
+PREDICTORS = controller_config.PREDICTOR_NAMES
 
 
 def train(server, at_seconds, usage_of_pod, system_cores=0.5):

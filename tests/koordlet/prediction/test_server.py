@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from api_types.colocation import controller_config
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.metric_cache import series as class_series
 from koordlet.metric_cache.series import Reserved
@@ -213,7 +214,7 @@ def test_other_half_lives_take_effect_at_the_next_round_and_keep_the_history():
     assert later.prod[Resource.CPU].peak == pytest.approx(2.25, rel=0.01)
 
 
-@pytest.mark.parametrize("predictor", ["n-sigma-v1", "n-sigma-v2", "resource-central", "percentile", "max"])
+@pytest.mark.parametrize("predictor", [name for name in controller_config.PREDICTOR_NAMES if name != "borg-default"])
 def test_more_usage_never_lowers_the_peak(predictor):
     peaks = []
     for factor in (1.0, 1.5, 4.0):
