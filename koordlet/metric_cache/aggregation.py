@@ -34,8 +34,6 @@ class Statistic(enum.StrEnum):
     P95 = "p95"
     P99 = "p99"
     STD = "std"
-    LAST = "last"
-    COUNT = "count"
 
 
 PERCENTILES: Mapping[Statistic, float] = {
@@ -74,15 +72,6 @@ def percentiles(values: Samples, ratios: Sequence[float]) -> Aggregate:
     ordered = np.sort(values, axis=-1)  # NaN goes last
     taken = np.take_along_axis(ordered, np.maximum(np.stack(indices, axis=-1), 0), axis=-1)
     return np.moveaxis(taken, -1, 0).astype(np.float64)
-
-
-def last(values: Samples, at_seconds: NDArray[np.float64]) -> Aggregate:
-    """Return the sample with the newest stamp, the one appended last of several. `at_seconds` is [sample]."""
-    if values.shape[-1] == 0:
-        return np.full(values.shape[:-1], np.nan)
-    newest_first = values[..., np.argsort(at_seconds, kind="stable")[::-1]]
-    index = np.argmax(~np.isnan(newest_first), axis=-1)
-    return np.take_along_axis(newest_first, index[..., np.newaxis], axis=-1)[..., 0].astype(np.float64)
 
 
 def span_seconds(values: Samples, at_seconds: NDArray[np.float64]) -> Aggregate:
@@ -133,9 +122,5 @@ def aggregate(samples: WindowSamples, statistics: Collection[Statistic]) -> Aggr
         found[Statistic.AVG] = average(values)
     if Statistic.STD in statistics:
         found[Statistic.STD] = standard_deviation(values)
-    if Statistic.LAST in statistics:
-        found[Statistic.LAST] = last(values, at_seconds)
-    if Statistic.COUNT in statistics:
-        found[Statistic.COUNT] = count(values).astype(np.float64)
     series = {key: index for index, key in enumerate(samples.keys)}
     return Aggregates(samples.window.seconds, series, found, span_seconds(values, at_seconds))

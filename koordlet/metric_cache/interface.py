@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from koordlet.samples import SeriesKey, SeriesKind, UsageSample
+from koordlet.samples import SeriesKey, UsageSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class MetricCache(Protocol):
     def append(self, at_seconds: float, samples: Mapping[SeriesKey, UsageSample]) -> None:
         """Add the samples of one instant. A value that is no finite number of at least zero is no sample."""
 
-    def keys(self, kind: SeriesKind | None = None) -> list[SeriesKey]:
-        """Return the series that are remembered, of one kind or all, the oldest first."""
+    def keys(self) -> list[SeriesKey]:
+        """Return the cached series, the oldest first."""
 
     def samples(self, keys: Sequence[SeriesKey], window: Window) -> WindowSamples:
         """Return what is known of these series in the window; a series that is not remembered has no samples."""

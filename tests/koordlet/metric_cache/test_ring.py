@@ -71,11 +71,10 @@ def test_what_no_usage_can_be_is_no_sample(value):
     np.testing.assert_array_equal(values, [[NAN, 5], [5, NAN]])
 
 
-def test_keys_are_listed_by_kind():
+def test_keys_are_listed_in_the_order_of_their_first_sample():
     cache = RingCache()
     cache.append(1.0, {NODE: UsageSample(1, 1), pod("b"): UsageSample(1, 1), pod("a"): UsageSample(1, 1)})
     assert cache.keys() == [NODE, pod("b"), pod("a")]
-    assert cache.keys(SeriesKind.POD) == [pod("b"), pod("a")]
 
 
 def test_the_newest_append_overwrites_the_oldest():

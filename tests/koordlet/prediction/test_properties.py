@@ -23,6 +23,7 @@ from koordlet.prediction.predictors import registry
 from koordlet.prediction.server import PredictionServer
 from koordlet.prediction.usage_models import UsageModels
 from koordlet.samples import NODE, RESOURCES, SYSTEM, Resource, SeriesKey, SeriesKind, Snapshot, UsageSample
+from tests.koordlet.prediction.linear_buckets import total_weight
 from tests.koordlet.prediction.pods import Pod
 
 ROW, OTHER_ROW = np.array([0], np.intp), np.array([1], np.intp)
@@ -125,7 +126,7 @@ def test_decay_over_years_neither_overflows_nor_underflows(half_life, history):
             row = int(is_other)
             add(bank, (ROW, OTHER_ROW)[row], value, now)
             seen[row].append(value)
-            weight = bank.total_weight(np.array([row], np.intp), now)[0]
+            weight = total_weight(bank, np.array([row], np.intp), now)[0]
             assert 1 - ROUNDING <= weight <= len(seen[row]) * (1 + ROUNDING)
             weight_before = len(seen[row]) * 2 ** ((last_seconds[row] - now) / half_life)
             assert abs(bank.mean(np.array([row], np.intp))[0] - value) <= 1000 * weight_before + 1e-6
