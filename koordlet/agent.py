@@ -1,7 +1,7 @@
-"""The agent: wires its parts together and does the tick, in the order the data flows.
+"""The agent: wires its parts together and runs the tick, in the order of the data flow.
 
-collect -> remember -> (every 30 s) learn -> (where wanted) record -> (when due) report; all on one event loop, so
-nothing needs a lock. Clocks are read here and handed down.
+Each tick collects and caches. Every 30 s it trains, at its interval it exports, and when due it reports. All of it runs
+on one event loop, so no lock is needed. Clocks are read here and passed down.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ log = logging.getLogger(__name__)
 TICK_SECONDS: Final = 1.0
 TRAIN_SECONDS: Final = 30.0
 EXPORT_DRAIN_SECONDS: Final = 3.0
-"""Of the 5 s in which the agent ends."""
+"""Time for the last export. The agent has 5 s to end."""
 _STUCK_TICKS: Final = 10.0
-"""Healthy means that the last tick is not older: ten missed ticks are no longer a busy machine."""
+"""Largest age of the last tick of a healthy agent: ten missed ticks are more than a busy machine."""
 
 
 class Agent:
-    """One node's agent. `run` lives until `stop` is set."""
+    """Agent of one node. `run` returns when `stop` is set."""
 
     def __init__(self, settings: KoordletSettings, observer: NodeObserver, registry: CollectorRegistry) -> None:
         self.settings = settings
@@ -98,18 +98,18 @@ class Agent:
                 reporting = group.create_task(self._try_to_report(api, now))
             next_tick = max(next_tick + TICK_SECONDS, time.monotonic())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(next_tick - time.monotonic()):  # wait_for would make a task of it
+                async with asyncio.timeout(next_tick - time.monotonic()):  # wait_for would create a task for it
                     await self.stop.wait()
         if reporting is not None:
             reporting.cancel()
 
     def _tick(self) -> None:
-        """Collect and remember; whatever goes wrong in one tick is logged, and the next one is tried."""
+        """Collect and cache. Log any error of a tick; the next tick runs all the same."""
         begin = time.monotonic()
         try:
             self.observer.observe(time.time(), self.view)
         except Exception:
-            log.exception("a tick failed")
+            log.exception("tick failed; the next tick runs in 1 s")
         self.counts.ticks += 1
         self._last_tick = time.monotonic()
         self._tick_times.duration.add(self._last_tick - begin)
@@ -119,13 +119,13 @@ class Agent:
         try:
             done = self.observer.train(time.time(), spec_in_force.predict_parameters(policy))
         except Exception:
-            log.exception("a round of training failed")
+            log.exception("training failed; the next one runs in 30 s")
             return
         self.counts.trainings += 1
         self.counts.unusable_values += done.unusable_values
 
     def _export(self, now: float) -> None:
-        """Hand the means since the last time to the sink, which never makes anybody wait."""
+        """Queue the means since the last export. Never blocks."""
         if self.exporter is None or not self.exporter.is_due(now):
             return
         try:
@@ -133,13 +133,13 @@ class Agent:
             means = self.observer.cache.means(at, self.exporter.interval_seconds)
             self.exporter.export(at, means, self.view.pods.by_uid(), self.reports.prediction)
         except Exception:
-            log.exception("a record of the history failed")
+            log.exception("export to InfluxDB failed; the next one runs after the interval")
 
     async def _try_to_report(self, api: session.Session, now: float) -> None:
         try:
             await self._report_if_due(api, now)
         except Exception:
-            log.exception("a report failed")
+            log.exception("report failed unexpectedly; trying again after the longest backoff")
             self._schedule.failed(now, backoff.DEFAULT.longest_seconds)
 
     async def _report_if_due(self, api: session.Session, now: float) -> None:
@@ -190,12 +190,12 @@ class Agent:
         self._schedule.written(now, interval_seconds, random.random())  # noqa: S311  # spreads load, hides nothing
 
     def health(self) -> ProbeResult:
-        """Whether the tick goes on."""
+        """Return whether the tick still runs."""
         age = time.monotonic() - self._last_tick
         return ProbeResult(age < _STUCK_TICKS * TICK_SECONDS, f"last tick {age:.1f} s ago")
 
     def ready(self) -> ProbeResult:
-        """Whether the agent knows its pods and measures its node."""
+        """Return whether the agent knows its pods and measures its node."""
         missing = [name for name, state in self.view.watches.items() if not state.synced]
         if missing:
             faults = {str(state.last_error) for state in self.view.watches.values() if state.last_error}

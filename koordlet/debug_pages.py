@@ -1,7 +1,7 @@
-"""Pages that show what a prediction was made of, so that it can be checked by code that shares nothing with ours.
+"""Debug pages with the inputs of a prediction, so that independent code can verify it.
 
-`/debug/samples` gives every raw sample held and the instants of training and of prediction. Built on the event loop,
-not in the thread of the HTTP endpoint: what it reads is being written there.
+`/debug/samples` returns every cached raw sample and the times of training and of prediction. The pages are built on the
+event loop, not in the thread of the HTTP endpoint, because the loop writes the data they read.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def _table(held: WindowSamples) -> dict[str, Any]:
 
 
 def samples(reports: ReportBuilder) -> dict[str, Any]:
-    """Every raw sample held: times, and per series and resource one value a time, null where there was none.
+    """Return every cached raw sample: times, and for each series and resource one value per time, null for no value.
 
-    Containers are measured less often, and are a table of their own.
+    Containers are measured less often and have a table of their own.
     """
     observer = reports.observer
     until_seconds = observer.newest_at_seconds or 0.0
@@ -55,7 +55,7 @@ def samples(reports: ReportBuilder) -> dict[str, Any]:
 
 
 def routes(reports: ReportBuilder, loop: asyncio.AbstractEventLoop) -> Mapping[str, Route]:
-    """The pages, by path."""
+    """Return the pages, by path."""
 
     async def build() -> dict[str, Any]:
         return samples(reports)

@@ -1,4 +1,4 @@
-"""Predictions side by side, as a table for people: CPU in cores, memory in MiB. Pure."""
+"""Table of predictions side by side: CPU in cores, memory in MiB. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NONE: Final = "-"
 
 
 def table(answers: Mapping[str, Prediction | NoPrediction]) -> str:
-    """One row for each predictor and resource; one that cannot answer says why. A term it does not have is a dash."""
+    """Return one row for each predictor and resource, or the reason for no prediction. A missing term is a dash."""
     rows: list[Sequence[str]] = [_HEADER]
     for name, answer in answers.items():
         if isinstance(answer, NoPrediction):
@@ -44,7 +44,7 @@ def _shown(value: float | None, resource: Resource) -> str:
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """Words to the left, numbers to the right."""
+    """Align words to the left and numbers to the right."""
     return [
         cell.ljust(width) if column < 2 else cell.rjust(width)
         for column, (cell, width) in enumerate(zip(row, widths, strict=False))

@@ -1,4 +1,4 @@
-"""What the agent would publish for this machine, measured here and now, without a cluster."""
+"""The `preview` command: the report of this machine, measured here and now, without a cluster."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ALL: Final = "all"
 
 
 def show(settings: KoordletSettings, seconds: float, predictor: str | None) -> int:
-    """Observe for so long, print the status as YAML; progress goes to standard error.
+    """Observe for `seconds` and print the status as YAML; progress goes to standard error.
 
-    With a predictor, or `ALL` of them, a table of what each predicts is printed in place of the status.
+    With a predictor, or `ALL` of them, print a table of their predictions in place of the status.
     """
     observer = NodeObserver(Path(settings.host_root), settings.max_series)
     policy = spec_in_force.predict_policy(None)
     cluster = NoCluster(observer.machine_capacity)
-    print(f"measuring {settings.host_root} for {seconds:g} s ...", file=sys.stderr)  # noqa: T201  # a command's progress
+    print(f"measuring {settings.host_root} for {seconds:g} s ...", file=sys.stderr)  # noqa: T201  # progress of a command
     begin = time.monotonic()
     trained = 0
     for tick in range(int(seconds) + 1):

@@ -1,6 +1,6 @@
-"""What the agent knows of the cluster: the pods of its node, the node's resources, its own NodeMetric.
+"""The cluster as the agent sees it: the pods of its node, the node's resources, its own NodeMetric.
 
-Three watches keep it up to date; readers see plain values. While the apiserver is away the last view stands.
+Three watches keep it up to date; readers get plain values. While the API server is away, the last known values remain.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ T = TypeVar("T")
 
 
 class ClusterView:
-    """The newest view; `watch` keeps it so."""
+    """Newest known state of the cluster, kept current by `watch`."""
 
     def __init__(self, node_name: str) -> None:
         self.node_name = node_name
         self.may_lack_pods = False
         self.pods = pods_on_node.PodTable()
         self.allocatable: WholeAmounts | None = None
-        """What the node leaves to pods: less than its status says where an annotation reserves more."""
+        """Resources that the node leaves to pods: less than in its status where an annotation reserves more."""
         self.reservation_problem: str | None = None
-        """Why that annotation is not followed."""
+        """Why that annotation is ignored; None when it is not."""
         self.capacity: WholeAmounts | None = None
         self.spec = node_metric.NodeMetricSpec()
         self.generation: int | None = None
         self.resource_version: str | None = None
-        """Version of the own NodeMetric; None while there is none."""
+        """Version of the agent's NodeMetric; None while there is none."""
         self.reset_wanted = ""
-        """Text of the annotation that asks to forget the history, '' where there is none."""
+        """Value of the annotation that requests a reset of the recorded history, '' where there is none."""
         self.spec_problem: str | None = None
-        """Why the newest spec is not followed; the one before it is."""
+        """Why the newest spec is ignored and the previous one stays in force; None when it is valid."""
         self.watches = {name: watching.WatchState() for name in ("pods", "node", "node_metric")}
 
     async def watch(self, api: session.Session) -> None:
-        """Keep the view up to date, for ever."""
+        """Keep the view up to date until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_pods(api))
             group.create_task(self._watch_node(api))
@@ -57,7 +57,7 @@ class ClusterView:
     def _events(
         self, api: session.Session, watch: str, resource: resources.Resource, field: str, decode: type[T]
     ) -> AsyncGenerator[watching.Event[T], None]:
-        """Follow the objects of one type in which a field names this node."""
+        """Watch the objects of one type in which a field is the name of this node."""
         return watching.list_then_watch(
             api, resource, field_selector=f"{field}={self.node_name}", decode=decode, state=self.watches[watch]
         )
@@ -77,8 +77,8 @@ class ClusterView:
             self.pods.put(pods_on_node.describe(pod))
         except (
             quantities.InvalidQuantity
-        ) as problem:  # the apiserver checks quantities, so this is no pod of its making
-            log.warning("pod %s/%s is left out: %s", pod.metadata.namespace, pod.metadata.name, problem)
+        ) as problem:  # the API server validates quantities, so this pod was not created by it
+            log.warning("pod %s/%s is ignored: %s", pod.metadata.namespace, pod.metadata.name, problem)
 
     async def _watch_node(self, api: session.Session) -> None:
         async for event in self._events(api, "node", resources.NODES, "metadata.name", pods.Node):
@@ -116,7 +116,7 @@ class ClusterView:
             return
         try:
             spec_in_force.aggregate_windows_seconds(spec.metric_collect_policy)
-        except ValueError as problem:  # the schema, ours and upstream's, takes any text for a duration
+        except ValueError as problem:  # the schema, like Koordinator's, accepts any text as a duration
             self._keep_spec(f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: {problem}")
             return
         self.spec, self.spec_problem = spec, None
@@ -124,10 +124,10 @@ class ClusterView:
 
     def _keep_spec(self, problem: str) -> None:
         self.spec_problem = problem
-        log.warning("NodeMetric %s: %s; the spec before it is followed", self.node_name, problem)
+        log.warning("NodeMetric %s: %s; the previous spec stays in force", self.node_name, problem)
 
     def saw_version(self, resource_version: str) -> None:
-        """Remember the version our own write made, so that the next need not wait for the watch."""
+        """Store the version of the agent's own write, so that the next write need not wait for the watch."""
         self.resource_version = resource_version
 
 

@@ -50,7 +50,7 @@ class Measurement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What every collector is constructed from."""
+    """Arguments for the construction of collectors."""
 
     root: HostRoot
     statistics: CollectStatistics

@@ -35,26 +35,26 @@ class NodeMemory(NamedTuple):
 
     @property
     def usage_bytes(self) -> int:
-        """Memory in use that could not be had without swapping."""
+        """Memory in use that cannot be freed without swapping."""
         return self.total_bytes - self.available_bytes
 
     @property
     def usage_with_page_cache_bytes(self) -> int:
-        """Memory in use with what the page cache holds."""
+        """Memory in use including the page cache."""
         return self.total_bytes - self.free_bytes
 
 
 class MachineFacts(NamedTuple):
-    """What the machine has."""
+    """CPUs and memory of the machine."""
 
     cpu_count: int
-    """CPUs that are online."""
+    """Number of online CPUs."""
     memory_bytes: int
     """MemTotal."""
 
 
 class UnreadableProc(Exception):
-    """A file of the host's /proc is missing or not what a kernel prints. Callers turn it into `NoData`."""
+    """A file of the host's /proc is missing or has an unexpected format. Callers turn it into `NoData`."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -64,14 +64,14 @@ class UnreadableProc(Exception):
 
 @contextmanager
 def _reading(proc_root: Path, file: str, wanted: str) -> Iterator[None]:
-    """Point psutil at the host's /proc, and back: elsewhere in this process it means the process's own."""
+    """Set psutil's /proc to the host's, and back: for other users of psutil it is the process's own."""
     own, psutil.PROCFS_PATH = psutil.PROCFS_PATH, str(proc_root)
     try:
         yield
     except OSError as problem:
         raise UnreadableProc(proc_root / file, problem.strerror or str(problem)) from problem
     except (KeyError, IndexError, TypeError, ValueError) as problem:
-        raise UnreadableProc(proc_root / file, f"{problem}; {wanted} wanted") from problem
+        raise UnreadableProc(proc_root / file, f"{problem}; want {wanted}") from problem
     finally:
         psutil.PROCFS_PATH = own
 
@@ -79,9 +79,9 @@ def _reading(proc_root: Path, file: str, wanted: str) -> Iterator[None]:
 def busy_cpu_seconds(proc_root: Path) -> float:
     """Return the CPU time that all CPUs spent working since boot, a whole number of clock ticks.
 
-    psutil would take any first line for that of the CPUs, and only one of as many columns as its own kernel prints.
+    psutil would accept any first line as that of the CPUs, and only one with as many columns as its own kernel prints.
     """
-    with _reading(proc_root, "stat", "a first line of ten CPU times is"):
+    with _reading(proc_root, "stat", "a first line of ten CPU times"):
         with (proc_root / "stat").open("rb") as file:
             name, *columns = file.readline().split()
         user, nice, system, _idle, _iowait, irq, softirq = map(int, columns[:7])
@@ -93,7 +93,7 @@ def busy_cpu_seconds(proc_root: Path) -> float:
 
 def memory(proc_root: Path) -> NodeMemory:
     """Return the node's memory."""
-    with _reading(proc_root, "meminfo", "MemTotal, MemFree and MemAvailable in kB are"):
+    with _reading(proc_root, "meminfo", "MemTotal, MemFree and MemAvailable in kB"):
         read = psutil.virtual_memory()
         if not 0 <= read.available <= read.total or read.total == 0:
             raise ValueError(f"{read.available} bytes are available of {read.total}")
@@ -101,9 +101,9 @@ def memory(proc_root: Path) -> NodeMemory:
 
 
 def machine_facts(proc_root: Path) -> MachineFacts | None:
-    """Return what the machine has, None when its /proc does not say."""
+    """Return CPUs and memory of the machine, None when its /proc cannot be read."""
     try:
-        with _reading(proc_root, "stat", "a line for every CPU is"):
+        with _reading(proc_root, "stat", "a line for every CPU"):
             cpu_count = len(psutil.cpu_times(percpu=True))
         return MachineFacts(cpu_count, memory(proc_root).total_bytes) if cpu_count else None
     except UnreadableProc:
@@ -112,7 +112,7 @@ def machine_facts(proc_root: Path) -> MachineFacts | None:
 
 @dataclass(frozen=True, slots=True)
 class NodeMeasurement:
-    """What one tick learnt of the node."""
+    """Result of one tick for the node."""
 
     usage: UsageSample | None
     no_data: tuple[NoData, ...] = ()

@@ -1,11 +1,11 @@
-"""CPU and memory of every pod and container, from the files of their cgroups.
+"""Usage of pods and containers (CPU and memory), from the files of their cgroups.
 
-All CPU counters are read first, in one short pass right after the node's own counter, then all memory files. A pod
-counts once, by its own group, which contains those of its containers. A pod whose usage since the tick before is not
-known (new, gone, unreadable) leaves the sum over pods unknown, and `PodMeasurements.complete` says so.
+All CPU counters are read first, in one short pass directly after the node's own counter, then all memory files. A pod
+counts once, by its own group, which contains those of its containers. A pod whose usage since the previous tick is
+unknown (new, gone, unreadable) makes the sum over pods unknown: `PodMeasurements.complete` is False then.
 
-Pods, on which decisions rest, are measured every tick; containers, on which none does, every `CONTAINER_TICKS` ticks,
-by turns. Their CPU usage is then the mean over those ticks: a counter loses nothing by being read rarely.
+Decisions depend on pods, so pods are measured every tick. No decision depends on containers, so each is measured every
+`CONTAINER_TICKS` ticks, in turns. Its CPU usage is then the mean over those ticks.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _DISCOVERY = "pod discovery"
 
 @dataclass(frozen=True, slots=True)
 class PodMeasurements:
-    """What one tick learnt of the pods."""
+    """Result of one tick for the pods."""
 
     pods: Mapping[str, UsageSample] = field(default_factory=dict)
     containers: Mapping[str, UsageSample] = field(default_factory=dict)
-    """By container id: those whose turn it was."""
+    """Container id -> usage, of the containers whose turn it was."""
     unmeasured_pods: frozenset[str] = frozenset()
     complete: bool = False
-    """Whether `pods` is all that ran in pods since the tick before: none is unmeasured and none went away."""
+    """Whether `pods` is all that ran in pods since the tick before: no pod is unmeasured and none is gone."""
     no_data: tuple[NoData, ...] = ()
 
 
@@ -64,9 +64,9 @@ class PodUsage(Collector):
         self._monotonic_ns = monotonic_ns
         self._pods = CgroupBatch(statistics)
         self._containers = tuple(CgroupBatch(statistics) for _ in range(CONTAINER_TICKS))
-        """One for each turn."""
+        """One batch for each turn."""
         self.followed_groups: FollowedGroups | None = None
-        """Those of the last tick; None where no group could be found."""
+        """Groups of the last tick; None where no group could be found."""
         self._followed: tuple[DiscoveredGroups, frozenset[str] | None] | None = None
         self._pods_before: frozenset[str] = frozenset()
         self._ticks = 0
@@ -96,9 +96,9 @@ class PodUsage(Collector):
         named_containers: frozenset[str] | None = None,
         machine_bytes: int | None = None,
     ) -> PodMeasurements:
-        """Measure all pods, and of the containers that are named (None: of all) those whose turn it is.
+        """Measure all pods, and of the named containers (None: of all) those whose turn it is.
 
-        The machine's CPUs and memory bound what is possible; None sets no bound.
+        The machine's CPUs and memory are upper bounds of valid values; None sets no bound.
         """
         with self._statistics.timed(_DISCOVERY):
             found = self._discovery.refresh(self._monotonic_ns() / 1e9)
@@ -117,7 +117,7 @@ class PodUsage(Collector):
             pods = self._pods.usage(pod_rates, machine_bytes)
             containers = turn.usage(container_rates, machine_bytes)
         for path in (*self._pods.ended, *turn.ended):
-            self._discovery.look_again(path)
+            self._discovery.invalidate(path)
         return self._measurements(pods, containers, found)
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class PodUsage(Collector):
         return self._pods, *self._containers
 
     def _follow(self, found: DiscoveredGroups, named_containers: frozenset[str] | None) -> None:
-        """Open and close readers so that they are those of the groups found."""
+        """Open and close readers so that they match the groups found."""
         if self._followed is not None:
             before, named_before = self._followed
             if before is found and named_before == named_containers:
@@ -157,7 +157,7 @@ class PodUsage(Collector):
         )
 
     def _open(self, layout: CgroupLayout, batches: Sequence[CgroupBatch], paths: Mapping[str, str]) -> None:
-        """Close the readers that are not wanted any more; put those that are missing where there are fewest."""
+        """Close the readers of groups that are gone; open missing readers in the batch with the fewest."""
         for batch in batches:
             batch.keep_only(paths)
         kept = {identity for batch in batches for identity in batch.readers}

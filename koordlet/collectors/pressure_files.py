@@ -25,5 +25,5 @@ def waited_seconds(text: bytes) -> Mapping[str, float]:
     """Parse a pressure file: kind -> seconds waited since the group was created (for the machine, since boot)."""
     found = {kind.decode(): int(total) / 1e6 for kind, total in _LINE.findall(text)}
     if "some" not in found:
-        raise ValueError(f"pressure file has no total of `some`, it begins {text[:40]!r}")
+        raise ValueError(f"pressure file has no total of `some`, got {text[:40]!r}")
     return found

@@ -1,7 +1,7 @@
-"""What is known of a node at one moment -> the points of its history (named in docs/reference/influxdb.md). Pure.
+"""Points of a node's usage and predictions at one instant, as named in docs/reference/influxdb.md. Pure.
 
-Cardinality is bounded by what the cluster names: node, kind, predictor, namespace and pod. UIDs and container ids, of
-which there are ever new ones, are no tags.
+Tags are node, kind, predictor, namespace and pod, which bounds the cardinality. UIDs and container ids, which are
+always new, are not tags.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def tag_value(text: str) -> str:
 def usage(
     node_name: str, at_seconds: int, means: Mapping[SeriesKey, UsageSample], pods: Mapping[str, PodOnNode]
 ) -> list[str]:
-    """Mean usage of node, system, classes and pods, a line each.
+    """Return the mean usage of node, system, classes and pods, one line each.
 
-    `pods` is keyed by the UID in the names of the cgroups. A pod that the apiserver has not named yet is left out; the
-    node and, as Prod, the classes contain it.
+    `pods` is keyed by the UID in the names of the cgroups. A pod that is not listed yet is left out; the node and, as
+    Prod, the classes contain it.
     """
     return list(_usage(node_name, at_seconds, means, pods))
 
@@ -79,7 +79,7 @@ def _usage(
 
 
 def predicted(node_name: str, at_seconds: int, prediction: Prediction) -> list[str]:
-    """One prediction: peak, requests and reclaimable of Prod; mean, deviation and peak of the node where known."""
+    """Return the lines of a prediction: peak, requests, reclaimable of Prod; mean, deviation, peak of the node."""
     prod = {
         **_amounts("peak", prediction.prod_peak),
         **_amounts("allocated", prediction.prod_allocated),

@@ -1,8 +1,8 @@
 """Aggregates over the last axis of arrays of samples, where NaN is no sample.
 
-Percentile p of n samples is the one at index max(trunc(float32(n) * float32(p)) - 1, 0) of the ascending order, which
-is what Koordinator's agent reports: no interpolation, and for n = 10 the 9th sample for p90, p95 and p99 alike.
-An aggregate over no samples is NaN, a count of none is 0.
+Percentile p of n samples is the one at index max(trunc(float32(n) * float32(p)) - 1, 0) of the ascending order, as in
+Koordinator's agent: no interpolation, and for n = 10 the 9th sample for p90, p95 and p99 alike. An aggregate over no
+samples is NaN, and their count is 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COLD_SHARE = 0.5
 
 
 class Statistic(enum.StrEnum):
-    """The aggregates there are."""
+    """Available aggregates."""
 
     AVG = "avg"
     P50 = "p50"
@@ -83,7 +83,7 @@ def span_seconds(values: Samples, at_seconds: NDArray[np.float64]) -> Aggregate:
 
 
 def is_cold(span: float, window_seconds: float) -> bool:
-    """Tell whether samples that span so many seconds are too few to speak for a window."""
+    """Return whether samples that span so many seconds are too few to represent a window."""
     return span < COLD_SHARE * window_seconds
 
 
@@ -107,12 +107,12 @@ class Aggregates:
         return UsageSample(float(cpu_cores), float(memory_bytes))
 
     def is_cold(self, key: SeriesKey) -> bool:
-        """Tell whether the CPU samples of a series span too little of the window."""
+        """Return whether the CPU samples of a series span too little of the window."""
         return is_cold(float(self.spans[RESOURCES.index(Resource.CPU), self.series[key]]), self.window_seconds)
 
 
 def aggregate(samples: WindowSamples, statistics: Collection[Statistic]) -> Aggregates:
-    """Calculate statistics of all series of a window together."""
+    """Compute statistics of all series of a window together."""
     values, at_seconds = samples.values, samples.at_seconds
     wanted = [statistic for statistic in PERCENTILES if statistic in statistics]
     found: dict[Statistic, NDArray[np.floating]] = {}

@@ -1,4 +1,4 @@
-"""All rings of the agent: series that are predicted, containers, and the own series of each collector."""
+"""All rings of the agent: predicted series, containers, and the own series of each collector."""
 
 from __future__ import annotations
 

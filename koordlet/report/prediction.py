@@ -1,4 +1,4 @@
-"""A prediction in cores and bytes -> the whole units and the fields that a report publishes. Pure."""
+"""Conversion of a prediction in cores and bytes to the whole units and the fields of a report. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from koordlet.samples import Resource
 
 
 def units(amounts: WholeAmounts) -> dict[str, int]:
-    """Whole amounts by resource name."""
+    """Return whole amounts by resource name."""
     return {names.CPU: amounts.cpu_millis, names.MEMORY: amounts.memory_bytes}
 
 
@@ -44,7 +44,7 @@ def _prod(prediction: Prediction) -> node_metric.ProdPrediction:
 def publishable(
     prediction: Prediction, policy: controller_config.PredictPolicy, predicted_at: dt.datetime
 ) -> status.PredictedPeak:
-    """The prediction as it stands in a report; every peak is rounded up, mean and deviation as well."""
+    """Return the prediction as published: every peak, mean and deviation is rounded up."""
     node = prediction.node
     return status.PredictedPeak(
         prediction=node_metric.Prediction(

@@ -1,7 +1,7 @@
-"""Aggregates, requests and a prediction of one snapshot -> the NodeMetric status (design 3.3).
+"""Builder of the NodeMetric status from aggregates, requests and a prediction of one snapshot.
 
-Usages are cut to whole milli-cores and bytes as upstream's agent does, predicted peaks are rounded up: a report errs
-on the safe side. List order is canonical, so that an unchanged node gives an unchanged document.
+Usages are truncated to whole millicores and bytes, as in Koordinator's agent, and predicted peaks are rounded up: a
+report errs on the safe side. The order of lists is canonical, so an unchanged node gives an unchanged document.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ReportedUsage:
     system_windows: Sequence[tuple[int, Statistics]] = ()
     pods: Sequence[tuple[PodOnNode, UsageSample]] = ()
     """Pods with their mean usage."""
-    numa: Mapping[int, NumaSample] = field(default_factory=dict)  # never changed
+    numa: Mapping[int, NumaSample] = field(default_factory=dict)
     """Mean usage by NUMA node; empty on a machine with one node."""
 
 
@@ -44,14 +44,14 @@ class PredictedPeak:
 
     prediction: node_metric.Prediction
     peak: Mapping[str, int]
-    """Peak[Prod] in milli-cores and bytes, rounded up."""
+    """Peak[Prod] in millicores and bytes, rounded up."""
     reclaimable: Mapping[str, int]
     """max(0, min(Allocated[Prod] - Peak[Prod], NodeAllocatable - Peak[Prod]))."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one report is made of; all of it belongs to the instant `sampled_at`."""
+    """Content of one report, all of the instant `sampled_at`."""
 
     sampled_at: dt.datetime
     observed_generation: int | None
@@ -63,7 +63,7 @@ class Report:
 
 
 def usage(sample: UsageSample | None) -> node_metric.ResourceMap:
-    """A usage on the wire; no data is an empty map, as upstream has it."""
+    """Return a usage on the wire; no data is an empty map, as in Koordinator's reports."""
     if sample is None:
         return node_metric.ResourceMap()
     return node_metric.ResourceMap(
@@ -75,18 +75,18 @@ def usage(sample: UsageSample | None) -> node_metric.ResourceMap:
 
 
 def peak_resources(cpu_cores: float, memory_bytes: float) -> wire_model.ResourceList:
-    """A predicted quantity on the wire, rounded up to whole milli-cores and bytes."""
+    """Return a predicted quantity on the wire, rounded up to whole millicores and bytes."""
     whole = allocation.whole_peak(cpu_cores, memory_bytes)
     return whole_resources({names.CPU: whole.cpu_millis, names.MEMORY: whole.memory_bytes})
 
 
 def whole_resources(units: Mapping[str, int]) -> wire_model.ResourceList:
-    """Whole units by resource name on the wire."""
+    """Return whole units by resource name on the wire."""
     return {name: quantities.format_units(name, value) for name, value in units.items()}
 
 
 def aggregated(windows: Sequence[tuple[int, Statistics]]) -> list[node_metric.AggregatedUsage]:
-    """One entry a window, shortest first; a statistic without data keeps its key and has an empty map."""
+    """Return one entry per window, shortest first. A statistic without data keeps its key, with an empty map."""
     return [
         node_metric.AggregatedUsage(
             duration=wire_model.format_duration(seconds),
@@ -97,7 +97,7 @@ def aggregated(windows: Sequence[tuple[int, Statistics]]) -> list[node_metric.Ag
 
 
 def numa_usages(means: Mapping[int, NumaSample]) -> list[node_metric.NumaUsage]:
-    """One entry a NUMA node, by number; without data of its system share that share is empty."""
+    """Return one entry per NUMA node, by number. A system share without data is empty."""
     return [
         node_metric.NumaUsage(numa_node_id=number, node_usage=usage(mean.node), system_usage=usage(mean.system))
         for number, mean in sorted(means.items())
@@ -105,7 +105,7 @@ def numa_usages(means: Mapping[int, NumaSample]) -> list[node_metric.NumaUsage]:
 
 
 def prod_requests(bound: Iterable[PodOnNode]) -> dict[str, int]:
-    """Allocated[Prod]: native requests of the Prod pods that have not ended, in milli-cores and bytes."""
+    """Return Allocated[Prod]: native requests of the Prod pods that have not terminated, in millicores and bytes."""
     prod = [pod for pod in bound if pod.priority_class is pq.PriorityClass.PROD and not pod.is_terminated]
     return {
         names.CPU: sum(pod.cpu_request_millis for pod in prod),
@@ -114,7 +114,7 @@ def prod_requests(bound: Iterable[PodOnNode]) -> dict[str, int]:
 
 
 def mid_requests(bound: Iterable[PodOnNode]) -> dict[str, int]:
-    """Allocated[Mid]: Mid requests of all pods that have not ended, in the tier's own units."""
+    """Return Allocated[Mid]: Mid requests of all pods that have not terminated, in the units of Mid resources."""
     active = [pod for pod in bound if not pod.is_terminated]
     return {
         names.MID_CPU: sum(pod.mid_cpu_request_millis for pod in active),
@@ -123,7 +123,7 @@ def mid_requests(bound: Iterable[PodOnNode]) -> dict[str, int]:
 
 
 def build(report: Report) -> node_metric.NodeMetricStatus:
-    """The status to publish. Both Prod metrics are absent, not zero, when there is no prediction."""
+    """Return the status to publish. Without a prediction both Prod metrics are absent, not zero."""
     bound = None if report.bound is None else list(report.bound)
     predicted = report.predicted
     return node_metric.NodeMetricStatus(

@@ -126,6 +126,6 @@ async def test_the_annotation_of_the_node_metric_resets_the_history_once_over_re
                 async with asyncio.timeout(30):
                     await server.until(lambda server=server: server.asked("PUT"))
                 log = await ended(process)
-        assert ("the history is reset as the NodeMetric asks for" in log) is has_forgotten
+        assert ("history reset by the annotation" in log) is has_forgotten
         stored = checkpoint.load(path, NODE)
         assert (stored.models.keys == (), stored.reset_mark) == (True, "2026-11-21")

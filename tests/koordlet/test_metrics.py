@@ -77,7 +77,7 @@ def test_names_and_help_follow_the_conventions(agent, works):
             assert name.endswith("_timestamp_seconds"), name
 
 
-def test_what_is_counted_is_there_from_the_start_as_zero(agent):
+def test_counters_are_zero_at_the_start(agent):
     found = samples(agent[1])
     for key in (
         ("koordlet_ticks_total",),
@@ -103,7 +103,7 @@ def test_what_is_counted_is_there_from_the_start_as_zero(agent):
         assert found[key] == 0.0, key
 
 
-def test_what_was_not_measured_has_no_value(agent):
+def test_unmeasured_metrics_have_no_value(agent):
     found = families(agent[1])
     for name in ("koordlet_sample_timestamp_seconds", "koordlet_checkpoint_timestamp_seconds"):
         assert name not in found

@@ -108,7 +108,7 @@ def node(tmp_path):
     node.observer.collector.close()
 
 
-def test_a_throttled_prod_pod_degrades_the_prediction_until_it_is_throttled_no_more(node):
+def test_a_throttled_prod_pod_degrades_the_prediction_while_it_is_throttled(node):
     node.run(1)
     node.set_periods(100, 40)
     node.run(POD_PRESSURE_TICKS)
@@ -120,7 +120,7 @@ def test_a_throttled_prod_pod_degrades_the_prediction_until_it_is_throttled_no_m
     assert node.conditions()["PredictionDegraded"].reason == "Predicting"
 
 
-def test_metrics_name_the_pod_and_what_it_waited_for(node):
+def test_metrics_have_the_pod_and_its_waiting_time(node):
     node.run(1)
     node.set_periods(100, 40)
     node.run(POD_PRESSURE_TICKS)

@@ -1,8 +1,8 @@
-"""Usage of every NUMA node of a machine that has several, read every `NUMA_TICKS` ticks.
+"""Usage of every NUMA node of a machine with several, read every `NUMA_TICKS` ticks.
 
-A machine of one node, which has nothing to tell that the node's own usage does not, pays for listing one folder. A CPU
-rate spans the time between two readings, so nothing that ran is missed; /proc/stat, which on a large machine the kernel
-takes a millisecond to print, is read once for all nodes.
+A machine with one node pays only for listing one folder; its NUMA usage would equal the node's own. A CPU rate covers
+the time between two readings, so nothing that ran is missed. The kernel takes a millisecond to print /proc/stat on a
+large machine, so it is read once for all nodes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class NumaUsage(Collector):
         fewest_nodes: int = _FEWEST_NODES,
     ) -> None:
         self.no_data: tuple[NoData, ...] = ()
-        """What was wrong at the last reading."""
+        """Problems of the last reading."""
         self._folder = host_root.numa_root
         self._stat = host_root.proc_root / "stat"
         self._statistics = statistics
@@ -73,7 +73,7 @@ class NumaUsage(Collector):
     def measure(self, groups: FollowedGroups | None) -> NumaMeasurement | None:
         """Read everything when it is time; None when it is not, or there is only one node.
 
-        `groups` are those of all pods, None where not all of them are measured: no difference is taken then.
+        `groups` are those of all pods, None while a pod is unmeasured: no difference is computed then.
         """
         self._ticks += 1
         if (self._ticks - 1) % NUMA_TICKS:
@@ -91,9 +91,9 @@ class NumaUsage(Collector):
         return measured
 
     def _nodes(self) -> Mapping[int, Path]:
-        """Folders of the nodes by number; none on a kernel that knows no NUMA."""
+        """Return the folders of the nodes by number; none on a kernel without NUMA support."""
         try:
-            names = os.listdir(self._folder)  # noqa: PTH208 - names are all that is wanted
+            names = os.listdir(self._folder)  # noqa: PTH208 - only names are needed
         except OSError:
             return {}
         nodes = [name for name in names if name.startswith("node") and name[4:].isdigit()]
@@ -120,7 +120,7 @@ class NumaUsage(Collector):
         return CpuTimes({cpu: each * self._tick_nanoseconds for cpu, each in ticks.items()}, self._monotonic_ns())
 
     def _pods_memory(self, groups: FollowedGroups) -> dict[int, int] | None:
-        """Sum over the pods; a pod that ended since it was found has no memory."""
+        """Return the sum over the pods; a pod that ended since its discovery has no memory."""
         mount = groups.layout.memory
         total: dict[int, int] = {}
         for group, *_containers in groups.pods.values():

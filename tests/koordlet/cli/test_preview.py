@@ -72,7 +72,7 @@ def test_a_machine_that_cannot_be_read_is_named_with_the_path(capsys, tmp_path):
     assert f"{tmp_path}/proc/stat" in shown.err
 
 
-def test_all_predictors_stand_side_by_side_in_a_table(capsys, tmp_path):
+def test_all_predictors_are_listed_in_a_table(capsys, tmp_path):
     (tmp_path / "proc").symlink_to("/proc")
     (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
     assert command.main(["preview", "--for", "3s", "--host-root", str(tmp_path), "--predictor", "all"]) == 0

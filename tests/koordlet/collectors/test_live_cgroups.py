@@ -176,7 +176,7 @@ def test_page_cache_does_not_count(host, collector, clock, paths, tmp_path):
     assert pod.memory_bytes < 31 * MIB
 
 
-def test_a_container_killed_for_want_of_memory_leaves_its_pod_measured(host, collector, clock, paths):
+def test_an_out_of_memory_kill_leaves_the_pod_measured(host, collector, clock, paths):
     host.group(paths.one)
     host.limit_memory(paths.one, 24 * MIB)
     tick(collector, clock)
@@ -200,7 +200,7 @@ def test_a_pod_that_is_removed_is_dropped_without_a_fault_and_its_descriptors_cl
     assert collector.statistics.descriptors_kept == 0
 
 
-def test_a_kept_descriptor_of_a_removed_group_says_that_the_group_is_gone(host, paths):
+def test_an_open_descriptor_of_a_removed_group_reveals_its_end(host, paths):
     host.group(paths.pod)
     budget = DescriptorBudget(1)
     file = CachedFile(str(host.folder("memory", paths.pod) / "memory.stat"), budget)
@@ -213,7 +213,7 @@ def test_a_kept_descriptor_of_a_removed_group_says_that_the_group_is_gone(host, 
     file.close()
 
 
-def test_a_pod_recreated_between_two_ticks_begins_anew(host, collector, clock, paths):
+def test_a_pod_recreated_between_two_ticks_starts_again(host, collector, clock, paths):
     host.group(paths.one)
     host.end(spin(host, paths.one))
     tick(collector, clock)
@@ -318,7 +318,7 @@ def test_a_pod_without_a_limit_is_not_throttled_however_much_it_works(host, coll
 
 
 @pytest.mark.skipif(not Path("/proc/pressure/cpu").exists(), reason="needs a kernel with pressure")
-def test_pressure_of_the_machine_lies_between_what_the_kernel_said_before_and_after(host, collector, clock):
+def test_pressure_of_the_machine_is_between_the_kernels_values_before_and_after(host, collector, clock):
     before = live_cgroups.waited_seconds(Path("/proc/pressure"), "")
     tick(collector, clock)
     after = live_cgroups.waited_seconds(Path("/proc/pressure"), "")
@@ -330,7 +330,7 @@ def test_pressure_of_the_machine_lies_between_what_the_kernel_said_before_and_af
 
 
 @needs_v1
-def test_pods_of_v1_have_no_pressure_and_nothing_is_at_fault(host, collector, clock, paths):
+def test_pods_on_v1_have_no_pressure_and_no_fault(host, collector, clock, paths):
     host.group(paths.one)
     tick(collector, clock)
     snapshot = tick(collector, clock)
@@ -340,7 +340,7 @@ def test_pods_of_v1_have_no_pressure_and_nothing_is_at_fault(host, collector, cl
 
 
 @needs_v2
-def test_a_pod_that_is_held_back_is_under_the_pressure_that_the_kernel_counts(host, collector, clock, paths):
+def test_a_throttled_pod_has_the_pressure_that_the_kernel_counts(host, collector, clock, paths):
     host.group(paths.one)
     host.limit_cpu(paths.one, 0.05)
     throttle(host, paths.one)
@@ -352,7 +352,7 @@ def test_a_pod_that_is_held_back_is_under_the_pressure_that_the_kernel_counts(ho
 
 
 @needs_v2
-def test_a_pod_whose_pressure_is_switched_off_is_at_no_fault(host, collector, clock, paths):
+def test_a_pod_with_disabled_pressure_is_not_a_fault(host, collector, clock, paths):
     host.group(paths.pod)
     (host.folder("cpu", paths.pod) / "cgroup.pressure").write_text("0")
     snapshot = tick(collector, clock)

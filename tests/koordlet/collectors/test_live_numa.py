@@ -103,7 +103,7 @@ def test_memory_is_on_the_node_whose_cpus_touched_it(host, group, node):
 
 @needs_two
 @pytest.mark.parametrize("busy", sorted(CPUS)[:2])
-def test_a_snapshot_tells_which_node_works_and_what_of_it_is_the_systems(host, group, busy):
+def test_a_snapshot_has_the_busy_node_and_its_system_share(host, group, busy):
     clock = Clock()
     collector = SnapshotCollector(host.host_root, clock)
     hold(host, group, busy)

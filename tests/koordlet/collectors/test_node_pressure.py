@@ -30,20 +30,20 @@ def test_every_resource_has_its_own_seconds(pressure):
     }
 
 
-def test_it_is_read_every_so_many_ticks(pressure, statistics):
+def test_files_are_read_every_ten_ticks(pressure, statistics):
     for _ in range(NODE_PRESSURE_TICKS * 2):
         pressure.measure()
     assert statistics.source("node pressure").reads == 2
 
 
-def test_a_kernel_without_pressure_is_at_no_fault(tmp_path, statistics):
+def test_a_kernel_without_pressure_is_not_a_fault(tmp_path, statistics):
     pressure = NodePressure(tmp_path, statistics)
     assert (pressure.measure(), pressure.waited_seconds) == ((), {})
     source = statistics.source("node pressure")
     assert (source.supported, source.failures) == (False, 0)
 
 
-def test_a_text_that_makes_no_sense_is_no_data_with_its_path_until_the_next_reading(pressure, tmp_path, statistics):
+def test_an_invalid_file_is_no_data_with_its_path_until_the_next_reading(pressure, tmp_path, statistics):
     file = tmp_path / "pressure" / "io"
     sound = file.read_text()
     file.write_text("")
@@ -55,7 +55,7 @@ def test_a_text_that_makes_no_sense_is_no_data_with_its_path_until_the_next_read
     assert pressure.measure() == ()
 
 
-def test_pressure_switched_off_at_boot_is_at_no_fault(pressure, statistics, monkeypatch):
+def test_pressure_disabled_at_boot_is_not_a_fault(pressure, statistics, monkeypatch):
     def refuse(path):
         raise OSError(errno.EOPNOTSUPP, "Operation not supported", str(path))
 

@@ -67,7 +67,7 @@ def test_a_machine_without_proc_has_no_facts(tmp_path):
     assert node_usage.machine_facts(tmp_path / "nowhere") is None
 
 
-def test_psutil_looks_at_the_process_own_proc_again_afterwards(host):
+def test_psutil_reads_the_process_own_proc_again_afterwards(host):
     node_usage.busy_cpu_seconds(host.host_root.proc_root)
     node_usage.machine_facts(host.host_root.proc_root / "nowhere")
     assert psutil.PROCFS_PATH == "/proc"
@@ -77,7 +77,7 @@ def test_the_first_reading_gives_no_sample_of_either_resource_and_is_no_fault(no
     assert node.measure() == NodeMeasurement(None, ())
 
 
-def test_usage_is_the_mean_since_the_tick_before(host, node, clock):
+def test_usage_is_the_mean_since_the_previous_tick(host, node, clock):
     node.measure()
     clock.advance(2.0)
     host.set_node(busy_ticks=1300, used_bytes=2 * GIB)
@@ -99,15 +99,15 @@ def test_a_tick_that_failed_is_part_of_the_next_interval(host, node, clock):
     ("file", "text", "reason"),
     [
         ("stat", None, "No such file or directory"),
-        ("stat", "", r".*; a first line of ten CPU times is wanted"),
-        ("stat", "cpu 1 2 3\n", r".*; a first line of ten CPU times is wanted"),
-        ("stat", "cpu a b c d e f g h i j\n", r".*'a'; a first line of ten CPU times is wanted"),
-        ("stat", "cpu nan 2 3 4 5 6 7 8 9 10\n", r".*'nan'; a first line of ten CPU times is wanted"),
-        ("stat", "cpu 1 2 3 4 5 6 -7 8 9 10\n", r".* \(1, 2, 3, 6, -7\); a first line of ten CPU times is wanted"),
-        ("stat", "cpu0 1 2 3 4 5 6 7 8 9 10\n", r".*'cpu0' .*; a first line of ten CPU times is wanted"),
+        ("stat", "", r".*; want a first line of ten CPU times"),
+        ("stat", "cpu 1 2 3\n", r".*; want a first line of ten CPU times"),
+        ("stat", "cpu a b c d e f g h i j\n", r".*'a'; want a first line of ten CPU times"),
+        ("stat", "cpu nan 2 3 4 5 6 7 8 9 10\n", r".*'nan'; want a first line of ten CPU times"),
+        ("stat", "cpu 1 2 3 4 5 6 -7 8 9 10\n", r".* \(1, 2, 3, 6, -7\); want a first line of ten CPU times"),
+        ("stat", "cpu0 1 2 3 4 5 6 7 8 9 10\n", r".*'cpu0' .*; want a first line of ten CPU times"),
         ("meminfo", None, "No such file or directory"),
-        ("meminfo", "MemFree: 5 kB\n", r".*MemTotal.*; MemTotal, MemFree and MemAvailable in kB are wanted"),
-        ("meminfo", "MemTotal: many kB\n", r".*'many'; MemTotal, MemFree and MemAvailable in kB are wanted"),
+        ("meminfo", "MemFree: 5 kB\n", r".*MemTotal.*; want MemTotal, MemFree and MemAvailable in kB"),
+        ("meminfo", "MemTotal: many kB\n", r".*'many'; want MemTotal, MemFree and MemAvailable in kB"),
     ],
 )
 def test_a_proc_that_cannot_be_read_is_no_data_with_the_reason(host, node, clock, file, text, reason):
@@ -129,7 +129,7 @@ def test_a_node_without_memory_is_no_data(host, node, clock):
     measurement = node.measure()
     assert measurement.usage is None
     assert measurement.no_data[0].reason.endswith(
-        " bytes are available of 0; MemTotal, MemFree and MemAvailable in kB are wanted"
+        " bytes are available of 0; want MemTotal, MemFree and MemAvailable in kB"
     )
 
 

@@ -42,7 +42,7 @@ def test_a_missing_file_is_an_os_error_until_it_is_there(tmp_path, budget):
     file.close()
 
 
-def test_no_descriptor_is_kept_beyond_the_budget(tmp_path):
+def test_no_descriptor_stays_open_beyond_the_budget(tmp_path):
     (tmp_path / "file").write_text("x")
     budget = DescriptorBudget(2)
     before = descriptors()
@@ -65,7 +65,7 @@ def test_a_closed_descriptor_makes_room_for_another_file(tmp_path):
     second.close()
 
 
-def test_another_file_under_the_same_path_has_another_inode_when_opened_anew(tmp_path):
+def test_another_file_under_the_same_path_has_another_inode_when_reopened(tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
     file = CachedFile(str(path), DescriptorBudget(0))
@@ -77,7 +77,7 @@ def test_another_file_under_the_same_path_has_another_inode_when_opened_anew(tmp
     assert file.inode != before
 
 
-def test_a_negative_budget_keeps_nothing():
+def test_a_negative_budget_keeps_no_descriptor_open():
     assert DescriptorBudget(-5).left == 0
 
 

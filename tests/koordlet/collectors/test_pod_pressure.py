@@ -58,7 +58,7 @@ def test_a_pod_is_throttled_as_much_as_the_worst_of_its_groups(host):
     assert host.pressure.pods["a"].throttled_ratio == 0.6
 
 
-def test_the_first_reading_tells_no_ratio(host):
+def test_the_first_reading_has_no_ratio(host):
     host.set_pod("a", own=(100, 10), container=(50, 5))
     host.tick()
     assert host.pressure.pods["a"].throttled_ratio is None
@@ -70,7 +70,7 @@ def test_a_pod_without_limits_has_no_ratio(host):
     assert host.pressure.pods["a"].throttled_ratio is None
 
 
-def test_a_recreated_group_says_nothing_of_the_time_between(host):
+def test_a_recreated_group_has_no_ratio(host):
     host.set_pod("a", own=(100, 10), container=(50, 5))
     host.tick()
     for file in host.files.cpu_mount.rglob("cpu.stat"):
@@ -105,7 +105,7 @@ def test_every_pod_is_read_once_in_a_round_and_no_tick_reads_many(host):
     assert known == [2 * turn for turn in range(1, POD_PRESSURE_TICKS + 1)]
 
 
-def test_a_pod_that_is_gone_is_forgotten_and_one_whose_files_vanish_is_at_no_fault(host):
+def test_a_removed_pod_is_dropped_and_vanished_files_are_not_a_fault(host):
     host.set_pod("a", own=(1, 1), container=(1, 1))
     host.set_pod("b", own=(1, 1), container=(1, 1))
     host.tick()
@@ -117,7 +117,7 @@ def test_a_pod_that_is_gone_is_forgotten_and_one_whose_files_vanish_is_at_no_fau
     assert host.pressure.pods.keys() == {"b"}
 
 
-def test_a_file_that_makes_no_sense_is_no_data_with_its_path(host):
+def test_an_invalid_file_is_no_data_with_its_path(host):
     host.set_pod("a", own=(1, 1), container=(1, 1))
     host.files.write(host.files.pod("a"), "cpu.stat", "usage_usec 5\n")
     wrong = host.tick()
@@ -127,7 +127,7 @@ def test_a_file_that_makes_no_sense_is_no_data_with_its_path(host):
     assert host.statistics.source("pod throttling").failures == 1
 
 
-def test_what_the_kernel_counts_is_looked_for_again(host):
+def test_supported_counters_are_probed_again(host):
     for file in host.files.cpu_mount.rglob("*.pressure"):
         file.unlink()
     host.tick(POD_PRESSURE_TICKS)

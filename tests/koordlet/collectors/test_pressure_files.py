@@ -19,6 +19,6 @@ def test_a_kernel_that_prints_no_full_for_cpu_has_none():
 @pytest.mark.parametrize(
     "text", [b"", b"some avg10=0.00 total=-5\n", b"some avg10=0.00 avg60=0.00 avg300=0.00\n", b"total=5\n"]
 )
-def test_a_text_without_a_total_is_no_data_and_says_what_is_missing(text):
+def test_a_text_without_a_total_names_the_missing_key(text):
     with pytest.raises(ValueError, match="no total of `some`"):
         pressure_files.waited_seconds(text)

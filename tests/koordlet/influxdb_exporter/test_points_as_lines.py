@@ -38,7 +38,7 @@ def test_a_whole_number_is_written_as_a_float_so_that_the_type_of_a_field_never_
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_no_field(value):
+def test_a_value_that_is_not_finite_is_no_field(value):
     assert points.line("m", {}, {"a": value, "b": 2.0}, 1) == "m b=2.0 1"
     assert points.line("m", {}, {"a": value}, 1) is None
 

@@ -71,7 +71,7 @@ def test_after_an_outage_longer_than_the_queue_the_newest_points_are_written():
     assert queue.dropped[DropReason.QUEUE_FULL] == 2
 
 
-def test_a_server_that_names_a_time_is_given_it_up_to_five_minutes():
+def test_retry_after_is_respected_up_to_five_minutes():
     busy = [WriteFailed(Failure.OVERLOADED, "busy", seconds) for seconds in (7.0, 1e9)]
     _, it = writer(Scripted(*busy), ["a"])
     assert [it.turn(), it.turn()] == [7.0, 300.0]
@@ -86,7 +86,7 @@ def test_points_that_can_never_be_written_are_dropped_and_the_next_are_tried_at_
     assert queue.dropped[DropReason.REFUSED] == 2
 
 
-def test_an_error_nobody_thought_of_is_one_more_failure():
+def test_an_unexpected_error_is_one_more_failure():
     queue, it = writer(Scripted(RuntimeError("a bug")), ["a"])
     assert it.turn() == 0.5
     assert (it.failures[Failure.UNEXPECTED], queue.depth) == (1, 1)
@@ -100,9 +100,9 @@ def test_a_change_is_logged_once_however_long_it_lasts(caplog):
         it.turn()
         queue.add(["b"])
     assert [record.getMessage() for record in caplog.records] == [
-        "history: http://influx cannot be reached",
-        "history: no token",
-        "history: writing again, 4 points waiting, 0 dropped since the start",
+        "InfluxDB exporter: http://influx cannot be reached",
+        "InfluxDB exporter: no token",
+        "InfluxDB exporter: writing again, 4 points queued, 0 dropped since the start",
     ]
 
 

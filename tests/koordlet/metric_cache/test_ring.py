@@ -48,14 +48,14 @@ def test_a_window_leaves_out_its_beginning_and_includes_its_end():
     assert cpu(cache, NODE, until=6.0, seconds=3.0) == [4, 5, 6]
 
 
-def test_a_series_that_is_not_remembered_has_no_samples():
+def test_a_series_that_is_not_cached_has_no_samples():
     cache = RingCache()
     cache.append(1.0, {NODE: UsageSample(1, 1)})
     found = cache.samples([pod("x"), NODE], Window(1.0, 5.0))
     np.testing.assert_array_equal(found.values, [[[NAN], [1]], [[NAN], [1]]])
 
 
-def test_an_empty_cache_and_an_empty_question_have_empty_answers():
+def test_an_empty_cache_and_an_empty_query_have_empty_results():
     cache = RingCache()
     assert cache.samples([NODE], Window(1.0, 5.0)).values.shape == (2, 1, 0)
     cache.append(1.0, {})
@@ -64,7 +64,7 @@ def test_an_empty_cache_and_an_empty_question_have_empty_answers():
 
 
 @pytest.mark.parametrize("value", [NAN, math.inf, -math.inf, -1e-9, 1e39])
-def test_what_no_usage_can_be_is_no_sample(value):
+def test_an_invalid_usage_is_no_sample(value):
     cache = RingCache()
     cache.append(1.0, {NODE: UsageSample(value, 5), SYSTEM: UsageSample(5, value)})
     values = cache.samples([NODE, SYSTEM], Window(1.0, 1.0)).values[:, :, 0]
@@ -84,7 +84,7 @@ def test_the_newest_append_overwrites_the_oldest():
     assert cpu(cache, NODE, until=12.0, seconds=100.0) == [8, 9, 10, 11, 12]
 
 
-def test_a_series_that_ended_is_forgotten_and_its_row_shows_nothing_of_it_to_the_next():
+def test_a_series_that_ended_is_removed_and_its_row_is_clean_for_the_next():
     cache = RingCache(window_seconds=100, max_series=1)
     cache.append(0.0, {pod("old"): UsageSample(7, 7)})
     for second in range(1, 121):

@@ -51,7 +51,7 @@ def test_an_amount_is_read_in_the_unit_of_usage():
     ],
     ids=["given minus needed", "free on paper is not free", "prod needs more than it was given", "node is too small"],
 )
-def test_reclaimable_is_what_prod_was_given_and_will_not_need(allocated, peak, allocatable, expected):
+def test_reclaimable_is_allocated_less_the_peak(allocated, peak, allocatable, expected):
     assert allocation.prod_reclaimable(*(WholeAmounts(*x) for x in (allocated, peak, allocatable))) == expected
 
 

@@ -39,12 +39,12 @@ def test_exponential_buckets_double_when_the_ratio_is_two():
     ],
     ids=["upstream cpu", "upstream memory"],
 )
-def test_the_schemes_upstream_ships_come_out_as_documented(scheme, count, last_start):
+def test_the_schemes_of_koordinator_match_its_documentation(scheme, count, last_start):
     assert len(scheme.starts) == count
     assert scheme.starts[-1] == pytest.approx(last_start, rel=1e-9)
 
 
-def test_our_schemes_reach_from_a_millicore_and_a_mebibyte_past_1024_cores_and_two_tebibytes():
+def test_the_schemes_reach_from_a_millicore_and_a_mebibyte_past_1024_cores_and_two_tebibytes():
     for scheme, first, last in [(buckets.CPU_CORES, 0.001, 1024), (buckets.MEMORY_BYTES, 2**20, 2**41)]:
         assert scheme.starts[1] == pytest.approx(first)
         assert scheme.starts[-2] < last <= scheme.starts[-1]

@@ -109,7 +109,7 @@ def test_a_half_written_file_of_a_crash_is_not_read_and_gets_overwritten(tmp_pat
     assert names_in(tmp_path) == ["prediction"]
 
 
-def test_the_first_start_has_no_checkpoint_and_that_is_told_apart_from_trouble(tmp_path):
+def test_the_first_start_without_a_checkpoint_is_not_an_error(tmp_path):
     problem = checkpoint.load(tmp_path / "prediction", NODE)
     assert problem.is_first_start
     assert problem.message == f"{tmp_path / 'prediction'} does not exist: starting without history"
@@ -124,7 +124,7 @@ def test_the_first_start_has_no_checkpoint_and_that_is_told_apart_from_trouble(t
         (lambda data: data[:8] + b"\x63\0\0\0" + data[12:], "OtherVersion"),
     ],
 )
-def test_a_spoilt_file_is_refused_by_path_and_reason_and_replaced_at_the_next_save(tmp_path, spoil, reason):
+def test_a_corrupt_file_is_refused_with_path_and_reason_and_replaced_at_the_next_save(tmp_path, spoil, reason):
     path = tmp_path / "prediction"
     checkpoint.save(path, trained_server(50).export(), NODE, START + 1500)
     path.write_bytes(spoil(path.read_bytes()))

@@ -90,7 +90,7 @@ def test_the_weight_carried_is_that_of_series_that_never_expire_now():
     ],
     ids=["empty", "cut in the prefix", "cut at the end", "too long", "another file", "future version", "older version"],
 )
-def test_bytes_that_are_no_whole_checkpoint_are_refused(data, refusal, text):
+def test_incomplete_checkpoints_are_refused(data, refusal, text):
     found, message = refusal_of(data)
     assert found is refusal
     assert text in message

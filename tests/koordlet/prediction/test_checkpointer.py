@@ -92,7 +92,7 @@ def judged(state_dir, tmp_path, before_save=lambda: None):
 
 
 @pytest.mark.parametrize(("content", "detail"), UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_a_file_that_cannot_be_used_is_a_start_without_history_and_told_by_path(tmp_path, content, detail):
+def test_an_unusable_file_starts_without_history_and_is_reported_with_its_path(tmp_path, content, detail):
     path = tmp_path / FILE
     path.write_bytes(content(tmp_path))
     history = kept(tmp_path)
@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_used_is_a_start_without_history_and_told_by_path(
 
 
 @pytest.mark.parametrize(("content", "detail"), UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_until_then_the_condition_says_so(tmp_path, content, detail):
+def test_an_unusable_file_sets_the_condition(tmp_path, content, detail):
     (tmp_path / FILE).write_bytes(content(tmp_path))
     (tmp_path / f"{FILE}.tmp").mkdir()  # so that nothing can take its place
     _agent, condition = judged(tmp_path, tmp_path / "other")
@@ -144,7 +144,7 @@ UNWRITABLE = pytest.mark.parametrize(
 
 
 @UNWRITABLE
-def test_a_folder_that_cannot_be_written_is_told_at_start(tmp_path, prepare, detail, caplog):
+def test_an_unwritable_folder_is_reported_at_start(tmp_path, prepare, detail, caplog):
     state_dir = prepare(tmp_path)
     history = kept(state_dir)
     assert str(state_dir / FILE) in history.problem_text
@@ -164,13 +164,13 @@ def nobody():
         os.seteuid(own)
 
 
-def test_a_folder_of_somebody_else_is_told_at_start_with_the_way_out(tmp_path):
+def test_a_folder_of_another_user_is_reported_at_start_with_the_fix(tmp_path):
     (tmp_path / "forbidden").mkdir(mode=0o500)
     with nobody():
         told = kept(tmp_path / "forbidden").problem_text
     assert str(tmp_path / "forbidden" / FILE) in told
     assert "Permission denied" in told
-    assert "give the agent's user the folder" in told
+    assert "give the folder to the agent's user" in told
 
 
 def test_a_folder_that_can_be_written_is_left_as_it_was(tmp_path):
@@ -178,7 +178,7 @@ def test_a_folder_that_can_be_written_is_left_as_it_was(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_cannot_be_read_in_a_folder_that_cannot_be_written_tells_both(tmp_path):
+def test_an_unreadable_file_in_an_unwritable_folder_reports_both(tmp_path):
     (tmp_path / FILE).write_bytes(b"hello")
     full_disk(tmp_path)
     told = kept(tmp_path).problem_text
@@ -187,7 +187,7 @@ def test_a_file_that_cannot_be_read_in_a_folder_that_cannot_be_written_tells_bot
 
 
 @UNWRITABLE
-def test_a_folder_that_cannot_be_written_means_memory_only_and_the_agent_goes_on(tmp_path, prepare, detail):
+def test_an_unwritable_folder_keeps_history_in_memory_only(tmp_path, prepare, detail):
     state_dir = prepare(tmp_path)
     fill_again = (lambda: full_disk(tmp_path)) if prepare is full_disk else (lambda: None)
     agent, condition = judged(state_dir, tmp_path / "other", fill_again)
@@ -198,7 +198,7 @@ def test_a_folder_that_cannot_be_written_means_memory_only_and_the_agent_goes_on
     assert agent.observer.server.export().keys  # nothing that was learnt is lost
 
 
-def test_a_checkpoint_of_a_time_to_come_is_taken_and_its_samples_keep_their_age(tmp_path):
+def test_a_checkpoint_from_the_future_is_loaded_and_its_samples_keep_their_age(tmp_path):
     """The clock was set back: what is stored is not younger than it was."""
     day = 86_400.0
     ahead = learnt(rounds=100, end=NOW + day)
@@ -220,7 +220,7 @@ def test_the_first_start_is_no_problem(tmp_path):
     assert history.problem_text is None
 
 
-async def test_the_last_write_waits_for_one_that_nobody_waits_for_any_more(tmp_path, monkeypatch):
+async def test_the_last_write_waits_for_a_cancelled_one(tmp_path, monkeypatch):
     """SIGTERM while a slow disk takes a checkpoint: both go through the same temporary file."""
     history = kept(tmp_path, learnt())
     is_writing, both_write, is_written = (threading.Event() for _ in range(3))
@@ -268,13 +268,13 @@ async def test_an_error_in_one_write_does_not_end_the_next(tmp_path, caplog):
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
     assert (history.failures, series(history)) == (1, (NODE,))
-    assert "a checkpoint failed" in caplog.text
+    assert "checkpoint failed unexpectedly" in caplog.text
 
 
 # Reset on purpose
 
 
-def test_a_wish_is_followed_once_and_the_richer_checkpoint_is_replaced(tmp_path):
+def test_a_reset_request_is_handled_once_and_replaces_a_richer_checkpoint(tmp_path):
     checkpoint.save(tmp_path / FILE, learnt(rounds=500).export(), NODE_NAME, NOW)
     server = PredictionServer(PredictParameters())
     history = kept(tmp_path, server)
@@ -288,7 +288,7 @@ def test_a_wish_is_followed_once_and_the_richer_checkpoint_is_replaced(tmp_path)
     assert server.export().keys == (NODE,)
 
 
-def test_a_wish_that_was_followed_is_remembered_over_restarts_and_another_one_is_not_the_same(tmp_path):
+def test_a_handled_reset_request_is_remembered_across_restarts_and_a_new_one_is_handled(tmp_path):
     history = kept(tmp_path, learnt())
     history.follow("once")
     asyncio.run(history.save())
@@ -315,7 +315,7 @@ def test_a_reset_that_could_not_be_written_is_written_when_it_can(tmp_path):
     assert series(history) == ()
 
 
-def test_an_old_wish_does_not_wipe_out_a_checkpoint_that_cannot_be_read_today(tmp_path):
+def test_an_old_reset_request_does_not_erase_an_unreadable_checkpoint(tmp_path):
     (tmp_path / FILE).mkdir()
     server = learnt()
     history = kept(tmp_path, server)

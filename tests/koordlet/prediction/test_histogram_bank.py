@@ -38,14 +38,14 @@ def test_an_empty_histogram_has_no_percentile_rather_than_zero():
     assert np.isnan(HistogramBank(SMALL).percentiles(ROW, (0.5, 1.0))).all()
 
 
-def test_percentiles_of_one_to_a_hundred_cores_are_those_upstream_reports():
+def test_percentiles_of_one_to_a_hundred_cores_match_koordinator():
     upstream = ExponentialBuckets(1024, 0.025, 1.05, 0.0001)
     bank = bank_of([(float(cores), 1.0, 0) for cores in range(1, 101)], upstream)
     millis = [math.trunc(1000 * value) for value in percentile(bank, 0.6, 0.9, 0.95, 0.98, 1.0)]
     assert millis == [62119, 92017, 96643, 101500, 101500]
 
 
-def test_a_constant_memory_series_reads_high_by_part_of_a_bucket_as_upstream_does():
+def test_a_constant_memory_series_reads_high_by_part_of_a_bucket_as_in_koordinator():
     bank = bank_of([(256 * 2**20, 1.0, 0)] * 3, ExponentialBuckets(2**41, 5 * 2**20, 1.05, 0.0001))
     assert math.trunc(percentile(bank, 0.98)[0]) == 286623669
 
@@ -64,7 +64,7 @@ def test_buckets_below_epsilon_at_either_end_are_not_read_as_lowest_or_highest()
     assert percentile(bank, 0.0, 1.0) == [2.0, 2.0]
 
 
-def test_what_weighs_less_than_epsilon_below_the_lowest_bucket_is_not_counted_on_the_way_up():
+def test_weight_below_the_lowest_bucket_is_not_counted():
     """Of 2.4 in all, 1.08 is wanted: not reached by the 1.0 up to 2, though it would be with the 0.4 below 1."""
     bank = bank_of([(0.5, 0.4, 0), (1.5, 1.0, 0), (2.5, 1.0, 0)], LinearBuckets(10.0, 1.0, 0.5))
     assert percentile(bank, 0.45) == [3.0]
@@ -146,7 +146,7 @@ def test_percentiles_rise_with_the_ratio(samples, ratios):
 
 @given(sample_lists(row_count=4), st.floats(0.05, 0.999))
 @settings(max_examples=50)
-def test_rows_know_nothing_of_one_another(samples, ratio):
+def test_rows_are_independent(samples, ratio):
     together = HistogramBank(SMALL, 6 * HOUR)
     for row, value, weight, offset in samples:
         together.add(np.array([row], np.intp), np.array([value]), START + offset, weight)
@@ -182,7 +182,7 @@ def test_years_of_samples_never_overflow():
     assert np.isfinite(total_weight(bank, ROW, START + 3000 * 24 * HOUR)[0])
 
 
-def test_a_changed_half_life_holds_from_then_on_and_forgets_nothing_by_itself():
+def test_a_changed_half_life_applies_from_then_on_and_changes_no_weight_itself():
     bank = bank_of([(2, 1, 0), (7, 1, 2 * HOUR)], half_life=HOUR)
     now = START + 3 * HOUR
     before = bucket_weights(bank, ROW, now)
@@ -192,7 +192,7 @@ def test_a_changed_half_life_holds_from_then_on_and_forgets_nothing_by_itself():
     assert bucket_weights(bank, ROW, now + 24 * HOUR)[0, [2, 7]].tolist() == pytest.approx([1 / 16, 1 / 4])
 
 
-def test_a_set_clock_leaves_every_sample_its_age():
+def test_a_shifted_clock_keeps_the_age_of_every_sample():
     bank = bank_of([(2, 1, 0), (7, 1, HOUR)], half_life=HOUR)
     bank.shift_clock(-1e8)
     assert bucket_weights(bank, ROW, START - 1e8 + HOUR)[0, [2, 7]].tolist() == pytest.approx([0.5, 1.0])
@@ -205,7 +205,7 @@ def test_first_and_last_sample_times_are_the_extremes_whatever_the_order():
     assert (bank.first_seconds(ROW)[0], bank.last_seconds(ROW)[0]) == (START + 10, START + 50)
 
 
-def test_a_cleared_row_is_as_new_and_growing_keeps_the_rows():
+def test_a_cleared_row_is_empty_and_growth_keeps_the_rows():
     bank = HistogramBank(SMALL, HOUR, capacity=2)
     bank.add(np.array([0, 1], np.intp), np.array([5.0, 50.0]), START)
     bank.clear(ROW)
@@ -220,7 +220,7 @@ def test_a_cleared_row_is_as_new_and_growing_keeps_the_rows():
 
 @given(sample_lists(row_count=3))
 @settings(max_examples=30)
-def test_rows_taken_out_and_put_back_are_the_same_to_the_last_bit(samples):
+def test_restored_rows_are_the_same_to_the_last_bit(samples):
     bank = HistogramBank(SMALL, 6 * HOUR)
     for row, value, weight, offset in samples:
         bank.add(np.array([row], np.intp), np.array([value]), START + offset, weight)

@@ -270,7 +270,7 @@ series = st.sampled_from([NODE, SYSTEM, class_series.PROD, *PODS])
 
 
 @given(st.lists(st.dictionaries(series, st.tuples(anything, anything)), min_size=1, max_size=10))
-def test_nan_infinite_and_negative_values_never_get_in(rounds):
+def test_nan_infinite_and_negative_values_are_never_added(rounds):
     """Training with them is training without them, and nothing but finite numbers is kept."""
     half_lives = {Resource.CPU: 600.0, Resource.MEMORY: 600.0}
     given_all, given_usable = UsageModels(), UsageModels()

@@ -156,7 +156,7 @@ def test_a_pod_measured_in_part_does_not_hide_the_others():
     assert node_peak([Pod("a"), Pod("b"), Pod("c")], resource=Resource.MEMORY) == pytest.approx(GIB + 12.0, abs=0.1)
 
 
-def test_without_a_sample_of_prod_there_is_no_prediction_but_a_reason():
+def test_without_a_sample_of_prod_there_is_a_reason_and_no_prediction():
     assert PredictionServer(LONG_MEMORY).predict(NOW, [OLD], ALLOCATABLE) == NoPrediction(
         "the Prod class has no sample yet"
     )

@@ -48,7 +48,7 @@ def test_many_sources_are_counted_instead_of_listed():
     assert message.endswith("and 4 more")
 
 
-def test_warming_up_says_how_many_pods_are_cold():
+def test_warming_up_has_the_number_of_cold_pods():
     condition = judged(cold_pods=1)["WarmingUp"]
     assert (condition.status, condition.reason) == ("True", "ColdPods")
     assert condition.message.startswith("1 of 3 Prod pods have less than 7200 s")
@@ -89,7 +89,7 @@ def test_a_condition_keeps_its_transition_time_until_its_status_changes():
     assert changed["Ready"].observed_generation == 3
 
 
-def test_an_annotation_that_is_ignored_degrades_the_prediction_with_what_is_wrong_in_it():
+def test_an_ignored_annotation_degrades_the_prediction_with_the_problem():
     found = judged(reservation_problem="metadata.annotations.x: seen 1, want an object")["PredictionDegraded"]
     assert (found.status, found.reason) == ("True", "ReservationIgnored")
     assert found.message.startswith("metadata.annotations.x: seen 1, want an object: ")

@@ -18,7 +18,7 @@ ALLOCATABLE = {"cpu": 10_000, "memory": 10 << 30}
         (0, 5, False),
     ],
 )
-def test_a_change_beyond_the_threshold_is_news(old, new, due):
+def test_a_change_beyond_the_threshold_has_moved(old, new, due):
     published = {"cpu": old, "memory": 1 << 30}
     assert schedule.moved({"cpu": new, "memory": 1 << 30}, published, ALLOCATABLE, 5) is due
 
@@ -49,7 +49,7 @@ def test_the_forced_interval_bounds_the_report_interval():
     assert schedule.seconds_between_reports(60, 600) == 60
 
 
-def test_an_interval_that_was_shortened_holds_from_the_next_look_on():
+def test_a_shortened_interval_applies_from_the_next_check():
     timer = schedule.ReportSchedule()
     timer.written(0.0, 600, uniform=0.0)
     timer.looked(20.0, 20, 600)
@@ -68,7 +68,7 @@ def test_the_first_report_is_due_at_once_and_the_next_after_the_interval():
     assert timer.is_due(60.0)
 
 
-def test_news_is_looked_for_every_check_interval():
+def test_changes_are_checked_every_check_interval():
     timer = schedule.ReportSchedule()
     timer.looked(0.0, 20, 60)
     timer.written(0.0, 60, uniform=0.0)

@@ -135,13 +135,13 @@ def test_cpu_stat_is_microseconds():
     assert CPU_FILES[CgroupVersion.V2].parse(text) == 1234567000
 
 
-def test_usage_usec_is_found_wherever_it_stands():
+def test_usage_usec_is_found_at_any_position():
     assert cgroup_files.cpu_nanoseconds_v2(b"user_usec 5\nusage_usec 7") == 7000
 
 
 @pytest.mark.parametrize("text", [b"", b"\n", b"-1\n", b"x\n", b"1 2\n"])
-def test_a_cpuacct_usage_that_is_no_number_is_refused(text):
-    with pytest.raises(ValueError, match=r"cpuacct\.usage is .*; one number is wanted"):
+def test_a_cpuacct_usage_that_is_not_a_number_is_refused(text):
+    with pytest.raises(ValueError, match=r"cpuacct\.usage is .*, want one number"):
         cgroup_files.cpu_nanoseconds_v1(text)
 
 

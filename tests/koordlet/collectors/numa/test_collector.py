@@ -72,7 +72,7 @@ def test_every_node_has_its_cpus_and_its_memory_and_the_pods_are_summed(machine)
     assert machine.usage.no_data == ()
 
 
-def test_it_is_read_once_in_so_many_ticks(machine):
+def test_usage_is_read_once_in_numa_ticks(machine):
     machine.read()
     machine.read()
     assert machine.statistics.source("NUMA usage").reads == 2
@@ -85,7 +85,7 @@ def test_after_a_reset_counter_the_node_is_back_with_the_next_reading(machine):
 
 
 @pytest.mark.parametrize("nodes", [0, 1])
-def test_a_machine_of_one_node_or_a_kernel_without_numa_is_at_no_fault_and_not_read(tmp_path, nodes):
+def test_a_machine_with_one_node_or_no_numa_is_not_read_and_not_a_fault(tmp_path, nodes):
     host, statistics = HostRoot.at(tmp_path), CollectStatistics()
     if nodes:
         numa_tree.set_nodes(host, ["0-3"], [MIB])
@@ -96,7 +96,7 @@ def test_a_machine_of_one_node_or_a_kernel_without_numa_is_at_no_fault_and_not_r
 
 
 @pytest.mark.parametrize(("file", "text"), [("cpulist", "many"), ("meminfo", "")])
-def test_a_file_that_makes_no_sense_takes_away_its_node_and_is_named(machine, file, text):
+def test_an_invalid_file_removes_its_node_and_is_named(machine, file, text):
     machine.read()
     path = machine.host.numa_root / "node1" / file
     path.write_text(text)
@@ -132,7 +132,7 @@ def busy_seconds():
     return times.user + times.nice + times.system + times.irq + times.softirq
 
 
-def test_on_this_machine_the_nodes_add_up_to_what_the_kernel_says_of_the_whole():
+def test_on_this_machine_the_nodes_add_up_to_the_kernels_totals():
     if not Path("/sys/devices/system/node/node0/meminfo").exists():
         pytest.skip("this kernel knows no NUMA nodes")
     clock = Clock()

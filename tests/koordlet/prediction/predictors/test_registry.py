@@ -80,12 +80,12 @@ def test_a_peak_rises_with_the_margin(name, load, margins):
 
 
 @pytest.mark.parametrize("name", EVERY_PREDICTOR)
-def test_a_predictor_without_any_sample_says_so(name):
+def test_a_predictor_without_any_sample_has_no_prediction(name):
     assert isinstance(registry.predict(prod_load(cold_requests=1.0), PredictParameters(predictor=name)), NoPrediction)
 
 
 @pytest.mark.parametrize("name", EVERY_PREDICTOR)
-def test_a_peak_that_is_no_number_is_no_prediction(name):
+def test_a_peak_that_is_not_a_number_is_no_prediction(name):
     broken = PlainStatistics([math.nan], [math.nan], {percent: [math.nan] for percent in (95, 98, 99)})
     load = prod_load(
         warm_pods=broken, prod=broken, system=broken, unreserved_system=broken, prod_and_unreserved_system=broken
