@@ -2,10 +2,10 @@
 
     python -m benchmarks.bench_agent_day [--hours H] [--pods N] [--pods-a-day N]
 
-Everything but the loop and the connection to the apiserver is the agent's own: it ticks every simulated second over a
-v2 tree of files, learns every 30 s, builds and serialises a report every 60 s, and writes a checkpoint every 10
-minutes. Half of the pods stay all day; the others live one after another. RSS is that of the whole process, by the
-kernel's count, so the little that this driver needs is in it.
+Everything but the loop and the connection to the API server is the agent's own: it ticks every simulated second over a
+v2 tree of files, trains every 30 s, builds and serialises a report every 60 s, and writes a checkpoint every 10
+minutes. Half of the pods stay all day; the others live one after another. RSS is that of the whole process as counted
+by the kernel, so it includes the little that this driver needs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.host_trees.clock import Clock
 
 START = 1.7e9
 TRAIN, REPORT, CHANGE, CHECKPOINT, ROW = 30, 60, 30, 600, 7200
-"""Ticks between two of each; CHANGE is when what the kernel says of the pods moves on."""
+"""Ticks between two of each; CHANGE is when the counters of the pods change."""
 CPUS = 64
 MEMORY = 256 << 30
 POLICY = spec_in_force.predict_policy(None)
@@ -67,7 +67,7 @@ class Day:
                 self.replaceable.append(number)
 
     def start_pod(self) -> None:
-        """Bind a pod and make its groups."""
+        """Bind a pod and create its groups."""
         number, self.started = self.started, self.started + 1
         text = msgspec.json.encode(bench_agent.pod(number))
         self.view.pods.put(pods_on_node.describe(msgspec.json.decode(text, type=pod_types.Pod)))
@@ -88,13 +88,13 @@ class Day:
         return [self.host.pod(uid, qos), *(self.host.container(uid, identity, qos) for identity in identities)]
 
     def move(self, group: Path) -> None:
-        """Let a group have used some CPU and hold some memory."""
+        """Let a group use some CPU and memory."""
         cpu_seconds, _ = self.groups.get(group, (0.0, 0))
         self.groups[group] = cpu_seconds + self.chance.uniform(0, 0.5), self.chance.randrange(64 << 20, 512 << 20)
         self.host.set_group(group, *self.groups[group])
 
     def tick(self, number: int) -> None:
-        """One simulated second."""
+        """Simulate one second."""
         self.clock.advance(1.0)
         now = START + number
         if number % self.ticks_a_pod == 0:
@@ -119,7 +119,7 @@ class Day:
 
 
 def bench(hours: float, pods: int, pods_a_day: int) -> None:
-    """Print a row for each two simulated hours, and what changed between the first and the last."""
+    """Print a row for each two simulated hours, and the change between the first and the last."""
     print("| hour | pods so far | RSS, MiB | tracked series | series in the checkpoint | KiB of it | files kept open |")
     print("|---|---|---|---|---|---|---|")
     rss = []
@@ -135,7 +135,7 @@ def bench(hours: float, pods: int, pods_a_day: int) -> None:
                 modelled, size = len(observer.server.export().keys), day.checkpoint.stat().st_size
                 print(
                     f"| {number / 3600:g} | {day.started} | {rss[-1] / 2**20:.1f} | {observer.cache.series_count} "
-                    f"| {modelled} | {size / 1024:.0f} | {observer.collector.statistics.descriptors_kept} |",
+                    f"| {modelled} | {size / 1024:.0f} | {observer.collector.statistics.open_files} |",
                     flush=True,
                 )
         spent = time.process_time() - begin

@@ -21,7 +21,7 @@ from component_base import http_endpoint, logs, settings
 from koordlet import debug_pages, node_observer
 from koordlet.agent import Agent
 from koordlet.cli import preview
-from koordlet.prediction.predictors import registry as catalog
+from koordlet.prediction.predictors import registry as predictor_registry
 from koordlet.settings import ENV_PREFIX, KoordletSettings
 
 log = logging.getLogger("koordlet")
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--for", dest="seconds", type=_seconds, default=60.0, metavar="DURATION", help="default: 1m")
     show.add_argument(
         "--predictor",
-        choices=(*catalog.PREDICTORS, preview.ALL),
+        choices=(*predictor_registry.PREDICTORS, preview.ALL),
         help="print a table of the predictions of this predictor, or of all, in place of the status",
     )
     settings.add_arguments(show, KoordletSettings, ENV_PREFIX)

@@ -67,7 +67,7 @@ class Agent:
         async with asyncio.TaskGroup() as group:
             background = [
                 group.create_task(self.view.watch(api)),
-                group.create_task(self.checkpointer.keep(self.settings.checkpoint_interval_seconds)),
+                group.create_task(self.checkpointer.run(self.settings.checkpoint_interval_seconds)),
             ]
             try:
                 await self._tick_until_stopped(api, group)
@@ -88,13 +88,13 @@ class Agent:
         while not self.stop.is_set():
             self._tick_times.lateness.add(max(time.monotonic() - next_tick, 0.0))
             self._tick()
-            self.checkpointer.follow(self.view.reset_wanted)
+            self.checkpointer.handle_reset(self.view.reset_request)
             now = time.monotonic()
             if now >= next_training:
                 self._train()
                 next_training = now + TRAIN_SECONDS
             self._export(now)
-            if (reporting is None or reporting.done()) and self._schedule.may_look(now):
+            if (reporting is None or reporting.done()) and self._schedule.is_check_due(now):
                 reporting = group.create_task(self._try_to_report(api, now))
             next_tick = max(next_tick + TICK_SECONDS, time.monotonic())
             with contextlib.suppress(TimeoutError):
@@ -149,22 +149,22 @@ class Agent:
         policy = spec_in_force.predict_policy(self.view.spec.predict_policy)
         wanted = spec_in_force.report_interval_seconds(self.view.spec.metric_collect_policy)
         interval = schedule.seconds_between_reports(wanted, policy.force_update_interval_seconds or 0)
-        self._schedule.looked(now, policy.check_interval_seconds or 0, interval)
+        self._schedule.checked(now, policy.check_interval_seconds or 0, interval)
         report = self.reports.build(time.time(), self.view, policy, self.checkpointer.problem_text)
         if report is None:
             return
         is_early = not self._schedule.is_due(now)
-        if is_early and not self._is_news(report, policy.resource_diff_threshold_percent or 0):
+        if is_early and not self._has_moved(report, policy.resource_diff_threshold_percent or 0):
             return
         sent = await writer.send(api, self.settings.node_name, report.status, self.view.resource_version)
         self._note(sent, report, now, interval)
         self.counts.early_reports += is_early and sent.outcome is writer.Outcome.WRITTEN
 
-    def _is_news(self, report: BuiltReport, threshold_percent: float) -> bool:
+    def _has_moved(self, report: BuiltReport, threshold_percent: float) -> bool:
         allocatable = report.allocatable
         if self._published is None or allocatable is None:
             return True
-        return schedule.is_news(report.publishes, self._published, allocatable, threshold_percent)
+        return schedule.has_moved(report.publishes, self._published, allocatable, threshold_percent)
 
     def _note(self, sent: writer.Sent, report: BuiltReport, now: float, interval_seconds: float) -> None:
         self.counts.reports[sent.outcome] += 1
@@ -183,7 +183,7 @@ class Agent:
             self._schedule.failed(now, pause)
             return
         self._failures = 0
-        self.view.saw_version(sent.resource_version)
+        self.view.set_resource_version(sent.resource_version)
         self.reports.conditions = report.status.conditions or []
         self._published = report.publishes
         self.counts.last_report_seconds = time.time()

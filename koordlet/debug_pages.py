@@ -25,16 +25,16 @@ def _column(values: npt.NDArray[Any]) -> list[float | None]:
     return [None if math.isnan(value) else value for value in values.tolist()]
 
 
-def _table(held: WindowSamples) -> dict[str, Any]:
+def _table(cached: WindowSamples) -> dict[str, Any]:
     return {
-        "atSeconds": held.at_seconds.tolist(),
+        "atSeconds": cached.at_seconds.tolist(),
         "series": [
             {
                 "kind": key.kind,
                 "identity": key.identity,
-                **{resource: _column(held.values[row, index]) for row, resource in enumerate(RESOURCES)},
+                **{resource: _column(cached.values[row, index]) for row, resource in enumerate(RESOURCES)},
             }
-            for index, key in enumerate(held.keys)
+            for index, key in enumerate(cached.keys)
         ],
     }
 

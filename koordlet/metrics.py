@@ -147,7 +147,7 @@ class AgentCollector(Collector):
             supported.add_metric([name], float(source.supported))
         yield from (reads, failures, spent, supported)
         yield GaugeMetricFamily("koordlet_tracked_cgroups", "Pods and containers measured.", statistics.groups)
-        yield GaugeMetricFamily("koordlet_kept_files", "Cgroup files that stay open.", statistics.descriptors_kept)
+        yield GaugeMetricFamily("koordlet_kept_files", "Cgroup files that stay open.", statistics.open_files)
 
     def _measurements(self) -> Iterator[Metric]:
         pods = self._observer.pods_by_uid

@@ -1,6 +1,6 @@
 """Observation of one machine: collect, cache and train. Needs no cluster.
 
-Cluster state (pods, allocatable, spec) is passed in as a `Cluster`; `NoCluster` replaces it on a stand-alone machine.
+Cluster state (pods, allocatable, spec) is passed in as a `Cluster`; `NoCluster` replaces it on a standalone machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the agent needs from the cluster, and a stand-alone machine in place of it."""
+"""What the agent needs from the cluster, and a standalone machine in place of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Cluster(Protocol):
 
 
 class NoCluster:
-    """A stand-alone machine: no pod is bound to it and nothing is reserved."""
+    """A standalone machine: no pod is bound to it and nothing is reserved."""
 
     def __init__(self, capacity: Callable[[], WholeAmounts | None]) -> None:
         self.pods = PodTable()

@@ -41,7 +41,7 @@ class ClusterView:
         self.generation: int | None = None
         self.resource_version: str | None = None
         """Version of the agent's NodeMetric; None while there is none."""
-        self.reset_wanted = ""
+        self.reset_request = ""
         """Value of the annotation that requests a reset of the recorded history, '' where there is none."""
         self.spec_problem: str | None = None
         """Why the newest spec is ignored and the previous one stays in force; None when it is valid."""
@@ -85,10 +85,10 @@ class ClusterView:
             if isinstance(event, watching.Changed):
                 allocatable = node_reservation.allocatable(event.object)
                 self.allocatable = _cpu_and_memory(allocatable.resources)
-                self._note_reservation("; ".join(map(str, allocatable.problems)) or None)
+                self._set_reservation_problem("; ".join(map(str, allocatable.problems)) or None)
                 self.capacity = _cpu_and_memory(pods.units(event.object.status.capacity))
 
-    def _note_reservation(self, problem: str | None) -> None:
+    def _set_reservation_problem(self, problem: str | None) -> None:
         if problem is not None and problem != self.reservation_problem:
             log.warning("Node %s: %s; the annotation is ignored", self.node_name, problem)
         self.reservation_problem = problem
@@ -107,26 +107,26 @@ class ClusterView:
         metadata = found["metadata"]
         assert isinstance(metadata, dict)
         self.resource_version = metadata["resourceVersion"]
-        self.reset_wanted = (metadata.get("annotations") or {}).get(names.ANNOTATION_RESET_PREDICTION, "")
+        self.reset_request = (metadata.get("annotations") or {}).get(names.ANNOTATION_RESET_PREDICTION, "")
         try:
             spec = node_metric.NodeMetricSpec.model_validate(found.get("spec") or {})
         except pydantic.ValidationError as error:
             first = error.errors()[0]
-            self._keep_spec(f"spec.{'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}")
+            self._reject_spec(f"spec.{'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}")
             return
         try:
             spec_in_force.aggregate_windows_seconds(spec.metric_collect_policy)
         except ValueError as problem:  # the schema, like Koordinator's, accepts any text as a duration
-            self._keep_spec(f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: {problem}")
+            self._reject_spec(f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: {problem}")
             return
         self.spec, self.spec_problem = spec, None
         self.generation = metadata.get("generation")
 
-    def _keep_spec(self, problem: str) -> None:
+    def _reject_spec(self, problem: str) -> None:
         self.spec_problem = problem
         log.warning("NodeMetric %s: %s; the previous spec stays in force", self.node_name, problem)
 
-    def saw_version(self, resource_version: str) -> None:
+    def set_resource_version(self, resource_version: str) -> None:
         """Store the version of the agent's own write, so that the next write need not wait for the watch."""
         self.resource_version = resource_version
 

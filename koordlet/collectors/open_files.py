@@ -26,7 +26,7 @@ class DescriptorBudget:
 
     def __init__(self, descriptors: int) -> None:
         self.left = max(descriptors, 0)
-        self.kept = 0
+        self.open_files = 0
 
     @classmethod
     def of_process(cls) -> DescriptorBudget:
@@ -45,13 +45,13 @@ class DescriptorBudget:
         if self.left == 0:
             return False
         self.left -= 1
-        self.kept += 1
+        self.open_files += 1
         return True
 
     def give_back(self) -> None:
         """Count one descriptor as closed."""
         self.left += 1
-        self.kept -= 1
+        self.open_files -= 1
 
 
 class CachedFile:

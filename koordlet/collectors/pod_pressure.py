@@ -30,7 +30,7 @@ POD_PRESSURE_TICKS: Final = 30
 _THROTTLING, _PRESSURE = "pod throttling", "pod pressure"
 _ABSENT = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP)
 """Not a fault: the group ended, or counts no pressure (cgroup.pressure = 0)."""
-_KEEP_NONE = DescriptorBudget(0)
+_NO_DESCRIPTORS = DescriptorBudget(0)
 
 THROTTLED_RATIO: Final = MetricDescription(
     "koordlet_pod_throttled_ratio",
@@ -166,7 +166,7 @@ class PodPressure(Collector):
 
     def _read(self, source: str, uid: str, path: str, parse: Callable[[bytes], _T]) -> tuple[int, _T] | None:
         """Return the inode and the parsed content of a file, None where it has no data."""
-        file = CachedFile(path, _KEEP_NONE)
+        file = CachedFile(path, _NO_DESCRIPTORS)
         try:
             text = file.read()
             return file.inode, parse(text)

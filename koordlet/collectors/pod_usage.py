@@ -121,7 +121,7 @@ class PodUsage(Collector):
         return self._measurements(pods, containers, found)
 
     def close(self) -> None:
-        """Close every file; a later tick begins anew."""
+        """Close every file; a later tick opens them again."""
         for batch in self._batches():
             batch.keep_only({})
         self._followed = self.followed_groups = None
@@ -160,9 +160,9 @@ class PodUsage(Collector):
         """Close the readers of groups that are gone; open missing readers in the batch with the fewest."""
         for batch in batches:
             batch.keep_only(paths)
-        kept = {identity for batch in batches for identity in batch.readers}
+        known = {identity for batch in batches for identity in batch.readers}
         for identity, path in paths.items():
-            if identity not in kept:
+            if identity not in known:
                 fewest = min(batches, key=lambda batch: len(batch.readers))
                 fewest.readers[identity] = CgroupReader(layout, path, self._budget)
 
@@ -173,6 +173,6 @@ class PodUsage(Collector):
         complete = not unmeasured and self._pods_before <= pods.keys()
         self._pods_before = frozenset(self._pods.readers)
         self._statistics.groups = sum(len(batch.readers) for batch in self._batches())
-        self._statistics.descriptors_kept = self._budget.kept
+        self._statistics.open_files = self._budget.open_files
         faults = (no_data for batch in self._batches() for no_data in batch.no_data)
         return PodMeasurements(pods, containers, unmeasured, complete, (*found.unmeasurable.values(), *faults))

@@ -31,7 +31,7 @@ class CollectStatistics:
     sources: dict[str, SourceStatistics] = field(default_factory=dict)
     groups: int = 0
     """Number of pods and containers read now."""
-    descriptors_kept: int = 0
+    open_files: int = 0
     """Number of files open now: two per group unless the process may not open that many."""
 
     @contextmanager

@@ -40,10 +40,10 @@ class Checkpointer:
         self._node_name = node_name
         self._server = server
         self._reset_mark = ""
-        self._knows_reset_mark = True
+        self._is_reset_mark_known = True
         self._is_reset_due = False
         self._wake = asyncio.Event()
-        self._one_write = threading.Lock()
+        self._write_lock = threading.Lock()
         """Held by the writing thread. Cancelling its waiter, as at the end, does not stop the thread."""
 
     def restore(self) -> None:
@@ -54,14 +54,14 @@ class Checkpointer:
         if self.path is None:
             return
         self._load(self.path)
-        self._note_unwritable(checkpoint.probe(self.path))
+        self._add_problem(checkpoint.probe(self.path))
 
     def _load(self, path: Path) -> None:
         found = checkpoint.load(path, self._node_name)
         if isinstance(found, CheckpointProblem):
             self.problem = found
             # The reset may have been done long ago; it must not erase a checkpoint that is only unreadable now.
-            self._knows_reset_mark = found.is_first_start
+            self._is_reset_mark_known = found.is_first_start
             log.log(logging.INFO if found.is_first_start else logging.WARNING, "%s", found.message)
             return
         self._server.restore(found.models)
@@ -70,7 +70,7 @@ class Checkpointer:
         saved = dt.datetime.fromtimestamp(found.saved_seconds, dt.UTC)
         log.info("%s: history of %d series, saved %s", path, len(found.models.keys), saved.isoformat())
 
-    def _note_unwritable(self, unwritable: CheckpointProblem | None) -> None:
+    def _add_problem(self, unwritable: CheckpointProblem | None) -> None:
         """Add to the problem of loading, unless it has the same reason."""
         before = self.problem
         if unwritable is None or (before is not None and before.reason == unwritable.reason):
@@ -79,7 +79,7 @@ class Checkpointer:
         loading = "" if before is None or before.is_first_start else f"{before.message}; "
         self.problem = CheckpointProblem(unwritable.reason, loading + unwritable.message)
 
-    async def keep(self, interval_seconds: float) -> None:
+    async def run(self, interval_seconds: float) -> None:
         """Save at the interval, and at once after a reset, until cancelled. Errors are logged and counted."""
         pause_seconds = min(_FIRST_SECONDS, interval_seconds)
         while True:
@@ -93,20 +93,20 @@ class Checkpointer:
                 self.failures += 1
                 log.exception("checkpoint failed unexpectedly; trying again after the interval")
 
-    def follow(self, reset_wanted: str) -> None:
+    def handle_reset(self, reset_request: str) -> None:
         """Reset the history when the annotation has another text than the last one handled."""
-        if not reset_wanted or reset_wanted == self._reset_mark:
+        if not reset_request or reset_request == self._reset_mark:
             return
-        self._reset_mark = reset_wanted
-        if not self._knows_reset_mark:
-            self._knows_reset_mark = True
+        self._reset_mark = reset_request
+        if not self._is_reset_mark_known:
+            self._is_reset_mark_known = True
             log.warning(
                 "ignoring reset-prediction=%r, it may predate this checkpoint; set a new value to force a reset",
-                reset_wanted,
+                reset_request,
             )
             return
         self._server.forget()
-        log.warning("history reset by the annotation reset-prediction=%r; every pod is cold again", reset_wanted)
+        log.warning("history reset by the annotation reset-prediction=%r; every pod is cold again", reset_request)
         self._is_reset_due = True
         self._wake.set()
 
@@ -131,7 +131,7 @@ class Checkpointer:
     def _write(
         self, path: Path, models: ModelsState, now_seconds: float, reset_mark: str, is_reset: bool
     ) -> CheckpointProblem | None:
-        with self._one_write:
+        with self._write_lock:
             return checkpoint.save(path, models, self._node_name, now_seconds, reset_mark=reset_mark, reset=is_reset)
 
     @property

@@ -88,7 +88,7 @@ class PredictParameters:
 
 
 def _is_in_range(name: str, value: Any) -> bool:
-    """Return whether a value is inside its range. Names of predictors are checked when one is looked up."""
+    """Return whether a value is inside its range. Names of predictors are checked on lookup."""
     limits = _CONSTRAINTS[name]
     if isinstance(value, str) or value is None:
         return True

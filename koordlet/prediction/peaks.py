@@ -88,6 +88,6 @@ class NoPrediction:
     cause: Cause = Cause.NO_CURRENT_SAMPLE
 
 
-def not_yet(resource: Resource, series: str) -> NoPrediction:
+def no_sample(resource: Resource, series: str) -> NoPrediction:
     """Return the result of a predictor that needs a series without a current sample."""
     return NoPrediction(f"no current {resource} sample of {series}")

@@ -99,22 +99,22 @@ class PredictionServer:
             return NoPrediction("the Prod class has no sample yet")
         bound = list(pods)
         prod_pods = allocation.charged_to_prod(bound)
-        warm, cold = self._by_history(now_seconds, prod_pods, parameters.cold_start_period_seconds)
-        answers: dict[Resource, Peak] = {}
+        warm, cold = self._warm_and_cold(now_seconds, prod_pods, parameters.cold_start_period_seconds)
+        predicted: dict[Resource, Peak] = {}
         for resource in RESOURCES:
-            answer = registry.predict(self._prod_load(now_seconds, resource, warm, cold), parameters)
-            if isinstance(answer, NoPrediction):
-                return answer
-            answers[resource] = answer
+            result = registry.predict(self._prod_load(now_seconds, resource, warm, cold), parameters)
+            if isinstance(result, NoPrediction):
+                return result
+            predicted[resource] = result
         allocated = allocation.requested_by(prod_pods)
-        peak = allocation.whole_peak(answers[Resource.CPU].peak, answers[Resource.MEMORY].peak)
+        peak = allocation.whole_peak(predicted[Resource.CPU].peak, predicted[Resource.MEMORY].peak)
         return Prediction(
             parameters=parameters,
             since_seconds=since_seconds,
             warm_pods=len(warm),
             cold_pods=len(cold),
             node=self._node_peaks(now_seconds, bound, parameters.n),
-            prod=answers,
+            prod=predicted,
             prod_peak=peak,
             prod_allocated=allocated,
             prod_reclaimable=allocation.prod_reclaimable(allocated, peak, allocatable),
@@ -132,7 +132,7 @@ class PredictionServer:
         """Discard all models and their history."""
         self._models = UsageModels(self._max_pods)
 
-    def _by_history(
+    def _warm_and_cold(
         self, now_seconds: float, prod_pods: Sequence[ChargedPod], cold_start_period_seconds: float
     ) -> tuple[list[ChargedPod], list[ChargedPod]]:
         """Return warm pods and cold pods. A pod is cold when its own record, not its age, is too short."""

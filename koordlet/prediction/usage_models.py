@@ -175,8 +175,8 @@ class UsageModels:
 
     def _expire(self, now_seconds: float) -> int:
         pods = self.pods()
-        kept = now_seconds - self.last_seconds(pods) <= POD_EXPIRY_SECONDS
-        expired = [] if kept.all() else [pod for pod, is_kept in zip(pods, kept, strict=True) if not is_kept]
+        current = now_seconds - self.last_seconds(pods) <= POD_EXPIRY_SECONDS
+        expired = [] if current.all() else [pod for pod, alive in zip(pods, current, strict=True) if not alive]
         self._release(expired)
         return len(expired)
 

@@ -109,14 +109,14 @@ def evaluate(
     for name, decide in _CONDITIONS:
         status, reason, message = decide(facts)
         old = before.get(name)
-        kept = old.last_transition_time if old is not None and old.status == status else None
+        unchanged_since = old.last_transition_time if old is not None and old.status == status else None
         result.append(
             node_metric.Condition(
                 type=name,
                 status=status,
                 reason=reason,
                 message=message,
-                last_transition_time=kept or now,
+                last_transition_time=unchanged_since or now,
                 observed_generation=observed_generation,
             )
         )

@@ -38,7 +38,7 @@ def moved(new: Units | None, old: Units | None, allocatable: Units, threshold_pe
     )
 
 
-def is_news(new: Published, old: Published, allocatable: Units, threshold_percent: float) -> bool:
+def has_moved(new: Published, old: Published, allocatable: Units, threshold_percent: float) -> bool:
     """Return whether Peak[Prod] or reclaimable moved enough for an early report."""
     return moved(new.peak, old.peak, allocatable, threshold_percent) or moved(
         new.reclaimable, old.reclaimable, allocatable, threshold_percent
@@ -60,11 +60,11 @@ class ReportSchedule:
         self._earliest_write = -math.inf
         self._may_be_in_step = True
 
-    def may_look(self, now: float) -> bool:
+    def is_check_due(self, now: float) -> bool:
         """Return whether it is time to check for a reason to write."""
         return now >= self._earliest_write and now >= min(self._next_check, self._next_report)
 
-    def looked(self, now: float, check_interval_seconds: float, interval_seconds: float) -> None:
+    def checked(self, now: float, check_interval_seconds: float, interval_seconds: float) -> None:
         """Schedule the next check after the check interval. An interval that became shorter applies at once."""
         self._next_check = now + check_interval_seconds
         self._next_report = min(self._next_report, self._last_report + interval_seconds)

@@ -33,30 +33,30 @@ def fit(status: node_metric.NodeMetricStatus) -> node_metric.NodeMetricStatus:
     room = LIMIT_BYTES - _json_bytes(status.model_copy(update={"pods_metric": None})) - _NOTE_BYTES
     if len(pods) * _LARGEST_POD_BYTES <= room:
         return status
-    kept = _that_fit(pods, room)
-    if len(kept) == len(pods):
+    named = _fitting(pods, room)
+    if len(named) == len(pods):
         return status
     note = (
-        f"; {len(pods) - len(kept)} of {len(pods)} measured pods are left out of podsMetric, the lowest class and the "
+        f"; {len(pods) - len(named)} of {len(pods)} measured pods are left out of podsMetric, the lowest class and the "
         f"smallest usage first, to keep the report below {LIMIT_BYTES // 1024} KiB"
     )
     return status.model_copy(
         update={
-            "pods_metric": [pod for index, pod in enumerate(pods) if index in kept] or None,
+            "pods_metric": [pod for index, pod in enumerate(pods) if index in named] or None,
             "conditions": [_noted(condition, note) for condition in status.conditions or ()],
         }
     )
 
 
-def _that_fit(pods: list[node_metric.PodMetricInfo], room: int) -> set[int]:
+def _fitting(pods: list[node_metric.PodMetricInfo], room: int) -> set[int]:
     """Return the positions of the pods that fit."""
-    kept = set()
+    named = set()
     for index in sorted(range(len(pods)), key=lambda index: _urgency(pods[index])):
         room -= _json_bytes(pods[index]) + 1  # for the comma
         if room < 0:
             break
-        kept.add(index)
-    return kept
+        named.add(index)
+    return named
 
 
 def _urgency(pod: node_metric.PodMetricInfo) -> tuple[int, int, str, str]:

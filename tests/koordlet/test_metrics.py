@@ -1,4 +1,4 @@
-"""What Prometheus sees: names and help after its conventions, counters from 0 on, no value that nobody measured."""
+"""The metrics page: names and help by the conventions of Prometheus, counters from 0 on, no unmeasured value."""
 
 import re
 
@@ -119,13 +119,13 @@ def test_a_report_without_prediction_is_counted_by_reason(agent):
 
 
 def test_durations_are_counted_as_the_library_counts_them():
-    registry, ours = prometheus_client.CollectorRegistry(), metrics.Durations()
+    registry, counted = prometheus_client.CollectorRegistry(), metrics.Durations()
     bounds = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
     library = prometheus_client.Histogram("koordlet_tick_duration_seconds", "Same.", buckets=bounds, registry=registry)
     for seconds in (0.0, 0.001, 0.0011, 0.05, 0.7, 1.0, 1.1, 60.0):
         library.observe(seconds)
-        ours.add(seconds)
+        counted.add(seconds)
     (wanted,) = registry.collect()
-    found = ours.metric("koordlet_tick_duration_seconds", "Same.")
+    found = counted.metric("koordlet_tick_duration_seconds", "Same.")
     expected = {(one.name, *one.labels.values()): one.value for one in wanted.samples if "_created" not in one.name}
     assert {(one.name, *one.labels.values()): one.value for one in found.samples} == expected

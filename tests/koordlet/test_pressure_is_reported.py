@@ -1,4 +1,4 @@
-"""From the files of a throttled pod to /metrics and to the conditions of the report."""
+"""A throttled pod, from its files to /metrics and to the conditions of the report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLICY = spec_in_force.predict_policy(None)
 
 
 class OnePod:
-    """A cluster that knows one Prod pod on a node of four cores."""
+    """A cluster with one Prod pod on a node of four cores."""
 
     def __init__(self):
         self.pods = PodTable()
@@ -112,9 +112,9 @@ def test_a_throttled_prod_pod_degrades_the_prediction_while_it_is_throttled(node
     node.run(1)
     node.set_periods(100, 40)
     node.run(POD_PRESSURE_TICKS)
-    told = node.conditions()["PredictionDegraded"]
-    assert (told.status, told.reason) == ("True", "ThrottledPods")
-    assert "shop/cart-0" in told.message
+    condition = node.conditions()["PredictionDegraded"]
+    assert (condition.status, condition.reason) == ("True", "ThrottledPods")
+    assert "shop/cart-0" in condition.message
     node.set_periods(200, 41)
     node.run(POD_PRESSURE_TICKS)
     assert node.conditions()["PredictionDegraded"].reason == "Predicting"
@@ -144,7 +144,7 @@ def test_a_kernel_without_pressure_shows_as_unsupported_and_degrades_no_source(t
 
 
 class TickBetweenTwoPods(dict):
-    """Pods by UID; to read one lets a tick of the other thread happen, in which a pod came."""
+    """Pods by UID; reading one triggers a tick of the other thread in which a pod appears."""
 
     def __init__(self, node, pods):
         super().__init__(pods)

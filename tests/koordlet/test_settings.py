@@ -1,4 +1,4 @@
-"""Settings of the agent that belong together."""
+"""Settings of the agent that depend on each other."""
 
 import argparse
 

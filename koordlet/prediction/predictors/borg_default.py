@@ -16,7 +16,7 @@ def peak(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
     """Return the peak from the requests of the pods divided by a, independent of their usage."""
     system = load.unreserved_system
     if system is None:
-        return peaks.not_yet(load.resource, "unreserved system")
+        return peaks.no_sample(load.resource, "unreserved system")
     pod_sum_peak = load.warm_requests / parameters.request_divisor * parameters.margin_factor
     system_peak = float(np.sum(system.mean() + parameters.n * system.stdev())) * parameters.margin_factor
     return Peak(

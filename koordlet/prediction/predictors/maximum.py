@@ -13,10 +13,10 @@ def largest(peaks: Mapping[str, Peak | NoPrediction]) -> Peak | NoPrediction:
     `peaks` is keyed by the member's name.
     """
     found: list[Peak] = []
-    for name, answer in peaks.items():
-        if isinstance(answer, NoPrediction):
-            return NoPrediction(f"{name}: {answer.reason}", answer.cause)
-        found.append(answer)
+    for name, predicted in peaks.items():
+        if isinstance(predicted, NoPrediction):
+            return NoPrediction(f"{name}: {predicted.reason}", predicted.cause)
+        found.append(predicted)
     if not found:
         return NoPrediction("max has no members", Cause.UNUSABLE_POLICY)
-    return max(found, key=lambda answer: answer.peak)
+    return max(found, key=lambda predicted: predicted.peak)

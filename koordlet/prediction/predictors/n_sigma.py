@@ -26,7 +26,7 @@ def sig(series: UsageStatistics, n: float) -> float:
 def v1(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
     """Return the peak of the class as a whole."""
     if load.prod_and_unreserved_system is None:
-        return peaks.not_yet(load.resource, "prod + unreserved system")
+        return peaks.no_sample(load.resource, "prod + unreserved system")
     class_peak = sig(load.prod_and_unreserved_system, parameters.n) * parameters.margin_factor
     return Peak(class_peak + load.cold_requests, load.cold_requests, class_peak=class_peak)
 
@@ -34,9 +34,9 @@ def v1(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
 def v2(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
     """Return the larger of the peak of the class as a whole and that of the sum over its pods."""
     if load.prod_and_unreserved_system is None:
-        return peaks.not_yet(load.resource, "prod + unreserved system")
+        return peaks.no_sample(load.resource, "prod + unreserved system")
     if load.unreserved_system is None:
-        return peaks.not_yet(load.resource, "unreserved system")
+        return peaks.no_sample(load.resource, "unreserved system")
     margin = parameters.margin_factor
     class_peak = sig(load.prod_and_unreserved_system, parameters.n) * margin
     pod_sum_peak = sig(load.warm_pods, parameters.n) * margin

@@ -31,9 +31,9 @@ _STEPS_PER_UNIT: Final = {Resource.CPU: 1000, Resource.MEMORY: 1}
 def peak(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
     """Return the larger of the sum of the pods' percentiles and the percentile of class and system."""
     if load.prod is None:
-        return peaks.not_yet(load.resource, "prod")
+        return peaks.no_sample(load.resource, "prod")
     if load.system is None:
-        return peaks.not_yet(load.resource, "system")
+        return peaks.no_sample(load.resource, "system")
     steps = _STEPS_PER_UNIT[load.resource]
     percent = parameters.cpu_percentile if load.resource is Resource.CPU else parameters.memory_percentile
     margin = parameters.margin_factor

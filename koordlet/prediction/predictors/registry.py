@@ -44,7 +44,9 @@ def predict(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPredictio
     if predictor is None:
         reason = f"predictor {parameters.predictor!r} is unknown, want one of {', '.join(PREDICTORS)}"
         return NoPrediction(reason, Cause.UNUSABLE_POLICY)
-    answer = predictor(load, parameters)
-    if isinstance(answer, Peak) and not 0 <= answer.peak < math.inf:
-        return NoPrediction(f"{parameters.predictor} returned {answer.peak} for {load.resource}", Cause.UNUSABLE_ANSWER)
-    return answer
+    predicted = predictor(load, parameters)
+    if isinstance(predicted, Peak) and not 0 <= predicted.peak < math.inf:
+        return NoPrediction(
+            f"{parameters.predictor} returned {predicted.peak} for {load.resource}", Cause.UNUSABLE_ANSWER
+        )
+    return predicted

@@ -17,7 +17,7 @@ from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad
 def peak(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
     """Return the sum of the pods' percentiles, as if all peaked at once."""
     if load.unreserved_system is None:
-        return peaks.not_yet(load.resource, "unreserved system")
+        return peaks.no_sample(load.resource, "unreserved system")
     margin = parameters.margin_factor
     pod_sum_peak = float(np.sum(load.warm_pods.percentile(parameters.percentile))) * margin
     system_peak = float(np.sum(load.unreserved_system.percentile(parameters.percentile))) * margin

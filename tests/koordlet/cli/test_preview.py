@@ -1,4 +1,4 @@
-"""The preview on this very machine, under a load, beside the kernel's own counters over the same time."""
+"""The preview on this machine, under a load, compared with the kernel's own counters over the same time."""
 
 import contextlib
 import os

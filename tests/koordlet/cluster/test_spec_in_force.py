@@ -36,7 +36,7 @@ def test_keys_missing_in_the_spec_have_their_defaults():
 
 
 REPORT_KEYS = {"resource_diff_threshold_percent", "check_interval_seconds", "force_update_interval_seconds"}
-"""Keys of the policy that the schedule of reports reads; all others are parameters of predictors."""
+"""Keys of the policy for the schedule of reports; all others are parameters of predictors."""
 
 OTHER_THAN_DEFAULT = {
     "predictor": "max",

@@ -89,7 +89,7 @@ async def test_an_invalid_spec_leaves_the_previous_one_in_force():
 
 @pytest.mark.parametrize("duration", ["500ms", "-5m0s", "soon", ""])
 async def test_an_invalid_window_leaves_the_previous_spec_in_force(duration):
-    """Or else no report could be made, and Mid would be withdrawn."""
+    """Without windows no report could be built, and Mid would be withdrawn."""
     async with apiserver.running() as server:
         broken = node_metric("6", 3, metricCollectPolicy={"nodeAggregatePolicy": {"durations": ["5m0s", duration]}})
         script(server, metrics=[node_metric(predictPolicy={"n": 4})], then=[changed("MODIFIED", broken)])
@@ -125,8 +125,8 @@ async def test_resources_reserved_by_an_annotation_are_not_allocatable(text, all
 
 async def test_an_invalid_annotation_reserves_nothing_and_is_reported_until_it_is_fixed(caplog):
     async with apiserver.running() as server:
-        broken, mended = reserving('{"resources": {"cpu": "-2"}}'), reserving('{"resources": {"memory": "2Gi"}}')
-        script(server, node=broken, node_then=[changed("MODIFIED", mended)])
+        broken, fixed = reserving('{"resources": {"cpu": "-2"}}'), reserving('{"resources": {"memory": "2Gi"}}')
+        script(server, node=broken, node_then=[changed("MODIFIED", fixed)])
         async with watching(server, lambda view: view.allocatable == (3500, 6 << 30)) as view:
             assert view.reservation_problem is None
     wanted = (

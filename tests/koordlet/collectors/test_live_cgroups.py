@@ -1,8 +1,8 @@
-"""The collector against real cgroups with real processes in them, compared with the kernel's own counters.
+"""The collectors on real cgroups with real processes, compared with the kernel's own counters.
 
-It runs on whatever cgroups the machine has, v1 or v2; `e2e/cases/agent/test_cgroup_v2.py` runs it in a v2 machine. The
-clock is simulated, so a rate times its interval can be compared with the growth of the counter read from outside;
-loads are processes that work until told to stop, and are stopped while counters are compared.
+The tests run on the cgroups of the machine, v1 or v2; `e2e/cases/agent/test_cgroup_v2.py` runs them in a v2 machine.
+The clock is simulated, so a rate times its interval can be compared with the growth of the counter. Loads are processes
+that work until stopped, and are stopped while counters are compared.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ needs_v2 = pytest.mark.skipif(live_cgroups.version_here() != V2, reason="needs c
 
 @dataclasses.dataclass(frozen=True)
 class Paths:
-    """Groups of one pod and its containers, as a cgroup driver names them."""
+    """Groups of one pod and its containers, as named by a cgroup driver."""
 
     driver: str
     pod: str
@@ -87,7 +87,7 @@ def node_pressure(collector):
 
 
 def work(host, process, path, nanoseconds):
-    """Let a process use that much CPU, and stop it."""
+    """Run a process until it has used that much CPU, and stop it."""
     goal = host.cpu_nanoseconds(path) + nanoseconds
     deadline = time.monotonic() + DEADLINE_SECONDS
     process.send_signal(signal.SIGCONT)
@@ -118,9 +118,9 @@ def tick(collector, clock, seconds=1.0):
 
 
 def every_turn(collector, clock):
-    """So many ticks that each container had its turn; what they said of containers."""
-    said = [tick(collector, clock).containers for _ in range(CONTAINER_TICKS)]
-    return {name: usage for one in said for name, usage in one.items()}
+    """Tick until each container had its turn; return the usage of the containers."""
+    measured = [tick(collector, clock).containers for _ in range(CONTAINER_TICKS)]
+    return {name: usage for one in measured for name, usage in one.items()}
 
 
 def test_the_rate_of_a_pod_and_its_containers_is_the_growth_of_their_counters(host, collector, clock, paths):
@@ -147,7 +147,7 @@ def used_memory(host, group):
 
 
 def until_the_kernel_shows(read, wanted_bytes):
-    """memory.stat follows what is touched up to 2 s later: the kernel sums its per-CPU counters when it has time."""
+    """Wait for memory.stat, which lags up to 2 s: the kernel sums its per-CPU counters when it has time."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while read() < wanted_bytes and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -193,11 +193,11 @@ def test_a_pod_that_is_removed_is_dropped_without_a_fault_and_its_descriptors_cl
     host.group(paths.one)
     every_turn(collector, clock)
     assert every_turn(collector, clock).keys() == {ONE}
-    assert collector.statistics.descriptors_kept == 4
+    assert collector.statistics.open_files == 4
     host.remove(paths.pod)
     snapshot = tick(collector, clock)
     assert (snapshot.pods, snapshot.unmeasured_pods, snapshot.no_data) == ({}, frozenset(), ())
-    assert collector.statistics.descriptors_kept == 0
+    assert collector.statistics.open_files == 0
 
 
 def test_an_open_descriptor_of_a_removed_group_reveals_its_end(host, paths):
@@ -205,7 +205,7 @@ def test_an_open_descriptor_of_a_removed_group_reveals_its_end(host, paths):
     budget = DescriptorBudget(1)
     file = CachedFile(str(host.folder("memory", paths.pod) / "memory.stat"), budget)
     assert file.read()
-    assert budget.kept == 1
+    assert budget.open_files == 1
     host.remove(paths.pod)
     with pytest.raises(OSError) as caught:
         file.read()
@@ -275,7 +275,7 @@ def test_a_pod_killed_while_it_works_never_counts_as_system(host, collector, clo
 
 
 def throttle(host, path):
-    """Run against a limit until the kernel has throttled a few times, and stop."""
+    """Run into a limit until the kernel has throttled a few times, and stop."""
     process = host.run(path, "sh", "-c", SPIN)
     deadline = time.monotonic() + DEADLINE_SECONDS
     goal = host.throttling(path)[1] + FEWEST_PERIODS
@@ -285,7 +285,7 @@ def throttle(host, path):
     host.end(process)
     before = None
     while before != (before := host.throttling(path)):
-        time.sleep(0.25)  # the timer of a limit runs on for some periods
+        time.sleep(0.25)  # the timer of a limit continues for some periods
 
 
 def test_the_throttled_share_of_a_pod_is_that_of_the_container_that_reached_its_limit(host, collector, clock, paths):

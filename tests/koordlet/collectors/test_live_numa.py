@@ -1,4 +1,4 @@
-"""NUMA nodes as real groups and processes use them, compared with the kernel's own counters.
+"""NUMA nodes with real groups and processes, compared with the kernel's own counters.
 
 The first test runs on any machine, the others need two nodes: `e2e/cases/agent/test_cgroup_v2.py` gives its virtual
 machine two. The clock is simulated: cores times its seconds are seconds of work.
@@ -56,11 +56,11 @@ def group(host):
 
 
 def hold(host, group, node):
-    """Have a container of the pod touch memory on the CPUs of a node, which is where the kernel then takes it."""
+    """Let a container of the pod touch memory on the CPUs of a node, from which the kernel then takes the memory."""
     code = HOLD_ON.format(cpus=set(CPUS[node]), bytes=HELD_BYTES)
     host.run(str(group.container(UID, "1" * 64)), *PYTHON, code).stdout.readline()
     pod = str(group.pod(UID))
-    until(lambda: used_bytes(host, pod) > 0.98 * HELD_BYTES)  # a CPU keeps some pages to itself
+    until(lambda: used_bytes(host, pod) > 0.98 * HELD_BYTES)  # a CPU reserves some pages
 
 
 def used_bytes(host, pod):
@@ -69,7 +69,7 @@ def used_bytes(host, pod):
 
 
 def worked_seconds(node):
-    """Time that the CPUs of a node have worked: user, nice, system, irq and softirq, as /proc/stat counts them."""
+    """Return the time that the CPUs of a node have worked: user, nice, system, irq and softirq in /proc/stat."""
     lines = (line.split() for line in Path("/proc/stat").read_text().splitlines())
     columns = {name: times for name, *times in lines if name.startswith("cpu")}
     return sum(int(columns[f"cpu{cpu}"][place]) for cpu in CPUS[node] for place in (0, 1, 2, 5, 6)) / TICKS_PER_SECOND

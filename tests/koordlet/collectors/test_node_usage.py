@@ -1,4 +1,4 @@
-"""The node's own numbers, from a /proc made of files."""
+"""Usage of the node from a /proc made of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files read again and again, with and without a descriptor to keep."""
+"""Files that are read repeatedly, with and without an open descriptor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-@pytest.fixture(params=[10, 0], ids=["kept", "opened anew"])
+@pytest.fixture(params=[10, 0], ids=["open", "reopened"])
 def budget(request):
     return DescriptorBudget(request.param)
 
@@ -48,10 +48,10 @@ def test_no_descriptor_stays_open_beyond_the_budget(tmp_path):
     before = descriptors()
     files = [CachedFile(str(tmp_path / "file"), budget) for _ in range(5)]
     assert [file.read() for file in files] == [b"x"] * 5
-    assert (descriptors() - before, budget.kept, budget.left) == (2, 2, 0)
+    assert (descriptors() - before, budget.open_files, budget.left) == (2, 2, 0)
     for file in files:
         file.close()
-    assert (descriptors() - before, budget.kept, budget.left) == (0, 0, 2)
+    assert (descriptors() - before, budget.open_files, budget.left) == (0, 0, 2)
 
 
 def test_a_closed_descriptor_makes_room_for_another_file(tmp_path):
@@ -61,7 +61,7 @@ def test_a_closed_descriptor_makes_room_for_another_file(tmp_path):
     first.read()
     first.close()
     second.read()
-    assert budget.kept == 1
+    assert budget.open_files == 1
     second.close()
 
 

@@ -1,4 +1,4 @@
-"""Pods and containers from tick to tick, in both versions of cgroups, with descriptors kept and not."""
+"""Pods and containers from tick to tick, in both versions of cgroups, with and without open descriptors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CID, SANDBOX = "c" * 64, "5" * 64
 
 
 class Node:
-    """A host, a clock and the collector that is tested; each `tick` is a second after the one before."""
+    """A host, a clock and the collector under test; each `tick` is a second after the previous one."""
 
     def __init__(self, root, version, descriptors, driver=CGROUPFS):
         self.host = PlainHost(root, version, driver)
@@ -36,10 +36,10 @@ class Node:
         return self.usage.measure(**options)
 
     def every_turn(self, seconds=1.0, **options):
-        """So many ticks that each container had its turn; what they said of containers."""
-        said = [self.tick(seconds, **options).containers for _ in range(CONTAINER_TICKS)]
-        assert sum(map(len, said)) == len({name for one in said for name in one})
-        return {name: usage for one in said for name, usage in one.items()}
+        """Tick until each container had its turn; return the usage of the containers."""
+        measured = [self.tick(seconds, **options).containers for _ in range(CONTAINER_TICKS)]
+        assert sum(map(len, measured)) == len({name for one in measured for name in one})
+        return {name: usage for one in measured for name, usage in one.items()}
 
 
 @pytest.fixture(params=[V1, V2])
@@ -47,14 +47,14 @@ def version(request):
     return request.param
 
 
-@pytest.fixture(params=[1000, 0], ids=["kept", "transient"])
+@pytest.fixture(params=[1000, 0], ids=["open", "reopened"])
 def node(request, tmp_path, version):
     node = Node(tmp_path, version, request.param)
     node.host.set_group(node.host.pod("a"), 10.0, 100 * MIB)
     node.host.set_group(node.host.container("a", CID), 9.0, 80 * MIB)
     yield node
     node.usage.close()
-    assert node.budget.kept == 0
+    assert node.budget.open_files == 0
 
 
 def grow(node, cpu_seconds, memory_bytes=100 * MIB):
@@ -277,7 +277,7 @@ def test_a_host_without_cgroups_has_a_reason_and_recovers(tmp_path):
     lost = node.tick(seconds=60.0)
     assert (lost.pods, lost.complete) == ({}, False)
     assert [no_data.source for no_data in lost.no_data] == ["cgroup controllers"]
-    assert node.budget.kept == 0
+    assert node.budget.open_files == 0
     controllers.write_text(text)
     assert node.tick(seconds=60.0).unmeasured_pods == {"a"}
     assert node.tick().pods.keys() == {"a"}
@@ -303,7 +303,7 @@ def test_descriptors_and_groups_are_counted(tmp_path):
     node.host.set_group(node.host.container("a", CID), 1.0, MIB)
     node.every_turn()
     assert node.every_turn().keys() == {CID}
-    assert (node.statistics.groups, node.statistics.descriptors_kept) == (2, 3)
+    assert (node.statistics.groups, node.statistics.open_files) == (2, 3)
     node.usage.close()
 
 

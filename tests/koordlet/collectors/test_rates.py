@@ -1,4 +1,4 @@
-"""Rates of counters and what is left for the system."""
+"""Rates of counters, and system usage as the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of collectors is complete, and one line in it is all that a new collector needs."""
+"""The list of collectors is complete, and a new collector needs only one line in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READS = MetricDescription("koordlet_disk_reads", "Reads of a disk.", ("disk",), 
 
 
 def written_collectors():
-    """Every class of the package with the name and the methods of a collector."""
+    """Yield every class of the package with the members of a collector."""
     for module in pkgutil.walk_packages(collectors.__path__, f"{collectors.__name__}."):
         for _name, written in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if written.__module__ == module.name and written is not Collector and is_collector(written):
@@ -50,7 +50,7 @@ def test_names_of_collectors_and_metrics_are_unique():
 
 
 class Disks(Collector):
-    """A new collector: nothing but its class and its line in the list."""
+    """A new collector: its class and its line in the list."""
 
     name = "disks"
     ring = RingShape(interval_ticks=1, max_series=8)

@@ -17,7 +17,7 @@ CID = "c" * 64
 
 
 class Node:
-    """A host that uses `node` cores and whose pods use what the test says, over ticks of one second."""
+    """A host with a given usage of the node and of its pods, over ticks of one second."""
 
     def __init__(self, root, version=V2, driver=CGROUPFS):
         self.host = PlainHost(root, version, driver)

@@ -1,6 +1,6 @@
-"""The edge to InfluxDB against a real HTTP server that plays one: what is sent, and what each answer means.
+"""The InfluxDB client against a real HTTP server: requests sent, and the meaning of each response.
 
-That a real InfluxDB gives these answers is seen in e2e/cases/agent/test_influxdb_history.py.
+The responses of a real InfluxDB are tested in e2e/cases/agent/test_influxdb_history.py.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ TOKEN = "a-secret-token"
 
 @pytest.fixture
 def target(tmp_path):
-    """A target at `url`, with a token file that exists."""
+    """Return a target at `url`, with an existing token file."""
     (tmp_path / "token").write_text(f"{TOKEN}\n")
 
     def at(url, **changes):

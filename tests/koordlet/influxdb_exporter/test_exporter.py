@@ -1,4 +1,4 @@
-"""When the agent exports, that a prediction is exported once, and that the exporter costs nothing where it is off."""
+"""Times of exports, exports of a prediction, and the cost of a disabled exporter."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What becomes a point: names and values as docs/reference/influxdb.md lists them."""
+"""Points with the names and values listed in docs/reference/influxdb.md."""
 
 import re
 from pathlib import Path

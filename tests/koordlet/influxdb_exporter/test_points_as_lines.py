@@ -1,4 +1,4 @@
-"""Lines as the reference of line protocol wants them, and read back by a parser of that reference's grammar."""
+"""Lines in line protocol, read back by a parser of its grammar."""
 
 import math
 import re
@@ -16,7 +16,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\\\n"), min_siz
 
 
 def parsed(line):
-    """(measurement, tags, fields, time): split at spaces and commas that no backslash escapes."""
+    """Return (measurement, tags, fields, time), split at unescaped spaces and commas."""
     key, fields, at = PARTS.findall(line)
     measurement, *tags = re.findall(r"(?:\\.|[^\\,])+", key)
     pairs = [TAG.fullmatch(tag).groups() for tag in tags]

@@ -1,4 +1,4 @@
-"""The writer turn by turn, with a clock of the test's own, and its thread against a destination that never answers."""
+"""The writer turn by turn with a simulated clock, and its thread against a destination that never answers."""
 
 import logging
 import threading
@@ -13,7 +13,7 @@ AWAY = WriteFailed(Failure.UNREACHABLE, "http://influx cannot be reached")
 
 
 class Scripted:
-    """A destination that keeps what it is given, after it has failed as often as it is told to."""
+    """A destination that stores points, after it has failed a given number of times."""
 
     def __init__(self, *failures):
         self.failures = list(failures)
@@ -52,7 +52,7 @@ def test_points_go_out_in_batches_until_none_is_left():
 def test_an_outage_is_waited_out_longer_each_time_and_loses_nothing_that_fits():
     destination = Scripted(AWAY, AWAY, AWAY)
     queue, it = writer(destination, ["a", "b"])
-    assert [it.turn(), it.turn(), it.turn()] == [0.5, 1.0, 2.0]  # half of 1, 2, 4 s is fixed, the rest is drawn
+    assert [it.turn(), it.turn(), it.turn()] == [0.5, 1.0, 2.0]  # half of 1, 2, 4 s is fixed, the rest is random
     assert it.turn() is None
     assert destination.batches == [["a", "b"]]
     assert it.failures[Failure.UNREACHABLE] == 3

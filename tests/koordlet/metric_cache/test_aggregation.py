@@ -1,4 +1,4 @@
-"""Aggregates, judged by plain Python over lists."""
+"""Aggregates compared with plain Python over lists."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def present(row):
 
 
 def percentile_by_hand(values, ratio):
-    """The rule in its own words: 32-bit product, cut to a whole number, one less, not below zero."""
+    """Compute the rule step by step: 32-bit product, truncated, one less, at least zero."""
     if not values:
         return NAN
     product = float(np.float32(len(values)) * np.float32(ratio))
@@ -114,7 +114,7 @@ def test_samples_that_span_strictly_less_than_half_the_window_are_cold(window, s
 
 
 def window_samples(cpu, memory, at, seconds=10.0):
-    """Samples of NODE and SYSTEM: `cpu` and `memory` are [series, sample]."""
+    """Return samples of NODE and SYSTEM; `cpu` and `memory` are [series, sample]."""
     values = np.array([cpu, memory], np.float32)
     return WindowSamples(Window(100.0, seconds), (NODE, SYSTEM), np.array(at, float), values)
 

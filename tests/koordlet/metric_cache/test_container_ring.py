@@ -1,4 +1,4 @@
-"""Containers are measured by turns; a round of turns is one column of their history."""
+"""Rings of containers: a round of turns is one column."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from koordlet.samples import UsageSample
 
 
 def rounds_of(history, rounds, containers, first=0):
-    """Each container is measured in the tick of its turn, a tick a second."""
+    """Measure each container in the tick of its turn, a tick a second."""
     for tick in range(first * CONTAINER_TICKS, (first + rounds) * CONTAINER_TICKS):
         turn = [name for index, name in enumerate(containers) if index % CONTAINER_TICKS == tick % CONTAINER_TICKS]
         history.append(tick + 1.0, {name: UsageSample(float(tick), 7.0) for name in turn})

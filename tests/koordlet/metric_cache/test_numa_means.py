@@ -53,7 +53,7 @@ def test_a_machine_with_one_node_has_no_means():
 
 
 def status_of(root, cpulists, used_bytes):
-    """The report of a host whose four CPUs work as hard as their number says, a tenth of a core each."""
+    """Return the report of a host whose four CPUs each use a tenth of a core times their number."""
     host = PlainHost(root, V1)
     host.set_node(1000, 200 * MIB)
     host.set_group(host.pod("a"), 0.0, 50 * MIB)

@@ -1,4 +1,4 @@
-"""The ring, judged by a list of everything that was appended."""
+"""The ring, compared with a list of everything that was appended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pod(name):
 
 
 def cpu(cache, key, until, seconds):
-    """The CPU samples of one series in a window, as a list."""
+    """Return the CPU samples of one series in a window, as a list."""
     return cache.samples([key], Window(until, seconds)).values[0, 0].tolist()
 
 
@@ -180,7 +180,7 @@ def test_whatever_is_appended_a_query_returns_what_a_list_would(appends, slots, 
 @settings(max_examples=30)
 @given(lives=st.lists(st.integers(0, 6), min_size=20, max_size=80))
 def test_rows_change_hands_without_a_trace(lives):
-    """Pods come and go through two rows; each pod's value is its own name, so a foreign value would show."""
+    """Pods come and go through two rows; the value of each pod is its own name, so a foreign value would show."""
     cache = RingCache(window_seconds=8, max_series=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ring, "_EXPIRY_APPENDS", 1)

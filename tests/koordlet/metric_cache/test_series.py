@@ -1,4 +1,4 @@
-"""Series of one instant, worked out by hand from small snapshots."""
+"""Series of one instant, computed by hand from small snapshots."""
 
 import math
 

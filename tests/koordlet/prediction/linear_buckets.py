@@ -1,4 +1,4 @@
-"""Buckets of one size, with which results are easy to compute by hand, and the weights in a bank."""
+"""Buckets of one size, with which results are easy to compute by hand, and weights of a bank."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Bucket starts and which bucket a value falls into, against numbers known from upstream and worked out by hand."""
+"""Bucket starts and buckets of values, compared with numbers of Koordinator's agent and computed by hand."""
 
 import numpy as np
 import pytest

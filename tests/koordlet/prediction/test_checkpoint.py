@@ -1,4 +1,4 @@
-"""The file itself: restarts change nothing, whatever goes wrong is one line, history is never wiped out by accident."""
+"""The checkpoint file: restarts change nothing, every error is one line, history is never erased by accident."""
 
 import errno
 import json
@@ -67,7 +67,7 @@ def restarted(path, parameters=DEFAULTS):
 )
 @settings(max_examples=60, deadline=None)
 def test_a_restart_changes_no_prediction(tmp_path_factory, rounds, predictor, half_life, gap):
-    """The promise is 1 %; weights are stored to the last bit, so it is kept exactly."""
+    """The limit is 1 %; weights are stored to the last bit, so the result is exact."""
     path = tmp_path_factory.mktemp("state") / "prediction"
     parameters = PredictParameters(predictor=predictor, cold_start_period_seconds=60, cpu_half_life_seconds=half_life)
     server = PredictionServer(parameters)
@@ -172,7 +172,7 @@ def test_a_process_that_goes_on_may_always_save_also_after_its_half_life_was_sho
     path = tmp_path / "prediction"
     server = trained_server(100)
     assert checkpoint.save(path, server.export(), NODE, START + 3000) is None
-    assert checkpoint.save(path, server.export(), NODE, START + 9000) is None  # nothing measured in between
+    assert checkpoint.save(path, server.export(), NODE, START + 9000) is None  # without samples in between
     shorter = replace(DEFAULTS, cpu_half_life_seconds=600, memory_half_life_seconds=600)
     server.configure(shorter)
     for step in range(20):
@@ -184,7 +184,7 @@ def test_a_process_that_goes_on_may_always_save_also_after_its_half_life_was_sho
     assert checkpoint.save(path, server.export(), NODE, START + 9700) is None
     server.configure(shorter)
     server.train(START + 9800, {})
-    assert checkpoint.save(path, server.export(), NODE, START + 20_000) is None  # it forgot faster than the file says
+    assert checkpoint.save(path, server.export(), NODE, START + 20_000) is None  # it decayed faster than stored
 
 
 @pytest.mark.parametrize("years", [1e-4, 1, 40])
@@ -248,7 +248,7 @@ print(json.dumps([save.reason, save.message, load.reason]))
 
 
 def test_a_folder_of_another_user_is_reported():
-    """In a process of its own, without root, as the agent runs; pytest's own folders are closed to it."""
+    """Run as another user in a process of its own, like the agent; pytest's own folders are closed to it."""
     with tempfile.TemporaryDirectory() as folder:
         stored = Path(folder) / "prediction"
         stored.write_bytes(b"")

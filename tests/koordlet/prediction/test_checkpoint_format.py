@@ -1,4 +1,4 @@
-"""What is refused, and with which reason; that nothing is lost on the way is tested through files (test_checkpoint)."""
+"""Refused bytes and their reasons. The round trip of contents is tested through files (test_checkpoint)."""
 
 import json
 import struct
@@ -41,7 +41,7 @@ def refusal_of(data, node="node-1"):
 
 
 def with_header(change):
-    """The same checkpoint with a changed header and a checksum that fits."""
+    """Return the same checkpoint with a changed header and a matching checksum."""
     _, version, header_length, body_length, _ = struct.unpack_from("<8sIIQI", DATA)
     header = json.loads(DATA[PREFIX_LENGTH : PREFIX_LENGTH + header_length])
     change(header)

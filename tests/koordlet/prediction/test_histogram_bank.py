@@ -23,7 +23,7 @@ SMALL = ExponentialBuckets(max_value=100.0, first_bucket_size=1.0, ratio=1.5, ep
 
 
 def bank_of(samples, scheme=None, half_life=math.inf, row=ROW):
-    """A bank with one row of (value, weight, seconds after START)."""
+    """Return a bank with one row of (value, weight, seconds after START)."""
     bank = HistogramBank(scheme or LinearBuckets(10.0, 1.0, 1e-15), half_life)
     for value, weight, offset in samples:
         bank.add(row, np.array([value], float), START + offset, weight)
@@ -65,7 +65,7 @@ def test_buckets_below_epsilon_at_either_end_are_not_read_as_lowest_or_highest()
 
 
 def test_weight_below_the_lowest_bucket_is_not_counted():
-    """Of 2.4 in all, 1.08 is wanted: not reached by the 1.0 up to 2, though it would be with the 0.4 below 1."""
+    """Of 2.4 in all, 1.08 is wanted: the 1.0 up to 2 does not reach it, but would with the 0.4 below 1."""
     bank = bank_of([(0.5, 0.4, 0), (1.5, 1.0, 0), (2.5, 1.0, 0)], LinearBuckets(10.0, 1.0, 0.5))
     assert percentile(bank, 0.45) == [3.0]
 
@@ -96,7 +96,7 @@ def test_a_sample_loses_half_its_weight_in_a_half_life():
 
 @st.composite
 def sample_lists(draw, row_count=1):
-    """Values well inside of their bucket, times of three days in any order."""
+    """Draw values well inside of their bucket, and times of three days in any order."""
     naive = NaiveHistogram(1.0, 1.5, len(SMALL.starts), HOUR)
     samples = []
     for _ in range(draw(st.integers(1, 30))):
@@ -116,7 +116,7 @@ def naive_of(samples, half_life):
 
 
 def assert_percentile_is(found, naive, ratio, now):
-    """Equal, but for which side of a tie rounding falls to."""
+    """Compare, except for the side of a tie to which rounding falls."""
     either = [naive.percentile(ratio * (1 + noise), now) for noise in (-1e-9, 1e-9)]
     assert found == pytest.approx(either[0], rel=1e-9) or found == pytest.approx(either[1], rel=1e-9)
 

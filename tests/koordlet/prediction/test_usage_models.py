@@ -1,4 +1,4 @@
-"""Training, expiry, the limit on pods, clocks that are set, and restoring."""
+"""Training, expiry, the limit on pods, steps of the clock, and restoring."""
 
 import math
 

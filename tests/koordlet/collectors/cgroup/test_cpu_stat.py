@@ -31,7 +31,7 @@ def test_a_group_without_the_cpu_controller_counts_no_periods():
         ((40, 12), (40, 12), None),  # no limit, or no work
         ((40, 12), (3, 1), None),  # recreated
         ((40, 12), (50, 11), None),
-        ((40, 12), (49, 21), None),  # nine periods say little
+        ((40, 12), (49, 21), None),  # too few periods
         ((40, 12), (50, 23), 1.0),  # a period ended between the two lines
     ],
 )

@@ -1,4 +1,4 @@
-"""Which groups are found, and when a change is seen."""
+"""Groups found, and the tick in which a change is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of cgroup files, as kernels print it and as they do not."""
+"""Contents of cgroup files, as kernels print them and as they do not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ V1_KEYS = [
 ]
 V2_KEYS = ["anon", "file", "inactive_anon", "active_anon", "inactive_file", "active_file", "unevictable"]
 
-# Excerpts of what kernels print, in their order; in v1 the group's own keys stand before the hierarchical ones.
+# Excerpts of kernel output, in its order; in v1 the group's own keys come before the hierarchical ones.
 V1_TEXT = b"""cache 405504
 rss 1000000
 inactive_anon 1

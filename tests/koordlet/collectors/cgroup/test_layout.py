@@ -1,4 +1,4 @@
-"""What a host's cgroup tree is taken for."""
+"""Layouts detected in cgroup trees of hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the names of cgroup folders say, by names seen on hosts."""
+"""Meaning of the names of cgroup folders, with names seen on hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shares of NUMA nodes, worked out by hand and by what must add up."""
+"""Shares of NUMA nodes, computed by hand and checked by their sums."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ CORES = st.floats(0, 1e3)
 
 
 def after(seconds, **busy_seconds):
-    """Each CPU is named cpuN."""
+    """Return readings some seconds later; each CPU is named cpuN."""
     worked = {cpu: round(busy_seconds.get(f"cpu{cpu}", 0) * SECOND) for cpu in BEFORE.nanoseconds}
     return CpuTimes(
         {cpu: total + worked[cpu] for cpu, total in BEFORE.nanoseconds.items()},

@@ -1,4 +1,4 @@
-"""NUMA nodes in a tree of files, and those of the machine that runs the test beside the kernel's own sums."""
+"""NUMA nodes in a tree of files, and those of the present machine compared with the kernel's own sums."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Machine:
         return path
 
     def read(self, busy_ticks=()):
-        """Ten seconds pass, and ten ticks."""
+        """Advance ten seconds and ten ticks."""
         self.clock.advance(10.0)
         for cpu, ticks in dict(busy_ticks).items():
             self.ticks[cpu] += ticks
@@ -149,7 +149,7 @@ def test_on_this_machine_the_nodes_add_up_to_the_kernels_totals():
     at_most = busy_seconds() - before
     assert usage.no_data == ()
     assert measured.cpu_cores.keys() == measured.memory_bytes.keys() == set(measured.nodes)
-    rounding = 5 * 0.01 * len(os.sched_getaffinity(0))  # five columns a CPU are whole ticks
+    rounding = 5 * 0.01 * len(os.sched_getaffinity(0))  # five columns per CPU are whole ticks
     assert worked - rounding <= sum(measured.cpu_cores.values()) <= at_most + rounding
     memory = psutil.virtual_memory()
     assert sum(measured.memory_bytes.values()) == pytest.approx(memory.total - memory.available, abs=0.1 * memory.total)

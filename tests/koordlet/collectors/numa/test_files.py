@@ -1,4 +1,4 @@
-"""Texts as kernels print them; numbers added up by hand."""
+"""Contents as kernels print them; sums computed by hand."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The N-sigma formulas on numbers worked out by hand: N = 5 unless stated, sig = mean + N * stdev."""
+"""The N-sigma formulas on numbers computed by hand: N = 5 unless stated, sig = mean + N * stdev."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What holds for every predictor of the catalog, and how one is chosen."""
+"""Properties of every registered predictor, and the choice of one."""
 
 import inspect
 import math
