@@ -1,4 +1,4 @@
-"""Points of a node's usage and predictions at one instant, as named in docs/reference/influxdb.md. Pure.
+"""Points of a node's usage and predictions at one instant, as named in docs/how-to/influxdb.md. Pure.
 
 Tags are node, kind, predictor, namespace and pod, which bounds the cardinality. UIDs and container ids, which are
 always new, are not tags.

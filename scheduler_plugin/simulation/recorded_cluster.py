@@ -75,7 +75,7 @@ def scenario_of(recording: Recording, play: Play) -> Scenario:
     reports = {_report_decoded(each).metadata.name: each for each in recording.metrics or ()}
     reported = dict(_reported_usage(reports.values()))
     simulated = list(_pods(recording.pods, play, reported))
-    moments = [times.moment_or_none(_member(each, "status", "updateTime")) for each in reports.values()]
+    moments = [times.epoch_seconds_or_none(_member(each, "status", "updateTime")) for each in reports.values()]
     began_at = max((moment for moment in moments if moment is not None), default=BEGINNING)
     known_usage: dict[str, Floats] = {}
     for key, name in _running_on(recording.pods):
@@ -124,7 +124,7 @@ def _pods(documents: Sequence[Mapping[str, Any]], play: Play, reported: Mapping[
 
 
 def _usage(pod: pods.Pod, hints: _Hints, play: Play, reported: Mapping[str, Floats]) -> Floats:
-    key = node_metric_decoder.pod_key(pod.metadata.namespace, pod.metadata.name)
+    key = pod_info.pod_key(pod.metadata.namespace, pod.metadata.name)
     if hints.cpu is not None or hints.memory is not None:
         told = _amounts({names.CPU: hints.cpu or 0, names.MEMORY: hints.memory or 0})
         if told is None:
@@ -158,21 +158,21 @@ def _reported_usage(reports: Any) -> Iterator[tuple[str, Floats]]:
         for item in _member(report, "status", "podsMetric") or ():
             amounts = _amounts(_member(item, "podUsage", "resources"))
             if amounts is not None:
-                yield node_metric_decoder.pod_key(item.get("namespace", ""), item.get("name", "")), amounts
+                yield pod_info.pod_key(item.get("namespace", ""), item.get("name", "")), amounts
 
 
 def _running_on(documents: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     for document in documents:
         pod = _named(_decoded(document, pods.Pod))
         if pod.spec.node_name:
-            yield node_metric_decoder.pod_key(pod.metadata.namespace, pod.metadata.name), pod.spec.node_name
+            yield pod_info.pod_key(pod.metadata.namespace, pod.metadata.name), pod.spec.node_name
 
 
 def _is_alive(report: Mapping[str, Any], now: float) -> bool:
     """Whether the agent had renewed its report when the recording was made."""
     interval = _member(report, "spec", "metricCollectPolicy", "reportIntervalSeconds")
     seconds = interval if isinstance(interval, int) else node_metric_decoder.DEFAULT_REPORT_INTERVAL_SECONDS
-    updated_at = times.moment_or_none(_member(report, "status", "updateTime"))
+    updated_at = times.epoch_seconds_or_none(_member(report, "status", "updateTime"))
     return updated_at is not None and now - updated_at < _RENEWALS_MISSED * seconds
 
 

@@ -17,9 +17,10 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from api_types.kubernetes import pods, quantities
+from api_types.kubernetes import pods, quantities, times
 from scheduler_plugin.assembly import Parts
-from scheduler_plugin.simulation import kube_scheduler_model, load_watcher_model, node_agents
+from scheduler_plugin.framework import cycle
+from scheduler_plugin.simulation import kube_scheduler_model, load_watcher_model
 from scheduler_plugin.simulation.kube_scheduler_model import KubeSchedulerModel, Weights
 from scheduler_plugin.simulation.node_agents import NodeAgents
 from scheduler_plugin.simulation.outcome import Outcome, Placement
@@ -166,7 +167,7 @@ class _Product:
 
     def passing(self, pod: pods.Pod, candidates: Rows, at: float, rejections: collections.Counter[str]) -> Rows:
         """Candidates that no policy rejects; the others are counted by reason."""
-        facts = pod_info.read(pod, self.parts.estimation_policy)
+        facts = pod_info.read(pod, self.parts.estimator_args)
         codes = self.parts.cycle.filter(facts, self._rows[candidates], self._began_at + at)
         if codes is None:
             return candidates
@@ -178,14 +179,14 @@ class _Product:
 
     def scores(self, pod: pods.Pod, candidates: Rows, at: float) -> Ints:
         """0..100 each."""
-        facts = pod_info.read(pod, self.parts.estimation_policy)
-        scores: Ints = self.parts.cycle.prioritize(facts, self._rows[candidates], self._began_at + at)
-        return scores
+        facts = pod_info.read(pod, self.parts.estimator_args)
+        by_plugin = self.parts.cycle.scores_by_plugin(facts, self._rows[candidates], self._began_at + at)
+        return cycle.combined(by_plugin, len(candidates))
 
     def bound(self, pod: SimulatedPod, node: str, at: float) -> None:
         """Tell what the watch tells of a pod that runs."""
         now = self._began_at + at
-        since = node_agents.moment(now)
+        since = times.format_epoch(now)
         is_new = not pod.pod.spec.node_name
         conditions = [pods.Condition(kind, "True", since) for kind in ("PodScheduled", "Initialized")]
         status = pods.PodStatus(phase="Running", conditions=conditions) if is_new else pod.pod.status

@@ -21,7 +21,7 @@ NOT_MAPPED: Final = (
     ("lowriskovercommitment.Print", "diagnostic text; /debug/pods shows what a decision was made of"),
     ("config.encodeV1", "the effective configuration is served in the shape of the file, with absent keys left out"),
     ("kep*.selectNode", "kube-scheduler selects the node with the highest score"),
-    ("kep61.recommendedTarget", "advice for people: docs/policies says to set the target 10 points below the wish"),
+    ("kep61.recommendedTarget", "advice for people: docs/reference/scheduler-plugins says to set the target 10 points below the wish"),
     ("trimaran.PodAssignEventHandler", "no list to clean: pods stand in the cluster state until they go (B9)"),
     ("signalfx.decodeMetricsPayload", "one host is answered from the snapshot of all, nobody asks SignalFx for one"),
     ("datadog.health", "the case is about a request to the internet; health is tested over a socket of our own"),

@@ -1,4 +1,4 @@
-"""InfluxDB 2: the history that koordlets write (docs/reference/influxdb.md), asked by Flux."""
+"""InfluxDB 2: the history that koordlets write (docs/how-to/influxdb.md), asked by Flux."""
 
 from __future__ import annotations
 

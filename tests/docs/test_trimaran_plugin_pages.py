@@ -1,0 +1,64 @@
+"""Pages of Trimaran's plugins: arguments, defaults, examples and worked numbers are those of the code."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler_plugin.config import loader
+from scheduler_plugin.load_watcher.providers import prometheus_queries, provider_spec
+from scheduler_plugin.plugins import registry
+from scheduler_plugin.plugins.trimaran.args import TrimaranArgs
+
+PAGES = Path(__file__).parents[2] / "docs" / "reference" / "scheduler-plugins"
+PLUGINS = {
+    "target-load-packing": "TargetLoadPacking",
+    "load-variation-risk-balancing": "LoadVariationRiskBalancing",
+    "low-risk-over-commitment": "LowRiskOverCommitment",
+    "peaks": "Peaks",
+}
+COMMON = {field.alias for field in TrimaranArgs.model_fields.values()} - {"formula"}
+
+
+def page(name: str) -> str:
+    return (PAGES / f"{name}.md").read_text(encoding="utf-8")
+
+
+def listed(name: str) -> dict[str, Any]:
+    rows = re.findall(r"^\| `(\w+)` \| (none|`[^`]*`) \|", page(name), re.MULTILINE)
+    return {argument: None if cell == "none" else yaml.safe_load(cell.strip("`")) for argument, cell in rows}
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_a_page_lists_every_argument_with_its_active_default(name: str) -> None:
+    entry = registry.PLUGINS[PLUGINS[name]]
+    in_force = entry.complete(entry.args.model_validate({})).model_dump(by_alias=True)
+    assert listed(name) == {argument: value for argument, value in in_force.items() if argument not in COMMON}
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_a_page_has_its_curve_and_an_example_that_loads(name: str) -> None:
+    assert f"]({name}.svg)" in page(name)
+    assert (PAGES / f"{name}.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
+    (example,) = re.findall(r"```yaml\n(.*?)```", page(name), re.DOTALL)
+    assert PLUGINS[name] in loader.parse(yaml.safe_load(example)).score_weights
+
+
+def test_the_page_of_providers_lists_each_with_its_required_keys_and_every_common_argument() -> None:
+    text = (PAGES.parent / "providers.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (?:[^|]*\|){2} ([^|]*) \|", text, re.MULTILINE))
+    assert rows.keys() >= provider_spec.NEEDS.keys()
+    for name, needs in provider_spec.NEEDS.items():
+        assert all(f"`{key}`" in rows[name] for key in needs), name
+    assert all(f"`{argument}`" in text for argument in COMMON)
+    assert all(f"`{preset}`" in text for preset in prometheus_queries.PRESETS)
+
+
+def test_the_worked_example_of_peaks_is_right() -> None:
+    rises = [91.5 * (math.exp(-3.595) - math.exp(-4.314)), 20 * (math.exp(1.2) - math.exp(1))]
+    assert [f"{rise:.2f} W" in page("peaks") for rise in rises] == [True, True]
