@@ -42,7 +42,7 @@ def test_busy_ticks_are_all_but_idle_iowait_steal_and_guest():
 
 @pytest.mark.parametrize("text", [b"", b"cpu  1 2 3 4 5 6 7 8 9 10\n", b"cpu0 1 2 3\n"])
 def test_without_a_line_of_a_cpu_there_are_no_ticks(text):
-    with pytest.raises(ValueError, match="no line of a single CPU"):
+    with pytest.raises(ValueError, match="no line with the times of a single CPU"):
         numa_files.busy_ticks(text)
 
 
