@@ -19,7 +19,7 @@ import numpy as np
 from api_types.colocation import presets
 from benchmarks.backtest import scores, traces
 from benchmarks.backtest.cell import CellReplay, Setting, replay_cell
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import registry
 
@@ -33,7 +33,7 @@ POLICIES = {
     "max of v1 and RC": PredictParameters(predictor="max", members=("n-sigma-v1", "resource-central")),
     "percentile, cold 24 h": PredictParameters(predictor="percentile", cold_start_period_seconds=DAY_SECONDS),
     **{
-        f"preset {preset}": predict_policy.parameters(predict_policy.in_force(strategy.node_predict_policy))
+        f"preset {preset}": spec_in_force.predict_parameters(spec_in_force.predict_policy(strategy.node_predict_policy))
         for preset, strategy in presets.PRESETS.items()
     },
 }

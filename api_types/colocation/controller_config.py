@@ -66,7 +66,9 @@ MemoryCollectPolicy = Literal["usageWithHotPageCache", "usageWithoutPageCache", 
 MidFloor = Literal["allocated", "none"]
 Preset = Literal["conservative", "balanced", "aggressive"]
 SinglePredictor = Literal["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile"]
-PredictorName = Literal["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "max"]
+PredictorName = Literal[SinglePredictor, "max"]
+PREDICTOR_NAMES: Final[tuple[str, ...]] = typing.get_args(PredictorName)
+"""Names of all predictors; the agent's registry has an entry for each."""
 STATIC: Final = "static"
 """The only value of `midReclaimMode` that has an effect."""
 

@@ -16,16 +16,18 @@ import numpy as np
 from api_types.kubernetes import pods, times
 from api_types.kubernetes import priority_and_qos as pq
 from api_types.node_metric import types as node_metric
-from koordlet.cluster import collect_policy
 from koordlet.cluster import pods as pods_on_node
+from koordlet.cluster import spec_in_force
 from koordlet.collectors import node_usage, rates
 from koordlet.collectors.cgroup import files as cgroup_files
 from koordlet.metric_cache import aggregation
 from koordlet.prediction import buckets
 from koordlet.prediction.histogram_bank import HistogramBank
 from koordlet.report import status
+from koordlet.report.status import ReportedUsage
 from koordlet.samples import UsageSample
 from tests.conformance import adapters
+from tests.koordlet.prediction.linear_buckets import LinearBuckets
 
 ROW = np.array([0])
 
@@ -59,15 +61,6 @@ def percentile_of_samples(case: Mapping[str, Any]) -> dict[str, Any]:
     if not 0 < ratio <= 1 or round(ratio, 3) != ratio or len(values) == 0:
         return {"error": True}
     return {"error": False, "value": float(aggregation.percentiles(values, [ratio])[0])}
-
-
-def last_of_samples(case: Mapping[str, Any]) -> dict[str, Any]:
-    rows = case["samples_value_age_seconds"]
-    if not rows:
-        return {"error": True}
-    values = np.array([value for value, _age in rows], float)
-    stamps = np.array([1e9 - age for _value, age in rows])
-    return {"error": False, "value": float(aggregation.last(values, stamps))}
 
 
 def cold_start(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,9 +119,8 @@ def check_report_round(case: Mapping[str, Any], expected: Mapping[str, Any]) -> 
             pod = pods_on_node.describe(_pod(case["pod"] | {"namespace": namespace, "name": pod_name}))
             reported.append((pod, sample))
     now = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
-    report = status.Report(
-        now, 1, usages.get("node"), usages.get("system"), [], [], reported, [pod for pod, _ in reported], None, []
-    )
+    usage = ReportedUsage(usages.get("node"), usages.get("system"), pods=reported)
+    report = status.Report(now, 1, usage, [pod for pod, _ in reported], None, [])
     built = status.build(report).to_wire()
     came = {"status_update": True, "podsMetric": built.get("podsMetric", []), **built["nodeMetric"]}
     wrong = [
@@ -154,9 +146,9 @@ def in_case_units(value: Any) -> Any:
 def _in_force(spec: Mapping[str, Any] | None) -> list[Any]:
     policy = node_metric.NodeMetricSpec.model_validate(spec or {}).metric_collect_policy
     return [
-        collect_policy.report_interval_seconds(policy),
-        collect_policy.usage_window_seconds(policy),
-        collect_policy.aggregate_windows_seconds(policy),
+        spec_in_force.report_interval_seconds(policy),
+        spec_in_force.usage_window_seconds(policy),
+        spec_in_force.aggregate_windows_seconds(policy),
     ]
 
 
@@ -257,7 +249,7 @@ def system_collector(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def _buckets(options: Mapping[str, Any]) -> buckets.Buckets:
     if options.get("kind") == "linear" or "bucket_size" in options:
-        return buckets.LinearBuckets(options["max_value"], options["bucket_size"], options["epsilon"])
+        return LinearBuckets(options["max_value"], options["bucket_size"], options["epsilon"])
     return buckets.ExponentialBuckets(
         options["max_value"], options["first_bucket_size"], options["ratio"], options["epsilon"]
     )
@@ -365,12 +357,11 @@ def _pod(given: Mapping[str, Any]) -> pods.Pod:
 
 ADAPTERS = {
     "percentile of samples": percentile_of_samples,
-    "last of samples": last_of_samples,
     "aggregation cold start": cold_start,
     "aggregatedNodeUsages": lambda case: {"aggregatedNodeUsages": _aggregated(case)},
     "aggregatedSystemUsages": lambda case: {"aggregatedSystemUsages": _aggregated(case)},
-    "report interval": lambda case: {"seconds": collect_policy.report_interval_seconds(_collect_policy(case))},
-    "aggregate window": lambda case: {"window_seconds": collect_policy.usage_window_seconds(_collect_policy(case))},
+    "report interval": lambda case: {"seconds": spec_in_force.report_interval_seconds(_collect_policy(case))},
+    "aggregate window": lambda case: {"window_seconds": spec_in_force.usage_window_seconds(_collect_policy(case))},
     "node usage": usage_of_node,
     "system usage": usage_of_node,
     "podsMetric entry": pod_entry,
@@ -388,7 +379,6 @@ CHECKS = {
     "report round": check_report_round,
     "merge spec with defaults": check_merged_spec,
     "cpu usage v2": check_cpu_usage_v2,
-    "LinearHistogramOptions": check_options,
     "ExponentialHistogramOptions": check_options,
     "Histogram.Percentile": check_percentiles,
     "DecayingHistogram.Percentile": check_percentiles,

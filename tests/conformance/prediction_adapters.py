@@ -15,6 +15,7 @@ from koordlet.prediction.histogram_bank import BankState
 from koordlet.prediction.usage_models import POD_EXPIRY_SECONDS, UsageModels
 from koordlet.samples import NODE, Resource, SeriesKey, SeriesKind, UsageSample
 from tests.conformance import koordlet_adapters, reclaimable_adapters
+from tests.koordlet.prediction.linear_buckets import is_empty
 
 START = 1.7e9
 ROUND_SECONDS = 60.0
@@ -114,7 +115,7 @@ def loaded(case: Mapping[str, Any]) -> dict[str, Any]:
     came = dt.datetime.fromtimestamp(bank.reference_seconds or 0.0, dt.UTC)
     return {
         "error": False,
-        "is_empty": bool(np.isnan(bank.percentiles(koordlet_adapters.ROW, [1.0])[0, 0])),
+        "is_empty": bool(is_empty(bank, koordlet_adapters.ROW)[0]),
         "reference_timestamp": came.strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
 

@@ -17,7 +17,7 @@ import numpy as np
 from api_types.kubernetes import pods
 from koordlet.cluster import pods as pods_on_node
 from koordlet.cluster.pods import PodOnNode
-from koordlet.prediction import allocation, buckets, reclaimable
+from koordlet.prediction import allocation, buckets
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction, ProdLoad
@@ -120,7 +120,7 @@ def _answer(
         if isinstance(answer, NoPrediction):
             return answer
         peaks.append(answer.peak)
-    return reclaimable.whole_peak(*peaks), allocation.requested_by(prod)
+    return allocation.whole_peak(*peaks), allocation.requested_by(prod)
 
 
 def _wire(amounts: WholeAmounts) -> dict[str, int]:
@@ -146,8 +146,8 @@ def _check_predictor(*, with_pods: bool, with_class: bool) -> Any:
         came = {"peak": _wire(peak)}
         if allocatable is not None:
             node = WholeAmounts(allocatable["cpu_milli"], allocatable["memory_bytes"])
-            came["result"] = _wire(reclaimable.prod_reclaimable(allocated, peak, node))
-        # `add_pod_error`: the product has no such error; a pod without a model counts with its request.
+            came["result"] = _wire(allocation.prod_reclaimable(allocated, peak, node))
+        # `add_pod_error`: the product has no such error, a pod without a model is charged its request, as the peak shows.
         wrong = {name: value for name, value in expected.items() if name in ("peak", "result") and came[name] != value}
         return f"expected {wrong}, came {came}" if wrong else None
 

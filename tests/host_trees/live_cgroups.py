@@ -43,7 +43,7 @@ def why_not(version: str | None = None) -> str | None:
     return None if version in (None, here) else f"needs cgroups {version}; here they are {here}"
 
 
-def stalled_seconds(folder: Path, suffix: str) -> dict[str, dict[str, float]]:
+def waited_seconds(folder: Path, suffix: str) -> dict[str, dict[str, float]]:
     """Return resource -> kind -> seconds, from the pressure files in a folder."""
     found: dict[str, dict[str, float]] = {}
     for resource in ("cpu", "memory", "io"):

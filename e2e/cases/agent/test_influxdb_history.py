@@ -224,7 +224,7 @@ async def test_an_outage_longer_than_the_queue_changes_no_report_and_blocks_no_t
     assert seconds < 5
     written = _added(last) - lost
     assert written <= _points(influx) <= written + 2 * POINTS_A_RECORD, "all but the counted ones are there"
-    said = [line.partition(" history: ")[2] for line in log.splitlines() if " history: " in line]
+    said = [line.partition(" InfluxDB exporter: ")[2] for line in log.splitlines() if " InfluxDB exporter: " in line]
     assert f"{influx.url} cannot be reached" in "".join(said)
     assert "writing again" in said[-1]
     assert all(one != after for one, after in itertools.pairwise(said)), "each state is said once"
@@ -260,7 +260,7 @@ async def test_a_bad_token_is_said_once_and_a_good_one_in_the_same_file_ends_it(
         _write(token_file, server.TOKEN)
         await until(lambda seen: seen["koordlet_history_written_points_total"] > 0, it)
         _, log = await it.end()
-    assert log.count("answered 401") == 1, log
+    assert log.count("returned status 401") == 1, log
     assert f"want in {token_file} a token" in log
     assert "revoked" not in log
     assert server.TOKEN not in log
@@ -294,8 +294,8 @@ async def test_a_server_that_never_answers_blocks_no_tick_and_not_the_end(
     [
         ({"bucket": "nowhere"}, ["m f=1.0 1"], Failure.NOT_FOUND, 'bucket "nowhere" not found'),
         ({"org": "nobody"}, ["m f=1.0 1"], Failure.NOT_FOUND, "organization name"),
-        ({}, ["not a point"], Failure.REFUSED, "answered 400"),
-        ({}, ["conflict f=1.0 1", 'conflict f="text" 2'], Failure.REFUSED, "answered 422"),
+        ({}, ["not a point"], Failure.REFUSED, "returned status 400"),
+        ({}, ["conflict f=1.0 1", 'conflict f="text" 2'], Failure.REFUSED, "returned status 422"),
     ],
     ids=["missing bucket", "missing organization", "malformed", "type conflict"],
 )
