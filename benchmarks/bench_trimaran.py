@@ -24,7 +24,7 @@ from api_types.kubernetes import pods
 from benchmarks import synthetic_cluster
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
-from scheduler_plugin.plugins.trimaran.feed import MeasuredLoad
+from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
 
 LOAD_AWARE = "LoadAwareScheduling"
@@ -72,7 +72,7 @@ def report(name: str, now: float) -> NodeMetric:
 
 async def refresh(built: assembly.Parts, now: float) -> tuple[float, float]:
     """Refresh all windows once: seconds of CPU until the last row is written, and the event loop's longest turn."""
-    load = MeasuredLoad(built.provider_specs, built.readings, built.measured, built.cluster, lambda: now)
+    load = MeasurementFeed(built.provider_specs, built.measurements, built.measured, built.cluster, lambda: now)
     (policy,) = built.measured
     first = seen = policy.columns.version
     began, longest = time.process_time(), 0.0

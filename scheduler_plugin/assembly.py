@@ -44,8 +44,10 @@ class Parts:
         self.provider_specs = trimaran_args.common_specs({name: configuration.args[name] for name in sorted(running)})
         policy = dataclasses.replace(args.estimation_policy(), with_demand=bool(self.provider_specs))
         self.estimation_policy = policy
-        self.readings = Measurements(measurement_age_seconds)
-        policies = {name: registry.POLICIES[name].build(configuration.args[name], self.readings) for name in running}
+        self.measurements = Measurements(measurement_age_seconds)
+        policies = {
+            name: registry.POLICIES[name].build(configuration.args[name], self.measurements) for name in running
+        }
         self.measured = [each for each in policies.values() if isinstance(each, MeasuredPlugin)]
         """Policies that read what the load watcher tells."""
         filters = [policies[name] for name in configuration.filters]

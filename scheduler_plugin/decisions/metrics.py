@@ -121,7 +121,7 @@ class FallbackCollector(registry.Collector):
             labels=["rung"],
         )
         rows = np.fromiter(list(self._vectors.rows.values()), dtype=np.intp)
-        counts = np.bincount(self._policy.rungs(rows, self._clock()), minlength=len(FallbackLevel))
+        counts = np.bincount(self._policy.fallback_levels(rows, self._clock()), minlength=len(FallbackLevel))
         for rung in FallbackLevel:
             family.add_metric([rung.name.lower()], int(counts[rung]))
         yield family

@@ -14,21 +14,21 @@ import msgspec
 
 from api_types.kubernetes import pods
 from component_base.http_endpoint import Page, ProbeResult
-from scheduler_plugin.load_watcher import analysis, kep_document, known_nodes, records
+from scheduler_plugin.load_watcher import analysis, known_nodes, records
 from scheduler_plugin.load_watcher import settings as watcher_settings
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import (
     datadog,
-    hosts,
-    load_watcher,
+    http_source,
     metrics_server,
     prometheus,
     prometheus_queries,
     provider_spec,
     registry,
+    remote_watcher,
     signalfx,
 )
-from scheduler_plugin.load_watcher.providers.hosts import Hosts
+from scheduler_plugin.load_watcher.providers.http_source import HostFilter
 from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
@@ -160,7 +160,7 @@ def _service_client(inputs: Any, expected: Any) -> str | None:
         return None if wants_error else "a status other than 200 is an error"
     body = inputs["body"] if isinstance(inputs["body"], str) else json.dumps(inputs["body"])
     try:
-        nodes = load_watcher.read(body.encode(), "http://watcher:2020", now=0).nodes
+        nodes = remote_watcher.read(body.encode(), "http://watcher:2020", now=0).nodes
     except ProviderFailed as error:
         return None if wants_error else f"expected {expected}, came {error}"
     if wants_error:
@@ -203,23 +203,23 @@ def _signalfx_all(inputs: Any) -> Any:
 
 def _signalfx_urls(inputs: Any) -> Any:
     environment = inputs["env"]
-    ours = Hosts(environment.get("SIGNALFX_HOST_NAME_SUFFIX", ""), environment.get("SIGNALFX_CLUSTER_NAME", ""))
+    hosts = HostFilter(environment.get("SIGNALFX_HOST_NAME_SUFFIX", ""), environment.get("SIGNALFX_CLUSTER_NAME", ""))
     window = Window("15m", inputs["window"]["start"], inputs["window"]["end"])
     token = signalfx.headers(inputs["token"])["X-SF-Token"]
     return {
         "urls": [
             f"GET {path}?{urlencode(sorted(parameters.items()))} token={token}"
             for metric in signalfx.METRICS
-            for path, parameters in signalfx.requests(metric, ours, window)
+            for path, parameters in signalfx.requests(metric, hosts, window)
         ]
     }
 
 
 def _datadog_request(inputs: Any) -> Any:
     environment = inputs["env"]
-    ours = Hosts(environment.get("DATADOG_HOST_NAME_SUFFIX", ""), environment.get("DATADOG_CLUSTER_NAME", ""))
+    hosts = HostFilter(environment.get("DATADOG_HOST_NAME_SUFFIX", ""), environment.get("DATADOG_CLUSTER_NAME", ""))
     window = Window("15m", inputs["window"]["start"], inputs["window"]["end"])
-    return {"type": "timeseries_request", **datadog.request(ours, window, inputs["host"])}
+    return {"type": "timeseries_request", **datadog.request(hosts, window)}
 
 
 def _datadog_parse(inputs: Any) -> Any:
@@ -239,19 +239,18 @@ def _datadog_parsed(inputs: Any, expected: Any) -> str | None:
 
 
 def _prometheus_query(inputs: Any) -> Any:
-    host = "" if inputs["host"] in ("", "all") else inputs["host"]
-    return {"query": prometheus_queries.text(inputs["metric"], inputs["method"], inputs["rollup"], host)}
+    return {"query": prometheus_queries.text(inputs["metric"], inputs["method"], inputs["rollup"])}
 
 
 def _prometheus_parse(inputs: Any) -> Any:
     query = next(query for query in PRESETS["kube-prometheus"] if query.series == inputs["metric"])
-    asked = prometheus.Asked(query, inputs["method"], inputs["rollup"])
+    request = prometheus.Request(query, inputs["method"], inputs["rollup"])
     try:
-        answer = prometheus.vector(inputs["response"], "")
+        found = prometheus.vector(inputs["response"], "")
     except ProviderFailed:
-        answer = []
+        found = []
     nodes: dict[str, list[Metric]] = {}
-    for name, metric in prometheus.records_of(answer, asked, _HOST_LABEL, {}):
+    for name, metric in prometheus.records_of(found, request, _HOST_LABEL, {}):
         nodes.setdefault(name, []).append(metric)
     return {"nodeMetrics": _told({name: NodeMetrics(metrics) for name, metrics in nodes.items()})}
 
@@ -267,18 +266,6 @@ def _metrics_server(inputs: Any) -> Any:
     ]
     known: dict[str, KnownNode] = capacity
     return {"nodeMetrics": _told(metrics_server.usage_percent(items, known).nodes)}
-
-
-def _designed_payload(inputs: Any) -> Any:
-    snapshot = kep_document.decode(json.dumps(inputs["payload"]).encode())
-    return {
-        "nodes": list(snapshot.data.nodes),
-        "windowDuration": snapshot.window.duration,
-        "source": snapshot.source,
-    } | {
-        name: {metric.type.lower(): {metric.operator: metric.value} for metric in node.metrics}
-        for name, node in snapshot.data.nodes.items()
-    }
 
 
 def _designed_http(inputs: Any) -> Any:
@@ -302,7 +289,7 @@ ADAPTERS = {
     "signalfx.getMetricsFromPayloads": lambda inputs: {
         "values": signalfx.values_by_host(inputs["metricData"], inputs["metadata"])
     },
-    "signalfx.extractHostName": lambda inputs: {"host": hosts.node_name(inputs["host"])},
+    "signalfx.extractHostName": lambda inputs: {"host": http_source.node_name(inputs["host"])},
     "signalfx.requestURLs": _signalfx_urls,
     "datadog.New": _new("Datadog"),
     "datadog.getHostName": lambda inputs: {"host": datadog.host_name(inputs["tag"])},
@@ -310,7 +297,6 @@ ADAPTERS = {
     "prometheus.query": _prometheus_query,
     "prometheus.parse": _prometheus_parse,
     "metricsserver.parse": _metrics_server,
-    "kep61.parseWatcherPayload": _designed_payload,
     "kep61.http": _designed_http,
 }
 
@@ -348,6 +334,14 @@ def _breaks_signalfx(case: Mapping[str, Any]) -> bool:
     )
 
 
+def _is_of_one_host(case: Mapping[str, Any]) -> bool:
+    return case["input"]["host"] not in ("", "all", "*")
+
+
+def _has_another_tag(case: Mapping[str, Any]) -> bool:
+    return not case["input"]["tag"].startswith("host:")
+
+
 def _has_empty_row(case: Mapping[str, Any]) -> bool:
     rows = case["input"]["response"].get("data", {}).get("attributes", {}).get("values", ())
     return any(all(value is None for value in row) for row in rows)
@@ -377,6 +371,9 @@ def _lacks_usage(case: Mapping[str, Any]) -> bool:
 DIFFERENT_ON_PURPOSE = (
     ("loadwatcher.http", _names_a_node, "design 4.6, G9: /watcher/{host} is a page"),
     ("loadwatcher.route", _names_a_node, "design 4.6, G9: /watcher/{host} is a page"),
+    ("prometheus.query", _is_of_one_host, "one query reads all nodes; there is none for a single host"),
+    ("datadog.queries", _is_of_one_host, "one query reads all hosts; there is none for a single host"),
+    ("datadog.getHostName", _has_another_tag, "only tags that begin with host: are read"),
     ("signalfx.getMetricsFromPayloads", _breaks_signalfx, "design 5: what cannot be read is no data, no NaN, no crash"),
     ("signalfx.fetchAllHosts", _breaks_signalfx, "design 5: what cannot be read is no data, no NaN, no crash"),
     ("datadog.parseTimeseries", _has_empty_row, "design 4.6, B3: a series without points is told, it is no NaN"),

@@ -123,7 +123,7 @@ def test_what_the_load_watcher_measured_is_told_once_however_many_policies_go_by
     ]
     data = Data({"cool": NodeMetrics(metrics)})
     windows.store(Snapshot(int(NOW), Window("15m", int(NOW) - 900, int(NOW)), "test", data))
-    made.readings.take(windows, NOW)
+    made.measurements.select(windows, NOW)
     for policy in made.measured:
         for entry in made.cluster.entries.values():
             policy.write(entry)
