@@ -1,4 +1,4 @@
-"""Score curves of the policies, drawn from the product's own formulas: `make docs-plots` writes the SVG files."""
+"""Draw the score curves of the plugins from the product's formulas: `make docs-plots` writes the SVG files."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ PERCENT = np.linspace(0.0, 110.0, 1101)
 
 
 def draw_load_aware(axes: Axes) -> None:
-    """One resource, by what is used of it."""
+    """Draw the score of one resource by its usage."""
     used = np.linspace(0, 1_100_000, 1101).astype(np.int64)
     axes.plot(used / 10_000, load_aware.least_used_score(used, np.full(len(used), 1_000_000)))
     axes.set_xlabel("used with the pod, % of allocatable")
 
 
 def draw_target_load_packing(axes: Axes) -> None:
-    """Three targets."""
+    """Draw the score for three targets."""
     for target in (40.0, 60.0, 80.0):
         axes.plot(PERCENT, target_load.score(PERCENT, target), label=f"targetUtilization {target:.0f}")
     axes.set_xlabel("CPU utilisation with the pod, %")
 
 
 def draw_load_variation_risk_balancing(axes: Axes) -> None:
-    """Mean along the axis, three deviations."""
+    """Draw the score by the mean, for three deviations."""
     one = np.ones((1, len(PERCENT)))
     for deviation in (0.0, 0.1, 0.3):
         of = load_variation.fractions(PERCENT[np.newaxis] / 100.0, deviation * one, 0.0, one)
@@ -41,7 +41,7 @@ def draw_load_variation_risk_balancing(axes: Axes) -> None:
 
 
 def draw_low_risk_over_commitment(axes: Axes) -> None:
-    """Half requested, limits twice the node; by mean utilisation, for three weights of the limits."""
+    """Draw the score by mean utilisation for three limit weights; requests are half the node, limits twice the node."""
     mu = np.linspace(0.0, 1.0, 501)
     one = np.ones(len(mu))
     sigma = overcommitment.unsmoothed_sigma(mu, 0.05 * one, 5)
@@ -54,7 +54,7 @@ def draw_low_risk_over_commitment(axes: Axes) -> None:
 
 
 def draw_peaks(axes: Axes) -> None:
-    """Rise of the power for a pod of 10 % of the node, by utilisation before it."""
+    """Draw the rise of the power for a pod of 10 % of the node, by the utilisation before it."""
     percent = np.linspace(0.0, 90.0, 181)
     one = np.ones(len(percent))
     for name, k1, k2 in (("saturating", -91.5, -0.0719), ("convex", 20.0, 0.02)):
@@ -70,11 +70,11 @@ PLOTS = {
     "low-risk-over-commitment": ("score", draw_low_risk_over_commitment),
     "peaks": ("rise of power, W (the smallest scores 100)", draw_peaks),
 }
-"""Page -> what is on the vertical axis, and who draws it."""
+"""Page -> label of the vertical axis, and function that draws it."""
 
 
 def main() -> None:
-    """Write one SVG file a page; the same input gives the same bytes."""
+    """Write one SVG file for each page; the same input gives the same bytes."""
     mpl.rcParams["svg.hashsalt"] = "koord-suite"
     for page, (vertical, draw) in PLOTS.items():
         figure = Figure(figsize=(7.0, 3.6), layout="constrained")
