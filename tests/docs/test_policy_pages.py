@@ -1,4 +1,4 @@
-"""The pages of docs/policies say what the code does: every argument with the default that is in force."""
+"""Tests that docs/policies/load-aware.md lists every argument with its actual default."""
 
 import pathlib
 import re
@@ -14,17 +14,17 @@ ROW = re.compile(r"^\| `(\w+)` \| (none|`[^`]*`) \|", re.MULTILINE)
 
 
 def table(heading):
-    """Default by argument, of the table under a heading of its first column."""
+    """Return the defaults by argument in the table with this heading of its first column."""
     text = PAGE[PAGE.index(f"| {heading} | default | meaning |") :].split("\n\n")[0]
     return {name: None if cell == "none" else yaml.safe_load(cell.strip("`")) for name, cell in ROW.findall(text)}
 
 
-def test_the_page_lists_every_argument_with_the_default_that_is_in_force():
+def test_the_page_lists_every_argument_with_its_default():
     listed = table("argument")
-    in_force = loader.parse({}).args["LoadAwareScheduling"].model_dump(by_alias=True)
+    actual = loader.parse({}).args["LoadAwareScheduling"].model_dump(by_alias=True)
     assert listed.keys() == {field.alias for field in LoadAwareArgs.model_fields.values()}
-    assert listed == {name: in_force[name] or listed[name] for name in listed}
-    assert not [name for name in listed if listed[name] and not in_force[name]]
+    assert listed == {name: actual[name] or listed[name] for name in listed}
+    assert not [name for name in listed if listed[name] and not actual[name]]
 
 
 def test_the_page_lists_every_argument_of_the_aggregated_block():
