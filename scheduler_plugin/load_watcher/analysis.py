@@ -6,7 +6,7 @@
 | out-of-range  | below 0, CPU or memory above 105 %, a deviation that no such mean can have | record dropped      |
 | frozen        | every value of a node has been the same for ten minutes                    | node dropped        |
 | silent        | a longer window has a node that the last five minutes do not have          | node dropped        |
-| contradiction | a mean that is impossible beside the mean of a shorter window inside it    | record dropped      |
+| contradiction | a mean that is impossible next to the mean of a shorter window inside it| record dropped      |
 | missing       | a node that exists, without any usable record                              | nothing to drop     |
 
 A node without usable records is not part of the snapshot, and the plugins use a fallback level for it. A node with

@@ -1,4 +1,4 @@
-"""Corroboration: join the results of several providers (KEP-61, G7).
+"""Corroboration: join the results of several providers (KEP-61).
 
 The value of each node, type and statistic is the median of the providers' values; with an even number it is the higher
 of the two middle ones. With two providers that is the larger value, so a node that is hot for one of them is not

@@ -1,7 +1,7 @@
-"""Snapshots of the last hours in a local SQLite file, which a restarted watcher can serve at once (KEP-61, G1).
+"""Snapshots of the last hours in a local SQLite file, which a restarted watcher can serve at once (KEP-61).
 
 Requests never read the file. A failure of the file is logged, and the watcher continues in memory. An unreadable file
-is renamed and a new one is created. Each replica has its own file (G2).
+is renamed and a new one is created. Each replica has its own file.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFa
 from scheduler_plugin.load_watcher.records import Window
 
 OLDEST_SECONDS: Final = 300.0
-"""An older window is refused, because upstream's watcher serves its last snapshot without an age limit (B2)."""
+"""An older window is refused, because upstream's watcher serves its last snapshot without an age limit."""
 _TIMEOUT_SECONDS: Final = 55.0
 
 

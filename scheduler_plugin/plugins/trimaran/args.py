@@ -153,7 +153,7 @@ class LowRiskOverCommitmentArgs(TrimaranArgs):
     smoothing_window_size: int | None = None
     """Number of points over which the measured utilisation was averaged, 1 or more. Default 5."""
     smoothing_window_sizes: dict[str, int] | None = None
-    """Addition to upstream: the same for each provider, by its name (G20)."""
+    """Addition to upstream: the same for each provider, by its name."""
     risk_limit_weights: dict[str, float] | None = None
     """Weight of the limit risk against the load risk, 0..1 for cpu and memory. Default 0.5."""
     risk_limit_weight: float | None = None

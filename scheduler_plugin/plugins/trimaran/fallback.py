@@ -1,4 +1,4 @@
-"""Fallback levels: the data that a plugin uses for a node without a fresh measurement (KEP-61; G4, G5, G6, G19).
+"""Fallback levels: the data that a plugin uses for a node without a fresh measurement (KEP-61).
 
 The first level whose condition holds counts. 5 minutes is the default of the setting measurement_age_seconds.
 

@@ -1,6 +1,6 @@
 """Load watcher inside the extender: providers -> windows -> measurements -> rows of the plugins that read them.
 
-All plugins and profiles share one feed (B7). Work that takes long with thousands of nodes runs in a thread or in slices
+All plugins and profiles share one feed. Work that takes long with thousands of nodes runs in a thread or in slices
 between the calls of kube-scheduler.
 """
 

@@ -26,7 +26,7 @@ _CACHE_SECONDS: Final = 10.0
 
 
 class ScoringClass(NamedTuple):
-    """Cache key: everything that scores depend on beside the columns."""
+    """Cache key: everything that scores depend on, except the columns."""
 
     demand: PodResources
     period: int

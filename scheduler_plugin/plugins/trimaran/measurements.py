@@ -1,7 +1,7 @@
 """Measurements of each node, selected from the records of the load watcher.
 
 A node that is missing in the newest 15 minute window is taken from the shorter windows, then from earlier snapshots
-(KEP-61, G4). Mean and deviation are the last AVG and STD records of a resource; TargetLoadPacking uses the last AVG or
+(KEP-61). Mean and deviation are the last AVG and STD records of a resource; TargetLoadPacking uses the last AVG or
 Latest record of CPU and Peaks the first one, as upstream does. Every measurement has the end of its window.
 """
 
@@ -81,7 +81,7 @@ def read(node: NodeMetrics, snapshot: Snapshot) -> Measurement:
 
 
 class Measurements:
-    """Best measurement of every node, shared by all plugins of the process (B7)."""
+    """Best measurement of every node, shared by all plugins of the process."""
 
     def __init__(self, oldest_seconds: float = OLDEST_SECONDS) -> None:
         self.oldest_seconds = oldest_seconds
