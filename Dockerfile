@@ -39,7 +39,7 @@ COPY --from=sources /app/component_base component_base
 USER 65532:65532
 
 # The agent runs without docstrings, which saves 4 MiB on every node. What is not compiled here would be at each start, and
-# that costs 5 MiB for as long as it runs (docs/reference/agent-cost.md).
+# that costs 5 MiB for as long as it runs (docs/benchmarks/agent-cost.md).
 FROM component AS koordlet
 USER 0:0
 RUN python3 -c "import compileall, py_compile, re, sysconfig; \

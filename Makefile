@@ -40,7 +40,7 @@ e2e-long: $(STAMP) ## Run the user stories that wait for minutes: outages, degra
 bench: $(STAMP) ## Measure, and print tables
 	@for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python -m $$(echo $${bench%.py} | tr / .) || exit 1; done
 
-TRACES ?= ../shared/data
+TRACES ?= benchmarks/backtest/data
 .PHONY: bench-prediction
 bench-prediction: $(STAMP) ## Run real CPU traces through every predictor (minutes; TRACES=folder, else an excerpt)
 	@$(BIN)/python -m benchmarks.bench_backtest --traces $(TRACES)
@@ -75,9 +75,9 @@ update: $(STAMP) ## Write every generated file anew
 	@$(BIN)/python -m crds.generate
 
 .PHONY: docs-plots
-docs-plots: $(STAMP) ## Draw the score curves of docs/policies from the product's formulas
+docs-plots: $(STAMP) ## Draw the score curves of docs/reference/scheduler-plugins from the product's formulas
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
-	@$(BIN)/python -m docs.policies.plots
+	@$(BIN)/python -m docs.generators.score_curves
 
 .PHONY: pin
 pin: ## Write constraints.txt from the newest versions that pyproject.toml allows

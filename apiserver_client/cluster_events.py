@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
 
+from api_types.kubernetes import times
 from apiserver_client import errors, objects, resources, session
 
 LONGEST_MESSAGE = 1024  # characters: the apiserver refuses more
@@ -48,7 +49,7 @@ def body(
         message = message[: LONGEST_MESSAGE - 1] + "…"
     about = subject.resource
     said = (about.kind, subject.namespace, subject.name, subject.uid, severity, reason, message, reporter)
-    moment = timestamp(now)
+    moment = times.format_rfc3339(now)
     namespace = subject.namespace or _CLUSTER_WIDE_NAMESPACE
     reference = {
         "apiVersion": about.api_version,
@@ -86,10 +87,3 @@ async def record(api: session.Session, event: dict[str, Any]) -> None:
         known = await objects.get(api, resources.EVENTS, name, namespace=namespace, decode=_Counted)
         again = {"count": (known.count or 1) + 1, "lastTimestamp": event["lastTimestamp"]}
         await objects.merge_patch(api, resources.EVENTS, name, again, namespace=namespace)
-
-
-def timestamp(moment: datetime) -> str:
-    """Time as Kubernetes writes it, UTC in whole seconds. Raises ValueError without a time zone."""
-    if moment.tzinfo is None:
-        raise ValueError(f"{moment} has no time zone")
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

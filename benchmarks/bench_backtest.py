@@ -4,7 +4,7 @@
 
 Without a folder, or where it has no traces, the excerpt in benchmarks/backtest/data is used; the tables name it.
 A folder has `azure_v1_vm_cpu_avg.csv.gz` and `azure_v1_vm_cpu_max.csv.gz`. What the columns mean is said in
-docs/reference/prediction-accuracy.md.
+docs/benchmarks/prediction-accuracy.md.
 """
 
 from __future__ import annotations

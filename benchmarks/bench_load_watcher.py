@@ -3,7 +3,7 @@
     python -m benchmarks.bench_load_watcher [--nodes N] [--refreshes R] [--clients C]
 
 The real process reads NodeMetrics of a synthetic cluster from `replay_apiserver`. The results are in
-docs/reference/load-watcher-cost.md.
+docs/benchmarks/load-watcher-cost.md.
 """
 
 from __future__ import annotations

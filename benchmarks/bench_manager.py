@@ -4,7 +4,7 @@
     python -m benchmarks.bench_manager --nodes 200 1000 5000 --seconds 120        # 40 minutes
 
 The manager is the real program, and a second one stands by. Nodes report every 60 s, or as often as the apiserver takes
-the reports. The numbers stand in docs/reference/manager-cost.md.
+the reports. The numbers stand in docs/benchmarks/manager-cost.md.
 """
 
 from __future__ import annotations

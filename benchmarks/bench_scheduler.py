@@ -4,7 +4,7 @@
     python -m benchmarks.bench_scheduler --nodes 100 1000 5000 --percent 0 100 --rounds 5      # about an hour
 
 All take turns within each round, so that what else runs on the machine meets all of them. The numbers stand in
-docs/reference/scheduler-cost.md.
+docs/benchmarks/scheduler-cost.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of docs/configuration.md, from the models that the manager validates with.
+"""The tables of docs/reference/configuration.md, from the models that the manager validates with.
 
 The prose of the page is written by hand; a table stands between `<!-- table NAME: written by make update -->` and
 `<!-- end -->`.
@@ -28,7 +28,7 @@ def page(text: str) -> str:
     def table(match: re.Match[str]) -> str:
         name = match["name"]
         if name not in TABLES:
-            raise ValueError(f"docs/configuration.md asks for the table {name}, want one of {', '.join(TABLES)}")
+            raise ValueError(f"docs/reference/configuration.md asks for the table {name}, want one of {', '.join(TABLES)}")
         return f"{match['start']}\n{_table(*TABLES[name]())}{match['end']}"
 
     pattern = r"(?P<start><!-- table (?P<name>[\w-]+): written by make update -->)\n.*?(?P<end><!-- end -->)"

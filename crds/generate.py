@@ -1,6 +1,6 @@
 """Write every generated file, or with --check fail when one is stale.
 
-Generated are the CRD, here and in the chart, and the tables of docs/configuration.md.
+Generated are the CRD, here and in the chart, and the tables of docs/reference/configuration.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEAD = "# Generated from api_types/node_metric/types.py by `make update`. Do not
 def generated() -> dict[pathlib.Path, str]:
     """Content of each generated file."""
     crd = HEAD + yaml_text.dump(crd_manifest.manifest())
-    page = ROOT / "docs" / "configuration.md"
+    page = ROOT / "docs" / "reference" / "configuration.md"
     return {
         ROOT / "crds" / FILE: crd,
         ROOT / "charts" / "koord-suite" / "files" / FILE: crd,

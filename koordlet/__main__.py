@@ -15,7 +15,7 @@ from pathlib import Path
 import prometheus_client
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
-from api_types import wire_model
+from api_types.kubernetes import times
 from apiserver_client import errors, session
 from component_base import http_endpoint, logs, settings
 from koordlet import debug_pages, node_observer
@@ -31,7 +31,7 @@ _WRONG_SETTINGS = 2
 
 def _seconds(text: str) -> float:
     try:
-        seconds = wire_model.parse_duration(text)
+        seconds = times.duration_seconds(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     if seconds < preview.LEAST_SECONDS:

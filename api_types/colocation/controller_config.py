@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from api_types import wire_model
 from api_types.colocation.selector import NodeSelector
+from api_types.kubernetes import times
 
 ModelT = TypeVar("ModelT", bound=pydantic.BaseModel)
 
@@ -45,12 +46,13 @@ _BATCH: Final = Unused("Batch resources, which this project does not publish")
 
 def _duration_text(text: str) -> str:
     try:
-        seconds = wire_model.parse_duration(text)
+        nanos = times.duration_nanos(text)
     except ValueError as error:
         raise pydantic_core.PydanticCustomError("duration_type", "want a duration such as 5m or 1h30m0s") from error
-    if seconds < 1 or seconds != int(seconds):
+    seconds, rest = divmod(nanos, times.NANOS_PER_SECOND)
+    if seconds < 1 or rest:
         raise pydantic_core.PydanticCustomError("duration_range", "want whole seconds, at least one")
-    return wire_model.format_duration(int(seconds))
+    return times.format_duration(seconds)
 
 
 Natural = Annotated[int, pydantic.Field(ge=0)]

@@ -1,28 +1,30 @@
-"""Times and durations as they stand on the wire: RFC 3339 moments, Go durations.
+"""RFC 3339 times (metav1.Time, metav1.MicroTime) and Go durations (metav1.Duration) of the Kubernetes API.
 
-Moments become seconds since the epoch, durations whole nanoseconds as in Go, so that equal texts of a duration
-("5m", "5m0s", "300s") are one key.
+Durations are parsed to whole nanoseconds as in Go, so that equal durations ("5m", "5m0s", "300s") compare equal.
+A time without a time zone is refused everywhere.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import functools
+import math
 import re
 from fractions import Fraction
 from typing import Final
 
+NANOS_PER_SECOND: Final = 10**9
 _UNIT_NANOS: Final = {
     "ns": 1,
     "us": 1_000,
     "µs": 1_000,  # micro sign
     "μs": 1_000,  # Greek letter mu
     "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
+    "s": NANOS_PER_SECOND,
+    "m": 60 * NANOS_PER_SECOND,
+    "h": 3_600 * NANOS_PER_SECOND,
 }
-_MOST_NANOS: Final = 2**63 - 1  # of Go: 292 years
+_MAX_NANOS: Final = 2**63 - 1  # int64 of Go: 292 years
 _PART: Final = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 _DURATION: Final = re.compile(rf"[+-]?(?:0|(?:{_PART})+)", re.ASCII)
 _PARTS: Final = re.compile(_PART, re.ASCII)
@@ -30,31 +32,83 @@ _PARTS: Final = re.compile(_PART, re.ASCII)
 
 @functools.lru_cache(maxsize=1024)
 def duration_nanos(text: str) -> int:
-    """Nanoseconds of a Go duration such as "5m0s", "1.5h", "-300ms" or "0". Raises ValueError."""
+    """Return the nanoseconds of a Go duration such as "5m0s", "1.5h", "-300ms" or "0", as time.ParseDuration does.
+
+    Raises ValueError.
+    """
     if not _DURATION.fullmatch(text):
-        raise ValueError(f"{text!r} is not a duration, want one like 5m0s or 1h30m")
+        raise ValueError(f"{text[:100]!r} is not a duration, want one like 5m0s or 1h30m")
     size = sum(int(Fraction(number) * _UNIT_NANOS[unit]) for number, unit in _PARTS.findall(text))
-    if size > _MOST_NANOS:
+    negative = text.startswith("-")
+    if size > _MAX_NANOS + negative:
         raise ValueError(
-            f"{text[:100]!r} is longer than a duration can be, want at most {_MOST_NANOS // 10**9 // 3600}h"
+            f"{text[:100]!r} is longer than a duration can be, want at most {_MAX_NANOS // NANOS_PER_SECOND // 3600}h"
         )
-    return -size if text.startswith("-") else size
+    return -size if negative else size
+
+
+def duration_seconds(text: str) -> float:
+    """Return the seconds of a Go duration. Raises ValueError."""
+    return duration_nanos(text) / NANOS_PER_SECOND
+
+
+def format_duration(seconds: int) -> str:
+    """Format whole seconds as Go prints a duration: 300 -> "5m0s", 5400 -> "1h30m0s", 45 -> "45s"."""
+    hours, rest = divmod(seconds, 3600)
+    minutes, left = divmod(rest, 60)
+    if hours:
+        return f"{hours}h{minutes}m{left}s"
+    return f"{minutes}m{left}s" if minutes else f"{left}s"
+
+
+def parse_rfc3339(text: str) -> dt.datetime:
+    """Parse a time, in the zone that it names. Raises ValueError, also for a time without a zone."""
+    time = dt.datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone, want one like 2006-01-02T15:04:05Z")
+    return time
+
+
+def parse_rfc3339_or_none(text: str | None) -> dt.datetime | None:
+    """Parse a time into UTC; None for an absent, malformed or zoneless one, and for one outside of the range of UTC."""
+    try:
+        return parse_rfc3339(text or "").astimezone(dt.UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def format_rfc3339(time: dt.datetime) -> str:
+    """Format a time as metav1.Time: UTC in whole seconds, rounded down. Raises ValueError without a time zone."""
+    return f"{_utc(time).replace(microsecond=0, tzinfo=None).isoformat()}Z"
+
+
+def format_micro_time(time: dt.datetime) -> str:
+    """Format a time as metav1.MicroTime: UTC with six digits of the second. Raises ValueError without a time zone."""
+    return f"{_utc(time).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+
+
+def _utc(time: dt.datetime) -> dt.datetime:
+    if time.tzinfo is None:
+        raise ValueError(f"{time} has no time zone")
+    return time.astimezone(dt.UTC)
 
 
 @functools.lru_cache(maxsize=65536)
 def epoch_seconds(text: str) -> float:
-    """Seconds since the epoch of an RFC 3339 moment. Raises ValueError, also for one without a zone."""
-    moment = dt.datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError(f"{text!r} has no time zone, want one like 2006-01-02T15:04:05Z")
-    return moment.timestamp()
+    """Return the seconds since the epoch of an RFC 3339 time. Raises ValueError, also for a time without a zone."""
+    return parse_rfc3339(text).timestamp()
 
 
-def moment_or_none(text: str | None) -> float | None:
-    """Seconds since the epoch; None for an absent, empty or malformed moment: no data is not a time."""
+def epoch_seconds_or_none(text: str | None) -> float | None:
+    """Return the seconds since the epoch; None for an absent, empty or malformed time: no data is not a time."""
     if not text:
         return None
     try:
         return epoch_seconds(text)
     except ValueError:
         return None
+
+
+def format_epoch(seconds: float) -> str:
+    """Format seconds since the epoch as metav1.Time, rounded down to whole seconds."""
+    return format_rfc3339(dt.datetime.fromtimestamp(math.floor(seconds), dt.UTC))

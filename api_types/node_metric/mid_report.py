@@ -22,7 +22,7 @@ class BadReport(Exception):
     """The report holds a value that cannot be: negative, beyond what can be counted, or not a quantity."""
 
 
-class WireResources(msgspec.Struct, frozen=True):
+class WireResources(msgspec.Struct, frozen=True, gc=False):
     """A resource map of a NodeMetric."""
 
     resources: pods.QuantityMap | None = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from api_types import wire_model
 from api_types.colocation import controller_config
+from api_types.kubernetes import times
 from api_types.node_metric import types as node_metric
 
 _DEFAULTS: Final = controller_config.DEFAULTS
@@ -36,5 +36,12 @@ def aggregate_windows_seconds(policy: node_metric.MetricCollectPolicy | None) ->
     if durations is None:
         default = _DEFAULTS.metric_aggregate_policy
         durations = (default.durations if default else None) or []
-    wanted = {round(wire_model.parse_duration(text)) for text in durations}
+    wanted = {round(_window_seconds(text)) for text in durations}
     return sorted(wanted | {_LOAD_WATCHER_WINDOW_SECONDS})
+
+
+def _window_seconds(duration: str) -> float:
+    seconds = times.duration_seconds(duration)
+    if seconds < 1:
+        raise ValueError(f"{duration!r} is too short, want at least 1s")
+    return seconds

@@ -1,4 +1,4 @@
-"""What is known of a node at one moment -> the points of its history (named in docs/reference/influxdb.md). Pure.
+"""What is known of a node at one moment -> the points of its history (named in docs/how-to/influxdb.md). Pure.
 
 Cardinality is bounded by what the cluster names: node, kind, predictor, namespace and pod. UIDs and container ids, of
 which there are ever new ones, are no tags.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from api_types import names, wire_model
 from api_types.kubernetes import priority_and_qos as pq
-from api_types.kubernetes import quantities
+from api_types.kubernetes import quantities, times
 from api_types.node_metric import types as node_metric
 from koordlet.cluster.pods import PodOnNode
 from koordlet.prediction import reclaimable
@@ -82,7 +82,7 @@ def aggregated(windows: Sequence[tuple[int, Statistics]]) -> list[node_metric.Ag
     """One entry a window, shortest first; a statistic without data keeps its key and has an empty map."""
     return [
         node_metric.AggregatedUsage(
-            duration=wire_model.format_duration(seconds),
+            duration=times.format_duration(seconds),
             usage={name: usage(value) for name, value in statistics.items()},
         )
         for seconds, statistics in sorted(windows, key=lambda window: window[0])

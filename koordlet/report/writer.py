@@ -11,11 +11,10 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from api_types import names
 from api_types.node_metric import types as node_metric
 from apiserver_client import errors, objects, resources, session
+from apiserver_client.decoding import Envelope
 
 log = logging.getLogger(__name__)
 
@@ -41,14 +40,6 @@ class Sent:
     problem: str | None = None
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
-    resource_version: str
-
-
-class _Object(msgspec.Struct):
-    metadata: _Metadata
-
-
 async def send(
     api: session.Session, node_name: str, status: node_metric.NodeMetricStatus, resource_version: str
 ) -> Sent:
@@ -63,9 +54,9 @@ async def send(
                 "status": wire,
             }
             try:
-                stored = await objects.replace_status(api, resources.NODE_METRICS, node_name, body, decode=_Object)
+                stored = await objects.replace_status(api, resources.NODE_METRICS, node_name, body, decode=Envelope)
             except errors.Conflict:
-                newest = await objects.get(api, resources.NODE_METRICS, node_name, decode=_Object)
+                newest = await objects.get(api, resources.NODE_METRICS, node_name, decode=Envelope)
                 resource_version = newest.metadata.resource_version
             else:
                 return Sent(Outcome.WRITTEN, stored.metadata.resource_version)

@@ -13,26 +13,14 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from api_types.kubernetes import pods
-from api_types.node_metric.mid_report import MidReport
+from api_types.kubernetes import pods, times
+from api_types.node_metric import reader
 
 
-class NodeMetricMetadata(msgspec.Struct, rename="camel", frozen=True):
-    """Identity of a NodeMetric; owner references as they stand, because they are written back."""
+class NodeMetric(reader.NodeMetric, frozen=True, gc=False):
+    """The parts of a NodeMetric that the manager reads; the spec exactly as received."""
 
-    name: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    creation_timestamp: str | None = None
-    owner_references: list[dict[str, Any]] | None = None
-
-
-class NodeMetric(msgspec.Struct, frozen=True):
-    """The parts of a NodeMetric that the manager reads."""
-
-    metadata: NodeMetricMetadata = NodeMetricMetadata()
     spec: dict[str, Any] | None = None
-    status: MidReport | None = None
 
 
 ViewT = TypeVar("ViewT", bound=pods.Node | NodeMetric)
@@ -102,6 +90,5 @@ class ClusterStore:
 
 
 def created(seen: pods.Node | NodeMetric) -> dt.datetime | None:
-    """When the object was created."""
-    text = seen.metadata.creation_timestamp
-    return dt.datetime.fromisoformat(text) if text else None
+    """Return when the object was created, None where that is not known."""
+    return times.parse_rfc3339_or_none(seen.metadata.creation_timestamp)

@@ -18,11 +18,12 @@ import msgspec
 import pydantic
 
 from api_types import names
+from api_types.kubernetes import times
+from api_types.node_metric import reader
 from apiserver_client import credentials, errors, objects, resources, session
 from component_base import settings
 from manager import leader as leading
 from manager.leader_election import lease
-from manager.mid_resource import status_annotation
 from manager.node_metric import crd_schema
 
 ENV_PREFIX: Final = "CHECK_INSTALL"
@@ -79,18 +80,6 @@ class Workload(msgspec.Struct, frozen=True):
     status: WorkloadStatus = WorkloadStatus()
 
 
-class ReportStatus(msgspec.Struct, rename="camel", frozen=True):
-    """When a node was measured."""
-
-    update_time: str | None = None
-
-
-class Report(msgspec.Struct, frozen=True):
-    """A NodeMetric."""
-
-    status: ReportStatus | None = None
-
-
 class Checks:
     """Everything that is looked at. `now` gives aware time. Each raises errors.ApiServerError."""
 
@@ -130,14 +119,14 @@ class Checks:
     async def reports(self) -> Finding:
         """Whether as many nodes report as have a ready agent."""
         agents = await self._workload(resources.DAEMON_SETS, self._chosen.agent)
-        reports = (await objects.list_all(self._api, resources.NODE_METRICS, decode=Report)).items
+        reports = (await objects.list_all(self._api, resources.NODE_METRICS, decode=reader.NodeMetric)).items
         ages = [self._age(report) for report in reports]
         fresh = sum(age is not None and age <= FRESH_SECONDS for age in ages)
         text = f"{fresh} nodes measured within {FRESH_SECONDS:g} s, {agents.number_ready} agents ready"
         return Finding(fresh >= max(agents.number_ready, 1), text)
 
-    def _age(self, report: Report) -> float | None:
-        time = status_annotation.parse_time(report.status.update_time) if report.status else None
+    def _age(self, report: reader.NodeMetric) -> float | None:
+        time = times.parse_rfc3339_or_none(report.status.update_time) if report.status else None
         return (self._now() - time).total_seconds() if time else None
 
     async def leader(self) -> Finding:

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from api_types.kubernetes import times
+
 
 class LeaseSpec(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """Who holds the Lease; times in RFC 3339 with microseconds."""
@@ -59,7 +61,7 @@ def is_free(sighting: Sighting, now_seconds: float) -> bool:
 
 def held(spec: LeaseSpec | None, identity: str, duration_seconds: float, now: dt.datetime) -> LeaseSpec:
     """Record that makes `identity` the holder: a renewal if it is already, a take-over otherwise."""
-    moment = micro_time(now)
+    moment = times.format_micro_time(now)
     ours = spec is not None and spec.holder_identity == identity
     transitions = (spec.lease_transitions or 0) if spec else 0
     return LeaseSpec(
@@ -73,7 +75,7 @@ def held(spec: LeaseSpec | None, identity: str, duration_seconds: float, now: dt
 
 def given_up(spec: LeaseSpec, now: dt.datetime) -> LeaseSpec:
     """Record that lets anybody take over at once."""
-    moment = micro_time(now)
+    moment = times.format_micro_time(now)
     return LeaseSpec(
         holder_identity="",
         lease_duration_seconds=1,
@@ -81,11 +83,6 @@ def given_up(spec: LeaseSpec, now: dt.datetime) -> LeaseSpec:
         renew_time=moment,
         lease_transitions=spec.lease_transitions,
     )
-
-
-def micro_time(now: dt.datetime) -> str:
-    """Kubernetes' MicroTime: RFC 3339 in UTC with six digits."""
-    return now.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def body(name: str, namespace: str, spec: LeaseSpec, resource_version: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from api_types import names
-from api_types.kubernetes import node_reservation, pods
+from api_types.kubernetes import node_reservation, pods, times
 from api_types.node_metric import mid_report
 from api_types.node_metric.mid_report import MidPolicy, MidReport
 from apiserver_client import errors, objects, resources, session
@@ -204,7 +204,7 @@ class MidController:
             inputs,
             case.published,
             case.strategy.strategy.mid_max_increase_percent or calculator.UNLIMITED_INCREASE_PERCENT,
-            same_sample=sample is not None and status_annotation.spelled(sample) == published_sample,
+            same_sample=sample is not None and times.format_rfc3339(sample) == published_sample,
             reserved=node_reservation.annotated(pods.annotations_of(case.node.metadata)).resources,
         )
 
@@ -229,7 +229,7 @@ class MidController:
             case Action.CALCULATE:
                 sample = case.evidence.sample_time
             case Action.KEEP:
-                sample = status_annotation.parse_time(case.written.sample) if case.written else None
+                sample = times.parse_rfc3339_or_none(case.written.sample) if case.written else None
             case Action.WITHDRAW:
                 sample = None
         made = status_annotation.make(
@@ -273,7 +273,7 @@ class MidController:
             return None if target.removes_all() else float(self._settings.withdrawal_check_seconds)
         deadlines = [case.judgement.changes_at] if case.judgement.changes_at else []
         last_write = (
-            case.now if written_now else status_annotation.parse_time(case.written.time if case.written else None)
+            case.now if written_now else times.parse_rfc3339_or_none(case.written.time if case.written else None)
         )
         if last_write is not None and not target.removes_all():
             deadlines.append(last_write + case.refresh_period)

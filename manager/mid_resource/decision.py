@@ -11,9 +11,9 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
+from api_types.kubernetes import times
 from manager.mid_resource.inputs import DecisionInputs
 from manager.mid_resource.reasons import Reason
-from manager.mid_resource.status_annotation import spelled
 
 FUTURE_TOLERANCE: Final = dt.timedelta(minutes=5)
 """A sample may be this far ahead of our clock: clocks of nodes drift, and a minute or two is no nonsense."""
@@ -59,10 +59,12 @@ def _by_age(evidence: DecisionInputs, now: dt.datetime) -> Decision | None:
     sample = evidence.sample_time
     assert sample is not None
     if sample > now + FUTURE_TOLERANCE:
-        detail = f"status.updateTime: seen {spelled(sample)}, want no later than {spelled(now)}"
+        detail = (
+            f"status.updateTime: seen {times.format_rfc3339(sample)}, want no later than {times.format_rfc3339(now)}"
+        )
         return _unusable(evidence, now, Reason.REPORT_REFUSED, detail)
     if is_degraded(sample, evidence.degrade_after, now):
-        return Decision(Action.WITHDRAW, Reason.SAMPLE_TOO_OLD, f"sample of {spelled(sample)}")
+        return Decision(Action.WITHDRAW, Reason.SAMPLE_TOO_OLD, f"sample of {times.format_rfc3339(sample)}")
     return None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from api_types.colocation import controller_config as slo
-from api_types.kubernetes import pods
+from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_report
 from api_types.node_metric.mid_report import MidPolicy, MidReport
 from api_types.node_metric.mid_resource import NoPredictionError
@@ -58,16 +58,16 @@ def gather(
     report = (metric.status if metric else None) or MidReport()
     usable, refused = _checked(report, policy)
     births = [store.created(each) for each in (node, metric) if each is not None]
-    times = [last_usable, _sample_of_receipt(node)]
+    samples = [last_usable, _sample_of_receipt(node)]
     return DecisionInputs(
         enabled=enabled,
         degrade_after=degrade_after,
         node_metric_exists=metric is not None,
         exists_since=max((birth for birth in births if birth), default=None),
-        sample_time=status_annotation.parse_time(report.update_time),
+        sample_time=times.parse_rfc3339_or_none(report.update_time),
         usable=usable,
         refused=refused,
-        last_usable=max((time for time in times if time), default=None),
+        last_usable=max((sample for sample in samples if sample), default=None),
     )
 
 
@@ -83,4 +83,4 @@ def _checked(report: MidReport, policy: MidPolicy) -> tuple[bool, str | None]:
 
 def _sample_of_receipt(node: pods.Node) -> dt.datetime | None:
     written = status_annotation.of_node(node)
-    return status_annotation.parse_time(written.sample) if written else None
+    return times.parse_rfc3339_or_none(written.sample) if written else None

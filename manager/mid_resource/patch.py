@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from api_types import names
+from api_types.kubernetes import times
 from manager.mid_resource import status_annotation
 from manager.mid_resource.calculator import Published, Target
 from manager.mid_resource.decision import Action
@@ -63,7 +64,7 @@ def cause(
     now: dt.datetime,
 ) -> PatchReason | None:
     """Why the node has to be written; None where it may stay as it is."""
-    refresh = refresh_due(status_annotation.parse_time(written.time if written else None), refresh_period, now)
+    refresh = refresh_due(times.parse_rfc3339_or_none(written.time if written else None), refresh_period, now)
     match verdict:
         case Action.KEEP:
             if _lacks_a_key(target, published):

@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 
 from api_types import names
-from api_types.kubernetes import pods, quantities
+from api_types.kubernetes import pods, quantities, times
 from api_types.node_metric.mid_resource import MidInputs, MidTerms
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason
 
@@ -104,13 +104,13 @@ def make(
     """Receipt of a write at `now` that replaces the one before."""
     unchanged = before is not None and before.reason == reason
     return MidStatus(
-        time=spelled(now),
+        time=times.format_rfc3339(now),
         reason=reason.value,
         status=STATUS[reason].value,
         text=TEXTS[reason],
-        since=before.since if before and unchanged and before.since else spelled(now),
+        since=before.since if before and unchanged and before.since else times.format_rfc3339(now),
         detail=detail,
-        sample=spelled(sample) if sample else "",
+        sample=times.format_rfc3339(sample) if sample else "",
         requests_from=requests_from,
         resources=dict(lines or {}),
     )
@@ -129,18 +129,4 @@ def of_node(node: pods.Node) -> MidStatus | None:
     try:
         return msgspec.json.decode(text, type=MidStatus)
     except (msgspec.DecodeError, RecursionError):
-        return None
-
-
-def spelled(time: dt.datetime) -> str:
-    """RFC 3339 in UTC, to the second."""
-    return time.astimezone(dt.UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
-
-
-def parse_time(text: str | None) -> dt.datetime | None:
-    """Moment of an RFC 3339 text, in UTC; None for an absent, malformed or zoneless one, or one that UTC cannot say."""
-    try:
-        time = dt.datetime.fromisoformat(text or "")
-        return time.astimezone(dt.UTC) if time.tzinfo else None
-    except (ValueError, OverflowError):
         return None

@@ -1,7 +1,7 @@
 """Which of our fields the NodeMetric CRD in the cluster has no place for: the apiserver drops those without a word.
 
 That is so where Koordinator's own CRD is kept (`crds.install: false`), or one of an older release. Mid resources stay
-right; what is lost is named in docs/decisions/0014. Source: Kubernetes' documentation of field pruning.
+right; what is lost is named in docs/contributing/decisions/0014. Source: Kubernetes' documentation of field pruning.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import yaml
 from api_types import names
 from api_types.colocation import document as colocation_document
 from api_types.colocation.problem import Effect, Problem
-from api_types.kubernetes import yaml_text
+from api_types.kubernetes import times, yaml_text
 from manager.slo_config import strategy
 from manager.slo_config.evaluation import Outcome, State
 
@@ -94,7 +94,7 @@ def annotation(outcome: Outcome, before: str | None, now: dt.datetime, *, kept_i
     since = known.pop("lastTransitionTime", None)
     if known == said and since:
         return None
-    time = since if known.get("status") == status and since else now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    time = since if known.get("status") == status and since else times.format_rfc3339(now)
     return yaml_text.dump({"type": said.pop("type"), "status": status, "lastTransitionTime": time} | said)
 
 

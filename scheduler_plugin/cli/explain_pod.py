@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime as dt
 import http.client
 import json
 import sys
@@ -12,6 +11,7 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from api_types.kubernetes import times
 from scheduler_plugin.settings import SchedulerPluginSettings
 
 _FINE, _FAILED, _WRONG_INPUT = 0, 1, 2
@@ -83,7 +83,7 @@ def text(page: Mapping[str, Any]) -> Iterator[str]:
     for number, decision in enumerate(page["decisions"]):
         if number:
             yield ""
-        at = dt.datetime.fromtimestamp(decision["at"], dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        at = times.format_epoch(decision["at"])
         yield f"{page['pod']}, decided {at}: {decision['nodesPassed']} of {decision['nodesAsked']} nodes passed"
         yield f"  {decision['outcome']}"
         yield f"  the pod counts as {_described(decision)}"

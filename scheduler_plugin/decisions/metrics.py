@@ -117,7 +117,7 @@ class FallbackCollector(registry.Collector):
         """Samples of one moment."""
         family = metrics_core.GaugeMetricFamily(
             f"{_PREFIX}ladder_nodes",
-            "Nodes by what Trimaran's policies judge them by (docs/policies/target-load-packing.md).",
+            "Nodes by what Trimaran's policies judge them by (docs/reference/scheduler-plugins/target-load-packing.md).",
             labels=["rung"],
         )
         rows = np.fromiter(list(self._vectors.rows.values()), dtype=np.intp)

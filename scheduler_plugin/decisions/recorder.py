@@ -29,7 +29,7 @@ _LONGEST_NAME: Final = 253  # of a node, as the apiserver has it
 
 
 class Choice(enum.StrEnum):
-    """Where a pod went, as far as our scores tell (docs/scheduling-decisions.md)."""
+    """Where a pod went, as far as our scores tell (docs/how-to/explain-a-pod.md)."""
 
     BEST = "best"
     """To the one node with our best score."""

@@ -6,7 +6,6 @@ Reports are made at regular intervals, with a different offset for every node, a
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -94,7 +93,7 @@ class NodeAgents:
             "metadata": {"name": node.node.metadata.name},
             "spec": spec,
             "status": {
-                "updateTime": moment(self._scenario.began_at + at_seconds),
+                "updateTime": times.format_epoch(self._scenario.began_at + at_seconds),
                 "nodeMetric": {
                     "nodeUsage": _resources(used[:, -1]),
                     "systemUsage": _resources(np.array(node.other_usage) * granted),
@@ -175,11 +174,6 @@ def _capacity(node: pods.Node) -> tuple[float, float]:
     except quantities.InvalidQuantity:
         units = {}
     return units.get(names.CPU, math.inf), units.get(names.MEMORY, math.inf)
-
-
-def moment(seconds: float) -> str:
-    """Format seconds since the epoch as RFC 3339, in whole seconds as the apiserver does."""
-    return dt.datetime.fromtimestamp(math.floor(seconds), dt.UTC).isoformat().replace("+00:00", "Z")
 
 
 def utilisation(demand: Floats, nodes: Sequence[SimulatedNode]) -> Floats:

@@ -75,7 +75,7 @@ def scenario_of(recording: Recording, play: Play) -> Scenario:
     reports = {_report_decoded(each).metadata.name: each for each in recording.metrics or ()}
     reported = dict(_reported_usage(reports.values()))
     simulated = list(_pods(recording.pods, play, reported))
-    moments = [times.moment_or_none(_member(each, "status", "updateTime")) for each in reports.values()]
+    moments = [times.epoch_seconds_or_none(_member(each, "status", "updateTime")) for each in reports.values()]
     began_at = max((moment for moment in moments if moment is not None), default=BEGINNING)
     known_usage: dict[str, Floats] = {}
     for key, name in _running_on(recording.pods):
@@ -172,7 +172,7 @@ def _is_alive(report: Mapping[str, Any], now: float) -> bool:
     """Return whether the agent was still renewing its report at the time of the recording."""
     interval = _member(report, "spec", "metricCollectPolicy", "reportIntervalSeconds")
     seconds = interval if isinstance(interval, int) else node_metric_decoder.DEFAULT_REPORT_INTERVAL_SECONDS
-    updated_at = times.moment_or_none(_member(report, "status", "updateTime"))
+    updated_at = times.epoch_seconds_or_none(_member(report, "status", "updateTime"))
     return updated_at is not None and now - updated_at < _RENEWALS_MISSED * seconds
 
 

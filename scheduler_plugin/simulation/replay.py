@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from api_types.kubernetes import pods, quantities
+from api_types.kubernetes import pods, quantities, times
 from scheduler_plugin.assembly import Parts
-from scheduler_plugin.simulation import kube_scheduler_model, load_watcher_model, node_agents
+from scheduler_plugin.simulation import kube_scheduler_model, load_watcher_model
 from scheduler_plugin.simulation.kube_scheduler_model import KubeSchedulerModel, Weights
 from scheduler_plugin.simulation.node_agents import NodeAgents
 from scheduler_plugin.simulation.outcome import Outcome, Placement
@@ -185,7 +185,7 @@ class _Product:
     def bound(self, pod: SimulatedPod, node: str, at: float) -> None:
         """Apply the watch event of a pod that runs."""
         now = self._began_at + at
-        since = node_agents.moment(now)
+        since = times.format_epoch(now)
         is_new = not pod.pod.spec.node_name
         conditions = [pods.Condition(kind, "True", since) for kind in ("PodScheduled", "Initialized")]
         status = pods.PodStatus(phase="Running", conditions=conditions) if is_new else pod.pod.status

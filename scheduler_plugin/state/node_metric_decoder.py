@@ -15,7 +15,7 @@ import pydantic
 
 from api_types.colocation import controller_config
 from api_types.kubernetes import pods, priority_and_qos, times
-from api_types.node_metric import mid_report
+from api_types.node_metric import mid_report, reader
 from scheduler_plugin.state import aggregated_usage, node_report, vectors
 from scheduler_plugin.state.aggregated_usage import AggregatedUsage
 from scheduler_plugin.state.estimator import Vector
@@ -30,20 +30,14 @@ class _Wire(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """Base of the slim structs."""
 
 
-class ResourceMap(_Wire, frozen=True, gc=False):
-    """Quantities by resource name."""
-
-    resources: pods.QuantityMap | None = None
-
-
-_NOTHING: Final = ResourceMap()
+_NOTHING: Final = mid_report.WireResources()
 
 
 class NodeUsage(_Wire, frozen=True, gc=False):
     """Usage of the node."""
 
-    node_usage: ResourceMap = _NOTHING
-    system_usage: ResourceMap = _NOTHING
+    node_usage: mid_report.WireResources = _NOTHING
+    system_usage: mid_report.WireResources = _NOTHING
     aggregated_node_usages: msgspec.Raw = aggregated_usage.NONE
 
 
@@ -52,7 +46,7 @@ class PodUsage(_Wire, frozen=True, gc=False):
 
     name: str = ""
     namespace: str = ""
-    pod_usage: ResourceMap = _NOTHING
+    pod_usage: mid_report.WireResources = _NOTHING
     priority: str = ""
 
 
@@ -90,10 +84,9 @@ class Spec(_Wire, frozen=True, gc=False):
     """As written (ours)."""
 
 
-class NodeMetric(_Wire, frozen=True, gc=False):
+class NodeMetric(reader.NodeMetric, frozen=True, gc=False):
     """The parts of a NodeMetric that scheduling reads."""
 
-    metadata: pods.ObjectMeta = pods.ObjectMeta()
     spec: Spec = Spec()
     status: Status = Status()
 
@@ -117,7 +110,7 @@ def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str
     predicted = status.prediction.node if status.prediction else None
     system_usage = vectors.vector(usage.system_usage.resources, resources) if usage else None
     return NodeReport(
-        update_time=times.moment_or_none(status.update_time),
+        update_time=times.epoch_seconds_or_none(status.update_time),
         interval_seconds=DEFAULT_REPORT_INTERVAL_SECONDS if interval is None else interval,
         node_usage=vectors.vector(usage.node_usage.resources, resources) if usage else None,
         system_usage=system_usage or (0,) * len(resources),

@@ -136,5 +136,5 @@ def true_since(pod: pods.Pod, condition_type: str) -> float | None:
     """Moment since which a condition is True; None where it is not, or does not say since when."""
     for condition in pod.status.conditions or ():
         if condition.type == condition_type and condition.status == "True":
-            return times.moment_or_none(condition.last_transition_time)
+            return times.epoch_seconds_or_none(condition.last_transition_time)
     return None

@@ -1,4 +1,4 @@
-"""The chart's files, and what helm makes of them."""
+"""Read the files of the chart and render it with helm."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ NAMESPACE = "koordinator-system"
 
 @dataclasses.dataclass(frozen=True)
 class Rendered:
-    """The objects of one rendering."""
+    """Objects of one rendering."""
 
     objects: tuple[dict[str, Any], ...]
 
     def of_kind(self, kind: str) -> dict[str, dict[str, Any]]:
-        """Objects of a kind by name."""
+        """Return the objects of a kind by name."""
         return {item["metadata"]["name"]: item for item in self.objects if item["kind"] == kind}
 
     def workloads(self) -> dict[str, dict[str, Any]]:
-        """Pod specs by the name of what makes the pods, of all that lasts."""
+        """Return the pod specs of the DaemonSets and Deployments by name."""
         found = {**self.of_kind("DaemonSet"), **self.of_kind("Deployment")}
         return {name: item["spec"]["template"]["spec"] for name, item in found.items()}
 
     def hook_pods(self) -> dict[str, dict[str, Any]]:
-        """Pod specs of the hooks by name."""
+        """Return the pod specs of the hooks by name."""
         jobs = {name: item["spec"]["template"]["spec"] for name, item in self.of_kind("Job").items()}
         return {**jobs, **{name: item["spec"] for name, item in self.of_kind("Pod").items()}}
 
     def containers(self) -> dict[str, dict[str, Any]]:
-        """Containers by `workload/container`, init containers included."""
+        """Return the containers, init containers included, by `workload/container`."""
         return {
             f"{name}/{container['name']}": container
             for name, pod in self.workloads().items()
@@ -55,34 +55,34 @@ class Rendered:
 
 @functools.cache
 def helm() -> str | None:
-    """The newest helm of the local cluster, else the one on PATH."""
+    """Return the path of $HELM, the newest helm of the local cluster, or the one on PATH."""
     built = sorted((ROOT / ".cache" / "go").glob("[!.]*/helm"), key=lambda path: path.parent.stat().st_mtime)
     return os.environ.get("HELM") or (str(built[-1]) if built else shutil.which("helm"))
 
 
 def run_helm(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run helm; skips the test where there is none."""
+    """Run helm, or skip the test if there is none."""
     if (program := helm()) is None:
-        pytest.skip("no helm: put one on PATH, or build ours with `make cluster-up`")
+        pytest.skip("no helm: put one on PATH, or build one with `make cluster-up`")
     return subprocess.run([program, *words], capture_output=True, text=True, timeout=30, check=False)
 
 
 def render(*values: str) -> Rendered:
-    """`helm template` with `--set` settings, in the namespace that the documents name."""
+    """Run `helm template` with `--set` settings, in the documented namespace."""
     return render_in(NAMESPACE, *values)
 
 
 @functools.cache
 def render_in(namespace: str, *values: str) -> Rendered:
-    """`helm template` with `--set` settings, in any namespace."""
+    """Run `helm template` with `--set` settings, in any namespace."""
     options = [word for value in values for word in ("--set", value)]
     result = run_helm("template", "koord-suite", str(FOLDER), "--namespace", namespace, *options)
     assert result.returncode == 0, result.stderr
     return Rendered(tuple(item for item in yaml.safe_load_all(result.stdout) if item))
 
 
-def understood(container: dict[str, Any], model: type[settings.Settings], prefix: str) -> Any:
-    """Settings that a program makes of a container's arguments and environment."""
+def parsed_settings(container: dict[str, Any], model: type[settings.Settings], prefix: str) -> Any:
+    """Return the settings that a program parses from the arguments and environment of a container."""
     arguments = container["args"]
     if "command" not in container:
         run, *arguments = arguments

@@ -1,4 +1,4 @@
-"""The admission policies as rendered; e2e/cases/chart/test_least_privilege.py tries them on an apiserver."""
+"""Admission policies as rendered; e2e/cases/chart/test_least_privilege.py runs them on an API server."""
 
 import re
 
@@ -16,7 +16,7 @@ LIMITED = {
 
 
 @pytest.mark.parametrize("policy", LIMITED)
-def test_a_limit_concerns_the_service_accounts_of_the_chart_in_any_namespace(policy):
+def test_a_limit_applies_to_the_service_accounts_of_the_chart_in_any_namespace(policy):
     rendered = chart.render_in("elsewhere")
     (condition,) = rendered.of_kind("ValidatingAdmissionPolicy")[policy]["spec"]["matchConditions"]
     limited = set(re.findall("system:serviceaccount:elsewhere:([a-z-]+)", condition["expression"]))
@@ -24,7 +24,7 @@ def test_a_limit_concerns_the_service_accounts_of_the_chart_in_any_namespace(pol
     assert limited <= set(rendered.of_kind("ServiceAccount"))
 
 
-def test_each_policy_is_in_force_and_only_the_advice_lets_pass():
+def test_each_policy_is_bound_and_only_the_advice_does_not_deny():
     rendered = chart.render()
     bindings = rendered.of_kind("ValidatingAdmissionPolicyBinding")
     policies = rendered.of_kind("ValidatingAdmissionPolicy")
@@ -34,18 +34,18 @@ def test_each_policy_is_in_force_and_only_the_advice_lets_pass():
     assert actions["koord-suite-mid-advice"] == ["Warn"]
 
 
-def test_a_fault_of_a_policy_stops_our_programs_and_never_somebody_elses_pods():
+def test_an_error_in_a_policy_blocks_the_suite_and_never_other_pods():
     for name, policy in chart.render().of_kind("ValidatingAdmissionPolicy").items():
         assert policy["spec"]["failurePolicy"] == ("Fail" if name in LIMITED else "Ignore")
 
 
-def test_what_the_manager_may_change_is_what_it_writes():
+def test_the_manager_may_change_exactly_its_resources_and_annotations():
     policies = chart.render().of_kind("ValidatingAdmissionPolicy")
 
-    def told(policy, variable):
+    def listed(policy, variable):
         (text,) = (each["expression"] for each in policies[policy]["spec"]["variables"] if each["name"] == variable)
         return set(re.findall("'([^']+)'", text))
 
-    assert told("koord-suite-manager-nodes", "ours") == set(names.MID_RESOURCES)
-    assert told("koord-suite-manager-nodes", "receipt") == {names.ANNOTATION_MID_RECEIPT}
-    assert told("koord-suite-manager-config", "status") == {names.ANNOTATION_COLOCATION_CONFIG_STATUS}
+    assert listed("koord-suite-manager-nodes", "midResources") == set(names.MID_RESOURCES)
+    assert listed("koord-suite-manager-nodes", "receipt") == {names.ANNOTATION_MID_RECEIPT}
+    assert listed("koord-suite-manager-config", "status") == {names.ANNOTATION_COLOCATION_CONFIG_STATUS}

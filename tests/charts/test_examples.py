@@ -1,4 +1,4 @@
-"""examples/: manifests that do what their comments say."""
+"""Manifests in examples/ do what their comments describe."""
 
 import json
 
@@ -25,14 +25,14 @@ def test_every_example_is_listed():
 
 
 @pytest.mark.parametrize("name", ["colocation-config.yaml", "colocation-preset.yaml"])
-def test_a_configuration_is_accepted_without_a_word_and_switches_colocation_on(name):
+def test_a_configuration_is_accepted_without_a_warning_and_switches_colocation_on(name):
     reading = colocation_document.read_config(example(name)["data"][names.COLOCATION_CONFIG_KEY])
     assert reading.config is not None
     assert reading.config.enable is True
     assert (reading.problems, reading.unused) == ((), ())
 
 
-def test_the_presets_hold_on_the_pools_the_example_says():
+def test_the_presets_apply_to_the_pools_that_the_example_names():
     text = example("colocation-preset.yaml")["data"][names.COLOCATION_CONFIG_KEY]
     strategies = strategy.Strategies(strategy.configuration(colocation_document.read_config(text).config))
 
@@ -49,14 +49,14 @@ def test_the_presets_hold_on_the_pools_the_example_says():
     assert shares("edge")[0] is shares("edge-arm")[0] is False
 
 
-def test_the_strategy_of_one_node_is_accepted_without_a_word():
+def test_the_strategy_of_one_node_is_accepted_without_a_warning():
     annotations = example("node-strategy.yaml")["metadata"]["annotations"]
     strategy, problems = colocation_document.read_strategy(annotations[names.ANNOTATION_COLOCATION_STRATEGY])
     assert strategy.mid_cpu_threshold_percent == 25
     assert problems == ()
 
 
-def test_mid_pods_request_whole_numbers_of_mid_resources_alone_up_to_their_limit():
+def test_mid_pods_request_only_whole_numbers_of_mid_resources_equal_to_their_limits():
     spec = example("mid-deployment.yaml")["spec"]["template"]["spec"]
     for container in spec["containers"]:
         requests = container["resources"]["requests"]
@@ -66,7 +66,7 @@ def test_mid_pods_request_whole_numbers_of_mid_resources_alone_up_to_their_limit
     assert (spec["priorityClassName"], spec["priority"]) == ("koord-mid", 7000)
 
 
-def test_both_deployments_go_to_our_scheduler_in_a_class_the_chart_creates():
+def test_both_deployments_use_koord_scheduler_and_a_priority_class_of_the_chart():
     for name in ("prod-deployment.yaml", "mid-deployment.yaml"):
         spec = example(name)["spec"]["template"]["spec"]
         assert spec["schedulerName"] == names.SCHEDULER_NAME

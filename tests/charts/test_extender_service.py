@@ -1,4 +1,4 @@
-"""The extender as a Service over TLS, for a kube-scheduler that is not this chart's."""
+"""Extender as a Service over TLS, for a kube-scheduler that the chart does not install."""
 
 import json
 import re
@@ -16,24 +16,24 @@ ON = (
     "extenderService.serverCertificateSecret=extender-tls",
     "extenderService.callersAuthoritySecret=scheduler-ca",
 )
-PAGE = (chart.ROOT / "docs" / "other-schedulers.md").read_text(encoding="utf-8")
+PAGE = (chart.ROOT / "docs" / "how-to" / "other-schedulers.md").read_text(encoding="utf-8")
 
 
 def container(rendered):
     return rendered.containers()[f"{EXTENDER}/scheduler-plugin"]
 
 
-def understood(rendered):
-    return chart.understood(container(rendered), SchedulerPluginSettings, ENV_PREFIX)
+def extender_settings(rendered):
+    return chart.parsed_settings(container(rendered), SchedulerPluginSettings, ENV_PREFIX)
 
 
-def test_it_is_not_there_unless_asked_for():
+def test_it_is_not_installed_by_default():
     assert EXTENDER not in chart.render().workloads()
 
 
-def test_it_listens_over_tls_where_the_service_leads():
+def test_it_listens_over_tls_on_the_port_of_the_service():
     rendered = chart.render(*ON, "extenderService.port=9443")
-    chosen = understood(rendered)
+    chosen = extender_settings(rendered)
     service = rendered.of_kind("Service")[EXTENDER]["spec"]
     (port,) = service["ports"]
     labels = rendered.of_kind("Deployment")[EXTENDER]["spec"]["template"]["metadata"]["labels"]
@@ -43,9 +43,9 @@ def test_it_listens_over_tls_where_the_service_leads():
     assert service["selector"].items() <= labels.items()
 
 
-def test_it_finds_its_certificate_and_the_authority_of_its_callers_in_the_secrets():
+def test_it_reads_its_certificate_and_the_client_authority_from_the_secrets():
     rendered = chart.render(*ON)
-    chosen = understood(rendered)
+    chosen = extender_settings(rendered)
     mounts = {mount["name"]: mount["mountPath"] for mount in container(rendered)["volumeMounts"]}
     volumes = {volume["name"]: volume for volume in rendered.workloads()[EXTENDER]["volumes"]}
     held = {
@@ -59,7 +59,7 @@ def test_it_finds_its_certificate_and_the_authority_of_its_callers_in_the_secret
 
 
 @pytest.mark.parametrize("beside", [(), ("scheduler.enabled=false",)])
-def test_it_decides_by_the_same_policies_and_may_read_what_it_needs(beside):
+def test_it_uses_the_same_plugins_and_has_the_permissions_it_needs(beside):
     rendered = chart.render(*ON, *beside, "scheduler.plugin.pluginArgs.LoadAwareScheduling.usageThresholds.cpu=50")
     policies = yaml.safe_load(rendered.of_kind("ConfigMap")[EXTENDER]["data"]["scheduler-plugin.yaml"])
     assert policies["pluginConfig"][0]["args"]["usageThresholds"]["cpu"] == 50
@@ -75,7 +75,7 @@ def test_on_openshift_no_user_is_fixed():
     assert "runAsUser" not in pod["securityContext"]
 
 
-def test_what_the_page_tells_to_write_is_what_the_chart_serves():
+def test_the_documented_configuration_matches_the_service_of_the_chart():
     documents = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
     (scheduler,) = [each for each in documents if each.get("kind") == "KubeSchedulerConfiguration"]
     (values,) = [each["extenderService"] for each in documents if "extenderService" in each]

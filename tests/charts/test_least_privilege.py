@@ -1,4 +1,4 @@
-"""What the chart's programs may do, and as whom they run."""
+"""Permissions and users of the programs in the chart."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.charts import chart
 
 
 def verbs(role):
-    """(group, resource, name or "") -> verbs."""
+    """Return the verbs by (group, resource, name or "")."""
     return {
         (group, resource, name): set(rule["verbs"])
         for rule in role["rules"]
@@ -46,7 +46,7 @@ def test_the_manager_writes_node_status_and_node_metrics_cluster_wide_and_the_re
     }
 
 
-def test_the_manager_changes_no_config_map_but_its_own_and_the_one_it_annotates():
+def test_the_manager_changes_only_its_own_config_map_and_the_one_it_annotates():
     rendered = chart.render()
     role = verbs(rendered.of_kind("Role")["koord-manager"])
     assert role["", "configmaps", ""] == READ
@@ -118,13 +118,13 @@ def test_pods_run_as_the_user_of_the_images():
         assert not {"hostPID", "hostIPC", "hostNetwork"} & set(pod)
 
 
-def test_the_agent_sees_the_host_read_only_but_for_its_state_folder():
+def test_the_agent_mounts_the_host_read_only_except_its_state_folder():
     container = chart.render().containers()["koordlet/koordlet"]
     writable = [mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")]
     assert writable == ["/var/lib/koordlet"]
 
 
-def test_only_the_agent_mounts_anything_of_the_host():
+def test_only_the_agent_mounts_folders_of_the_host():
     for name, pod in chart.render().workloads().items():
         assert name == "koordlet" or not any("hostPath" in volume for volume in pod.get("volumes", []))
 
@@ -132,10 +132,12 @@ def test_only_the_agent_mounts_anything_of_the_host():
 HOOKS = {"koord-suite-uninstall", "koord-suite-test"}
 
 
-def test_hooks_run_with_as_little_as_the_manager_and_their_rights_go_when_they_have_ended():
+def test_hooks_are_as_unprivileged_as_the_manager_and_their_permissions_are_deleted_afterwards():
     rendered = chart.render()
     manager = rendered.workloads()["koord-manager"]
-    assert set(rendered.hook_pods()) == {"koord-suite-uninstall"}, "the pod of helm test needs a cluster to look up"
+    assert set(rendered.hook_pods()) == {"koord-suite-uninstall"}, (
+        "the pod of helm test is rendered only with a cluster"
+    )
     for name, pod in rendered.hook_pods().items():
         (container,) = pod["containers"]
         assert pod["securityContext"] == manager["securityContext"]
@@ -147,7 +149,7 @@ def test_hooks_run_with_as_little_as_the_manager_and_their_rights_go_when_they_h
             assert annotations["helm.sh/hook-delete-policy"] == "before-hook-creation,hook-succeeded"
 
 
-def test_the_uninstallation_may_stop_and_clean_and_the_test_may_only_read():
+def test_the_uninstallation_may_stop_and_clean_up_and_the_test_may_only_read():
     rendered = chart.render()
     wide = verbs(rendered.of_kind("ClusterRole")["koord-suite-uninstall"])
     assert wide == {
@@ -166,7 +168,7 @@ def test_the_uninstallation_may_stop_and_clean_and_the_test_may_only_read():
         assert set().union(*verbs(rendered.of_kind(kind)["koord-suite-test"]).values()) <= READ
 
 
-def test_the_uninstallation_never_stops_a_scheduler_that_is_not_ours():
+def test_the_uninstallation_never_stops_a_scheduler_of_another_installation():
     rendered = chart.render("scheduler.enabled=false")
     (container,) = rendered.hook_pods()["koord-suite-uninstall"]["containers"]
     assert "--deployments=koord-manager" in container["args"]
@@ -175,7 +177,7 @@ def test_the_uninstallation_never_stops_a_scheduler_that_is_not_ours():
     assert named == {"", "koord-manager", "slo-controller-config", "koord-suite-test"}
 
 
-def test_secrets_are_referred_to_and_never_written():
+def test_secrets_are_referenced_and_never_written():
     rendered = chart.render(
         "loadWatcher.enabled=true",
         "loadWatcher.tokenSecret.name=tokens",
@@ -190,7 +192,7 @@ def test_secrets_are_referred_to_and_never_written():
         assert not [each for each in container.get("env", []) if "TOKEN" in each["name"] and "value" in each]
 
 
-def test_on_openshift_the_cluster_chooses_the_user_of_all_but_the_agent():
+def test_on_openshift_the_cluster_chooses_the_user_of_every_pod_except_the_agent():
     rendered = chart.render("openshift.enabled=true", "loadWatcher.enabled=true")
     for name, pod in {**rendered.workloads(), **rendered.hook_pods()}.items():
         assert ("runAsUser" in pod["securityContext"]) == (name == "koordlet")

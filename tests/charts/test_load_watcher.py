@@ -1,4 +1,4 @@
-"""The load watcher as the chart installs it."""
+"""Load watcher as installed by the chart."""
 
 import pytest
 import yaml
@@ -14,17 +14,17 @@ def container(rendered):
     return rendered.containers()[f"{WATCHER}/load-watcher"]
 
 
-def understood(rendered):
-    return chart.understood(container(rendered), LoadWatcherSettings, "KOORD_LOAD_WATCHER")
+def watcher_settings(rendered):
+    return chart.parsed_settings(container(rendered), LoadWatcherSettings, "KOORD_LOAD_WATCHER")
 
 
-def test_it_is_not_there_unless_asked_for():
+def test_it_is_not_installed_by_default():
     assert not [item for item in chart.render().objects if "load-watcher" in item["metadata"]["name"]]
 
 
-def test_it_understands_its_arguments_and_listens_where_the_service_leads():
+def test_it_parses_its_arguments_and_listens_on_the_port_of_the_service():
     rendered = chart.render(ON, "loadWatcher.port=2021", "loadWatcher.intervalSeconds=30")
-    chosen = understood(rendered)
+    chosen = watcher_settings(rendered)
     service = rendered.of_kind("Service")[WATCHER]["spec"]
     (port,) = service["ports"]
     pod = rendered.of_kind("Deployment")[WATCHER]["spec"]["template"]
@@ -41,7 +41,7 @@ def test_it_accepts_its_providers_and_finds_the_token_of_the_secret(tmp_path):
         "loadWatcher.providers[0].tokenFile=/etc/load-watcher-secrets/token",
         "loadWatcher.tokenSecret.name=prometheus",
     )
-    chosen = understood(rendered)
+    chosen = watcher_settings(rendered)
     folder, _, file = chosen.providers_file.rpartition("/")
     (tmp_path / file).write_text(rendered.of_kind("ConfigMap")[WATCHER]["data"][file])
     (spec,) = provider_specs(chosen.model_copy(update={"providers_file": str(tmp_path / file)}))
@@ -54,9 +54,9 @@ def test_it_accepts_its_providers_and_finds_the_token_of_the_secret(tmp_path):
     }
 
 
-def test_without_providers_upstreams_environment_decides():
+def test_without_providers_it_uses_the_environment_variables_of_upstream():
     rendered = chart.render(ON, "loadWatcher.providers=null", "loadWatcher.extraEnv[0].name=METRICS_PROVIDER_NAME")
-    assert understood(rendered).providers_file == ""
+    assert watcher_settings(rendered).providers_file == ""
     assert WATCHER not in rendered.of_kind("ConfigMap")
 
 
@@ -67,12 +67,12 @@ def test_without_providers_upstreams_environment_decides():
         ("hostPath=/srv/windows", {"hostPath": {"path": "/srv/windows", "type": "Directory"}}),
     ],
 )
-def test_its_windows_outlive_it_where_it_is_told_to_keep_them(setting, volume):
+def test_its_windows_survive_a_restart_with_a_database(setting, volume):
     rendered = chart.render(ON, f"loadWatcher.database.{setting}")
-    folder, _, _ = understood(rendered).database_file.rpartition("/")
+    folder, _, _ = watcher_settings(rendered).database_file.rpartition("/")
     (name,) = [mount["name"] for mount in container(rendered)["volumeMounts"] if mount["mountPath"] == folder]
     assert {"name": name, **volume} in rendered.workloads()[WATCHER]["volumes"]
-    # two of them on one file would not do
+    # two replicas must not share one file
     assert rendered.of_kind("Deployment")[WATCHER]["spec"]["strategy"] == {"type": "Recreate"}
 
 
@@ -88,7 +88,7 @@ def test_it_reads_three_kinds_and_writes_nothing():
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
 
 
-def test_a_change_of_its_providers_rolls_it():
+def test_a_change_of_its_providers_restarts_it():
     def checksum(*values):
         template = chart.render(ON, *values).of_kind("Deployment")[WATCHER]["spec"]["template"]
         return template["metadata"]["annotations"]["checksum/config"]
@@ -96,7 +96,7 @@ def test_a_change_of_its_providers_rolls_it():
     assert checksum() != checksum("loadWatcher.providers[0].type=KubernetesMetricsServer")
 
 
-def test_it_is_probed_bounded_and_as_unprivileged_as_the_rest():
+def test_it_has_probes_a_memory_limit_and_the_usual_security_context():
     rendered = chart.render(ON)
     one = container(rendered)
     assert one["livenessProbe"]["httpGet"]["path"] == "/healthz"
@@ -106,13 +106,13 @@ def test_it_is_probed_bounded_and_as_unprivileged_as_the_rest():
     assert one["securityContext"] == rendered.containers()["koord-manager/manager"]["securityContext"]
 
 
-def test_everything_of_it_names_its_namespace():
+def test_all_its_objects_name_the_namespace():
     rendered = chart.render(ON)
     for kind in ("Deployment", "Service", "ServiceAccount", "ConfigMap"):
         assert rendered.of_kind(kind)[WATCHER]["metadata"]["namespace"] == chart.NAMESPACE
 
 
-def test_the_providers_stand_as_yaml_in_the_order_of_trust():
+def test_the_providers_are_yaml_in_the_order_of_preference():
     rendered = chart.render(ON, "loadWatcher.providers[0].type=NodeMetric", "loadWatcher.providers[1].type=Prometheus")
     text = rendered.of_kind("ConfigMap")[WATCHER]["data"]["providers.yaml"]
     assert [each["type"] for each in yaml.safe_load(text)] == ["NodeMetric", "Prometheus"]

@@ -1,4 +1,4 @@
-"""What helm makes of the chart: agreement with the programs, and what each value changes."""
+"""Rendered chart: agreement with the programs, and the effect of each value."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def test_a_misspelt_value_is_named():
     assert "imagge" in result.stderr
 
 
-def test_the_names_on_the_wire_are_those_of_the_programs():
+def test_the_names_agree_with_those_in_the_programs():
     rendered = chart.render()
     config = rendered.of_kind("ConfigMap")[names.SLO_CONTROLLER_CONFIG]
     assert json.loads(config["data"][names.COLOCATION_CONFIG_KEY]) == chart.VALUES["colocationConfig"]
@@ -55,13 +55,13 @@ def test_priority_classes_carry_the_lowest_value_of_their_band():
         ("admissionPolicies.create=false", "ValidatingAdmissionPolicyBinding"),
     ],
 )
-def test_what_is_switched_off_is_not_created(setting, kind):
+def test_an_object_that_is_switched_off_is_not_created(setting, kind):
     assert chart.render().of_kind(kind)
     assert not chart.render(setting).of_kind(kind)
 
 
 @pytest.mark.parametrize("part", ["koordlet", "manager", "scheduler"])
-def test_a_part_that_is_switched_off_leaves_nothing_of_its_own(part):
+def test_a_component_that_is_switched_off_has_no_objects(part):
     left = chart.render(f"{part}.enabled=false").objects
     assert not [
         item for item in left if part in item["metadata"]["name"] and item["kind"] != "CustomResourceDefinition"
@@ -81,13 +81,13 @@ def test_every_object_of_a_namespace_names_it():
     assert elsewhere == {chart.NAMESPACE, "kube-system", "default"}
 
 
-def test_every_container_requests_little_and_limits_memory_but_not_cpu():
+def test_every_container_has_requests_and_only_a_memory_limit():
     for container in chart.render().containers().values():
         assert set(container["resources"]["requests"]) == {"cpu", "memory"}
         assert set(container["resources"]["limits"]) == {"memory"}
 
 
-def test_every_lasting_container_is_probed():
+def test_every_long_running_container_has_probes():
     for name, container in chart.render().containers().items():
         if name != "koordlet/state-folder":
             assert {"livenessProbe", "readinessProbe"} <= set(container), name
@@ -95,9 +95,9 @@ def test_every_lasting_container_is_probed():
             assert container["livenessProbe"]["httpGet"]["port"] in ports
 
 
-def test_the_agent_understands_its_arguments_and_finds_its_folders():
+def test_the_agent_parses_its_arguments_and_finds_its_folders():
     container = chart.render("koordlet.httpPort=9999", "logFormat=json").containers()["koordlet/koordlet"]
-    chosen = chart.understood(container, KoordletSettings, "KOORDLET")
+    chosen = chart.parsed_settings(container, KoordletSettings, "KOORDLET")
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert not chosen.required_for_run()
     seen = {f"{chosen.host_root}/{folder}" for folder in ("proc", "sys/fs/cgroup", "sys/devices/system")}
@@ -106,15 +106,15 @@ def test_the_agent_understands_its_arguments_and_finds_its_folders():
     assert chosen.log_format == "json"
 
 
-HISTORY = [
+INFLUXDB = [
     f"koordlet.influxdb.{value}"
     for value in ("enabled=true", "url=https://influx:8086", "org=o", "bucket=b", "queuePoints=77", "tokenSecret.key=t")
 ]
 
 
-def test_the_agent_finds_the_token_and_the_authorities_of_its_history():
-    rendered = chart.render(*HISTORY, "koordlet.influxdb.caConfigMap.name=ca")
-    chosen = chart.understood(rendered.containers()["koordlet/koordlet"], KoordletSettings, "KOORDLET")
+def test_the_agent_finds_the_token_and_the_authorities_of_influxdb():
+    rendered = chart.render(*INFLUXDB, "koordlet.influxdb.caConfigMap.name=ca")
+    chosen = chart.parsed_settings(rendered.containers()["koordlet/koordlet"], KoordletSettings, "KOORDLET")
     (volume,) = (each for each in rendered.workloads()["koordlet"]["volumes"] if each["name"] == "influxdb")
     secret, config_map = (next(iter(source.values())) for source in volume["projected"]["sources"])
     (mount,) = (m for m in rendered.containers()["koordlet/koordlet"]["volumeMounts"] if m["name"] == "influxdb")
@@ -125,16 +125,16 @@ def test_the_agent_finds_the_token_and_the_authorities_of_its_history():
     assert mount["readOnly"]
 
 
-def test_text_that_means_something_in_yaml_reaches_the_agent_as_it_was_written():
+def test_text_with_yaml_syntax_reaches_the_agent_unchanged():
     odd = ("koordlet.influxdb.org=R: D #1", "koordlet.influxdb.url=https://i:", "koordlet.stateHostPath=/srv/a\\, b")
-    rendered = chart.render(*HISTORY, *odd)
-    chosen = chart.understood(rendered.containers()["koordlet/koordlet"], KoordletSettings, "KOORDLET")
+    rendered = chart.render(*INFLUXDB, *odd)
+    chosen = chart.parsed_settings(rendered.containers()["koordlet/koordlet"], KoordletSettings, "KOORDLET")
     (state,) = (each for each in rendered.workloads()["koordlet"]["volumes"] if each["name"] == "state")
     assert (chosen.influxdb_org, chosen.influxdb_url) == ("R: D #1", "https://i:")
     assert state["hostPath"]["path"] == "/srv/a, b"
 
 
-def test_names_of_digits_stay_text():
+def test_names_of_digits_stay_strings():
     names_of_digits = ("--set-string", "scheduler.name=123", "--set-string", "scheduler.priorityClassName=456")
     result = chart.run_helm("template", "789", str(chart.FOLDER), *names_of_digits)
     objects = {(item["kind"], item["metadata"]["name"]): item for item in yaml.safe_load_all(result.stdout) if item}
@@ -145,17 +145,17 @@ def test_names_of_digits_stay_text():
     assert deployment["selector"]["matchLabels"]["app.kubernetes.io/instance"] == "789"
 
 
-def test_a_secret_that_is_not_there_keeps_no_agent_from_starting():
+def test_the_agent_starts_without_the_influxdb_secret():
     (volume,) = (
-        each for each in chart.render(*HISTORY).workloads()["koordlet"]["volumes"] if each["name"] == "influxdb"
+        each for each in chart.render(*INFLUXDB).workloads()["koordlet"]["volumes"] if each["name"] == "influxdb"
     )
     assert [source["secret"]["optional"] for source in volume["projected"]["sources"]] == [True]
 
 
-def test_the_manager_understands_its_arguments_and_may_write_what_it_is_told_to():
+def test_the_manager_parses_its_arguments_and_may_write_the_objects_they_name():
     rendered = chart.render("logLevel=debug")
     container = rendered.containers()["koord-manager/manager"]
-    chosen = chart.understood(container, ManagerSettings, "MANAGER")
+    chosen = chart.parsed_settings(container, ManagerSettings, "MANAGER")
     allowed = {
         name for rule in rendered.of_kind("Role")["koord-manager"]["rules"] for name in rule.get("resourceNames", [])
     }
@@ -166,10 +166,10 @@ def test_the_manager_understands_its_arguments_and_may_write_what_it_is_told_to(
     assert allowed == {chosen.lease, chosen.last_good_config_map, chosen.config_map}
 
 
-def test_the_extender_understands_its_arguments_and_listens_where_kube_scheduler_calls():
+def test_the_extender_parses_its_arguments_and_listens_on_the_address_kube_scheduler_calls():
     rendered = chart.render()
     container = rendered.containers()["koord-scheduler/scheduler-plugin"]
-    chosen = chart.understood(container, SchedulerPluginSettings, "KOORD_SCHEDULER")
+    chosen = chart.parsed_settings(container, SchedulerPluginSettings, "KOORD_SCHEDULER")
     (extender,) = scheduler_config()["extenders"]
     (mount,) = container["volumeMounts"]
     folder, _, file = chosen.config.rpartition("/")
@@ -179,13 +179,13 @@ def test_the_extender_understands_its_arguments_and_listens_where_kube_scheduler
     assert chosen.http_port == container["ports"][0]["containerPort"]
 
 
-def test_the_extender_accepts_its_policies():
+def test_the_extender_accepts_its_plugin_configuration():
     text = chart.render().of_kind("ConfigMap")["koord-scheduler"]["data"]["scheduler-plugin.yaml"]
     args = loader.parse(yaml.safe_load(text)).args["LoadAwareScheduling"]
     assert args.usage_thresholds == {"cpu": 65, "memory": 95}
 
 
-def test_the_weight_of_a_policy_is_a_value():
+def test_the_weight_of_a_plugin_is_a_value():
     rendered = chart.render(
         "scheduler.plugin.plugins.score.enabled[0].name=LoadAwareScheduling",
         "scheduler.plugin.plugins.score.enabled[0].weight=3",
@@ -194,7 +194,7 @@ def test_the_weight_of_a_policy_is_a_value():
     assert loader.parse(yaml.safe_load(text)).score_weights == {"LoadAwareScheduling": 3}
 
 
-def test_check_config_has_nothing_to_say_of_what_the_chart_renders():
+def test_check_config_reports_nothing_for_the_rendered_config_map():
     config_map = chart.render().of_kind("ConfigMap")["koord-scheduler"]
     findings = [check_config.judge(found.content) for found in check_config.documents(yaml.safe_dump(config_map))]
     assert [(finding.problems, finding.advice) for finding in findings] == [([], []), ([], [])]
@@ -213,12 +213,12 @@ def scheduler_config(*set_values):
     )
 
 
-def test_the_extender_has_the_say_of_a_plugin_of_its_weight():
+def test_the_extender_counts_as_a_plugin_of_its_weight():
     config = scheduler_config("scheduler.plugin.weight=3")
     (profile,) = config["profiles"]
     (extender,) = config["extenders"]
     weights = {plugin["name"]: plugin["weight"] for plugin in profile["plugins"]["multiPoint"]["enabled"]}
-    # kube-scheduler's own default weights, each times ten: an extender's score counts tenfold
+    # the default weights of kube-scheduler times ten, because kube-scheduler multiplies an extender's score by ten
     assert weights == {
         "TaintToleration": 30,
         "NodeAffinity": 20,
@@ -231,7 +231,7 @@ def test_the_extender_has_the_say_of_a_plugin_of_its_weight():
     assert extender["weight"] == 3
 
 
-def test_an_extender_that_is_away_or_slow_does_not_keep_pods_from_being_scheduled():
+def test_an_unreachable_or_slow_extender_does_not_block_scheduling():
     (extender,) = scheduler_config()["extenders"]
     assert extender["ignorable"] is True
     assert extender["httpTimeout"] == "300ms"
@@ -239,7 +239,7 @@ def test_an_extender_that_is_away_or_slow_does_not_keep_pods_from_being_schedule
     assert "managedResources" not in extender
 
 
-def test_the_scheduler_leads_by_a_lease_of_this_namespace():
+def test_the_scheduler_uses_a_lease_of_this_namespace():
     election = scheduler_config()["leaderElection"]
     assert (election["resourceNamespace"], election["resourceName"]) == (chart.NAMESPACE, "koord-scheduler")
 
@@ -251,7 +251,7 @@ def test_the_extender_is_a_sidecar_that_starts_before_kube_scheduler():
     assert "startupProbe" in sidecar
 
 
-def test_without_the_extender_nothing_speaks_of_it():
+def test_without_the_extender_no_object_refers_to_it():
     rendered = chart.render("scheduler.plugin.enabled=false")
     assert "initContainers" not in rendered.workloads()["koord-scheduler"]
     assert "extenders" not in scheduler_config("scheduler.plugin.enabled=false")
@@ -265,7 +265,7 @@ def test_plugin_arguments_reach_the_extender_as_a_plugin_config():
     ]
 
 
-def test_a_changed_scheduler_configuration_rolls_the_pods():
+def test_a_changed_scheduler_configuration_restarts_the_pods():
     def checksum(*set_values):
         deployment = chart.render(*set_values).of_kind("Deployment")["koord-scheduler"]
         return deployment["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
@@ -279,7 +279,7 @@ def test_kube_scheduler_has_the_version_of_the_cluster_without_its_vendor_suffix
     assert 'image: "registry.k8s.io/kube-scheduler:v1.31.7"' in result.stdout
 
 
-def test_a_cluster_that_is_too_old_is_refused():
+def test_an_unsupported_kubernetes_version_is_rejected():
     result = chart.run_helm("template", str(chart.FOLDER), "--kube-version", "v1.29.9")
     assert result.returncode != 0
     assert "1.30.0" in result.stderr
@@ -296,7 +296,7 @@ def test_prometheus_annotations_name_the_port_of_each_part():
     assert rendered.of_kind("DaemonSet")["koordlet"]["spec"]["template"]["metadata"]["annotations"]["team"] == "a"
 
 
-def test_what_the_notes_say_can_be_copied_into_a_shell():
+def test_the_commands_in_the_notes_can_be_copied_into_a_shell():
     notes = (chart.FOLDER / "templates" / "NOTES.txt").read_text(encoding="utf-8")
     # A shell ends a here-document at a line that is the word alone, not indented.
     assert re.findall(r"<<'END'\n.*?^END$", notes, re.MULTILINE | re.DOTALL)

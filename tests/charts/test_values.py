@@ -22,7 +22,7 @@ def resolved(schema):
 
 
 def schemas(schema=chart.SCHEMA, path="values"):
-    """Every schema of a value, definitions resolved, by path."""
+    """Yield the schema of every value, with definitions resolved, by path."""
     schema = resolved(schema)
     yield path, schema
     for key, below in schema.get("properties", {}).items():
@@ -30,7 +30,7 @@ def schemas(schema=chart.SCHEMA, path="values"):
 
 
 def with_value(path, value):
-    """Default values with one of them replaced."""
+    """Return the default values with one of them replaced."""
     values = copy.deepcopy(chart.VALUES)
     *folders, last = path.split(".")
     where = values
@@ -81,7 +81,7 @@ def test_the_default_values_are_valid():
         ("imagePullSecrets", ["my-registry"]),
     ],
 )
-def test_a_mistake_in_the_values_is_refused(path, value):
+def test_a_mistake_in_the_values_is_rejected(path, value):
     assert not VALIDATOR.is_valid(with_value(path, value))
 
 
@@ -106,7 +106,7 @@ def test_a_mistake_in_the_values_is_refused(path, value):
         "loadWatcher.database.hours",
     ],
 )
-def test_a_value_that_nothing_works_without_cannot_be_taken_away_by_null(path):
+def test_a_required_value_cannot_be_removed_by_null(path):
     result = chart.run_helm("template", str(chart.FOLDER), "--set", f"{path}=null")
     *_, last = path.split(".")
     assert result.returncode != 0
@@ -116,7 +116,7 @@ def test_a_value_that_nothing_works_without_cannot_be_taken_away_by_null(path):
 @pytest.mark.parametrize(
     "path", ["koordlet.affinity", "koordlet.podAnnotations", "manager.image.tag", "manager.resources"]
 )
-def test_a_value_that_can_be_left_out_can_be_taken_away_by_null(path):
+def test_an_optional_value_can_be_removed_by_null(path):
     assert chart.render(f"{path}=null").workloads()
 
 
@@ -136,7 +136,7 @@ def test_a_value_that_can_be_left_out_can_be_taken_away_by_null(path):
         ("manager.extraEnv", [{"name": "MANAGER_LOG_LEVEL", "value": "debug"}]),
     ],
 )
-def test_what_a_user_may_want_is_accepted(path, value):
+def test_a_valid_value_is_accepted(path, value):
     VALIDATOR.validate(with_value(path, value))
 
 
@@ -147,7 +147,7 @@ def test_the_schema_describes_every_value_and_leaves_no_object_open_by_accident(
             assert schema["additionalProperties"] is False, path
 
 
-def test_the_schema_knows_no_value_that_has_no_default():
+def test_every_value_in_the_schema_has_a_default():
     def missing(schema, values, path):
         for key, below in resolved(schema).get("properties", {}).items():
             if key not in values:
@@ -161,7 +161,7 @@ def test_the_schema_knows_no_value_that_has_no_default():
     assert unknown == ["values.global"]
 
 
-def test_every_value_stands_under_a_comment():
+def test_every_value_has_a_comment():
     text = (chart.FOLDER / "values.yaml").read_text(encoding="utf-8")
     lines = text.splitlines()
 
@@ -177,7 +177,7 @@ def test_every_value_stands_under_a_comment():
             ):
                 yield from keys(value, below)
 
-    opaque = ("requests", "limits", "nodeAffinity")  # of Kubernetes
+    opaque = ("requests", "limits", "nodeAffinity")  # defined by Kubernetes
     grouping = (
         "crds",
         "priorityClasses",
@@ -185,7 +185,7 @@ def test_every_value_stands_under_a_comment():
         "sloControllerConfig",
         "openshift",
         "image",
-    )  # explained by what they hold
+    )  # explained by their keys
     for key in keys(yaml.compose(text), chart.SCHEMA):
         if key.value not in (*opaque, *grouping):
             assert lines[key.start_mark.line - 1].lstrip().startswith("#"), (
@@ -193,7 +193,7 @@ def test_every_value_stands_under_a_comment():
             )
 
 
-def test_colocation_is_off_at_first_and_the_manager_accepts_the_document():
+def test_colocation_is_off_by_default_and_the_manager_accepts_the_document():
     document = chart.VALUES["colocationConfig"]
     reading = colocation_document.read_config(json.dumps(document))
     assert document["enable"] is False
@@ -202,6 +202,6 @@ def test_colocation_is_off_at_first_and_the_manager_accepts_the_document():
     assert not reading.unused
 
 
-def test_a_preset_is_not_outvoted_by_the_document_as_installed():
+def test_the_default_document_sets_no_key_of_a_preset():
     of_presets = set().union(*(preset.to_wire() for preset in presets.PRESETS.values()))
     assert not of_presets & set(chart.VALUES["colocationConfig"])

@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from api_types import wire_model
-from api_types.kubernetes import pods
+from api_types.kubernetes import pods, times
 from api_types.kubernetes import priority_and_qos as pq
 from api_types.node_metric import types as node_metric
 from koordlet.cluster import collect_policy
@@ -95,7 +94,7 @@ def _aggregated(case: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _seconds(text: str) -> int:
-    return round(wire_model.parse_duration(text))
+    return round(times.duration_seconds(text))
 
 
 def _collect_policy(case: Mapping[str, Any]) -> Any:

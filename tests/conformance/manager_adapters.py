@@ -16,7 +16,7 @@ from api_types.colocation import document as colocation_document
 from api_types.colocation import selector as node_selector
 from api_types.colocation.problem import refuses
 from api_types.colocation.selector import NodeSelector
-from api_types.kubernetes import node_reservation, pods
+from api_types.kubernetes import node_reservation, pods, times
 from api_types.node_metric import mid_report
 from manager.cache import store
 from manager.mid_resource import calculator, decision, patch, pod_requests, status_annotation
@@ -274,7 +274,7 @@ def check_calculate(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str
 
 def is_degraded(case: Mapping[str, Any]) -> dict[str, Any]:
     metric = _metric(case["nodeMetric"])
-    sample = status_annotation.parse_time(metric.status.update_time if metric and metric.status else None)
+    sample = times.parse_rfc3339_or_none(metric.status.update_time if metric and metric.status else None)
     return {"degrade": decision.is_degraded(sample, dt.timedelta(minutes=case["degradeTimeMinutes"]), NOW)}
 
 

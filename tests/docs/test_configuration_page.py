@@ -1,4 +1,4 @@
-"""docs/configuration.md: every key, preset and reason code, and nothing that the models do not say."""
+"""docs/reference/configuration.md: every key, preset and reason code, and nothing that the models do not say."""
 
 import re
 
@@ -10,7 +10,7 @@ from api_types.colocation import presets
 from crds import configuration_page, generate
 from manager.slo_config import condition, strategy
 
-PAGE = (generate.ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+PAGE = (generate.ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
 
 
 def rows(table):

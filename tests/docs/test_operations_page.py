@@ -1,4 +1,4 @@
-"""docs/operations.md tells the truth: tests, metrics and sections that it names exist, and every symptom was seen."""
+"""docs/operations/troubleshooting.md tells the truth: tests, metrics and sections that it names exist, and every symptom was seen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from manager.mid_resource import reasons
 from tests.test_metrics_of_every_part import PARTS
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "operations" / "troubleshooting.md").read_text(encoding="utf-8")
 ENTRIES = {
     title: text
     for title, text in re.findall(r"^## (.*?)$(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
@@ -60,7 +60,7 @@ def test_every_link_leads_somewhere() -> None:
     titles = {anchor(title) for title in re.findall(r"^#+ (.*)$", PAGE, re.MULTILINE)}
     for target in re.findall(r"\]\(([^)]+)\)", PAGE):
         file, _, section = target.partition("#")
-        assert (ROOT / "docs" / file).exists() if file else section in titles, target
+        assert (ROOT / "docs" / "operations" / file).exists() if file else section in titles, target
 
 
 @pytest.mark.parametrize("metric", sorted(set(METRIC.findall(PAGE))))

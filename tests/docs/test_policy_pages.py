@@ -1,4 +1,4 @@
-"""Tests that docs/policies/load-aware.md lists every argument with its actual default."""
+"""Tests that docs/reference/scheduler-plugins/load-aware.md lists every argument with its actual default."""
 
 import pathlib
 import re
@@ -9,7 +9,8 @@ import yaml
 from scheduler_plugin.config import loader
 from scheduler_plugin.plugins.load_aware.args import AggregatedArgs, LoadAwareArgs
 
-PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "policies" / "load-aware.md").read_text(encoding="utf-8")
+FILE = pathlib.Path(__file__).parents[2] / "docs" / "reference" / "scheduler-plugins" / "load-aware.md"
+PAGE = FILE.read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (none|`[^`]*`) \|", re.MULTILINE)
 
 

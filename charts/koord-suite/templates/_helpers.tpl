@@ -1,4 +1,4 @@
-{{/* Labels by which a workload finds its pods. Call with (list $ "koordlet"). */}}
+{{/* Selector labels of a workload. Call with (list $ "koordlet"). */}}
 {{- define "koord-suite.selectorLabels" -}}
 app.kubernetes.io/name: {{ index . 1 }}
 app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
@@ -21,12 +21,12 @@ image: {{ printf "%s:%s" $image.repository ($image.tag | default (index . 1)) | 
 imagePullPolicy: {{ $image.pullPolicy }}
 {{- end }}
 
-{{/* Version of the cluster as kube-scheduler images are tagged: v1.34.4-gke.100 is v1.34.4. */}}
+{{/* Kubernetes version of the cluster in the form of kube-scheduler image tags: v1.34.4-gke.100 becomes v1.34.4. */}}
 {{- define "koord-suite.kubernetesTag" -}}
 {{ regexFind "^v[0-9]+[.][0-9]+[.][0-9]+" .Capabilities.KubeVersion.Version }}
 {{- end }}
 
-{{/* Flags that all of our programs share. */}}
+{{/* Flags that all programs of the suite share. */}}
 {{- define "koord-suite.commonArgs" -}}
 - --log-format={{ .Values.logFormat }}
 - --log-level={{ .Values.logLevel }}
@@ -42,7 +42,7 @@ imagePullPolicy: {{ $image.pullPolicy }}
 {{- with $annotations }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
-{{/* The user every process runs as; the images are built for it. OpenShift wants to choose one of the namespace's. */}}
+{{/* User of every process; the images are built for it. OpenShift chooses a user id of the namespace instead. */}}
 {{- define "koord-suite.podSecurityContext" -}}
 runAsNonRoot: true
 {{- if not .Values.openshift.enabled }}
@@ -58,7 +58,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* Replicas on different nodes if possible, unless the user says where. Call with (list $ .Values.manager "koord-manager"). */}}
+{{/* Affinity from the values, else replicas on different nodes if possible. Call with (list $ .Values.manager "koord-manager"). */}}
 {{- define "koord-suite.affinity" -}}
 {{- with (index . 1).affinity -}}
 {{ toYaml . }}
@@ -74,12 +74,12 @@ podAntiAffinity:
 {{- end -}}
 {{- end }}
 
-{{/* How the apiserver calls a service account. Call with (list $ "koordlet"). */}}
+{{/* User name of a service account in the API server. Call with (list $ "koordlet"). */}}
 {{- define "koord-suite.user" -}}
 system:serviceaccount:{{ (index . 0).Release.Namespace }}:{{ index . 1 }}
 {{- end }}
 
-{{/* Puts an admission policy in force. Call with (list $ "koordlet" "name-of-the-policy" "Deny"). */}}
+{{/* Binding that activates an admission policy. Call with (list $ "koordlet" "name-of-the-policy" "Deny"). */}}
 {{- define "koord-suite.policyBinding" -}}
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -92,7 +92,7 @@ spec:
   validationActions: [{{ index . 3 }}]
 {{- end }}
 
-{{/* What admission policies read of a pod: variables.resources, requests and limits of every container. */}}
+{{/* Variables of the admission policies for pods: variables.resources holds the requests and limits of every container. */}}
 {{- define "koord-suite.midPodVariables" -}}
 - name: names
   expression: "['kubernetes.io/mid-cpu', 'kubernetes.io/mid-memory']"
@@ -107,7 +107,7 @@ spec:
     .filter(f, f.size() > 0)
 {{- end }}
 
-{{/* What every pod made of the manager's image has in common. Call with (list $ .Values.manager). */}}
+{{/* Fields that all pods with the manager's image share. Call with (list $ .Values.manager). */}}
 {{- define "koord-suite.managerPod" -}}
 {{- $root := index . 0 -}}{{- $manager := index . 1 -}}
 {{- with $root.Values.imagePullSecrets }}
@@ -116,7 +116,7 @@ imagePullSecrets: {{- toYaml . | nindent 0 }}
 {{- with $manager.priorityClassName }}
 priorityClassName: {{ . | quote }}
 {{- end }}
-# It finds the apiserver by address, so it does not have to wait for the cluster's DNS.
+# It connects to the API server by IP address, so it does not depend on the cluster's DNS.
 dnsPolicy: Default
 securityContext:
   {{- include "koord-suite.podSecurityContext" $root | nindent 2 }}
@@ -128,14 +128,14 @@ tolerations: {{- toYaml . | nindent 0 }}
 {{- end }}
 {{- end }}
 
-{{/* Annotations of a hook that goes once it has done its work. Call with (list "pre-delete" "-1"). */}}
+{{/* Annotations of a hook object that is deleted after the hook has succeeded. Call with (list "pre-delete" "-1"). */}}
 {{- define "koord-suite.hook" -}}
 helm.sh/hook: {{ index . 0 }}
 helm.sh/hook-weight: {{ index . 1 | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}
 
-{{/* Policies of the extender, with their weights and arguments. Call with .Values.scheduler.plugin. */}}
+{{/* Plugins of the extender, with their weights and arguments. Call with .Values.scheduler.plugin. */}}
 {{- define "koord-suite.policies" -}}
 {{- with .plugins }}
 plugins: {{- toYaml . | nindent 2 }}
@@ -147,7 +147,7 @@ pluginConfig:
 {{- end }}
 {{- end }}
 
-{{/* The extender's container but for its ports and volumes. Call with (list $ $flags). */}}
+{{/* Container of the extender, without its ports and volumes. Call with (list $ $flags). */}}
 {{- define "koord-suite.extenderContainer" -}}
 {{- $root := index . 0 -}}
 {{- with $root.Values.scheduler.plugin -}}

@@ -1,4 +1,4 @@
-"""InfluxDB 2: the points that koordlets write (docs/reference/influxdb.md), read by Flux queries."""
+"""InfluxDB 2: the points that koordlets write (docs/how-to/influxdb.md), read by Flux queries."""
 
 from __future__ import annotations
 

@@ -53,6 +53,14 @@ def test_no_text_sets_nothing(text):
             {"metricAggregatePolicy": {"durations": ["5m", "soon"]}},
             'metricAggregatePolicy.durations[1]: seen "soon", want a duration such as 5m or 1h30m0s',
         ),
+        (
+            {"metricAggregatePolicy": {"durations": ["1.5s"]}},
+            'metricAggregatePolicy.durations[0]: seen "1.5s", want whole seconds, at least one',
+        ),
+        (
+            {"metricAggregatePolicy": {"durations": ["-5m"]}},
+            'metricAggregatePolicy.durations[0]: seen "-5m", want whole seconds, at least one',
+        ),
         ("null", "the document: seen null, want an object"),
         ("[]", "the document: seen [], want an object"),
     ],
@@ -135,6 +143,16 @@ def test_an_integer_is_a_number_and_a_duration_is_put_into_its_canonical_form():
     assert lines == []
     assert config.node_predict_policy.n == 3
     assert config.metric_aggregate_policy.durations == ["1m30s"]
+
+
+@pytest.mark.parametrize(
+    ("given", "canonical"),
+    [("1.5h", "1h30m0s"), ("90000ms", "1m30s"), ("+5m", "5m0s"), ("0.5h30m", "1h0m0s"), ("60000000µs", "1m0s")],
+)
+def test_accepts_every_go_duration_of_whole_seconds(given, canonical):
+    config, lines = problems({"metricAggregatePolicy": {"durations": [given]}})
+    assert lines == []
+    assert config.metric_aggregate_policy.durations == [canonical]
 
 
 def test_the_proposals_spelling_of_the_predict_policy_is_an_alias():

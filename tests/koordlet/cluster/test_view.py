@@ -87,16 +87,25 @@ async def test_a_spec_that_cannot_be_followed_leaves_the_one_before_in_force():
             assert view.spec_problem.startswith("spec.predictPolicy.n is 'many'")
 
 
-@pytest.mark.parametrize("duration", ["500ms", "-5m0s", "soon", ""])
-async def test_a_window_that_is_no_whole_time_leaves_the_spec_before_in_force(duration):
-    """Or else no report could be made, and Mid would be withdrawn."""
+@pytest.mark.parametrize(
+    ("duration", "problem"),
+    [
+        ("500ms", "is too short"),
+        ("-5m0s", "is too short"),
+        ("0s", "is too short"),
+        ("soon", "is not a duration"),
+        ("", "is not a duration"),
+    ],
+)
+async def test_keeps_the_spec_before_when_a_window_is_not_a_positive_duration(duration, problem):
+    """Otherwise no report could be made, and the manager would withdraw Mid."""
     async with apiserver.running() as server:
         broken = node_metric("6", 3, metricCollectPolicy={"nodeAggregatePolicy": {"durations": ["5m0s", duration]}})
         script(server, metrics=[node_metric(predictPolicy={"n": 4})], then=[changed("MODIFIED", broken)])
         async with watching(server, lambda view: view.spec_problem) as view:
             assert (view.spec.predict_policy.n, view.generation) == (4, 2)
             assert view.resource_version == "6"
-            wanted = f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: '{duration}' is not a duration"
+            wanted = f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: '{duration}' {problem}"
             assert view.spec_problem.startswith(wanted)
 
 

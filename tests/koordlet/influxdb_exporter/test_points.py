@@ -1,4 +1,4 @@
-"""What becomes a point: names and values as docs/reference/influxdb.md lists them."""
+"""What becomes a point: names and values as docs/how-to/influxdb.md lists them."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ from koordlet.prediction.server import Prediction
 from koordlet.samples import NODE, SYSTEM, UNRESERVED_SYSTEM, Resource, SeriesKey, SeriesKind, UsageSample
 from tests.koordlet.cluster.test_pods import pod
 
-REFERENCE = Path(__file__).parents[3] / "docs/reference/influxdb.md"
+REFERENCE = Path(__file__).parents[3] / "docs/how-to/influxdb.md"
 AT = 1700000000
 PREDICTION = Prediction(
     parameters=PredictParameters(),

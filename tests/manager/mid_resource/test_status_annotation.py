@@ -62,12 +62,3 @@ DEEP = '{"x": ' + "[" * 100_000
 @pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"time": 1, "reason": "x"}', OF_A_HAND, DEEP])
 def test_what_is_no_receipt_is_none(text):
     assert status_annotation.of_node(node(text)) is None
-
-
-@pytest.mark.parametrize("text", [None, "", "yesterday", "2026-11-21T12:00:00", "9999-12-31T23:59:59-23:00"])
-def test_what_is_no_time_is_none(text):
-    assert status_annotation.parse_time(text) is None
-
-
-def test_times_of_other_zones_are_the_same_moment():
-    assert status_annotation.parse_time("2026-11-21T13:00:00+01:00") == dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)

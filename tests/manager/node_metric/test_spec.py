@@ -1,7 +1,9 @@
 import pytest
 
 from api_types.colocation import controller_config as slo
+from api_types.colocation import document
 from api_types.colocation.controller_config import ColocationStrategy, MetricAggregatePolicy
+from api_types.node_metric import crd_manifest
 from manager.node_metric import spec as collect_policy
 from manager.slo_config.strategy import NodeStrategy
 
@@ -23,6 +25,22 @@ def test_the_collect_policy_follows_the_strategy():
     )
     wire = collect_policy.spec_of(strategy).to_wire()["metricCollectPolicy"]
     assert wire == {**DEFAULT, "reportIntervalSeconds": 30, "nodeAggregatePolicy": {"durations": ["15m0s"]}}
+
+
+@pytest.mark.parametrize(("given", "canonical"), [("1.5h", "1h30m0s"), ("90000ms", "1m30s")])
+def test_any_go_duration_of_the_document_reaches_the_spec(given, canonical):
+    config = document.read_config(f'{{"metricAggregatePolicy": {{"durations": ["{given}"]}}}}').config
+    strategy = holds(metric_aggregate_policy=config.metric_aggregate_policy)
+    wire = collect_policy.spec_of(strategy).to_wire()["metricCollectPolicy"]
+    assert wire["nodeAggregatePolicy"] == {"durations": [canonical]}
+
+
+def test_the_crd_puts_no_pattern_on_a_duration():
+    """The agent parses the full grammar of Go; a pattern in the CRD would reject a part of it."""
+    schema = crd_manifest.structural_schema()
+    for step in ("spec", "metricCollectPolicy", "nodeAggregatePolicy", "durations"):
+        schema = schema["properties"][step]
+    assert schema["items"] == {"type": "string"}
 
 
 def test_a_node_that_takes_no_part_is_measured_by_the_default_policy():

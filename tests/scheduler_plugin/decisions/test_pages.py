@@ -1,4 +1,4 @@
-"""docs/scheduling-decisions.md and docs/simulation.md tell the truth: flags, metrics, choices exist, code runs."""
+"""docs/how-to/explain-a-pod.md and docs/how-to/simulate.md tell the truth: flags, metrics, choices exist, code runs."""
 
 import argparse
 import pathlib
@@ -14,8 +14,8 @@ from scheduler_plugin.settings import SchedulerPluginSettings
 from tests.scheduler_plugin import factories
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
-DECISIONS = (DOCS / "scheduling-decisions.md").read_text(encoding="utf-8")
-SIMULATION = (DOCS / "simulation.md").read_text(encoding="utf-8")
+DECISIONS = (DOCS / "how-to" / "explain-a-pod.md").read_text(encoding="utf-8")
+SIMULATION = (DOCS / "how-to" / "simulate.md").read_text(encoding="utf-8")
 OF_KUBECTL = {"--namespace"}
 
 
@@ -46,7 +46,7 @@ def test_every_metric_and_choice_of_the_tables_exists():
     table = DECISIONS.split("| metric | labels | meaning |")[1].split("\n\n")[0]
     told = {name for row in table.splitlines()[2:] for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
     assert {name.removesuffix("_total") for name in told} == shown
-    choices = DECISIONS.split("| `choice` | the pod went to | so |")[1].split("\n\n")[0]
+    choices = DECISIONS.split("| `choice` | node of the pod | conclusion |")[1].split("\n\n")[0]
     assert set(re.findall(r"^\| `(\w+)`", choices, re.MULTILINE)) == {choice.value for choice in Choice}
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from scheduler_plugin.plugins.load_aware import plugin as load_aware
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment, power, target_load
 
-HERE = Path(__file__).parent
+PAGES = Path(__file__).parents[1] / "reference" / "scheduler-plugins"
 PERCENT = np.linspace(0.0, 110.0, 1101)
 
 
@@ -84,7 +84,7 @@ def main() -> None:
         axes.grid(visible=True, alpha=0.3)
         if axes.get_legend_handles_labels()[0]:
             axes.legend()
-        figure.savefig(HERE / f"{page}.svg", metadata={"Date": None})
+        figure.savefig(PAGES / f"{page}.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":
