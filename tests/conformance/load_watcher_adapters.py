@@ -1,4 +1,4 @@
-"""Cases of trimaran.json about the load watcher and its providers -> scheduler_plugin/load_watcher."""
+"""Adapters of the cases about the load watcher and its providers to scheduler_plugin/load_watcher."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _cache(inputs: Any) -> Any:
 
 
 class _Asked:
-    """A provider that notes which windows are asked for."""
+    """Provider that records the requested windows."""
 
     name = "asked"
 
@@ -135,7 +135,7 @@ async def _two_rounds() -> list[str]:
 
 
 def _encode(inputs: Any, expected: Any) -> str | None:
-    """Ours drops what is no number, so that the document stays readable."""
+    """Check that NaN and infinite values are dropped, so that the document stays readable."""
     given = _nodes(inputs["nodeMetrics"])
     usable = analysis.analyse("15m", given, unchanged_seconds={}, shorter={}, expected=()).nodes
     document = json.loads(records.encode(Snapshot(data=Data(dict(usable)))))
@@ -313,14 +313,14 @@ def _windows_empty(case: Mapping[str, Any]) -> bool:
 
 
 def _names_a_node(case: Mapping[str, Any]) -> bool:
-    """A node that is known, in the path: upstream has no such page."""
+    """Return whether the path names a known node: upstream has no such page."""
     windows = case["input"].get("windows", {"15m": {"node-1": []}})
     node = case["input"]["request"].partition(" /watcher/")[2]
     return any(node in nodes for nodes in windows.values())
 
 
 def _breaks_signalfx(case: Mapping[str, Any]) -> bool:
-    """Points from which no mean can be made, or a host that is no text: upstream's NaN or panic."""
+    """Return whether points have no mean or a host is not text: upstream returns NaN or panics."""
     inputs = case["input"]
     points, series = (
         inputs[key] if key in inputs else inputs[f"{key}ForBothQueries"] for key in ("metricData", "metadata")
@@ -369,28 +369,32 @@ def _lacks_usage(case: Mapping[str, Any]) -> bool:
 
 
 DIFFERENT_ON_PURPOSE = (
-    ("loadwatcher.http", _names_a_node, "design 4.6, G9: /watcher/{host} is a page"),
-    ("loadwatcher.route", _names_a_node, "design 4.6, G9: /watcher/{host} is a page"),
+    ("loadwatcher.http", _names_a_node, "KEP-61 has /watcher/{host}, upstream does not"),
+    ("loadwatcher.route", _names_a_node, "KEP-61 has /watcher/{host}, upstream does not"),
     ("prometheus.query", _is_of_one_host, "one query reads all nodes; there is none for a single host"),
     ("datadog.queries", _is_of_one_host, "one query reads all hosts; there is none for a single host"),
     ("datadog.getHostName", _has_another_tag, "only tags that begin with host: are read"),
-    ("signalfx.getMetricsFromPayloads", _breaks_signalfx, "design 5: what cannot be read is no data, no NaN, no crash"),
-    ("signalfx.fetchAllHosts", _breaks_signalfx, "design 5: what cannot be read is no data, no NaN, no crash"),
-    ("datadog.parseTimeseries", _has_empty_row, "design 4.6, B3: a series without points is told, it is no NaN"),
-    ("prometheus.parse", _names_no_node, "design 5: a name that no node can have is no data; a port is no part of it"),
-    ("prometheus.parse", _has_no_number, "design 4.6, B3: what is no number is dropped before it is kept"),
-    ("metricsserver.parse", _has_no_capacity, "design 4.6, B3: without capacity there is no share of it"),
-    ("metricsserver.parse", _lacks_usage, "design 5: absent is not zero"),
-    ("loadwatcher.http", _windows_empty, "design 4.6, G9: 404 with a reason where there is nothing, not 500"),
-    ("loadwatcher.route", _windows_empty, "design 4.6, G9: 404 with a reason where there is nothing, not 500"),
+    (
+        "signalfx.getMetricsFromPayloads",
+        _breaks_signalfx,
+        "unreadable values are skipped; upstream gives NaN or a panic",
+    ),
+    ("signalfx.fetchAllHosts", _breaks_signalfx, "unreadable values are skipped; upstream gives NaN or a panic"),
+    ("datadog.parseTimeseries", _has_empty_row, "a series without points is reported and skipped, not NaN"),
+    ("prometheus.parse", _names_no_node, "a series without a node name is skipped, and a port is not part of the name"),
+    ("prometheus.parse", _has_no_number, "NaN and infinite values are dropped before they are stored"),
+    ("metricsserver.parse", _has_no_capacity, "without capacity there is no percentage"),
+    ("metricsserver.parse", _lacks_usage, "an absent value is not 0"),
+    ("loadwatcher.http", _windows_empty, "without data the status is 404 with a reason, not 500"),
+    ("loadwatcher.route", _windows_empty, "without data the status is 404 with a reason, not 500"),
     (
         "loadwatcher.getLatest",
         lambda case: case["input"]["duration"] == "15m" and set(case["input"]["windows"]) == {"5m"},
-        "design 4.6, B1: a request for 15 minutes reaches the 5 minute window",
+        "a request for 15 minutes falls back to the 5 minute window",
     ),
     (
         "prometheus.fetchAll",
         lambda _case: True,
-        "design 4.6, B4: one failed query costs its own part, the rest is kept",
+        "a failed query affects only its own part",
     ),
 )

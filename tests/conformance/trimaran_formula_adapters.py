@@ -1,4 +1,4 @@
-"""Cases of trimaran.json that are arithmetic -> scheduler_plugin/plugins/trimaran/formulas."""
+"""Adapters of the arithmetic cases of Trimaran to scheduler_plugin/plugins/trimaran/formulas."""
 
 from __future__ import annotations
 
@@ -123,6 +123,6 @@ DIFFERENT_ON_PURPOSE = (
     (
         "lowriskovercommitment.ComputeProbability",
         _is_below_the_resolution,
-        "design 5: upstream fits infinite parameters to it and answers 0; here it is no deviation",
+        "upstream fits infinite parameters and returns 0; here so small a deviation counts as none",
     ),
 )

@@ -1,4 +1,4 @@
-"""Cases of trimaran.json about the policies -> the policies that the extender runs, under `upstream` or `kep`."""
+"""Adapters of the cases about plugins to the plugins of the extender, with formula `upstream` or `kep`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TYPES = {"cpu": MetricType.CPU, "memory": MetricType.MEMORY}
 
 
 class _Cluster:
-    """One policy of the product over the nodes, pods and watcher document of a case."""
+    """Cluster with one plugin over the nodes, pods and watcher document of a case."""
 
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
         entry = registry.POLICIES[name]
@@ -54,7 +54,7 @@ class _Cluster:
         self.parts.cluster.pod_changed(_pod(pod, uid, node_name), at)
 
     def _measure(self, watcher: Any) -> None:
-        """As the extender takes a document, whatever its age: upstream has no bound."""
+        """Select the measurements of a document without an age limit, as upstream does."""
         snapshot = records.decode(json.dumps(watcher or {}).encode())
         window = records.window_ending_at("15m", snapshot.window.end or NOW)
         windows = Windows(math.inf)
@@ -76,7 +76,7 @@ def _policy(parts: assembly.Parts) -> Any:
 
 
 def _keys(model: Any) -> set[str]:
-    """Of the arguments; where measurements come from does not matter here."""
+    """Return the keys of the arguments, without those of providers."""
     return {field.alias for field in model.model_fields.values()} - {"watcherAddress", "metricProvider"}
 
 
@@ -134,7 +134,7 @@ def _constructed(policy: str) -> Any:
 
 
 def _subset(adapter: Any) -> Any:
-    """Compare the keys that are expected; of an error that it is one, as ours names the key and what is wanted."""
+    """Compare the expected keys; of an error only its presence, because the texts differ."""
 
     def check(inputs: Any, expected: Any) -> str | None:
         came = adapter(inputs)
@@ -179,7 +179,7 @@ def _demand(pod: Any) -> pod_resources.PodResources:
 
 
 def _node_requests_and_limits(inputs: Any) -> Any:
-    """As the policy's columns and its score add them up."""
+    """Return the sums of the plugin's columns and of its score."""
     cluster = _Cluster("LowRiskOverCommitment", {})
     cluster.add(inputs["node"], {}, inputs["podsOnNode"])
     own = declared(_demand(inputs["pod"]), "upstream")
@@ -267,7 +267,7 @@ def _power_model(inputs: Any) -> Any:
 
 
 def _specs_check(inputs: Any, expected: Any) -> str | None:
-    """Ours names the key and what is wanted; whether it is an error is upstream's, but for providers of ours."""
+    """Check that an error is expected, except for this project's own providers; the texts differ."""
     spec = inputs["trimaranSpec"]
     document = {
         "plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}},
@@ -318,7 +318,7 @@ def _with_defaults(inputs: Any) -> Any:
 
 
 def _is_replaced(case: Mapping[str, Any]) -> bool:
-    """Whether upstream replaces a value that was given, or fills in its own provider."""
+    """Return whether upstream replaces a given value, or fills in its own provider."""
     given, expected = case["input"]["args"], case["expected"]["args"]
     replaced = any(
         key in expected and expected[key] != value and not isinstance(value, dict)
@@ -401,7 +401,7 @@ def _designed_score(inputs: Any) -> Any:
 
 
 def _designed_score_check(inputs: Any, expected: Any) -> str | None:
-    """The figure prints the fit to two decimals, risks to three, and the score exactly."""
+    """Check the example with two decimals of the fit, three of the risks, and the exact score."""
     came = _designed_score(inputs)
     coarse = {"alpha", "beta", "mean", "variance", "sigma"}
     for key, value in expected.items():
@@ -477,16 +477,16 @@ def _loses_the_file(case: Mapping[str, Any]) -> bool:
 
 
 DIFFERENT_ON_PURPOSE = (
-    ("peaks.New", _loses_the_file, "design 4.6, B12: the file's models count where the arguments hold none"),
+    ("peaks.New", _loses_the_file, "the models of the file are used if the arguments have none"),
     (
         "peaks.initNodePowerModels",
         _loses_the_file,
-        "design 4.6, B12: the file's models count where the arguments hold none",
+        "the models of the file are used if the arguments have none",
     ),
-    ("trimaran.checkSpecs", _names_no_provider, "design 3.4: the in-process default provider is NodeMetric"),
-    ("trimaran.NewCollector", _names_no_provider, "design 3.4: the in-process default provider is NodeMetric"),
-    ("trimaran.checkSpecs", _lacks_a_token, "design 4.6: arguments are validated; without a token SignalFx fails"),
-    ("trimaran.NewCollector", _lacks_a_token, "design 4.6: arguments are validated; without a token SignalFx fails"),
-    ("config.setDefaults", _is_replaced, "design 4.6: arguments are validated, never silently replaced"),
-    ("config.setDefaults", _takes_default_provider, "design 3.4: the in-process default provider is NodeMetric"),
+    ("trimaran.checkSpecs", _names_no_provider, "the default provider of the extender is NodeMetric"),
+    ("trimaran.NewCollector", _names_no_provider, "the default provider of the extender is NodeMetric"),
+    ("trimaran.checkSpecs", _lacks_a_token, "arguments are validated: SignalFx requires a token"),
+    ("trimaran.NewCollector", _lacks_a_token, "arguments are validated: SignalFx requires a token"),
+    ("config.setDefaults", _is_replaced, "arguments are validated, not silently replaced"),
+    ("config.setDefaults", _takes_default_provider, "the default provider of the extender is NodeMetric"),
 )
