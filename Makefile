@@ -14,7 +14,7 @@ help: ## Show this list
 $(STAMP): pyproject.toml constraints.txt
 	@echo "virtual environment: installing into $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 cannot make a virtual environment: install python3-venv" >&2; exit 1; }
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,influxdb]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs,influxdb]'
 	@touch $@
 
 .PHONY: venv
@@ -45,8 +45,14 @@ TRACES ?= benchmarks/backtest/data
 bench-prediction: $(STAMP) ## Run real CPU traces through every predictor (minutes; TRACES=folder, else an excerpt)
 	@$(BIN)/python -m benchmarks.bench_backtest --traces $(TRACES)
 
+ROUNDS ?= 7
+.PHONY: bench-compare
+bench-compare: $(STAMP) ## Compare agent, extender and manager with REF=folder or revision, in ROUNDS=7 rounds (20 minutes)
+	@test -n "$(REF)" || { echo "set REF to a folder with a checkout, or to a git revision" >&2; exit 2; }
+	@$(BIN)/python -m benchmarks.compare "$(REF)" --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY))
+
 .PHONY: check
-check: lint types imports verify ## Check format, lint, types, import contracts and generated files
+check: lint types imports verify docs ## Check format, lint, types, import contracts, generated files and the docs
 
 .PHONY: format
 format: $(STAMP) ## Format and mend what can be mended
@@ -70,19 +76,33 @@ imports: $(STAMP) ## Check the import contracts
 verify: $(STAMP) ## Fail when a generated file is stale (repair: make update)
 	@$(BIN)/python -m crds.generate --check
 
+ACTIONLINT := .cache/actionlint/actionlint
+$(ACTIONLINT): tools/actionlint/go/go.mod tools/actionlint/go/go.sum
+	@mkdir -p $(@D)
+	@cd tools/actionlint/go && go build -mod=readonly -trimpath -o $(CURDIR)/$@ github.com/rhysd/actionlint/cmd/actionlint
+
+.PHONY: lint-workflows
+lint-workflows: $(ACTIONLINT) ## Check the GitHub workflows (needs Go the first time)
+	@$(ACTIONLINT)
+
 .PHONY: update
 update: $(STAMP) ## Write every generated file anew
 	@$(BIN)/python -m crds.generate
 
+.PHONY: docs
+docs: $(STAMP) ## Build the documentation site into build/site; fail on a dead link or a page outside the navigation
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@! grep -rlE '(src|rel="?stylesheet"? href)="?https?://' build/site --include='*.html' || { echo "these pages load from other hosts" >&2; exit 1; }
+
 .PHONY: docs-plots
 docs-plots: $(STAMP) ## Draw the score curves of docs/reference/scheduler-plugins from the product's formulas
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plots]'
 	@$(BIN)/python -m docs.generators.score_curves
 
 .PHONY: pin
 pin: ## Write constraints.txt from the newest versions that pyproject.toml allows
 	@rm -rf $(VENV)/pin && $(PYTHON) -m venv $(VENV)/pin
-	@$(VENV)/pin/bin/pip install --quiet '.[dev,docs,influxdb]' hatchling
+	@$(VENV)/pin/bin/pip install --quiet '.[dev,docs,influxdb,plots]' hatchling
 	@{ echo "# Every version the project is built and tested with. Written by: make pin"; \
 	   $(VENV)/pin/bin/pip freeze --exclude koord-suite; } > constraints.txt
 	@rm -rf $(VENV)/pin
@@ -94,6 +114,11 @@ cluster-up: $(STAMP) ## Start the local cluster and leave it running
 .PHONY: cluster-down
 cluster-down: $(STAMP) ## Stop the local cluster and leave nothing behind
 	@$(BIN)/python -m tools.localcluster down
+
+.PHONY: release-artifacts
+release-artifacts: $(STAMP) ## Build images, wheel and chart for REGISTRY=HOST/PATH (PUSH=yes pushes, DRY_RUN=yes only prints)
+	@test -n "$(REGISTRY)" || { echo "set REGISTRY=HOST/PATH, where the images are pushed to" >&2; exit 2; }
+	@$(BIN)/python -m tools.release --registry "$(REGISTRY)" $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run)
 
 MINUTES ?= 120
 .PHONY: soak

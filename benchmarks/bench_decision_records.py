@@ -1,8 +1,8 @@
-"""What it costs to remember decisions: the same calls with and without records, by turns.
+"""Measure the cost of decision records: the same calls with and without records, in turn.
 
     python -m benchmarks.bench_decision_records [--nodes 5000] [--calls 400]
 
-Times are the tenth percentile of each kind of call, so that a busy machine is not taken for a slow program.
+Times are the tenth percentile of each kind of call, so that other load on the machine does not count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOW = 1_700_000_000.0
 
 
 def cluster(names: list[str], record_bytes: int) -> assembly.Parts:
-    parts = assembly.Parts(loader.parse({}), notice_ttl_seconds=60, record_bytes=record_bytes)
+    parts = assembly.Parts(loader.parse({}), assumed_ttl_seconds=60, record_bytes=record_bytes)
     for name in names:
         parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
         report = msgspec.json.encode(synthetic_cluster.node_metric(name, 30, NOW))
@@ -53,7 +53,7 @@ def main() -> None:
     names = synthetic_cluster.node_names(arguments.nodes)
     contenders = {"without records": cluster(names, 0), "with records": cluster(names, 16 * 2**20)}
     gc.freeze()
-    print(f"{'us, p10':32}" + "".join(f"{step:>18}" for step in STEPS) + f"{'KiB kept':>12}")
+    print(f"{'us, p10':32}" + "".join(f"{step:>18}" for step in STEPS) + f"{'KiB each':>12}")
     for size in SIZES:
         pod = msgspec.json.encode(synthetic_cluster.pod("measured"))
         body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, msgspec.json.encode(names[:size]))
@@ -62,11 +62,13 @@ def main() -> None:
             turn = list(contenders.items())
             for name, parts in turn if call % 2 else turn[::-1]:
                 extender = parts.extender
-                found[name].append(timed(partial(extender.filter, body, NOW + 1), extender.prepare, extender.settle))
+                found[name].append(
+                    timed(partial(extender.filter, body, NOW + 1), extender.prepare, extender.seal_record)
+                )
         for name, times in found.items():
             row = "".join(f"{value:18.1f}" for value in np.quantile(np.array(times), 0.1, axis=0))
-            kept = contenders[name].records
-            each = kept.bytes / 1024 / len(kept) if len(kept) else 0.0
+            records = contenders[name].records
+            each = records.bytes / 1024 / len(records) if len(records) else 0.0
             print(f"{f'{size} names, {name}':32}{row}{each:12.1f}")
 
 

@@ -1,11 +1,11 @@
-"""How long a filter and a prioritize call take, beside a C echo of the same bytes and a naive extender.
+"""Measure the time of a filter and a prioritize call, beside a C echo of the same bytes and a naive extender.
 
     python -m benchmarks.bench_extender [--rounds N] [--sizes 500 5000]
 
-Each server is a process of its own; one client in C sends over one keep-alive connection, as kube-scheduler does. The
-echo reads the same requests and answers the very bytes that the extender answers; all take turns within each round.
-Client and server each keep to a core of their own. p50 and p99 are those of each server's quietest round, so that a
-busy machine is not taken for a slow server.
+Each server is a separate process; one client in C sends over one keep-alive connection, as kube-scheduler does. The
+echo reads the same requests and returns the same bytes as the extender; all take turns within each round. Client and
+server each run on a core of their own. p50 and p99 are those of each server's quietest round, so that other load on the
+machine does not count.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PAUSE_SECONDS = 0.001  # the scheduler's own work between its calls
 
 
 def serve_extender(port_to: Connection, names: list[str], short_list: int = 0) -> None:
-    parts = assembly.Parts(loader.parse({}), notice_ttl_seconds=60, short_list=short_list)
+    parts = assembly.Parts(loader.parse({}), assumed_ttl_seconds=60, short_list=short_list)
     now = time.time()
     for name in names:
         parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
@@ -52,10 +52,10 @@ def serve_extender(port_to: Connection, names: list[str], short_list: int = 0) -
         parts.cluster.metric_changed(msgspec.json.decode(report, type=NodeMetric))
     gc.freeze()  # as the process does once it is ready
     requests = metrics.RequestMetrics(CollectorRegistry())
-    dispatch = dispatcher.Dispatch(parts.extender, requests, list, lambda: now)
+    handler = dispatcher.Dispatcher(parts.extender, requests, list, lambda: now)
 
     async def serve() -> None:
-        server = ExtenderServer("127.0.0.1", 0, dispatch, max_body_bytes=2**25)
+        server = ExtenderServer("127.0.0.1", 0, handler, max_body_bytes=2**25)
         await server.start()
         port_to.send(server.port)
         await asyncio.Event().wait()
@@ -84,7 +84,7 @@ def serve_naive(port_to: Connection, names: list[str]) -> None:
         total = own["status"]["allocatable"]
         return [(cpu, int(total["cpu"]) * 1000), (memory, int(total["memory"][:-2]) * 2**20)]
 
-    def answer_to(path: str, args: dict[str, Any]) -> Any:
+    def respond(path: str, args: dict[str, Any]) -> Any:
         own = estimate(args)
         loads = {name: used_and_total(*own, name) for name in args["NodeNames"]}
         if path == "/prioritize":
@@ -103,11 +103,11 @@ def serve_naive(port_to: Connection, names: list[str]) -> None:
 
         def do_POST(self) -> None:
             args = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            answer = json.dumps(answer_to(self.path, args)).encode()
+            response = json.dumps(respond(self.path, args)).encode()
             self.send_response(200)
-            self.send_header("Content-Length", str(len(answer)))
+            self.send_header("Content-Length", str(len(response)))
             self.end_headers()
-            self.wfile.write(answer)
+            self.wfile.write(response)
 
         def log_message(self, *_args: Any) -> None:
             pass
@@ -130,41 +130,41 @@ def on_core(index: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def serving(serve: Callable[[Connection, list[str]], None], names: list[str]) -> Iterator[int]:
-    """Run a server in a process of its own; its port."""
-    ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, names), daemon=True)
+    """Run a server in a process of its own; yield its port."""
+    receiver, sender = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=serve, args=(sender, names), daemon=True)
     with on_core(0):
         process.start()
     try:
-        yield ours.recv()
+        yield receiver.recv()
     finally:
         process.terminate()
         process.join()
 
 
-def ask(port: int, verb: str, body: bytes) -> bytes:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{verb}", data=body) as answer:
-        return bytes(answer.read())
+def call(port: int, verb: str, body: bytes) -> bytes:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{verb}", data=body) as response:
+        return bytes(response.read())
 
 
 def bodies(port: int, names: list[str]) -> dict[str, bytes]:
-    """Both requests about one pod, as Go's encoder writes them; prioritize gets the names that filter passed."""
+    """Return both requests for one pod, as Go's encoder writes them; prioritize has the names that filter passed."""
     head = b'{"Pod":%b,"Nodes":null,"NodeNames":' % msgspec.json.encode(synthetic_cluster.pod("measured"))
     filtering = head + msgspec.json.encode(names) + b"}"
-    passed = json.loads(ask(port, "filter", filtering))["NodeNames"]
+    passed = json.loads(call(port, "filter", filtering))["NodeNames"]
     return {"filter": filtering, "prioritize": head + msgspec.json.encode(passed) + b"}"}
 
 
 def measure(size: int, rounds: int) -> dict[str, dict[str, list[list[float]]]]:
-    """Seconds of every call by server, verb and round."""
+    """Return the seconds of every call by server, verb and round."""
     names = synthetic_cluster.node_names(size)
     servers = {"extender": serve_extender, f"short list {SHORT_LIST}": serve_short_list, "naive": serve_naive}
     with contextlib.ExitStack() as stack:
         ports = {label: stack.enter_context(serving(serve, names)) for label, serve in servers.items()}
         sent = {label: bodies(port, names) for label, port in ports.items()}
-        answers = {verb: ask(ports["extender"], verb, body) for verb, body in sent["extender"].items()}
+        responses = {verb: call(ports["extender"], verb, body) for verb, body in sent["extender"].items()}
         with on_core(0):
-            ports = {"C echo": stack.enter_context(c_extender.running(answers)), **ports}
+            ports = {"C echo": stack.enter_context(c_extender.running(responses)), **ports}
         sent["C echo"] = sent["extender"]
         seconds: dict[str, dict[str, list[list[float]]]] = {label: {"filter": [], "prioritize": []} for label in ports}
         for _round in range(rounds):
@@ -195,8 +195,9 @@ def main() -> int:
         seconds = measure(size, chosen.rounds)
         for label, by_verb in seconds.items():
             for verb, by_round in by_verb.items():
-                if (label, verb) != (f"short list {SHORT_LIST}", "prioritize"):  # its names turn with every filter
-                    print(row(size, label, verb, by_round, seconds["C echo"][verb]))
+                if label.startswith("short list") and verb == "prioritize":
+                    continue  # its names change with each call
+                print(row(size, label, verb, by_round, seconds["C echo"][verb]))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Memory of the extender, fed through its own watches: after the first lists, and after everything was listed again.
+"""Measure the memory of the extender with its own watches: after the first lists, and after listing everything again.
 
 python -m benchmarks.bench_extender_memory [--nodes N] [--pods-per-node M] [--relists R]
 """
@@ -12,11 +12,11 @@ import urllib.request
 
 from benchmarks import extender_process, replay_apiserver
 
-SETTLING_SECONDS = 5.0  # a list is counted before what it no longer holds is forgotten, and the watch begins after that
+SETTLING_SECONDS = 5.0  # a list is counted before its missing objects are dropped, and the watch begins after that
 
 
 def listed(extender: extender_process.Running) -> float:
-    """How many lists have been completed."""
+    """Return the number of completed lists."""
     return extender.metric("watch_lists_total")
 
 

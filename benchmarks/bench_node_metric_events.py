@@ -1,9 +1,9 @@
-"""What NodeMetric events cost, and what calls feel of them: none, at a rate, and while everything is listed again.
+"""Measure the cost of NodeMetric events, and their effect on calls: none, at a rate, and during a new list.
 
     python -m benchmarks.bench_node_metric_events [--nodes N] [--pods-per-node M] [--rates R ...] [--seconds S]
 
-The extender runs as in a cluster, its watches fed by `replay_apiserver`; a client in C asks filter and prioritize about
-500 nodes at a fixed rate meanwhile. CPU is that of the process beyond what the calls alone cost.
+The extender runs as in a cluster, with watches of `replay_apiserver`; a client in C calls filter and prioritize with
+500 nodes at a fixed rate meanwhile. CPU is that of the process beyond the cost of the calls alone.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ NAMES = 500
 PAUSE_SECONDS = 0.005  # between calls: about 180 a second
 
 
-class Felt(NamedTuple):
-    """What one phase cost."""
+class Phase(NamedTuple):
+    """Cost of one phase."""
 
     events_per_second: float
     cores: float
     microseconds: dict[str, list[float]]
     """By verb, sorted."""
 
-    def line(self, label: str, calm: Felt | None) -> str:
+    def line(self, label: str, calm: Phase | None) -> str:
         cores = self.cores - (calm.cores if calm else 0)
         an_event = f"{cores / self.events_per_second * 1e6:>9.0f}" if calm and self.events_per_second else " " * 9
         quantiles = "".join(
@@ -48,13 +48,15 @@ class Felt(NamedTuple):
         return f"{label:<22}{self.events_per_second:>9.0f}{cores * 100:>8.1f}{an_event}{quantiles}"
 
 
-def events_taken(extender: extender_process.Running) -> float:
+def received_events(extender: extender_process.Running) -> float:
     return extender.metric("watch_events_total")
 
 
-def feel(extender: extender_process.Running, requests: list[bytes], seconds: float, until: Callable[[], bool]) -> Felt:
-    """Call for so long, and on until `until` says that the phase is over."""
-    began, cpu, events = time.monotonic(), extender.cpu_seconds(), events_taken(extender)
+def measure_phase(
+    extender: extender_process.Running, requests: list[bytes], seconds: float, until: Callable[[], bool]
+) -> Phase:
+    """Call for at least `seconds`, and until `until` returns true."""
+    began, cpu, events = time.monotonic(), extender.cpu_seconds(), received_events(extender)
     samples: dict[str, list[float]] = {"filter": [], "prioritize": []}
     while time.monotonic() - began < seconds or not until():
         for verb, own in zip(
@@ -62,16 +64,16 @@ def feel(extender: extender_process.Running, requests: list[bytes], seconds: flo
         ):
             samples[verb] += [value * 1e6 for value in own]
     took = time.monotonic() - began
-    return Felt(
-        (events_taken(extender) - events) / took,
+    return Phase(
+        (received_events(extender) - events) / took,
         (extender.cpu_seconds() - cpu) / took,
         {verb: sorted(values) for verb, values in samples.items()},
     )
 
 
 def measure_event(pod_count: int) -> list[float]:
-    """Seconds of one NodeMetric event, decode and update, on a node whose reported pods are all assigned."""
-    parts = assembly.Parts(loader.parse({}), notice_ttl_seconds=60)
+    """Return the seconds of one NodeMetric event, decode and update, on a node whose reported pods are all assigned."""
+    parts = assembly.Parts(loader.parse({}), assumed_ttl_seconds=60)
     now = time.time()
     parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node("n1"), pods.Node))
     for document in synthetic_cluster.pods_of("n1", pod_count, now - 3600):
@@ -87,7 +89,7 @@ def measure_event(pod_count: int) -> list[float]:
 
 
 def listing_again(url: str, extender: extender_process.Running) -> Callable[[], bool]:
-    """Let the apiserver forget every version; whether all three lists are complete again."""
+    """Expire every resource version; return a function for whether all three lists are complete again."""
     wanted = extender.metric("watch_lists_total") + 3
     threading.Thread(target=lambda: urllib.request.urlopen(f"{url}/replay?forget").close()).start()
     return lambda: extender.metric("watch_lists_total") >= wanted
@@ -111,18 +113,18 @@ def main() -> int:
         extender.until_ready(1800)
         sent = bench_extender.bodies(extender.port, synthetic_cluster.node_names(chosen.nodes)[:NAMES])
         requests = [c_client.request(verb, body) for verb, body in sent.items()]
-        feel(extender, requests, 2, lambda: True)
+        measure_phase(extender, requests, 2, lambda: True)
         print(
             f"{'':<22}{'events/s':>9}{'CPU %':>8}{'us each':>9}   filter p50, p99, p99.9  prioritize p50, p99, p99.9 us"
         )
-        calm = feel(extender, requests, chosen.seconds, lambda: True)
+        calm = measure_phase(extender, requests, chosen.seconds, lambda: True)
         print(calm.line("no events", None))
         for rate in chosen.rates:
             urllib.request.urlopen(f"{url}/replay?rate={rate}").close()
             time.sleep(1)
-            print(feel(extender, requests, chosen.seconds, lambda: True).line(f"{rate} events a second", calm))
+            print(measure_phase(extender, requests, chosen.seconds, lambda: True).line(f"{rate} events a second", calm))
         urllib.request.urlopen(f"{url}/replay?rate=0").close()
-        print(feel(extender, requests, 0, listing_again(url, extender)).line("listing all again", calm))
+        print(measure_phase(extender, requests, 0, listing_again(url, extender)).line("listing all again", calm))
     return 0
 
 

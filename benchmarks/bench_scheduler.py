@@ -1,9 +1,10 @@
-"""Pods a second through a real kube-scheduler: without extender, with one in C that does no work, ours, a naive one.
+"""Measure pods per second through a real kube-scheduler: without extender, with a C one without work, with the
+suite's, and with a naive one.
 
     python -m benchmarks.bench_scheduler                                                # 1,000 nodes, 3 minutes
     python -m benchmarks.bench_scheduler --nodes 100 1000 5000 --percent 0 100 --rounds 5      # about an hour
 
-All take turns within each round, so that what else runs on the machine meets all of them. The numbers stand in
+All take turns within each round, so that other load on the machine affects all of them. The results are in
 docs/benchmarks/scheduler-cost.md.
 """
 
@@ -28,11 +29,11 @@ HEAD = (
 
 
 def measure(nodes: int, arguments: argparse.Namespace) -> list[str]:
-    """Rows of one size."""
+    """Return the rows of one size."""
     variants: dict[str, scheduling_rounds.Variant] = {
         NO_EXTENDER: scheduling_rounds.without,
         C_EXTENDER: scheduling_rounds.doing_nothing,
-        "ours": functools.partial(scheduling_rounds.suite, source=arguments.source),
+        "scheduler plugin": functools.partial(scheduling_rounds.suite, source=arguments.source),
         "naive (http.server, json, a loop)": scheduling_rounds.naive,
     }
     rows = []
@@ -53,7 +54,7 @@ def measure(nodes: int, arguments: argparse.Namespace) -> list[str]:
 
 
 def table(nodes: int, percent: int, results: dict[str, list[Result]]) -> list[str]:
-    """Medians over the rounds; shares are medians of the shares within a round."""
+    """Return the medians over the rounds; shares are medians of the shares within a round."""
     rows = []
     for label, rounds in results.items():
         shares = [
@@ -75,7 +76,7 @@ def table(nodes: int, percent: int, results: dict[str, list[Result]]) -> list[st
 
 
 def sampling(percent: int) -> str:
-    """In words."""
+    """Describe a percentage of nodes to score."""
     return f"{percent} %" if percent else "default"
 
 

@@ -1,10 +1,10 @@
-"""Whether a burst of pods is spread: 200 pods in 10 s over 50 nodes that report the same load, through kube-scheduler.
+"""Measure how a burst of pods spreads: 200 pods in 10 s over 50 nodes with the same load, through kube-scheduler.
 
     python -m benchmarks.bench_scheduler_burst            # 3 minutes
 
-No report comes meanwhile, so a scheduler that looks at reported load alone cannot know where the burst went. With all
-of kube-scheduler's own scores on, and with none of them, so that the extender alone decides. The exit code is 1 when a
-node gets more than twice its fair share from ours.
+No report comes meanwhile, so a scheduler that uses reported load alone does not see the pods of the burst. It runs with
+all of kube-scheduler's own scores, and with none of them, so that the extender alone decides. The exit code is 1 if a
+node gets more than twice its fair share from the scheduler plugin.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks import node_fleet, scheduling_rounds
 from tools.localcluster import apiserver_requests, content_cache, progress, standalone_control_plane
 
 MOST_SHARES = 2.0
-OURS = "ours"
+SUITE = "scheduler plugin"
 
 
 def pods_by_node(
@@ -32,7 +32,7 @@ def pods_by_node(
     seconds: float,
     own_scores: bool,
 ) -> list[int]:
-    """Pods that each node got of a burst, most first."""
+    """Return the number of pods of a burst on each node, most first."""
     bound = scheduling_rounds.Bound(plane)
     with variant(plane, fleet) as extender:
         plane.start_scheduler(scheduling_rounds.configuration(extender, 0, own_scores=own_scores))
@@ -63,9 +63,9 @@ def main() -> int:
     arguments = parser.parse_args()
     variants: dict[str, scheduling_rounds.Variant] = {
         "no extender": scheduling_rounds.without,
-        OURS: functools.partial(scheduling_rounds.suite, source=arguments.source),
-        "ours, not told of bindings": functools.partial(
-            scheduling_rounds.suite, source=arguments.source, bind_notice=False
+        SUITE: functools.partial(scheduling_rounds.suite, source=arguments.source),
+        "scheduler plugin without bind calls": functools.partial(
+            scheduling_rounds.suite, source=arguments.source, bind_verb=False
         ),
         "naive: reported load alone, unequal": scheduling_rounds.naive,
     }
@@ -78,7 +78,7 @@ def main() -> int:
                 progress.say(f"{label}, kube-scheduler's own scores {'on' if own_scores else 'off'}")
                 names = [f"burst-{int(own_scores)}-{index}-{number}" for number in range(arguments.pods)]
                 found = pods_by_node(plane, fleet, variant, names, seconds=arguments.seconds, own_scores=own_scores)
-                if label == OURS:
+                if label == SUITE:
                     worst = max(worst, found[0] / fair)
                 with_scores = "on" if own_scores else "off"
                 rows.append(f"| {with_scores} | {label} | {found[0]} | {found[-1]} | {found[0] / fair:.1f} |")

@@ -55,7 +55,7 @@ def parts(plugin: str, args: dict[str, Any], names: list[str], now: float) -> as
     }
     if plugin != LOAD_AWARE:
         document["pluginConfig"] = [{"name": plugin, "args": args}]
-    built = assembly.Parts(loader.parse(document), notice_ttl_seconds=60)
+    built = assembly.Parts(loader.parse(document), assumed_ttl_seconds=60)
     for name in names:
         built.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
         built.cluster.metric_changed(report(name, now))

@@ -1,8 +1,8 @@
-/* Sends requests as kube-scheduler does and times each: one keep-alive connection, one request in flight.
+/* Send requests as kube-scheduler does and measure each: one keep-alive connection, one request at a time.
  *
  *     c_client PORT PAUSE_MICROSECONDS ROUNDS REQUEST_FILE...
  *
- * A file holds one whole request. Go writes the first 4 kB, then the rest. Prints, request by request, the nanoseconds
+ * A file contains one whole request. Go writes the first 4 kB, then the rest. Prints for each request the nanoseconds
  * from the first byte sent to the last received; fails on a status other than 200.
  */
 #define _GNU_SOURCE
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_WRITE = 4096, LARGEST_ANSWER = 1 << 24 };
+enum { FIRST_WRITE = 4096, LARGEST_RESPONSE = 1 << 24 };
 
 static void fail(const char *what) {
     perror(what);
@@ -31,18 +31,18 @@ static void send_all(int socket, const char *at, size_t length) {
     }
 }
 
-static void receive_answer(int socket, char *answer) {
-    size_t received = 0, wanted = LARGEST_ANSWER;
+static void receive_response(int socket, char *response) {
+    size_t received = 0, wanted = LARGEST_RESPONSE;
     while (received < wanted) {
-        ssize_t count = recv(socket, answer + received, LARGEST_ANSWER - received, 0);
+        ssize_t count = recv(socket, response + received, LARGEST_RESPONSE - received, 0);
         if (count <= 0) fail("recv");
         received += count;
-        if (wanted < LARGEST_ANSWER) continue;
-        char *end = memmem(answer, received, "\r\n\r\n", 4);
+        if (wanted < LARGEST_RESPONSE) continue;
+        char *end = memmem(response, received, "\r\n\r\n", 4);
         if (!end) continue;
         *end = 0;
-        if (strncmp(answer, "HTTP/1.1 200 ", 13)) exit((fprintf(stderr, "%s\n", answer), 1));
-        wanted = end + 4 - answer + strtoul(strcasestr(answer, "content-length:") + 15, NULL, 10);
+        if (strncmp(response, "HTTP/1.1 200 ", 13)) exit((fprintf(stderr, "%s\n", response), 1));
+        wanted = end + 4 - response + strtoul(strcasestr(response, "content-length:") + 15, NULL, 10);
     }
 }
 
@@ -71,7 +71,7 @@ int main(int argument_count, char **arguments) {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     if (connect(connection, (struct sockaddr *)&address, sizeof address)) fail("connect");
-    char **requests = calloc(files, sizeof *requests), *answer = malloc(LARGEST_ANSWER);
+    char **requests = calloc(files, sizeof *requests), *response = malloc(LARGEST_RESPONSE);
     size_t *lengths = calloc(files, sizeof *lengths);
     for (int i = 0; i < files; i++) requests[i] = read_file(arguments[4 + i], &lengths[i]);
     for (int round = 0; round < atoi(arguments[3]); round++) {
@@ -81,7 +81,7 @@ int main(int argument_count, char **arguments) {
             long long began = nanoseconds();
             send_all(connection, requests[i], first);
             send_all(connection, requests[i] + first, lengths[i] - first);
-            receive_answer(connection, answer);
+            receive_response(connection, response);
             printf("%lld\n", nanoseconds() - began);
         }
     }

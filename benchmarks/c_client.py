@@ -1,4 +1,4 @@
-"""Requests as kube-scheduler sends them, timed by a client in C (`c_client.c`): one in Python would time itself."""
+"""Requests as kube-scheduler sends them, measured by a client in C (`c_client.c`): one in Python would add its time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SOURCE = pathlib.Path(__file__).with_name("c_client.c")
 
 
 def request(verb: str, body: bytes) -> bytes:
-    """A whole request of Go's client."""
+    """Return a whole request of Go's client."""
     head = (
         f"POST /{verb} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: Go-http-client/1.1\r\n"
         f"Content-Length: {len(body)}\r\nContent-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n"
@@ -20,7 +20,7 @@ def request(verb: str, body: bytes) -> bytes:
 
 
 def seconds_of(port: int, requests: Sequence[bytes], *, rounds: int, pause_seconds: float) -> list[list[float]]:
-    """Seconds of every call by request, sent in turn over one connection, `rounds` times, with a pause before each."""
+    """Return the seconds of every call by request, sent in turn over one connection, `rounds` times, with pauses."""
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder, "c_client")
         subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, _SOURCE], check=True)

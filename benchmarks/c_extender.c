@@ -1,10 +1,10 @@
-/* A scheduler extender that knows nothing: the floor that any extender is measured against.
+/* Scheduler extender without any work: the reference for the cost of an extender.
  *
- *     c_extender [--port N] [--filter-answer FILE] [--prioritize-answer FILE]
+ *     c_extender [--port N] [--filter-response FILE] [--prioritize-response FILE]
  *
  * Prints the port it listens on (127.0.0.1), then serves any number of keep-alive connections from one thread.
  * Without files it passes every name of "NodeNames", scores each 0 and refuses to bind (with `ignorable: true`
- * kube-scheduler then binds by itself). With a file, that verb answers the bytes of the file whatever it is sent.
+ * kube-scheduler then binds by itself). With a file, that verb returns the bytes of the file for any request.
  * Requests are trusted: POST, Content-Length, names without escapes, as kube-scheduler sends them.
  */
 #define _GNU_SOURCE
@@ -29,7 +29,7 @@ struct connection {
     struct bytes received;
 };
 
-static struct bytes filter_answer, prioritize_answer;
+static struct bytes filter_response, prioritize_response;
 
 static void fail(const char *what) {
     perror(what);
@@ -76,41 +76,41 @@ static struct bytes names_of(struct bytes body) {
     return (struct bytes){0};
 }
 
-static void append_scores(struct bytes *answer, struct bytes names) {
+static void append_scores(struct bytes *response, struct bytes names) {
     const char *end = names.at + names.length, *open = memchr(names.at, '"', names.length);
-    append_text(answer, "[");
+    append_text(response, "[");
     while (open) {
         const char *close = memchr(open + 1, '"', end - open - 1);
         if (!close) break;
-        if (answer->at[answer->length - 1] == '}') append_text(answer, ",");
-        append_text(answer, "{\"Host\":");
-        append(answer, open, close + 1 - open);
-        append_text(answer, ",\"Score\":0}");
+        if (response->at[response->length - 1] == '}') append_text(response, ",");
+        append_text(response, "{\"Host\":");
+        append(response, open, close + 1 - open);
+        append_text(response, ",\"Score\":0}");
         open = memchr(close + 1, '"', end - close - 1);
     }
-    append_text(answer, "]");
+    append_text(response, "]");
 }
 
-static void append_answer(struct bytes *answer, const char *path, size_t path_length, struct bytes body) {
+static void append_response(struct bytes *response, const char *path, size_t path_length, struct bytes body) {
     int is_filter = memmem(path, path_length, "/filter", 7) != NULL;
     int is_prioritize = memmem(path, path_length, "/prioritize", 11) != NULL;
-    if (is_filter && filter_answer.at) {
-        append(answer, filter_answer.at, filter_answer.length);
-    } else if (is_prioritize && prioritize_answer.at) {
-        append(answer, prioritize_answer.at, prioritize_answer.length);
+    if (is_filter && filter_response.at) {
+        append(response, filter_response.at, filter_response.length);
+    } else if (is_prioritize && prioritize_response.at) {
+        append(response, prioritize_response.at, prioritize_response.length);
     } else if (is_filter || is_prioritize) {
         struct bytes names = names_of(body);
         if (!names.at) {
-            append_text(answer, is_filter ? "{\"Error\":\"no NodeNames: set nodeCacheCapable\"}" : "[]");
+            append_text(response, is_filter ? "{\"Error\":\"no NodeNames: set nodeCacheCapable\"}" : "[]");
         } else if (is_filter) {
-            append_text(answer, "{\"NodeNames\":");
-            append(answer, names.at, names.length);
-            append_text(answer, "}");
+            append_text(response, "{\"NodeNames\":");
+            append(response, names.at, names.length);
+            append_text(response, "}");
         } else {
-            append_scores(answer, names);
+            append_scores(response, names);
         }
     } else {
-        append_text(answer, "{\"Error\":\"not bound here\"}");
+        append_text(response, "{\"Error\":\"not bound here\"}");
     }
 }
 
@@ -123,9 +123,9 @@ static void send_all(int socket, const char *at, size_t length) {
     }
 }
 
-/* Answer the request in the buffer once it is complete. */
-static void answer_complete(struct connection *connection) {
-    static struct bytes answer;
+/* Respond to the request in the buffer once it is complete. */
+static void respond_if_complete(struct connection *connection) {
+    static struct bytes response;
     struct bytes *received = &connection->received;
     char *head_end = memmem(received->at, received->length, "\r\n\r\n", 4);
     if (!head_end) return;
@@ -139,17 +139,17 @@ static void answer_complete(struct connection *connection) {
         reserve(received, request_length);
         return;
     }
-    answer.length = 0;
-    reserve(&answer, LARGEST_HEAD);
-    answer.length = LARGEST_HEAD; /* the head is written in front once the length is known */
-    append_answer(&answer, received->at, strcspn(received->at, "\r"), body);
+    response.length = 0;
+    reserve(&response, LARGEST_HEAD);
+    response.length = LARGEST_HEAD; /* the head is written in front when the length is known */
+    append_response(&response, received->at, strcspn(received->at, "\r"), body);
     char head[LARGEST_HEAD];
     int head_length = snprintf(head, sizeof head,
                                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
-                               answer.length - LARGEST_HEAD);
-    char *start = answer.at + LARGEST_HEAD - head_length;
+                               response.length - LARGEST_HEAD);
+    char *start = response.at + LARGEST_HEAD - head_length;
     memcpy(start, head, head_length);
-    send_all(connection->socket, start, answer.length - (start - answer.at));
+    send_all(connection->socket, start, response.length - (start - response.at));
     received->length = 0;
 }
 
@@ -159,7 +159,7 @@ static int is_open_after_receiving(struct connection *connection) {
     ssize_t count = recv(connection->socket, received->at + received->length, received->capacity - received->length, 0);
     if (count <= 0) return 0;
     received->length += count;
-    answer_complete(connection);
+    respond_if_complete(connection);
     return 1;
 }
 
@@ -203,8 +203,8 @@ int main(int argument_count, char **arguments) {
     int port = 0;
     for (int i = 1; i + 1 < argument_count; i += 2) {
         if (!strcmp(arguments[i], "--port")) port = atoi(arguments[i + 1]);
-        else if (!strcmp(arguments[i], "--filter-answer")) filter_answer = read_file(arguments[i + 1]);
-        else if (!strcmp(arguments[i], "--prioritize-answer")) prioritize_answer = read_file(arguments[i + 1]);
+        else if (!strcmp(arguments[i], "--filter-response")) filter_response = read_file(arguments[i + 1]);
+        else if (!strcmp(arguments[i], "--prioritize-response")) prioritize_response = read_file(arguments[i + 1]);
         else return fprintf(stderr, "unknown option %s\n", arguments[i]), 2;
     }
     serve(listen_on(port));

@@ -1,4 +1,4 @@
-"""The extender as it runs in a cluster, in a process of its own, fed by `replay_apiserver`."""
+"""Extender as in a cluster, in a process of its own, with watches of `replay_apiserver`."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from scheduler_plugin.settings import SchedulerPluginSettings
 
 
 class Running(NamedTuple):
-    """Where it listens, and the process."""
+    """Ports and process of a running extender."""
 
     port: int
     http_port: int
     process: psutil.Process
 
     def page(self, path: str) -> str | None:
-        """A page of the probe port; None under a status other than 200."""
+        """Return a page of the probe port; None for a status other than 200."""
         with (
             contextlib.suppress(urllib.error.HTTPError),
-            urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}") as answer,
+            urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}") as response,
         ):
-            return str(answer.read().decode())
+            return str(response.read().decode())
         return None
 
     def metric(self, name: str) -> float:
-        """Sum of the samples whose name (or name with labels) starts so; `koord_scheduler_plugin_` is added."""
+        """Return the sum of the samples whose name (or name with labels) starts with koord_scheduler_plugin_`name`."""
         lines = (self.page("/metrics") or "").splitlines()
         return sum(
             float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"koord_scheduler_plugin_{name}")
         )
 
     def until_ready(self, timeout_seconds: float) -> float:
-        """Wait until every list is complete; how long that took, in seconds."""
+        """Wait until every list is complete; return the seconds."""
         began = time.monotonic()
         while self.page("/readyz") is None:
             if time.monotonic() - began > timeout_seconds:
@@ -55,11 +55,11 @@ class Running(NamedTuple):
         return time.monotonic() - began
 
     def memory_mebibytes(self) -> float:
-        """Resident memory."""
+        """Return the resident memory."""
         return float(self.process.memory_info().rss / 2**20)
 
     def cpu_seconds(self) -> float:
-        """CPU time used so far."""
+        """Return the CPU time since the start."""
         times = self.process.cpu_times()
         return float(times.user + times.system)
 
@@ -93,15 +93,15 @@ def _serve(ports_to: Connection, kubeconfig: str) -> None:
 
 @contextlib.contextmanager
 def running(apiserver_url: str) -> Iterator[Running]:
-    """Run it against an apiserver; not ready yet."""
+    """Run an extender with an apiserver; it is not ready yet."""
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig = pathlib.Path(folder, "kubeconfig")
         kubeconfig.write_text(_kubeconfig(apiserver_url), encoding="utf-8")
-        ours, theirs = multiprocessing.Pipe()
-        process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs, str(kubeconfig)))
+        receiver, sender = multiprocessing.Pipe()
+        process = multiprocessing.get_context("spawn").Process(target=_serve, args=(sender, str(kubeconfig)))
         process.start()
         try:
-            port, http_port = ours.recv()
+            port, http_port = receiver.recv()
             yield Running(port, http_port, psutil.Process(process.pid))
         finally:
             process.terminate()

@@ -1,4 +1,4 @@
-"""One round of bench_scheduler: a backlog of pods, kube-scheduler with or without an extender, until all are bound."""
+"""Round of bench_scheduler: a backlog of pods, kube-scheduler with or without an extender, until all are bound."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ WEIGHTS = {
     "TaintToleration": 30, "NodeAffinity": 20, "NodeResourcesFit": 10, "PodTopologySpread": 20, "InterPodAffinity": 20,
     "NodeResourcesBalancedAllocation": 10, "ImageLocality": 10,
 }  # fmt: skip
-"""As the chart's: ten times the default, because kube-scheduler multiplies an extender's score by ten."""
-POLICIES = {
+"""Weights of the chart: ten times the default, because kube-scheduler multiplies an extender's score by ten."""
+PLUGINS = {
     "pluginConfig": [
         {
             "name": "LoadAwareScheduling",
@@ -38,7 +38,7 @@ POLICIES = {
         }
     ]
 }
-"""The chart's; reports are made once, so they must not grow old."""
+"""Arguments of the chart; reports are made once, so they must not expire."""
 
 SKIPPED = "Skipping extender as it returned error"
 _ALGORITHM = "scheduler_scheduling_algorithm_duration_seconds"
@@ -58,7 +58,7 @@ class _Pod(msgspec.Struct):
 
 
 class Bound:
-    """Where pods are bound, and when that was seen."""
+    """Node of each bound pod, and the time of its watch event."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.nodes: dict[str, str] = {}
@@ -72,13 +72,13 @@ class Bound:
 
 
 class Extender(NamedTuple):
-    """Where kube-scheduler finds one, and whether it wants to be told of bindings."""
+    """Port of an extender, and whether kube-scheduler sends it bind calls."""
 
     port: int
-    bind_notice: bool = True
+    bind_verb: bool = True
 
     def running(self) -> Running:
-        """The process that listens there."""
+        """Return the process that listens on the port."""
         listening = (each for each in psutil.net_connections("tcp4") if each.status == psutil.CONN_LISTEN)
         (pid,) = {each.pid for each in listening if each.laddr.port == self.port}
         return Running("extender", psutil.Process(pid))
@@ -89,26 +89,26 @@ Variant = Callable[[ControlPlane, node_fleet.Fleet], AbstractContextManager[Exte
 
 @contextlib.contextmanager
 def without(_plane: ControlPlane, _fleet: node_fleet.Fleet) -> Iterator[None]:
-    """kube-scheduler alone."""
+    """Run kube-scheduler alone."""
     yield None
 
 
 @contextlib.contextmanager
 def doing_nothing(_plane: ControlPlane, _fleet: node_fleet.Fleet) -> Iterator[Extender]:
-    """The extender in C that passes every name and scores it 0."""
+    """Run the extender in C that passes every name and scores it 0."""
     with c_extender.running() as port:
         yield Extender(port)
 
 
 @contextlib.contextmanager
 def naive(_plane: ControlPlane, fleet: node_fleet.Fleet) -> Iterator[Extender]:
-    """http.server, json and a loop over dictionaries."""
-    ours, theirs = multiprocessing.Pipe()
+    """Run an extender of http.server, json and a loop over dictionaries."""
+    receiver, sender = multiprocessing.Pipe()
     start = multiprocessing.get_context("spawn").Process
-    process = start(target=bench_extender.serve_naive, args=(theirs, list(fleet.names)), daemon=True)
+    process = start(target=bench_extender.serve_naive, args=(sender, list(fleet.names)), daemon=True)
     process.start()
     try:
-        yield Extender(ours.recv(), bind_notice=False)
+        yield Extender(receiver.recv(), bind_verb=False)
     finally:
         process.terminate()
         process.join()
@@ -120,11 +120,11 @@ def suite(
     _fleet: node_fleet.Fleet,
     *,
     source: pathlib.Path = content_cache.REPOSITORY,
-    bind_notice: bool = True,
+    bind_verb: bool = True,
 ) -> Iterator[Extender]:
-    """`python -m scheduler_plugin` of the checkout `source`, its caches filled."""
+    """Run `python -m scheduler_plugin` of the checkout `source`, and wait until it is ready."""
     config = plane.places.state / "scheduler-plugin.yaml"
-    config.write_text(yaml.safe_dump(POLICIES))
+    config.write_text(yaml.safe_dump(PLUGINS))
     port, http_port = ports.free_port(), ports.free_port()
     process = plane.start_python(
         "scheduler-plugin", "-m", "scheduler_plugin", "run", "--config", config, "--kubeconfig", plane.kubeconfig,
@@ -133,13 +133,13 @@ def suite(
     )  # fmt: skip
     try:
         plane.wait_for_page(process, http_port, "/readyz")
-        yield Extender(port, bind_notice)
+        yield Extender(port, bind_verb)
     finally:
         plane.stop("scheduler-plugin")
 
 
 class Result(NamedTuple):
-    """Of one round. `cycle_*` are kube-scheduler's own, from taking a pod to knowing its node, in ms."""
+    """Result of one round. `cycle_*` are kube-scheduler's own times, from taking a pod to choosing its node, in ms."""
 
     pods_per_second: float
     cycle_mean: float
@@ -150,7 +150,7 @@ class Result(NamedTuple):
 
 
 def configuration(extender: Extender | None, percent: int, *, own_scores: bool = True) -> dict[str, Any]:
-    """KubeSchedulerConfiguration as the chart's; a percentage of 0 is kube-scheduler's default sampling."""
+    """Return a KubeSchedulerConfiguration as in the chart; a percentage of 0 is kube-scheduler's default sampling."""
     enabled = [{"name": name, "weight": weight} for name, weight in WEIGHTS.items()]
     plugins = {"multiPoint": {"enabled": enabled}} if own_scores else {"score": {"disabled": [{"name": "*"}]}}
     profile = {"schedulerName": SCHEDULER_NAME, "plugins": plugins}
@@ -161,10 +161,10 @@ def configuration(extender: Extender | None, percent: int, *, own_scores: bool =
                 "urlPrefix": f"http://127.0.0.1:{extender.port}",
                 "filterVerb": "filter",
                 "prioritizeVerb": "prioritize",
-                **({"bindVerb": "bind"} if extender.bind_notice else {}),
+                **({"bindVerb": "bind"} if extender.bind_verb else {}),
                 "weight": 1,
                 "nodeCacheCapable": True,
-                "httpTimeout": "5s",  # not the chart's 300 ms: calls that are given up would look fast
+                "httpTimeout": "5s",  # not the chart's 300 ms: calls that time out would count as fast
                 "ignorable": True,
             }
         ]
@@ -172,7 +172,7 @@ def configuration(extender: Extender | None, percent: int, *, own_scores: bool =
 
 
 def pod(name: str) -> dict[str, Any]:
-    """A pod of 5 kB that asks for a core and 2 GiB."""
+    """Return a pod of 5 kB that requests a core and 2 GiB."""
     made = synthetic_cluster.pod(name)
     del made["status"], made["spec"]["priority"], made["spec"]["nodeName"]
     made["metadata"] = {"name": name, "namespace": NAMESPACE, "labels": {"app": "web"}}
@@ -181,7 +181,7 @@ def pod(name: str) -> dict[str, Any]:
 
 
 def prepare(plane: ControlPlane, nodes: int, *, alike: bool = False) -> node_fleet.Fleet:
-    """Nodes that have all reported, a namespace and a priority class."""
+    """Create nodes with reports, a namespace and a priority class."""
     api = plane.connect()
     plane.install_suite()
     api.send("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
@@ -202,7 +202,7 @@ def create_pods(plane: ControlPlane, names: list[str]) -> None:
 
 
 def delete_pods(plane: ControlPlane) -> None:
-    """Delete all pods, at once: no kubelet is there to wait for."""
+    """Delete all pods without grace period: there is no kubelet."""
     api = plane.connect()
     options = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
     api.send("DELETE", PODS, options)
@@ -211,7 +211,7 @@ def delete_pods(plane: ControlPlane) -> None:
 def play(
     plane: ControlPlane, fleet: node_fleet.Fleet, variant: Variant, *, percent: int, bound: Bound, names: list[str]
 ) -> Result:
-    """One round: the backlog `names` from creation to deletion."""
+    """Run one round: the backlog `names` from creation to deletion."""
     create_pods(plane, names)
     try:
         with variant(plane, fleet) as extender:
@@ -222,12 +222,12 @@ def play(
             cpu = [each.cpu_seconds() - past for each, past in zip(processes, before, strict=True)]
             metrics = plane.scheduler_metrics()
             if SKIPPED in plane.log("kube-scheduler").read_text():
-                raise ClusterProblem("an extender failed, and kube-scheduler went on without it: see its log")
+                raise ClusterProblem("kube-scheduler skipped the extender after an error: see kube-scheduler's log")
     finally:
         plane.stop("kube-scheduler")
         delete_pods(plane)
     moments = sorted(bound.moments[name] for name in names)
-    first = len(moments) // 10  # while the scheduler warms up
+    first = len(moments) // 10  # the scheduler's warm-up
     rate = (len(moments) - 1 - first) / (moments[-1] - moments[first])
     mean, p50, p99 = (milliseconds * 1000 for milliseconds in cycle_seconds(metrics))
     per_pod = [spent / len(names) * 1000 for spent in (*cpu, 0.0)]
@@ -235,7 +235,7 @@ def play(
 
 
 def cycle_seconds(page: str) -> tuple[float, float, float]:
-    """Mean, p50 and p99 of the scheduling algorithm."""
+    """Return mean, p50 and p99 of the scheduling algorithm."""
     total, count = (prometheus_page.total(page, f"{_ALGORITHM}_{part}") for part in ("sum", "count"))
     cumulative = prometheus_page.buckets(page, _ALGORITHM)
     p50, p99 = (prometheus_page.quantile(cumulative, share) for share in (0.5, 0.99))
@@ -243,9 +243,9 @@ def cycle_seconds(page: str) -> tuple[float, float, float]:
 
 
 def until(what: str, is_so: Callable[[], bool], timeout_seconds: float = 120) -> None:
-    """Wait until it is so."""
+    """Wait until a condition is true."""
 
     def give_up() -> None:
-        raise ClusterProblem(f"{what}: not so after {timeout_seconds:.0f} s")
+        raise ClusterProblem(f"{what}: not reached after {timeout_seconds:.0f} s")
 
     progress.wait_until(what, is_so, timeout_seconds, otherwise=give_up, poll=0.02)

@@ -1,7 +1,7 @@
-"""Objects of a cluster that is not there, as large as real ones: nodes with labels and images, pods with containers,
-NodeMetrics with every window and statistic that our agent reports.
+"""Synthetic objects as large as real ones: nodes with labels and images, pods with containers, and NodeMetrics with
+every window and statistic that koordlet reports.
 
-All is derived from the names, so that two processes that never talk agree on the same cluster.
+All values are derived from the names, so that separate processes have the same cluster.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ MEMORY_BYTES: Final = 128 * 2**30
 
 
 def node_names(count: int) -> list[str]:
-    """Names as node pools give them, 40 characters."""
+    """Return names like those of node pools, 40 characters."""
     return [f"node-pool-{index // 100:04d}-instance-{index:06d}-abcdef" for index in range(count)]
 
 
 def pod_name(node: str, index: int) -> str:
-    """Name as a Deployment gives it."""
+    """Return a name like those of a Deployment's pods."""
     return f"application-{index:02d}-7d9f8b6c5-{zlib.crc32(node.encode()):08x}"
 
 
 def moment(seconds: float) -> str:
-    """RFC 3339 text."""
+    """Return a time as RFC 3339 text."""
     return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def node(name: str) -> dict[str, Any]:
-    """A node of 32 cores and 128 GiB, about 7 kB."""
+    """Return a node of 32 cores and 128 GiB, about 7 kB."""
     resources = {"cpu": str(CPU_MILLIS // 1000), "memory": f"{MEMORY_BYTES // 2**20}Mi", "pods": "110"}
     labels = {f"topology.example/label-{index:02d}": f"value-{index:02d}-of-{name[:14]}" for index in range(20)}
     annotations = {f"example.com/annotation-{index}": "a value of some length " * 3 for index in range(6)}
@@ -55,7 +55,7 @@ def node(name: str) -> dict[str, Any]:
 
 
 def node_metric(name: str, pod_count: int, updated: float) -> dict[str, Any]:
-    """A report over `pod_count` Prod pods: 15 kB with 50."""
+    """Return a report of `pod_count` Prod pods: 15 kB with 50."""
     seed = random.Random(name)
 
     def usage() -> dict[str, Any]:
@@ -73,7 +73,7 @@ def node_metric(name: str, pod_count: int, updated: float) -> dict[str, Any]:
         }
 
     def statistic(kind: str) -> dict[str, Any]:
-        """What a window can have: a deviation below its mean, and means that do not contradict a shorter window's."""
+        """Return a valid statistic: a deviation below its mean, and means consistent with those of shorter windows."""
         scale = 1 if kind == "std" else 8
         cpu_millis, memory_bytes = seed.randint(1000, 2000), seed.randint(5 * 2**30, 10 * 2**30)
         return {"resources": {"cpu": f"{scale * cpu_millis}m", "memory": str(scale * memory_bytes)}}
@@ -96,7 +96,7 @@ def node_metric(name: str, pod_count: int, updated: float) -> dict[str, Any]:
 
 
 def pod(name: str, *, namespace: str = "default", node: str = "", scheduled: float | None = None) -> dict[str, Any]:
-    """A Prod pod of two containers, about 5 kB: waiting, or running on `node` since `scheduled`."""
+    """Return a Prod pod of two containers, about 5 kB: pending, or running on `node` since `scheduled`."""
     container = {
         "image": "registry.example/app:v1",
         "env": [{"name": f"VARIABLE_{index}", "value": "value-" * 5} for index in range(24)],
@@ -127,7 +127,7 @@ def pod(name: str, *, namespace: str = "default", node: str = "", scheduled: flo
 
 
 def pods_of(node: str, count: int, scheduled: float) -> list[dict[str, Any]]:
-    """The pods that `node_metric` reports for a node."""
+    """Return the pods that `node_metric` reports for a node."""
     return [
         pod(pod_name(node, index), namespace=f"team-{index % 7}", node=node, scheduled=scheduled)
         for index in range(count)

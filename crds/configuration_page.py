@@ -28,7 +28,7 @@ def page(text: str) -> str:
     def table(match: re.Match[str]) -> str:
         name = match["name"]
         if name not in TABLES:
-            raise ValueError(f"docs/reference/configuration.md asks for the table {name}, want one of {', '.join(TABLES)}")
+            raise ValueError(f"configuration.md asks for the table {name}, want one of {', '.join(TABLES)}")
         return f"{match['start']}\n{_table(*TABLES[name]())}{match['end']}"
 
     pattern = r"(?P<start><!-- table (?P<name>[\w-]+): written by make update -->)\n.*?(?P<end><!-- end -->)"

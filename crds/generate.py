@@ -1,6 +1,7 @@
 """Write every generated file, or with --check fail when one is stale.
 
-Generated are the CRD, here and in the chart, and the tables of docs/reference/configuration.md.
+Generated are the CRD, here and in the chart, the tables of docs/reference/configuration.md, and the pages that
+`docs.generators` lists.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from api_types import names
 from api_types.kubernetes import yaml_text
 from api_types.node_metric import crd_manifest
 from crds import configuration_page
+from docs.generators import pages
 
 ROOT = pathlib.Path(__file__).parent.parent
 FILE = f"{names.GROUP}_{names.NODE_METRIC_PLURAL}.yaml"
@@ -27,6 +29,7 @@ def generated() -> dict[pathlib.Path, str]:
         ROOT / "crds" / FILE: crd,
         ROOT / "charts" / "koord-suite" / "files" / FILE: crd,
         page: configuration_page.page(page.read_text(encoding="utf-8")),
+        **pages.generated(),
     }
 
 

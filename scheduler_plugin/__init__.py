@@ -1,4 +1,1 @@
-"""The scheduler plugin: a kube-scheduler extender that places pods by real load.
-
-Knows the extender protocol and the objects it watches; writes nothing to the apiserver.
-"""
+"""Scheduler plugin: a kube-scheduler extender that places pods by real load. It writes nothing to the apiserver."""

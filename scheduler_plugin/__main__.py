@@ -1,4 +1,7 @@
-"""`python -m scheduler_plugin`: run beside a kube-scheduler (the default), or check-config, explain-pod, simulate."""
+"""Run the scheduler plugin beside a kube-scheduler (the default), or check-config, explain-pod or simulate.
+
+`main` is the console script `koord-scheduler-plugin`, and `python -m scheduler_plugin`.
+"""
 
 from __future__ import annotations
 
@@ -28,21 +31,23 @@ _WRONG_SETTINGS = 2
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m scheduler_plugin", description="Places pods by real load: an extender of kube-scheduler."
+        prog="python -m scheduler_plugin", description="Extender of kube-scheduler that places pods by real load."
     )
     commands = parser.add_subparsers(dest="command", metavar=f"{{{','.join(_COMMANDS)}}}", required=True)
-    run = commands.add_parser("run", help="serve a kube-scheduler (what happens when no command is named)")
+    run = commands.add_parser("run", help="serve a kube-scheduler (the default command)")
     settings.add_arguments(run, SchedulerPluginSettings, ENV_PREFIX)
-    check = commands.add_parser("check-config", help="judge a policy file and print it with every default filled in")
-    check.add_argument("file", metavar="FILE", help="policies, kube-scheduler's configuration or a ConfigMap; -: stdin")
-    explain = commands.add_parser("explain-pod", help="tell why a pod is where it is, or nowhere, node by node")
+    check = commands.add_parser("check-config", help="validate a configuration, and print it with every default")
+    check.add_argument(
+        "file", metavar="FILE", help="a scheduler profile, a KubeSchedulerConfiguration, or a ConfigMap; -: stdin"
+    )
+    explain = commands.add_parser("explain-pod", help="explain node by node why a pod was placed, or not placed")
     explain_pod.add_arguments(explain)
-    simulate.add_arguments(commands.add_parser("simulate", help="replay arrivals on a model of a cluster, and compare"))
+    simulate.add_arguments(commands.add_parser("simulate", help="replay pod arrivals on a model of a cluster"))
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; 2 means that settings or configuration are wrong, 1 that something else is."""
+    """Run a command and return its exit code: 2 for invalid settings or configuration, 1 for any other failure."""
     given = list(sys.argv[1:] if argv is None else argv)
     if not given or given[0] not in (*_COMMANDS, "-h", "--help"):
         given.insert(0, "run")
@@ -55,24 +60,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return simulate.run(arguments)
     try:
         chosen = settings.from_sources(SchedulerPluginSettings, arguments, os.environ, ENV_PREFIX)
-        policies = loader.load(chosen.config)
+        configuration = loader.load(chosen.config)
     except (settings.SettingsError, loader.InvalidConfiguration) as error:
         for problem in error.problems:
-            print(f"scheduler_plugin: {problem}", file=sys.stderr)  # noqa: T201  # the log's settings may be what is wrong
+            print(f"scheduler_plugin: {problem}", file=sys.stderr)  # noqa: T201  # the log settings may be invalid
         return _WRONG_SETTINGS
     logs.configure(chosen.log_format, chosen.log_level)
     log.info("settings: %s", chosen.model_dump_json())
-    log.info("configuration: %s", json.dumps(policies.document()))
+    log.info("configuration: %s", json.dumps(configuration.document()))
     try:
-        asyncio.run(_run(chosen, policies))
+        asyncio.run(_run(chosen, configuration))
     except (errors.NoCredentials, http_endpoint.CannotListen, UnusableCertificate) as error:
-        log.error("%s", error)  # noqa: TRY400  # the message is the whole story, a traceback would hide it
+        log.error("%s", error)  # noqa: TRY400  # the message is complete, a traceback would hide it
         return _FAILED
     return 0
 
 
-async def _run(chosen: SchedulerPluginSettings, policies: loader.Configuration) -> None:
-    await ExtenderApp(chosen, policies).run()
+async def _run(chosen: SchedulerPluginSettings, configuration: loader.Configuration) -> None:
+    await ExtenderApp(chosen, configuration).run()
 
 
 if __name__ == "__main__":

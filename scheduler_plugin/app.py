@@ -1,4 +1,4 @@
-"""Runs the parts as one process: the server that kube-scheduler calls, the watches that feed it, probes and pages."""
+"""Run the extender process: the server that kube-scheduler calls, the watches, probes, metrics and debug pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scheduler_plugin.assembly import Parts
 from scheduler_plugin.config.loader import Configuration
 from scheduler_plugin.debug_pages import DebugPages
 from scheduler_plugin.extender import metrics
-from scheduler_plugin.extender.dispatcher import Dispatch
+from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.http_server import ExtenderServer
 from scheduler_plugin.extender.tls import ServerTls
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 _HEARTBEAT_SECONDS: Final = 1.0
 _SYNC_POLL_SECONDS: Final = 0.05
-_STUCK_SECONDS: Final = 10.0  # a healthy loop is never away for longer than milliseconds
+_STUCK_SECONDS: Final = 10.0  # a healthy event loop is blocked for milliseconds at most
 
 
 class ExtenderApp:
@@ -40,7 +40,7 @@ class ExtenderApp:
         self._configuration = configuration
         self._parts = Parts(
             configuration,
-            notice_ttl_seconds=settings.notice_ttl_seconds,
+            assumed_ttl_seconds=settings.notice_ttl_seconds,
             short_list=settings.short_list_nodes,
             measurement_age_seconds=settings.measurement_age_seconds,
             record_bytes=settings.decision_record_mebibytes * 1024**2,
@@ -67,7 +67,7 @@ class ExtenderApp:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        dispatch = Dispatch(
+        dispatcher = Dispatcher(
             self._parts.extender, metrics.RequestMetrics(self._registry), self._watches.unsynced, time.time
         )
         settings = self._settings
@@ -75,7 +75,7 @@ class ExtenderApp:
         server = ExtenderServer(
             settings.extender_address,
             settings.extender_port,
-            dispatch,
+            dispatcher,
             max_body_bytes=settings.max_body_mebibytes * 1024**2,
             tls=tls.context if tls else None,
         )
@@ -85,10 +85,15 @@ class ExtenderApp:
             try:
                 await server.start()
                 self._ports = (server.port, endpoint.port)
-                log.info("kube-scheduler is served on %s:%d, probes on %d", server.address, server.port, endpoint.port)
+                log.info(
+                    "serving kube-scheduler on %s:%d, probes and metrics on port %d",
+                    server.address,
+                    server.port,
+                    endpoint.port,
+                )
                 await self._until_stopped(
                     informer.Informer(api, self._parts.cluster, self._watches, time.time),
-                    resync.Rebuild(api, self._parts.cluster, self._drift, time.time),
+                    resync.Resync(api, self._parts.cluster, self._drift, time.time),
                     self._measuring(api),
                     tls,
                 )
@@ -97,15 +102,15 @@ class ExtenderApp:
                 endpoint.stop()
 
     def ports(self) -> tuple[int, int] | None:
-        """Ports of the verbs and of the probes, once it listens."""
+        """Return the ports of the verbs and of the probes; None before the process listens."""
         return self._ports
 
     def stop(self) -> None:
-        """End `run`: finish the call in flight, then return."""
+        """End `run` after the current call."""
         self._stop.set()
 
     def _tls(self) -> ServerTls | None:
-        """None where kube-scheduler runs in the same pod."""
+        """Load the TLS files; None without any, for a kube-scheduler in the same pod."""
         settings = self._settings
         if settings.extender_tls_cert_file is None or settings.extender_tls_key_file is None:
             return None
@@ -114,7 +119,7 @@ class ExtenderApp:
         )
 
     def _measuring(self, api: session.Session) -> Coroutine[Any, Any, None] | None:
-        """Keep what is measured fresh; None where no policy asks."""
+        """Return the task that refreshes measurements; None if no plugin reads them."""
         parts = self._parts
         if not parts.provider_specs:
             return None
@@ -122,7 +127,7 @@ class ExtenderApp:
         return self._measure(measured, api)
 
     async def _measure(self, measured: MeasurementFeed, api: session.Session) -> None:
-        """Start once nodes and reports are known: a round without them is empty, and the next one half a minute off."""
+        """Wait for the first lists, then run: a refresh without nodes is empty, and the next one comes 30 s later."""
         while self._watches.unsynced():  # noqa: ASYNC110  # once, at the start
             await asyncio.sleep(_SYNC_POLL_SECONDS)
         await measured.run(api, self._registry, self._settings.measurement_interval_seconds)
@@ -130,25 +135,25 @@ class ExtenderApp:
     async def _until_stopped(
         self,
         watches: informer.Informer,
-        comparison: resync.Rebuild,
+        resyncing: resync.Resync,
         measuring: Coroutine[Any, Any, None] | None,
         tls: ServerTls | None,
     ) -> None:
-        work = [watches.run(), self._keep_house()]
+        work = [watches.run(), self._housekeeping()]
         if self._settings.rebuild_interval_seconds:
-            work.append(comparison.run_every(self._settings.rebuild_interval_seconds))
+            work.append(resyncing.run_every(self._settings.rebuild_interval_seconds))
         if measuring is not None:
             work.append(measuring)
         if tls is not None:
             work.append(tls.follow())
         await tasks.run(work, self._stop)
 
-    async def _keep_house(self) -> None:
-        """Beat for /healthz, let unconfirmed notices go, spare the collector what the first lists made."""
+    async def _housekeeping(self) -> None:
+        """Record the heartbeat, expire assumed pods, and freeze the garbage collector after the first lists."""
         frozen = False
         while True:
             self._beat_at = time.monotonic()
-            self._parts.cluster.expire_notices(time.time())
+            self._parts.cluster.expire_assumed(time.time())
             if not frozen and not self._watches.unsynced():
                 gc.collect()
                 gc.freeze()
@@ -179,9 +184,12 @@ class ExtenderApp:
         return http_endpoint.ProbeResult(not waiting_for, text)
 
     def _started(self) -> http_endpoint.ProbeResult:
-        """Whether kube-scheduler, which starts after us, may go on: it must not wait for ever for a missing CRD."""
+        """Return the state of the startup probe, for which kube-scheduler waits: ready, or waited long enough.
+
+        A missing CRD must not keep kube-scheduler from starting.
+        """
         ready = self._ready()
         waited = time.monotonic() - self._began_at
         if ready.ok or waited < self._settings.startup_patience_seconds:
             return ready
-        return http_endpoint.ProbeResult(True, f"{ready.text}; not waiting any longer after {waited:.0f} s")
+        return http_endpoint.ProbeResult(True, f"{ready.text}; started without it after {waited:.0f} s")

@@ -1,4 +1,4 @@
-"""Settings of the process, from flags, environment (KOORD_SCHEDULER_...) or file. Policies have a file of their own."""
+"""Settings of the process, from flags, environment (KOORD_SCHEDULER_...) or file. Plugins have a separate file."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ Port = Annotated[int, pydantic.Field(ge=0, le=65535)]
 
 
 class SchedulerPluginSettings(Settings):
-    """Where it listens, what it reads, how it logs."""
+    """Addresses, files, intervals, limits and logging."""
 
     config: str | None = None
-    """File with policies, weights and arguments, in the shape of a kube-scheduler profile; none: the defaults."""
+    """File with plugins, weights and arguments, in the form of a kube-scheduler profile; none: the defaults."""
     extender_address: str = "127.0.0.1"
-    """Address kube-scheduler calls; it runs in the same pod, nobody else needs it."""
+    """Address that kube-scheduler calls. The default serves a kube-scheduler in the same pod only."""
     extender_port: Port = 10261
-    """Port kube-scheduler calls (urlPrefix in its configuration)."""
+    """Port that kube-scheduler calls (urlPrefix in its configuration)."""
     extender_tls_cert_file: str | None = None
-    """Certificate for kube-scheduler's calls, where they come over a network; followed when it is renewed. None: plain
-    HTTP."""
+    """Server certificate for calls over a network; reloaded when it is renewed. None: plain HTTP."""
     extender_tls_key_file: str | None = None
     """Key of that certificate."""
     extender_tls_client_ca_file: str | None = None
-    """Authority of the callers' certificates; without one, whoever reaches the port can steer placement."""
+    """Authority of the callers' certificates; without one, every client of the port can influence placement."""
     http_address: str = "0.0.0.0"  # noqa: S104  # the kubelet's probes come from outside the pod
     """Address of probes, metrics and debug pages."""
     http_port: Port = 10262
@@ -37,23 +36,23 @@ class SchedulerPluginSettings(Settings):
     kubeconfig: str | None = None
     """Kubeconfig file; none: the service account of the pod, else the usual places."""
     startup_patience_seconds: Annotated[float, pydantic.Field(ge=0, le=3600)] = 30.0
-    """How long kube-scheduler waits for the first lists; then it starts without us, which beats not scheduling."""
+    """How long kube-scheduler waits for the first lists; then it starts and schedules without the extender."""
     notice_ttl_seconds: Annotated[float, pydantic.Field(gt=0, le=86400)] = 120.0
-    """How long a pod counts on a node that only the bind notice named. Covers a slow apiserver, ends a lost binding."""
+    """How long an assumed pod (known from the bind call alone) counts on its node. It covers a slow apiserver, and
+    limits the effect of a failed binding."""
     short_list_nodes: Annotated[int, pydantic.Field(ge=0, le=15000)] = 0
-    """Filter passes this many nodes at most, the best by score: less work for kube-scheduler, but its own preferences
-    then rank within these only. 0: all that fit, in which the placement is that of an in-process plugin."""
+    """Filter passes this many nodes at most, the best by score: less work for kube-scheduler, but its own scores then
+    rank these nodes only. 0: all that fit; the placement is then that of an in-process plugin."""
     decision_record_mebibytes: Annotated[int, pydantic.Field(ge=0, le=1024)] = 16
-    """Memory for what was decided about the last pods, and why (explain-pod): 57 KiB for a call about 500 nodes.
-    0: nothing is kept."""
+    """Memory for the records of the last decisions (explain-pod): 57 KiB for a call with 500 nodes. 0: no records."""
     measurement_interval_seconds: Annotated[float, pydantic.Field(ge=1, le=3600)] = 30.0
-    """Pause between two looks at the providers of Trimaran's policies; without such a policy nobody is asked."""
+    """Interval at which the metrics providers are read; used only if a Trimaran plugin runs."""
     measurement_age_seconds: Annotated[float, pydantic.Field(ge=1, le=86400)] = 300.0
-    """Older measurements count for nothing: Trimaran's policies then go by requests, or by what new pods will use."""
+    """Older measurements are discarded: Trimaran's plugins then use requests, or the expected usage of new pods."""
     rebuild_interval_seconds: Annotated[float, pydantic.Field(ge=0, le=86400)] = 3600.0
-    """How often everything is listed again and compared with what is held; costs seconds of CPU. 0: never."""
+    """Interval of the resync, which lists all objects again and repairs differences; costs seconds of CPU. 0: never."""
     max_body_mebibytes: Annotated[int, pydantic.Field(ge=1, le=1024)] = 32
-    """Largest request taken. 15,000 node names are 0.7 MiB; whole nodes (nodeCacheCapable: false) are 13 kB each."""
+    """Largest request body. 15,000 node names take 0.7 MiB; whole nodes (nodeCacheCapable: false) take 13 kB each."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT
     """text or json."""
     log_level: logs.LogLevel = logs.LogLevel.INFO

@@ -56,7 +56,7 @@ def _koordlet(registry: CollectorRegistry, folder: Path) -> None:
 
 
 def _scheduler_plugin(registry: CollectorRegistry, _folder: Path) -> None:
-    parts = Parts(loader.parse({}), notice_ttl_seconds=120.0)
+    parts = Parts(loader.parse({}), assumed_ttl_seconds=120.0)
     for collector in parts.collectors():
         registry.register(collector)
     watches = {"pods": watching.WatchState()}

@@ -12,13 +12,15 @@ from typing import Any, Final
 from api_types import names
 from api_types.node_metric import types as node_metric
 
-_COLUMNS: Final = (
+COLUMNS: Final = (
     ("CPU", "string", ".status.nodeMetric.nodeUsage.resources.cpu", "Mean CPU usage of the node."),
     ("Memory", "string", ".status.nodeMetric.nodeUsage.resources.memory", "Mean memory usage of the node, in bytes."),
     ("Prod-CPU-Peak", "string", ".status.prodPeakMetric.resource.resources.cpu", "Predicted CPU peak of Prod pods."),
     ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether the report can be relied on."),
     ("Sample-Age", "date", ".status.updateTime", "Age of the sample."),
 )
+"""Name, type, JSON path and description of each printer column."""
+
 _DROPPED: Final = ("title", "default", "additionalProperties", "discriminator")
 
 
@@ -94,7 +96,7 @@ def manifest() -> dict[str, Any]:
                     "subresources": {"status": {}},
                     "additionalPrinterColumns": [
                         {"name": name, "type": kind, "jsonPath": path, "description": description}
-                        for name, kind, path, description in _COLUMNS
+                        for name, kind, path, description in COLUMNS
                     ],
                     "schema": {"openAPIV3Schema": structural_schema()},
                 }

@@ -1,4 +1,4 @@
-"""Draw the score curves of the plugins from the product's formulas: `make docs-plots` writes the SVG files."""
+"""Score curves of the scheduler plugins, drawn from the product's formulas: `make docs-plots` writes the SVG files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def draw_target_load_packing(axes: Axes) -> None:
 
 
 def draw_load_variation_risk_balancing(axes: Axes) -> None:
-    """Draw the score by the mean, for three deviations."""
+    """Draw the score by mean utilization, for three standard deviations."""
     one = np.ones((1, len(PERCENT)))
     for deviation in (0.0, 0.1, 0.3):
         of = load_variation.fractions(PERCENT[np.newaxis] / 100.0, deviation * one, 0.0, one)
@@ -41,7 +41,7 @@ def draw_load_variation_risk_balancing(axes: Axes) -> None:
 
 
 def draw_low_risk_over_commitment(axes: Axes) -> None:
-    """Draw the score by mean utilisation for three limit weights; requests are half the node, limits twice the node."""
+    """Draw the score by mean utilization, for three weights of the limits; requests are half, limits twice the node."""
     mu = np.linspace(0.0, 1.0, 501)
     one = np.ones(len(mu))
     sigma = overcommitment.unsmoothed_sigma(mu, 0.05 * one, 5)
@@ -54,7 +54,7 @@ def draw_low_risk_over_commitment(axes: Axes) -> None:
 
 
 def draw_peaks(axes: Axes) -> None:
-    """Draw the rise of the power for a pod of 10 % of the node, by the utilisation before it."""
+    """Draw the rise of the power for a pod of 10 % of the node, by the utilization before it."""
     percent = np.linspace(0.0, 90.0, 181)
     one = np.ones(len(percent))
     for name, k1, k2 in (("saturating", -91.5, -0.0719), ("convex", 20.0, 0.02)):
@@ -70,11 +70,11 @@ PLOTS = {
     "low-risk-over-commitment": ("score", draw_low_risk_over_commitment),
     "peaks": ("rise of power, W (the smallest scores 100)", draw_peaks),
 }
-"""Page -> label of the vertical axis, and function that draws it."""
+"""Page -> label of the vertical axis and drawing function."""
 
 
 def main() -> None:
-    """Write one SVG file for each page; the same input gives the same bytes."""
+    """Write one SVG file per page; the same input gives the same bytes."""
     mpl.rcParams["svg.hashsalt"] = "koord-suite"
     for page, (vertical, draw) in PLOTS.items():
         figure = Figure(figsize=(7.0, 3.6), layout="constrained")

@@ -1,6 +1,6 @@
-"""`python -m scheduler_plugin check-config FILE`: what the extender would say of its configuration, without a cluster.
+"""Validate the extender's configuration without a cluster: command `check-config FILE`.
 
-FILE holds a profile with our policies, a whole KubeSchedulerConfiguration, or a ConfigMap with either.
+FILE contains a profile with the extender's plugins, a whole KubeSchedulerConfiguration, or a ConfigMap with either.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from api_types.colocation import problem as config_problem
+from api_types.kubernetes import yaml_text
 from scheduler_plugin.config import kube_scheduler, loader
 from scheduler_plugin.config.loader import InvalidConfiguration
 
@@ -22,27 +23,27 @@ UNREADABLE: Final = 2
 
 
 class NotADocument(Exception):
-    """The file cannot be read, or holds nothing to check."""
+    """The file cannot be read, or contains no configuration."""
 
 
-class Found(NamedTuple):
-    """A document to check, and where in the file it stands ("" where it is the file)."""
+class Document(NamedTuple):
+    """A document to check, and its place in the file ("" if it is the whole file)."""
 
     where: str
     content: Any
 
 
-class Finding(NamedTuple):
-    """What there is to say of one document."""
+class CheckResult(NamedTuple):
+    """Result of checking one document."""
 
     problems: list[str]
     advice: list[str]
     effective: dict[str, Any] | None
-    """None where the document is refused."""
+    """None if the document is refused."""
 
 
-def documents(text: str) -> list[Found]:
-    """Take the documents out of a file. Raises NotADocument."""
+def documents(text: str) -> list[Document]:
+    """Extract the documents of a file. Raises NotADocument."""
     try:
         contents = [loader.as_json(each) for each in yaml.safe_load_all(text) if each is not None]
     except yaml.YAMLError as error:
@@ -51,40 +52,40 @@ def documents(text: str) -> list[Found]:
         raise NotADocument(loader.TOO_DEEP) from error
     found = [inner for content in contents for inner in _inside(content)]
     if not found:
-        raise NotADocument("holds no configuration: want pluginConfig, plugins or profiles, or a ConfigMap with one")
+        raise NotADocument("has no configuration: want pluginConfig, plugins or profiles, or a ConfigMap with one")
     return found
 
 
-def _inside(content: Any) -> Iterator[Found]:
+def _inside(content: Any) -> Iterator[Document]:
     if not isinstance(content, dict) or content.get("kind") != "ConfigMap":
-        yield Found("", content)
+        yield Document("", content)
         return
     data = content.get("data") or {}
     if not isinstance(data, dict):
-        raise NotADocument(f"is a ConfigMap whose data are {config_problem.quoted(data)}, want an object of texts")
+        raise NotADocument(f"is a ConfigMap with data {config_problem.quoted(data)}, want an object of strings")
     for key, text in data.items():
         for found in documents(str(text)):
-            yield Found(f"data[{key}]", found.content)
+            yield Document(f"data[{key}]", found.content)
 
 
-def judge(content: Any) -> Finding:
-    """Everything to say of one document."""
+def check_document(content: Any) -> CheckResult:
+    """Check one document."""
     content = loader.as_json(content)
     problems: list[str] = []
     advice: list[str] = []
-    if kube_scheduler.is_one(content):
+    if kube_scheduler.is_configuration(content):
         for problem in kube_scheduler.problems(content):
             is_advice = problem.effect is config_problem.Effect.ADVICE
             (advice if is_advice else problems).append(str(problem))
     try:
         effective = loader.parse(content).document()
     except InvalidConfiguration as error:
-        return Finding([*problems, *error.problems], advice, None)
-    return Finding(problems, advice, None if problems else effective)
+        return CheckResult([*problems, *error.problems], advice, None)
+    return CheckResult(problems, advice, None if problems else effective)
 
 
 def check(file: str) -> int:
-    """Print what is wrong with a file ("-" is standard input), else its effective form; gives the exit code."""
+    """Print the problems of a file ("-" is standard input), else its effective form; return the exit code."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         found = documents(text)
@@ -93,13 +94,13 @@ def check(file: str) -> int:
         return UNREADABLE
     is_refused = False
     for where, content in found:
-        finding = judge(content)
+        result = check_document(content)
         place = f"{file} {where}".rstrip()
-        sys.stderr.writelines(f"{place}: {problem}\n" for problem in finding.problems)
-        sys.stderr.writelines(f"{place}: advice: {line}\n" for line in finding.advice)
-        is_refused = is_refused or finding.effective is None
-        is_for_kube_scheduler = kube_scheduler.is_one(content) and not loader.names_policies(content)
-        if finding.effective is not None and not is_for_kube_scheduler:
-            sys.stdout.write(f"# {place} is good; in force, with every default:\n")
-            sys.stdout.write(yaml.safe_dump(finding.effective, sort_keys=False))
+        sys.stderr.writelines(f"{place}: {problem}\n" for problem in result.problems)
+        sys.stderr.writelines(f"{place}: advice: {line}\n" for line in result.advice)
+        is_refused = is_refused or result.effective is None
+        is_for_kube_scheduler = kube_scheduler.is_configuration(content) and not loader.names_plugins(content)
+        if result.effective is not None and not is_for_kube_scheduler:
+            sys.stdout.write(f"# {place} is valid; effective configuration, with every default:\n")
+            sys.stdout.write(yaml_text.dump(result.effective))
     return REFUSED if is_refused else FINE

@@ -1,4 +1,4 @@
-"""`python -m scheduler_plugin explain-pod NAMESPACE/NAME`: ask a running plugin why a pod is where it is."""
+"""Request the explanation of a pod's placement from a running plugin: command `explain-pod NAMESPACE/NAME`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from api_types.kubernetes import times
 from scheduler_plugin.settings import SchedulerPluginSettings
 
 _FINE, _FAILED, _WRONG_INPUT = 0, 1, 2
-_PATIENCE_SECONDS: Final = 10.0
+_TIMEOUT_SECONDS: Final = 10.0
 _NODES_SHOWN: Final = 20
 
 
-class NoAnswer(Exception):
-    """The plugin did not explain the pod; the message says why."""
+class NoExplanation(Exception):
+    """The plugin did not explain the pod; the message states why."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,23 +31,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--address",
         metavar="HOST:PORT",
         default=address,
-        help=f"where the plugin has its probes, e.g. after kubectl port-forward (default: {address})",
+        help=f"address of the plugin's http-port, e.g. of kubectl port-forward (default: {address})",
     )
     parser.add_argument(
-        "--nodes", type=int, default=_NODES_SHOWN, help=f"of a decision at most; 0: all (default: {_NODES_SHOWN})"
+        "--nodes", type=int, default=_NODES_SHOWN, help=f"most nodes per decision; 0: all (default: {_NODES_SHOWN})"
     )
     parser.add_argument("--output", choices=("text", "json"), default="text")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask and print; gives the exit code."""
+    """Request and print the explanation; return the exit code."""
     host, _, port = arguments.address.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()):
-        sys.stderr.write(f"--address is {arguments.address!r}, want HOST:PORT\n")
+        sys.stderr.write(f"--address: got {arguments.address!r}, want HOST:PORT\n")
         return _WRONG_INPUT
     try:
-        page = _ask(host.strip("[]"), int(port), arguments.pod, arguments.nodes)
-    except NoAnswer as error:
+        page = _request(host.strip("[]"), int(port), arguments.pod, arguments.nodes)
+    except NoExplanation as error:
         sys.stderr.write(f"{error}\n")
         return _FAILED
     if arguments.output == "json":
@@ -57,29 +57,29 @@ def run(arguments: argparse.Namespace) -> int:
     return _FINE
 
 
-def _ask(host: str, port: int, pod: str, most_nodes: int) -> dict[str, Any]:
-    connection = http.client.HTTPConnection(host, port, timeout=_PATIENCE_SECONDS)
+def _request(host: str, port: int, pod: str, most_nodes: int) -> dict[str, Any]:
+    connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
     with contextlib.closing(connection):
         try:
             connection.request("GET", f"/debug/pods/{urllib.parse.quote(pod)}?nodes={most_nodes}")
-            answer = connection.getresponse()
-            body = answer.read().decode()
+            response = connection.getresponse()
+            body = response.read().decode()
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise NoAnswer(
-                f"no plugin answers on {host}:{port} ({error}); "
-                "forward its http-port, or run this in its container: kubectl exec, or name it by --address"
+            raise NoExplanation(
+                f"cannot reach the plugin on {host}:{port} ({error}); "
+                "forward its http-port, set --address, or run this command in its container (kubectl exec)"
             ) from error
-    if answer.status != http.client.OK:
-        raise NoAnswer(body.strip() or f"{host}:{port} answered {answer.status} {answer.reason}")
+    if response.status != http.client.OK:
+        raise NoExplanation(body.strip() or f"{host}:{port} responded with {response.status} {response.reason}")
     with contextlib.suppress(ValueError, RecursionError):
         page = json.loads(body)
         if isinstance(page, dict) and "decisions" in page:
             return page
-    raise NoAnswer(f"{host}:{port} does not answer like this plugin: {body[:100]!r}")
+    raise NoExplanation(f"{host}:{port} is not the http-port of this plugin, it responded with {body[:100]!r}")
 
 
 def text(page: Mapping[str, Any]) -> Iterator[str]:
-    """Lines for people."""
+    """Yield the lines of the text output."""
     for number, decision in enumerate(page["decisions"]):
         if number:
             yield ""
@@ -96,11 +96,9 @@ def text(page: Mapping[str, Any]) -> Iterator[str]:
 def _described(decision: Mapping[str, Any]) -> str:
     estimate = decision["estimate"]
     if estimate is None:
-        amounts = "nothing that could be estimated"
+        amounts = "0, its quantities cannot be parsed"
     else:
         cpu, memory = estimate.get("cpu", 0), estimate.get("memory", 0)
         amounts = f"{cpu / 1000:g} cores and {memory / 2**20:.0f}Mi until it is measured"
     kind = "Prod" if decision["isProd"] else "not Prod"
-    return f"{amounts}, {kind}" + (
-        ", meant for its node only: limits do not hold for it" if decision["isPinned"] else ""
-    )
+    return f"{amounts}, {kind}" + (", bound to one node: limits do not apply" if decision["isPinned"] else "")

@@ -1,4 +1,4 @@
-"""`python -m scheduler_plugin simulate`: where pods would go under one configuration and another."""
+"""Compare the placement of pods under several configurations: command `simulate`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from scheduler_plugin.simulation.replay import Replay
 from scheduler_plugin.simulation.scenario import Scenario
 
 STOCK: Final = "stock"
-"""In place of a configuration: kube-scheduler alone."""
+"""Name that selects kube-scheduler alone, in place of a configuration."""
 
 _FINE, _FAILED, _WRONG_INPUT = 0, 1, 2
-_TOLD_PERCENT: Final = 10
+_PROGRESS_PERCENT: Final = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,32 +35,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pods", metavar="FILE", help="kubectl get pods -A -o json (or yaml)")
     parser.add_argument("--nodes", metavar="FILE", help="kubectl get nodes -o json")
     parser.add_argument(
-        "--metrics", metavar="FILE", help="kubectl get nodemetrics -o json; none: agents report at once"
+        "--metrics", metavar="FILE", help="kubectl get nodemetrics -o json; none: agents report immediately"
     )
-    parser.add_argument("--live", action="store_true", help="read the three from the apiserver instead")
-    parser.add_argument("--kubeconfig", metavar="FILE", help="with --live; none: as kubectl looks for it")
+    parser.add_argument(
+        "--live", action="store_true", help="read pods, nodes and NodeMetrics from the apiserver instead"
+    )
+    parser.add_argument("--kubeconfig", metavar="FILE", help="with --live; none: the same file as kubectl")
     parser.add_argument(
         "--config",
         metavar="CONFIG",
         action="append",
-        help=f"a policy file, or {STOCK}: kube-scheduler alone; give it again to compare (default: {STOCK})",
+        help=f"configuration file, or {STOCK}: kube-scheduler alone; repeat to compare (default: {STOCK})",
     )
-    parser.add_argument("--usage", metavar="FILE", help="what pods use over time: CSV of pod,seconds,cpu,memory")
+    parser.add_argument("--usage", metavar="FILE", help="usage of pods over time: CSV of pod,seconds,cpu,memory")
     numbers: dict[str, tuple[float, str]] = {
-        "hours": (play.hours, "how much time is played"),
-        "step-seconds": (play.step_seconds, "for how long usage is taken as constant"),
-        "arrival-interval-seconds": (play.arrival_interval_seconds, "between pods that do not say when they arrive"),
-        "usage-percent": (play.usage_percent, "of its requests that a pod uses of which nothing is known"),
+        "hours": (play.hours, "simulated time"),
+        "step-seconds": (play.step_seconds, "time step with constant usage"),
+        "arrival-interval-seconds": (play.arrival_interval_seconds, "interval of pods without an arrival time"),
+        "usage-percent": (play.usage_percent, "usage of a pod without usage data, in percent of its requests"),
     }
     for name, (default, meaning) in numbers.items():
         parser.add_argument(f"--{name}", type=_positive, default=default, help=f"{meaning} (default: {default:g})")
-    parser.add_argument("--everything", action="store_true", help="place all pods anew, not only those without a node")
-    parser.add_argument("--seed", type=int, default=1, help="decides between nodes of equal score (default: 1)")
+    parser.add_argument("--everything", action="store_true", help="place all pods again, not only those without a node")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the choice among equal scores (default: 1)")
     parser.add_argument("--output", choices=("text", "json"), default="text")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Simulate and print; gives the exit code."""
+    """Simulate and print the result; return the exit code."""
     try:
         scenario = recorded_cluster.scenario_of(_recording(arguments), _play(arguments))
         outcomes = {
@@ -89,7 +91,7 @@ def _recording(arguments: argparse.Namespace) -> Recording:
     if arguments.live:
         return asyncio.run(recording.from_cluster(arguments.kubeconfig))
     if not arguments.pods or not arguments.nodes:
-        raise recorded_cluster.BadRecording("give --pods and --nodes, and best --metrics too; or --live")
+        raise recorded_cluster.BadRecording("want --pods and --nodes (and --metrics, if available), or --live")
     return recording.from_files(arguments.pods, arguments.nodes, arguments.metrics)
 
 
@@ -113,26 +115,26 @@ def _play(arguments: argparse.Namespace) -> Play:
 def _outcome(scenario: Scenario, config: str, seed: int) -> Outcome:
     if config == STOCK:
         return Replay(scenario, seed=seed).run(_progress(config))
-    parts = assembly.Parts(loader.load(config), notice_ttl_seconds=120.0)
+    parts = assembly.Parts(loader.load(config), assumed_ttl_seconds=120.0)
     weights = kube_scheduler_model.weights_of(yaml.safe_load(Path(config).read_text(encoding="utf-8")) or {})
     return Replay(scenario, parts, weights=weights, seed=seed).run(_progress(config))
 
 
 def _progress(name: str) -> Callable[[float], None]:
-    told = -1
+    last_percent = -1
 
-    def tell(share: float) -> None:
-        nonlocal told
-        percent = int(100 * share) // _TOLD_PERCENT * _TOLD_PERCENT
-        if percent > told:
-            told = percent
+    def report(share: float) -> None:
+        nonlocal last_percent
+        percent = int(100 * share) // _PROGRESS_PERCENT * _PROGRESS_PERCENT
+        if percent > last_percent:
+            last_percent = percent
             sys.stderr.write(f"{name}: {percent} %\n")
 
-    return tell
+    return report
 
 
 def _positive(text: str) -> float:
     value = float(text)
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+        raise argparse.ArgumentTypeError(f"got {text}, want a number above 0")
     return value

@@ -1,1 +1,1 @@
-"""Reading and validating the scheduler's configuration."""
+"""Load and validate the configuration of the plugins."""

@@ -1,6 +1,6 @@
-"""What kube-scheduler must be told so that it works with this extender: problems of its own configuration. Pure.
+"""Validate kube-scheduler's own configuration, as far as it concerns the extender. Pure.
 
-Only what concerns the extender is judged; kube-scheduler judges the rest itself when it starts. Facts: design 4.7.
+kube-scheduler validates the rest itself when it starts.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _DEFAULT_WEIGHTS: Final = {
 """Score plugins of kube-scheduler's default profile."""
 
 
-def is_one(document: Any) -> bool:
-    """Whether a document is a configuration of kube-scheduler, and not only a profile."""
+def is_configuration(document: Any) -> bool:
+    """Return whether a document is a configuration of kube-scheduler, and not only a profile."""
     return isinstance(document, dict) and ("profiles" in document or "extenders" in document)
 
 
 def problems(document: Mapping[str, Any]) -> Iterator[Problem]:
-    """Everything that would keep the extender from doing its part."""
+    """Find the values that keep the extender from working."""
     extenders = document.get("extenders")
     if not isinstance(extenders, list) or not extenders:
         yield problem.problem(
-            ("extenders",), extenders, "a list with this extender, else it is never called", Effect.ADVICE
+            ("extenders",), extenders, "a list with this extender, otherwise it is never called", Effect.ADVICE
         )
         return
     for index, extender in enumerate(extenders):
@@ -59,26 +59,26 @@ def _of_extender(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem
     if extender.get("prioritizeVerb") and not (type(weight) is int and weight > 0):
         yield problem.problem((*path, "weight"), weight, "an integer above 0 beside prioritizeVerb")
     if extender.get("ignorable") is not True and extender.get("bindVerb"):
-        wanted = "true beside bindVerb: bind is a notice that is refused, and no pod would be bound"
+        wanted = "true beside bindVerb: the extender responds to bind with an error, and no pod would be bound"
         yield problem.problem((*path, "ignorable"), extender.get("ignorable"), wanted)
     elif extender.get("ignorable") is not True:
-        wanted = "true: else no pod is scheduled while the extender is away"
+        wanted = "true: otherwise no pod is scheduled while the extender is unavailable"
         yield problem.problem((*path, "ignorable"), extender.get("ignorable"), wanted, Effect.ADVICE)
     if extender.get("nodeCacheCapable") is not True:
-        wanted = "true: else every call carries whole Node objects"
+        wanted = "true: otherwise every call contains whole Node objects"
         yield problem.problem((*path, "nodeCacheCapable"), extender.get("nodeCacheCapable"), wanted, Effect.ADVICE)
     yield from _of_timeout(extender.get("httpTimeout"), (*path, "httpTimeout"))
     yield from _of_tls(extender, path)
     for index, resource in enumerate(_items(extender.get("managedResources"))):
         name = resource.get("name") if isinstance(resource, dict) else resource
         if "kubernetes.io/" in str(name):
-            wanted = "a resource outside kubernetes.io, kube-scheduler refuses others; leave managedResources out"
+            wanted = "a resource outside kubernetes.io, kube-scheduler refuses others; remove managedResources"
             yield problem.problem((*path, "managedResources", index, "name"), name, wanted)
 
 
 def _of_timeout(timeout: Any, path: KeyPath) -> Iterator[Problem]:
     if timeout is None:
-        wanted = "a few hundred milliseconds, like 300ms: the default of 5s stops all scheduling for that long"
+        wanted = "a few hundred milliseconds, like 300ms: the default of 5s blocks all scheduling for that long"
         yield problem.problem(path, timeout, wanted, Effect.ADVICE)
         return
     try:
@@ -88,7 +88,7 @@ def _of_timeout(timeout: Any, path: KeyPath) -> Iterator[Problem]:
     if nanos <= 0:
         yield problem.problem(path, timeout, "a duration like 300ms")
     elif nanos > _LONGEST_TIMEOUT_NANOS:
-        yield problem.problem(path, timeout, "at most 1s: scheduling stands still while it waits", Effect.ADVICE)
+        yield problem.problem(path, timeout, "at most 1s: a call blocks all scheduling", Effect.ADVICE)
 
 
 def _of_tls(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
@@ -96,22 +96,22 @@ def _of_tls(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
     if isinstance(prefix, str) and prefix.startswith("http://") and extender.get("enableHTTPS") is True:
         yield problem.problem((*path, "urlPrefix"), prefix, "https://... beside enableHTTPS: true")
     elif extender.get("enableHTTPS") is True and not any(_member(tls, key) for key in ("caFile", "caData", "insecure")):
-        wanted = "caFile or caData: without one kube-scheduler believes any server, and does not say so"
+        wanted = "caFile or caData: without one kube-scheduler trusts any server, without a warning"
         yield problem.problem((*path, "tlsConfig"), tls, wanted, Effect.ADVICE)
 
 
 def _of_weights(profile: Any, path: KeyPath) -> Iterator[Problem]:
     plugins = _member(profile, "plugins")
-    settled = {
+    decided = {
         str(_member(entry, "name"))
         for point in ("multiPoint", "score")
         for key in ("enabled", "disabled")
         for entry in _items(_member(_member(plugins, point), key))
         if key == "disabled" or _member(entry, "weight")
     }
-    left = [f"{name} {10 * weight}" for name, weight in _DEFAULT_WEIGHTS.items() if name not in settled]
-    if left and "*" not in settled:
-        wanted = f"ten times the default weights ({', '.join(left)}): an extender's score is multiplied by 10"
+    left = [f"{name} {10 * weight}" for name, weight in _DEFAULT_WEIGHTS.items() if name not in decided]
+    if left and "*" not in decided:
+        wanted = f"ten times the default weights ({', '.join(left)}): extender scores are multiplied by 10"
         yield problem.problem((*path, "plugins"), plugins, wanted, Effect.ADVICE)
 
 

@@ -1,14 +1,14 @@
-"""The policy file -> the policies that run: a profile of KubeSchedulerConfiguration, or a whole one with one profile.
+"""Load the plugins' configuration: a profile of KubeSchedulerConfiguration, or a whole one with one profile.
 
-    plugins:                      # which policies run and weigh how much; policy_selection says by which rules
+    plugins:                      # the plugins that run, and their weights; rules in plugin_selection
       score: {enabled: [{name: LoadAwareScheduling, weight: 3}]}
     pluginConfig:                 # arguments, with upstream's names
     - name: LoadAwareScheduling
       args:
         usageThresholds: {cpu: 65, memory: 95}
 
-In a whole KubeSchedulerConfiguration what is not ours is left to kube-scheduler. Every problem of the file is found at
-once, each with key path, value seen and value wanted.
+In a whole KubeSchedulerConfiguration, kube-scheduler's own parts are ignored. The loader reports all problems of the
+file together, each with key path, value seen and value wanted.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran.args import PeaksArgs
 
-TOO_DEEP: Final = "is nested too deeply, or holds itself by an alias: want a profile as kube-scheduler takes it"
+TOO_DEEP: Final = "is nested too deeply, or contains itself by an alias: want a kube-scheduler profile"
 _PROFILE_KEYS: Final = ("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig")
 
 
 class InvalidConfiguration(Exception):
-    """The file cannot be used; `problems` holds one line for each thing that is wrong."""
+    """The file cannot be used; `problems` has one line for each problem."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -43,21 +43,21 @@ class InvalidConfiguration(Exception):
 
 @dataclass(frozen=True)
 class Configuration:
-    """Which policies run, and completed, judged arguments; names in the catalog's order."""
+    """The plugins that run, with completed and validated arguments; names in the registry's order."""
 
     args: Mapping[str, pydantic.BaseModel]
-    """Of every policy that runs, and of LoadAwareScheduling, which says how pods are estimated."""
+    """Of every plugin that runs, and of LoadAwareScheduling, which contains the estimator's arguments."""
     filters: tuple[str, ...]
     score_weights: Mapping[str, int]
 
     def document(self) -> dict[str, Any]:
-        """The effective configuration, in the shape of the file, with every default written out."""
-        none_else = [{"name": "*"}]
+        """Return the effective configuration, in the form of the file, with every default."""
+        all_others = [{"name": "*"}]
         weighted = [{"name": name, "weight": weight} for name, weight in self.score_weights.items()]
         return {
             "plugins": {
-                "filter": {"enabled": [{"name": name} for name in self.filters], "disabled": none_else},
-                "score": {"enabled": weighted, "disabled": none_else},
+                "filter": {"enabled": [{"name": name} for name in self.filters], "disabled": all_others},
+                "score": {"enabled": weighted, "disabled": all_others},
             },
             "pluginConfig": [
                 {"name": name, "args": args.model_dump(mode="json", by_alias=True, exclude_none=True)}
@@ -67,16 +67,16 @@ class Configuration:
 
 
 class _Profile(NamedTuple):
-    """The part of a document that is about policies."""
+    """The profile of a document."""
 
     content: Mapping[str, Any]
     path: KeyPath
     with_others: bool
-    """Whether plugins of kube-scheduler may be named in it."""
+    """Whether it may name kube-scheduler's own plugins too."""
 
 
 def load(file_name: str | None) -> Configuration:
-    """Read a policy file; None is an empty one. Raises InvalidConfiguration."""
+    """Read a configuration file; None is an empty one. Raises InvalidConfiguration."""
     if file_name is None:
         return parse({})
     try:
@@ -93,7 +93,7 @@ def load(file_name: str | None) -> Configuration:
 
 
 def as_json(value: Any) -> Any:
-    """Reduce what YAML makes to what JSON knows, as kube-scheduler does: keys and moments become text."""
+    """Convert YAML values to JSON ones, as kube-scheduler does: keys and timestamps become text."""
     if isinstance(value, dict):
         return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -102,7 +102,7 @@ def as_json(value: Any) -> Any:
 
 
 def parse(document: Any) -> Configuration:
-    """Judge and complete a document. Raises InvalidConfiguration."""
+    """Validate and complete a document. Raises InvalidConfiguration."""
     problems: list[Problem] = []
     profile = _profile(as_json(document), problems)
     given = plugin_args.given(
@@ -113,11 +113,11 @@ def parse(document: Any) -> Configuration:
     )
     running = {*selection.filters, *selection.score_weights}
     effective = {}
-    for name, entry in registry.POLICIES.items():
+    for name, entry in registry.PLUGINS.items():
         if name in given and name not in running and not entry.runs_by_default:
             where = " or ".join(f"plugins.{point}.enabled" for point in sorted(entry.points))
             problems.append(
-                config_problem.problem(given[name][0], name, f"an entry in {where} too: arguments alone run nothing")
+                config_problem.problem(given[name][0], name, f"an entry in {where} too: arguments alone enable nothing")
             )
         if name in given or name in running or name == LoadAware.name:
             path, args = given.get(name, ((), {}))
@@ -144,11 +144,11 @@ def _with_models(args: PeaksArgs, path: KeyPath, problems: list[Problem]) -> Pea
         return args
 
 
-def names_policies(value: Any) -> bool:
-    """Whether a policy of ours is named anywhere in a document, be it misspelt."""
+def names_plugins(value: Any) -> bool:
+    """Return whether a document names a plugin of this suite anywhere, also misspelt."""
     if isinstance(value, dict):
-        return _is_meant_as_ours(value.get("name")) or any(map(names_policies, value.values()))
-    return isinstance(value, list) and any(map(names_policies, value))
+        return _is_suite_plugin(value.get("name")) or any(map(names_plugins, value.values()))
+    return isinstance(value, list) and any(map(names_plugins, value))
 
 
 def _profile(document: Any, problems: list[Problem]) -> _Profile:
@@ -170,18 +170,18 @@ def _profile(document: Any, problems: list[Problem]) -> _Profile:
             config_problem.problem(("profiles",), profiles, "a list of objects with plugins and pluginConfig")
         )
         return nothing
-    ours = [index for index, each in enumerate(profiles) if names_policies(each)]
+    with_plugins = [index for index, each in enumerate(profiles) if names_plugins(each)]
     problems += [
         config_problem.problem(
-            ("profiles", index), "policies of ours", "them in one profile: all profiles share the extender"
+            ("profiles", index), "plugins of the extender", "them in one profile: all profiles share the extender"
         )
-        for index in ours[1:]
+        for index in with_plugins[1:]
     ]
-    index = ours[0] if ours else 0
+    index = with_plugins[0] if with_plugins else 0
     return _Profile(profiles[index] if profiles else {}, ("profiles", index), with_others=True)
 
 
-def _is_meant_as_ours(name: Any) -> bool:
+def _is_suite_plugin(name: Any) -> bool:
     try:
         return isinstance(name, str) and bool(name) and plugin_selection.own_name(name, with_others=True) is not None
     except ValueError:

@@ -1,4 +1,4 @@
-"""Arguments of policies: the `pluginConfig` of a profile taken apart, completed and judged; problems name paths."""
+"""Decode, complete and validate plugin arguments, the `pluginConfig` of a profile; problems name their paths."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pydantic
 from api_types.colocation import problem
 from api_types.colocation.problem import KeyPath, Problem
 from scheduler_plugin.config import plugin_selection
-from scheduler_plugin.plugins.registry import CatalogEntry
+from scheduler_plugin.plugins.registry import RegistryEntry
 
 _API_GROUP: Final = "kubescheduler.config.k8s.io/"
 
 
 def given(entries: Any, at: KeyPath, problems: list[Problem], *, with_others: bool) -> dict[str, tuple[KeyPath, Any]]:
-    """Arguments of each policy named in the list that stands at `at`, with the path they stand at.
+    """Return the arguments of each plugin in the list at path `at`, with their own path.
 
-    `with_others`: plugins of kube-scheduler may be named there too, and are left out.
+    `with_others`: the list may name kube-scheduler's own plugins too, which are ignored.
     """
     entries = [] if entries is None else entries
     if not isinstance(entries, list):
@@ -37,7 +37,7 @@ def given(entries: Any, at: KeyPath, problems: list[Problem], *, with_others: bo
             problems.append(problem.problem((*path, "name"), entry.get("name"), str(error)))
             continue
         if name in result:
-            problems.append(problem.problem((*path, "name"), entry["name"], "each policy at most once"))
+            problems.append(problem.problem((*path, "name"), entry["name"], "each plugin at most once"))
         elif name is not None:
             args_path = (*path, "args")
             result[name] = (args_path, _without_type(entry.get("args"), entry["name"], args_path, problems))
@@ -45,7 +45,7 @@ def given(entries: Any, at: KeyPath, problems: list[Problem], *, with_others: bo
 
 
 def _without_type(args: Any, spelling: str, path: KeyPath, problems: list[Problem]) -> Any:
-    """Arguments without the apiVersion and kind that kube-scheduler's own arguments may carry."""
+    """Return the arguments without apiVersion and kind, which kube-scheduler's own arguments may have."""
     if args is None:
         return {}
     if not isinstance(args, dict):
@@ -58,19 +58,21 @@ def _without_type(args: Any, spelling: str, path: KeyPath, problems: list[Proble
     return {key: value for key, value in args.items() if key not in ("apiVersion", "kind")}
 
 
-def completed(entry: CatalogEntry, args: Any, path: KeyPath, problems: list[Problem]) -> pydantic.BaseModel | None:
-    """Arguments decoded, completed and judged; `problems` grows by what is wrong. None where they cannot be decoded."""
+def completed(
+    entry: RegistryEntry[Any], args: Any, path: KeyPath, problems: list[Problem]
+) -> pydantic.BaseModel | None:
+    """Decode, complete and validate arguments; append to `problems`. Return None if they cannot be decoded."""
     try:
         effective = entry.complete(entry.args.model_validate(args))
     except pydantic.ValidationError as error:
-        schema = _schema(entry.args)
+        args_type: type[pydantic.BaseModel] = entry.args
+        schema = _schema(args_type)
         problems += [_decoding_problem(schema, path, dict(item)) for item in error.errors()]
         broken = {item["loc"][0] for item in error.errors() if item["loc"]}
-        if isinstance(args, dict) and broken.intersection(args):  # what can be read is judged too
+        if isinstance(args, dict) and broken.intersection(args):  # report the problems of the other keys too
             completed(entry, {key: value for key, value in args.items() if key not in broken}, path, problems)
         return None
-    judged = entry.problems(effective)
-    problems += [Problem((*path, *own.path), own.seen, own.wanted, own.effect) for own in judged]
+    problems += [Problem((*path, *own.path), own.seen, own.wanted, own.effect) for own in entry.problems(effective)]
     return effective if isinstance(effective, pydantic.BaseModel) else None
 
 

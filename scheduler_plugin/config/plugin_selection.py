@@ -1,11 +1,12 @@
-"""Which policies run, where, and with what weight: the `plugins` of a KubeSchedulerConfiguration profile.
+"""Select the plugins and their weights by the `plugins` of a KubeSchedulerConfiguration profile.
 
     plugins:
       filter: {enabled: [{name: LoadAwareScheduling}], disabled: [{name: MidGuard}]}
       score: {enabled: [{name: LoadAwareScheduling, weight: 1}, {name: TargetLoadPacking, weight: 2}]}
 
-A policy that is enabled anywhere runs exactly where it is enabled; one that is not runs where the catalog says, unless
-disabled there. `multiPoint` stands for every point; a weight that is absent or 0 is 1, as in kube-scheduler.
+A plugin that is enabled at any point runs exactly where it is enabled. Any other plugin runs by the defaults of the
+registry, unless it is disabled there. `multiPoint` means every point; an absent weight, or 0, is 1, as in
+kube-scheduler.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _LARGEST_WEIGHT: Final = 2**31 - 1
 
 
 class Selection(NamedTuple):
-    """What runs; names in the catalog's order."""
+    """Plugins that run; names in the registry's order."""
 
     filters: tuple[str, ...]
     score_weights: Mapping[str, int]
@@ -43,12 +44,12 @@ class _Entry(NamedTuple):
 
 
 def select(plugins: Any, path: KeyPath, problems: list[Problem], *, with_others: bool) -> Selection:
-    """Choose by `plugins`, which stands at `path`; `with_others`: kube-scheduler's own plugins may be named there."""
+    """Select plugins by the value `plugins` at `path`; `with_others`: it may name kube-scheduler's own plugins too."""
     reader = _Reader(problems, with_others=with_others)
     enabled = list(reader.entries(plugins, path, "enabled"))
     disabled = {(entry.point, entry.name) for entry in reader.entries(plugins, path, "disabled")}
     weights: dict[Point, dict[str, int]] = {point: {} for point in Point}
-    for name, entry in registry.POLICIES.items():
+    for name, entry in registry.PLUGINS.items():
         own = [one for one in enabled if one.name == name]
         for point in sorted(entry.points):
             named = [one for one in own if one.point == point]
@@ -57,22 +58,16 @@ def select(plugins: Any, path: KeyPath, problems: list[Problem], *, with_others:
             if named or spread or (entry.runs_by_default and not own and not off):
                 weights[point][name] = next((one.weight for one in (*named, *spread)), 1)
     for at in enabled:
-        if (
-            at.point in set(Point)
-            and at.name in registry.POLICIES
-            and at.point not in registry.POLICIES[at.name].points
-        ):
-            able = [name for name, entry in registry.POLICIES.items() if at.point in entry.points]
-            problems.append(
-                problem.problem((*at.path, "name"), at.name, f"a policy that can {at.point}: {', '.join(able)}")
-            )
+        if at.point in set(Point) and at.name in registry.PLUGINS and at.point not in registry.PLUGINS[at.name].points:
+            able = [name for name, entry in registry.PLUGINS.items() if at.point in entry.points]
+            problems.append(problem.problem((*at.path, "name"), at.name, f"a {at.point} plugin: {', '.join(able)}"))
     return Selection(tuple(weights[Point.FILTER]), weights[Point.SCORE])
 
 
 def own_name(spelling: Any, *, with_others: bool) -> str | None:
-    """Our name of a policy; None for a plugin of kube-scheduler. Raises ValueError, with what is wanted instead.
+    """Return the registry's name of a plugin; None for one of kube-scheduler's. Raises ValueError with the wanted name.
 
-    Where other plugins may stand beside ours, a name that is nearly one of ours is taken for a misspelling.
+    With `with_others`, a name that is similar to one of the registry counts as a misspelling.
     """
     if isinstance(spelling, str) and spelling in registry.SPELLINGS:
         return registry.SPELLINGS[spelling]
@@ -85,22 +80,22 @@ def own_name(spelling: Any, *, with_others: bool) -> str | None:
 
 
 class _Reader:
-    """Takes the lists of `plugins` apart, and notes what is wrong with them."""
+    """Reader of the lists in `plugins`, which collects their problems."""
 
     def __init__(self, problems: list[Problem], *, with_others: bool) -> None:
         self._problems = problems
         self._with_others = with_others
-        self._said: set[KeyPath] = set()
+        self._reported: set[KeyPath] = set()
 
     def entries(self, plugins: Any, path: KeyPath, key: str) -> Iterator[_Entry]:
-        """Entries of ours in the lists under `key`, enabled or disabled."""
+        """Return the registered plugins in the lists under `key`, enabled or disabled."""
         points = (_EVERYWHERE, *Point, *_WITHOUT_EFFECT)
         for point, lists in self._mapping(plugins, path, points).items():
             below = (*path, point)
             items = self._mapping(lists, below, ("enabled", "disabled")).get(key)
             items = [] if items is None else items
             if not isinstance(items, list):
-                self._say((*below, key), items, "a list of objects with name")
+                self._report((*below, key), items, "a list of objects with name")
                 continue
             for index, item in enumerate(items):
                 yield from self._entry(item, (*below, key, index), point, key)
@@ -109,7 +104,7 @@ class _Reader:
         item = self._mapping({} if item is None else item, path, ("name", "weight"))
         weight = item.get("weight") or 1
         if type(weight) is not int or not 1 <= weight <= _LARGEST_WEIGHT:
-            self._say((*path, "weight"), weight, "an integer of 1 or more")
+            self._report((*path, "weight"), weight, "an integer of 1 or more")
             return
         if item.get("name") == _ALL and key == "disabled":
             yield _Entry(path, point, _ALL, weight)
@@ -117,7 +112,7 @@ class _Reader:
         try:
             name = own_name(item.get("name"), with_others=self._with_others)
         except ValueError as error:
-            self._say((*path, "name"), item.get("name"), str(error))
+            self._report((*path, "name"), item.get("name"), str(error))
             return
         if name is not None:
             yield _Entry(path, point, name, weight)
@@ -126,13 +121,13 @@ class _Reader:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            self._say(path, value, f"an object with the keys {', '.join(keys)}")
+            self._report(path, value, f"an object with the keys {', '.join(keys)}")
             return {}
         for key in value.keys() - set(keys):
-            self._say((*path, key), value[key], f"one of the keys {', '.join(keys)}")
+            self._report((*path, key), value[key], f"one of the keys {', '.join(keys)}")
         return {key: value[key] for key in keys if key in value}
 
-    def _say(self, path: KeyPath, seen: Any, wanted: str) -> None:
-        if path not in self._said:
-            self._said.add(path)
+    def _report(self, path: KeyPath, seen: Any, wanted: str) -> None:
+        if path not in self._reported:
+            self._reported.add(path)
             self._problems.append(problem.problem(path, seen, wanted))

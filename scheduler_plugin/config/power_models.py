@@ -1,4 +1,7 @@
-"""Peaks' power models from the JSON file that NODE_POWER_MODEL names, where the arguments hold none (as upstream)."""
+"""Load the power models of Peaks from the JSON file NODE_POWER_MODEL, if its arguments have none (as upstream).
+
+Separate from the arguments, which do no I/O.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ VARIABLE: Final = "NODE_POWER_MODEL"
 
 
 class NoPowerModel(ValueError):
-    """There is no power model to run with; the message says what is wanted."""
+    """There is no power model; the message states what is wanted."""
 
 
 def with_models(args: PeaksArgs, environ: Mapping[str, str] = os.environ) -> PeaksArgs:
-    """Arguments with models: their own, else those of the file. Raises NoPowerModel."""
+    """Return the arguments with models: their own, else those of the file. Raises NoPowerModel."""
     if args.node_power_model:
         return args
     file = environ.get(VARIABLE, "")
@@ -29,8 +32,8 @@ def with_models(args: PeaksArgs, environ: Mapping[str, str] = os.environ) -> Pea
     except (OSError, UnicodeDecodeError) as error:
         raise NoPowerModel(f"power models by node name, here or in the file of {VARIABLE} ({error})") from error
     except pydantic.ValidationError as error:
-        told = "; ".join(
+        details = "; ".join(
             f"{'.'.join(map(str, item['loc'])) or 'the document'}: {item['msg']}" for item in error.errors()
         )
-        raise NoPowerModel(f"k0, k1 and k2 by node name in {file} ({told})") from error
+        raise NoPowerModel(f"k0, k1 and k2 by node name in {file} ({details})") from error
     return args.model_copy(update={"node_power_model": models})

@@ -1,1 +1,1 @@
-"""Recording and explaining scheduling decisions."""
+"""Scheduling decisions: records, explanations, pages and metrics."""

@@ -1,4 +1,4 @@
-"""What the decisions came to, and how old the data is that they go by, in /metrics. Every label is from a fixed set."""
+"""Metrics of the decisions, and of the age of their inputs. Every label is from a fixed set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OLDER, _NONE = "inf", "none"
 
 
 def report_ages(columns: RecordedColumns, vectors: NodeColumns) -> dict[str, float | None]:
-    """When the report of each node was made, seconds since the epoch, oldest first; None without one, before all."""
+    """Return the time of each node's report, seconds since the epoch, oldest first; None, before all, without one."""
     rows = dict(vectors.rows)
     made = {name: float(columns.updated_at[row]) for name, row in rows.items()}
     ordered = sorted(made, key=lambda name: (not np.isnan(made[name]), made[name], name))
@@ -29,7 +29,7 @@ def report_ages(columns: RecordedColumns, vectors: NodeColumns) -> dict[str, flo
 
 
 def counts_by_age(updated_at: Iterable[float | None], now: float) -> dict[str, int]:
-    """How many reports are at most so many seconds old, each counted once."""
+    """Count the reports by age; each counts once, in the smallest fitting bucket."""
     counts = dict.fromkeys([*map(str, AGES_SECONDS), _OLDER, _NONE], 0)
     for made_at in updated_at:
         if made_at is None:
@@ -40,7 +40,7 @@ def counts_by_age(updated_at: Iterable[float | None], now: float) -> dict[str, i
 
 
 class DecisionCollector(registry.Collector):
-    """Reads the counts that the extender keeps itself, because they change with every call."""
+    """Collector of the counts that the extender keeps itself, because they change with every call."""
 
     def __init__(
         self,
@@ -49,28 +49,28 @@ class DecisionCollector(registry.Collector):
         outcomes: Mapping[str, int],
         records: DecisionRecords,
     ) -> None:
-        """`reasons`: (policy, text) by reason code - 1; `rejections`: by reason code, 0 stands for "passed"."""
+        """Take `reasons` as (plugin, text) by reason code - 1, and `rejections` by reason code; code 0 is "passed"."""
         self._reasons = reasons
         self._rejections = rejections
         self._outcomes = outcomes
         self._records = records
 
     def collect(self) -> Iterable[metrics_core.Metric]:
-        """Samples of one moment."""
+        """Yield the current samples."""
         rejected = _counter(
-            "rejected_nodes", "Nodes rejected by filter calls, by policy and reason.", "policy", "reason"
+            "rejected_nodes", "Nodes rejected by filter calls, by plugin and reason.", "policy", "reason"
         )
-        for (policy, reason), count in zip(self._reasons, self._rejections[1:], strict=True):
-            rejected.add_metric([policy, reason], count)
+        for (plugin, reason), count in zip(self._reasons, self._rejections[1:], strict=True):
+            rejected.add_metric([plugin, reason], count)
         outcomes = _counter(
-            "filtered_pods", "Filter calls, by what became of the nodes that were asked about.", "outcome"
+            "filtered_pods", "Filter calls, by outcome: all, some or none of the named nodes passed.", "outcome"
         )
         for outcome, count in self._outcomes.items():
             outcomes.add_metric([outcome], count)
         choices = _counter(
             "bound_pods",
-            "Bind notices, by how our scores stood to the node: best, tied, other (kube-scheduler's own scores "
-            "outweighed ours), indifferent (all had the same), only (one had passed), unknown.",
+            "Bind calls, by the extender's score of the node: best, tied, other (kube-scheduler's own scores had more "
+            "weight), indifferent (all nodes had the same), only (one node had passed), unknown.",
             "choice",
         )
         for choice, count in self._records.choices.items():
@@ -85,7 +85,7 @@ class DecisionCollector(registry.Collector):
 
 
 class ReportAgeCollector(registry.Collector):
-    """How old the newest report of each node is; the nodes by name are on /debug/nodes/."""
+    """Collector of the age of each node's newest report; the nodes by name are on /debug/nodes/."""
 
     def __init__(self, columns: RecordedColumns, vectors: NodeColumns, clock: Callable[[], float]) -> None:
         self._columns = columns
@@ -93,10 +93,10 @@ class ReportAgeCollector(registry.Collector):
         self._clock = clock
 
     def collect(self) -> Iterable[metrics_core.Metric]:
-        """Samples of one moment."""
+        """Yield the current samples."""
         family = metrics_core.GaugeMetricFamily(
             f"{_PREFIX}nodes",
-            "Nodes by the age of their newest report; each counts once; none: no report, or no time in it.",
+            "Nodes by the age of their newest report; each counts once; none: no report, or a report without a time.",
             labels=["report_age_at_most_seconds"],
         )
         made_at = report_ages(self._columns, self._vectors).values()
@@ -106,24 +106,24 @@ class ReportAgeCollector(registry.Collector):
 
 
 class FallbackCollector(registry.Collector):
-    """How many nodes stand on each rung; it is the same for all policies."""
+    """Collector of the number of nodes at each fallback level, which is the same for all Trimaran plugins."""
 
-    def __init__(self, policy: MeasuredPlugin, vectors: NodeColumns, clock: Callable[[], float]) -> None:
-        self._policy = policy
+    def __init__(self, plugin: MeasuredPlugin, vectors: NodeColumns, clock: Callable[[], float]) -> None:
+        self._plugin = plugin
         self._vectors = vectors
         self._clock = clock
 
     def collect(self) -> Iterable[metrics_core.Metric]:
-        """Samples of one moment."""
+        """Yield the current samples."""
         family = metrics_core.GaugeMetricFamily(
             f"{_PREFIX}ladder_nodes",
-            "Nodes by what Trimaran's policies judge them by (docs/reference/scheduler-plugins/target-load-packing.md).",
+            "Nodes by fallback level of Trimaran (docs/reference/scheduler-plugins/target-load-packing.md).",
             labels=["rung"],
         )
         rows = np.fromiter(list(self._vectors.rows.values()), dtype=np.intp)
-        counts = np.bincount(self._policy.fallback_levels(rows, self._clock()), minlength=len(FallbackLevel))
-        for rung in FallbackLevel:
-            family.add_metric([rung.name.lower()], int(counts[rung]))
+        counts = np.bincount(self._plugin.fallback_levels(rows, self._clock()), minlength=len(FallbackLevel))
+        for level in FallbackLevel:
+            family.add_metric([level.name.lower()], int(counts[level]))
         yield family
 
 

@@ -1,4 +1,4 @@
-"""What is known of one node, for people (koordinator-loadaware section 13). Pure."""
+"""Debug page of one node: its assigned pods and sums, with the keys of Koordinator's own debug page. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduler_plugin.state.pod_info import AssignedPod
 
 
 def node_page(entry: NodeEntry | None, resources: Sequence[str]) -> dict[str, Any]:
-    """Assigned pods by time of assignment, and the sums with the pods they come from; empty for an unknown node.
+    """Return the assigned pods by time of assignment, and the sums with their pods; empty for an unknown node.
 
     Amounts are integers: cpu in milli-cores, all else in base units. Times are seconds since the epoch.
     """
@@ -39,7 +39,7 @@ def node_page(entry: NodeEntry | None, resources: Sequence[str]) -> dict[str, An
 
 
 def amounts(vector: Iterable[int], resources: Sequence[str]) -> dict[str, int]:
-    """Vector by resource name."""
+    """Return a vector by resource name."""
     return dict(zip(resources, vector, strict=True))
 
 
@@ -50,7 +50,7 @@ def _pod(pod: AssignedPod, resources: Sequence[str]) -> dict[str, Any]:
         "uid": pod.uid,
         "estimated": amounts(pod.estimate, resources) if pod.estimate else None,
         "estimatedDeadline": pod.forced_until,
-        "confirmedByWatch": pod.confirmed,
+        "confirmedByWatch": pod.observed,
     }
 
 

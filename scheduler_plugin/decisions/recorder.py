@@ -1,8 +1,8 @@
-"""What was decided about the last pods, and from what: enough to say later why here, and why not there.
+"""Record the last decisions and their inputs, from which each placement can be explained later.
 
-A call of kube-scheduler only leaves references behind (`filtered`, `scored`). What the columns held at that moment is
-copied as late as it can be: when the next call comes, or a row is about to change (`NodeColumns` is the first writer
-of every row). The memory is bounded in bytes; what is oldest goes first. Pure.
+A call of kube-scheduler only stores references (`filtered`, `scored`). The inputs in the columns are copied as late as
+possible: before the next call, or before any row changes (`RecordedColumns` is the first writer of every row). The
+memory is bounded in bytes; the oldest decision is evicted first. Pure.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from scheduler_plugin.framework.cycle import PolicyScores
+from scheduler_plugin.framework.cycle import PluginScores
 from scheduler_plugin.framework.interface import Explained, Explainer, ReasonCodes
 from scheduler_plugin.state.node_columns import Columns, Floats, Ints, NodeEntry, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 
-KEPT_OF_A_POD: Final = 3
-"""Decisions: a pod that fits nowhere is tried for ever, and must not push out all others."""
+DECISIONS_PER_POD: Final = 3
+"""Most records of one pod: a pod that fits on no node is tried again and again, and must not evict all others."""
 
 _OVERHEAD_BYTES: Final = 2048  # of a decision, beside its arrays and names
 _LONGEST_NAME: Final = 253  # of a node, as the apiserver has it
 
 
 class Choice(enum.StrEnum):
-    """Where a pod went, as far as our scores tell (docs/how-to/explain-a-pod.md)."""
+    """Node of a pod, compared with the extender's scores (docs/how-to/explain-a-pod.md)."""
 
     BEST = "best"
-    """To the one node with our best score."""
+    """The one node with the best score."""
     TIED = "tied"
-    """To one of several with our best score: kube-scheduler's own scores, or chance, chose among them."""
+    """One of several nodes with the best score: kube-scheduler's own scores, or chance, chose among them."""
     OTHER = "other"
-    """Not to a node with our best score: kube-scheduler's own scores outweighed ours."""
+    """A node without the best score: kube-scheduler's own scores had more weight."""
     INDIFFERENT = "indifferent"
-    """All nodes had the same score of ours."""
+    """Any node, because all had the same score."""
     ONLY = "only"
-    """Only one node passed; nothing was scored."""
+    """The only node that passed; nothing was scored."""
     UNKNOWN = "unknown"
-    """Nothing is remembered of the pod, or its nodes were not scored."""
+    """There is no record of the pod, or its nodes were not scored."""
 
 
 class Decision:
-    """One filter call, and what followed. Nodes are in the order kube-scheduler named them."""
+    """One filter call, with the scores and the node that followed. Nodes are in the order of the request."""
 
     __slots__ = (
         "at",
@@ -55,8 +55,8 @@ class Decision:
         "names",
         "node",
         "nodes_scored",
+        "plugin_scores",
         "pod",
-        "policy_scores",
         "rows",
         "scores",
         "unknown_names_bytes",
@@ -69,34 +69,34 @@ class Decision:
         self.names: Sequence[str] | npt.NDArray[Any] = names
         self.unknown_names_bytes = 0
         self.codes = codes
-        """Why each node was rejected, 0 where it was not; None: none was."""
+        """Reason code of each node, 0 if it passed; None if all passed."""
         self.at = at
         self.updated_at: Floats = np.zeros(0)
-        """When each node's report was made; NaN without one."""
+        """Time of each node's report; NaN without one."""
         self.inputs: Mapping[str, Explained] = {}
-        """By policy."""
+        """By plugin."""
         self.nodes_scored: Rows | None = None
         """Rows of the nodes that were scored."""
         self.scores: Ints | None = None
-        """What was answered for these."""
-        self.policy_scores: Sequence[PolicyScores] = ()
+        """Combined scores of these rows."""
+        self.plugin_scores: Sequence[PluginScores] = ()
         self.node = ""
-        """Where the pod went; empty while that is not known."""
+        """Node of the bind call; empty before it."""
 
     def size_bytes(self) -> int:
-        """About how much memory it takes."""
+        """Return its approximate size in memory."""
         arrays = [self.rows, self.codes, self.updated_at, self.nodes_scored, self.scores, self.names]
-        arrays += [each.scores for each in self.policy_scores]
+        arrays += [each.scores for each in self.plugin_scores]
         arrays += [column for each in self.inputs.values() for column in each.columns.values()]
         texts = len(self.pod.key) + len(self.pod.uid) + self.unknown_names_bytes
         return _OVERHEAD_BYTES + texts + sum(each.nbytes for each in arrays if isinstance(each, np.ndarray))
 
     def passed(self) -> int:
-        """How many nodes were not rejected."""
+        """Return the number of nodes that passed."""
         return len(self.rows) - (0 if self.codes is None else int(np.count_nonzero(self.codes)))
 
     def choice(self, row: int | None) -> Choice:
-        """How the node that the pod went to was scored; `row` None: a node that is not known."""
+        """Compare the pod's node with the scores; `row` is None for an unknown node."""
         if self.passed() == 1:
             return Choice.ONLY
         if self.nodes_scored is None or self.scores is None or row is None:
@@ -113,9 +113,10 @@ class Decision:
 
 
 class RecordedColumns(Columns):
-    """Name and age of data of each row, for decisions to keep and for the count of stale nodes.
+    """Node name and report time per row, for the records and for the metric of stale nodes.
 
-    `about_to_change` is called before any row is written, if this is the first of the writers.
+    Must be the first RowWriter: its `write` calls `about_to_change`, which seals the pending decision before any column
+    changes.
     """
 
     def __init__(self) -> None:
@@ -124,7 +125,7 @@ class RecordedColumns(Columns):
         self.updated_at: Floats = np.zeros(0)
 
     def write(self, entry: NodeEntry) -> None:
-        """Bring one node's row up to date."""
+        """Update one node's row."""
         self.about_to_change()
         report = entry.load.report
         self.names[entry.row] = entry.name
@@ -132,7 +133,7 @@ class RecordedColumns(Columns):
 
 
 class DecisionRecords:
-    """The last decisions, at most so many bytes of them; 0 bytes: none are kept."""
+    """Records of the last decisions, limited to `max_bytes`; 0: no records."""
 
     def __init__(self, columns: RecordedColumns, explainers: Mapping[str, Explainer], max_bytes: int) -> None:
         self._columns = columns
@@ -145,29 +146,29 @@ class DecisionRecords:
         self._next_number = 0
         self.bytes = 0
         self.choices: dict[Choice, int] = dict.fromkeys(Choice, 0)
-        """How many pods went where."""
+        """Number of bind calls by choice, since the start."""
 
     def __len__(self) -> int:
-        """How many decisions are kept."""
+        """Return the number of recorded decisions."""
         return len(self._by_number) + (self._pending is not None)
 
     def filtered(self, pod: PodInfo, rows: Rows, names: Sequence[str], codes: ReasonCodes | None, now: float) -> None:
-        """Take a filter call, whose arrays nobody will change."""
+        """Record a filter call; the caller must not change the arrays later."""
         self.seal()
         if self._max_bytes:
             self._pending = Decision(pod, rows, names, codes, now)
 
-    def scored(self, pod: PodInfo, rows: Rows, by_policy: Sequence[PolicyScores], scores: Ints) -> None:
-        """Take the scores of nodes that passed."""
+    def scored(self, pod: PodInfo, rows: Rows, by_plugin: Sequence[PluginScores], scores: Ints) -> None:
+        """Record the scores of the nodes that passed."""
         pending = self._pending
         decision = pending if pending is not None and pending.pod.uid == pod.uid else self._newest(pod.key, pod.uid)
         if decision is not None:
-            decision.nodes_scored, decision.policy_scores, decision.scores = rows, by_policy, scores
+            decision.nodes_scored, decision.plugin_scores, decision.scores = rows, by_plugin, scores
             if decision is not pending:
-                self._weigh_again(decision)
+                self._update_size(decision)
 
     def seal(self) -> None:
-        """Copy what the columns hold for the last decision, if that is not done yet, and keep it."""
+        """Copy the inputs of the pending decision from the columns, and store it."""
         decision, self._pending = self._pending, None
         if decision is None:
             return
@@ -178,12 +179,12 @@ class DecisionRecords:
         self._by_number[self._next_number] = (decision, size)
         self._next_number += 1
         self.bytes += size
-        if len(numbers) > KEPT_OF_A_POD:
+        if len(numbers) > DECISIONS_PER_POD:
             self._drop(numbers[0])
         self._make_room()
 
     def bound(self, key: str, uid: str, node: str, row: int | None) -> None:
-        """Take note of where a pod goes."""
+        """Record the node of a bind call."""
         self.seal()
         decision = self._newest(key, uid)
         choice = Choice.UNKNOWN
@@ -193,7 +194,7 @@ class DecisionRecords:
         self.choices[choice] += 1
 
     def of(self, key: str) -> list[Decision]:
-        """Decisions about a pod by namespace/name, newest first."""
+        """Return the decisions on a pod by namespace/name, newest first."""
         self.seal()
         return [self._by_number[number][0] for number in reversed(self._of_pod.get(key, ()))]
 
@@ -224,7 +225,7 @@ class DecisionRecords:
         decision = self._by_number[numbers[-1]][0] if numbers else None
         return decision if decision is not None and decision.pod.uid == uid else None
 
-    def _weigh_again(self, decision: Decision) -> None:
+    def _update_size(self, decision: Decision) -> None:
         number = self._of_pod[decision.pod.key][-1]
         size = decision.size_bytes()
         self.bytes += size - self._by_number[number][1]

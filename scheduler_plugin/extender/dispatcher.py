@@ -1,4 +1,4 @@
-"""From a path to a verb: readiness, errors and measurement around the extender."""
+"""Call the verb of a path, with readiness, errors and metrics."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
 from scheduler_plugin.extender import http_server, metrics
-from scheduler_plugin.extender.http_server import Answer
+from scheduler_plugin.extender.http_server import Response
 from scheduler_plugin.extender.verbs import BadRequest, Extender
 
 log = logging.getLogger(__name__)
 
 
-class Dispatch:
-    """The handler of the server."""
+class Dispatcher:
+    """Handler of the HTTP server."""
 
     def __init__(
         self,
@@ -36,40 +36,40 @@ class Dispatch:
             "/bind": extender.bind,
         }
 
-    def __call__(self, method: str, path: str, body: bytes) -> Answer:
-        """Answer one request; never raises."""
+    def __call__(self, method: str, path: str, body: bytes) -> Response:
+        """Handle one request; never raises."""
         verb = self._verbs.get(path)
         if verb is None:
             text = (
-                f"there is no {path[:100]}, there are {' '.join(self._verbs)}; probes and metrics have their own port"
+                f"no such path {path[:100]}, want one of {' '.join(self._verbs)}; probes and metrics have another port"
             )
-            return http_server.error_answer(HTTPStatus.NOT_FOUND, text)
+            return http_server.error_response(HTTPStatus.NOT_FOUND, text)
         if method != "POST":
-            text = f"{path} takes POST, as kube-scheduler sends it, not {method[:20]}"
-            return http_server.error_answer(HTTPStatus.METHOD_NOT_ALLOWED, text)
+            text = f"{path}: got method {method[:20]}, want POST, as kube-scheduler sends it"
+            return http_server.error_response(HTTPStatus.METHOD_NOT_ALLOWED, text)
         began = time.perf_counter()
-        answer = self._answer(path, verb, body)
+        response = self._respond(path, verb, body)
         seconds = time.perf_counter() - began
-        return answer._replace(then=functools.partial(self._follow_up, path, answer.status, seconds))
+        return response._replace(then=functools.partial(self._follow_up, path, response.status, seconds))
 
     def _follow_up(self, path: str, status: HTTPStatus, seconds: float) -> None:
-        """What the scheduler need not wait for."""
+        """Do the work for which kube-scheduler does not wait."""
         self._metrics.observe(path[1:], status, seconds)
         if path == "/filter":
             self._extender.prepare()
         elif path == "/prioritize":
-            self._extender.settle()
+            self._extender.seal_record()
 
-    def _answer(self, path: str, verb: Callable[[bytes, float], bytes], body: bytes) -> Answer:
+    def _respond(self, path: str, verb: Callable[[bytes, float], bytes], body: bytes) -> Response:
         if not self._synced and (waiting_for := self._unsynced()):
             text = f"not ready: waiting for the first list of {', '.join(waiting_for)}"
-            return http_server.error_answer(HTTPStatus.SERVICE_UNAVAILABLE, text)
+            return http_server.error_response(HTTPStatus.SERVICE_UNAVAILABLE, text)
         self._synced = True
         try:
-            answer = verb(body, self._clock())
+            response = verb(body, self._clock())
         except BadRequest as error:
-            return http_server.error_answer(HTTPStatus.BAD_REQUEST, str(error))
+            return http_server.error_response(HTTPStatus.BAD_REQUEST, str(error))
         except Exception:
-            log.exception("%s failed", path)
-            return http_server.error_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error, see the log")
-        return Answer(HTTPStatus.OK, answer)
+            log.exception("%s: unexpected error", path)
+            return http_server.error_response(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error, see the log")
+        return Response(HTTPStatus.OK, response)

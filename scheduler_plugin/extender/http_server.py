@@ -1,9 +1,9 @@
-"""HTTP/1.1 for one client that sends one request at a time: as much of the protocol as kube-scheduler speaks.
+"""Serve HTTP/1.1 to one client that sends one request at a time: the part of the protocol that kube-scheduler uses.
 
-A hand-written `BufferedProtocol` because a framework costs more than all the rest of a call. Bodies are bounded and
-received into one buffer; `Content-Length` is always sent (kube-scheduler's client drops the connection otherwise);
-idle connections stay open until the client closes them (it does after 90 s). An error is a JSON object `{"Error": ...}`
-under a status other than 200, and a request whose end cannot be found closes the connection.
+A hand-written `BufferedProtocol`, because a framework costs more than all the rest of a call. Bodies are bounded and
+received into one buffer. `Content-Length` is always sent, because kube-scheduler's client drops the connection without
+it. Idle connections stay open until the client closes them, after 90 s. An error is a JSON object `{"Error": ...}` with
+a status other than 200. A request whose end cannot be found closes the connection.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ log = logging.getLogger(__name__)
 
 _MAX_HEAD_BYTES: Final = 16 * 1024
 _FIRST_BUFFER_BYTES: Final = 64 * 1024
-_KEPT_BUFFER_BYTES: Final = 2 * 1024**2  # for 40,000 node names; a larger buffer is given back after its request
-_GRACE_SECONDS: Final = 1.0  # for requests that are half received at shutdown
+_KEPT_BUFFER_BYTES: Final = 2 * 1024**2  # for 40,000 node names; a larger buffer is freed after its request
+_GRACE_SECONDS: Final = 1.0  # for requests that are partly received at shutdown
 _HEAD_END: Final = b"\r\n\r\n"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Answer(NamedTuple):
-    """What a request is answered with."""
+class Response(NamedTuple):
+    """Response to one request."""
 
     status: HTTPStatus
     body: bytes
     then: Callable[[], None] | None = None
-    """Called once the answer is on its way: work that must not delay it."""
+    """Called after the response was written: work that must not delay it."""
 
 
-Handler = Callable[[str, str, bytes], Answer]
-"""(method, path, body) -> answer; must not raise."""
+Handler = Callable[[str, str, bytes], Response]
+"""(method, path, body) -> response; must not raise."""
 
 
-def error_answer(status: HTTPStatus, text: str) -> Answer:
-    """Say what is wrong."""
-    return Answer(status, msgspec.json.encode({"Error": text}))
+def error_response(status: HTTPStatus, text: str) -> Response:
+    """Return a response with an error message."""
+    return Response(status, msgspec.json.encode({"Error": text}))
 
 
-class _Unanswerable(Exception):
-    """A request whose end is unknown or not worth waiting for: answered, then the connection is closed."""
+class _ClosingError(Exception):
+    """A request whose end is unknown, or whose body is refused: the connection is closed after the response."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:
         super().__init__(text)
-        self.answer = error_answer(status, text)
+        self.response = error_response(status, text)
 
 
 class _Head(NamedTuple):
@@ -67,15 +67,13 @@ def _parse_head(head: bytes, max_body_bytes: int) -> _Head:
     request_line, *lines = head.decode("latin-1").split("\r\n")
     parts = request_line.split(" ")
     if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
-        raise _Unanswerable(HTTPStatus.BAD_REQUEST, f"{request_line[:100]!r} is not a request line of HTTP/1.1")
+        raise _ClosingError(HTTPStatus.BAD_REQUEST, f"got request line {request_line[:100]!r}, want HTTP/1.1")
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
         name, value = name.lower(), value.strip()
         if not colon or (name == "content-length" and headers.get(name, value) != value):
-            raise _Unanswerable(
-                HTTPStatus.BAD_REQUEST, f"the header {line[:100]!r} is malformed or contradicts another"
-            )
+            raise _ClosingError(HTTPStatus.BAD_REQUEST, f"header {line[:100]!r} is malformed or contradicts another")
         headers[name] = value
     connection = headers.get("connection", "").lower()
     return _Head(
@@ -90,22 +88,22 @@ def _parse_head(head: bytes, max_body_bytes: int) -> _Head:
 def _body_bytes(method: str, headers: dict[str, str], max_body_bytes: int) -> int:
     text = headers.get("content-length")
     if "transfer-encoding" in headers or (text is None and method == "POST"):
-        raise _Unanswerable(HTTPStatus.LENGTH_REQUIRED, "send the body whole, with Content-Length")
+        raise _ClosingError(HTTPStatus.LENGTH_REQUIRED, "want a body with Content-Length")
     if text is None:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise _Unanswerable(HTTPStatus.BAD_REQUEST, f"Content-Length is {text[:100]!r}, want a number of bytes")
+        raise _ClosingError(HTTPStatus.BAD_REQUEST, f"got Content-Length {text[:100]!r}, want a number of bytes")
     if int(text) > max_body_bytes:
-        raise _Unanswerable(
+        raise _ClosingError(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            f"the body has {text} bytes, at most {max_body_bytes} are taken: set nodeCacheCapable: true for this "
-            "extender in the KubeSchedulerConfiguration, so that node names are sent instead of whole nodes",
+            f"got a body of {text} bytes, want at most {max_body_bytes}: set nodeCacheCapable: true for this extender "
+            "in the KubeSchedulerConfiguration, so that node names are sent instead of whole nodes",
         )
     return int(text)
 
 
 class _Connection(asyncio.BufferedProtocol):
-    """One connection: requests are answered in the order they come, one after the other."""
+    """One connection; requests are handled one after the other, in their order."""
 
     def __init__(self, handler: Handler, max_body_bytes: int, open_connections: set[_Connection]) -> None:
         self._handler = handler
@@ -117,7 +115,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._buffer = bytearray(_FIRST_BUFFER_BYTES)
         self._received = 0
         self._head: _Head | None = None
-        """Head of the request that is being received, once it is complete."""
+        """Head of the current request, once it is complete."""
         self._body_start = 0
         self._closing = False
 
@@ -126,35 +124,35 @@ class _Connection(asyncio.BufferedProtocol):
         self._transport = transport
         self._open_connections.add(self)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # the signature asyncio asks for
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # the signature that asyncio requires
         self._transport = None
         self._open_connections.discard(self)
         self.closed.set_result(None)
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  # the signature asyncio asks for
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  # the signature that asyncio requires
         return memoryview(self._buffer)[self._received :]
 
     def buffer_updated(self, nbytes: int) -> None:
         self._received += nbytes
         try:
-            while self._take_request():
+            while self._handle_request():
                 pass
-        except _Unanswerable as error:
-            self._send(error.answer, keep_alive=False)
+        except _ClosingError as error:
+            self._send(error.response, keep_alive=False)
 
     def finish(self) -> None:
-        """Close now where nothing is half received; else once it is answered."""
+        """Close the connection now if it is idle, else after the response to the current request."""
         self._closing = True
         if self._received == 0 and self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close whatever is under way."""
+        """Close the connection immediately."""
         if self._transport is not None:
             self._transport.abort()
 
-    def _take_request(self) -> bool:
-        """Answer the first request in the buffer, if it is complete and nobody hung up."""
+    def _handle_request(self) -> bool:
+        """Handle the first request in the buffer, if it is complete and the connection is open."""
         if self._transport is None or self._transport.is_closing() or not self._received:
             return False
         head = self._head or self._take_head()
@@ -178,7 +176,7 @@ class _Connection(asyncio.BufferedProtocol):
     def _take_head(self) -> _Head | None:
         end = self._buffer.find(_HEAD_END, 0, self._received)
         if end > _MAX_HEAD_BYTES or (end < 0 and self._received > _MAX_HEAD_BYTES):
-            raise _Unanswerable(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too long")
+            raise _ClosingError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too long")
         if end < 0:
             return None
         self._head = head = _parse_head(bytes(self._buffer[:end]), self._max_body_bytes)
@@ -188,27 +186,27 @@ class _Connection(asyncio.BufferedProtocol):
         return head
 
     def _make_room(self, size: int) -> None:
-        """Double the full buffer, up to `size`: memory is for what has come, not for what was announced."""
-        larger = bytearray(min(size, 2 * len(self._buffer)))  # a new one: the event loop still holds a view of the old
+        """Double the full buffer, up to `size`: memory grows with received bytes, not with the announced length."""
+        larger = bytearray(min(size, 2 * len(self._buffer)))  # not resized: the event loop still has a view of the old
         larger[: self._received] = self._buffer
         self._buffer = larger
 
-    def _send(self, answer: Answer, *, keep_alive: bool) -> None:
+    def _send(self, response: Response, *, keep_alive: bool) -> None:
         if self._transport is None:
             return
         end = b"" if keep_alive else b"Connection: close\r\n"
         self._transport.write(
             b"HTTP/1.1 %d %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%b\r\n%b"
-            % (answer.status, answer.status.phrase.encode(), len(answer.body), end, answer.body)
+            % (response.status, response.status.phrase.encode(), len(response.body), end, response.body)
         )
         if not keep_alive:
             self._transport.close()
-        if answer.then is not None:
-            self._loop.call_soon(answer.then)
+        if response.then is not None:
+            self._loop.call_soon(response.then)
 
 
 class ExtenderServer:
-    """Listens on one address, with TLS if given; `port` 0 takes any free one (see the attribute after `start`)."""
+    """Server on one address, with TLS if given; `port` 0 takes any free port (see the attribute after `start`)."""
 
     def __init__(
         self, address: str, port: int, handler: Handler, *, max_body_bytes: int, tls: ssl.SSLContext | None = None
@@ -234,12 +232,12 @@ class ExtenderServer:
         except OSError as error:
             raise CannotListen(
                 f"cannot listen on {self.address}:{self.port} for kube-scheduler: {error.strerror or error}; "
-                "end the process that holds it or choose another port"
+                "stop the process that uses it, or set another --extender-port"
             ) from error
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Take no new connection, answer what is half received, then close."""
+        """Stop listening, finish the current requests, then close all connections."""
         if self._server is None:
             return
         self._server.close()

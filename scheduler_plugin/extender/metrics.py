@@ -1,4 +1,4 @@
-"""What the process tells about itself in /metrics. Labels come from fixed sets, every series exists from the start."""
+"""Metrics of the process. Labels are from fixed sets, and every series exists from the start."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ OUTCOMES: Final = {
     HTTPStatus.SERVICE_UNAVAILABLE: "not_ready",
     HTTPStatus.INTERNAL_SERVER_ERROR: "error",
 }
-# 50 us is what an echo takes, 300 ms is kube-scheduler's patience (httpTimeout).
+# An echo takes 50 us; 300 ms is the httpTimeout of kube-scheduler in the chart.
 _BUCKETS: Final = (5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.3, 1.0)
 
 
 class RequestMetrics:
-    """Calls of kube-scheduler by verb; `observe` costs about two microseconds."""
+    """Counter and histogram of kube-scheduler's calls, by verb; `observe` costs about two microseconds."""
 
     def __init__(self, into: CollectorRegistry) -> None:
         requests = Counter(
@@ -36,7 +36,7 @@ class RequestMetrics:
         )
         seconds = Histogram(
             f"{_PREFIX}request_duration_seconds",
-            "Time from a complete request to its answer, in seconds, by verb.",
+            "Time from a complete request to its response, in seconds, by verb.",
             ["verb"],
             buckets=_BUCKETS,
             registry=into,
@@ -53,7 +53,7 @@ class RequestMetrics:
 
 
 class _StateCollector(registry.Collector):
-    """How much is held, how the watches are, and what did not agree with the apiserver."""
+    """Collector of the objects in memory, the state of the watches, and the drift."""
 
     def __init__(
         self,
@@ -68,22 +68,22 @@ class _StateCollector(registry.Collector):
         self._now = now
 
     def collect(self) -> Iterable[metrics_core.Metric]:
-        """Samples of one moment."""
+        """Yield the current samples."""
         tracked = metrics_core.GaugeMetricFamily(
             f"{_PREFIX}tracked_objects",
-            "Objects held in memory, by kind (unconfirmed_pods: bind notices that no watch event confirmed yet).",
+            "Objects in memory, by kind (unconfirmed_pods: assumed pods, bound but not yet shown by the watch).",
             labels=["kind"],
         )
         for kind, count in self._counts().items():
             tracked.add_metric([kind], count)
         silence = metrics_core.GaugeMetricFamily(
             f"{_PREFIX}watch_silence_seconds",
-            "Seconds since a watch last gave a sign of life (there is a bookmark about once a minute); NaN before it.",
+            "Seconds since the last event or bookmark of a watch (a bookmark comes about once a minute); NaN before.",
             labels=["watch"],
         )
         drift = metrics_core.CounterMetricFamily(
             f"{_PREFIX}drift",
-            "Objects that the state held differently from the apiserver, and sums that were wrong, all mended; want 0.",
+            "Objects that differed from the apiserver, and wrong sums, found and repaired by a resync; want 0.",
             labels=["kind"],
         )
         for kind, count in self._drift().items():
@@ -98,10 +98,10 @@ class _StateCollector(registry.Collector):
 
 
 _WATCH_COUNTERS: Final = {
-    "lists": "Lists completed: the first, and one for each version that the apiserver had forgotten (410).",
-    "reconnects": "Watches that broke and went on where they were.",
+    "lists": "Completed lists: the first, and one for each expired resource version (410).",
+    "reconnects": "Watches that broke and continued from the last resource version.",
     "events": "Objects received, in lists and in watches.",
-    "unreadable": "Objects that could not be decoded: what was known of them stays.",
+    "unreadable": "Objects that could not be decoded; the last decodable version stays in use.",
 }
 
 
@@ -115,5 +115,5 @@ def register_state(
     watches: Mapping[str, watching.WatchState],
     drift: Callable[[], Mapping[str, int]],
 ) -> None:
-    """Show how much is tracked, how each watch is doing, and the drift by kind."""
+    """Register the metrics of the tracked objects, the watches, and the drift by kind."""
     into.register(_StateCollector(counts, watches, drift, time.monotonic))

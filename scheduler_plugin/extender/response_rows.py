@@ -1,4 +1,4 @@
-"""Replies from byte matrices: one row of equal width per node, so that an answer is one gather and one copy.
+"""Response rows: byte matrices with one row of equal width per node, so that a response is one gather and one copy.
 
 JSON allows blanks after a string, so `"name"   ,` fills a row; kube-scheduler's decoder reads both layouts alike.
 """
@@ -30,8 +30,8 @@ _DIGITS: Final = np.stack([_bytes(b"%3d" % score) for score in range(101)])
 """Text of each score, three bytes wide: numbers may have blanks in front, not zeros."""
 
 
-class ReplyRows:
-    """Keeps the encoded name of each row's node."""
+class ResponseRows:
+    """Encoded node name of each row."""
 
     def __init__(self) -> None:
         self._width = _FIRST_WIDTH
@@ -58,18 +58,18 @@ class ReplyRows:
         self._priorities[entry.row, len(_HOST) : len(_HOST) + self._width] = padded
 
     def node_names(self, rows: Rows) -> bytes:
-        """`"a","b"`: the names of rows, without brackets."""
+        """Return the names of rows as `"a","b"`, without brackets."""
         return self._names[rows].tobytes()[:-1]
 
     def priorities(self, rows: Rows, scores: Ints) -> bytes:
-        """`[{"Host":"a","Score":57},...]`; scores 0..100."""
+        """Return `[{"Host":"a","Score":57},...]`; scores 0..100."""
         matrix = self._priorities[rows]
         digits_at = matrix.shape[1] - len(_END) - _DIGITS.shape[1]
         matrix[:, digits_at : digits_at + _DIGITS.shape[1]] = _DIGITS[scores]
         return b"[%b]" % matrix.tobytes()[:-1]
 
     def _lay_out(self, capacity: int, names: Bytes) -> None:
-        """Make both matrices anew, `capacity` rows of the present width, with the encoded names there were."""
+        """Allocate both matrices, with `capacity` rows of the present width, and copy the encoded names."""
         rows, width = names.shape
         self._names = np.full((capacity, self._width + 1), _BLANK, dtype=np.uint8)
         self._names[:, -1] = ord(",")

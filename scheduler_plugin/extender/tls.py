@@ -1,7 +1,7 @@
-"""TLS of the verbs, for a kube-scheduler that calls over a network: our certificate, and whose callers are let in.
+"""TLS of the verbs, for a kube-scheduler that calls over a network: server certificate, and client authorities.
 
-A caller of the bind verb makes a pod count on a node, so whoever can reach the port can steer placement: on a network
-callers show a client certificate of an authority of their own (`tlsConfig` of the extender in kube-scheduler's file).
+A caller of the bind verb makes a pod count on a node, so every client of the port can influence placement: on a network
+callers present a client certificate of a dedicated authority (`tlsConfig` of the extender in kube-scheduler's file).
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Final
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS: Final = 60.0  # a kubelet takes about as long to bring a renewed Secret
+_CHECK_SECONDS: Final = 60.0  # a kubelet takes about as long to mount a renewed Secret
 
 
 class UnusableCertificate(Exception):
-    """A certificate, key or authority that cannot be loaded; says which files and why."""
+    """A certificate, key or authority that cannot be loaded; the message names the files and the cause."""
 
 
 @dataclass(slots=True)
 class ServerTls:
-    """A TLS context that follows its files: certificates are renewed while we run.
+    """A TLS context that follows its files: a renewed certificate is loaded while the process runs.
 
-    An authority that `client_ca_file` no longer names is believed until the process ends.
+    An authority that is removed from `client_ca_file` stays trusted until the process ends.
     """
 
     certificate_file: str
     key_file: str
     client_ca_file: str | None = None
-    """Callers must show a certificate of one of these authorities; None: anybody may call."""
+    """Callers must present a certificate of one of these authorities; None: every client may call."""
     context: ssl.SSLContext = field(init=False)
     """For new connections."""
     _loaded: tuple[int, ...] = field(init=False, default=())
@@ -45,13 +45,16 @@ class ServerTls:
         self.load()
 
     def load(self) -> bool:
-        """Read the files if they have changed; whether they had. Raises UnusableCertificate, the last ones stay."""
+        """Load the files if they changed, and return whether they did.
+
+        Raises UnusableCertificate; the last certificate stays in use.
+        """
         files = [each for each in (self.certificate_file, self.key_file, self.client_ca_file) if each is not None]
         try:
             found = tuple(Path(each).stat().st_mtime_ns for each in files)
             if found == self._loaded:
                 return False
-            for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.context):  # tried first: a failure spoils it
+            for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.context):  # a failure breaks a context
                 context.load_cert_chain(self.certificate_file, self.key_file)
             if self.client_ca_file is not None:
                 self.context.load_verify_locations(self.client_ca_file)
@@ -64,11 +67,11 @@ class ServerTls:
         return True
 
     async def follow(self) -> None:
-        """Look for renewed files, for ever."""
+        """Load renewed files until cancelled."""
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
             try:
                 if self.load():
-                    log.info("the certificate %s was renewed", self.certificate_file)
+                    log.info("loaded the renewed certificate %s", self.certificate_file)
             except UnusableCertificate as error:
-                log.error("%s; going on with the last ones", error)  # noqa: TRY400  # the message is the whole story
+                log.error("%s; keeping the last certificate", error)  # noqa: TRY400  # a traceback adds nothing

@@ -1,6 +1,6 @@
-"""Wire shapes of the kube-scheduler extender protocol, v1 (not ours, hence not in api_types).
+"""Wire types of the kube-scheduler extender protocol, v1 (defined by kube-scheduler, hence not in api_types).
 
-Go writes its field names as they are, so the keys are capitalised; the pod inside is spelled as everywhere.
+Go writes the names of its fields unchanged, so the keys are capitalised; the pod inside has the usual keys.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from api_types.kubernetes import pods
 
 
 class NodeList(msgspec.Struct, frozen=True):
-    """Whole nodes, sent where `nodeCacheCapable` is false; kept as they came, because the answer repeats them."""
+    """Whole nodes, sent if `nodeCacheCapable` is false; kept encoded, because the response repeats them."""
 
     items: list[msgspec.Raw] | None = None
 
@@ -36,12 +36,11 @@ class ExtenderBindingArgs(msgspec.Struct, frozen=True):
 
 
 class ExtenderFilterResult(msgspec.Struct, rename="pascal", frozen=True, omit_defaults=True):
-    """Answer of filter where it is not written by hand: nothing passed, or whole nodes were sent."""
+    """Response of filter that is not assembled from rows: no node passed, or whole nodes were sent."""
 
     nodes: Mapping[str, Sequence[msgspec.Raw]] | None = None
     node_names: Sequence[str] | None = None
     failed_and_unresolvable_nodes: Mapping[str, str] | None = None
-    error: str = ""
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -52,5 +51,5 @@ _NODE_NAME = msgspec.json.Decoder(_Named)
 
 
 def name_of(node: msgspec.Raw) -> str:
-    """Name of a whole node. Raises msgspec.DecodeError."""
+    """Return the name of a whole node. Raises msgspec.DecodeError."""
     return _NODE_NAME.decode(node).metadata.name

@@ -1,1 +1,1 @@
-"""What a plugin implements, and the cycle that runs plugins for one pod."""
+"""Plugin interface, and the scheduling cycle that runs plugins for one pod."""

@@ -1,13 +1,13 @@
-"""What a policy is: it keeps columns over the nodes, and rejects nodes for a pod, scores them, or does both.
+"""Define the plugin interface: a plugin keeps columns over the nodes, and rejects or scores nodes for a pod, or both.
 
-Answers are arrays over the candidates, because a call asks about hundreds of nodes. A policy that needs what it does
-not get here takes it into its columns when `write` shows it a node that changed.
+Results are arrays over the candidates, because one call names hundreds of nodes. A plugin copies further inputs into
+its columns when `write` passes it a changed node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -18,56 +18,59 @@ from scheduler_plugin.state.pod_info import PodInfo
 HIGHEST_SCORE = 100
 
 ReasonCodes = npt.NDArray[np.int16]
-"""Per candidate: 0 where the node passes, else 1 + the index of the reason."""
+"""Per candidate: 0 if the node passes, else 1 + the index of the reason."""
 
 Scores = Floats | Ints
-"""Per candidate, in whatever scale and direction the policy thinks; `normalize` makes 0..100 of it."""
+"""Per candidate, in the plugin's own scale and direction; `normalize` converts them to 0..100."""
 
 
 class Plugin(RowWriter, Protocol):
-    """One way to judge nodes. `rows` are the candidates, all of them known nodes; answers are in their order."""
+    """One filter or score implementation. `rows` are the candidates, all known nodes; results are in their order."""
 
     name: str
     """Name in the configuration."""
 
 
+@runtime_checkable
 class Filter(Plugin, Protocol):
-    """A policy that may keep a pod off nodes."""
+    """A plugin that can reject nodes."""
 
     reasons: Sequence[str]
-    """Every reason it may give: few and fixed, because kube-scheduler groups nodes by them."""
+    """Every reason that it can give: few and fixed, because kube-scheduler groups nodes by reason."""
 
     def reject(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> ReasonCodes | None:
-        """Which candidates the pod must not run on; None where the policy has nothing against any of them."""
+        """Return a reason code per candidate; None to accept all."""
 
 
+@runtime_checkable
 class Scorer(Plugin, Protocol):
-    """A policy that prefers some nodes to others."""
+    """A plugin that prefers some nodes to others."""
 
     def score(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> Scores | None:
-        """How good each candidate is; None where the policy has no preference for this pod, and so no say."""
+        """Score each candidate; None if the plugin has no preference for this pod, which excludes its weight."""
 
     def normalize(self, scores: Scores) -> Ints:
-        """Bring the scores of one call, of at least one candidate, to 0..100, larger is better."""
+        """Convert the scores of one call, of at least one candidate, to 0..100; larger is better."""
 
 
 class Explained(NamedTuple):
-    """What a policy went by, for people."""
+    """Inputs of a plugin's decision, for people."""
 
     resources: Sequence[str]
-    """Of the columns of two axes; cpu in milli-cores, all else in base units."""
+    """First axis of the columns with two axes; cpu in milli-cores, all else in base units."""
     columns: Mapping[str, Ints | Floats | Bools]
     """By name as in JSON: shape (candidates,) or (resources, candidates)."""
 
 
+@runtime_checkable
 class Explainer(Plugin, Protocol):
-    """A policy that can tell what it goes by; it need not."""
+    """A plugin that can show the inputs of its decisions; optional."""
 
     def explain(self, pod: PodInfo, rows: Rows) -> Explained:
-        """Copy what the columns hold of the candidates right now; of row -1 anything."""
+        """Snapshot this plugin's inputs for `rows`. Values for row -1 are undefined; the caller masks them."""
 
 
 def clipped(scores: Scores) -> Ints:
-    """Normalise scores that are 0..100 already, up to rounding towards zero and strays outside."""
+    """Normalise scores that are 0..100 except for rounding and outliers: truncate, and limit to 0..100."""
     whole: Ints = np.clip(scores, 0, HIGHEST_SCORE).astype(np.int64)
     return whole

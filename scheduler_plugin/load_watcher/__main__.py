@@ -23,17 +23,21 @@ _UPSTREAMS_LEVELS = {"trace": "debug", "warn": "warning", "fatal": "error", "pan
 """Log levels of upstream's watcher -> this project's."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run until stopped and return the exit code: 2 for wrong settings, 1 for any other error."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m scheduler_plugin.load_watcher",
         description="Serve the utilisation of each node over the last 5, 10 and 15 minutes to schedulers.",
         epilog="Providers: METRICS_PROVIDER_NAME, _ADDRESS, _TOKEN, _TOKEN_FILE, _APP_KEY, _QUERIES, _ORG, _BUCKET.",
     )
     settings.add_arguments(parser, LoadWatcherSettings, ENV_PREFIX)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until stopped and return the exit code: 2 for wrong settings, 1 for any other error."""
     environ = with_upstreams_names(os.environ)
     try:
-        chosen = settings.from_sources(LoadWatcherSettings, parser.parse_args(argv), environ, ENV_PREFIX)
+        chosen = settings.from_sources(LoadWatcherSettings, _parser().parse_args(argv), environ, ENV_PREFIX)
         specs = provider_specs(chosen, environ)
     except settings.SettingsError as error:
         for problem in error.problems:

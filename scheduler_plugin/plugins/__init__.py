@@ -1,1 +1,1 @@
-"""The policies: each turns a pod and the cluster's rows into a verdict or a score per row."""
+"""Plugins: each turns a pod and the node rows into a rejection or a score per row."""

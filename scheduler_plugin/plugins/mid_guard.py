@@ -1,14 +1,14 @@
-"""MidGuard: a Mid pod runs only where the newest prediction still has room for it (design 4.5).
+"""Reject a node for a Mid pod if the newest prediction has no room left for the pod: MidGuard.
 
     left = Mid by the newest NodeMetric - Mid requests of the pods assigned there
 
-The node's status lags behind the prediction it is made of; between two updates kube-scheduler would fill what is no
-longer there. The formula is `api_types.node_metric.mid_resource`, as in the manager. If the NodeMetric does not carry
-its inputs (upstream's agent or manager, colocation off) nothing is left to guard.
+The node's status lags behind the prediction that it is calculated from; between two updates kube-scheduler would fill
+resources that no longer exist. The formula is `api_types.node_metric.mid_resource`, as in the manager. If the
+NodeMetric does not contain its inputs (upstream's agent or manager, colocation off), MidGuard accepts the node.
 
-That requests also fit what the node publishes is NodeResourcesFit's part, before the extender is asked. It is not done
-again here: our watch may be milliseconds behind kube-scheduler's, so the instant Mid appears on a node we would refuse
-the very pods that its appearance woke, and nothing would wake them again for minutes.
+NodeResourcesFit checks the requests against the node's published resources, before the extender is called. MidGuard
+does not repeat that check: the extender's watch may be milliseconds behind kube-scheduler's, so when Mid appears on a
+node it would reject the very pods that this event requeued, and no event would requeue them again for minutes.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from scheduler_plugin.state.pod_info import PodInfo
 REASON: Final = "node(s) didn't have enough Mid resources left by the newest prediction"
 
 _UNBOUNDED: Final = (2**62, 2**62)
-"""Where there is no prediction to guard."""
+"""Mid of a node without a prediction."""
 
 
 class MidGuard:
-    """The policy; it has no arguments and does not score."""
+    """The filter plugin; it has no arguments."""
 
     name = "MidGuard"
     reasons: Sequence[str] = (REASON,)
 
     def __init__(self) -> None:
         self._left: Ints = np.zeros((2, 0), dtype=np.int64)
-        """mid-cpu in milli-cores and mid-memory in bytes that are left on each node; negative where overcommitted."""
-        self._offers: dict[int, _Offer] = {}
+        """mid-cpu in milli-cores and mid-memory in bytes that are left on each node; negative if overcommitted."""
+        self._predicted: dict[int, _PredictedMid] = {}
         """By row; calculated again only when the node's objects change, not with every pod."""
 
     def grow(self, capacity: int) -> None:
@@ -49,12 +49,12 @@ class MidGuard:
         self._left = grown(self._left, capacity)
 
     def write(self, entry: NodeEntry) -> None:
-        """Bring one node's row up to date."""
-        offer = self._offers.get(entry.row)
-        if offer is None or offer.node is not entry.node or offer.report is not entry.load.report:
-            offer = self._offers[entry.row] = _Offer(entry)
+        """Update one node's row."""
+        known = self._predicted.get(entry.row)
+        if known is None or known.node is not entry.node or known.report is not entry.load.report:
+            known = self._predicted[entry.row] = _PredictedMid(entry)
         assigned = (entry.load.mid_cpu_millis, entry.load.mid_memory_bytes)
-        self._left[:, entry.row] = [offer.mid[0] - assigned[0], offer.mid[1] - assigned[1]]
+        self._left[:, entry.row] = [known.mid[0] - assigned[0], known.mid[1] - assigned[1]]
 
     def reject(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> ReasonCodes | None:  # noqa: ARG002  # see Filter
         """Reject candidates with too little left; pods that request no Mid pass."""
@@ -66,13 +66,13 @@ class MidGuard:
         return codes
 
     def explain(self, pod: PodInfo, rows: Rows) -> Explained:
-        """What is left of Mid on each candidate; nothing for a pod that does not ask."""
+        """Return the Mid left on each candidate; no columns for a pod that requests no Mid."""
         is_guarded = pod.mid_cpu_millis or pod.mid_memory_bytes
         return Explained(names.MID_RESOURCES, {"midLeft": self._left.take(rows, axis=1)} if is_guarded else {})
 
 
-class _Offer:
-    """mid-cpu and mid-memory that pods may request on a node in all, and the objects it was calculated from."""
+class _PredictedMid:
+    """Total mid-cpu and mid-memory that pods may request on a node, and the objects it was calculated from."""
 
     __slots__ = ("mid", "node", "report")
 
@@ -84,9 +84,9 @@ class _Offer:
 
 
 def predicted_mid(report: NodeReport, node: pods.Node, allocatable: pods.Resources) -> tuple[int, int] | None:
-    """mid-cpu and mid-memory by the newest report; None where it does not carry what the formula needs.
+    """Calculate mid-cpu and mid-memory from the newest report; None if it lacks inputs of the formula.
 
-    `allocatable` is what LoadAware goes by; what the reservation annotation keeps back is taken off here.
+    `allocatable` is the one that LoadAware uses; the amounts of the reservation annotation are subtracted here.
     """
     policy = report.mid_policy
     if policy is None:

@@ -1,18 +1,18 @@
-"""Every policy by its name in the configuration: what it can do, its arguments, and whether it runs unasked.
+"""Register the plugins by their name in the configuration: extension points, arguments, and constructor.
 
-A new policy is one module and one entry here. Order of a decision: the first policy that rejects a node names the
-reason.
+A new plugin is one module and one entry here. The order matters: the first plugin that rejects a node names the reason.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import pydantic
 
 from api_types.colocation.problem import Problem
+from scheduler_plugin.framework.interface import Plugin
 from scheduler_plugin.plugins.load_aware import args as load_aware_args
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
@@ -20,95 +20,119 @@ from scheduler_plugin.plugins.mid_guard import MidGuard
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
 from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitment
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.peaks import Peaks
 from scheduler_plugin.plugins.trimaran.target_load_packing import TargetLoadPacking
 
+Args = TypeVar("Args", bound=pydantic.BaseModel)
+
 
 class Point(enum.StrEnum):
-    """Where a policy has a say, spelled as in KubeSchedulerConfiguration's `plugins`."""
+    """Extension point, spelled as in KubeSchedulerConfiguration's `plugins`."""
 
     FILTER = "filter"
     SCORE = "score"
 
 
 class NoArgs(pydantic.BaseModel):
-    """Arguments of a policy that has none."""
+    """Arguments of a plugin that has none."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
 
-class CatalogEntry(NamedTuple):
-    """How a policy comes to be: decode its arguments, complete them, judge them, build it."""
+class Reported(NamedTuple, Generic[Args]):
+    """Constructor of a plugin that reads the cluster state alone."""
+
+    create: Callable[[Args], Plugin]
+
+
+class Measured(NamedTuple, Generic[Args]):
+    """Constructor of a plugin that reads the load watcher's measurements too."""
+
+    create: Callable[[Args, Measurements], MeasuredPlugin]
+
+
+class RegistryEntry(NamedTuple, Generic[Args]):
+    """One plugin: how its arguments are decoded, completed and validated, and how it is constructed."""
 
     points: frozenset[Point]
-    """What it can do: FILTER makes it a `policy.Filter`, SCORE a `policy.Scorer`."""
+    """Extension points: FILTER makes it an `interface.Filter`, SCORE an `interface.Scorer`."""
     runs_by_default: bool
-    """Whether it runs where the configuration does not mention it."""
-    args: type[pydantic.BaseModel]
-    complete: Callable[[Any], Any]
-    """Arguments with every default filled in."""
-    problems: Callable[[Any], Sequence[Problem]]
-    """What is wrong with completed arguments."""
-    build: Callable[[Any, Measurements], Any]
-    """The policy, from completed arguments without problems, and from what the load watcher tells."""
+    """Whether it runs if the configuration does not name it."""
+    args: type[Args]
+    complete: Callable[[Args], Args]
+    """Fill in every default."""
+    problems: Callable[[Args], Sequence[Problem]]
+    """Return the problems of completed arguments."""
+    constructor: Reported[Args] | Measured[Args]
     aliases: Sequence[str] = ()
-    """Other names the configuration may use."""
+    """Other names that the configuration may use."""
+
+    def build(self, args: Args, measurements: Measurements) -> Plugin:
+        """Construct the plugin from completed arguments without problems."""
+        if isinstance(self.constructor, Measured):
+            return self.constructor.create(args, measurements)
+        return self.constructor.create(args)
 
 
-POLICIES: Final[Mapping[str, CatalogEntry]] = {
-    LoadAware.name: CatalogEntry(
+def _unchanged(args: NoArgs) -> NoArgs:
+    return args
+
+
+PLUGINS: Final[Mapping[str, RegistryEntry[Any]]] = {
+    LoadAware.name: RegistryEntry(
         points=frozenset({Point.FILTER, Point.SCORE}),
         runs_by_default=True,
         args=LoadAwareArgs,
         complete=LoadAwareArgs.with_defaults,
         problems=load_aware_args.problems,
-        build=lambda args, _readings: LoadAware(args),
+        constructor=Reported(LoadAware),
     ),
-    MidGuard.name: CatalogEntry(
+    MidGuard.name: RegistryEntry(
         points=frozenset({Point.FILTER}),
         runs_by_default=True,
         args=NoArgs,
-        complete=lambda args: args,
+        complete=_unchanged,
         problems=lambda _args: (),
-        build=lambda _args, _readings: MidGuard(),
+        constructor=Reported(lambda _args: MidGuard()),
     ),
-    TargetLoadPacking.name: CatalogEntry(
+    TargetLoadPacking.name: RegistryEntry(
         points=frozenset({Point.SCORE}),
         runs_by_default=False,
         args=trimaran_args.TargetLoadPackingArgs,
         complete=trimaran_args.TargetLoadPackingArgs.with_defaults,
         problems=trimaran_args.target_load_packing_problems,
-        build=TargetLoadPacking,
+        constructor=Measured(TargetLoadPacking),
     ),
-    LoadVariationRiskBalancing.name: CatalogEntry(
+    LoadVariationRiskBalancing.name: RegistryEntry(
         points=frozenset({Point.SCORE}),
         runs_by_default=False,
         args=trimaran_args.LoadVariationRiskBalancingArgs,
         complete=trimaran_args.LoadVariationRiskBalancingArgs.with_defaults,
         problems=trimaran_args.load_variation_problems,
-        build=LoadVariationRiskBalancing,
+        constructor=Measured(LoadVariationRiskBalancing),
     ),
-    LowRiskOverCommitment.name: CatalogEntry(
+    LowRiskOverCommitment.name: RegistryEntry(
         points=frozenset({Point.SCORE}),
         runs_by_default=False,
         args=trimaran_args.LowRiskOverCommitmentArgs,
         complete=trimaran_args.LowRiskOverCommitmentArgs.with_defaults,
         problems=trimaran_args.low_risk_problems,
-        build=LowRiskOverCommitment,
+        constructor=Measured(LowRiskOverCommitment),
         aliases=("LoadRiskAwareCommitment",),
     ),
-    Peaks.name: CatalogEntry(
+    Peaks.name: RegistryEntry(
         points=frozenset({Point.SCORE}),
         runs_by_default=False,
         args=trimaran_args.PeaksArgs,
         complete=trimaran_args.PeaksArgs.with_defaults,
         problems=trimaran_args.peaks_problems,
-        build=Peaks,
+        constructor=Measured(Peaks),
     ),
 }
 
 SPELLINGS: Final[Mapping[str, str]] = {
-    spelling: name for name, entry in POLICIES.items() for spelling in (name, *entry.aliases)
+    spelling: name for name, entry in PLUGINS.items() for spelling in (name, *entry.aliases)
 }
-"""Every name the configuration may use -> the policy's own name."""
+"""Every name that the configuration may use -> the plugin's own name."""

@@ -45,7 +45,7 @@ class Weights(NamedTuple):
 
 def weights_of(document: Mapping[str, Any]) -> Weights:
     """Read the weights of a KubeSchedulerConfiguration; any other document gets the defaults. Raises CannotModel."""
-    if not kube_scheduler.is_one(document):
+    if not kube_scheduler.is_configuration(document):
         return Weights()
     profiles = document.get("profiles") or [{}]
     strategies = [

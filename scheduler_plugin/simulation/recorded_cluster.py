@@ -124,7 +124,7 @@ def _pods(documents: Sequence[Mapping[str, Any]], play: Play, reported: Mapping[
 
 
 def _usage(pod: pods.Pod, hints: _Hints, play: Play, reported: Mapping[str, Floats]) -> Floats:
-    key = node_metric_decoder.pod_key(pod.metadata.namespace, pod.metadata.name)
+    key = pod_info.pod_key(pod.metadata.namespace, pod.metadata.name)
     if hints.cpu is not None or hints.memory is not None:
         given = _amounts({names.CPU: hints.cpu or 0, names.MEMORY: hints.memory or 0})
         if given is None:
@@ -158,14 +158,14 @@ def _reported_usage(reports: Any) -> Iterator[tuple[str, Floats]]:
         for item in _member(report, "status", "podsMetric") or ():
             amounts = _amounts(_member(item, "podUsage", "resources"))
             if amounts is not None:
-                yield node_metric_decoder.pod_key(item.get("namespace", ""), item.get("name", "")), amounts
+                yield pod_info.pod_key(item.get("namespace", ""), item.get("name", "")), amounts
 
 
 def _running_on(documents: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     for document in documents:
         pod = _named(_decoded(document, pods.Pod))
         if pod.spec.node_name:
-            yield node_metric_decoder.pod_key(pod.metadata.namespace, pod.metadata.name), pod.spec.node_name
+            yield pod_info.pod_key(pod.metadata.namespace, pod.metadata.name), pod.spec.node_name
 
 
 def _is_alive(report: Mapping[str, Any], now: float) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 
 from api_types.kubernetes import pods, quantities, times
 from scheduler_plugin.assembly import Parts
+from scheduler_plugin.framework import cycle
 from scheduler_plugin.simulation import kube_scheduler_model, load_watcher_model
 from scheduler_plugin.simulation.kube_scheduler_model import KubeSchedulerModel, Weights
 from scheduler_plugin.simulation.node_agents import NodeAgents
@@ -166,7 +167,7 @@ class _Product:
 
     def passing(self, pod: pods.Pod, candidates: Rows, at: float, rejections: collections.Counter[str]) -> Rows:
         """Return the candidates that no plugin rejects; the others are counted by reason."""
-        facts = pod_info.read(pod, self.parts.estimation_policy)
+        facts = pod_info.read(pod, self.parts.estimator_args)
         codes = self.parts.cycle.filter(facts, self._rows[candidates], self._began_at + at)
         if codes is None:
             return candidates
@@ -178,9 +179,9 @@ class _Product:
 
     def scores(self, pod: pods.Pod, candidates: Rows, at: float) -> Ints:
         """Score each candidate 0..100."""
-        facts = pod_info.read(pod, self.parts.estimation_policy)
-        scores: Ints = self.parts.cycle.prioritize(facts, self._rows[candidates], self._began_at + at)
-        return scores
+        facts = pod_info.read(pod, self.parts.estimator_args)
+        by_plugin = self.parts.cycle.scores_by_plugin(facts, self._rows[candidates], self._began_at + at)
+        return cycle.combined(by_plugin, len(candidates))
 
     def bound(self, pod: SimulatedPod, node: str, at: float) -> None:
         """Apply the watch event of a pod that runs."""

@@ -1,4 +1,4 @@
-"""What the extender knows of the cluster: one row per node, kept current by the watches.
+"""Cluster state of the extender: one row per node, kept current by the watches.
 
-Pure but for `informer`: time is passed in, and nothing here knows a policy.
+Only `informer` and `resync` do I/O. Time is passed in, and nothing here depends on a plugin.
 """

@@ -1,7 +1,7 @@
-"""Statistics of a node's usage over windows, as a report carries them.
+"""Decode the statistics of a node's usage over windows on their first read.
 
-Few configurations read them and every report has two dozen, so they stay as they came until somebody asks; then they
-are packed, under keys that are the same on every node and kept once.
+Few configurations read them, and every report has two dozen. Until the first read they stay encoded; then they are
+packed, under keys that all nodes share.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import msgspec
 
 from api_types.kubernetes import pods, times
 from scheduler_plugin.state import node_report, vectors
-from scheduler_plugin.state.estimator import Vector
 from scheduler_plugin.state.node_report import VectorTable
+from scheduler_plugin.state.vectors import Vector
 
 Key = tuple[str, int]
 """Statistic, and window in nanoseconds; 0 is the longest window reported."""
@@ -36,7 +36,7 @@ _WINDOWS: Final = msgspec.json.Decoder(list[_Window] | None)
 
 
 class AggregatedUsage(Mapping[Key, Vector]):
-    """`aggregatedNodeUsages`, read at the first question; one that cannot be read has no entries."""
+    """`aggregatedNodeUsages`, decoded on the first read; a malformed one has no entries."""
 
     __slots__ = ("_document", "_resources", "_table")
 
@@ -46,15 +46,15 @@ class AggregatedUsage(Mapping[Key, Vector]):
         self._table: VectorTable[Key] | None = None
 
     def __getitem__(self, key: Key) -> Vector:
-        """Usage by statistic and window."""
+        """Return the usage of a statistic and window."""
         return self._read()[key]
 
     def __iter__(self) -> Iterator[Key]:
-        """Every statistic and window."""
+        """Iterate over every statistic and window."""
         return iter(self._read())
 
     def __len__(self) -> int:
-        """How many entries."""
+        """Return the number of entries."""
         return len(self._read())
 
     def _read(self) -> VectorTable[Key]:

@@ -1,7 +1,7 @@
-"""Watches of Nodes, Pods and NodeMetrics -> calls on the cluster state. No arithmetic.
+"""Apply the watches of Nodes, Pods and NodeMetrics to the cluster state.
 
-One event per turn of the event loop: a scheduler's call never waits for more than one of them, also while thousands
-of objects are listed again.
+It applies one event per turn of the event loop, so that a call of kube-scheduler waits for one event at most, also
+while thousands of objects are listed again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from api_types.kubernetes import pods
 from apiserver_client import resources, session, watching
-from scheduler_plugin.state import node_metric_decoder
+from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.digest_set import DigestSet
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
@@ -25,20 +25,20 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RUNNING_SOMEWHERE: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that use something; one that ends leaves the selection and arrives as deleted."""
+"""Field selector of the pods that use something; a pod that ends leaves the selection and arrives as deleted."""
 PAGE_SIZE: Final = 100
-"""Objects of a list that arrive, and are told apart, at one go: 1.4 MB of NodeMetrics keep a call waiting for 1 ms."""
+"""Objects per page of a list. A page is split in one turn of the event loop: 1 ms for 1.4 MB of NodeMetrics."""
 
 
 class Watches(NamedTuple):
-    """How each watch is doing."""
+    """State of each watch."""
 
     nodes: watching.WatchState
     pods: watching.WatchState
     node_metrics: watching.WatchState
 
     def unsynced(self) -> list[str]:
-        """Names of the watches whose first list is not complete, with what stands in the way."""
+        """Return the names of the watches whose first list is not complete, each with its last error."""
         return [
             name + (f" ({state.last_error})" if state.last_error else "")
             for name, state in self._asdict().items()
@@ -47,12 +47,12 @@ class Watches(NamedTuple):
 
 
 def new_watches() -> Watches:
-    """Watches that have not begun."""
+    """Return the state of watches that have not begun."""
     return Watches(watching.WatchState(), watching.WatchState(), watching.WatchState())
 
 
 class Informer:
-    """Feeds one cluster state."""
+    """Informer of one cluster state."""
 
     def __init__(self, api: session.Session, cluster: Cluster, watches: Watches, clock: Callable[[], float]) -> None:
         self._api = api
@@ -61,7 +61,7 @@ class Informer:
         self._clock = clock
 
     async def run(self) -> None:
-        """Follow everything, for ever."""
+        """Follow all watches until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_nodes())
             group.create_task(self._follow_pods())
@@ -90,7 +90,7 @@ class Informer:
                 field_selector=RUNNING_SOMEWHERE,
                 decode=pods.Pod,
                 page_size=PAGE_SIZE,
-                remember=lambda key: node_metric_decoder.pod_digest(*key),
+                remember=lambda key: pod_info.pod_digest(*key),
                 remember_in=DigestSet,
                 state=self._watches.pods,
             ),
@@ -131,14 +131,14 @@ async def _follow(
             try:
                 for _slice in keep(event.keys) if isinstance(event, watching.Synced) else ():
                     await asyncio.sleep(0)
-                _take(event, changed, deleted)
+                _apply(event, changed, deleted)
             except Exception:
-                log.exception("an event of the watch was dropped: %s", getattr(event, "key", "the end of a list"))
-            del event  # the next may be long in coming, and the end of a list holds what was remembered of every key
+                log.exception("unexpected error, dropped the watch event of %s", getattr(event, "key", "a list's end"))
+            del event  # the next may come much later, and the end of a list holds the digests of all its keys
             await asyncio.sleep(0)
 
 
-def _take(
+def _apply(
     event: watching.Event[T],
     changed: Callable[[T], None],
     deleted: Callable[[watching.Key, T | None], None],
@@ -148,4 +148,4 @@ def _take(
     elif isinstance(event, watching.Deleted):
         deleted(event.key, event.object)
     elif isinstance(event, watching.Unreadable):
-        log.warning("%s cannot be read, what was known of it stays: %s", event.key, event.reason)
+        log.warning("%s: cannot be decoded, keeping the last decodable version: %s", event.key, event.reason)

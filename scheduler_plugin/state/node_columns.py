@@ -1,8 +1,8 @@
-"""One row per node: which row is whose, when it last changed, and who keeps columns over it.
+"""Assign a row to each node, count its changes, and notify the writers of columns over the rows.
 
-Policies answer for thousands of nodes at once, so what they read lies in arrays with the row as last axis. Each
-policy owns its columns (a `RowWriter`) and rewrites one row when that node changes; reads between two changes see one
-consistent state, because changes and decisions take turns in one event loop.
+A plugin decides on thousands of nodes in one call, so its inputs are arrays with the row as last axis. Each plugin owns its
+columns (a `RowWriter`) and rewrites one row when that node changes. Reads between two changes see one consistent state,
+because changes and decisions take turns in one event loop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FIRST_CAPACITY: Final = 64  # rows; doubled whenever they run out
 
 
 class NodeEntry:
-    """Everything known of one node name: its object, and its load. Either may be missing."""
+    """State of one node name: its object, and its load. Either may be missing."""
 
     __slots__ = ("allocatable", "load", "name", "node", "row")
 
@@ -38,61 +38,61 @@ class NodeEntry:
         """Native allocatable, the raw-allocatable annotation applied; empty without a node object."""
 
     def is_empty(self) -> bool:
-        """Whether nothing is known any more."""
+        """Return whether neither the node object nor any load is known."""
         return self.node is None and self.load.is_empty()
 
 
 class RowWriter(Protocol):
-    """Keeps columns with one entry a row."""
+    """Writer of columns with one entry per row."""
 
     def grow(self, capacity: int) -> None:
-        """Make room for `capacity` rows and keep what is there."""
+        """Make room for `capacity` rows, and keep the existing values."""
 
     def write(self, entry: NodeEntry) -> None:
-        """Bring the entry's row up to date."""
+        """Update the entry's row."""
 
 
 class Columns:
     """Arrays over the rows, each an attribute: the row is their last axis."""
 
     def grow(self, capacity: int) -> None:
-        """Make room for `capacity` rows and keep what is there."""
+        """Make room for `capacity` rows, and keep the existing values."""
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):
                 setattr(self, name, grown(value, capacity))
 
 
 class RowChanges(Columns):
-    """Which rows changed, and when."""
+    """Version of the last change of each row."""
 
     def __init__(self) -> None:
         self.version = 0
-        """Counts changes of any row."""
+        """Number of changes of any row."""
         self.changed_at: Ints = np.zeros(0, dtype=np.int64)
         """Version at which each row last changed."""
 
     def changed(self, row: int) -> None:
-        """Take note that a row changes."""
+        """Record that a row changes."""
         self.version += 1
         self.changed_at[row] = self.version
 
     def changed_since(self, version: int) -> Rows:
-        """Rows that changed after a version."""
+        """Return the rows that changed after a version."""
         return np.flatnonzero(self.changed_at > version)
 
 
 class NodeColumns(RowChanges):
-    """Hands out rows and tells the writers which one changed."""
+    """Allocator of rows, which notifies the writers of each change."""
 
     def __init__(self, writers: Sequence[RowWriter]) -> None:
         super().__init__()
         self._writers = writers
         self._free: list[int] = []
         self.rows: dict[str, int] = {}
-        """Row of each node whose object is known: the names the scheduler may send."""
+        """Row of each node whose object is known: the names that kube-scheduler may send."""
 
     def take_row(self) -> int:
-        """Return a row that nobody uses."""
+        """Return an unused row."""
         if not self._free:
             used = len(self.changed_at)
             capacity = max(2 * used, _FIRST_CAPACITY)
@@ -103,7 +103,7 @@ class NodeColumns(RowChanges):
         return self._free.pop()
 
     def write(self, entry: NodeEntry) -> None:
-        """Rewrite the row of a node that changed."""
+        """Rewrite the row of a changed node in the columns of every writer."""
         self.changed(entry.row)
         if entry.node is not None:
             self.rows[entry.name] = entry.row
@@ -113,12 +113,12 @@ class NodeColumns(RowChanges):
             writer.write(entry)
 
     def free_row(self, entry: NodeEntry) -> None:
-        """Take back the row of a node of which nothing is known any more."""
+        """Release the row of a node whose entry was deleted."""
         self.rows.pop(entry.name, None)
         self._free.append(entry.row)
 
     def find(self, names: list[str]) -> Rows:
-        """Row of each name, in their order; -1 for a name that is not known."""
+        """Return the row of each name, in their order; -1 for an unknown name."""
         try:
             return np.fromiter(map(self.rows.__getitem__, names), dtype=np.intp, count=len(names))
         except KeyError:
@@ -126,7 +126,7 @@ class NodeColumns(RowChanges):
 
 
 def grown(array: npt.NDArray[Any], capacity: int) -> npt.NDArray[Any]:
-    """Copy of an array whose last axis is `capacity` long, the new entries zero."""
+    """Copy an array to a last axis of length `capacity`; the new entries are zero."""
     result = np.zeros((*array.shape[:-1], capacity), dtype=array.dtype)
     result[..., : array.shape[-1]] = array
     return result

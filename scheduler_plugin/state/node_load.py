@@ -1,7 +1,7 @@
 """Load of one node: its newest report, and the pods assigned there that the report does not yet show in full.
 
-Sums are kept while pods come and go, so that reading a node costs the same however many pods it runs. For one pod
-with reported usage u (or none), estimate e (koordinator-loadaware section 8):
+Sums are updated as pods come and go, so that reading a node costs the same for any number of pods. For one pod with
+reported usage u (or none) and estimate e, as Koordinator's LoadAware plugin counts it:
 
     prod_usage      += u               Prod pod that the report lists as Prod
     node_delta      += max(0, e - u)   u missing, or the pod is younger than one report, or its estimate is forced
@@ -10,7 +10,7 @@ with reported usage u (or none), estimate e (koordinator-loadaware section 8):
                                        it as Prod
 
 node_estimated does not depend on the report. Because u is inside the node's usage, usage + max(0, e - u) replaces the
-pod's usage by max(e, u). A new report rebuilds every other sum, so that removals always undo exactly what was added.
+pod's usage by max(e, u). A new report recomputes every other sum, so that removals always undo exactly the additions.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self
 
-from scheduler_plugin.state.estimator import Vector
 from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import AssignedPod
+from scheduler_plugin.state.vectors import Vector
 
 
 class NodeLoad:
-    """Report, assigned pods and their sums."""
+    """Newest report of a node, its assigned pods, and their sums."""
 
     __slots__ = (
         "mid_cpu_millis",
@@ -49,50 +49,50 @@ class NodeLoad:
         self.pods: dict[str, AssignedPod] = {}
         """By pod key."""
         self.pods_version = 0
-        """Counts pods that came and went."""
+        """Number of changes of `pods`."""
         self.mid_cpu_millis = 0
         self.mid_memory_bytes = 0
         self.node_estimated = list(self.zero)
         self._reset_sums()
 
     def set_report(self, report: NodeReport) -> None:
-        """Take a newer report; one without a time keeps the time of those before, while anything is known."""
+        """Replace the report. One without a time keeps the time of the previous one, while the entry is not empty."""
         self.report = report
         if report.update_time is not None:
             self.update_time = report.update_time
         self._reset_sums()
-        settled: list[Vector] = []
+        measured: list[Vector] = []
         for pod in self.pods.values():
             reported = report.pods.find(pod.key)
             if reported and reported[-1] and pod.is_prod and not self._is_estimated_though_reported(pod, report):
-                settled.append(reported)  # as most pods at most times: its usage, and no estimate
+                measured.append(reported)  # the case of most pods: reported usage alone, without the estimate
             else:
                 self._count(pod, report, 1)
-        self.prod_usage[:] = [sum(amounts) for amounts in zip(self.prod_usage, *settled, strict=False)]
+        self.prod_usage[:] = [sum(amounts) for amounts in zip(self.prod_usage, *measured, strict=False)]
 
     def drop_report(self) -> None:
-        """Forget the report; the pods stay, and count again with the next one."""
+        """Drop the report; the pods stay, and count again with the next one."""
         self.report = None
         self._reset_sums()
-        self._forget_time_of_nothing()
+        self._reset_time_if_empty()
 
     def assign(self, pod: AssignedPod) -> None:
-        """Count a pod, in place of what was known under its key."""
+        """Count a pod, in place of the one under its key."""
         self.remove(pod.key)
         self.pods[pod.key] = pod
         self.pods_version += 1
         self._add(pod, 1)
 
     def remove(self, key: str) -> None:
-        """Stop counting a pod, if it counts."""
+        """Remove a pod from the sums, if it counts."""
         pod = self.pods.pop(key, None)
         if pod is not None:
             self.pods_version += 1
             self._add(pod, -1)
-            self._forget_time_of_nothing()
+            self._reset_time_if_empty()
 
     def alone(self, pod: AssignedPod) -> Self:
-        """Compute the same sums for one of the pods only."""
+        """Return a NodeLoad with this report and only `pod`; the debug page shows the pod's contribution with it."""
         result = type(self)(len(self.zero), system_in_prod=self.system_in_prod)
         result.update_time = self.update_time
         result.assign(pod)
@@ -101,7 +101,7 @@ class NodeLoad:
         return result
 
     def from_scratch(self) -> Self:
-        """Sum the same pods and report anew."""
+        """Return a NodeLoad of the same pods and report, with all sums computed again."""
         result = type(self)(len(self.zero), system_in_prod=self.system_in_prod)
         result.update_time = self.update_time
         for pod in self.pods.values():
@@ -111,37 +111,37 @@ class NodeLoad:
         return result
 
     def sums(self) -> tuple[Vector, ...]:
-        """Every sum, to compare."""
+        """Return every sum, for comparison."""
         vectors = (self.node_estimated, self.prod_usage, self.node_delta, self.prod_delta)
         return (*map(tuple, vectors), (self.mid_cpu_millis, self.mid_memory_bytes))
 
     def is_empty(self) -> bool:
-        """Whether there is nothing left to know."""
+        """Return whether there is neither a report nor a pod."""
         return self.report is None and not self.pods
 
     def plain(self) -> Vector:
-        """Usage now: reported + what the report does not show; estimates alone where no usage is reported."""
+        """Return the usage: reported + node_delta; the estimates alone if no usage is reported."""
         if self.report is None or self.report.node_usage is None:
             return tuple(self.node_estimated)
         return _sum(self.report.node_usage, self.node_delta)
 
     def predicted(self) -> Vector | None:
-        """Predicted peak + what the report does not show; None where there is no prediction."""
+        """Return the predicted peak + node_delta; None without a prediction."""
         predicted = self.report.predicted_usage if self.report else None
         return None if predicted is None else _sum(predicted, self.node_delta)
 
     def prod(self) -> Vector:
-        """Usage of the Prod pods."""
+        """Return the usage of the Prod pods."""
         return _sum(self.prod_usage, self.prod_delta)
 
     def aggregated(self, statistic: str, window_nanos: int) -> Vector:
-        """Statistic of usage over a window (0: the longest); a window not reported reads as the estimates alone."""
+        """Return a statistic of usage over a window (0: the longest); the estimates alone if it is not reported."""
         vector = self.report.aggregated.get((statistic, window_nanos)) if self.report else None
         if vector is not None:
             return _sum(vector, self.node_delta)
         return self.plain() if window_nanos == 0 else tuple(self.node_estimated)
 
-    def _forget_time_of_nothing(self) -> None:
+    def _reset_time_if_empty(self) -> None:
         if self.is_empty():
             self.update_time = None
 
@@ -159,7 +159,7 @@ class NodeLoad:
             self._count(pod, self.report, sign)
 
     def _count(self, pod: AssignedPod, report: NodeReport, sign: int) -> None:
-        """Add to (or take from) the sums that depend on the report; the table at the head of this module."""
+        """Add to (or subtract from) the sums that depend on the report; see the table in the module docstring."""
         reported = report.pods.find(pod.key)
         is_reported_prod = pod.is_prod and reported is not None and reported[-1] == 1
         if is_reported_prod and reported is not None:
@@ -169,7 +169,7 @@ class NodeLoad:
             return
         is_estimated = reported is None or self._is_estimated_though_reported(pod, report)
         if is_reported_prod and not is_estimated:
-            return  # as most pods at most times
+            return  # the case of most pods
         usage = None if reported is None else reported[:-1]
         if is_estimated:
             _add(self.node_delta, _excess(estimate, usage), sign)

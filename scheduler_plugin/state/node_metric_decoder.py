@@ -1,7 +1,7 @@
-"""One NodeMetric as it arrives -> the numbers that decisions read (koordinator-loadaware section 6).
+"""Decode NodeMetrics: from the object on the wire to the numbers that decisions read.
 
-Slim structs decode only what is used. Quantities become integers once per report; a broken one makes the usage it
-stands in "not reported", never zero.
+Slim structs decode only what is used. Quantities become integers once per report. A malformed quantity makes the usage
+that contains it "not reported", never zero.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from api_types.kubernetes import pods, priority_and_qos, times
 from api_types.node_metric import mid_report, reader
 from scheduler_plugin.state import aggregated_usage, node_report, vectors
 from scheduler_plugin.state.aggregated_usage import AggregatedUsage
-from scheduler_plugin.state.estimator import Vector
 from scheduler_plugin.state.node_report import NodeReport, VectorTable
+from scheduler_plugin.state.vectors import Vector
 
 DEFAULT_REPORT_INTERVAL_SECONDS: Final = 60
 _PROD: Final = priority_and_qos.PriorityClass.PROD.value
@@ -51,19 +51,19 @@ class PodUsage(_Wire, frozen=True, gc=False):
 
 
 class NodePrediction(_Wire, frozen=True, gc=False):
-    """What everything on the node together will use (ours)."""
+    """Predicted peak of all pods and the system together (this suite's extension)."""
 
     peak: pods.QuantityMap | None = None
 
 
 class Prediction(_Wire, frozen=True, gc=False):
-    """How the peak was predicted (ours)."""
+    """Prediction of the peak (this suite's extension)."""
 
     node: NodePrediction | None = None
 
 
 class Status(mid_report.MidReport, rename="camel", frozen=True):
-    """What the agent reports: what Mid is calculated from, and usage."""
+    """Report of the agent: the inputs of the Mid formula, and usage."""
 
     node_metric: NodeUsage | None = None
     pods_metric: list[PodUsage | None] | None = None
@@ -71,7 +71,7 @@ class Status(mid_report.MidReport, rename="camel", frozen=True):
 
 
 class CollectPolicy(_Wire, frozen=True, gc=False):
-    """How often the agent reports."""
+    """Report interval of the agent."""
 
     report_interval_seconds: int | None = None
 
@@ -81,7 +81,7 @@ class Spec(_Wire, frozen=True, gc=False):
 
     metric_collect_policy: CollectPolicy | None = None
     mid_colocation_policy: dict[str, Any] | None = None
-    """As written (ours)."""
+    """As written (this suite's extension)."""
 
 
 class NodeMetric(reader.NodeMetric, frozen=True, gc=False):
@@ -91,18 +91,11 @@ class NodeMetric(reader.NodeMetric, frozen=True, gc=False):
     status: Status = Status()
 
 
-def pod_key(namespace: str, name: str) -> str:
-    """How reports and pods are joined: by name, so that a pod that came back inherits usage until the next report."""
-    return f"{namespace}/{name}"
-
-
-def pod_digest(namespace: str, name: str) -> int:
-    """What stands for a pod key where 450,000 texts would be too much."""
-    return hash(pod_key(namespace, name))
-
-
 def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str, str] = _NO_KEYS) -> NodeReport:
-    """Turn a NodeMetric into vectors. `known_keys` (key -> the same key) lends its objects: a key takes 110 bytes."""
+    """Convert a NodeMetric into vectors.
+
+    `known_keys` maps a pod key to the same key: its objects are used again, because each copy takes 110 bytes.
+    """
     status = metric.status
     policy = metric.spec.metric_collect_policy
     interval = policy.report_interval_seconds if policy else None
@@ -125,7 +118,7 @@ def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str
 
 
 def _predicted(peak: pods.QuantityMap, usage: NodeUsage | None, resources: tuple[str, ...]) -> Vector | None:
-    """Peak of each resource; what is not predicted is as reported, not zero."""
+    """Return the peak of each resource; a resource without a prediction is as reported, not zero."""
     reported = usage.node_usage.resources if usage else None
     return vectors.vector({**(reported or {}), **peak}, resources)
 
@@ -133,14 +126,14 @@ def _predicted(peak: pods.QuantityMap, usage: NodeUsage | None, resources: tuple
 def _pods(
     items: list[PodUsage | None] | tuple[()], resources: tuple[str, ...], known_keys: Mapping[str, str]
 ) -> VectorTable[str]:
-    """Of several items of one pod the last tells the usage, and any that it is Prod."""
+    """Pack the pods' usage. Of several items of one pod the last gives the usage, and any of them marks it as Prod."""
     rows: dict[str, list[int]] = {}
     for item in items:
         if item is None or not item.pod_usage.resources:
             continue
         row = vectors.amounts(item.pod_usage.resources, resources)
         if row is not None:
-            key = f"{item.namespace}/{item.name}"
+            key = f"{item.namespace}/{item.name}"  # pod_info.pod_key, without the call: a hundred times per report
             key = known_keys.get(key, key)
             is_prod = 1 if item.priority == _PROD else rows[key][-1] if key in rows else 0
             row.append(is_prod)
@@ -150,7 +143,7 @@ def _pods(
 
 @functools.lru_cache(maxsize=256)
 def _mid_policy(document: bytes) -> mid_report.MidPolicy | None:
-    """Read the node's policy as the manager wrote it; None without one, with a broken one, and where it is off."""
+    """Decode the node's policy as the manager wrote it; None if it is absent, malformed, or colocation is off."""
     try:
         policy = controller_config.MidColocationPolicy.model_validate(msgspec.json.decode(document))
     except pydantic.ValidationError:

@@ -1,4 +1,4 @@
-"""One report in vectors over the policy's resources, packed: at 15,000 nodes objects would not fit (see below).
+"""Pack one NodeMetric into vectors over the estimator's resources, to fit 15,000 nodes in memory.
 
 A vector as a tuple of integers takes 120 bytes, and a node reports one per pod and one per statistic and window. In an
 array it takes 8 bytes a number.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from api_types.node_metric import mid_report
-from scheduler_plugin.state.estimator import Vector
+from scheduler_plugin.state.vectors import Vector
 
 K = TypeVar("K", bound=Hashable)
 
@@ -29,12 +29,12 @@ class VectorTable(Mapping[K, Vector]):
         self._width = width
 
     def __getitem__(self, key: K) -> Vector:
-        """Vector of a key."""
+        """Return the vector of a key."""
         at = self._positions[key] * self._width
         return tuple(self._numbers[at : at + self._width])
 
     def find(self, key: K) -> Vector | None:
-        """Vector of a key; None where there is none (`get`, three times as fast)."""
+        """Return the vector of a key, or None; three times as fast as `get`."""
         position = self._positions.get(key)
         if position is None:
             return None
@@ -42,15 +42,15 @@ class VectorTable(Mapping[K, Vector]):
         return tuple(self._numbers[at : at + self._width])
 
     def __iter__(self) -> Iterator[K]:
-        """Keys in the order they were given."""
+        """Iterate over the keys in the order of the input."""
         return iter(self._positions)
 
     def __len__(self) -> int:
-        """How many keys."""
+        """Return the number of keys."""
         return len(self._positions)
 
     def own_key(self, key: K) -> K:
-        """Return the very object that stands for a key here, so that others may keep it and not their own copy."""
+        """Return this table's own object for a key, so that the caller can drop its equal copy."""
         position = self._positions.get(key)
         return key if position is None else next(itertools.islice(self._positions, position, None))
 
@@ -68,21 +68,21 @@ def packed(vectors: Mapping[K, Sequence[int]]) -> array[int]:
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What a node's agent reported."""
+    """Report of a node's agent."""
 
     update_time: float | None
-    """Time of the sample, seconds since the epoch; None where the report does not say."""
+    """Time of the sample, seconds since the epoch; None if the report has none."""
     interval_seconds: float
     node_usage: Vector | None
-    """None only where the report has no usable node usage at all."""
+    """None only if the report has no usable node usage at all."""
     system_usage: Vector
     predicted_usage: Vector | None
-    """Peak of everything that runs there; None where there is no prediction."""
+    """Predicted peak of all pods and the system together; None without a prediction."""
     aggregated: Mapping[tuple[str, int], Vector]
-    """(statistic, window in nanoseconds) -> usage; window 0 is the longest one reported."""
+    """Usage by (statistic, window in nanoseconds); window 0 is the longest one reported."""
     pods: VectorTable[str]
-    """By pod key: usage, and a last number of 1 where the report lists the pod as Prod, else 0."""
+    """By pod key: usage, and a last number of 1 if the report lists the pod as Prod, else 0."""
     mid_policy: mid_report.MidPolicy | None
-    """How the manager calculates Mid on this node; None where it does not say, or colocation is off."""
+    """Policy by which the manager calculates Mid on this node; None without one, or if colocation is off."""
     mid_report: mid_report.MidReport
-    """What Mid is calculated from."""
+    """Inputs of the Mid formula."""

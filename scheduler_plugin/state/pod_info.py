@@ -1,7 +1,7 @@
-"""What decisions need to know of one pod, derived once from its object.
+"""Derive the facts of a pod that decisions need, once for each object.
 
-A pod that is assigned to a node is kept as an `AssignedPod` (a few numbers), not as the object: at 450,000 pods the
-objects alone would not fit.
+A pod that is assigned to a node is kept as an `AssignedPod` (a few numbers), not as the object: the objects of 450,000
+pods do not fit in memory.
 """
 
 from __future__ import annotations
@@ -13,29 +13,30 @@ import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, priority_and_qos, quantities, times
-from scheduler_plugin.state import estimator, node_metric_decoder, pod_resources
-from scheduler_plugin.state.estimator import EstimatorArgs, Vector
+from scheduler_plugin.state import estimator, pod_resources, vectors
+from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.pod_resources import PodResources
+from scheduler_plugin.state.vectors import Vector
 
 _PINNING_OWNERS: Final = frozenset({"DaemonSet", "Node"})
 _SIGNATURE_BITS: Final = 2**60 - 1  # one bit more, and each integer takes 16 bytes more
 
 
 class PodInfo(msgspec.Struct, frozen=True, gc=False):
-    """One pod, as the policies see it."""
+    """One pod, as the plugins see it."""
 
     uid: str
     key: str
-    """As reports name it: `node_metric_intake.pod_key`."""
+    """Result of `pod_key`."""
     is_prod: bool
     is_pinned: bool
-    """Meant for its node and no other: of a DaemonSet, or a static pod, which the Node itself owns."""
+    """Whether it can run on one node only: a pod of a DaemonSet, or a static pod, which the Node itself owns."""
     estimate: Vector | None
-    """Estimated usage; None where estimating failed."""
+    """Estimated usage; None if a quantity of the pod cannot be parsed."""
     mid_cpu_millis: int = 0
     mid_memory_bytes: int = 0
     demand: PodResources | None = None
-    """What it declares; None where no policy asks, or its spec cannot be read."""
+    """Declared resources; None if no plugin reads them, or the spec cannot be parsed."""
 
 
 class AssignedPod(msgspec.Struct, frozen=True, gc=False):
@@ -43,31 +44,31 @@ class AssignedPod(msgspec.Struct, frozen=True, gc=False):
 
     uid: str
     key: str
-    """As reports name it: `node_metric_intake.pod_key`."""
+    """Result of `pod_key`."""
     is_prod: bool
     estimate: Vector | None
-    """The estimate that counts: None where it failed or is zero in every resource."""
+    """Estimate that counts; None if there is none, or it is zero in every resource."""
     mid_cpu_millis: int
     mid_memory_bytes: int
     timestamp: float
-    """When it was assigned, seconds since the epoch."""
+    """Time of the assignment, seconds since the epoch."""
     forced_until: float | None
     signature: int
-    """Of all that an update may change (spec and conditions): equal means nothing to do."""
-    confirmed: bool
-    """Whether the watch showed it there; until then only the bind notice did."""
+    """Hash of the parts that an update may change (spec and conditions): an equal one means that nothing changed."""
+    observed: bool
+    """Whether the watch has shown the pod on its node; until then it is assumed there, from the bind call."""
     demand: PodResources | None = None
-    """What it declares; None where no policy asks, or its spec cannot be read."""
+    """Declared resources; None if no plugin reads them, or the spec cannot be parsed."""
 
 
-def read(pod: pods.Pod, policy: EstimatorArgs) -> PodInfo:
+def read(pod: pods.Pod, args: EstimatorArgs) -> PodInfo:
     """Derive the facts of a pod."""
     try:
         requests = pods.requests(pod.spec)
         priority_class = priority_and_qos.priority_class(pod)
         is_prod = priority_class is priority_and_qos.PriorityClass.PROD
-        estimate = _shared(policy.vector(estimator.estimate(pod, policy, priority_class, requests)))
-        demand = pod_resources.read(pod.spec) if policy.with_demand else None
+        estimate = _shared(args.vector(estimator.estimate(pod, args, priority_class, requests)))
+        demand = pod_resources.read(pod.spec) if args.with_demand else None
     except quantities.InvalidQuantity:
         requests, is_prod, estimate, demand = {}, False, None, None
     return PodInfo(
@@ -76,56 +77,69 @@ def read(pod: pods.Pod, policy: EstimatorArgs) -> PodInfo:
         is_prod=is_prod,
         is_pinned=is_pinned(pod),
         estimate=estimate,
-        mid_cpu_millis=estimator.cut(requests.get(names.MID_CPU, 0)),
-        mid_memory_bytes=estimator.cut(requests.get(names.MID_MEMORY, 0)),
+        mid_cpu_millis=vectors.cut(requests.get(names.MID_CPU, 0)),
+        mid_memory_bytes=vectors.cut(requests.get(names.MID_MEMORY, 0)),
         demand=demand,
     )
 
 
+def pod_key(namespace: str, name: str) -> str:
+    """Return `namespace/name`, which joins a NodeMetric's pod entries with cached pods.
+
+    A re-created pod of the same name inherits the old usage until the next report.
+    """
+    return f"{namespace}/{name}"
+
+
+def pod_digest(namespace: str, name: str) -> int:
+    """Return the hash of a pod key, for sets of 450,000 of them."""
+    return hash(pod_key(namespace, name))
+
+
 def key(pod: pods.Pod) -> str:
-    """What a pod is known by, as reports name it."""
-    return node_metric_decoder.pod_key(pod.metadata.namespace, pod.metadata.name)
+    """Return the key of a pod."""
+    return pod_key(pod.metadata.namespace, pod.metadata.name)
 
 
 def is_pinned(pod: pods.Pod) -> bool:
-    """Whether a pod is meant for its node and no other."""
+    """Return whether a pod can run on one node only."""
     return any(owner.kind in _PINNING_OWNERS for owner in pod.metadata.owner_references or ())
 
 
 @functools.lru_cache(maxsize=4096)
 def _shared(vector: Vector) -> Vector:
-    """Give equal vectors one object: pods of one workload are many."""
+    """Return one object for equal vectors: a workload has many pods with the same estimate."""
     return vector
 
 
 def counts_on_its_node(pod: pods.Pod) -> bool:
-    """Whether an assigned pod uses anything: terminal pods and reservation placeholders do not."""
+    """Return whether an assigned pod uses anything: terminal pods and reservation placeholders do not."""
     is_placeholder = pods.annotations_of(pod.metadata).get(names.ANNOTATION_RESERVE_POD) == "true"
     return not pods.is_terminal(pod) and not is_placeholder
 
 
-def assigned(pod: pods.Pod, policy: EstimatorArgs, now: float, *, confirmed: bool) -> AssignedPod:
-    """Record of a pod that was just put on a node, or seen there: stamped by its PodScheduled condition, else now."""
+def assigned(pod: pods.Pod, args: EstimatorArgs, now: float, *, observed: bool) -> AssignedPod:
+    """Build the record of a pod on its node; its time is that of the PodScheduled condition, else `now`."""
     scheduled_at = true_since(pod, "PodScheduled")
     timestamp = now if scheduled_at is None else scheduled_at
-    facts = read(pod, policy)
+    info = read(pod, args)
     return AssignedPod(
-        uid=facts.uid,
-        key=facts.key,
-        is_prod=facts.is_prod,
-        estimate=facts.estimate if facts.estimate and any(facts.estimate) else None,
-        mid_cpu_millis=facts.mid_cpu_millis,
-        mid_memory_bytes=facts.mid_memory_bytes,
+        uid=info.uid,
+        key=info.key,
+        is_prod=info.is_prod,
+        estimate=info.estimate if info.estimate and any(info.estimate) else None,
+        mid_cpu_millis=info.mid_cpu_millis,
+        mid_memory_bytes=info.mid_memory_bytes,
         timestamp=timestamp,
-        forced_until=estimator.forced_until(pod, policy, timestamp, true_since(pod, "Initialized")),
+        forced_until=estimator.forced_until(pod, args, timestamp, true_since(pod, "Initialized")),
         signature=signature(pod),
-        confirmed=confirmed,
-        demand=facts.demand,
+        observed=observed,
+        demand=info.demand,
     )
 
 
 def signature(pod: pods.Pod) -> int:
-    """Hash of what makes an update of an assigned pod worth looking at: its spec and its conditions.
+    """Hash the parts of an assigned pod whose change matters: its spec and its conditions.
 
     Labels and annotations are left out as upstream does: they are read when the pod is assigned.
     """
@@ -133,7 +147,7 @@ def signature(pod: pods.Pod) -> int:
 
 
 def true_since(pod: pods.Pod, condition_type: str) -> float | None:
-    """Moment since which a condition is True; None where it is not, or does not say since when."""
+    """Return the time since which a condition is True; None if it is not True, or has no transition time."""
     for condition in pod.status.conditions or ():
         if condition.type == condition_type and condition.status == "True":
             return times.epoch_seconds_or_none(condition.last_transition_time)

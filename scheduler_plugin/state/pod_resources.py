@@ -1,8 +1,8 @@
-"""What a pod declares, as Trimaran's policies count it. Derived once from its spec; pods of one workload share it.
+"""Derive requests and limits of a pod as Trimaran's plugins count them, once from its spec; equal ones are shared.
 
-Two readings of a spec stand side by side: Kubernetes' own (sidecars and pod-level resources count, B16), and the one of
-the shipped plugins (reference trimaran section 3: the larger of the containers' sum and each init container, then
-overhead on requests and limits alike).
+Two sums of one spec are kept: that of Kubernetes (sidecars and pod-level resources count), and that of the shipped
+Trimaran plugins (the larger of the containers' sum and each init container, then overhead on requests and limits
+alike).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class Amounts(NamedTuple):
 
 
 class ContainerCpu(NamedTuple):
-    """What one container declares, in milli-cores; None where it declares nothing."""
+    """CPU request and limit of one container, in milli-cores; None if it declares none."""
 
     request: int | None
     limit: int | None
 
 
 class PodResources(NamedTuple):
-    """Everything a policy may count of a pod."""
+    """Everything that a plugin may count of a pod."""
 
     request: Amounts
     limit: Amounts
-    """As declared: 0 where there is none."""
+    """As declared: 0 without one."""
     shipped_request: Amounts
     shipped_limit: Amounts
     containers: tuple[ContainerCpu, ...]
@@ -46,7 +46,7 @@ NOTHING = Amounts(0, 0)
 
 
 def read(spec: pods.PodSpec) -> PodResources:
-    """Read a spec. Raises quantities.InvalidQuantity."""
+    """Derive the resources of a spec. Raises quantities.InvalidQuantity."""
     sidecars = [container for container in spec.init_containers or () if container.restart_policy == "Always"]
     return _shared(
         PodResources(
@@ -67,7 +67,7 @@ def _shared(demand: PodResources) -> PodResources:
 
 
 def raised(limit: Amounts, request: Amounts) -> Amounts:
-    """Limits that are at least the requests."""
+    """Return limits that are at least the requests."""
     return Amounts(max(limit.cpu_millis, request.cpu_millis), max(limit.memory_bytes, request.memory_bytes))
 
 

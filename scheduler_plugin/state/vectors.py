@@ -1,4 +1,7 @@
-"""Quantities of a report -> integers over the policy's resources. Fast, because each report holds a hundred."""
+"""Parse amounts into vectors: one integer per resource, in the order of the estimator's `resources`.
+
+Parsing is optimised, because each NodeMetric holds about a hundred quantities.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,33 @@ from typing import Final
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
-from scheduler_plugin.state.estimator import LARGEST, Vector
+
+Vector = tuple[int, ...]
+"""One integer per resource of `EstimatorArgs.resources`, in its order; cpu in milli-cores, the rest in base units."""
+
+LARGEST: Final = 2**53
+"""Limit of every amount (8 PiB, 9 * 10**12 cores), above any real node. It keeps sums within 64 bits."""
 
 _CPU: Final = names.CPU
-_SAFE_LENGTH: Final = 15  # digits, whatever they are, stay below LARGEST, 9 * 10**15
+_SAFE_LENGTH: Final = 15  # any number of so many digits is below LARGEST, 9 * 10**15
+
+
+def cut(amount: int) -> int:
+    """Limit an amount to -LARGEST..LARGEST, so that sums fit 64 bits."""
+    return max(-LARGEST, min(amount, LARGEST))
 
 
 def vector(quantity_map: pods.QuantityMap | None, resources: tuple[str, ...]) -> Vector | None:
-    """Same as `amounts`, as a vector."""
+    """Return the result of `amounts` as a vector."""
     found = amounts(quantity_map, resources)
     return None if found is None else tuple(found)
 
 
 def amounts(quantity_map: pods.QuantityMap | None, resources: tuple[str, ...]) -> list[int] | None:
-    """Units of each resource, 0 where it is absent; None where one cannot be read or cannot be.
+    """Parse a resource map into integers in `resources` order, 0 if absent.
 
-    An agent writes plain digits, and milli-cores for cpu: these two are read here, the rest by `quantities`.
+    Return None if any value is malformed, negative or above LARGEST. An agent writes plain digits, and milli-cores for
+    cpu: these two forms are parsed here, the rest by `quantities`.
     """
     if not quantity_map:
         return [0] * len(resources)

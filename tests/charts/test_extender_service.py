@@ -85,5 +85,5 @@ def test_the_documented_configuration_matches_the_service_of_the_chart():
     (port,) = rendered.of_kind("Service")[EXTENDER]["spec"]["ports"]
     (extender,) = scheduler["extenders"]
     assert extender["urlPrefix"] == f"https://{EXTENDER}.{chart.NAMESPACE}.svc:{port['port']}"
-    finding = check_config.judge(scheduler)
+    finding = check_config.check_document(scheduler)
     assert (finding.problems, finding.advice) == ([], [])

@@ -196,7 +196,8 @@ def test_the_weight_of_a_plugin_is_a_value():
 
 def test_check_config_reports_nothing_for_the_rendered_config_map():
     config_map = chart.render().of_kind("ConfigMap")["koord-scheduler"]
-    findings = [check_config.judge(found.content) for found in check_config.documents(yaml.safe_dump(config_map))]
+    documents = check_config.documents(yaml.safe_dump(config_map))
+    findings = [check_config.check_document(found.content) for found in documents]
     assert [(finding.problems, finding.advice) for finding in findings] == [([], []), ([], [])]
 
 

@@ -62,7 +62,7 @@ class _Product:
     def __init__(self, inputs: Any) -> None:
         self.parts = assembly.Parts(
             Configuration({_NAME: _args(inputs)}, filters=(_NAME,), score_weights={_NAME: 1}),
-            notice_ttl_seconds=_FOR_EVER,
+            assumed_ttl_seconds=_FOR_EVER,
         )
         self.cluster = self.parts.cluster
         self.resources = self.parts.resources
@@ -72,7 +72,7 @@ class _Product:
         if decoded.spec.node_name:
             self.cluster.pod_changed(decoded, NOW + at)
         else:
-            self.cluster.pod_noticed(decoded, node, NOW + at)
+            self.cluster.assume_pod(decoded, node, NOW + at)
 
     def play(self, event: Any) -> None:
         op, at = event["op"], event.get("at", 0)
@@ -83,7 +83,7 @@ class _Product:
         elif op in ("pod_add", "pod_update"):
             self.cluster.pod_changed(_decode(pods.Pod, event["pod"]), NOW + at)
         elif op == "reserve":
-            self.cluster.pod_noticed(_decode(pods.Pod, event["pod"]), event["node"], NOW + at)
+            self.cluster.assume_pod(_decode(pods.Pod, event["pod"]), event["node"], NOW + at)
         elif op in ("pod_delete", "unreserve"):
             gone = _decode(pods.Pod, event["pod"]).metadata
             self.cluster.pod_deleted(gone.namespace, gone.name, gone.uid)
@@ -129,7 +129,7 @@ def _score(inputs: Any) -> Any:
 
 
 def _estimate(inputs: Any) -> Any:
-    pod, policy = _decode(pods.Pod, inputs["pod"]), _args(inputs).estimation_policy()
+    pod, policy = _decode(pods.Pod, inputs["pod"]), _args(inputs).estimator_args()
     of_class, requests = priority_and_qos.priority_class(pod), pods.requests(pod.spec)
     return {"estimated": estimator.estimate(pod, policy, of_class, requests)}
 
@@ -137,7 +137,7 @@ def _estimate(inputs: Any) -> Any:
 def _deadline(inputs: Any) -> Any:
     pod = _decode(pods.Pod, inputs["pod"])
     initialized_at = pod_info.true_since(pod, "Initialized")
-    policy = _args(inputs).estimation_policy()
+    policy = _args(inputs).estimator_args()
     deadline = estimator.forced_until(pod, policy, NOW + inputs["assignTimestamp"], initialized_at)
     return {"deadline": None if deadline is None else deadline - NOW}
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from scheduler_plugin.plugins.rounding import Floats
 from scheduler_plugin.plugins.trimaran.formulas import beta_distribution, load_variation, overcommitment, power
+from scheduler_plugin.state.rounding import Floats
 
 _RESOURCES = ("cpu", "memory")
 

@@ -37,11 +37,11 @@ class _Cluster:
     """Cluster with one plugin over the nodes, pods and watcher document of a case."""
 
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
-        entry = registry.POLICIES[name]
+        entry = registry.PLUGINS[name]
         args = {key: value for key, value in args.items() if key in _keys(entry.args)}
         own = entry.complete(entry.args.model_validate(args)).model_copy(update={"formula": "upstream"})
         everything = {LoadAware.name: LoadAwareArgs().with_defaults(), name: own}
-        self.parts = assembly.Parts(Configuration(everything, (), {name: 1}), notice_ttl_seconds=1e9)
+        self.parts = assembly.Parts(Configuration(everything, (), {name: 1}), assumed_ttl_seconds=1e9)
         (self.policy,) = self.parts.measured
 
     def add(self, node: Any, watcher: Any, placed: Sequence[Any] = ()) -> None:
@@ -72,7 +72,7 @@ class _Cluster:
 
 
 def _policy(parts: assembly.Parts) -> Any:
-    return parts.estimation_policy
+    return parts.estimator_args
 
 
 def _keys(model: Any) -> set[str]:
@@ -305,7 +305,7 @@ def _updated(inputs: Any) -> Any:
 
 
 def _with_defaults(inputs: Any) -> Any:
-    entry = registry.POLICIES[inputs["kind"].removesuffix("Args")]
+    entry = registry.PLUGINS[inputs["kind"].removesuffix("Args")]
     args = entry.complete(entry.args.model_validate(inputs["args"]))
     given = args.metric_provider is not None
     provider = (args.model_copy(update={"watcher_address": None}) if given else args).provider_specs()[0]
@@ -375,7 +375,7 @@ def _recent_pod(inputs: Any) -> Any:
 
 
 def _designed_defaults(_inputs: Any) -> Any:
-    entry = registry.POLICIES["LowRiskOverCommitment"]
+    entry = registry.PLUGINS["LowRiskOverCommitment"]
     args = entry.complete(entry.args.model_validate({}))
     return {"smoothingWindowSize": args.smoothing_window_size, "riskLimitWeight": args.risk_limit_weights["cpu"]}
 

@@ -1,4 +1,4 @@
-"""docs/reference/configuration.md: every key, preset and reason code, and nothing that the models do not say."""
+"""docs/reference/configuration.md: every key, preset and reason code, as the models define them."""
 
 import re
 
@@ -31,7 +31,7 @@ def test_every_key_of_every_model_is_in_exactly_one_table():
     assert len(documented) == len(set(documented))
 
 
-def test_a_row_says_range_default_and_meaning():
+def test_a_row_has_range_default_and_meaning():
     assert rows("predict")[".n"] == [
         "a number, above 0 and at most 20",
         "`5.0`",
@@ -40,7 +40,7 @@ def test_a_row_says_range_default_and_meaning():
     assert rows("metric")["resourceDiffThreshold"][0] == "a number, above 0; above 1 accepted with a warning"
 
 
-def test_the_example_is_that_of_the_formula_by_hand():
+def test_the_example_matches_the_formula_calculated_by_hand():
     mid = {preset: cells[-2:] for preset, cells in rows("preset-example").items()}
     assert mid == {
         "none": ["6.0", "at once"],  # 12 - (4 + 5 * 0.4)
@@ -50,7 +50,7 @@ def test_the_example_is_that_of_the_formula_by_hand():
     }
 
 
-def test_every_preset_says_what_it_does_and_on_what_risk():
+def test_every_preset_has_its_effect_and_its_risk():
     assert set(presets.EXPECTATIONS) == set(presets.PRESETS) == set(rows("presets"))
     for preset, (mid, _) in presets.EXPECTATIONS.items():
         keys = presets.PRESETS[preset]
@@ -70,7 +70,7 @@ def test_the_page_holds_every_table_and_names_every_reason_code_and_layer():
         assert name in PAGE
 
 
-def test_what_is_written_by_hand_stays_and_a_second_run_changes_nothing():
+def test_text_outside_the_tables_stays_and_a_second_run_changes_nothing():
     text = "before\n<!-- table labels: written by make update -->\nstale row\n<!-- end -->\nafter\n"
     written = configuration_page.page(text)
     assert written.startswith("before\n<!-- table labels")

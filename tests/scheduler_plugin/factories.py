@@ -1,4 +1,4 @@
-"""Objects as the apiserver sends them, valid by default; override what matters."""
+"""Objects as the apiserver sends them, valid by default; override the fields that matter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOW = 1_700_000_000.0
 
 
 def moment(offset: float) -> str:
-    """RFC 3339 text of NOW + offset seconds."""
+    """Return NOW + offset seconds as RFC 3339 text."""
     return dt.datetime.fromtimestamp(NOW + offset, dt.UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -93,7 +93,7 @@ def metric(
     status: dict[str, Any] | None = None,
     spec: dict[str, Any] | None = None,
 ) -> NodeMetric:
-    """Usage None leaves `status.nodeMetric` out."""
+    """Build a NodeMetric; usage None omits `status.nodeMetric`."""
     full = {
         "updateTime": None if updated is None else moment(updated),
         "podsMetric": pods_metric or [],
@@ -121,19 +121,19 @@ def reported(name: str, cpu: str, memory: str, priority: str = "koord-prod", nam
 def parts(
     load_aware: dict[str, Any] | None = None,
     *,
-    notice_ttl_seconds: float = 120,
+    assumed_ttl_seconds: float = 120,
     short_list: int = 0,
     plugins: dict[str, Any] | None = None,
 ) -> assembly.Parts:
-    """The product's parts with LoadAwareScheduling's arguments, and the policies that `plugins` selects."""
+    """Build the product's parts with LoadAwareScheduling's arguments, and the plugins that `plugins` selects."""
     entries = [{"name": "LoadAwareScheduling", "args": load_aware or {}}]
     return assembly.Parts(
         loader.parse({"pluginConfig": entries, "plugins": plugins}),
-        notice_ttl_seconds=notice_ttl_seconds,
+        assumed_ttl_seconds=assumed_ttl_seconds,
         short_list=short_list,
     )
 
 
 def request(pod_: dict[str, Any], names: list[str]) -> bytes:
-    """Body of filter and prioritize as Go writes it."""
+    """Return the body of filter and prioritize as Go writes it."""
     return json.dumps({"Pod": pod_, "Nodes": None, "NodeNames": names}, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""The whole process but for its signal, between a scripted apiserver and a client on loopback."""
+"""Whole process except for its signals, between a scripted apiserver and a client on loopback."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 
 
 def wire(item):
-    """Object of a factory as the apiserver sends it."""
+    """Return an object of a factory as the apiserver sends it."""
     return json.loads(msgspec.json.encode(item))
 
 
@@ -51,7 +51,7 @@ async def server():
 
 
 @contextlib.asynccontextmanager
-async def started(server, tmp_path, policies=None, **settings):
+async def started(server, tmp_path, configuration=None, **settings):
     kubeconfig = tmp_path / "kubeconfig"
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
     document = {
@@ -64,7 +64,7 @@ async def started(server, tmp_path, policies=None, **settings):
     chosen = SchedulerPluginSettings(
         extender_port=0, http_port=0, http_address="127.0.0.1", kubeconfig=str(kubeconfig), **settings
     )
-    app = ExtenderApp(chosen, loader.parse(policies or {}))
+    app = ExtenderApp(chosen, loader.parse(configuration or {}))
     running = asyncio.create_task(app.run())
     while not app.ports():
         assert not running.done(), running.exception()
@@ -78,9 +78,9 @@ async def get(port, path):
     def call():
         with (
             contextlib.suppress(urllib.error.HTTPError),
-            urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as answer,
+            urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as response,
         ):
-            return answer.read().decode()
+            return response.read().decode()
 
     return await asyncio.to_thread(call)
 
@@ -94,19 +94,19 @@ async def post(port, verb, document):
     body = json.dumps(document).encode()
 
     def call():
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{verb}", data=body) as answer:
-            return json.loads(answer.read())
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{verb}", data=body) as response:
+            return json.loads(response.read())
 
     return await asyncio.to_thread(call)
 
 
-async def test_it_lists_serves_and_stops(server, tmp_path):
+async def test_lists_serves_and_stops(server, tmp_path):
     async with started(server, tmp_path) as (port, http_port):
         await until_ready(http_port)
         pod = factories.pod_document("new", requests={"cpu": "1"})
-        # The reports of the script are years old: both nodes pass nowhere, which shows that they were read.
-        answer = await post(port, "filter", {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]})
-        assert set(answer["FailedAndUnresolvableNodes"].values()) == {"node(s) nodeMetric expired"}
+        # The scripted reports are years old: both nodes are rejected, which shows that the reports were read.
+        response = await post(port, "filter", {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]})
+        assert set(response["FailedAndUnresolvableNodes"].values()) == {"node(s) nodeMetric expired"}
         page = json.loads(await get(http_port, "/debug/nodes/n1"))
         assert [held["pod"] for held in page["pods"]] == ["default/old"]
         assert page["nodeUsage"]["cpu"] == 1000
@@ -134,7 +134,7 @@ async def test_it_lists_serves_and_stops(server, tmp_path):
     assert pods_list.query["fieldSelector"] == "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
-async def test_until_every_list_is_complete_it_is_not_ready_and_says_what_is_missing(server, tmp_path):
+async def test_is_not_ready_before_every_list_is_complete_and_names_the_missing_one(server, tmp_path):
     server._scripts["GET", NODE_METRICS][:] = [apiserver.NOT_SERVED]
     async with started(server, tmp_path) as (port, http_port):
         await server.until(lambda: server.asked("GET", NODE_METRICS) and server.asked("WATCH", PODS))
@@ -147,24 +147,24 @@ async def test_until_every_list_is_complete_it_is_not_ready_and_says_what_is_mis
         assert "install its CRD" in json.loads(refused.value.read())["Error"]
 
 
-async def test_kube_scheduler_is_not_kept_waiting_for_ever_by_a_missing_crd(server, tmp_path):
+async def test_kube_scheduler_does_not_wait_without_limit_for_a_missing_crd(server, tmp_path):
     server._scripts["GET", NODE_METRICS][:] = [apiserver.NOT_SERVED]
     async with started(server, tmp_path) as (_port, http_port):
         assert await get(http_port, "/startupz") is None
     async with started(server, tmp_path, startup_patience_seconds=0.0) as (_port, http_port):
         text = await get(http_port, "/startupz")
         assert "node_metrics" in text
-        assert "not waiting any longer" in text
+        assert "started without it" in text
         assert await get(http_port, "/readyz") is None
 
 
-async def test_everything_is_listed_again_at_the_interval_of_the_settings(server, tmp_path):
+async def test_resync_lists_all_objects_again_at_its_interval(server, tmp_path):
     async with started(server, tmp_path, rebuild_interval_seconds=0.05):
         await server.until(lambda: all(len(server.asked("GET", path)) > 2 for path in (NODES, PODS, NODE_METRICS)))
     assert [len(server.asked("WATCH", path)) for path in (NODES, PODS, NODE_METRICS)] == [1, 1, 1]
 
 
-async def test_watch_events_change_what_is_known(server, tmp_path):
+async def test_watch_events_change_the_state(server, tmp_path):
     gone = apiserver.event("DELETED", bound("old", "n1"))
     added = apiserver.event("ADDED", bound("new", "n2"))
     server._scripts["WATCH", PODS][:] = [apiserver.Stream(gone, added, apiserver.HANG)]
@@ -180,11 +180,11 @@ async def test_watch_events_change_what_is_known(server, tmp_path):
             await asyncio.sleep(0.01)
 
 
-async def test_what_is_measured_counts_from_the_start_and_not_half_a_minute_later(server, tmp_path):
+async def test_measurements_count_from_the_start_and_not_half_a_minute_later(server, tmp_path):
     fresh = metric("n1", "1")
     fresh["status"]["updateTime"] = factories.moment(time.time() - factories.NOW)
     server._scripts["GET", NODE_METRICS][:] = [apiserver.page("5", fresh)]
-    policies = {"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}}
-    async with started(server, tmp_path, policies) as (_port, http_port), asyncio.timeout(20):
+    configuration = {"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}}
+    async with started(server, tmp_path, configuration) as (_port, http_port), asyncio.timeout(20):
         while 'ladder_nodes{rung="measured"} 1.0' not in await get(http_port, "/metrics"):
             await asyncio.sleep(0.02)

@@ -160,7 +160,7 @@ def test_a_pod_that_it_has_never_been_asked_about_gets_a_clear_answer(
         assert (answer.code, pod in answer.read().decode()) == (NOT_FOUND, True)
     said = _explained(scheduler, pod)
     assert said.code == 1
-    assert said.line_with("nothing is remembered of the pod", pod) == said.text.strip()
+    assert said.line_with("no recorded decision on the pod", pod) == said.text.strip()
 
 
 def test_two_configurations_are_compared_on_the_cluster_as_it_is(

@@ -1,9 +1,8 @@
-"""Arguments of LoadAwareScheduling: upstream's names, defaults and validation, and three switches of ours.
+"""Arguments of LoadAwareScheduling: the names, defaults and validation of Koordinator's LoadAwareSchedulingArgs.
 
-Source: koordinator-loadaware section 2, and design 4.5 for `onStale`, `mode` and `usageSource`.
-
-Three steps, each on its own: `LoadAwareArgs` decodes strictly, `with_defaults` completes, `problems` judges the
-completed arguments. What the plugin runs with is always the completed and judged form.
+`onStale`, `mode` and `usageSource` are extensions of this suite. There are three separate steps: `LoadAwareArgs`
+decodes strictly, `with_defaults` completes, `problems` validates the completed arguments. The plugin always runs with
+completed and validated arguments.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _FLAGS_OF: Final[Mapping[OnStale | None, tuple[bool, bool | None]]] = {
     "pass": (True, True),
     "use": (False, None),
 }
-"""filterExpiredNodeMetrics and enableScheduleWhenNodeMetricsExpired that mean the same; None: does not matter."""
+"""Equivalent filterExpiredNodeMetrics and enableScheduleWhenNodeMetricsExpired; None: either value."""
 
 
 def _go_duration(value: Any) -> str:
@@ -63,35 +62,35 @@ class _Args(pydantic.BaseModel):
 
 
 class AggregatedArgs(_Args):
-    """Percentiles instead of the mean."""
+    """Limits and scores by a percentile instead of the mean."""
 
     usage_thresholds: Percents = {}
-    """Percent of allocatable per resource above which the filter rejects."""
+    """Percent of allocatable per resource above which the filter rejects a node."""
     usage_aggregation_type: str = ""
-    """Statistic the filter compares: avg, p50, p90, p95 or p99. Empty: the block does not filter."""
+    """Statistic that the filter compares: avg, p50, p90, p95 or p99. Empty: the block does not filter."""
     usage_aggregated_duration: Duration = "0s"
     """Window of that statistic; 0s is the longest one reported."""
     score_aggregation_type: str = ""
-    """Statistic the score starts from; empty: the mean."""
+    """Statistic that the score uses; empty: the mean."""
     score_aggregated_duration: Duration = "0s"
     """Window of that statistic; 0s is the longest one reported."""
 
 
 class LoadAwareArgs(_Args):
-    """Arguments as an administrator writes them; None and empty mean "not given"."""
+    """Arguments as an administrator writes them; None and empty mean "not set"."""
 
     filter_expired_node_metrics: bool | None = None
-    """Whether a node whose report is too old is treated by `enableScheduleWhenNodeMetricsExpired`. Default true."""
+    """Whether `enableScheduleWhenNodeMetricsExpired` decides on a node whose report is too old. Default true."""
     node_metric_expiration_seconds: Int64 | None = None
     """Age from which a report is too old. Default 180."""
     enable_schedule_when_node_metrics_expired: bool | None = None
-    """Whether a node with a too old report passes unchecked (true) or is rejected (false). Default false."""
+    """Whether a node whose report is too old passes unchecked (true) or is rejected (false). Default false."""
     resource_weights: Percents = {}
     """Weight of each resource in the score, 1..100. Default cpu 1, memory 1, unless dominantResourceWeight is set."""
     dominant_resource_weight: Int64 = 0
     """Weight of the scarcest resource in the score, 0..100."""
     usage_thresholds: Percents = {}
-    """Percent of allocatable above which the filter rejects, 0 = not checked. Default cpu 65, memory 95."""
+    """Percent of allocatable above which the filter rejects a node, 0 = not checked. Default cpu 65, memory 95."""
     prod_usage_thresholds: Percents = {}
     """The same for Prod pods, compared with the usage of the Prod pods only."""
     prod_usage_include_sys: bool = False
@@ -101,29 +100,29 @@ class LoadAwareArgs(_Args):
     estimator: str = ""
     """Accepted for compatibility; there is one estimator, defaultEstimator."""
     estimated_scaling_factors: Percents = {}
-    """Percent of max(request, limit) a pod is expected to use, 1..100. Default cpu 85, memory 70, completed per key."""
+    """Expected usage of a pod in percent of max(request, limit), 1..100. Default cpu 85, memory 70, set per key."""
     estimated_seconds_after_pod_scheduled: Int64 | None = None
-    """How long after scheduling the estimate counts even where usage is reported."""
+    """Seconds after scheduling in which the estimate counts even if usage is reported."""
     estimated_seconds_after_initialized: Int64 | None = None
-    """The same after initialisation; wins over the one above."""
+    """The same after initialisation; takes precedence over the seconds after scheduling."""
     allow_customize_estimation: bool = False
     """Whether pods may override factors and seconds by annotation."""
     aggregated: AggregatedArgs | None = None
-    """Percentiles instead of the mean."""
+    """Limits and scores by a percentile instead of the mean."""
     supported_resources: list[str] = []
-    """Further resources to keep in view."""
+    """Further resources to track."""
     on_stale: OnStale | None = None
-    """Ours: what becomes of a node whose report is too old. reject: no pod goes there; pass: unchecked; use: checked
-    by what was reported last. Unset: filterExpiredNodeMetrics and enableScheduleWhenNodeMetricsExpired decide. Scored
-    0 in any case."""
+    """Extension: decision on a node whose report is too old. reject: the node is rejected; pass: it is not checked;
+    use: it is checked by its last report. Unset: filterExpiredNodeMetrics and enableScheduleWhenNodeMetricsExpired
+    decide. Its score is 0 in any case."""
     mode: Literal["hard", "soft"] = "hard"
-    """Ours. hard: a node above its limits, or stale, is rejected; soft: it is scored 0 instead."""
+    """Extension. hard: a node above its limits, or stale, is rejected; soft: it gets the score 0 instead."""
     usage_source: UsageSource = "reported"
-    """Ours: usage of a node as reported, its predicted peak, or the larger of both per resource. As reported where
-    there is no prediction; usage of the Prod pods alone is always as reported."""
+    """Extension: source of a node's usage: reported, the predicted peak, or max of both per resource. Reported without
+    a prediction; the usage of the Prod pods alone is always as reported."""
 
     def with_defaults(self) -> Self:
-        """Complete what is not given. Thresholds and weights are all or nothing, scaling factors per key."""
+        """Fill in the defaults. Thresholds and weights are completed only as a whole, scaling factors per key."""
         weights = self.resource_weights
         if not weights and self.dominant_resource_weight == 0:
             weights = _DEFAULT_WEIGHTS
@@ -144,7 +143,7 @@ class LoadAwareArgs(_Args):
         )
 
     def resources(self) -> tuple[str, ...]:
-        """Resources in view, in the order of every vector: cpu, memory and all that are named anywhere, bytewise."""
+        """Return the tracked resources, in the order of every vector: cpu, memory and all named ones, bytewise."""
         named = {
             names.CPU,
             names.MEMORY,
@@ -158,13 +157,13 @@ class LoadAwareArgs(_Args):
         return tuple(sorted(named, key=str.encode))
 
     def stale_node(self) -> OnStale:
-        """What becomes of a node whose report is too old, whichever argument says so."""
+        """Return the decision on a node whose report is too old, from whichever argument sets it."""
         if not self.filter_expired_node_metrics:
             return "use"
         return "reject" if self.enable_schedule_when_node_metrics_expired is False else "pass"
 
-    def estimation_policy(self) -> EstimatorArgs:
-        """Everything the estimates depend on."""
+    def estimator_args(self) -> EstimatorArgs:
+        """Return the arguments of the estimator."""
         return EstimatorArgs(
             resources=self.resources(),
             scaling_factors_percent=self.estimated_scaling_factors,
@@ -175,7 +174,7 @@ class LoadAwareArgs(_Args):
 
 
 def problems(args: LoadAwareArgs) -> list[Problem]:
-    """Everything wrong with completed arguments, in upstream's order; a map with several bad entries is one."""
+    """Return the problems of completed arguments, in upstream's order; at most one for each map."""
     aggregated = _aggregated_problems(args.aggregated) if args.aggregated else ()
     return [*_problems_of_the_maps(args), *aggregated, *_contradictions(args)]
 
@@ -196,7 +195,10 @@ def _problems_of_the_maps(args: LoadAwareArgs) -> Iterator[Problem]:
 
 
 def _contradictions(args: LoadAwareArgs) -> Iterator[Problem]:
-    """Completing fills a flag in so that it agrees with `onStale`; one that does not was given."""
+    """Report upstream flags that contradict `onStale`.
+
+    `with_defaults` sets unset flags in agreement with it, so a flag that disagrees was set by the user.
+    """
     if args.on_stale is None:
         return
     seen = (args.filter_expired_node_metrics, args.enable_schedule_when_node_metrics_expired)

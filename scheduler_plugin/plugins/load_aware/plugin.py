@@ -1,12 +1,12 @@
-"""LoadAwareScheduling: keep pods off nodes that run hot, prefer those that are cool (koordinator-loadaware 10, 11).
+"""Reject nodes whose usage is above a limit, and prefer nodes with low usage: LoadAwareScheduling.
 
     percent = round(used / allocatable * 100)                          filter: reject where percent > limit
     s_r     = 0 if used > allocatable else (allocatable - used) * 100 // allocatable
     score   = (sum of weight_r * s_r + D * min of s_r) // (sum of weight_r + D)          D: dominantResourceWeight
 
-`used` is the node's usage, what its report does not show yet, and the pod's own estimate. Float operations stand in
-upstream's order, because it decides what 14.5 % is. Both answers depend on a pod only through what `_PodClass` holds:
-pods that agree in it are one class, and share what `kept_answers` keeps.
+`used` is the sum of the node's usage, the delta that its report does not show yet (`state.node_load`), and the pod's
+own estimate. Float operations are in upstream's order, because it decides how 14.5 % is rounded. Both results depend on
+a pod only through the fields of `_PodClass`: equal pods form one class of the equivalence cache.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from api_types.kubernetes import pods, times
 from scheduler_plugin.framework import interface
 from scheduler_plugin.framework.equivalence_cache import EquivalenceCache
 from scheduler_plugin.framework.interface import Explained, ReasonCodes, Scores
-from scheduler_plugin.plugins import rounding
 from scheduler_plugin.plugins.load_aware import thresholds
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.thresholds import Profiles
-from scheduler_plugin.state.estimator import Vector
+from scheduler_plugin.state import rounding
 from scheduler_plugin.state.node_columns import Bools, Columns, Floats, Ints, NodeColumns, NodeEntry, Rows
 from scheduler_plugin.state.node_load import NodeLoad
 from scheduler_plugin.state.pod_info import PodInfo
+from scheduler_plugin.state.vectors import Vector
 
 _EXPIRED: Final = 1  # reason code
 
-_OTHER, _PROD = 0, 1  # first axis of the columns: which pods they are for
+_OTHER, _PROD = 0, 1  # first axis of the columns: the class of the pods
 
 
 def usage_percent(used: Ints, total: Ints) -> Floats:
-    """Whole percent of `total` in use, halves rounded away from zero; 0 where there is no total."""
+    """Return the used percentage of `total`, whole, halves rounded away from zero; 0 for a total of 0."""
     ratio = np.divide(used, total, out=np.zeros(np.broadcast(used, total).shape), where=total != 0)
     return rounding.half_away_from_zero(ratio * 100)
 
 
 def least_used_score(used: Ints, capacity: Ints) -> Ints:
-    """Free share in whole percent, rounded down; 0 for no capacity and for more used than there is."""
+    """Return the free share in whole percent, rounded down; 0 for no capacity, and for usage above capacity."""
     nothing_left = (capacity == 0) | (used > capacity)
     score: Ints = np.where(nothing_left, 0, (capacity - used) * 100 // np.where(capacity == 0, 1, capacity))
     return score
 
 
 def weighted_score(dominant_weight: int, weights: Ints, used: Ints, allocatable: Ints) -> Ints:
-    """Score over the resources of the first axis; 0 where nothing has a weight."""
+    """Return the weighted score over the resources of the first axis; 0 if no resource has a weight."""
     total_weight = int(weights.sum()) + dominant_weight
     if total_weight <= 0:
         return np.zeros(used.shape[1:], dtype=np.int64)
@@ -61,7 +61,7 @@ def weighted_score(dominant_weight: int, weights: Ints, used: Ints, allocatable:
 
 
 class _Columns(Columns):
-    """What both answers read of each node; R resources, N rows, and one layer for Prod pods, one for all others."""
+    """Inputs of both results per node; R resources, N rows, one layer for Prod pods and one for all others."""
 
     def __init__(self, resource_count: int) -> None:
         self.allocatable: Ints = np.zeros((resource_count, 0), dtype=np.int64)
@@ -75,7 +75,7 @@ class _Columns(Columns):
 
 
 class _PodClass(NamedTuple):
-    """All that an answer depends on of a pod."""
+    """Facts of a pod on which the results depend."""
 
     estimate: Vector | None
     is_prod: bool
@@ -83,7 +83,7 @@ class _PodClass(NamedTuple):
 
 
 class LoadAware:
-    """The policy. `args` are completed and judged (see load_aware_args)."""
+    """The filter and score plugin. `args` are completed and validated (see `load_aware.args`)."""
 
     name = "LoadAwareScheduling"
     reasons: Sequence[str]
@@ -116,7 +116,7 @@ class LoadAware:
         self._columns.grow(capacity)
 
     def write(self, entry: NodeEntry) -> None:
-        """Read one node's limits and load into its row."""
+        """Copy one node's limits and load into its row."""
         columns, row, load = self._columns, entry.row, entry.load
         annotations = pods.annotations_of(entry.node.metadata) if entry.node else {}
         profiles = self._limits.profiles(annotations.get(names.ANNOTATION_USAGE_THRESHOLDS))
@@ -139,7 +139,7 @@ class LoadAware:
         return self._of_node(load, load.plain())
 
     def _filter_profile(self, load: NodeLoad, profiles: Profiles, *, is_prod: bool) -> tuple[Vector, Vector, bool]:
-        """The one profile a pod is held to: its limits, the usage they hold for, whether that is a statistic."""
+        """Return the profile that applies to a pod: its limits, the compared usage, and whether that is a statistic."""
         if is_prod and any(profiles.prod):
             return profiles.prod, load.prod(), False
         if profiles.aggregated is not None:
@@ -148,7 +148,7 @@ class LoadAware:
         return profiles.plain, self._of_node(load, load.plain()), False
 
     def _of_node(self, load: NodeLoad, reported: Vector) -> Vector:
-        """Usage of the whole node by the source that is configured."""
+        """Return the usage of the whole node from the configured source."""
         source = self._args.usage_source
         predicted = None if source == "reported" else load.predicted()
         if predicted is None:
@@ -156,32 +156,32 @@ class LoadAware:
         return predicted if source == "predicted" else tuple(map(max, reported, predicted))
 
     def _expires_at(self, load: NodeLoad) -> float:
-        """Moment the report is too old; always, where it does not say when it was made."""
+        """Return the time at which the report is too old; a report without a time always is."""
         if self._expiration_seconds == math.inf:
             return math.inf
         updated_at = load.report.update_time if load.report else None
         return -math.inf if updated_at is None else updated_at + self._expiration_seconds
 
-    # answers
+    # results
 
     def reject(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> ReasonCodes | None:
-        """Reason codes of the candidates; pods meant for their node run everywhere, and none is rejected softly."""
+        """Return a reason code per candidate, or None to accept all: for pinned pods, and in `mode: soft`."""
         if pod.is_pinned or self._is_soft:
             return None
         codes: ReasonCodes = self._codes.of(_class_of(pod), vectors, self._columns.expires_at, now)[rows]
         return codes
 
     def score(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> Ints:
-        """Scores of the candidates; 0 without a fresh report, and where `reject` would reject if it were not soft."""
+        """Score the candidates; 0 without a fresh report, and in `mode: soft` for nodes that `hard` would reject."""
         scores: Ints = self._scores.of(_class_of(pod), vectors, self._columns.expires_at, now)[rows]
         return scores
 
     def normalize(self, scores: Scores) -> Ints:
-        """Scores are 0..100 as they are."""
+        """Return the scores, which are 0..100 already."""
         return scores.astype(np.int64, copy=False)
 
     def explain(self, pod: PodInfo, rows: Rows) -> Explained:
-        """What is known of the load of each candidate, without the pod, and the limits it is held to."""
+        """Return the load of each candidate without the pod, and its limits."""
         columns, layer = self._columns, _PROD if pod.is_prod else _OTHER
         return Explained(
             self._resources,
@@ -217,7 +217,7 @@ class LoadAware:
         has_score = columns.is_measured[rows] & (columns.expires_at[rows] > now)
         if self._is_soft and not pod_class.is_pinned:
             has_score &= self._compute_codes(pod_class, rows, now) == 0
-        # A pod's own scaling factors may be negative, and lift a score above 100.
+        # A pod's own scaling factors may be negative, and raise a score above 100.
         return interface.clipped(np.where(has_score, score, 0))
 
 

@@ -1,8 +1,8 @@
-"""Which limits hold on a node: the arguments' profile, overridden by the node's annotation (section 10.1).
+"""Compute the limits of a node: the thresholds of the arguments, overridden by the node's annotation.
 
-Each of the three parts (plain, prod, aggregated) is taken from the annotation where it is given there, else from the
-arguments; maps are replaced whole, never merged per resource. An annotation that is not exactly of the expected
-shape changes nothing. Its values are not range-checked, as upstream.
+Each of the three parts (plain, prod, aggregated) comes from the annotation if it is present there, else from the
+arguments. Maps are replaced whole, never merged per resource. A malformed annotation changes nothing. Its values are
+not range-checked, as upstream.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from api_types.kubernetes import times
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
-from scheduler_plugin.state.estimator import Vector
+from scheduler_plugin.state.vectors import Vector
 
 _INT64 = range(-(2**63), 2**63)
 
@@ -46,12 +46,12 @@ class Profiles(NamedTuple):
     window_nanos: int
 
 
-class _NotOfTheShape(Exception):
-    """The annotation is not what it should be, so it counts as absent."""
+class _Malformed(Exception):
+    """The annotation has an unexpected shape, so it counts as absent."""
 
 
 def of_args(args: LoadAwareArgs) -> Thresholds:
-    """Limits of the arguments alone."""
+    """Return the limits of the arguments alone."""
     block = args.aggregated
     aggregated = None
     if block and block.usage_thresholds and block.usage_aggregation_type:
@@ -61,7 +61,7 @@ def of_args(args: LoadAwareArgs) -> Thresholds:
 
 
 class ThresholdMerge:
-    """Limits for any node of a cluster; annotations that many nodes share are read once."""
+    """Limits of any node of a cluster; an annotation that many nodes share is parsed once."""
 
     def __init__(self, thresholds: Thresholds, resources: tuple[str, ...]) -> None:
         self._thresholds = thresholds
@@ -84,7 +84,7 @@ class ThresholdMerge:
 
 
 def merge(thresholds: Thresholds, annotation: str | None) -> Thresholds:
-    """Limits of one node."""
+    """Return the limits of one node."""
     if not annotation:
         return thresholds
     try:
@@ -94,7 +94,7 @@ def merge(thresholds: Thresholds, annotation: str | None) -> Thresholds:
             prod=_limits(given.get("produsagethresholds")),
             aggregated=_aggregated(_members(given.get("aggregatedusage"))),
         )
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, _NotOfTheShape):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, _Malformed):
         return thresholds
     return Thresholds(
         plain=own.plain or thresholds.plain,
@@ -104,11 +104,11 @@ def merge(thresholds: Thresholds, annotation: str | None) -> Thresholds:
 
 
 def _members(value: Any) -> Mapping[str, Any]:
-    """Members of a JSON object, keys in lower case because Go matches them so; null has none."""
+    """Return the members of a JSON object, keys in lower case because Go ignores the case; null has none."""
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise _NotOfTheShape
+        raise _Malformed
     return {key.lower(): member for key, member in value.items()}
 
 
@@ -116,7 +116,7 @@ def _limits(value: Any) -> Mapping[str, int]:
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(_is_int64(limit) for limit in value.values()):
-        raise _NotOfTheShape
+        raise _Malformed
     return {resource: limit or 0 for resource, limit in value.items()}
 
 
@@ -128,7 +128,7 @@ def _aggregated(members: Mapping[str, Any]) -> Aggregated | None:
     limits = _limits(members.get("usagethresholds"))
     statistic = members.get("usageaggregationtype") or ""
     if not isinstance(members.get("usageaggregationtype", ""), str | None):
-        raise _NotOfTheShape
+        raise _Malformed
     window = _window(members.get("usageaggregatedduration"))
     return Aggregated(limits, statistic, window) if limits and statistic else None
 
@@ -137,8 +137,8 @@ def _window(value: Any) -> int:
     if value is None:
         return 0
     if not isinstance(value, str):
-        raise _NotOfTheShape
+        raise _Malformed
     try:
         return times.duration_nanos(value)
     except ValueError as error:
-        raise _NotOfTheShape from error
+        raise _Malformed from error

@@ -13,7 +13,7 @@ from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from scheduler_plugin.plugins.trimaran.formulas import target_load
 from scheduler_plugin.plugins.trimaran.measured_plugin import UNMEASURED_SECONDS, MeasuredPlugin, ScoringClass
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
-from scheduler_plugin.state import estimator
+from scheduler_plugin.state import rounding
 from scheduler_plugin.state.node_columns import Floats, NodeEntry, Rows, grown
 from scheduler_plugin.state.pod_resources import ContainerCpu, PodResources
 
@@ -31,7 +31,7 @@ def container_millis(container: ContainerCpu, multiplier: float, default_millis:
     if container.limit is not None:
         return container.limit
     if container.request is not None:
-        return estimator.round_half_away(container.request * multiplier)
+        return rounding.int_half_away_from_zero(container.request * multiplier)
     return default_millis
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scheduler_plugin import __main__ as program
 from scheduler_plugin.cli import check_config
 
-POLICIES = {"pluginConfig": [{"name": "LoadAwareScheduling", "args": {"usageThresholds": {"cpu": 50}}}]}
+PLUGINS = {"pluginConfig": [{"name": "LoadAwareScheduling", "args": {"usageThresholds": {"cpu": 50}}}]}
 EXTENDER = {
     "urlPrefix": "http://127.0.0.1:10261",
     "filterVerb": "filter",
@@ -40,7 +40,7 @@ def scheduler(*, extender=None, **profile):
 
 @pytest.fixture
 def check(tmp_path, capsys):
-    """Checks text; gives exit code, standard output and standard error with the file's name cut off."""
+    """Return a function that checks text; it returns exit code, output, and errors without the file name."""
 
     def run(content):
         file = tmp_path / "config.yaml"
@@ -52,15 +52,24 @@ def check(tmp_path, capsys):
     return run
 
 
-def test_a_good_file_is_printed_with_every_default(check):
-    code, out, err = check(POLICIES)
+def test_the_effective_configuration_has_no_yaml_anchors(check):
+    # The same list is used in `filter` and `score`; PyYAML writes it once and refers to it by an alias.
+    code, out, _err = check(PLUGINS)
+    assert code == 0
+    assert "&id" not in out
+    assert "*id" not in out
+    assert out.count('- name: "*"') + out.count("- name: '*'") == 2
+
+
+def test_a_valid_file_is_printed_with_every_default(check):
+    code, out, err = check(PLUGINS)
     effective = yaml.safe_load(out)
     assert (code, err) == (0, "")
     assert effective["pluginConfig"][0]["args"]["usageThresholds"] == {"cpu": 50}
     assert effective["plugins"]["score"]["enabled"] == [{"name": "LoadAwareScheduling", "weight": 1}]
 
 
-def test_every_error_is_told_with_path_value_and_wish(check):
+def test_every_error_has_path_value_and_wanted_value(check):
     wrong = {"usageThresholds": {"cpu": "65"}, "dominantResourceWeight": 101}
     code, out, err = check({"pluginConfig": [{"name": "LoadAwareScheduling", "args": wrong}]})
     assert (code, out) == (1, "")
@@ -73,23 +82,23 @@ def test_every_error_is_told_with_path_value_and_wish(check):
 @pytest.mark.parametrize(
     "content", ["{", "", "kind: ConfigMap\ndata: {}", "kind: ConfigMap\ndata: [1]", "a: &a [*a]", f"a: {'[' * 5_000}"]
 )
-def test_a_file_that_holds_nothing_to_check_is_told_from_a_bad_one(check, content):
+def test_a_file_without_a_configuration_has_an_exit_code_of_its_own(check, content):
     code, _out, err = check(content)
     assert code == check_config.UNREADABLE
     assert err.startswith("FILE: ")
 
 
-def test_a_file_that_is_not_there_is_named(capsys):
+def test_a_missing_file_is_named(capsys):
     assert program.main(["check-config", "/nowhere/policies.yaml"]) == check_config.UNREADABLE
     assert "/nowhere/policies.yaml" in capsys.readouterr().err
 
 
-def test_a_good_scheduler_configuration_has_nothing_said_about_it(check):
+def test_a_valid_scheduler_configuration_prints_nothing(check):
     assert check(scheduler()) == (0, "", "")
 
 
-def test_policies_within_a_scheduler_configuration_are_judged_and_printed(check):
-    code, out, err = check(scheduler(pluginConfig=POLICIES["pluginConfig"]))
+def test_plugins_within_a_scheduler_configuration_are_checked_and_printed(check):
+    code, out, err = check(scheduler(pluginConfig=PLUGINS["pluginConfig"]))
     assert (code, yaml.safe_load(out)["pluginConfig"][0]["args"]["usageThresholds"]) == (0, {"cpu": 50})
     wrong = [{"name": "LoadAwareScheduling", "args": {"nodeMetricExpirationSeconds": 0}}]
     code, out, err = check(scheduler(pluginConfig=wrong))
@@ -98,7 +107,7 @@ def test_policies_within_a_scheduler_configuration_are_judged_and_printed(check)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         ({"bindVerb": "preempt"}, 'extenders[0].bindVerb: seen "preempt", want bind'),
         ({"weight": 0}, "extenders[0].weight: seen 0, want an integer above 0"),
@@ -115,14 +124,14 @@ def test_policies_within_a_scheduler_configuration_are_judged_and_printed(check)
         ),
     ],
 )
-def test_what_keeps_the_extender_from_working_is_refused(check, change, said):
+def test_refuses_values_that_keep_the_extender_from_working(check, change, expected):
     code, _out, err = check(scheduler(extender={**EXTENDER, **change}))
     assert code == 1
-    assert err.startswith(f"FILE: {said}")
+    assert err.startswith(f"FILE: {expected}")
 
 
 @pytest.mark.parametrize(
-    ("document", "said"),
+    ("document", "expected"),
     [
         (scheduler(extender={**EXTENDER, "nodeCacheCapable": False}), "extenders[0].nodeCacheCapable: seen false"),
         (scheduler(extender={**EXTENDER, "httpTimeout": "30s"}), 'extenders[0].httpTimeout: seen "30s", want at most'),
@@ -136,10 +145,10 @@ def test_what_keeps_the_extender_from_working_is_refused(check, change, said):
         ({**scheduler(), "extenders": None}, "extenders: seen null, want a list with this extender"),
     ],
 )
-def test_what_works_badly_is_advice(check, document, said):
+def test_gives_advice_on_values_that_work_badly(check, document, expected):
     code, _out, err = check(document)
     assert code == 0
-    assert err.startswith(f"FILE: advice: {said}")
+    assert err.startswith(f"FILE: advice: {expected}")
 
 
 @pytest.mark.parametrize(
@@ -152,11 +161,11 @@ def test_what_works_badly_is_advice(check, document, said):
         },
     ],
 )
-def test_a_scheduler_configuration_of_another_shape_is_refused(check, broken):
+def test_refuses_a_scheduler_configuration_of_another_shape(check, broken):
     assert check(broken)[0] == 1
 
 
-def test_a_config_map_is_looked_into_and_its_keys_are_named(check):
+def test_the_documents_of_a_config_map_are_checked_and_named_by_key(check):
     data = {"kube-scheduler.yaml": yaml.safe_dump(scheduler()), "policies.yaml": "pluginConfig: {}"}
     code, out, err = check({"apiVersion": "v1", "kind": "ConfigMap", "data": data})
     assert (code, out) == (1, "")
@@ -195,7 +204,7 @@ ANYTHING = st.recursive(
 
 
 def nested(inner):
-    """Anything at the places that are read."""
+    """Place a value where the loader reads one."""
     args = {"pluginConfig": [{"name": "LoadAwareScheduling", "args": inner}]}
     enabled = {"plugins": {"score": {"enabled": inner}}}
     places = [inner, args, enabled, {"plugins": inner}, {"profiles": inner}, {"profiles": [inner]}]
@@ -206,10 +215,10 @@ def nested(inner):
 @settings(max_examples=300, deadline=None)
 @example({"a\nb": None})
 @given(ANYTHING.flatmap(nested))
-def test_whatever_a_document_holds_it_is_judged_in_lines_of_text(document):
-    finding = check_config.judge(document)
-    assert (finding.effective is None) == bool(finding.problems)
-    for line in (*finding.problems, *finding.advice):
+def test_any_document_gives_problems_of_one_line_each(document):
+    result = check_config.check_document(document)
+    assert (result.effective is None) == bool(result.problems)
+    for line in (*result.problems, *result.advice):
         assert ": seen " in line
         assert ", want " in line
         assert "\n" not in line

@@ -1,4 +1,4 @@
-"""The command against a running plugin, as somebody asks after a forward of its port."""
+"""Run explain-pod against a running plugin, as after a port-forward."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from tests.scheduler_plugin.test_app import get, post, started, until_ready
 server = test_app.server
 
 
-async def asked(capsys, *arguments):
+async def explain(capsys, *arguments):
     code = await asyncio.to_thread(main, ["explain-pod", *arguments])
     return code, *capsys.readouterr()
 
@@ -23,16 +23,16 @@ async def a_decision(port, name="new", bound_to="n1"):
     pod = factories.pod_document(name, requests={"cpu": "1"})
     await post(port, "filter", {"Pod": pod, "NodeNames": ["n1", "n2"]})
     await post(port, "prioritize", {"Pod": pod, "NodeNames": ["n1", "n2"]})
-    notice = {"PodName": name, "PodNamespace": "default", "PodUID": f"uid-{name}", "Node": bound_to}
-    await post(port, "bind", notice)
+    binding = {"PodName": name, "PodNamespace": "default", "PodUID": f"uid-{name}", "Node": bound_to}
+    await post(port, "bind", binding)
 
 
-async def test_it_tells_where_a_pod_went_and_why(server, tmp_path, capsys):
+async def test_shows_the_node_of_a_pod_and_the_reasons(server, tmp_path, capsys):
     async with started(server, tmp_path) as (port, http_port):
         await until_ready(http_port)
         await a_decision(port)
         address = f"--address=127.0.0.1:{http_port}"
-        code, out, _err = await asked(capsys, "default/new", address)
+        code, out, _err = await explain(capsys, "default/new", address)
         assert code == 0
         first, outcome, pod, *nodes = out.splitlines()
         assert first.startswith("default/new, decided ")
@@ -42,26 +42,26 @@ async def test_it_tells_where_a_pod_went_and_why(server, tmp_path, capsys):
         assert [line.split(";")[0] for line in nodes] == [
             f"  {name}  rejected by LoadAwareScheduling: node(s) nodeMetric expired" for name in ("n1", "n2")
         ]
-        code, out, _err = await asked(capsys, "default/new", address, "--nodes=1")
+        code, out, _err = await explain(capsys, "default/new", address, "--nodes=1")
         assert out.splitlines()[-1] == "  and 1 more nodes (--nodes 0 shows all)"
-        code, out, _err = await asked(capsys, "default/new", address, "--output=json")
+        code, out, _err = await explain(capsys, "default/new", address, "--output=json")
         page = json.loads(out)
         assert {node["node"] for node in page["decisions"][0]["nodes"]} == {"n1", "n2"}
         (line,) = json.loads(await get(http_port, "/debug/pods/"))
         assert (line["pod"], line["node"]) == ("default/new", "n1")
-        code, out, err = await asked(capsys, "default/nobody", address)
+        code, out, err = await explain(capsys, "default/unknown", address)
         assert (code, out) == (1, "")
-        assert "default/nobody" in err
+        assert "default/unknown" in err
 
 
-async def test_a_plugin_that_is_not_there_is_named_with_the_way_out(capsys):
-    code, _out, err = await asked(capsys, "default/new", "--address=127.0.0.1:1")
+async def test_an_unreachable_plugin_is_reported_with_a_solution(capsys):
+    code, _out, err = await explain(capsys, "default/new", "--address=127.0.0.1:1")
     assert code == 1
-    assert "no plugin answers on 127.0.0.1:1" in err
+    assert "cannot reach the plugin on 127.0.0.1:1" in err
     assert "kubectl exec" in err
 
 
-async def test_what_is_no_plugin_is_told_from_one_that_remembers_nothing(capsys):
+async def test_another_http_server_is_distinguished_from_a_plugin_without_a_record(capsys):
     stranger = HttpEndpoint(
         "127.0.0.1",
         0,
@@ -71,14 +71,14 @@ async def test_what_is_no_plugin_is_told_from_one_that_remembers_nothing(capsys)
         routes={"/debug/": lambda _query: json_page({})},
     )
     stranger.start()
-    code, out, err = await asked(capsys, "default/new", f"--address=127.0.0.1:{stranger.port}")
+    code, out, err = await explain(capsys, "default/new", f"--address=127.0.0.1:{stranger.port}")
     stranger.stop()
     assert (code, out) == (1, "")
-    assert "does not answer like this plugin" in err
+    assert "is not the http-port of this plugin" in err
 
 
 @pytest.mark.parametrize("address", ["nowhere", "host:", ":9", "host:http", "host:²"])
-async def test_an_address_that_is_none_is_refused(capsys, address):
-    code, _out, err = await asked(capsys, "default/new", f"--address={address}")
+async def test_rejects_a_malformed_address(capsys, address):
+    code, _out, err = await explain(capsys, "default/new", f"--address={address}")
     assert code == 2
     assert "want HOST:PORT" in err

@@ -1,4 +1,4 @@
-"""The command as people run it: files as kubectl prints them in, a table out."""
+"""Run simulate as a user does: files from kubectl in, a table out."""
 
 import json
 
@@ -16,7 +16,7 @@ def as_list(items):
 
 @pytest.fixture
 def files(tmp_path):
-    """Two nodes of 10 cores: n1 has few requests and is hot, n2 has many and is idle. Six pods arrive."""
+    """Write two nodes of 10 cores: n1 has few requests and is hot, n2 has many and is idle. Six pods arrive."""
     pods = [
         factories.pod_document("busy", node="n1", requests={"cpu": "1"}, phase="Running"),
         factories.pod_document("lazy", node="n2", requests={"cpu": "4"}, phase="Running"),
@@ -42,7 +42,7 @@ def row(text, title):
     return line.strip().removeprefix(title).split()
 
 
-def test_it_compares_configurations_with_kube_scheduler_alone(files, capsys):
+def test_compares_configurations_with_kube_scheduler_alone(files, capsys):
     config = str(files / "load.yaml")
     assert main(arguments(files, "--config=stock", f"--config={config}")) == 0
     out, err = capsys.readouterr()
@@ -54,7 +54,7 @@ def test_it_compares_configurations_with_kube_scheduler_alone(files, capsys):
     assert f"{config}: 100 %" in err
 
 
-def test_json_tells_where_each_pod_went_and_a_second_run_tells_the_same(files, capsys):
+def test_json_has_the_node_of_each_pod_and_is_the_same_in_a_second_run(files, capsys):
     more = (f"--config={files / 'load.yaml'}", "--output=json")
     assert main(arguments(files, *more)) == 0
     first = json.loads(capsys.readouterr().out)[str(files / "load.yaml")]
@@ -65,18 +65,18 @@ def test_json_tells_where_each_pod_went_and_a_second_run_tells_the_same(files, c
     assert json.loads(capsys.readouterr().out)[str(files / "load.yaml")] == first
 
 
-def test_yaml_and_a_usage_file_are_read_too(files, capsys):
+def test_reads_yaml_and_a_usage_file(files, capsys):
     nodes = json.loads((files / "nodes.json").read_text())
     (files / "nodes.yaml").write_text(yaml.safe_dump(nodes))
     (files / "usage.csv").write_text("pod,seconds,cpu,memory\ndefault/new-0,0,9,1Gi\n")
     given = ["simulate", f"--pods={files}/pods.json", f"--nodes={files}/nodes.yaml", f"--usage={files}/usage.csv"]
     assert main([*given, "--hours=1", "--output=json"]) == 0
-    told = json.loads(capsys.readouterr().out)["stock"]
-    assert told["hot_ratio"] == 0.5
+    outcome = json.loads(capsys.readouterr().out)["stock"]
+    assert outcome["hot_ratio"] == 0.5
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "expected"),
     [
         (["--pods=missing.json"], "missing.json"),
         (["--nodes={pods}"], "holds Pod, want Node"),
@@ -84,13 +84,13 @@ def test_yaml_and_a_usage_file_are_read_too(files, capsys):
         (["--usage={pods}"], "want pod,seconds,cpu,memory"),
     ],
 )
-def test_what_cannot_be_used_is_named_and_the_exit_code_says_so(files, capsys, more, said):
+def test_an_unusable_input_is_named_and_has_an_exit_code(files, capsys, more, expected):
     pods = files / "pods.json"
     pods.write_text(json.dumps(as_list([factories.pod_document("p") | {"kind": "Pod"}])))
     assert main(arguments(files, *(each.format(pods=pods) for each in more))) == 2
-    assert said in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
 
 
-def test_nothing_to_replay_is_refused_with_the_way_out(capsys):
+def test_missing_inputs_are_refused_with_a_solution(capsys):
     assert main(["simulate"]) == 2
     assert "--live" in capsys.readouterr().err

@@ -15,7 +15,7 @@ def load_aware(**args):
     return {"pluginConfig": [{"name": "LoadAwareScheduling", "args": args}]}
 
 
-def test_nothing_configured_means_the_defaults_of_every_policy():
+def test_an_empty_configuration_has_the_defaults_of_every_plugin():
     document = loader.load(None).document()
     assert [entry["name"] for entry in document["pluginConfig"]] == ["LoadAwareScheduling", "MidGuard"]
     assert document["pluginConfig"][0]["args"]["usageThresholds"] == {"cpu": 65, "memory": 95}
@@ -26,7 +26,7 @@ def test_the_effective_configuration_can_be_loaded_again():
     assert loader.parse(first.document()) == first
 
 
-def test_every_problem_is_found_at_once_with_path_value_and_wish():
+def test_reports_all_problems_with_path_value_and_wanted_value():
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "pluginConfigs": [],
@@ -45,7 +45,7 @@ def test_every_problem_is_found_at_once_with_path_value_and_wish():
     for beginning in (
         "pluginConfigs: seen [], want one of the keys apiVersion, kind, schedulerName,",
         'pluginConfig[1].name: seen "LoadAwareSchedulng", want one of LoadAwareScheduling, MidGuard',
-        'pluginConfig[3].name: seen "MidGuard", want each policy at most once',
+        'pluginConfig[3].name: seen "MidGuard", want each plugin at most once',
         'pluginConfig[4]: seen "LoadAwareScheduling", want an object with name and args',
         'pluginConfig[0].args.usageThresholds.cpu: seen "65", want an integer',
         "pluginConfig[0].args.useageThresholds: seen {}, want one of the keys filterExpiredNodeMetrics,",
@@ -57,23 +57,23 @@ def test_every_problem_is_found_at_once_with_path_value_and_wish():
 
 
 @pytest.mark.parametrize("document", [[], "text", 5, {"pluginConfig": {}}, {"pluginConfig": [{"name": ["x"]}]}])
-def test_a_document_of_another_shape_is_refused(document):
+def test_refuses_a_document_of_another_shape(document):
     assert problems(document)
 
 
-def test_args_that_are_no_object_are_refused():
+def test_refuses_args_that_are_not_an_object():
     assert problems({"pluginConfig": [{"name": "LoadAwareScheduling", "args": [1]}]}) == [
         "pluginConfig[0].args: seen [1], want an object"
     ]
 
 
-def test_a_duration_says_what_it_wants():
+def test_a_malformed_duration_is_reported_with_an_example():
     assert problems(load_aware(aggregated={"scoreAggregatedDuration": 5})) == [
         "pluginConfig[0].args.aggregated.scoreAggregatedDuration: seen 5, want a duration as text, like 5m0s"
     ]
 
 
-def test_the_process_does_not_start_with_a_file_it_cannot_read(capsys):
+def test_the_process_does_not_start_without_its_configuration_file(capsys):
     assert program.main(["run", "--config", "/nowhere/policies.yaml"]) == 2
     assert "cannot read the configuration /nowhere/policies.yaml" in capsys.readouterr().err
 
@@ -86,7 +86,7 @@ def selection(**points):
 DEFAULT_FILTERS = ("LoadAwareScheduling", "MidGuard")
 
 
-def test_a_weight_is_given_where_the_policy_is_enabled():
+def test_the_weight_comes_from_the_entry_that_enables_the_plugin():
     assert loader.parse({"plugins": {"score": {"enabled": [{"name": "LoadAwareScheduling", "weight": 3}]}}})
     filters, weights = selection(
         multiPoint={"enabled": [{"name": "LoadAwareScheduling", "weight": 3}]},
@@ -95,7 +95,7 @@ def test_a_weight_is_given_where_the_policy_is_enabled():
     assert (filters, weights) == (DEFAULT_FILTERS, {"LoadAwareScheduling": 3})
 
 
-def test_a_policy_runs_exactly_where_it_is_enabled():
+def test_a_plugin_runs_exactly_where_it_is_enabled():
     assert selection(score={"enabled": [{"name": "LoadAwareScheduling"}]}) == (
         ("MidGuard",),
         {"LoadAwareScheduling": 1},
@@ -118,7 +118,7 @@ def test_a_policy_runs_exactly_where_it_is_enabled():
         ),
     ],
 )
-def test_what_is_not_enabled_runs_where_it_is_not_disabled(points, expected):
+def test_a_default_plugin_runs_where_it_is_not_disabled(points, expected):
     assert selection(**points) == expected
 
 
@@ -128,7 +128,7 @@ POINTS = (
 )
 
 
-def test_problems_of_the_selection_have_paths_too():
+def test_problems_of_the_selection_have_paths():
     plugins = {
         "score": {"enabled": [{"name": "MidGuard"}, {"name": "LoadAwareScheduling", "weight": -1}]},
         "scores": {},
@@ -139,7 +139,7 @@ def test_problems_of_the_selection_have_paths_too():
         "plugins.filter.disabled: seen {}, want a list of objects with name",
         'plugins.filter.enabled[0].name: seen "NodeResourcesFit", want one of LoadAwareScheduling, MidGuard',
         "plugins.reserve: seen [], want an object with the keys enabled, disabled",
-        'plugins.score.enabled[0].name: seen "MidGuard", want a policy that can score: LoadAwareScheduling',
+        'plugins.score.enabled[0].name: seen "MidGuard", want a score plugin: LoadAwareScheduling',
         "plugins.score.enabled[1].weight: seen -1, want an integer of 1 or more",
         f"plugins.scores: seen {{}}, want one of the keys {POINTS}",
     ]
@@ -155,14 +155,14 @@ def whole(*profiles):
     }
 
 
-def test_in_a_whole_scheduler_configuration_other_plugins_are_left_alone():
-    ours = load_aware(usageThresholds={"cpu": 50})["pluginConfig"]
+def test_ignores_other_plugins_in_a_whole_scheduler_configuration():
+    own = load_aware(usageThresholds={"cpu": 50})["pluginConfig"]
     others = {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}
     chosen = loader.parse(
         whole(
             {"schedulerName": "default-scheduler", "pluginConfig": [others]},
             {
-                "pluginConfig": [others, *ours],
+                "pluginConfig": [others, *own],
                 "plugins": {"score": {"enabled": [{"name": "NodeResourcesFit", "weight": 10}]}},
             },
         )
@@ -171,21 +171,21 @@ def test_in_a_whole_scheduler_configuration_other_plugins_are_left_alone():
     assert chosen.score_weights == {"LoadAwareScheduling": 1}
 
 
-def test_a_misspelt_policy_is_not_taken_for_a_plugin_of_kube_scheduler():
+def test_a_misspelt_plugin_is_not_taken_for_one_of_kube_scheduler():
     misspelt = {"pluginConfig": [{"name": "LoadAwareSchedulng"}]}
     assert problems(whole({"schedulerName": "default-scheduler"}, misspelt)) == [
         'profiles[1].pluginConfig[0].name: seen "LoadAwareSchedulng", want LoadAwareScheduling'
     ]
 
 
-def test_policies_in_two_profiles_are_refused_because_both_would_get_them():
+def test_refuses_plugins_in_two_profiles_because_both_share_the_extender():
     profile = load_aware(usageThresholds={"cpu": 50})
     assert problems(whole(profile, profile)) == [
-        'profiles[1]: seen "policies of ours", want them in one profile: all profiles share the extender'
+        'profiles[1]: seen "plugins of the extender", want them in one profile: all profiles share the extender'
     ]
 
 
-def test_arguments_may_carry_the_type_that_kube_scheduler_asks_for():
+def test_arguments_may_have_the_type_that_kube_scheduler_requires():
     typed = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "LoadAwareSchedulingArgs"}
     assert loader.parse(load_aware(**typed)) == loader.parse({})
     assert problems(load_aware(apiVersion="v1", kind="NodeResourcesFitArgs")) == [

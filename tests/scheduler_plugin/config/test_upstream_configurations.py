@@ -1,4 +1,4 @@
-"""Configurations of LoadAwareScheduling as Koordinator's documentation and its chart print them (comments left out)."""
+"""Configurations of LoadAwareScheduling in Koordinator's documentation and chart, without their comments."""
 
 import pytest
 import yaml
@@ -128,19 +128,19 @@ def test_a_documented_upstream_configuration_loads_unchanged_and_filters_and_sco
 
 
 @pytest.mark.parametrize("text", [FIRST_RELEASES, NEWER, CHART], ids=["first-releases", "newer", "chart"])
-def test_every_argument_of_a_documented_upstream_configuration_is_in_force(text):
+def test_every_argument_of_a_documented_upstream_configuration_is_effective(text):
     (found,) = check_config.documents(text)
     (profile,) = found.content["profiles"]
     (given,) = [entry["args"] for entry in profile["pluginConfig"] if entry["name"] == "LoadAwareScheduling"]
-    in_force = loaded(text).document()["pluginConfig"][0]["args"]
+    effective = loaded(text).document()["pluginConfig"][0]["args"]
     for key in given.keys() - {"apiVersion", "kind", "aggregated"}:
-        assert in_force[key] == given[key]
+        assert effective[key] == given[key]
     for key, value in given.get("aggregated", {}).items():
-        assert in_force["aggregated"][key] == value
+        assert effective["aggregated"][key] == value
 
 
 @pytest.mark.parametrize("text", [FIRST_RELEASES, NEWER, CHART], ids=["first-releases", "newer", "chart"])
-def test_check_config_accepts_a_documented_upstream_configuration_and_asks_for_the_extender(text, tmp_path, capsys):
+def test_check_config_accepts_a_documented_upstream_configuration_and_advises_the_extender(text, tmp_path, capsys):
     file = tmp_path / "upstream.yaml"
     file.write_text(text)
     assert check_config.check(str(file)) == check_config.FINE

@@ -1,4 +1,4 @@
-"""What people are told of a decision: why here, why not there, in one sentence a node."""
+"""Explanation of a decision: one sentence for each node."""
 
 import json
 
@@ -32,9 +32,9 @@ def decided(parts, bound_to="", nodes=NODES, pod=POD):
     parts.extender.filter(request(pod, nodes), NOW + 12)
     parts.extender.prepare()
     if bound_to:
-        notice = {"PodName": "web", "PodNamespace": "default", "PodUID": "uid-web", "Node": bound_to}
-        parts.extender.bind(json.dumps(notice).encode(), NOW + 12)
-    reasons = Reasons(parts.cycle.reasons, parts.cycle.rejecting_policies)
+        binding = {"PodName": "web", "PodNamespace": "default", "PodUID": "uid-web", "Node": bound_to}
+        parts.extender.bind(json.dumps(binding).encode(), NOW + 12)
+    reasons = Reasons(parts.cycle.reasons, parts.cycle.rejecting_plugins)
     found = explanation.page("default/web", parts.records.of("default/web"), reasons, parts.resources)
     json.dumps(found, allow_nan=False)
     return found["decisions"][0]
@@ -44,8 +44,8 @@ def sentences(decision):
     return {node["node"]: node["sentence"] for node in decision["nodes"]}
 
 
-def test_each_node_is_told_apart_by_one_sentence(parts):
-    # 0.285 * 100 is less than 28.5 in floats, and the decision goes by floats
+def test_each_node_has_one_sentence(parts):
+    # 0.285 * 100 is less than 28.5 in floats, and the decision uses floats
     decision = decided(parts, bound_to="cool")
     assert sentences(decision) == {
         "cool": "chosen, score 85; cpu 10 + 8.5 of 100 = 19 %, limit 65 %, "
@@ -62,7 +62,7 @@ def test_each_node_is_told_apart_by_one_sentence(parts):
     assert decision["outcome"] == "kube-scheduler bound the pod to cool"
 
 
-def test_numbers_stand_beside_the_sentence(parts):
+def test_the_page_has_numbers_beside_the_sentence(parts):
     (cool, *_rest) = decided(parts, bound_to="cool")["nodes"]
     assert cool["scores"] == {"LoadAwareScheduling": 85}
     assert cool["reportAgeSeconds"] == 12
@@ -71,34 +71,34 @@ def test_numbers_stand_beside_the_sentence(parts):
     assert inputs["limitPercent"] == {"cpu": 65, "memory": 95}
 
 
-def test_a_choice_against_our_scores_is_called_one(parts):
-    told = sentences(decided(parts, bound_to="warm"))
+def test_a_choice_against_the_scores_is_attributed_to_kube_scheduler(parts):
+    shown = sentences(decided(parts, bound_to="warm"))
     preferred = "which kube-scheduler's own scores preferred"
-    assert told["cool"].startswith(f"passed, score 85, 5 more than the chosen node, {preferred};")
+    assert shown["cool"].startswith(f"passed, score 85, 5 more than the chosen node, {preferred};")
     parts.cluster.metric_changed(factories.metric("warm", usage={"cpu": "10", "memory": "10Gi"}))
-    parts.cluster.notice_void(factories.pod("web"))
-    told = sentences(decided(parts, bound_to="warm"))
-    assert told["cool"].startswith(f"passed, score 85, as the chosen node, {preferred}, or chance;")
+    parts.cluster.forget_assumed(factories.pod("web"))
+    shown = sentences(decided(parts, bound_to="warm"))
+    assert shown["cool"].startswith("passed, score 85, same score as the chosen node (tie broken by kube-scheduler);")
 
 
-def test_a_pod_that_was_not_bound_is_explained_too(parts):
+def test_explains_a_pod_that_was_not_bound(parts):
     assert decided(parts, nodes=["hot"])["outcome"] == "no node passed, kube-scheduler will try again"
     decision = decided(parts)
     assert decision["node"] is None
-    assert "no bind notice came" in decision["outcome"]
+    assert "no bind call" in decision["outcome"]
     assert sentences(decision)["cool"].startswith("passed, score 85; ")
 
 
-def test_nodes_that_are_not_known_or_not_short_listed_say_so():
+def test_explains_unknown_nodes():
     made = factories.parts(short_list=1)
     for name, cpu in (("cool", "10"), ("warm", "20")):
         made.cluster.node_changed(factories.node(name))
         made.cluster.metric_changed(factories.metric(name, usage={"cpu": cpu, "memory": "10Gi"}))
-    told = sentences(decided(made, nodes=["cool", "warm", "nowhere"]))
-    assert told["nowhere"] == "rejected: node(s) not known to the load-aware extender"
+    shown = sentences(decided(made, nodes=["cool", "warm", "nowhere"]))
+    assert shown["nowhere"] == "rejected: node(s) not known to the load-aware extender"
 
 
-def test_several_policies_show_their_shares():
+def test_several_plugins_show_their_scores():
     enabled = [{"name": "LoadAwareScheduling"}, {"name": "TargetLoadPacking", "weight": 2}]
     made = factories.parts(plugins={"score": {"enabled": enabled}})
     made.cluster.node_changed(factories.node("cool"))
@@ -108,10 +108,10 @@ def test_several_policies_show_their_shares():
     assert set(cool["scores"]) == {"LoadAwareScheduling", "TargetLoadPacking"}
     assert cool["weights"] == {"LoadAwareScheduling": 1, "TargetLoadPacking": 2}
     assert "(LoadAwareScheduling 0, TargetLoadPacking " in cool["sentence"]
-    assert "nothing measures any node, judged by requests" in cool["sentence"]
+    assert "no node is measured, scored by requests" in cool["sentence"]
 
 
-def test_what_the_load_watcher_measured_is_told_once_however_many_policies_go_by_it():
+def test_measurements_are_shown_once_for_any_number_of_plugins():
     enabled = [{"name": "TargetLoadPacking"}, {"name": "LoadVariationRiskBalancing"}]
     made = factories.parts(plugins={"score": {"enabled": enabled}})
     made.cluster.node_changed(factories.node("cool"))
@@ -124,16 +124,16 @@ def test_what_the_load_watcher_measured_is_told_once_however_many_policies_go_by
     data = Data({"cool": NodeMetrics(metrics)})
     windows.store(Snapshot(int(NOW), Window("15m", int(NOW) - 900, int(NOW)), "test", data))
     made.measurements.select(windows, NOW)
-    for policy in made.measured:
+    for plugin in made.measured:
         for entry in made.cluster.entries.values():
-            policy.write(entry)
-    told = sentences(decided(made, nodes=["cool", "warm"]))
-    assert told["cool"].count("measured cpu 31 % of capacity, deviation 4 %") == 1
-    assert told["cool"].count("measured memory 52 % of capacity, deviation 0 %") == 1
-    assert "not measured" in told["warm"]
+            plugin.write(entry)
+    shown = sentences(decided(made, nodes=["cool", "warm"]))
+    assert shown["cool"].count("measured cpu 31 % of capacity, deviation 4 %") == 1
+    assert shown["cool"].count("measured memory 52 % of capacity, deviation 0 %") == 1
+    assert "not measured" in shown["warm"]
 
 
-def test_a_pod_whose_estimate_failed_or_that_belongs_to_its_node_is_explained(parts):
+def test_explains_a_pod_without_an_estimate_and_a_pinned_pod(parts):
     broken = decided(parts, pod=pod_document("web", requests={"cpu": "much"}))
     assert broken["estimate"] is None
     assert "cpu 10 + 0 of 100" in sentences(broken)["cool"]
@@ -142,16 +142,16 @@ def test_a_pod_whose_estimate_failed_or_that_belongs_to_its_node_is_explained(pa
     assert pinned["nodesPassed"] == 4
 
 
-def test_of_many_nodes_the_first_are_shown_and_the_others_counted(parts):
+def test_shows_the_first_nodes_and_counts_the_others(parts):
     decided(parts, bound_to="cool")
-    reasons = Reasons(parts.cycle.reasons, parts.cycle.rejecting_policies)
+    reasons = Reasons(parts.cycle.reasons, parts.cycle.rejecting_plugins)
     kept = parts.records.of("default/web")
     (decision,) = explanation.page("default/web", kept, reasons, parts.resources, most_nodes=2)["decisions"]
     assert [node["node"] for node in decision["nodes"]] == ["cool", "warm"]
     assert (decision["nodesLeftOut"], decision["nodesAsked"]) == (2, 4)
 
 
-def test_the_index_tells_the_last_decisions_in_short(parts):
+def test_the_index_lists_the_last_decisions(parts):
     decided(parts, bound_to="cool")
     parts.extender.filter(request(pod_document("stuck"), ["hot"]), NOW + 13)
     lines = explanation.index(parts.records.recent(500))
@@ -162,8 +162,8 @@ def test_the_index_tells_the_last_decisions_in_short(parts):
     assert len(parts.records.recent(1)) == 1
 
 
-@pytest.mark.parametrize("entry", registry.POLICIES.values(), ids=list(registry.POLICIES))
-def test_reasons_are_texts_that_kube_scheduler_can_group(entry):
+@pytest.mark.parametrize("entry", registry.PLUGINS.values(), ids=list(registry.PLUGINS))
+def test_kube_scheduler_can_group_the_reasons(entry):
     built = entry.build(entry.complete(entry.args.model_validate({})), Measurements())
     for reason in getattr(built, "reasons", ()):
         assert reason.startswith("node(s) ")

@@ -1,4 +1,4 @@
-"""Counts of decisions, and of nodes by how old their data is."""
+"""Metrics of decisions, and of nodes by the age of their reports."""
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -10,7 +10,7 @@ from tests.scheduler_plugin.factories import NOW, pod_document, request
 
 
 def cluster(**updated):
-    """Nodes by the moment of their report after NOW; None: the report does not say, ...: there is none."""
+    """Create nodes with the time of their report after NOW; None: a report without a time, ...: no report."""
     parts = factories.parts()
     for name, moment in updated.items():
         parts.cluster.node_changed(factories.node(name))
@@ -23,12 +23,12 @@ def cluster(**updated):
     ("age", "counted"),
     [(-5, "60"), (60, "60"), (60.5, "120"), (180, "180"), (181, "300"), (3600, "3600"), (3601, "inf")],
 )
-def test_a_report_counts_once_under_the_smallest_bound_it_keeps(age, counted):
+def test_a_report_counts_once_in_the_smallest_fitting_bucket(age, counted):
     counts = decision_metrics.counts_by_age([NOW - age], NOW)
     assert {bound: count for bound, count in counts.items() if count} == {counted: 1}
 
 
-def test_nodes_without_a_report_or_its_time_count_as_none_and_stand_first():
+def test_nodes_without_a_report_or_its_time_count_as_none_and_come_first():
     parts = cluster(old=-500, new=-1, silent=..., timeless=None)
     parts.cluster.metric_changed(factories.metric("gone", usage={"cpu": "1", "memory": "1"}))  # no such node
     ages = decision_metrics.report_ages(parts.node_columns, parts.vectors)
@@ -43,7 +43,7 @@ def test_nodes_without_a_report_or_its_time_count_as_none_and_stand_first():
     assert found == {"60": 1, "120": 0, "900": 1, "inf": 0, "none": 2}
 
 
-def test_filter_calls_are_counted_by_what_became_of_the_nodes():
+def test_filter_calls_are_counted_by_outcome():
     parts = cluster(a=0, b=0, stale=-1000)
     for nodes in (["a", "b"], ["a", "stale"], ["stale"], ["a"]):
         parts.extender.filter(request(pod_document("p"), nodes), NOW)

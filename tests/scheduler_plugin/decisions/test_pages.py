@@ -1,4 +1,4 @@
-"""docs/how-to/explain-a-pod.md and docs/how-to/simulate.md tell the truth: flags, metrics, choices exist, code runs."""
+"""docs/how-to/explain-a-pod.md and docs/how-to/simulate.md are correct: flags, metrics, choices exist, code runs."""
 
 import argparse
 import pathlib
@@ -30,7 +30,7 @@ def named(text):
     return set(re.findall(r"--[a-z][a-z-]+", text)) - OF_KUBECTL
 
 
-def test_every_flag_that_is_named_is_taken():
+def test_every_named_flag_exists():
     settings = {f"--{name.replace('_', '-')}" for name in SchedulerPluginSettings.model_fields}
     assert named(DECISIONS) <= flags(explain_pod.add_arguments) | settings
     assert named(SIMULATION) <= flags(simulate.add_arguments)
@@ -44,8 +44,8 @@ def test_every_metric_and_choice_of_the_tables_exists():
     prefix = "koord_scheduler_plugin_"
     shown = {family.name.removeprefix(prefix) for family in registry.collect()}
     table = DECISIONS.split("| metric | labels | meaning |")[1].split("\n\n")[0]
-    told = {name for row in table.splitlines()[2:] for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
-    assert {name.removesuffix("_total") for name in told} == shown
+    documented = {name for row in table.splitlines()[2:] for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
+    assert {name.removesuffix("_total") for name in documented} == shown
     choices = DECISIONS.split("| `choice` | node of the pod | conclusion |")[1].split("\n\n")[0]
     assert set(re.findall(r"^\| `(\w+)`", choices, re.MULTILINE)) == {choice.value for choice in Choice}
 

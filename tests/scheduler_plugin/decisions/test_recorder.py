@@ -1,4 +1,4 @@
-"""Decisions are kept as they were made, within bounds, and tell where a pod went as far as our scores know."""
+"""Records of decisions: inputs as of the decision, bounded memory, and the choice of kube-scheduler."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from scheduler_plugin.decisions.recorder import KEPT_OF_A_POD, Choice, DecisionRecords, RecordedColumns
-from scheduler_plugin.extender.dispatcher import Dispatch
+from scheduler_plugin.decisions.recorder import DECISIONS_PER_POD, Choice, DecisionRecords, RecordedColumns
+from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.metrics import RequestMetrics
-from scheduler_plugin.framework.cycle import PolicyScores
+from scheduler_plugin.framework.cycle import PluginScores
 from scheduler_plugin.state.pod_info import PodInfo
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request
@@ -22,13 +22,13 @@ def pod(name="p", uid="u"):
 
 
 def a_decision(records, *, name="p", uid="u", scores=None, codes=None, count=3):
-    """Filter over rows 0, 1 ... and, where scores are given, prioritize of those that passed."""
+    """Filter over rows 0, 1 ... and, with `scores`, prioritize the passing ones."""
     rows = np.arange(count)
     given = None if codes is None else np.array(codes, dtype=np.int16)
     records.filtered(pod(name, uid), rows, [f"n{row}" for row in rows], given, NOW)
     if scores is not None:
         passing = rows if given is None else rows[given == 0]
-        records.scored(pod(name, uid), passing, [PolicyScores("a", 1, np.array(scores))], np.array(scores))
+        records.scored(pod(name, uid), passing, [PluginScores("a", 1, np.array(scores))], np.array(scores))
 
 
 def records(max_bytes=2**20, count=3):
@@ -49,7 +49,7 @@ def records(max_bytes=2**20, count=3):
         (None, 1, Choice.UNKNOWN),
     ],
 )
-def test_where_a_pod_went_is_counted_by_how_its_node_was_scored(scores, went_to, choice):
+def test_a_bind_call_is_counted_by_the_score_of_its_node(scores, went_to, choice):
     kept = records()
     a_decision(kept, scores=scores)
     kept.bound("default/p", "u", "somewhere", went_to)
@@ -57,21 +57,21 @@ def test_where_a_pod_went_is_counted_by_how_its_node_was_scored(scores, went_to,
     assert kept.of("default/p")[0].node == "somewhere"
 
 
-def test_a_pod_for_which_one_node_was_left_had_no_choice():
+def test_a_pod_with_one_passing_node_counts_as_only():
     kept = records()
     a_decision(kept, codes=[1, 0, 1])
     kept.bound("default/p", "u", "n1", 1)
     assert kept.choices[Choice.ONLY] == 1
 
 
-def test_a_pod_for_which_no_node_was_scored_went_where_it_went():
+def test_a_pod_without_scores_counts_as_unknown():
     kept = records()
     a_decision(kept, codes=[1, 1, 1], scores=[])
     kept.bound("default/p", "u", "n1", 1)
     assert kept.choices[Choice.UNKNOWN] == 1
 
 
-def test_a_pod_that_came_back_under_its_name_is_another():
+def test_a_re_created_pod_is_another_pod():
     kept = records()
     a_decision(kept, uid="first", scores=[1, 2, 3])
     kept.bound("default/p", "second", "n1", 0)
@@ -79,7 +79,7 @@ def test_a_pod_that_came_back_under_its_name_is_another():
     assert kept.of("default/p")[0].node == ""
 
 
-def test_scores_that_are_asked_for_late_still_belong_to_the_decision():
+def test_late_scores_belong_to_the_decision():
     kept = records()
     a_decision(kept)
     kept.seal()
@@ -89,16 +89,16 @@ def test_scores_that_are_asked_for_late_still_belong_to_the_decision():
     assert kept.bytes == before + 16  # a row and a score
 
 
-def test_a_pod_that_is_tried_again_and_again_keeps_its_last_decisions_only():
+def test_a_retried_pod_keeps_its_last_decisions_only():
     kept = records()
     a_decision(kept, name="other")
     for attempt in range(10):
         a_decision(kept, scores=[attempt, 0, 0])
     assert [each.scores[0] for each in kept.of("default/p")] == [9, 8, 7]
-    assert len(kept) == KEPT_OF_A_POD + 1
+    assert len(kept) == DECISIONS_PER_POD + 1
 
 
-def test_memory_is_bounded_and_the_oldest_goes_first():
+def test_memory_is_bounded_and_the_oldest_decision_is_evicted_first():
     kept = records(max_bytes=20_000)
     for number in range(50):
         a_decision(kept, name=f"p{number}", scores=[1, 2, 3])
@@ -109,7 +109,7 @@ def test_memory_is_bounded_and_the_oldest_goes_first():
     assert kept.bytes == sum(each.size_bytes() for n in range(50) for each in kept.of(f"default/p{n}"))
 
 
-def test_without_memory_nothing_is_kept_and_pods_are_still_counted():
+def test_without_memory_there_are_no_records_and_pods_are_counted():
     kept = records(max_bytes=0)
     a_decision(kept, scores=[1, 2, 3])
     kept.bound("default/p", "u", "n1", 0)
@@ -119,7 +119,7 @@ def test_without_memory_nothing_is_kept_and_pods_are_still_counted():
 
 @pytest.fixture
 def parts():
-    """n1 and n2 are idle, n3 is hot."""
+    """Return parts with the idle nodes n1 and n2, and the hot node n3."""
     made = factories.parts()
     for name, cpu in (("n1", "10"), ("n2", "20"), ("n3", "90")):
         made.cluster.node_changed(factories.node(name))
@@ -127,7 +127,7 @@ def parts():
     return made
 
 
-def test_inputs_are_those_of_the_moment_however_the_cluster_changes_afterwards(parts):
+def test_inputs_are_those_of_the_decision_after_later_changes(parts):
     parts.extender.filter(request(pod_document("web"), NODES), NOW + 5)
     parts.cluster.metric_changed(factories.metric("n1", usage={"cpu": "99", "memory": "1Gi"}, updated=60))
     parts.cluster.node_deleted("n2")
@@ -141,7 +141,7 @@ def test_inputs_are_those_of_the_moment_however_the_cluster_changes_afterwards(p
     assert columns["limitPercent"].tolist() == [[65] * 3, [95] * 3]
 
 
-def test_a_node_that_is_not_known_is_kept_by_the_name_it_was_given(parts):
+def test_an_unknown_node_is_recorded_by_its_requested_name(parts):
     parts.extender.filter(request(pod_document("web"), ["n1", "nowhere"]), NOW)
     (decision,) = parts.records.of("default/web")
     assert list(decision.names) == ["n1", "nowhere"]
@@ -151,7 +151,7 @@ def test_a_node_that_is_not_known_is_kept_by_the_name_it_was_given(parts):
     assert list(empty.records.of("default/web")[0].names) == ["nowhere"]
 
 
-def test_the_verbs_leave_a_whole_record_behind(parts):
+def test_the_verbs_make_a_complete_record(parts):
     body = request(pod_document("web", requests={"cpu": "1"}), NODES)
     parts.extender.filter(body, NOW)
     parts.extender.prepare()
@@ -164,21 +164,21 @@ def test_the_verbs_leave_a_whole_record_behind(parts):
     assert parts.records.choices[Choice.BEST] == 1
 
 
-def test_mid_resources_are_told_of_pods_that_ask_for_them_only(parts):
+def test_mid_resources_are_recorded_only_for_pods_that_request_them(parts):
     for name, requests in (("mid", {"kubernetes.io/mid-cpu": "500"}), ("prod", {"cpu": "1"})):
         parts.extender.filter(request(pod_document(name, requests=requests), NODES), NOW)
-    told = {name: parts.records.of(f"default/{name}")[0].inputs["MidGuard"].columns for name in ("mid", "prod")}
-    assert set(told["mid"]) == {"midLeft"}
-    assert told["prod"] == {}
+    recorded = {name: parts.records.of(f"default/{name}")[0].inputs["MidGuard"].columns for name in ("mid", "prod")}
+    assert set(recorded["mid"]) == {"midLeft"}
+    assert recorded["prod"] == {}
 
 
-def test_columns_are_copied_once_kube_scheduler_has_its_scores(parts):
-    dispatch = Dispatch(parts.extender, RequestMetrics(CollectorRegistry()), list, lambda: NOW)
+def test_columns_are_copied_after_the_prioritize_response(parts):
+    dispatcher = Dispatcher(parts.extender, RequestMetrics(CollectorRegistry()), list, lambda: NOW)
 
     def call(verb, nodes):
-        answer = dispatch("POST", f"/{verb}", request(pod_document("web"), nodes))
+        response = dispatcher("POST", f"/{verb}", request(pod_document("web"), nodes))
         before = parts.records.bytes
-        answer.then()
+        response.then()
         return before
 
     assert call("filter", NODES) == 0
@@ -197,7 +197,7 @@ def test_columns_are_copied_once_kube_scheduler_has_its_scores(parts):
         max_size=60,
     )
 )
-def test_whatever_is_called_in_whatever_order_the_account_of_memory_is_right(calls):
+def test_the_size_is_correct_after_any_sequence_of_calls(calls):
     kept = records(max_bytes=12_000, count=40)
     bound = 0
     for verb, number, size in calls:
@@ -205,7 +205,7 @@ def test_whatever_is_called_in_whatever_order_the_account_of_memory_is_right(cal
         if verb == "filtered":
             kept.filtered(own, rows, [f"n{row}" for row in rows], None, NOW)
         elif verb == "scored":
-            kept.scored(own, rows, [PolicyScores("a", 1, rows)], rows)
+            kept.scored(own, rows, [PluginScores("a", 1, rows)], rows)
         elif verb == "bound":
             kept.bound(own.key, own.uid, f"n{size}", size)
             bound += 1
@@ -213,11 +213,11 @@ def test_whatever_is_called_in_whatever_order_the_account_of_memory_is_right(cal
             kept.seal()
     of_pods = [each for number in range(4) for each in kept.of(f"default/p{number}")]
     assert kept.bytes == sum(each.size_bytes() for each in of_pods) <= 12_000
-    assert len(kept) == len(of_pods) <= 4 * KEPT_OF_A_POD
+    assert len(kept) == len(of_pods) <= 4 * DECISIONS_PER_POD
     assert sum(kept.choices.values()) == bound
 
 
-def test_names_that_nobody_bounds_count_too():
+def test_unbounded_names_count_in_the_size():
     kept = records(max_bytes=100_000, count=1)
     kept.filtered(pod(), np.array([-1]), ["n" * 60_000], np.array([1], dtype=np.int16), NOW)
     kept.filtered(pod("p" * 30_000), np.array([0]), ["n0"], None, NOW)

@@ -1,10 +1,10 @@
-"""Malformed, truncated, huge and hostile requests against the extender in a process of its own.
+"""Fuzz the extender in a process of its own with malformed, truncated, huge and hostile requests.
 
     python -m tests.scheduler_plugin.extender.fuzz [--requests 100000] [--seed 0]
 
-Counts what was answered, and keeps every answer that is not what such a request deserves: 200 or 400 for a whole
-request whose body makes sense or not, another 4xx or a closed connection where the request itself is broken, never 5xx.
-Fails on any of those, on a server that is gone, and on memory that grew by more than 32 MiB after the first tenth.
+Count the statuses, and keep every unexpected one: 200 or 400 is expected for a complete request with a valid or invalid
+body, another 4xx or a closed connection for a malformed request, never 5xx. Fail on an unexpected status, on a server
+that ended, and on memory that grew by more than 32 MiB after the first tenth.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ MAX_BODY_BYTES = 2**21
 NAMES = [f"n{index}" for index in range(40)]
 VERBS = ("filter", "prioritize", "bind")
 MOST_GROWTH_MEBIBYTES = 32
-_ANSWER_SECONDS = 10.0
+_RESPONSE_SECONDS = 10.0
 
 
 class Attack(NamedTuple):
-    """Bytes to send, and the statuses that may answer them; 0 stands for a closed connection."""
+    """Bytes to send, and the expected statuses; 0 means a closed connection."""
 
     kind: str
     data: bytes
-    deserves: frozenset[int]
+    expected: frozenset[int]
     hang_up: bool = False
 
 
 class Outcome(NamedTuple):
-    """What happened in all."""
+    """Result of a whole run."""
 
-    answered: collections.Counter[tuple[str, int]]
-    undeserved: list[tuple[Attack, int]]
+    statuses: collections.Counter[tuple[str, int]]
+    unexpected: list[tuple[Attack, int]]
     slowest_seconds: float
     growth_mebibytes: float
     works_after: bool
 
 
-JUDGED = frozenset({200, 400})
+HANDLED = frozenset({200, 400})
 BROKEN = frozenset({400, 404, 405, 411, 413, 431, 0})
 
 
@@ -66,21 +66,21 @@ def serve(port_to: Connection) -> None:
         parts.cluster.node_changed(factories.node(name))
         parts.cluster.metric_changed(factories.metric(name, usage={"cpu": str(index * 2), "memory": "10Gi"}))
     counted = metrics.RequestMetrics(metrics.CollectorRegistry())
-    dispatch = dispatcher.Dispatch(parts.extender, counted, list, lambda: factories.NOW)
+    dispatch = dispatcher.Dispatcher(parts.extender, counted, list, lambda: factories.NOW)
 
     async def run() -> None:
         server = ExtenderServer("127.0.0.1", 0, dispatch, max_body_bytes=MAX_BODY_BYTES)
         await server.start()
         port_to.send(server.port)
         while True:
-            parts.cluster.expire_notices(factories.NOW + 1000)
+            parts.cluster.expire_assumed(factories.NOW + 1000)
             await asyncio.sleep(0.1)
 
     asyncio.run(run())
 
 
 def body(chance: random.Random) -> Any:
-    """A request that kube-scheduler might send."""
+    """Return a request that kube-scheduler can send."""
     pod = factories.pod_document(
         f"pod-{chance.randrange(500)}",
         requests={"cpu": "500m", "memory": "1Gi"},
@@ -113,7 +113,7 @@ def damaged(chance: random.Random) -> Attack:
     for _ in range(chance.randrange(1, 6)):
         at = chance.randrange(len(content))
         content[at : at + chance.randrange(4)] = chance.randbytes(chance.randrange(4))
-    return Attack("damaged body", whole(chance.choice(VERBS), bytes(content)), JUDGED)
+    return Attack("damaged body", whole(chance.choice(VERBS), bytes(content)), HANDLED)
 
 
 HOSTILE: tuple[Any, ...] = (
@@ -133,7 +133,7 @@ def hostile(chance: random.Random) -> Attack:
         return [spoiled(inner) for inner in value] if isinstance(value, list) else value
 
     content = json.dumps(spoiled(body(chance) if chance.random() < 0.9 else binding(chance)))
-    return Attack("hostile values", whole(chance.choice(VERBS), content.encode()), JUDGED)
+    return Attack("hostile values", whole(chance.choice(VERBS), content.encode()), HANDLED)
 
 
 def truncated(chance: random.Random) -> Attack:
@@ -150,8 +150,8 @@ def huge(chance: random.Random) -> Attack:
             "deeply nested", whole("filter", b'{"Pod":' + b"[" * chance.randrange(100_000)), frozenset({400})
         ),
         lambda: Attack("deeply nested", whole("filter", b'{"x":' * 50_000 + b"1" + b"}" * 50_000), frozenset({400})),
-        lambda: Attack("many names", whole("filter", factories.request(body(chance)["Pod"], ["a"] * 20_000)), JUDGED),
-        lambda: Attack("large pod", whole("filter", json.dumps(large_pod(chance)).encode()), JUDGED),
+        lambda: Attack("many names", whole("filter", factories.request(body(chance)["Pod"], ["a"] * 20_000)), HANDLED),
+        lambda: Attack("large pod", whole("filter", json.dumps(large_pod(chance)).encode()), HANDLED),
     )
     return chance.choice(makers)()
 
@@ -197,7 +197,7 @@ KINDS: tuple[tuple[int, Callable[[random.Random], Attack]], ...] = (
 
 
 class Client:
-    """Sends an attack over a kept connection, and reads its first answer."""
+    """Client that sends an attack over a persistent connection, and reads its first response."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -209,22 +209,22 @@ class Client:
         self._socket = None
 
     def status(self, attack: Attack) -> int:
-        """Status of the answer, 0 for a closed connection. An answer must be JSON of the length it states."""
+        """Return the status, 0 for a closed connection. The response must be JSON of the announced length."""
         if self._socket is None:
-            self._socket = socket.create_connection(("127.0.0.1", self._port), timeout=_ANSWER_SECONDS)
+            self._socket = socket.create_connection(("127.0.0.1", self._port), timeout=_RESPONSE_SECONDS)
         try:
             self._socket.sendall(attack.data)
             if attack.hang_up:
                 self.close()
                 return 0
-            status, stays_open = self._answer(self._socket)
+            status, stays_open = self._response(self._socket)
         except ConnectionError:
             status, stays_open = 0, False
         if not stays_open or attack.kind in ("bad head", "random bytes"):
             self.close()
         return status
 
-    def _answer(self, connection: socket.socket) -> tuple[int, bool]:
+    def _response(self, connection: socket.socket) -> tuple[int, bool]:
         received = bytearray()
         while (end := received.find(b"\r\n\r\n")) < 0:
             if not (chunk := connection.recv(65536)):
@@ -240,12 +240,12 @@ class Client:
 
 @contextlib.contextmanager
 def running() -> Iterator[tuple[int, psutil.Process]]:
-    """Run the server in a process of its own; its port and the process."""
-    ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
+    """Run the server in a process of its own; yield its port and the process."""
+    receiver, sender = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=serve, args=(sender,), daemon=True)
     process.start()
     try:
-        yield ours.recv(), psutil.Process(process.pid)
+        yield receiver.recv(), psutil.Process(process.pid)
     finally:
         process.terminate()
         process.join()
@@ -255,8 +255,8 @@ def fuzz(requests: int, seed: int) -> Outcome:
     """Send that many attacks."""
     chance = random.Random(seed)
     weights, makers = zip(*KINDS, strict=True)
-    answered: collections.Counter[tuple[str, int]] = collections.Counter()
-    undeserved: list[tuple[Attack, int]] = []
+    statuses: collections.Counter[tuple[str, int]] = collections.Counter()
+    unexpected: list[tuple[Attack, int]] = []
     slowest, warm = 0.0, 0
     with running() as (port, process):
         client = Client(port)
@@ -267,14 +267,14 @@ def fuzz(requests: int, seed: int) -> Outcome:
             began = time.perf_counter()
             status = client.status(attack)
             slowest = max(slowest, time.perf_counter() - began)
-            answered[attack.kind, status] += 1
-            if status not in attack.deserves:
-                undeserved.append((attack, status))
+            statuses[attack.kind, status] += 1
+            if status not in attack.expected:
+                unexpected.append((attack, status))
         growth = (process.memory_info().rss - warm) / 2**20
         client.close()
         works_after = client.status(valid(chance)) == 200
         client.close()
-    return Outcome(answered, undeserved, slowest, growth, works_after)
+    return Outcome(statuses, unexpected, slowest, growth, works_after)
 
 
 def main() -> int:
@@ -283,14 +283,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     outcome = fuzz(chosen.requests, chosen.seed)
-    for (kind, status), count in sorted(outcome.answered.items()):
+    for (kind, status), count in sorted(outcome.statuses.items()):
         print(f"{kind:<18}{status or 'closed':>8}{count:>9}")
-    print(f"slowest answer {outcome.slowest_seconds * 1e3:.0f} ms; memory {outcome.growth_mebibytes:+.1f} MiB")
-    for attack, status in outcome.undeserved[:10]:
-        print(f"undeserved {status} for {attack.kind}: {attack.data[:300]!r}")
+    print(f"slowest response {outcome.slowest_seconds * 1e3:.0f} ms; memory {outcome.growth_mebibytes:+.1f} MiB")
+    for attack, status in outcome.unexpected[:10]:
+        print(f"unexpected status {status} for {attack.kind}: {attack.data[:300]!r}")
     print("works afterwards" if outcome.works_after else "does NOT work afterwards")
     grew = outcome.growth_mebibytes > MOST_GROWTH_MEBIBYTES
-    return 1 if outcome.undeserved or grew or not outcome.works_after else 0
+    return 1 if outcome.unexpected or grew or not outcome.works_after else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The server over real loopback sockets."""
+"""HTTP server over real loopback sockets."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ import pytest
 
 from component_base.http_endpoint import CannotListen
 from scheduler_plugin.extender import dispatcher, metrics
-from scheduler_plugin.extender.http_server import Answer, ExtenderServer
+from scheduler_plugin.extender.http_server import ExtenderServer, Response
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 
@@ -19,7 +19,7 @@ BODY = factories.request(factories.pod_document(), ["n1"])
 
 
 class Client:
-    """A connection that sends bytes as told and reads whole answers."""
+    """A connection that sends the given bytes and reads whole responses."""
 
     def __init__(self, reader, writer):
         self.reader, self.writer = reader, writer
@@ -28,7 +28,7 @@ class Client:
         self.writer.write(data)
         await self.writer.drain()
 
-    async def answer(self):
+    async def response(self):
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
         body = await self.reader.readexactly(int(headers["content-length"]))
@@ -53,7 +53,7 @@ async def server(unsynced):
     parts = factories.parts()
     parts.cluster.node_changed(factories.node("n1"))
     counted = metrics.RequestMetrics(metrics.CollectorRegistry())
-    dispatch = dispatcher.Dispatch(parts.extender, counted, lambda: unsynced, lambda: NOW)
+    dispatch = dispatcher.Dispatcher(parts.extender, counted, lambda: unsynced, lambda: NOW)
     server = ExtenderServer("127.0.0.1", 0, dispatch, max_body_bytes=LIMIT)
     await server.start()
     yield server
@@ -70,7 +70,7 @@ async def client(server):
 async def test_one_connection_serves_many_requests(client):
     for path, expected in (("/filter", {"NodeNames": ["n1"]}), ("/prioritize", [{"Host": "n1", "Score": 0}])) * 3:
         await client.send(request(path))
-        assert (await client.answer())[::2] == (200, expected)
+        assert (await client.response())[::2] == (200, expected)
 
 
 async def test_a_request_may_arrive_in_any_pieces(client):
@@ -78,12 +78,12 @@ async def test_a_request_may_arrive_in_any_pieces(client):
     for index in range(0, len(data), 7):
         await client.send(data[index : index + 7])
         await asyncio.sleep(0)
-    assert (await client.answer())[0] == 200
+    assert (await client.response())[0] == 200
 
 
-async def test_requests_may_come_before_the_answers(client):
+async def test_pipelined_requests_are_handled_in_order(client):
     await client.send(request() + request("/prioritize") + request("/nowhere"))
-    assert [(await client.answer())[0] for _ in range(3)] == [200, 200, 404]
+    assert [(await client.response())[0] for _ in range(3)] == [200, 200, 404]
 
 
 async def test_a_body_larger_than_the_first_buffer_is_received_whole(client):
@@ -91,21 +91,21 @@ async def test_a_body_larger_than_the_first_buffer_is_received_whole(client):
     body = factories.request(factories.pod_document(), ["n1", *names])
     assert 64 * 1024 < len(body) < LIMIT
     await client.send(request(body=body) + request())
-    assert (await client.answer())[2] == {"NodeNames": ["n1"]}
-    assert (await client.answer())[2] == {"NodeNames": ["n1"]}
+    assert (await client.response())[2] == {"NodeNames": ["n1"]}
+    assert (await client.response())[2] == {"NodeNames": ["n1"]}
 
 
-async def test_the_room_of_a_very_large_body_is_given_back():
+async def test_the_buffer_of_a_very_large_body_is_freed():
     seen = []
     server = ExtenderServer(
-        "127.0.0.1", 0, lambda _method, _path, body: Answer(HTTPStatus.OK, b"%d" % len(body)), max_body_bytes=2**23
+        "127.0.0.1", 0, lambda _method, _path, body: Response(HTTPStatus.OK, b"%d" % len(body)), max_body_bytes=2**23
     )
     await server.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     client = Client(reader, writer)
     for size in (1_000_000, 5_000_000, 10):
         await client.send(request(body=b"x" * size))
-        assert (await client.answer())[::2] == (200, size)
+        assert (await client.response())[::2] == (200, size)
         (connection,) = server._connections
         seen.append(len(connection._buffer))
     assert seen[0] > 1_000_000
@@ -116,9 +116,9 @@ async def test_the_room_of_a_very_large_body_is_given_back():
 
 async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(client):
     await client.send(request(body=b"")[:-4].replace(b"Content-Length: 0", b"Content-Length: 100001") + b"\r\n\r\n")
-    status, headers, answer = await client.answer()
+    status, headers, document = await client.response()
     assert (status, headers["connection"]) == (413, "close")
-    assert "nodeCacheCapable: true" in answer["Error"]
+    assert "nodeCacheCapable: true" in document["Error"]
     assert await client.is_closed()
 
 
@@ -138,65 +138,65 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(client):
 )
 async def test_a_request_without_a_clear_end_closes_the_connection(client, head, status):
     await client.send(head)
-    answered, _headers, answer = await client.answer()
-    assert answered == status
-    assert answer["Error"]
+    status_code, _headers, document = await client.response()
+    assert status_code == status
+    assert document["Error"]
     assert await client.is_closed()
 
 
 @pytest.mark.parametrize(
     ("data", "status", "words"),
     [
-        (request(body=b"{"), 400, "not what kube-scheduler sends"),
-        (request("/preempt"), 404, "there are /filter /prioritize /bind"),
-        (request(method="GET", body=b""), 405, "takes POST"),
+        (request(body=b"{"), 400, "want what kube-scheduler sends"),
+        (request("/preempt"), 404, "want one of /filter /prioritize /bind"),
+        (request(method="GET", body=b""), 405, "got method GET, want POST"),
     ],
 )
-async def test_a_wrong_request_is_told_why_and_the_connection_stays(client, data, status, words):
+async def test_a_wrong_request_gets_the_cause_and_the_connection_stays(client, data, status, words):
     await client.send(data)
-    answered, _headers, answer = await client.answer()
-    assert answered == status
-    assert words in answer["Error"]
+    status_code, _headers, document = await client.response()
+    assert status_code == status
+    assert words in document["Error"]
     await client.send(request())
-    assert (await client.answer())[0] == 200
+    assert (await client.response())[0] == 200
 
 
-async def test_before_the_caches_are_synced_the_scheduler_is_told_to_go_on_without(client, unsynced):
+async def test_responds_unavailable_before_the_caches_are_synced(client, unsynced):
     unsynced.append("node_metrics")
     await client.send(request())
-    status, _headers, answer = await client.answer()
+    status, _headers, document = await client.response()
     assert status == 503
-    assert "first list of node_metrics" in answer["Error"]
+    assert "first list of node_metrics" in document["Error"]
     unsynced.clear()
     await client.send(request())
-    assert (await client.answer())[0] == 200
+    assert (await client.response())[0] == 200
 
 
 async def test_a_client_may_ask_to_close(client):
     await client.send(request(extra="Connection: close\r\n"))
-    assert (await client.answer())[1]["connection"] == "close"
+    assert (await client.response())[1]["connection"] == "close"
     assert await client.is_closed()
 
 
-async def test_a_client_that_waits_for_permission_gets_it(client):
+async def test_responds_to_expect_100_continue(client):
     data = request(extra="Expect: 100-continue\r\n")
     await client.send(data[: -len(BODY)])
     assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
     await client.send(BODY)
-    assert (await client.answer())[0] == 200
+    assert (await client.response())[0] == 200
 
 
-async def test_stopping_answers_what_is_half_received_and_closes_what_is_idle(server, client):
+async def test_stop_finishes_partly_received_requests_and_closes_idle_connections(server, client):
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     data = request()
     await client.send(data)
-    await client.answer()
+    await client.response()
     await client.send(data[:100])
     await asyncio.sleep(0.01)
     stopping = asyncio.create_task(server.stop())
     assert await reader.read(1) == b""
     await client.send(data[100:])
-    assert (await client.answer())[0] == 200
+    assert (await client.response())[0] == 200
     assert await client.is_closed()
     await stopping
     writer.close()
@@ -208,22 +208,22 @@ async def test_a_port_in_use_is_named(server):
         await other.start()
 
 
-async def test_hanging_up_in_the_middle_harms_nobody(server, client):
+async def test_a_client_that_disconnects_does_not_affect_others(server, client):
     rude = socket.create_connection(("127.0.0.1", server.port))
     rude.sendall(request()[:50])
     rude.close()
     await client.send(request())
-    assert (await client.answer())[0] == 200
+    assert (await client.response())[0] == 200
 
 
-async def test_memory_is_for_what_has_come_and_not_for_what_was_announced():
+async def test_memory_grows_with_received_bytes_and_not_with_the_announced_length():
     lengths = []
 
-    def note(_method, _path, body):
+    def record(_method, _path, body):
         lengths.append(len(body))
-        return Answer(HTTPStatus.OK, b"{}")
+        return Response(HTTPStatus.OK, b"{}")
 
-    large = ExtenderServer("127.0.0.1", 0, note, max_body_bytes=2**25)
+    large = ExtenderServer("127.0.0.1", 0, record, max_body_bytes=2**25)
     await large.start()
     tracemalloc.start()
     writers = [(await asyncio.open_connection("127.0.0.1", large.port))[1] for _ in range(20)]
@@ -238,7 +238,7 @@ async def test_memory_is_for_what_has_come_and_not_for_what_was_announced():
     reader, writer = await asyncio.open_connection("127.0.0.1", large.port)
     for size in (2**20 + 1, 10, 2**17):
         writer.write(request(body=b"x" * size))
-        await Client(reader, writer).answer()
+        await Client(reader, writer).response()
     writer.close()
     await large.stop()
     assert lengths == [2**20 + 1, 10, 2**17]

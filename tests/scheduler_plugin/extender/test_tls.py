@@ -1,4 +1,4 @@
-"""The verbs over TLS: real sockets, real certificates of openssl."""
+"""TLS of the extender, with real sockets and real certificates of openssl."""
 
 import asyncio
 import ssl
@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import pytest
 
-from scheduler_plugin.extender.http_server import Answer, ExtenderServer
+from scheduler_plugin.extender.http_server import ExtenderServer, Response
 from scheduler_plugin.extender.tls import ServerTls, UnusableCertificate
 from tests.fakes import certificates
 
@@ -16,12 +16,12 @@ REQUEST = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("certificates")
-    return {name: certificates.make(folder, name) for name in ("ours", "renewed", "scheduler", "stranger")}
+    return {name: certificates.make(folder, name) for name in ("first", "renewed", "scheduler", "stranger")}
 
 
 @pytest.fixture
 def files(made, tmp_path):
-    """Certificate and key of the server, as a Secret is mounted: the files stay, what they hold changes."""
+    """Write certificate and key of the server, as a mounted Secret: the paths stay, the contents change."""
     paths = tmp_path / "tls.crt", tmp_path / "tls.key"
 
     def hold(certificate, key=None):
@@ -31,11 +31,11 @@ def files(made, tmp_path):
             path.unlink(missing_ok=True)
             path.write_bytes(held.read_bytes())
 
-    hold("ours")
+    hold("first")
     return *(str(path) for path in paths), hold
 
 
-async def answer(port, trusted, caller=None):
+async def response(port, trusted, caller=None):
     context = ssl.create_default_context(cafile=trusted.certificate_path)
     if caller:
         context.load_cert_chain(caller.certificate_path, caller.key_path)
@@ -53,7 +53,7 @@ async def serve():
 
     async def started(tls):
         server = ExtenderServer(
-            "127.0.0.1", 0, lambda *_: Answer(HTTPStatus.OK, b"[]"), max_body_bytes=9, tls=tls.context
+            "127.0.0.1", 0, lambda *_: Response(HTTPStatus.OK, b"[]"), max_body_bytes=9, tls=tls.context
         )
         servers.append(server)
         await server.start()
@@ -64,19 +64,19 @@ async def serve():
         await server.stop()
 
 
-async def test_a_caller_that_trusts_the_certificate_is_answered(serve, made, files):
+async def test_a_caller_that_trusts_the_certificate_gets_a_response(serve, made, files):
     port = await serve(ServerTls(*files[:2]))
-    assert (await answer(port, made["ours"])).startswith(b"HTTP/1.1 200 ")
+    assert (await response(port, made["first"])).startswith(b"HTTP/1.1 200 ")
     with pytest.raises(ssl.SSLCertVerificationError):
-        await answer(port, made["stranger"])
+        await response(port, made["stranger"])
 
 
-async def test_with_an_authority_only_its_callers_are_answered(serve, made, files):
+async def test_with_an_authority_only_its_callers_get_a_response(serve, made, files):
     port = await serve(ServerTls(*files[:2], str(made["scheduler"].certificate_path)))
-    assert (await answer(port, made["ours"], made["scheduler"])).startswith(b"HTTP/1.1 200 ")
+    assert (await response(port, made["first"], made["scheduler"])).startswith(b"HTTP/1.1 200 ")
     for caller in (made["stranger"], None):
         with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
-            await answer(port, made["ours"], caller)
+            await response(port, made["first"], caller)
 
 
 async def test_a_renewed_certificate_serves_new_connections(serve, made, files):
@@ -86,17 +86,17 @@ async def test_a_renewed_certificate_serves_new_connections(serve, made, files):
     assert not tls.load()
     hold("renewed")
     assert tls.load()
-    assert await answer(port, made["renewed"])
+    assert await response(port, made["renewed"])
 
 
 async def test_a_certificate_without_its_key_is_named_and_the_last_certificate_stays(serve, made, files):
     *paths, hold = files
     tls = ServerTls(*paths)
     port = await serve(tls)
-    hold("renewed", "ours")
+    hold("renewed", "first")
     with pytest.raises(UnusableCertificate, match=f"cannot load {paths[0]}, {paths[1]}: .*want PEM files"):
         tls.load()
-    assert await answer(port, made["ours"])
+    assert await response(port, made["first"])
 
 
 def test_a_missing_file_is_named(files, tmp_path):

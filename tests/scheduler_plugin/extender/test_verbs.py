@@ -1,4 +1,4 @@
-"""The verbs, bytes in and bytes out."""
+"""Verbs of the extender: bytes in and bytes out."""
 
 import contextlib
 import json
@@ -27,7 +27,7 @@ def populated():
 parts = pytest.fixture(populated, name="parts")
 
 
-def ask(verb, pod, names, now=NOW):
+def call(verb, pod, names, now=NOW):
     return json.loads(verb(factories.request(pod, names), now))
 
 
@@ -37,15 +37,15 @@ def bind(parts, node, uid="uid-web-1", now=NOW):
 
 
 def scores(parts, names=("cool", "warm"), now=NOW):
-    return {entry["Host"]: entry["Score"] for entry in ask(parts.extender.prioritize, POD, list(names), now)}
+    return {entry["Host"]: entry["Score"] for entry in call(parts.extender.prioritize, POD, list(names), now)}
 
 
-def test_filter_keeps_the_order_and_says_nothing_of_failures_while_a_node_is_left(parts):
-    assert ask(parts.extender.filter, POD, ["hot", "warm", "cool"]) == {"NodeNames": ["warm", "cool"]}
+def test_filter_keeps_the_order_and_omits_failures_while_a_node_passes(parts):
+    assert call(parts.extender.filter, POD, ["hot", "warm", "cool"]) == {"NodeNames": ["warm", "cool"]}
 
 
-def test_filter_gives_reasons_as_unresolvable_when_no_node_is_left(parts):
-    answer = ask(parts.extender.filter, POD, ["hot", "nowhere"])
+def test_filter_returns_unresolvable_reasons_if_no_node_passes(parts):
+    answer = call(parts.extender.filter, POD, ["hot", "nowhere"])
     assert answer["NodeNames"] == []
     assert answer["FailedAndUnresolvableNodes"] == {
         "hot": HOT,
@@ -53,29 +53,29 @@ def test_filter_gives_reasons_as_unresolvable_when_no_node_is_left(parts):
     }
 
 
-def test_a_node_that_is_not_known_does_not_shift_the_others(parts):
-    assert ask(parts.extender.filter, POD, ["nowhere", "cool", "hot", "warm"]) == {"NodeNames": ["cool", "warm"]}
+def test_an_unknown_node_does_not_shift_the_others(parts):
+    assert call(parts.extender.filter, POD, ["nowhere", "cool", "hot", "warm"]) == {"NodeNames": ["cool", "warm"]}
     assert scores(parts, ["nowhere", "warm", "cool"]).keys() == {"warm", "cool"}
 
 
 def test_an_empty_cluster_knows_no_node():
     extender = factories.parts().extender
-    assert ask(extender.filter, POD, ["cool"])["FailedAndUnresolvableNodes"].keys() == {"cool"}
-    assert ask(extender.prioritize, POD, ["cool"]) == []
+    assert call(extender.filter, POD, ["cool"])["FailedAndUnresolvableNodes"].keys() == {"cool"}
+    assert call(extender.prioritize, POD, ["cool"]) == []
 
 
-def test_no_names_are_answered_with_none(parts):
-    assert ask(parts.extender.filter, POD, [])["NodeNames"] == []
+def test_no_names_give_no_names(parts):
+    assert call(parts.extender.filter, POD, [])["NodeNames"] == []
 
 
-def test_whole_nodes_are_answered_with_whole_nodes(parts):
-    nodes = [{"metadata": {"name": name, "labels": {"kept": "as it came"}}} for name in ("hot", "cool")]
+def test_whole_nodes_give_whole_nodes(parts):
+    nodes = [{"metadata": {"name": name, "labels": {"kept": "unchanged"}}} for name in ("hot", "cool")]
     body = json.dumps({"Pod": POD, "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None}).encode()
     assert json.loads(parts.extender.filter(body, NOW)) == {"Nodes": {"items": [nodes[1]]}}
     assert [entry["Host"] for entry in json.loads(parts.extender.prioritize(body, NOW))] == ["hot", "cool"]
 
 
-def test_whole_nodes_that_all_fail_come_with_reasons(parts):
+def test_whole_nodes_that_all_fail_have_reasons(parts):
     body = json.dumps({"Pod": POD, "Nodes": {"items": [{"metadata": {"name": "hot"}}]}}).encode()
     assert json.loads(parts.extender.filter(body, NOW)) == {
         "Nodes": {"items": []},
@@ -88,16 +88,17 @@ def test_the_cooler_node_scores_higher(parts):
     assert found["cool"] > found["warm"] > 0
 
 
-def test_what_was_prepared_is_what_would_have_been_computed(parts):
+def test_the_prepared_response_equals_a_computed_one(parts):
     fresh = scores(parts)
-    ask(parts.extender.filter, POD, ["cool", "warm"])
+    call(parts.extender.filter, POD, ["cool", "warm"])
     parts.extender.prepare()
-    assert parts.extender._prepared.request == factories.request(POD, ["cool", "warm"])
+    prepared = parts.extender._pending.response_to(factories.request(POD, ["cool", "warm"]), NOW)
+    assert {entry["Host"]: entry["Score"] for entry in json.loads(prepared)} == fresh
     assert scores(parts) == fresh
 
 
-def test_what_was_prepared_is_for_that_very_request_and_not_for_long(parts):
-    ask(parts.extender.filter, POD, ["cool", "warm"])
+def test_the_prepared_response_is_for_that_request_only_and_expires(parts):
+    call(parts.extender.filter, POD, ["cool", "warm"])
     parts.extender.prepare()
     parts.cluster.metric_changed(factories.metric("warm", usage={"cpu": "0", "memory": "0"}))
     parts.cluster.metric_changed(factories.metric("cool", usage={"cpu": "60", "memory": "90Gi"}))
@@ -108,58 +109,59 @@ def test_what_was_prepared_is_for_that_very_request_and_not_for_long(parts):
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=30), st.integers(1, 12))
-def test_a_short_list_holds_the_best_nodes_in_their_order(cpus, size):
+def test_a_short_list_has_the_best_nodes_in_their_order(cpus, size):
     parts = factories.parts(short_list=size)
     names = [f"n{index}" for index in range(len(cpus))]
     for name, cpu in zip(names, cpus, strict=True):
         parts.cluster.node_changed(factories.node(name))
         parts.cluster.metric_changed(factories.metric(name, usage={"cpu": str(cpu), "memory": "10Gi"}))
     found = scores(parts, names)
-    passed = ask(parts.extender.filter, POD, names)["NodeNames"]
+    passed = call(parts.extender.filter, POD, names)["NodeNames"]
     assert passed == [name for name in names if name in passed]
     assert sorted(found[name] for name in passed) == sorted(found.values())[-size:]
 
 
-def test_of_equal_nodes_every_one_gets_its_turn_on_the_short_list():
+def test_equal_nodes_take_turns_on_the_short_list():
     parts = factories.parts(short_list=3)
     names = [f"n{index}" for index in range(10)]
     for name in names:
         parts.cluster.node_changed(factories.node(name))
         parts.cluster.metric_changed(factories.metric(name, usage={"cpu": "1", "memory": "1Gi"}))
-    passed = [ask(parts.extender.filter, POD, names)["NodeNames"] for _ in range(10)]
+    passed = [call(parts.extender.filter, POD, names)["NodeNames"] for _ in range(10)]
     assert {len(few) for few in passed} == {3}
     assert {name: sum(name in few for few in passed) for name in names} == dict.fromkeys(names, 3)
 
 
-def test_bind_is_noted_and_refused(parts):
-    ask(parts.extender.filter, POD, ["cool", "warm"])
+def test_bind_is_recorded_and_left_to_kube_scheduler(parts):
+    call(parts.extender.filter, POD, ["cool", "warm"])
     before = scores(parts)["cool"]
-    assert "kube-scheduler binds the pod itself" in bind(parts, "cool")["Error"]
-    twin = ask(
+    error = "binding recorded; kube-scheduler binds the pod (this extender is ignorable)"
+    assert bind(parts, "cool") == {"Error": error}
+    twin = call(
         parts.extender.prioritize, factories.pod_document("twin", requests={"cpu": "1", "memory": "1Gi"}), ["cool"]
     )
     assert twin[0]["Score"] < before
 
 
-def test_filtering_a_pod_again_takes_its_notice_back(parts):
-    ask(parts.extender.filter, POD, ["cool"])
+def test_filtering_a_pod_again_forgets_the_assumed_one(parts):
+    call(parts.extender.filter, POD, ["cool"])
     bind(parts, "cool")
-    ask(parts.extender.filter, POD, ["cool"])
+    call(parts.extender.filter, POD, ["cool"])
     assert parts.cluster.counts()["unconfirmed_pods"] == 0
 
 
-def test_large_pods_do_not_fill_the_memory_and_small_ones_are_remembered(parts):
-    ask(parts.extender.filter, factories.pod_document("early"), ["cool"])
+def test_large_pods_do_not_fill_the_memory_and_small_ones_are_kept(parts):
+    call(parts.extender.filter, factories.pod_document("early"), ["cool"])
     large = {"text": "x" * 1_000_000}
     for index in range(40):
-        ask(parts.extender.filter, factories.pod_document(f"large-{index}", annotations=large), ["cool"])
-    ask(parts.extender.filter, factories.pod_document("late"), ["cool"])
+        call(parts.extender.filter, factories.pod_document(f"large-{index}", annotations=large), ["cool"])
+    call(parts.extender.filter, factories.pod_document("late"), ["cool"])
     for name in ("early", "large-0", "large-39", "late"):
         bind(parts, "cool", uid=f"uid-{name}")
     assert set(parts.cluster.entries["cool"].load.pods) == {"default/large-39", "default/late"}
 
 
-def test_a_request_not_spelled_as_kube_scheduler_spells_it_is_answered_and_not_remembered(parts):
+def test_a_request_in_another_encoding_is_handled_and_its_pod_is_not_kept(parts):
     body = b'{"NodeNames":["cool"],"Pod":%b}' % json.dumps(POD).encode()
     assert json.loads(parts.extender.filter(body, NOW)) == {"NodeNames": ["cool"]}
     bind(parts, "cool")
@@ -167,30 +169,30 @@ def test_a_request_not_spelled_as_kube_scheduler_spells_it_is_answered_and_not_r
 
 
 @pytest.mark.parametrize(("amount", "passing"), [("-1e30", ["cool", "odd"]), ("1e30", ["odd"])])
-def test_amounts_that_cannot_be_are_answered_too(parts, amount, passing):
+def test_handles_impossible_amounts(parts, amount, passing):
     raw = {"node.koordinator.sh/raw-allocatable": json.dumps({"cpu": amount})}
     parts.cluster.node_changed(factories.node("odd", annotations=raw))
     pod = factories.pod_document(priority=7500, requests={"kubernetes.io/mid-cpu": amount})
-    assert ask(parts.extender.filter, pod, ["cool", "odd"]) == {"NodeNames": passing}
+    assert call(parts.extender.filter, pod, ["cool", "odd"]) == {"NodeNames": passing}
 
 
-def test_a_policy_that_fails_on_a_node_does_not_spoil_the_answer(parts, monkeypatch):
-    def fail(_policy, _entry):
+def test_a_plugin_that_fails_on_a_node_does_not_break_the_response(parts, monkeypatch):
+    def fail(_plugin, _entry):
         raise OverflowError
 
     monkeypatch.setattr(LoadAware, "write", fail)
     with pytest.raises(OverflowError):
         parts.cluster.node_changed(factories.node("odd"))
-    assert ask(parts.extender.filter, POD, ["cool", "odd"]) == {"NodeNames": ["cool", "odd"]}
-    assert {entry["Host"] for entry in ask(parts.extender.prioritize, POD, ["cool", "odd"])} == {"cool", "odd"}
+    assert call(parts.extender.filter, POD, ["cool", "odd"]) == {"NodeNames": ["cool", "odd"]}
+    assert {entry["Host"] for entry in call(parts.extender.prioritize, POD, ["cool", "odd"])} == {"cool", "odd"}
 
 
-def test_a_bind_of_a_pod_that_was_never_filtered_is_refused_too_and_counts_nothing(parts):
+def test_a_bind_call_for_an_unfiltered_pod_counts_nothing(parts):
     assert bind(parts, "cool", uid="stranger")["Error"]
     assert parts.cluster.counts()["pods"] == 0
 
 
-def test_a_burst_spreads_over_equal_nodes_because_each_choice_is_known_to_the_next():
+def test_a_burst_spreads_over_equal_nodes_because_assumed_pods_count():
     parts = factories.parts()
     names = [f"n{index}" for index in range(5)]
     for name in names:
@@ -199,15 +201,15 @@ def test_a_burst_spreads_over_equal_nodes_because_each_choice_is_known_to_the_ne
     placed = dict.fromkeys(names, 0)
     for index in range(20):
         pod = factories.pod_document(f"burst-{index}", requests={"cpu": "1", "memory": "1Gi"})
-        passing = ask(parts.extender.filter, pod, names)["NodeNames"]
-        best = max(ask(parts.extender.prioritize, pod, passing), key=lambda entry: entry["Score"])["Host"]
+        passing = call(parts.extender.filter, pod, names)["NodeNames"]
+        best = max(call(parts.extender.prioritize, pod, passing), key=lambda entry: entry["Score"])["Host"]
         bind(parts, best, uid=pod["metadata"]["uid"])
         placed[best] += 1
     assert set(placed.values()) == {4}
 
 
 def test_rejected_nodes_are_counted_by_reason(parts):
-    ask(parts.extender.filter, POD, ["hot", "nowhere", "cool"])
+    call(parts.extender.filter, POD, ["hot", "nowhere", "cool"])
     by_reason = dict(zip(parts.cycle.reasons, parts.extender.rejections[1:], strict=True))
     assert {reason: count for reason, count in by_reason.items() if count} == {
         HOT: 1,
@@ -233,15 +235,15 @@ def test_rejected_nodes_are_counted_by_reason(parts):
         b'{"x":' * 50_000 + b"1" + b"}" * 50_000,
     ],
 )
-def test_a_body_that_is_not_what_the_scheduler_sends_is_refused_with_words(parts, body):
-    with pytest.raises(BadRequest, match=r"cannot be read|not what kube-scheduler sends"):
+def test_refuses_a_malformed_body_with_a_message(parts, body):
+    with pytest.raises(BadRequest, match=r"cannot decode (a node|the request body)"):
         parts.extender.filter(body, NOW)
 
 
-def test_a_pod_whose_quantities_cannot_be_read_is_judged_without_its_own_load(parts):
+def test_a_pod_with_malformed_quantities_is_filtered_without_its_own_load(parts):
     broken = factories.pod_document(requests={"cpu": "lots"})
-    assert ask(parts.extender.filter, broken, ["cool", "hot"]) == {"NodeNames": ["cool"]}
-    assert ask(parts.extender.prioritize, broken, ["cool"]) == [{"Host": "cool", "Score": 0}]
+    assert call(parts.extender.filter, broken, ["cool", "hot"]) == {"NodeNames": ["cool"]}
+    assert call(parts.extender.prioritize, broken, ["cool"]) == [{"Host": "cool", "Score": 0}]
 
 
 FUZZED = populated()
@@ -264,7 +266,7 @@ def damaged(cuts):
 @given(
     st.binary(max_size=200) | damage.map(damaged) | json_values.map(lambda value: json.dumps({"Pod": value}).encode())
 )
-def test_any_bytes_are_answered_with_json_or_refused(body):
+def test_any_bytes_give_json_or_are_refused(body):
     extender = FUZZED.extender
     for verb in (extender.filter, extender.prioritize, extender.bind):
         with contextlib.suppress(BadRequest):

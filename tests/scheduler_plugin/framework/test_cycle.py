@@ -1,11 +1,7 @@
 import numpy as np
-import pytest
 
 from scheduler_plugin.framework import interface
-from scheduler_plugin.framework.cycle import UNKNOWN_NODE, SchedulingCycle, WeightedScorer
-from scheduler_plugin.plugins import registry
-from scheduler_plugin.plugins.registry import Point
-from scheduler_plugin.plugins.trimaran.measurements import Measurements
+from scheduler_plugin.framework.cycle import UNKNOWN_NODE, SchedulingCycle, WeightedScorer, combined
 from scheduler_plugin.state.node_columns import NodeColumns
 from scheduler_plugin.state.pod_info import PodInfo
 
@@ -14,10 +10,10 @@ ROWS = np.arange(3)
 
 
 class Fixed:
-    """A policy that says the same of rows 0, 1 and 2 every time."""
+    """A plugin with fixed results for rows 0, 1 and 2."""
 
     def __init__(self, name, *, scores=None, codes=None, normalize=interface.clipped):
-        self.name, self.reasons = name, (f"{name} says no",)
+        self.name, self.reasons = name, (f"refused by {name}",)
         self._scores, self._codes, self.normalize = scores, codes, normalize
 
     def reject(self, _pod, rows, _vectors, _now):
@@ -29,7 +25,7 @@ class Fixed:
 
 def prioritized(*weighted):
     cycle = SchedulingCycle([], [WeightedScorer(scorer, weight) for scorer, weight in weighted], NodeColumns([]))
-    return cycle.prioritize(POD, ROWS, 0).tolist()
+    return combined(cycle.scores_by_plugin(POD, ROWS, 0), len(ROWS)).tolist()
 
 
 def test_scores_combine_by_weight_and_round_down():
@@ -37,12 +33,12 @@ def test_scores_combine_by_weight_and_round_down():
     assert prioritized((first, 1), (second, 2)) == [33, 60, 83]
 
 
-def test_a_policy_without_a_preference_does_not_dilute_the_others():
+def test_a_plugin_without_a_preference_does_not_dilute_the_others():
     assert prioritized((Fixed("a", scores=[10, 20, 30]), 1), (Fixed("b"), 9)) == [10, 20, 30]
     assert prioritized((Fixed("b"), 9)) == [0, 0, 0]
 
 
-def test_each_policy_is_normalised_over_the_candidates_before_it_is_weighed():
+def test_each_plugin_is_normalised_over_the_candidates_before_it_is_weighted():
     def lowest_is_best(scores):
         return (100 * (scores.max() - scores) / np.ptp(scores)).astype(int)
 
@@ -50,28 +46,21 @@ def test_each_policy_is_normalised_over_the_candidates_before_it_is_weighed():
     assert prioritized((watts, 1), (Fixed("b", scores=[100, 100, 100]), 1)) == [75, 100, 50]
 
 
-def test_a_score_outside_the_range_is_cut():
+def test_a_score_outside_the_range_is_limited():
     assert prioritized((Fixed("a", scores=[-5.0, 99.9, 4000.0]), 1)) == [0, 99, 100]
 
 
-def test_no_candidates_means_no_scores():
+def test_no_candidates_have_no_scores():
     cycle = SchedulingCycle([], [WeightedScorer(Fixed("a", scores=[1], normalize=np.max), 1)], NodeColumns([]))
-    assert cycle.prioritize(POD, np.arange(0), 0).tolist() == []
+    assert combined(cycle.scores_by_plugin(POD, np.arange(0), 0), 0).tolist() == []
 
 
-def test_the_first_policy_that_rejects_names_the_reason():
+def test_the_first_plugin_that_rejects_names_the_reason():
     cycle = SchedulingCycle([Fixed("a", codes=[0, 1, 0]), Fixed("b", codes=[1, 1, 0])], [], NodeColumns([]))
     codes = cycle.filter(POD, np.array([0, 1, 2, -1]), 0)
     assert [cycle.reasons[code - 1] if code else None for code in codes] == [
-        "b says no",
-        "a says no",
+        "refused by b",
+        "refused by a",
         None,
         UNKNOWN_NODE,
     ]
-
-
-@pytest.mark.parametrize("entry", registry.POLICIES.values(), ids=list(registry.POLICIES))
-def test_a_policy_can_do_what_its_catalog_entry_says(entry):
-    built = entry.build(entry.complete(entry.args.model_validate({})), Measurements())
-    assert hasattr(built, "reject") == (Point.FILTER in entry.points)
-    assert (hasattr(built, "score") and hasattr(built, "normalize")) == (Point.SCORE in entry.points)

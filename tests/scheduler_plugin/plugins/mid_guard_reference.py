@@ -1,4 +1,4 @@
-"""The Mid guard for one node and one pod, as design 4.4 and 4.5 read, on the objects' JSON."""
+"""Reference of MidGuard for one node and one pod, written plainly from the Mid formula, on the objects' JSON."""
 
 from tests.scheduler_plugin.plugins import pod_reference
 from tests.scheduler_plugin.plugins.pod_reference import amount
@@ -7,7 +7,7 @@ REASON = "node(s) didn't have enough Mid resources left by the newest prediction
 
 
 def rejection(allocatable, metric, cached, pod):
-    """The reason, or None; `cached` holds the pods assigned to the node."""
+    """Return the reason of the rejection, or None; `cached` are the pods assigned to the node."""
     policy = metric["spec"].get("midColocationPolicy") if metric else None
     if not policy or not policy["enable"]:
         return None

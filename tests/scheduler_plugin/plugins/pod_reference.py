@@ -1,6 +1,6 @@
-"""What a pod is and how much it is expected to use, as koordinator-loadaware 3, 4 and 5 read, on the pod's JSON.
+"""Reference of a pod's class, requests and estimate, written plainly from Koordinator's rules, on the pod's JSON.
 
-Shares nothing with the product: plain dictionaries, one resource after the other, exact fractions.
+Shares no code with the product: plain dictionaries, one resource after the other, exact fractions.
 """
 
 import json
@@ -16,7 +16,7 @@ FLOORS = {"cpu": 250, "kubernetes.io/batch-cpu": 250, "memory": 209715200, "kube
 
 
 def exact(resource, quantity):
-    """Milli-cores of cpu, units of everything else."""
+    """Return milli-cores of cpu, units of any other resource."""
     text = str(quantity)
     number = text.rstrip("umkKMGi")
     units = Fraction(number) * SUFFIXES[text[len(number) :]]
@@ -58,7 +58,7 @@ def kubernetes_qos(pod):
 
 
 def priority_class(pod):
-    """Section 3, the list of three."""
+    """Return the class: by label, else by priority, else by QoS."""
     labels = pod["metadata"].get("labels") or {}
     stated = None
     if PRIORITY_LABEL in labels:
@@ -83,7 +83,7 @@ def requested_name(of_class, resource):
 
 
 def totals(pod, which):
-    """Requests or limits of the whole pod: summed up, then rounded up."""
+    """Return requests or limits of the whole pod: summed, then rounded up."""
 
     def of(container):
         wanted = (container.get("resources") or {}).get(which) or {}
@@ -114,7 +114,7 @@ def totals(pod, which):
 
 
 def integers(text):
-    """A JSON object of integers, else None."""
+    """Parse a JSON object of integers, else return None."""
     try:
         decoded = json.loads(text)
     except (TypeError, ValueError):
@@ -128,7 +128,7 @@ def annotation(pod, name):
 
 
 def estimate(pod, args):
-    """Section 5: estimate by native name."""
+    """Return the estimate by native name."""
     factors = args["estimatedScalingFactors"]
     if args["allowCustomizeEstimation"]:
         own = integers(annotation(pod, ESTIMATION + "scaling-factors"))
@@ -148,7 +148,7 @@ def estimate(pod, args):
 
 
 def deadline(pod, args, stamp, initialized_at):
-    """Section 7, the rules of the deadline."""
+    """Return the time until which the estimate is forced, or None."""
 
     def seconds(what, key):
         if args["allowCustomizeEstimation"]:

@@ -1,7 +1,7 @@
 """Random arguments, nodes, reports and pods as JSON for the references.
 
-What ends a decision early is rare, so that most reach the end. Amounts are small parts of nodes of 1,000 units (or of
-a real node's size), so that equalities and halves are met again and again. Moments are seconds around NOW.
+Values that end a decision early are rare, so that most decisions reach the end. Amounts are small parts of nodes of
+1,000 units (or of a real node's size), so that equalities and halves are frequent. Times are seconds around NOW.
 """
 
 import json
@@ -22,17 +22,17 @@ BROKEN_MAPS = ['{"cpu": 50.0}', '{"cpu": "50"}', "[1]", "{", '{"cpu": true}', ""
 
 
 class Host(NamedTuple):
-    """One node: JSON of the node and of its report (None: none), moment of the report, pods that run there."""
+    """One node: JSON of the node and of its report (or None), time of the report, and the running pods."""
 
     node: dict
     metric: dict | None
     updated_at: float | None
     cached: list
-    """(JSON, moment scheduled, moment initialised) each; a moment is None where the pod does not say."""
+    """(JSON, time of scheduling, time of initialisation) each; a time is None if the pod has none."""
 
 
 class RandomCluster:
-    """Draws from one seed."""
+    """Generator with one seed."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -43,7 +43,7 @@ class RandomCluster:
         return self.random.randrange(count) == 0
 
     def spelled(self, resource, units):
-        """One of several spellings of an amount."""
+        """Return one of several spellings of an amount."""
         base = Fraction(units, 1000) if resource == "cpu" else Fraction(units)
         texts = [f"{units}m" if resource == "cpu" else str(units), str(float(base)) if base < 10**6 else str(units)]
         if resource == "cpu" and units:
@@ -57,7 +57,7 @@ class RandomCluster:
         return {name: self.spelled(name, draw(name)) for name in self.resources if not self.one_in(12)}
 
     def some(self, name):
-        """A share of a node."""
+        """Return a share of a node."""
         per_mille = self.random.choice(PER_MILLE) if self.one_in(2) else self.random.randint(0, 1100)
         return self.size[name] * per_mille // 1000
 
@@ -84,7 +84,7 @@ class RandomCluster:
         return self.random.choice([*STATISTICS, "p50"]) if self.one_in(4) else self.random.choice(STATISTICS)
 
     def arguments(self):
-        """Every argument, completed; `onStale` stands for upstream's two flags."""
+        """Return every argument, completed; `onStale` replaces upstream's two flags."""
         dominant = self.random.choice([0, 0, 7])
         weights = {name: self.random.randint(1, 100) for name in self.resources if self.one_in(2)}
         return {

@@ -1,4 +1,4 @@
-"""The guard's inputs are chosen so that each bound can be read off."""
+"""MidGuard; the inputs are simple enough to calculate each limit by hand."""
 
 import json
 
@@ -17,7 +17,7 @@ def resources(cpu, memory):
 
 
 def report(peak=("6", "10Gi"), *, prod=("10", "20Gi"), mid=("0", "0"), policy=POLICY, **status):
-    """Prod requests 10 cores and 20 Gi; its peak leaves 4 cores and 10 Gi."""
+    """Return a report: Prod requests 10 cores and 20 Gi, and its peak leaves 4 cores and 10 Gi."""
     full = {
         "allocated": {"prod": resources(*prod), "mid": dict(zip(MID, mid, strict=True))},
         "prodPeakMetric": {"resource": {"resources": resources(*peak)}},
@@ -35,10 +35,10 @@ def rejects(metric, *, requests=MID, published=None, assigned=(), priority=7500,
     if metric is not None:
         parts.cluster.metric_changed(metric)
     for index, own in enumerate(assigned):
-        parts.cluster.pod_noticed(factories.pod(f"held-{index}", priority=7500, requests=own), "n1", NOW)
+        parts.cluster.assume_pod(factories.pod(f"held-{index}", priority=7500, requests=own), "n1", NOW)
     pod = factories.pod_document(priority=priority, requests=requests)
-    answer = json.loads(parts.extender.filter(factories.request(pod, ["n1"]), NOW))
-    return (answer.get("FailedAndUnresolvableNodes") or {}).get("n1")
+    response = json.loads(parts.extender.filter(factories.request(pod, ["n1"]), NOW))
+    return (response.get("FailedAndUnresolvableNodes") or {}).get("n1")
 
 
 def test_a_mid_pod_that_fits_the_prediction_passes():
@@ -50,23 +50,23 @@ def test_a_mid_pod_beyond_the_newest_prediction_is_rejected_though_the_node_publ
     assert rejects(report(peak)) == mid_guard.REASON
 
 
-def test_what_the_node_publishes_is_left_to_kube_scheduler_whose_watch_may_be_ahead():
+def test_the_published_resources_are_left_to_kube_scheduler_whose_watch_may_be_ahead():
     assert rejects(report(), published={"kubernetes.io/mid-cpu": "0", "kubernetes.io/mid-memory": "0"}) is None
 
 
-def test_what_the_node_reserves_by_annotation_is_not_offered():
+def test_resources_reserved_by_annotation_are_subtracted():
     reserved = {"node.koordinator.sh/reservation": json.dumps({"resources": {"cpu": "93"}})}
     assert rejects(report()) is None
     assert rejects(report(), annotations=reserved) == mid_guard.REASON
 
 
-def test_mid_pods_assigned_there_take_their_share():
+def test_mid_requests_of_assigned_pods_are_subtracted():
     one = {"kubernetes.io/mid-cpu": "2k", "kubernetes.io/mid-memory": "1Gi"}
     assert rejects(report(), requests=one, assigned=[one]) is None
     assert rejects(report(), requests=one, assigned=[one, one]) == mid_guard.REASON
 
 
-def test_only_what_a_pod_requests_must_fit():
+def test_only_requested_resources_must_fit():
     assert rejects(report(("10", "10Gi")), requests={"kubernetes.io/mid-memory": "8Gi"}) is None
 
 
@@ -74,7 +74,7 @@ def test_pods_without_mid_requests_pass():
     assert rejects(report(("10", "20Gi")), requests={"cpu": "1"}, priority=9500) is None
 
 
-def test_shares_of_the_policy_count():
+def test_percentages_of_the_policy_count():
     assert rejects(report(policy={"enable": True, "midCPUThresholdPercent": 3})) == mid_guard.REASON
     assert rejects(report(policy={"enable": True, "midReclaimRatioPercent": 99})) == mid_guard.REASON
 
@@ -98,10 +98,10 @@ def test_bound_mid_pods_are_a_floor():
         report(policy={"enable": "perhaps"}),
     ],
 )
-def test_without_usable_inputs_there_is_nothing_to_guard(metric):
+def test_accepts_a_node_without_usable_inputs(metric):
     assert rejects(metric, published=MID) is None
     assert rejects(metric, published={**MID, "kubernetes.io/mid-cpu": "3999"}) is None
 
 
-def test_an_absurd_report_bounds_nothing_and_breaks_nothing():
+def test_handles_an_absurd_report():
     assert rejects(report(mid=("1e300", "1e999"))) is None

@@ -1,4 +1,4 @@
-"""Statistics are read when they are asked for, and lose nothing by it. Expected values are Go's: 1 Ki = 1024."""
+"""Aggregated usage is decoded on the first read, without loss. Expected values are Go's: 1 Ki = 1024."""
 
 import msgspec
 import pytest
@@ -37,7 +37,7 @@ def test_each_statistic_has_its_windows_and_its_longest_one():
     assert read.get(("p99", 0)) is None
 
 
-def test_a_window_that_cannot_be_takes_nothing_away_from_the_others():
+def test_an_impossible_window_does_not_affect_the_others():
     windows = [
         {"duration": "-5m", "usage": {"avg": usage("1", "1")}},
         {"duration": "5m", "usage": {"p95": usage("2", "7")}},
@@ -57,7 +57,7 @@ def test_a_window_that_cannot_be_takes_nothing_away_from_the_others():
         [{"duration": "5m", "usage": {"avg": usage("lots", "1"), "p95": usage("-1", "1"), "p99": {}}}],
     ],
 )
-def test_what_cannot_be_read_is_no_data(windows):
+def test_malformed_statistics_are_no_data(windows):
     assert dict(statistics(windows)) == {}
     assert dict(AggregatedUsage(NONE, RESOURCES)) == {}
 
@@ -73,7 +73,7 @@ def test_nodes_share_the_keys_and_not_the_numbers(by_statistic):
     assert first._table._positions is second._table._positions is other._table._positions or not by_statistic
 
 
-def test_a_report_does_not_wait_for_its_statistics_to_be_read():
+def test_a_report_does_not_decode_its_statistics():
     cluster = factories.parts().cluster
     windows = [{"duration": "5m", "usage": {"p95": usage("3", "1")}}]
     cluster.metric_changed(factories.metric("n1", usage={"cpu": "1", "memory": "1"}, aggregated=windows))

@@ -1,10 +1,10 @@
-"""Where pods count, as watches and bind notices tell it."""
+"""Cluster state: the node of each pod, from watches and bind calls."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.state.node_metric_decoder import pod_digest
+from scheduler_plugin.state.pod_info import pod_digest
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 
@@ -41,55 +41,55 @@ def waiting():
     return factories.pod(requests=FOUR_CORES)
 
 
-def test_a_bind_notice_counts_at_once(cluster):
-    assert cluster.pod_noticed(waiting(), "n1", NOW)
+def test_an_assumed_pod_counts_immediately(cluster):
+    assert cluster.assume_pod(waiting(), "n1", NOW)
     assert cpu(cluster) == 10_000 + 3_400
 
 
-def test_the_watch_confirms_a_notice_without_counting_twice(cluster):
-    cluster.pod_noticed(waiting(), "n1", NOW)
+def test_the_watch_confirms_an_assumed_pod_without_counting_twice(cluster):
+    cluster.assume_pod(waiting(), "n1", NOW)
     cluster.pod_changed(bound(), NOW + 1)
     assert cpu(cluster) == 10_000 + 3_400
-    cluster.expire_notices(NOW + 10_000)
+    cluster.expire_assumed(NOW + 10_000)
     assert held_on(cluster) == {"uid-web-1": "n1"}
 
 
 def test_the_watch_moves_a_pod_that_was_bound_elsewhere(cluster):
-    cluster.pod_noticed(waiting(), "n1", NOW)
+    cluster.assume_pod(waiting(), "n1", NOW)
     cluster.pod_changed(bound("n2"), NOW + 1)
     assert (cpu(cluster, "n1"), cpu(cluster, "n2")) == (10_000, 13_400)
 
 
-def test_a_notice_does_not_overrule_the_watch(cluster):
+def test_a_bind_call_does_not_override_the_watch(cluster):
     cluster.pod_changed(bound("n2"), NOW)
-    assert not cluster.pod_noticed(waiting(), "n1", NOW + 1)
+    assert not cluster.assume_pod(waiting(), "n1", NOW + 1)
     assert held_on(cluster) == {"uid-web-1": "n2"}
 
 
-def test_a_notice_nobody_confirms_is_let_go(cluster):
-    cluster.pod_noticed(waiting(), "n1", NOW)
-    assert cluster.expire_notices(NOW + 119) == 0
-    assert cluster.expire_notices(NOW + 120) == 1
+def test_an_unconfirmed_assumed_pod_expires(cluster):
+    cluster.assume_pod(waiting(), "n1", NOW)
+    assert cluster.expire_assumed(NOW + 119) == 0
+    assert cluster.expire_assumed(NOW + 120) == 1
     assert cpu(cluster) == 10_000
 
 
-def test_a_pod_asked_about_again_was_not_bound(cluster):
-    cluster.pod_noticed(waiting(), "n1", NOW)
-    cluster.notice_void(waiting())
+def test_forgets_an_assumed_pod_but_not_an_observed_one(cluster):
+    cluster.assume_pod(waiting(), "n1", NOW)
+    cluster.forget_assumed(waiting())
     assert held_on(cluster) == {}
     cluster.pod_changed(bound(), NOW)
-    cluster.notice_void(waiting())
+    cluster.forget_assumed(waiting())
     assert held_on(cluster) == {"uid-web-1": "n1"}
 
 
-def test_the_same_notice_twice_counts_once(cluster):
-    cluster.pod_noticed(waiting(), "n1", NOW)
-    cluster.pod_noticed(waiting(), "n1", NOW)
+def test_a_repeated_bind_call_counts_once(cluster):
+    cluster.assume_pod(waiting(), "n1", NOW)
+    cluster.assume_pod(waiting(), "n1", NOW)
     assert cpu(cluster) == 13_400
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_pod_that_has_ended_counts_no_more(cluster, phase):
+def test_a_terminal_pod_does_not_count(cluster, phase):
     cluster.pod_changed(bound(), NOW)
     cluster.pod_changed(bound(phase=phase), NOW)
     assert held_on(cluster) == {}
@@ -117,36 +117,36 @@ def test_a_new_condition_renews_the_record(cluster):
     assert cluster.entries["n1"].load.pods["default/web-1"].timestamp == NOW - 7
 
 
-def test_a_deletion_ends_a_pod_wherever_it_counts(cluster):
+def test_a_deletion_removes_a_pod_from_any_node(cluster):
     cluster.pod_changed(bound("n2"), NOW)
     cluster.pod_deleted("default", "web-1", "uid-web-1")
     cluster.pod_deleted("default", "web-1", "uid-web-1")
     assert held_on(cluster) == {}
 
 
-def test_a_list_drops_what_it_does_not_hold_but_not_what_was_only_noticed(cluster):
+def test_a_list_drops_missing_pods_but_not_assumed_ones(cluster):
     cluster.pod_changed(bound(name="a"), NOW)
     cluster.pod_changed(bound(name="b"), NOW)
-    cluster.pod_noticed(factories.pod(name="c"), "n1", NOW)
+    cluster.assume_pod(factories.pod(name="c"), "n1", NOW)
     keep_all(cluster.keep_pods({pod_digest("default", "b")}))
     assert held_on(cluster) == {"uid-b": "n1", "uid-c": "n1"}
 
 
-def test_a_pod_that_came_back_under_its_name_while_we_were_away_replaces_the_old_one(cluster):
+def test_a_pod_re_created_during_a_watch_outage_replaces_the_old_one(cluster):
     cluster.pod_changed(bound(uid="old"), NOW)
     cluster.pod_changed(bound("n2", uid="new"), NOW)
     keep_all(cluster.keep_pods({pod_digest("default", "web-1")}))
     assert held_on(cluster) == {"new": "n2"}
 
 
-def test_a_deletion_may_tell_the_name_only(cluster):
+def test_a_deletion_may_have_the_name_only(cluster):
     cluster.pod_changed(bound(name="a"), NOW)
     cluster.pod_changed(bound(name="b"), NOW)
     cluster.pod_deleted("default", "a")
     assert held_on(cluster) == {"uid-b": "n1"}
 
 
-def test_absurd_amounts_break_nothing(cluster):
+def test_handles_absurd_amounts(cluster):
     for name in "abc":
         absurd = {"cpu": "1e999", "memory": "8Ei", "kubernetes.io/mid-cpu": "9E", "kubernetes.io/mid-memory": "1e300"}
         cluster.pod_changed(factories.pod(name, node="n1", requests=absurd, limits=absurd), NOW)
@@ -164,7 +164,7 @@ def test_pods_wait_for_the_first_report_of_their_node():
     assert cpu(cluster) == 1_000 + 3_400
 
 
-def test_nothing_is_left_of_a_node_once_object_report_and_pods_are_gone(cluster):
+def test_an_entry_is_deleted_with_its_object_report_and_pods(cluster):
     cluster.pod_changed(bound(), NOW)
     cluster.node_deleted("n1")
     cluster.metric_deleted("n1")
@@ -174,13 +174,13 @@ def test_nothing_is_left_of_a_node_once_object_report_and_pods_are_gone(cluster)
     assert cluster.counts() == {"nodes": 1, "node_metrics": 1, "pods": 0, "unconfirmed_pods": 0}
 
 
-def test_lists_of_nodes_and_reports_drop_what_is_gone(cluster):
+def test_lists_of_nodes_and_reports_drop_missing_ones(cluster):
     keep_all(cluster.keep_nodes(["n2"]))
     keep_all(cluster.keep_metrics(["n2"]))
     assert list(cluster.entries) == ["n2"]
 
 
-def test_a_row_is_used_again_by_another_node(cluster):
+def test_a_row_is_reused_for_another_node(cluster):
     row = cluster.entries["n1"].row
     keep_all(cluster.keep_nodes(["n2"]))
     keep_all(cluster.keep_metrics(["n2"]))
@@ -205,26 +205,26 @@ def test_a_pod_of_that_name_in_another_namespace_is_another_pod(cluster):
     assert held_on(cluster) == {"one": "n1"}
 
 
-def test_a_notice_for_the_next_pod_of_a_name_ends_the_one_before(cluster):
+def test_an_assumed_pod_replaces_the_previous_pod_of_its_name(cluster):
     cluster.pod_changed(bound(uid="old"), NOW)
-    assert cluster.pod_noticed(factories.pod(uid="new", requests=FOUR_CORES), "n2", NOW)
+    assert cluster.assume_pod(factories.pod(uid="new", requests=FOUR_CORES), "n2", NOW)
     assert held_on(cluster) == {"new": "n2"}
     assert (cpu(cluster, "n1"), cpu(cluster, "n2")) == (10_000, 13_400)
 
 
-def test_only_the_very_pod_that_was_noticed_takes_its_notice_back(cluster):
-    cluster.pod_noticed(factories.pod(uid="new"), "n1", NOW)
-    cluster.notice_void(factories.pod(uid="old"))
+def test_forgets_an_assumed_pod_only_by_its_uid(cluster):
+    cluster.assume_pod(factories.pod(uid="new"), "n1", NOW)
+    cluster.forget_assumed(factories.pod(uid="old"))
     assert held_on(cluster) == {"new": "n1"}
-    cluster.notice_void(factories.pod(uid="new"))
+    cluster.forget_assumed(factories.pod(uid="new"))
     assert held_on(cluster) == {}
 
 
-def test_a_notice_that_was_renewed_waits_as_long_again(cluster):
-    cluster.pod_noticed(factories.pod("a"), "n1", NOW)
-    cluster.pod_noticed(factories.pod("b"), "n1", NOW + 50)
-    cluster.pod_noticed(factories.pod("a"), "n2", NOW + 100)
-    assert cluster.expire_notices(NOW + 170) == 1
+def test_a_repeated_bind_call_renews_the_expiry(cluster):
+    cluster.assume_pod(factories.pod("a"), "n1", NOW)
+    cluster.assume_pod(factories.pod("b"), "n1", NOW + 50)
+    cluster.assume_pod(factories.pod("a"), "n2", NOW + 100)
+    assert cluster.expire_assumed(NOW + 170) == 1
     assert held_on(cluster) == {"uid-a": "n2"}
 
 
@@ -232,50 +232,50 @@ pod_names, generations = st.sampled_from(["a", "b", "c"]), st.integers(0, 2)
 nodes = st.sampled_from(["n1", "n2", "n3"])
 events = st.lists(
     st.tuples(st.just("watch"), pod_names, generations, nodes, st.sampled_from(["Running", "Succeeded"]))
-    | st.tuples(st.sampled_from(["notice", "retry", "delete", "delete name", "time"]), pod_names, generations, nodes),
+    | st.tuples(st.sampled_from(["assume", "retry", "delete", "delete name", "time"]), pod_names, generations, nodes),
     max_size=25,
 )
 
 
 @given(events)
-def test_whatever_happens_a_pod_counts_on_one_node_at_most_and_the_watch_has_the_last_word(taken):
-    """`shown` and `noticed` are the plain model: of each name, the pod that counts, and where."""
-    cluster = factories.parts(notice_ttl_seconds=10).cluster
-    now, shown, noticed = NOW, {}, {}
+def test_after_any_events_a_pod_counts_on_one_node_at_most_and_the_watch_decides(taken):
+    """Compare with a plain model: `shown` and `assumed` have for each name the UID of the pod that counts, its node."""
+    cluster = factories.parts(assumed_ttl_seconds=10).cluster
+    now, shown, assumed = NOW, {}, {}
     for what, name, generation, node, *phase in taken:
         now += 1
         uid = f"{name}-{generation}"
         if what == "watch":
             cluster.pod_changed(factories.pod(name, uid=uid, node=node, phase=phase[0]), now)
             shown.pop(name, None)
-            noticed.pop(name, None)
+            assumed.pop(name, None)
             if phase == ["Running"]:
                 shown[name] = uid, node
-        elif what == "notice":
-            cluster.pod_noticed(factories.pod(name, uid=uid), node, now)
+        elif what == "assume":
+            cluster.assume_pod(factories.pod(name, uid=uid), node, now)
             if shown.get(name, ("", ""))[0] != uid:
                 shown.pop(name, None)
-                noticed[name] = uid, node, now + 10
+                assumed[name] = uid, node, now + 10
         elif what == "retry":
-            cluster.notice_void(factories.pod(name, uid=uid))
-            if noticed.get(name, ("",))[0] == uid:
-                del noticed[name]
+            cluster.forget_assumed(factories.pod(name, uid=uid))
+            if assumed.get(name, ("",))[0] == uid:
+                del assumed[name]
         elif what == "time":
             now += 5
-            cluster.expire_notices(now)
-            noticed = {name: notice for name, notice in noticed.items() if notice[2] > now}
+            cluster.expire_assumed(now)
+            assumed = {name: value for name, value in assumed.items() if value[2] > now}
         else:
             cluster.pod_deleted("default", name, uid if what == "delete" else None)
-            for known in (shown, noticed):
+            for known in (shown, assumed):
                 if name in known and (what == "delete name" or known[name][0] == uid):
                     del known[name]
         counted = [(pod.uid, name) for name, entry in cluster.entries.items() for pod in entry.load.pods.values()]
-        assert sorted(counted) == sorted(value[:2] for value in (*shown.values(), *noticed.values()))
+        assert sorted(counted) == sorted(value[:2] for value in (*shown.values(), *assumed.values()))
         assert cluster.counts() == {
             "nodes": 0,
             "node_metrics": 0,
             "pods": len(counted),
-            "unconfirmed_pods": len(noticed),
+            "unconfirmed_pods": len(assumed),
         }
-    cluster.expire_notices(now + 20)
+    cluster.expire_assumed(now + 20)
     assert held_on(cluster) == dict(shown.values())

@@ -1,4 +1,4 @@
-"""A packed set of digests is a set."""
+"""The packed set of digests behaves as a set."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ digests = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1) | st.text(max_si
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "discard"]), digests)), digests)
-def test_it_holds_what_a_set_holds(taken, other):
+def test_has_the_same_elements_as_a_set(taken, other):
     packed, plain = DigestSet(), set()
     for what, digest in taken:
         getattr(packed, what)(digest)

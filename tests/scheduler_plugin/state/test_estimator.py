@@ -1,4 +1,4 @@
-"""Expected numbers are the known-good values of koordinator-loadaware section 5."""
+"""Estimator; the expected numbers are those of Koordinator's defaultEstimator."""
 
 import pytest
 
@@ -12,14 +12,14 @@ FACTORS = "scheduling.koordinator.sh/load-estimated-scaling-factors"
 AFTER_SCHEDULED = "scheduling.koordinator.sh/load-estimated-seconds-after-pod-scheduled"
 
 
-def policy(cpu=85, memory=70, **more):
+def arguments(cpu=85, memory=70, **more):
     return EstimatorArgs(RESOURCES, {"cpu": cpu, "memory": memory}, **more)
 
 
 def estimated(given=None, **pod):
     made = factories.pod(**pod)
     of_class, requests = priority_and_qos.priority_class(made), pods.requests(made.spec)
-    return estimator.estimate(made, given or policy(), of_class, requests)
+    return estimator.estimate(made, given or arguments(), of_class, requests)
 
 
 def test_a_request_is_scaled():
@@ -31,14 +31,14 @@ def test_the_larger_of_limit_and_request_is_scaled():
 
 
 def test_the_limit_caps_the_estimate():
-    assert estimated(policy(cpu=100), requests={"cpu": "4"}, limits={"cpu": "1"})["cpu"] == 1000
+    assert estimated(arguments(cpu=100), requests={"cpu": "4"}, limits={"cpu": "1"})["cpu"] == 1000
 
 
 def test_halves_round_away_from_zero():
-    assert estimated(policy(50, 50), requests={"cpu": "3m", "memory": "5"}) == {"cpu": 2, "memory": 3}
+    assert estimated(arguments(50, 50), requests={"cpu": "3m", "memory": "5"}) == {"cpu": 2, "memory": 3}
 
 
-def test_a_pod_that_asks_for_nothing_is_charged_the_floor():
+def test_a_pod_without_requests_is_charged_the_floor():
     assert estimated() == {"cpu": 250, "memory": 209715200}
 
 
@@ -77,7 +77,7 @@ OF_EVERY_KIND = {
 
 @pytest.mark.parametrize("qos", ["LSE", "LSR", "LS", "BE", "SYSTEM", None])
 @pytest.mark.parametrize("stated", list(BY_CLASS))
-def test_a_stated_class_is_charged_what_its_class_requests_whatever_the_qos(stated, qos):
+def test_a_stated_class_is_charged_the_requests_of_its_class_with_any_qos(stated, qos):
     labels = {"koordinator.sh/priority-class": stated, **({"koordinator.sh/qosClass": qos} if qos else {})}
     assert estimated(priority=None, labels=labels, requests=OF_EVERY_KIND) == BY_CLASS[stated]
 
@@ -99,31 +99,31 @@ def test_a_pod_that_states_no_class_is_charged_by_its_qos(qos, of_class, how):
     assert estimated(priority=None, labels=labels, **{how: OF_EVERY_KIND}) == BY_CLASS[of_class]
 
 
-def test_factors_of_the_pod_count_only_where_that_is_allowed():
+def test_factors_of_the_pod_count_only_if_allowed():
     requests = {"cpu": "4", "memory": "8Gi"}
     annotations = {FACTORS: '{"cpu":150}'}
     assert estimated(requests=requests, annotations=annotations)["cpu"] == 3400
-    allowed = policy(allow_customize=True)
+    allowed = arguments(allow_customize=True)
     assert estimated(allowed, requests=requests, annotations=annotations) == {"cpu": 6000, "memory": 6012954214}
 
 
 @pytest.mark.parametrize("annotation", ['{"cpu":"150"}', '{"cpu":150.0}', '{"cpu":true}', "[]", "{}", "null", "{} x"])
-def test_factors_that_are_not_whole_integers_are_ignored_whole(annotation):
-    found = estimated(policy(allow_customize=True), requests={"cpu": "4"}, annotations={FACTORS: annotation})
+def test_factors_that_are_not_all_integers_are_ignored_together(annotation):
+    found = estimated(arguments(allow_customize=True), requests={"cpu": "4"}, annotations={FACTORS: annotation})
     assert found["cpu"] == 3400
 
 
-def test_seconds_after_initialisation_win_even_where_they_end_earlier():
-    given = policy(seconds_after_scheduled=180, seconds_after_initialized=10)
+def test_seconds_after_initialisation_take_precedence_even_if_they_end_earlier():
+    given = arguments(seconds_after_scheduled=180, seconds_after_initialized=10)
     assert estimator.forced_until(factories.pod(), given, -60.0, -30.0) == -20
 
 
-def test_seconds_after_scheduling_hold_while_the_pod_is_not_initialised():
-    given = policy(seconds_after_scheduled=180, seconds_after_initialized=10)
+def test_seconds_after_scheduling_count_while_the_pod_is_not_initialised():
+    given = arguments(seconds_after_scheduled=180, seconds_after_initialized=10)
     assert estimator.forced_until(factories.pod(), given, -60.0, None) == 120
 
 
 @pytest.mark.parametrize(("text", "deadline"), [("0", None), ("30", 30.0), ("-5", 180.0), ("x", 180.0), ("+7", 7.0)])
 def test_the_pods_own_seconds_switch_off_or_replace_the_arguments(text, deadline):
-    given = policy(allow_customize=True, seconds_after_scheduled=180)
+    given = arguments(allow_customize=True, seconds_after_scheduled=180)
     assert estimator.forced_until(factories.pod(annotations={AFTER_SCHEDULED: text}), given, 0.0, None) == deadline

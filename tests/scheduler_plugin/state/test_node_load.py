@@ -1,4 +1,4 @@
-"""Sums of one node. The table of six pods is koordinator-loadaware section 19; the rest are properties."""
+"""Sums of one node. The table of six pods has the values of Koordinator's own test."""
 
 import pytest
 from hypothesis import given
@@ -39,7 +39,7 @@ def sums(load):
     return load.plain(), load.prod(), tuple(load.node_estimated), tuple(load.node_delta), tuple(load.prod_delta)
 
 
-def test_a_predicted_peak_is_raised_by_what_the_report_does_not_show_yet():
+def test_the_delta_of_unreported_pods_is_added_to_the_predicted_peak():
     fresh = assigned("new")
     assert load_of(fresh, given_report=report(predicted=(8000, 900))).predicted() == (9000, 1000)
     assert load_of(fresh, given_report=report()).predicted() is None
@@ -97,7 +97,7 @@ def test_a_report_without_time_keeps_the_time_before():
     assert load.node_delta == [0, 0]
 
 
-def test_the_time_of_a_report_is_forgotten_once_nothing_is_known():
+def test_the_report_time_is_reset_when_the_entry_is_empty():
     load = load_of(assigned("a"), given_report=report())
     load.drop_report()
     assert load.update_time == 0.0
@@ -105,18 +105,18 @@ def test_the_time_of_a_report_is_forgotten_once_nothing_is_known():
     assert load.update_time is None
 
 
-def test_system_usage_is_prod_usage_where_asked_for():
+def test_system_usage_counts_as_prod_usage_if_configured():
     pod = assigned("a", at=-1000.0)
     assert load_of(pod, given_report=report({"a": (1, 2)}, ["a"]), system_in_prod=True).prod_usage == [71, 9]
 
 
-def test_a_window_nobody_reported_reads_as_the_estimates_alone():
+def test_an_unreported_window_gives_the_estimates_alone():
     load = load_of(assigned("a", (300, 30)), given_report=report())
     assert load.aggregated("p95", 5) == (300, 30)
     assert load.aggregated("p95", 0) == load.plain()
 
 
-def test_without_usage_the_estimates_stand_alone():
+def test_without_usage_the_estimates_alone_count():
     assert load_of(assigned("a", (300, 30)), given_report=report(usage=None)).plain() == (300, 30)
 
 
@@ -148,7 +148,7 @@ steps = st.lists(
 
 
 @given(steps, st.booleans())
-def test_sums_kept_step_by_step_equal_sums_built_from_scratch(taken, system_in_prod):
+def test_incremental_sums_equal_sums_from_scratch(taken, system_in_prod):
     load = NodeLoad(2, system_in_prod=system_in_prod)
     for what, value in taken:
         if what == "assign":

@@ -28,7 +28,7 @@ def test_an_empty_usage_is_zero():
 
 
 @pytest.mark.parametrize("cpu", ["lots", "-1", "1e18", "", "1e999"])
-def test_a_usage_that_cannot_be_is_not_reported(cpu):
+def test_an_impossible_usage_is_not_reported(cpu):
     assert read(usage={"cpu": cpu}).node_usage is None
 
 
@@ -47,7 +47,7 @@ def test_without_a_prediction_the_peak_is_absent_and_not_zero():
     assert predicted(cpu="-1") is None
 
 
-def test_a_resource_that_is_not_predicted_is_as_reported():
+def test_a_resource_without_a_prediction_is_as_reported():
     assert predicted(cpu="2500m") == (2500, GI)
 
 
@@ -69,7 +69,7 @@ def test_window_zero_is_the_longest_window_with_data():
     assert ("p95", 1800 * 10**9) not in report.aggregated
 
 
-def test_pods_without_usage_are_not_reported_and_the_last_of_two_wins():
+def test_pods_without_usage_are_not_reported_and_the_last_of_two_entries_counts():
     items = [
         factories.reported("a", "1", "1Gi"),
         {"namespace": "default", "name": "b", "podUsage": {}},

@@ -1,10 +1,10 @@
-"""The packed tables of a report hold what was put in, and lend their keys."""
+"""Packed tables of a report: their contents, and their shared keys."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugin.state import node_report
-from scheduler_plugin.state.estimator import LARGEST
+from scheduler_plugin.state.vectors import LARGEST
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 
@@ -12,14 +12,14 @@ amounts = st.tuples(st.integers(0, LARGEST), st.integers(0, LARGEST))
 
 
 @given(st.dictionaries(st.text(max_size=3), amounts), st.text(max_size=3))
-def test_a_table_reads_as_the_mapping_it_was_made_of(vectors, other):
+def test_a_table_equals_its_source_mapping(vectors, other):
     table = node_report.table(vectors, 2)
     assert dict(table) == vectors
     assert table.find(other) == vectors.get(other) == table.get(other)
     assert table.own_key(other) == other
 
 
-def test_pods_and_reports_keep_one_key_between_them_whichever_came_first():
+def test_pods_and_reports_share_one_key_in_either_order():
     for pods_first in (True, False):
         cluster = factories.parts().cluster
         steps = [

@@ -1,4 +1,4 @@
-"""What a scripted apiserver lists, against a state that holds something else."""
+"""Resync of a differing state with a scripted apiserver."""
 
 import json
 
@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from apiserver_client import errors
-from scheduler_plugin.state import comparison, resync
+from scheduler_plugin.state import resync
 from tests.fakes import apiserver
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
@@ -49,7 +49,7 @@ async def server():
 
 @pytest.fixture
 async def compare(server, cluster):
-    """Compare once; returns the drift that was counted. `pauses` are called, one with each pause."""
+    """Return a function that runs one resync and returns the drift. It calls one of `pauses` with each pause."""
 
     async def run(*pauses):
         waiting = list(pauses)
@@ -60,7 +60,7 @@ async def compare(server, cluster):
 
         drift = resync.no_drift()
         async with server.session() as api:
-            await resync.Rebuild(api, cluster, drift, lambda: NOW, sleep=sleep).run()
+            await resync.Resync(api, cluster, drift, lambda: NOW, sleep=sleep).run()
         return drift
 
     return run
@@ -70,14 +70,14 @@ def plain_cpu(cluster, node="n1"):
     return cluster.entries[node].load.plain()[0]
 
 
-async def test_a_state_that_agrees_has_no_drift_and_stays_the_same(compare, cluster):
+async def test_an_equal_state_has_no_drift_and_stays_the_same(compare, cluster):
     before = dict(cluster.entries)
     assert await compare() == NOTHING
     assert cluster.entries == before
     assert plain_cpu(cluster) == 10_000 + 3_400
 
 
-async def test_what_the_state_lacks_is_counted_by_kind_and_taken(compare, cluster, server):
+async def test_missing_objects_are_counted_by_kind_and_added(compare, cluster, server):
     cluster.node_deleted("n1")
     cluster.metric_deleted("n1")
     cluster.pod_deleted("default", "web-1", "uid-web-1")
@@ -88,7 +88,7 @@ async def test_what_the_state_lacks_is_counted_by_kind_and_taken(compare, cluste
     assert plain_cpu(cluster) == 10_000 + 3_400
 
 
-async def test_what_the_state_holds_too_much_is_counted_by_kind_and_dropped(compare, cluster, server):
+async def test_extra_objects_are_counted_by_kind_and_dropped(compare, cluster, server):
     cluster.node_changed(factories.node("ghost"))
     cluster.metric_changed(report(name="ghost"))
     cluster.pod_changed(msgspec.convert(bound("ghost"), factories.pods.Pod), NOW)
@@ -99,7 +99,7 @@ async def test_what_the_state_holds_too_much_is_counted_by_kind_and_dropped(comp
     assert plain_cpu(cluster) == 10_000 + 3_400
 
 
-async def test_what_the_state_holds_differently_is_replaced(compare, cluster, server):
+async def test_differing_objects_are_replaced(compare, cluster, server):
     cluster.pod_changed(msgspec.convert(bound(node="n2"), factories.pods.Pod), NOW)
     cluster.metric_changed(report("99"))
     server.on("GET", "/api/v1/namespaces/default/pods/web-1", apiserver.Answer(bound()))
@@ -108,7 +108,7 @@ async def test_what_the_state_holds_differently_is_replaced(compare, cluster, se
     assert plain_cpu(cluster) == 10_000 + 3_400
 
 
-async def test_a_difference_that_the_watch_settles_meanwhile_is_none(compare, cluster, server):
+async def test_a_difference_that_the_watch_resolves_is_no_drift(compare, cluster, server):
     cluster.pod_deleted("default", "web-1", "uid-web-1")
     server.on("GET", "/api/v1/namespaces/default/pods/web-1", apiserver.Answer(bound()))
     assert await compare(lambda: cluster.pod_changed(msgspec.convert(bound(), factories.pods.Pod), NOW)) == NOTHING
@@ -124,26 +124,26 @@ async def test_a_list_that_is_older_than_the_state_changes_nothing(compare, clus
     assert [pod.uid for pod in cluster.entries["n1"].load.pods.values()] == ["uid-newer"]
 
 
-async def test_a_pod_that_was_only_noticed_is_left_to_its_notice(compare, cluster):
-    cluster.pod_noticed(factories.pod("noticed"), "n1", NOW)
+async def test_an_assumed_pod_is_left_to_its_expiry(compare, cluster):
+    cluster.assume_pod(factories.pod("assumed"), "n1", NOW)
     assert await compare() == NOTHING
     assert cluster.counts()["unconfirmed_pods"] == 1
 
 
-async def test_wrong_sums_are_counted_and_summed_again(compare, cluster):
+async def test_wrong_sums_are_counted_and_recomputed(compare, cluster):
     cluster.entries["n1"].load.node_delta[0] += 1
     assert await compare() == {**NOTHING, "sums": 1}
     assert plain_cpu(cluster) == 10_000 + 3_400
 
 
-async def test_an_object_that_cannot_be_read_is_left_to_the_watch(compare, cluster, server):
+async def test_an_undecodable_object_is_left_to_the_watch(compare, cluster, server):
     broken = wire(factories.node("n1")) | {"status": 7}
     server._scripts["GET", NODES][:] = [apiserver.page("5", broken)]
     assert await compare() == NOTHING
-    assert comparison.knows_node(cluster, ("", "n1"))
+    assert cluster.entries["n1"].node is not None
 
 
-async def test_an_apiserver_that_fails_is_asked_again_at_the_next_interval(server, cluster):
+async def test_retries_at_the_next_interval_after_an_error(server, cluster):
     server._scripts["GET", NODES][:0] = [apiserver.Answer({"kind": "Status", "code": 500}, 500)]
     seconds = []
 
@@ -153,7 +153,7 @@ async def test_an_apiserver_that_fails_is_asked_again_at_the_next_interval(serve
             raise TimeoutError
 
     async with server.session() as api:
-        again = resync.Rebuild(api, cluster, resync.no_drift(), lambda: NOW, sleep=sleep)
+        again = resync.Resync(api, cluster, resync.no_drift(), lambda: NOW, sleep=sleep)
         with pytest.raises(errors.StatusError):
             await again.run()
         server._scripts["GET", NODES][:0] = [apiserver.Answer({"kind": "Status", "code": 500}, 500)]

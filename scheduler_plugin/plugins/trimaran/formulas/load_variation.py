@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler_plugin.plugins import rounding
-from scheduler_plugin.plugins.rounding import Bools, Floats
+from scheduler_plugin.state import rounding
+from scheduler_plugin.state.rounding import Bools, Floats
 
 
 class Fractions(NamedTuple):

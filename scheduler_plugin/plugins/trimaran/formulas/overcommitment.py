@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler_plugin.plugins import rounding
-from scheduler_plugin.plugins.rounding import Bools, Floats
 from scheduler_plugin.plugins.trimaran.formulas import beta_distribution
+from scheduler_plugin.state import rounding
+from scheduler_plugin.state.rounding import Bools, Floats
 
 ALLOWED_SHARE_OF_VARIANCE = 0.99
 """Largest accepted variance, as a share of the largest variance of a beta distribution with that mean."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler_plugin.plugins.rounding import Bools, Floats
+from scheduler_plugin.state.rounding import Bools, Floats
 
 
 def jump_watts(from_percent: Floats, to_percent: Floats, k1: Floats, k2: Floats) -> Floats:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler_plugin.plugins import rounding
-from scheduler_plugin.plugins.rounding import Floats
+from scheduler_plugin.state import rounding
+from scheduler_plugin.state.rounding import Floats
 
 
 def utilisation_percent(

@@ -1,6 +1,6 @@
-"""LoadAware for one node and one pod, one pod and one resource after the other, as koordinator-loadaware 6 to 11 read.
+"""Reference of LoadAware for one node and one pod, written plainly from Koordinator's rules, without any vectors.
 
-Works on the objects' JSON, with completed arguments; moments are seconds. Shares nothing with the product.
+Works on the objects' JSON, with completed arguments; times are seconds. Shares no code with the product.
 """
 
 import json
@@ -20,9 +20,9 @@ def resources_of(args):
 
 
 class Node:
-    """One node under the arguments: its JSON, its newest report (None: none) and the pods cached there.
+    """One node under the arguments: its JSON, its newest report (or None) and its cached pods.
 
-    A cached pod is (JSON, moment it was scheduled or None, moment it was initialised or None).
+    A cached pod is (JSON, time of scheduling or None, time of initialisation or None).
     """
 
     def __init__(self, args, node, metric, cached, updated_at, assigned_at):
@@ -45,10 +45,10 @@ class Node:
             result.update(raw)
         return self.vector(result)
 
-    # sections 6 and 8
+    # report and sums
 
     def reported(self, pod):
-        """Usage the report shows for a pod (None: none), and whether it lists the pod as Prod."""
+        """Return the usage of a pod in the report (or None), and whether the report lists it as Prod."""
         usage, is_prod = None, False
         for item in self.metric["status"].get("podsMetric") or []:
             same = (item["namespace"], item["name"]) == (pod["metadata"]["namespace"], pod["metadata"]["name"])
@@ -87,10 +87,10 @@ class Node:
                     prod_delta[name] += missing
         return node_delta, prod_delta, estimated, prod_usage
 
-    # section 9, and design 4.5 for usageSource
+    # usage, by usageSource
 
     def usage(self, kind, window=None):
-        """Usage of the pods that are there; `kind` is plain, prod or a statistic."""
+        """Return the usage of the present pods; `kind` is plain, prod or a statistic."""
         node_delta, prod_delta, estimated, prod_usage = self.sums()
         if kind == "prod":
             return {name: prod_usage[name] + prod_delta[name] for name in self.resources}
@@ -118,10 +118,10 @@ class Node:
     def is_expired(self, now):
         return self.updated_at is None or now - self.updated_at >= self.args["nodeMetricExpirationSeconds"]
 
-    # section 10
+    # filter
 
     def thresholds(self):
-        """Plain, Prod and aggregated limits; aggregated is (limits, statistic, window in minutes) or None."""
+        """Return the plain, Prod and aggregated limits; aggregated is (limits, statistic, minutes) or None."""
         block = self.args["aggregated"]
         plain, prod, aggregated = self.args["usageThresholds"], self.args["prodUsageThresholds"], None
         if block.get("usageThresholds") and block.get("usageAggregationType"):
@@ -131,7 +131,7 @@ class Node:
         return tuple(own or other for own, other in zip(custom, (plain, prod, aggregated), strict=True))
 
     def rejection(self, pod, now):
-        """The reason, or None."""
+        """Return the reason of the rejection, or None."""
         if any(owner["kind"] in ("DaemonSet", "Node") for owner in pod["metadata"].get("ownerReferences") or []):
             return None
         plain, prod, aggregated = self.thresholds()
@@ -156,7 +156,7 @@ class Node:
                     return f"node(s) {name} {word}usage exceed threshold"
         return None
 
-    # section 11
+    # score
 
     def score(self, pod, now):
         weights, dominant_weight, block = (
@@ -187,7 +187,7 @@ class Node:
 
 
 def custom_thresholds(text):
-    """Section 10.1: plain, Prod and aggregated limits of an annotation, each empty where it is not given."""
+    """Return the plain, Prod and aggregated limits of an annotation, each empty if it is absent."""
     nothing = {}, {}, None
     try:
         given = json.loads(text or "null")

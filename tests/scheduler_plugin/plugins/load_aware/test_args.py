@@ -13,7 +13,7 @@ def fields(**given):
     return [".".join(problem.path) for problem in load_aware_args.problems(completed(**given))]
 
 
-def test_thresholds_and_weights_are_all_or_nothing():
+def test_thresholds_and_weights_are_completed_only_as_a_whole():
     args = completed(usageThresholds={"cpu": 50}, resourceWeights={"memory": 3})
     assert (args.usage_thresholds, args.resource_weights) == ({"cpu": 50}, {"memory": 3})
 
@@ -26,7 +26,7 @@ def test_a_dominant_weight_leaves_the_weights_empty():
     assert completed(dominantResourceWeight=1).resource_weights == {}
 
 
-def test_null_means_not_given():
+def test_null_means_not_set():
     args = completed(usageThresholds=None, filterExpiredNodeMetrics=None, aggregated=None)
     assert args == completed()
     assert args.filter_expired_node_metrics is True
@@ -36,7 +36,7 @@ def test_completing_twice_changes_nothing():
     assert completed().with_defaults() == completed()
 
 
-def test_all_problems_are_found_in_upstreams_order():
+def test_reports_all_problems_in_upstreams_order():
     found = fields(
         nodeMetricExpirationSeconds=0,
         resourceWeights={"gpu": 0},
@@ -66,7 +66,7 @@ def test_all_problems_are_found_in_upstreams_order():
     ]
 
 
-def test_prod_thresholds_are_not_judged():
+def test_prod_thresholds_are_not_validated():
     assert fields(prodUsageThresholds={"cpu": 900}) == []
 
 
@@ -82,12 +82,12 @@ def test_prod_thresholds_are_not_judged():
         {"usagethresholds": {}},
     ],
 )
-def test_what_upstream_cannot_decode_is_refused(given):
+def test_refuses_values_that_upstream_cannot_decode(given):
     with pytest.raises(pydantic.ValidationError):
         LoadAwareArgs.model_validate(given)
 
 
-def test_the_vector_holds_every_resource_named_anywhere_in_bytewise_order():
+def test_the_vector_has_every_named_resource_in_bytewise_order():
     args = LoadAwareArgs.model_validate(
         {
             "prodUsageThresholds": {"example.com/b": 1},
@@ -111,7 +111,7 @@ def test_the_vector_holds_every_resource_named_anywhere_in_bytewise_order():
         ({"onStale": "use", "filterExpiredNodeMetrics": False, "enableScheduleWhenNodeMetricsExpired": True}, "use"),
     ],
 )
-def test_a_stale_node_is_treated_as_the_switch_or_upstreams_flags_say(given, treatment):
+def test_a_stale_node_is_treated_by_the_switch_or_upstreams_flags(given, treatment):
     assert fields(**given) == []
     assert completed(**given).stale_node() == treatment
 
@@ -126,11 +126,11 @@ def test_a_stale_node_is_treated_as_the_switch_or_upstreams_flags_say(given, tre
         ("use", "filterExpiredNodeMetrics", True),
     ],
 )
-def test_a_switch_that_contradicts_upstreams_flags_is_refused(on_stale, flag, value):
+def test_refuses_a_switch_that_contradicts_upstreams_flags(on_stale, flag, value):
     assert fields(onStale=on_stale, **{flag: value}) == [flag]
 
 
 @pytest.mark.parametrize("given", [{"onStale": "ignore"}, {"mode": "Soft"}, {"usageSource": "p95"}])
-def test_a_switch_takes_only_its_own_words(given):
+def test_refuses_unknown_values_of_a_switch(given):
     with pytest.raises(pydantic.ValidationError):
         LoadAwareArgs.model_validate(given)

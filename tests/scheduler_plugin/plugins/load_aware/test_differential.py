@@ -1,6 +1,6 @@
-"""The product's decisions over whole random clusters against the plain references: the same reasons, equal scores.
+"""Compare the product's decisions over whole random clusters with the plain references: reasons and scores are equal.
 
-KOORD_DIFFERENTIAL_EXAMPLES is the number of clusters; each makes 12 decisions, a reason and a score each.
+KOORD_DIFFERENTIAL_EXAMPLES is the number of clusters; each makes 12 decisions, with a reason and a score each.
 """
 
 import os
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from api_types.kubernetes import pods
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
+from scheduler_plugin.framework.cycle import combined
 from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
 from tests.scheduler_plugin.factories import NOW
@@ -31,17 +32,17 @@ FLAGS = {
 
 
 class Product:
-    """The product's own parts, fed with JSON."""
+    """Parts of the product, with inputs in JSON."""
 
     def __init__(self, args):
         document = {"pluginConfig": [{"name": "LoadAwareScheduling", "args": args}]}
         parsed = loader.parse(document)
-        parts = assembly.Parts(parsed, notice_ttl_seconds=1e9)
-        self.policy = parsed.args["LoadAwareScheduling"].estimation_policy()
+        parts = assembly.Parts(parsed, assumed_ttl_seconds=1e9)
+        self.estimator_args = parsed.args["LoadAwareScheduling"].estimator_args()
         self.cluster, self.cycle, self.vectors = parts.cluster, parts.cycle, parts.vectors
 
     def put(self, name, host):
-        """Bring a node in, in place of what was known under its name."""
+        """Add a node, in place of the one with its name."""
         self.cluster.metric_deleted(name)
         for key in [held for entry in self.cluster.entries.values() if entry.name == name for held in entry.load.pods]:
             self.cluster.pod_deleted(*key.split("/"))
@@ -52,13 +53,14 @@ class Product:
             self.cluster.metric_changed(msgspec.json.decode(msgspec.json.encode(host.metric), type=NodeMetric))
 
     def decide(self, pod, now):
-        """Reason (None: passes) and score of every node at once."""
-        facts = pod_info.read(msgspec.convert(pod, pods.Pod), self.policy)
+        """Return the reason (None: passes) and score of every node."""
+        info = pod_info.read(msgspec.convert(pod, pods.Pod), self.estimator_args)
         rows = self.vectors.find(NODE_NAMES)
-        codes = self.cycle.filter(facts, rows, now)
+        codes = self.cycle.filter(info, rows, now)
         codes = [0] * len(rows) if codes is None else codes.tolist()
         reasons = [self.cycle.reasons[code - 1] if code else None for code in codes]
-        return list(zip(reasons, self.cycle.prioritize(facts, rows, now).tolist(), strict=True))
+        scores = combined(self.cycle.scores_by_plugin(info, rows, now), len(rows))
+        return list(zip(reasons, scores.tolist(), strict=True))
 
 
 def expected(args, host, pod, now):
@@ -84,7 +86,7 @@ def test_reasons_and_scores_are_those_of_the_references(seed):
     for _turn in range(PODS_PER_CLUSTER):
         came = product.decide(pod, now)
         assert came == [expected(args, host, pod, now) for host in hosts.values()]
-        # A change between two pods of one class, so that kept answers are brought up to date, not computed anew.
+        # A change between two pods of one class, so that cached results are updated and not all computed again.
         changed = drawn.random.choice(NODE_NAMES)
         hosts[changed] = drawn.host(changed)
         product.put(changed, hosts[changed])

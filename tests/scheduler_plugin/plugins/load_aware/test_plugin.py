@@ -1,4 +1,4 @@
-"""Worked examples of koordinator-loadaware sections 10, 11 and 19."""
+"""Worked examples of LoadAware's filter and score."""
 
 import json
 
@@ -30,9 +30,9 @@ def decide(pod, *, args=None, usage, peak=None, now=NOW, **node):
     parts.cluster.node_changed(factories.node("n1", **{"cpu": "96", "memory": "512Gi", **node}))
     status = {"prediction": {"node": {"peak": peak}}} if peak else None
     parts.cluster.metric_changed(factories.metric("n1", usage=usage, status=status))
-    answer = json.loads(parts.extender.filter(factories.request(pod, ["n1"]), now))
+    response = json.loads(parts.extender.filter(factories.request(pod, ["n1"]), now))
     score = json.loads(parts.extender.prioritize(factories.request(pod, ["n1"]), now))[0]["Score"]
-    return (answer.get("FailedAndUnresolvableNodes") or {}).get("n1"), score
+    return (response.get("FailedAndUnresolvableNodes") or {}).get("n1"), score
 
 
 BEST_EFFORT = factories.pod_document(priority=None)
@@ -47,11 +47,11 @@ def test_a_hot_node_is_rejected_and_the_reason_names_the_resource():
     assert decide(BEST_EFFORT, usage={"cpu": "70", "memory": "256Gi"})[0] == "node(s) cpu usage exceed threshold"
 
 
-def test_an_idle_node_scores_by_what_the_pod_would_leave():
+def test_an_idle_node_scores_by_the_share_that_the_pod_leaves_free():
     assert decide(SIXTEEN_CORES, usage={})[1] == 90
 
 
-def test_the_scarcest_resource_alone_scores_where_it_alone_has_a_weight():
+def test_with_the_dominant_weight_alone_the_scarcest_resource_scores():
     assert decide(SIXTEEN_CORES, args={"dominantResourceWeight": 10}, usage={})[1] == 85
 
 
@@ -64,9 +64,9 @@ def test_a_twin_that_was_just_assigned_lowers_the_score():
     parts.cluster.node_changed(factories.node("n1", cpu="96", memory="512Gi"))
     parts.cluster.metric_changed(factories.metric("n1", usage={"cpu": "32", "memory": "10Gi"}))
     twin = factories.pod("twin", requests={"cpu": "16", "memory": "32Gi"}, limits={"cpu": "16", "memory": "32Gi"})
-    parts.cluster.pod_noticed(twin, "n1", NOW)
-    answer = parts.extender.prioritize(factories.request(SIXTEEN_CORES, ["n1"]), NOW)
-    assert json.loads(answer) == [{"Host": "n1", "Score": 63}]
+    parts.cluster.assume_pod(twin, "n1", NOW)
+    response = parts.extender.prioritize(factories.request(SIXTEEN_CORES, ["n1"]), NOW)
+    assert json.loads(response) == [{"Host": "n1", "Score": 63}]
 
 
 def test_an_expired_report_rejects_and_scores_zero():
@@ -75,12 +75,12 @@ def test_an_expired_report_rejects_and_scores_zero():
     assert decide(BEST_EFFORT, usage=usage, now=NOW + 180) == ("node(s) nodeMetric expired", 0)
 
 
-def test_an_expired_report_passes_where_the_arguments_say_so():
+def test_an_expired_report_passes_if_the_arguments_allow_it():
     args = {"enableScheduleWhenNodeMetricsExpired": True}
     assert decide(BEST_EFFORT, args=args, usage={"cpu": "90", "memory": "1Gi"}, now=NOW + 180) == (None, 0)
 
 
-def test_a_kept_answer_expires_with_its_report_though_nothing_changed():
+def test_a_cached_result_expires_with_its_report():
     parts = factories.parts()
     parts.cluster.node_changed(factories.node("n1"))
     parts.cluster.metric_changed(factories.metric("n1", usage={"cpu": "1", "memory": "1Gi"}))
@@ -94,7 +94,7 @@ def test_the_nodes_own_limits_replace_those_of_the_arguments():
     assert decide(BEST_EFFORT, usage={"cpu": "70", "memory": "1Gi"}, annotations=own)[0] is None
 
 
-def test_raw_allocatable_is_what_usage_is_a_share_of():
+def test_usage_is_compared_with_the_raw_allocatable():
     amplified = {"node.koordinator.sh/raw-allocatable": '{"cpu": 96}'}
     usage = {"cpu": "70", "memory": "1Gi"}
     assert decide(BEST_EFFORT, usage=usage, cpu="192")[0] is None
@@ -102,7 +102,7 @@ def test_raw_allocatable_is_what_usage_is_a_share_of():
 
 
 @pytest.mark.parametrize("owner", ["DaemonSet", "Node"])
-def test_a_daemon_and_a_static_pod_run_also_on_a_hot_and_on_a_stale_node(owner):
+def test_daemon_and_static_pods_pass_on_hot_and_stale_nodes(owner):
     pinned = factories.pod_document(priority=None, owner_kind=owner)
     usage = {"cpu": "95", "memory": "1Gi"}
     assert decide(pinned, usage=usage)[0] is None
@@ -118,12 +118,12 @@ CPU_REASON, STALE_REASON = "node(s) cpu usage exceed threshold", "node(s) nodeMe
     ("on_stale", "when_cool", "when_hot"),
     [("reject", STALE_REASON, STALE_REASON), ("pass", None, None), ("use", None, CPU_REASON)],
 )
-def test_a_stale_node_is_rejected_passed_or_judged_by_its_last_report_and_scores_zero(on_stale, when_cool, when_hot):
+def test_a_stale_node_is_rejected_passed_or_checked_by_its_last_report_and_scores_zero(on_stale, when_cool, when_hot):
     for usage, reason in ((COOL, when_cool), (HOT, when_hot)):
         assert decide(BEST_EFFORT, args={"onStale": on_stale}, usage=usage, now=NOW + 180) == (reason, 0)
 
 
-def test_a_soft_policy_rejects_nothing_and_scores_zero_what_a_hard_one_rejects():
+def test_soft_mode_rejects_nothing_and_scores_zero_where_hard_mode_rejects():
     soft = {"mode": "soft"}
     cool = decide(BEST_EFFORT, usage=COOL)
     assert cool[1] > 0
@@ -133,7 +133,7 @@ def test_a_soft_policy_rejects_nothing_and_scores_zero_what_a_hard_one_rejects()
 
 
 @pytest.mark.parametrize(
-    ("source", "reported", "peak", "judged_by"),
+    ("source", "reported", "peak", "used"),
     [
         ("reported", COOL, HOT, COOL),
         ("predicted", COOL, HOT, HOT),
@@ -145,24 +145,24 @@ def test_a_soft_policy_rejects_nothing_and_scores_zero_what_a_hard_one_rejects()
         ("max", {"cpu": "50", "memory": "1Gi"}, {"cpu": "1", "memory": "300Gi"}, {"cpu": "50", "memory": "300Gi"}),
     ],
 )
-def test_a_node_is_judged_by_the_usage_source_that_is_configured(source, reported, peak, judged_by):
+def test_a_node_is_checked_by_the_configured_usage_source(source, reported, peak, used):
     assert decide(BEST_EFFORT, args={"usageSource": source}, usage=reported, peak=peak) == decide(
-        BEST_EFFORT, usage=judged_by
+        BEST_EFFORT, usage=used
     )
 
 
-def test_the_usage_of_the_prod_pods_is_as_reported_whatever_the_source():
+def test_the_usage_of_the_prod_pods_is_as_reported_with_any_source():
     args = {"usageSource": "predicted", "prodUsageThresholds": {"cpu": 50}, "scoreAccordingProdUsage": True}
     assert decide(SIXTEEN_CORES, args=args, usage=COOL, peak=HOT) == decide(SIXTEEN_CORES, usage={})
 
 
-def test_every_single_change_is_seen_by_the_next_call():
+def test_the_next_call_uses_every_change():
     parts = factories.parts()
     for name in ("n1", "n2"):
         parts.cluster.node_changed(factories.node(name))
     seen = []
     for cpu in ("1", "90", "2", "91", "3"):
         parts.cluster.metric_changed(factories.metric("n1", usage={"cpu": cpu, "memory": "1Gi"}))
-        answer = json.loads(parts.extender.filter(factories.request(BEST_EFFORT, ["n1", "n2"]), NOW))
-        seen.append(answer["NodeNames"])
+        response = json.loads(parts.extender.filter(factories.request(BEST_EFFORT, ["n1", "n2"]), NOW))
+        seen.append(response["NodeNames"])
     assert seen == [["n1", "n2"], ["n2"], ["n1", "n2"], ["n2"], ["n1", "n2"]]

@@ -1,4 +1,4 @@
-"""The table of koordinator-loadaware 10.1 and its fine print."""
+"""Merge of the arguments' thresholds with a node's annotation."""
 
 import pytest
 
@@ -15,13 +15,13 @@ def merge(annotation, thresholds=ARGS):
     return load_aware_thresholds.merge(thresholds, annotation)
 
 
-def test_each_part_is_taken_from_the_annotation_where_it_is_given():
+def test_each_part_comes_from_the_annotation_if_present():
     assert merge('{"usageThresholds": {"memory": 7}}') == ARGS._replace(plain={"memory": 7})
     assert merge('{"prodUsageThresholds": {"cpu": 7}}') == ARGS._replace(prod={"cpu": 7})
     assert merge(OWN_AGGREGATED, PLAIN_ONLY).aggregated == Aggregated({"cpu": 7}, "avg", 0)
 
 
-def test_keys_match_in_any_case_and_unknown_ones_do_not_matter():
+def test_keys_match_in_any_case_and_unknown_ones_are_ignored():
     assert merge('{"USAGETHRESHOLDS": {"cpu": 7}, "more": []}').plain == {"cpu": 7}
 
 
@@ -30,7 +30,7 @@ def test_an_aggregated_block_without_limits_or_statistic_is_dropped():
     assert merge('{"aggregatedUsage": {"usageAggregationType": "avg"}}') == ARGS
 
 
-def test_a_window_is_read_as_go_text():
+def test_a_window_is_a_go_duration():
     own = OWN_AGGREGATED.replace('"avg"', '"x", "usageAggregatedDuration": "5m"')
     assert merge(own).aggregated == Aggregated({"cpu": 7}, "x", 300 * 10**9)
 
@@ -55,11 +55,11 @@ def test_a_window_is_read_as_go_text():
         '{"usageThresholds":' * 20_000,
     ],
 )
-def test_an_annotation_that_is_not_exactly_right_changes_nothing(annotation):
+def test_a_malformed_annotation_changes_nothing(annotation):
     assert merge(annotation) == ARGS
 
 
-def test_a_part_without_effect_switches_the_check_off():
+def test_a_limit_of_zero_switches_the_check_off():
     profiles = ThresholdMerge(ARGS, ("cpu", "memory")).profiles('{"usageThresholds": {"cpu": 0}}')
     assert profiles.plain == (0, 0)
     assert profiles.prod == (50, 0)

@@ -45,7 +45,7 @@ class MeasuredCluster:
                 "pluginConfig": [{"name": plugin, "args": args}],
             }
         )
-        self.parts = assembly.Parts(chosen, notice_ttl_seconds=1e9, measurement_age_seconds=measurement_age_seconds)
+        self.parts = assembly.Parts(chosen, assumed_ttl_seconds=1e9, measurement_age_seconds=measurement_age_seconds)
         (self.plugin,) = self.parts.measured
         self._windows = Windows(math.inf)
         self._placed = 0
@@ -76,9 +76,9 @@ class MeasuredCluster:
             self.parts.vectors.write(entry)
 
     def scores(self, spec: Mapping[str, Any], names: Sequence[str], now: float = NOW) -> list[int]:
-        facts = pod_info.read(_pod("incoming", spec), self.parts.estimation_policy)
+        facts = pod_info.read(_pod("incoming", spec), self.parts.estimator_args)
         rows = self.parts.vectors.find(list(names))
-        by_plugin = {own.policy: own.scores for own in self.parts.cycle.scores_by_policy(facts, rows, now)}
+        by_plugin = {own.plugin: own.scores for own in self.parts.cycle.scores_by_plugin(facts, rows, now)}
         scores: list[int] = by_plugin[self.plugin.name].tolist()
         return scores
 

@@ -21,7 +21,7 @@ NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 
 def parts() -> assembly.Parts:
     chosen = loader.parse({"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}})
-    return assembly.Parts(chosen, notice_ttl_seconds=120)
+    return assembly.Parts(chosen, assumed_ttl_seconds=120)
 
 
 def node(name: str) -> pods.Node:

@@ -1,4 +1,4 @@
-"""Rounding of arrays, compared with exact decimal arithmetic."""
+"""Rounding, compared with exact decimal arithmetic."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scheduler_plugin.plugins import rounding
-from scheduler_plugin.state import estimator
+from scheduler_plugin.state import rounding
 
 NUMBERS = st.one_of(
     st.floats(-1e12, 1e12),
@@ -21,11 +20,11 @@ NUMBERS = st.one_of(
 @given(NUMBERS)
 @example(0.49999999999999994)
 @example(-0.5)
-def test_halves_go_away_from_zero_and_all_else_to_the_nearest(number: float) -> None:
+def test_rounds_to_the_nearest_integer_and_halves_away_from_zero(number: float) -> None:
     nearest = decimal.Decimal(number).to_integral_value(decimal.ROUND_HALF_UP)  # of the magnitude: away from zero
     assert rounding.half_away_from_zero(np.array([number])).tolist() == [float(nearest)]
-    assert estimator.round_half_away(number) == int(nearest)
+    assert rounding.int_half_away_from_zero(number) == int(nearest)
 
 
-def test_no_data_stays_no_data() -> None:
+def test_nan_stays_nan() -> None:
     assert math.isnan(rounding.half_away_from_zero(np.array([math.nan]))[0])

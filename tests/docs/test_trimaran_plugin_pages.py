@@ -36,7 +36,7 @@ def listed(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", PLUGINS)
 def test_a_page_lists_every_argument_with_its_default(name: str) -> None:
-    entry = registry.POLICIES[PLUGINS[name]]
+    entry = registry.PLUGINS[PLUGINS[name]]
     actual = entry.complete(entry.args.model_validate({})).model_dump(by_alias=True)
     assert listed(name) == {argument: value for argument, value in actual.items() if argument not in COMMON}
 

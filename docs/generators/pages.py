@@ -1,0 +1,29 @@
+"""Every generated page and diagram of the documentation, for `make update` and `make verify`."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Final
+
+from docs.generators import (
+    chart_values_page,
+    command_lines_page,
+    decisions_index,
+    diagrams,
+    metrics_page,
+    node_metric_page,
+)
+
+DOCS: Final = pathlib.Path(__file__).parents[1]
+
+
+def generated() -> dict[pathlib.Path, str]:
+    """Return the content of each generated file by its path."""
+    return {
+        DOCS / "reference" / "node-metric.md": node_metric_page.page(),
+        DOCS / "reference" / "metrics.md": metrics_page.page(),
+        DOCS / "reference" / "command-lines.md": command_lines_page.page(),
+        DOCS / "reference" / "chart-values.md": chart_values_page.page(),
+        **{DOCS / "assets" / f"{name}.svg": content for name, content in diagrams.generated().items()},
+        DOCS / "contributing" / "decisions" / "index.md": decisions_index.page(DOCS / "contributing" / "decisions"),
+    }

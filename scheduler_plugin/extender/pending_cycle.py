@@ -1,0 +1,90 @@
+"""Keep the extender's state between the calls of one scheduling cycle.
+
+    filter -> `begin`, `pass_on`      prepare -> `take_passed`, `expect`      prioritize -> `response_to`
+    bind -> `take_pod`
+
+kube-scheduler runs one cycle at a time up to prioritize, so only the last filter call can be followed by a prioritize
+call. Bindings are asynchronous: the pods of many cycles wait for their bind call.
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import Final, NamedTuple
+
+from api_types.kubernetes import pods
+from scheduler_plugin.state.node_columns import Rows
+from scheduler_plugin.state.pod_info import PodInfo
+
+_MOST_PODS: Final = 4096  # between filter and bind: many more than one scheduler has in progress
+_MOST_BYTES: Final = 32 * 1024**2  # of their JSON: 4096 pods of 8 kB, but some have a megabyte of annotations
+_PREPARED_SECONDS: Final = 2.0  # the scheduler's own scoring between filter and prioritize takes milliseconds
+
+
+class Passed(NamedTuple):
+    """Candidates that the last filter call passed."""
+
+    head: bytes
+    """Bytes of the request before the node names."""
+    pod: PodInfo
+    rows: Rows
+    at: float
+
+
+class _Prepared(NamedTuple):
+    """Response to the expected prioritize request."""
+
+    request: bytes
+    response: bytes
+    until: float
+
+
+class PendingCycle:
+    """State of the last filter call, and the pods that wait for their bind call."""
+
+    def __init__(self) -> None:
+        self._passed: Passed | None = None
+        self._prepared: _Prepared | None = None
+        self._pods: collections.OrderedDict[str, tuple[pods.Pod, int]] = collections.OrderedDict()
+        """Pod and size of its JSON by UID, oldest first."""
+        self._bytes = 0
+
+    def begin(self) -> None:
+        """Drop the state of the previous filter call."""
+        self._passed = self._prepared = None
+
+    def keep_pod(self, pod: pods.Pod, pod_bytes: int) -> None:
+        """Keep a pod for its bind call, in place of an earlier try; a negative size means that it is not kept."""
+        self.take_pod(pod.metadata.uid)
+        if pod_bytes < 0:
+            return  # not the encoding of kube-scheduler, the only client that binds
+        self._pods[pod.metadata.uid] = (pod, pod_bytes)
+        self._bytes += pod_bytes
+        while len(self._pods) > _MOST_PODS or self._bytes > _MOST_BYTES:
+            self.take_pod(next(iter(self._pods)))
+
+    def take_pod(self, uid: str) -> pods.Pod | None:
+        """Remove and return a pod that waits for its bind call."""
+        pod, pod_bytes = self._pods.pop(uid, (None, 0))
+        self._bytes -= pod_bytes
+        return pod
+
+    def pass_on(self, passed: Passed) -> None:
+        """Store the candidates that filter passed."""
+        self._passed = passed
+
+    def take_passed(self) -> Passed | None:
+        """Remove and return the candidates that filter passed."""
+        passed, self._passed = self._passed, None
+        return passed
+
+    def expect(self, request: bytes, response: bytes, at: float) -> None:
+        """Store the response to the prioritize request that follows a filter call of time `at`."""
+        self._prepared = _Prepared(request, response, at + _PREPARED_SECONDS)
+
+    def response_to(self, request: bytes, now: float) -> bytes | None:
+        """Return the stored response, if it is for this request and recent."""
+        prepared = self._prepared
+        if prepared is not None and now < prepared.until and request == prepared.request:
+            return prepared.response
+        return None

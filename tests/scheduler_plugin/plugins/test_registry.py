@@ -1,0 +1,67 @@
+"""Registry: every plugin of the package has an entry, and every entry fits its plugin."""
+
+import importlib
+import inspect
+import pkgutil
+
+import numpy as np
+import pytest
+
+from scheduler_plugin import plugins
+from scheduler_plugin.framework.interface import Explainer, Filter, Scorer
+from scheduler_plugin.plugins import registry
+from scheduler_plugin.plugins.registry import Point
+from scheduler_plugin.plugins.trimaran.measurements import Measurements
+from scheduler_plugin.state.pod_info import PodInfo
+
+POD = PodInfo(uid="u", key="default/web", is_prod=True, is_pinned=False, estimate=(0, 0))
+
+
+def is_plugin(value):
+    """Return whether a value is a concrete class with the members of a filter or a score plugin."""
+    if not inspect.isclass(value) or inspect.isabstract(value):
+        return False
+    columns = {"name", "grow", "write"}
+    members = set(dir(value)) | set(inspect.get_annotations(value))
+    return columns <= members and ("reject" in members or {"score", "normalize"} <= members)
+
+
+def defined_plugins():
+    """Find the plugin classes that the modules below `scheduler_plugin.plugins` define, by their module."""
+    found = {}
+    for module_info in pkgutil.walk_packages(plugins.__path__, f"{plugins.__name__}."):
+        module = importlib.import_module(module_info.name)
+        for value in vars(module).values():
+            if is_plugin(value) and value.__module__ == module.__name__:
+                found[value.name] = module.__name__
+    return found
+
+
+def built(entry):
+    return entry.build(entry.complete(entry.args.model_validate({})), Measurements())
+
+
+def test_finds_the_known_plugins():
+    assert {"LoadAwareScheduling", "MidGuard", "TargetLoadPacking", "Peaks"} <= defined_plugins().keys()
+
+
+def test_every_plugin_of_the_package_is_registered():
+    unregistered = {name: module for name, module in defined_plugins().items() if name not in registry.PLUGINS}
+    assert not unregistered, f"add an entry to scheduler_plugin/plugins/registry.py: {unregistered}"
+
+
+@pytest.mark.parametrize(("name", "entry"), registry.PLUGINS.items(), ids=list(registry.PLUGINS))
+def test_an_entry_has_the_name_and_the_extension_points_of_its_plugin(name, entry):
+    plugin = built(entry)
+    assert plugin.name == name
+    assert isinstance(plugin, Filter) == (Point.FILTER in entry.points)
+    assert isinstance(plugin, Scorer) == (Point.SCORE in entry.points)
+
+
+@pytest.mark.parametrize("entry", registry.PLUGINS.values(), ids=list(registry.PLUGINS))
+def test_every_plugin_explains_its_inputs(entry):
+    plugin = built(entry)
+    assert isinstance(plugin, Explainer)
+    plugin.grow(4)
+    for column in plugin.explain(POD, np.array([0, 3])).columns.values():
+        assert column.shape[-1] == 2

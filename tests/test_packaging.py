@@ -1,0 +1,39 @@
+"""The wheel: typed packages, and console scripts that exist."""
+
+import importlib
+import inspect
+import pathlib
+import tomllib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PACKAGES = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+SCRIPTS = PROJECT["project"]["scripts"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_package_of_the_wheel_is_marked_as_typed(package):
+    assert (ROOT / package / "py.typed").is_file()
+
+
+def test_the_console_scripts_have_the_names_of_the_components():
+    assert set(SCRIPTS) == {"koordlet", "koord-manager", "koord-scheduler-plugin"}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_console_script_calls_a_function_without_arguments(script):
+    module, _, function = SCRIPTS[script].partition(":")
+    assert module.split(".")[0] in PACKAGES
+    inspect.signature(getattr(importlib.import_module(module), function)).bind()
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_console_script_prints_its_help(script, monkeypatch, capsys):
+    module, _, function = SCRIPTS[script].partition(":")
+    monkeypatch.setattr("sys.argv", [script, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        getattr(importlib.import_module(module), function)()
+    assert ended.value.code == 0
+    assert "run" in capsys.readouterr().out

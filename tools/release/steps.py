@@ -1,0 +1,59 @@
+"""List the commands that build and push the artifacts of a release."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+IMAGES = ("koordlet", "manager", "scheduler-plugin")
+"""Targets of the Dockerfile, and names of the images below the registry."""
+
+DEFAULT_REPOSITORY = "repository: koord-suite/"
+"""How values.yaml names the images; a released chart names the registry instead."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command, and the file that gets its output, if any."""
+
+    argv: tuple[str, ...]
+    output: Path | None = None
+
+
+def build(registry: str, version: str, chart: Path, folder: Path) -> list[Step]:
+    """Return the commands that build wheels, images, the Python wheel and the chart archive."""
+    images = [
+        Step(("docker", "build", "--target", name, "--tag", f"{registry}/{name}:{version}", ".")) for name in IMAGES
+    ]
+    return [
+        Step((sys.executable, "-m", "tools.localcluster", "wheels")),
+        *images,
+        Step((sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), ".")),
+        Step(("helm", "package", str(chart), "--destination", str(folder))),
+    ]
+
+
+def push(registry: str, version: str, folder: Path) -> list[Step]:
+    """Return the commands that push images and chart and record the digests of the images."""
+    references = [f"{registry}/{name}:{version}" for name in IMAGES]
+    digest = "{{range .RepoDigests}}{{println .}}{{end}}"
+    return [
+        *(Step(("docker", "push", reference)) for reference in references),
+        Step(("docker", "image", "inspect", "--format", digest, *references), output=folder / "images.txt"),
+        Step(("helm", "push", str(folder / f"koord-suite-{version}.tgz"), f"oci://{registry}/charts")),
+    ]
+
+
+def checksums(folder: Path) -> Step:
+    """Return the command that writes SHA256SUMS of all files in the folder."""
+    return Step(("sh", "-c", f"cd {folder} && sha256sum $(ls | grep -v SHA256SUMS)"), output=folder / "SHA256SUMS")
+
+
+def copy_chart(source: Path, target: Path, registry: str) -> None:
+    """Copy the chart, with the registry in the names of its images."""
+    shutil.copytree(source, target)
+    values = target / "values.yaml"
+    text = values.read_text(encoding="utf-8")
+    values.write_text(text.replace(DEFAULT_REPOSITORY, f"repository: {registry}/"), encoding="utf-8")
