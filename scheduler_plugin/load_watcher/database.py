@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 _SCHEMA_VERSION: Final = 1
 _SCHEMA: Final = "CREATE TABLE snapshots (ended INTEGER, duration TEXT, body BLOB, PRIMARY KEY (duration, ended))"
 _OWN: Final = msgspec.json.Decoder(Snapshot)  # five times as fast as `records.decode`, which accepts more
-_FASTEST: Final = 1  # of zlib: a tenth of the size for 15 ms at 5,000 nodes
+_FASTEST: Final = 1  # level of zlib: a tenth of the size for 15 ms at 5,000 nodes
 
 
 _UNREADABLE: Final = (sqlite3.Error, zlib.error, ValueError, TypeError)

@@ -42,11 +42,11 @@ class Windows:
 
     def latest(self, duration: str, now: float) -> Snapshot:
         """Return the newest snapshot of the window, or of a shorter one, within the age limit. Raises NoMetrics."""
-        wanted = FALLBACKS.get(duration)
-        if wanted is None:
+        candidates = FALLBACKS.get(duration)
+        if candidates is None:
             raise NoMetrics(f"window is {duration!r}, want one of {', '.join(FALLBACKS)}")
         ages = []
-        for name in wanted:
+        for name in candidates:
             if self._snapshots[name]:
                 newest = self._snapshots[name][-1]
                 age = now - newest.window.end
@@ -54,5 +54,5 @@ class Windows:
                     return newest
                 ages.append(f"{name}: {age:.0f} s old")
         if not ages:
-            raise NoMetrics(f"no provider has answered for {' or '.join(wanted)} yet")
+            raise NoMetrics(f"no provider has answered for {' or '.join(candidates)} yet")
         raise NoMetrics(f"the newest data is too old ({', '.join(ages)}; at most {self._greatest_age_seconds:.0f} s)")

@@ -112,11 +112,11 @@ class KubeSchedulerModel:
         """Return the nodes to score: all that fit in a small cluster, else a limited number of the next ones."""
         count = len(fits)
         percent = max(5, 50 - count // 125)
-        wanted = count if count < _MIN_SCORED else max(_MIN_SCORED, count * percent // 100)
+        most = count if count < _MIN_SCORED else max(_MIN_SCORED, count * percent // 100)
         order = (self._next_start + np.arange(count)) % count
         found: Rows = np.flatnonzero(fits[order])
-        if len(found) > wanted:
-            found = found[:wanted]
+        if len(found) > most:
+            found = found[:most]
             self._next_start = (self._next_start + int(found[-1]) + 1) % count
         return order[found]
 
@@ -125,11 +125,11 @@ class KubeSchedulerModel:
         capacity = self._allocatable[self._scored_rows][:, candidates]
         counted = np.array(_counted(requests))[:, np.newaxis]
         least: Ints = least_used_score(self._scored[:, candidates] + counted, capacity).sum(axis=0) // len(_SCORED)
-        wanted = np.array([requests.get(name, 0) for name in _SCORED])[:, np.newaxis]
-        if not wanted.any():
+        requested = np.array([requests.get(name, 0) for name in _SCORED])[:, np.newaxis]
+        if not requested.any():
             return weights.least * least
         return weights.least * least + weights.balanced * _balanced(
-            self._requested[self._scored_rows][:, candidates] + wanted, capacity
+            self._requested[self._scored_rows][:, candidates] + requested, capacity
         )
 
 

@@ -31,7 +31,7 @@ RESOURCES: Final = (names.CPU, names.MEMORY)
 OLDEST_SECONDS: Final = 300.0
 """A report with an older sample is ignored (KEP-61: not older than 5 minutes)."""
 
-_NODES_PER_TURN: Final = 10  # between two turns of the event loop, so that other tasks do not wait
+_NODES_PER_TURN: Final = 10  # then yield to the event loop, so that other tasks do not wait
 
 _NANOS: Final = 10**9
 _TYPES: Final = (MetricType.CPU, MetricType.MEMORY)

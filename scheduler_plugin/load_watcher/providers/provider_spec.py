@@ -68,9 +68,9 @@ class ProviderSpec(pydantic.BaseModel):
 def problems(spec: ProviderSpec) -> list[str]:
     """Return one line for each problem of a specification: the key, its value and the accepted values."""
     if spec.type not in NEEDS:
-        return [f"type is {spec.type!r}, wanted one of {', '.join(NEEDS)}"]
+        return [f"type is {spec.type!r}, want one of {', '.join(NEEDS)}"]
     given = spec.model_dump(by_alias=True) | {"token": spec.token or spec.token_file}
     found = [f"{key} is not set, and {spec.type} needs it" for key in NEEDS[spec.type] if not given[key]]
     if spec.queries not in PRESETS:
-        found.append(f"queries is {spec.queries!r}, wanted one of {', '.join(PRESETS)}")
+        found.append(f"queries is {spec.queries!r}, want one of {', '.join(PRESETS)}")
     return found

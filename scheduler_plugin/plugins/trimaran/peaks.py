@@ -47,11 +47,11 @@ class Peaks(MeasuredPlugin):
         """Compute the rise of the power in watts, NaN if unknown; `upstream`: scaled to integers, 0 if unknown."""
         columns = self.columns
         capacity, percent = columns.capacity[node_columns.CPU, rows], columns.power_percent[rows]
-        wanted = of.demand.request.cpu_millis
-        if self._formula == "upstream" and wanted == of.demand.overhead_cpu_millis:
-            wanted = 0  # as shipped: overhead counts only together with a request
+        request_millis = of.demand.request.cpu_millis
+        if self._formula == "upstream" and request_millis == of.demand.overhead_cpu_millis:
+            request_millis = 0  # as shipped: overhead counts only together with a request
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            after = 100.0 * ((percent / 100.0) * capacity + wanted) / capacity
+            after = 100.0 * ((percent / 100.0) * capacity + request_millis) / capacity
         k1, k2 = self._k[:, rows]
         jumps = power.jump_watts(percent, after, k1, k2)
         is_known = (after <= 100.0) & np.isfinite(jumps)

@@ -69,17 +69,19 @@ class TargetLoadPacking(MeasuredPlugin):
 
     def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
         """Score rows 0..100, with 100 at the target utilisation."""
-        columns, wanted = self.columns, float(self._predict(of.demand))
+        columns, pod_millis = self.columns, float(self._predict(of.demand))
         capacity = columns.capacity[node_columns.CPU, rows]
         total = capacity if self._formula == "upstream" else columns.allocatable[node_columns.CPU, rows]
         percent = columns.packing_percent[rows]
         used = (percent / 100.0) * capacity
-        utilisation = target_load.utilisation_percent(used, wanted, self._recent_millis[rows], total)
+        utilisation = target_load.utilisation_percent(used, pod_millis, self._recent_millis[rows], total)
         scores = np.where(np.isnan(percent), 0.0, target_load.score(utilisation, self._target_percent))
         if self._formula == "upstream":
             return scores
         levels = columns.fallback_levels(rows, now)
-        predicted = target_load.utilisation_percent(self._predicted_millis[rows], wanted, np.zeros(total.shape), total)
+        predicted = target_load.utilisation_percent(
+            self._predicted_millis[rows], pod_millis, np.zeros(total.shape), total
+        )
         scores = np.select(
             [levels == FallbackLevel.MEASURED, levels == FallbackLevel.PREDICTED, levels == FallbackLevel.BY_REQUESTS],
             [scores, target_load.score(predicted, self._target_percent), columns.best_fit(rows, of.demand.request)],

@@ -27,9 +27,9 @@ def test_g7_several_names_give_several_providers_in_order_of_trust() -> None:
 @pytest.mark.parametrize(
     ("environ", "problem"),
     [
-        ({"METRICS_PROVIDER_NAME": "Prometeus"}, "provider 1: type is 'Prometeus', wanted one of NodeMetric, "),
+        ({"METRICS_PROVIDER_NAME": "Prometeus"}, "provider 1: type is 'Prometeus', want one of NodeMetric, "),
         ({"METRICS_PROVIDER_NAME": "SignalFx"}, "provider 1: token is not set, and SignalFx needs it"),
-        ({"METRICS_PROVIDER_NAME": "Prometheus", "METRICS_PROVIDER_QUERIES": "x"}, "queries is 'x', wanted one of"),
+        ({"METRICS_PROVIDER_NAME": "Prometheus", "METRICS_PROVIDER_QUERIES": "x"}, "queries is 'x', want one of"),
         ({"METRICS_PROVIDER_NAME": "NodeMetric,NodeMetric"}, "provider NodeMetric is listed twice"),
     ],
 )

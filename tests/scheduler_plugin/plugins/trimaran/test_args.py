@@ -57,9 +57,9 @@ def test_b7_rejects_two_plugins_with_different_providers() -> None:
 @pytest.mark.parametrize(
     ("provider", "problem"),
     [
-        ({"type": "Bogus"}, "type is 'Bogus', wanted one of NodeMetric"),
+        ({"type": "Bogus"}, "type is 'Bogus', want one of NodeMetric"),
         ({"type": "SignalFx"}, "token is not set, and SignalFx needs it"),
-        ({"type": "prometheus"}, "type is 'prometheus', wanted one of"),
+        ({"type": "prometheus"}, "type is 'prometheus', want one of"),
         (
             {"address": "http://prometheus:9090"},
             "want the type of the provider with this address or token: NodeMetric, the default",
