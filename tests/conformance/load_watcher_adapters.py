@@ -19,16 +19,16 @@ from scheduler_plugin.load_watcher import settings as watcher_settings
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import (
     datadog,
-    hosts,
-    load_watcher,
+    http_source,
     metrics_server,
     prometheus,
     prometheus_queries,
     provider_spec,
     registry,
+    remote_watcher,
     signalfx,
 )
-from scheduler_plugin.load_watcher.providers.hosts import Hosts
+from scheduler_plugin.load_watcher.providers.http_source import HostFilter
 from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
@@ -160,7 +160,7 @@ def _service_client(inputs: Any, expected: Any) -> str | None:
         return None if wants_error else "a status other than 200 is an error"
     body = inputs["body"] if isinstance(inputs["body"], str) else json.dumps(inputs["body"])
     try:
-        nodes = load_watcher.read(body.encode(), "http://watcher:2020", now=0).nodes
+        nodes = remote_watcher.read(body.encode(), "http://watcher:2020", now=0).nodes
     except ProviderFailed as error:
         return None if wants_error else f"expected {expected}, came {error}"
     if wants_error:
@@ -239,19 +239,18 @@ def _datadog_parsed(inputs: Any, expected: Any) -> str | None:
 
 
 def _prometheus_query(inputs: Any) -> Any:
-    host = "" if inputs["host"] in ("", "all") else inputs["host"]
-    return {"query": prometheus_queries.text(inputs["metric"], inputs["method"], inputs["rollup"], host)}
+    return {"query": prometheus_queries.text(inputs["metric"], inputs["method"], inputs["rollup"])}
 
 
 def _prometheus_parse(inputs: Any) -> Any:
     query = next(query for query in PRESETS["kube-prometheus"] if query.series == inputs["metric"])
-    asked = prometheus.Asked(query, inputs["method"], inputs["rollup"])
+    request = prometheus.Request(query, inputs["method"], inputs["rollup"])
     try:
-        answer = prometheus.vector(inputs["response"], "")
+        found = prometheus.vector(inputs["response"], "")
     except ProviderFailed:
-        answer = []
+        found = []
     nodes: dict[str, list[Metric]] = {}
-    for name, metric in prometheus.records_of(answer, asked, _HOST_LABEL, {}):
+    for name, metric in prometheus.records_of(found, request, _HOST_LABEL, {}):
         nodes.setdefault(name, []).append(metric)
     return {"nodeMetrics": _metrics_of({name: NodeMetrics(metrics) for name, metrics in nodes.items()})}
 
@@ -290,7 +289,7 @@ ADAPTERS = {
     "signalfx.getMetricsFromPayloads": lambda inputs: {
         "values": signalfx.values_by_host(inputs["metricData"], inputs["metadata"])
     },
-    "signalfx.extractHostName": lambda inputs: {"host": hosts.node_name(inputs["host"])},
+    "signalfx.extractHostName": lambda inputs: {"host": http_source.node_name(inputs["host"])},
     "signalfx.requestURLs": _signalfx_urls,
     "datadog.New": _new("Datadog"),
     "datadog.getHostName": lambda inputs: {"host": datadog.host_name(inputs["tag"])},
@@ -333,6 +332,14 @@ def _breaks_signalfx(case: Mapping[str, Any]) -> bool:
         or any(own and not any(own) for own in values)
         or any(isinstance(value, str | bool | None) for own in values for point in own for value in point)
     )
+
+
+def _is_of_one_host(case: Mapping[str, Any]) -> bool:
+    return case["input"]["host"] not in ("", "all", "*")
+
+
+def _has_another_tag(case: Mapping[str, Any]) -> bool:
+    return not case["input"]["tag"].startswith("host:")
 
 
 def _has_empty_row(case: Mapping[str, Any]) -> bool:

@@ -17,6 +17,7 @@ NOT_MAPPED: Final = (
         "MinResourceList (cpu in milli)",
         "no lists are intersected: a formula has both terms of a resource, or reports the missing one",
     ),
+    ("lowriskovercommitment.DensityFunction", "no plugin needs the density, only the distribution"),
     ("lowriskovercommitment.NewBetaDistribution", "distributions are arrays here; moments are matched, not printed"),
     ("lowriskovercommitment.Print", "diagnostic text; /debug/pods shows the terms of a decision"),
     ("config.encodeV1", "the effective configuration is served in the shape of the file, with absent keys left out"),

@@ -88,15 +88,12 @@ def _limit_risk(inputs: Any) -> Any:
 
 def _corrected_sigma(inputs: Any) -> Any:
     sigma = _one(inputs["usedStd"]) / inputs["capacity"]
-    return {"sigma": overcommitment.smoothed_sigma(_one(0.5), sigma, inputs["smoothingWindowSize"])[0]}
+    return {"sigma": overcommitment.unsmoothed_sigma(_one(0.5), sigma, inputs["smoothingWindowSize"])[0]}
 
 
 ADAPTERS = {
     "loadvariationriskbalancing.computeScore": _resource_score,
     "trimaran.GetMuSigma": _mu_sigma,
-    "lowriskovercommitment.DensityFunction": lambda inputs: {
-        "value": beta_distribution.density(_fit(inputs), _one(inputs["x"]))[0]
-    },
     "lowriskovercommitment.DistributionFunction": lambda inputs: {
         "value": beta_distribution.distribution(_fit(inputs), _one(inputs["x"]))[0]
     },
@@ -118,6 +115,11 @@ def _is_below_the_resolution(case: Mapping[str, Any]) -> bool:
 
 
 DIFFERENT_ON_PURPOSE = (
+    (
+        "loadvariationriskbalancing.computeScore",
+        lambda case: case["input"]["sensitivity"] < 0,
+        "a negative safeVarianceSensitivity is refused with the configuration",
+    ),
     (
         "lowriskovercommitment.ComputeProbability",
         _is_below_the_resolution,

@@ -22,8 +22,7 @@ from scheduler_plugin.load_watcher.windows import Windows
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
-from scheduler_plugin.plugins.trimaran import measurements as readings_module
-from scheduler_plugin.plugins.trimaran import target_load_packing
+from scheduler_plugin.plugins.trimaran import measurements, target_load_packing
 from scheduler_plugin.plugins.trimaran.args import PeaksArgs
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
 from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import declared
@@ -60,7 +59,7 @@ class _Cluster:
         window = records.window_ending_at("15m", snapshot.window.end or NOW)
         windows = Windows(math.inf)
         windows.store(Snapshot(snapshot.timestamp, window, "", snapshot.data))
-        self.parts.readings.take(windows, window.end)
+        self.parts.measurements.select(windows, window.end)
         for entry in self.parts.cluster.entries.values():
             self.parts.vectors.write(entry)
 
@@ -149,19 +148,19 @@ def _subset(adapter: Any) -> Any:
     return check
 
 
-def _utilisation(inputs: Any) -> readings_module.Utilisation:
+def _utilisation(inputs: Any) -> measurements.Utilisation:
     metrics = [Metric(**{**metric, "value": float(metric["value"])}) for metric in inputs["metrics"]]
-    return readings_module.utilisation(metrics, inputs["metricType"])
+    return measurements.utilisation(metrics, inputs["metricType"])
 
 
 def _resource_data(inputs: Any) -> Any:
     of = _utilisation(inputs)
-    return {"avg": of.mean, "std": of.deviation, "isValid": of.is_valid}
+    return {"avg": of.mean, "std": of.deviation, "isValid": of.is_measured}
 
 
 def _resource_stats(inputs: Any) -> Any:
     of = _utilisation(inputs)
-    if not of.is_valid:
+    if not of.is_measured:
         return {"isValid": False, "stats": None}
     is_cpu = inputs["resourceName"] == "cpu"
     unit = 1.0 if is_cpu else 1024.0 * 1024.0
@@ -211,11 +210,11 @@ def _compute_risk(inputs: Any) -> Any:
     request, limit, before, limit_before, capacity = (np.array([float(totals[key][unit])]) for key in keys)
     limit_risk = overcommitment.limit_risk(request, limit, capacity)
     load = np.zeros(1)
-    if of.is_valid:
+    if of.is_measured:
         percents = (np.array([of.mean]), np.array([of.deviation]))
         used, deviation = (load_variation.used(percent, capacity) for percent in percents)
         fractions = load_variation.fractions(used, deviation, 0.0, capacity)
-        sigma = overcommitment.smoothed_sigma(fractions.mu, fractions.sigma, inputs["smoothingWindowSize"])
+        sigma = overcommitment.unsmoothed_sigma(fractions.mu, fractions.sigma, inputs["smoothingWindowSize"])
         load = overcommitment.conditioned_load_risk(
             fractions.mu, sigma, before, limit_before, capacity, no_limits_are_certain=True
         )
@@ -392,7 +391,7 @@ def _designed_score(inputs: Any) -> Any:
     if not inputs.get("metricsAvailable", True):
         return {"limitAware": bool(overcommitment.score(limit_risk[np.newaxis])[0] < 100)}
     of = load_variation.fractions(one("usedAvg"), one("usedStd"), 0.0, capacity)
-    sigma = overcommitment.smoothed_sigma(of.mu, of.sigma, inputs["smoothingWindowSize"])
+    sigma = overcommitment.unsmoothed_sigma(of.mu, of.sigma, inputs["smoothingWindowSize"])
     load, fit = overcommitment.load_risk(of.mu, sigma, one("requestWithoutPod"), capacity)
     total = overcommitment.total_risk(limit_risk, load, inputs["riskLimitWeight"])
     return {
@@ -445,7 +444,7 @@ ADAPTERS = {
     "kep61.requestFraction": _request_fraction,
     "kep61.afterPlacement": _after_placement,
     "kep61.predictRecentPod": _recent_pod,
-    "kep61.recentPodsRetention": lambda _inputs: {"seconds": readings_module.OLDEST_SECONDS},
+    "kep61.recentPodsRetention": lambda _inputs: {"seconds": measurements.OLDEST_SECONDS},
     "kep357.defaults": _designed_defaults,
     "kep357.totalLimit": _total_limit,
 }

@@ -23,7 +23,7 @@ from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import provider_spec, registry
 from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
-from scheduler_plugin.load_watcher.records import MetricType, Operator
+from scheduler_plugin.load_watcher.records import MetricType, Statistic
 
 pytestmark = pytest.mark.timeout(1500)  # cold, the first test builds influxd
 
@@ -48,7 +48,7 @@ def expected(node: str, window: records.Window) -> dict[tuple[str, str], float]:
     return {
         (kind, operator): of(values)
         for kind, values in ((MetricType.CPU, cpu), (MetricType.MEMORY, memory))
-        for operator, of in ((Operator.AVG, statistics.fmean), (Operator.STD, statistics.pstdev))
+        for operator, of in ((Statistic.AVG, statistics.fmean), (Statistic.STD, statistics.pstdev))
     }
 
 

@@ -17,7 +17,7 @@ from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import provider_spec, registry
 from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
-from scheduler_plugin.load_watcher.records import MetricType, Operator
+from scheduler_plugin.load_watcher.records import MetricType, Statistic
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 
@@ -65,10 +65,10 @@ async def test_it_says_what_metrics_server_says_and_fails_when_that_is_gone(
         used_cores, used_bytes = cores_or_bytes(usage)
         told = {(metric.type, metric.operator): metric.value for metric in fetched.nodes[node].metrics}
         assert told == {
-            (MetricType.CPU, Operator.LATEST): pytest.approx(float(100 * used_cores / cores), abs=100 / 1000),
-            (MetricType.MEMORY, Operator.LATEST): pytest.approx(float(100 * used_bytes / memory_bytes)),
+            (MetricType.CPU, Statistic.LATEST): pytest.approx(float(100 * used_cores / cores), abs=100 / 1000),
+            (MetricType.MEMORY, Statistic.LATEST): pytest.approx(float(100 * used_bytes / memory_bytes)),
         }
-        assert 0 < told[MetricType.CPU, Operator.LATEST] < 105
+        assert 0 < told[MetricType.CPU, Statistic.LATEST] < 105
         assert fetched.nodes.keys() == {node}
         assert not await asked.check()
         assert await asked.is_healthy()

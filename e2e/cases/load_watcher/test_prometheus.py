@@ -23,7 +23,7 @@ from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import provider_spec, registry
 from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
-from scheduler_plugin.load_watcher.records import MetricType, NodeMetrics, Operator
+from scheduler_plugin.load_watcher.records import MetricType, NodeMetrics, Statistic
 from tests.fakes import agent_process, cluster
 from tools.localcluster.host import ports
 
@@ -122,7 +122,7 @@ async def _answered(provider: Provider, within_seconds: float = 100) -> NodeMetr
             await asyncio.sleep(0.5)
 
 
-def _of(node: NodeMetrics, kind: MetricType, operator: Operator) -> float:
+def _of(node: NodeMetrics, kind: MetricType, operator: Statistic) -> float:
     (value,) = [metric.value for metric in node.metrics if (metric.type, metric.operator) == (kind, operator)]
     return value
 
@@ -143,19 +143,19 @@ async def test_what_it_says_is_what_proc_says_and_a_prometheus_that_is_away_says
         whole_minutes = range(int(scene.moments[0].at // MINUTE + 1) * MINUTE, int(time.time()) + 1, MINUTE)
         seen = [each for each in whole_minutes if each - scene.moments[0].at > 5]
         busy = statistics.fmean(_busy_percent(scene.moments, at) for at in seen)
-        assert _of(by_exporter, MetricType.CPU, Operator.AVG) == pytest.approx(busy, abs=POINTS_OF_PERCENT)
+        assert _of(by_exporter, MetricType.CPU, Statistic.AVG) == pytest.approx(busy, abs=POINTS_OF_PERCENT)
         used = [min(scene.moments, key=lambda each: abs(each.at - at)).memory_percent for at in seen]
-        assert _of(by_exporter, MetricType.MEMORY, Operator.AVG) == pytest.approx(statistics.fmean(used), abs=2.0)
-        assert _of(by_exporter, MetricType.MEMORY, Operator.STD) == pytest.approx(statistics.pstdev(used), abs=2.0)
+        assert _of(by_exporter, MetricType.MEMORY, Statistic.AVG) == pytest.approx(statistics.fmean(used), abs=2.0)
+        assert _of(by_exporter, MetricType.MEMORY, Statistic.STD) == pytest.approx(statistics.pstdev(used), abs=2.0)
 
         by_agent = await _answered(koordlet)
         moments = [each for each in scene.moments if each.at > time.time() - 5 * MINUTE]
         busy = _busy_percent(moments, time.time())
-        assert _of(by_agent, MetricType.CPU, Operator.AVG) == pytest.approx(busy, abs=2 * POINTS_OF_PERCENT)
-        assert _of(by_agent, MetricType.CPU, Operator.STD) > 0.0
+        assert _of(by_agent, MetricType.CPU, Statistic.AVG) == pytest.approx(busy, abs=2 * POINTS_OF_PERCENT)
+        assert _of(by_agent, MetricType.CPU, Statistic.STD) > 0.0
         own = 100.0 * scene.agent_memory_bytes() / _memory_bytes()
-        spread = max(_of(by_agent, MetricType.MEMORY, Operator.STD) * 4, 1.0)
-        assert _of(by_agent, MetricType.MEMORY, Operator.AVG) == pytest.approx(own, abs=spread)
+        spread = max(_of(by_agent, MetricType.MEMORY, Statistic.STD) * 4, 1.0)
+        assert _of(by_agent, MetricType.MEMORY, Statistic.AVG) == pytest.approx(own, abs=spread)
         assert not await exporter.check()
         assert not await koordlet.check()
         assert await exporter.is_healthy()
