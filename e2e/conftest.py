@@ -13,11 +13,12 @@ from e2e.support import node_thresholds, slo_config, waiting
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
 from e2e.support.scheduling import SchedulingHelper
+from tools.images import loading
 from tools.localcluster import __main__ as cluster_command
 from tools.localcluster import fake_nodes as fakes
 from tools.localcluster import layout, progress, running
 from tools.localcluster.access import Cluster
-from tools.localcluster.providers.catalog import PROVIDERS
+from tools.localcluster.providers.registry import PROVIDERS
 
 LAST = (
     "test_apiserver_outage",
@@ -113,7 +114,7 @@ def suite(cluster: Cluster, eyes: ClusterClient, pytestconfig: pytest.Config) ->
     if cluster.provider != "existing":
         _clear_stage(eyes)
     with _progress_is_shown(pytestconfig):
-        installed = Suite(cluster, running.load_images())
+        installed = Suite(cluster, loading.load())
     earlier = installed.revision()
     document = slo_config.read(eyes) if earlier else None
     if earlier:
@@ -148,7 +149,7 @@ def _clear_stage(eyes: ClusterClient) -> None:
     names = [each["metadata"]["name"] for each in eyes.list("Namespace")]
     left = [name for name in names if name == DEMO_NAMESPACE or name.startswith(STORY_PREFIX)]
     for name in left:
-        progress.say(f"deleting namespace {name}, left by a demo or an earlier session")
+        progress.report(f"deleting namespace {name}, left by a demo or an earlier session")
         eyes.delete("Namespace", name)
     waiting.until("they are gone", lambda: [eyes.find("Namespace", name) for name in left], lambda seen: not any(seen))
 

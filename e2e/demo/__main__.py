@@ -8,6 +8,7 @@ import time
 
 from e2e.demo.narration import Gone, Narrator
 from e2e.demo.walkthrough import Walkthrough
+from tools.images import loading
 from tools.localcluster import __main__ as cluster_command
 from tools.localcluster import running
 from tools.localcluster.errors import ClusterProblem
@@ -30,7 +31,7 @@ def main() -> int:
     try:
         if code := cluster_command.main(["up"]):
             return code
-        images = running.load_images()
+        images = loading.load()
         story = Walkthrough(Narrator(running.cluster()), images)
         for chapter in story.chapters():
             chapter()

@@ -101,7 +101,7 @@ class Soak:
         process.kill()
         process.wait(10)
         self.kills += 1
-        progress.say(f"killed {name}")
+        progress.report(f"killed {name}")
 
     def _compare(self) -> None:
         """What each node offers, against the formula; a difference that lasts is drift."""
@@ -113,7 +113,7 @@ class Soak:
                 mid_formula.wait_published(self._on.eyes, name, within_seconds=SETTLE_SECONDS)
             except waiting.NotSo as drift:
                 self.problems.append(str(drift))
-                progress.say(f"drift: {drift}")
+                progress.report(f"drift: {drift}")
             self.compared += 1
 
     def table(self) -> str:

@@ -45,7 +45,7 @@ def stage() -> Iterator[Stage]:
     """Everything at work; all of it is gone afterwards."""
     with ExitStack() as stack:
         plane = stack.enter_context(standalone_control_plane.running())
-        plane.install_suite()
+        host_components.prepare(plane)
         eyes = stack.enter_context(closing(ClusterClient(plane.kubeconfig)))
         for name, value in _CLASSES.items():
             eyes.create("PriorityClass", {"metadata": {"name": name}, "value": value, **_priority_class()})

@@ -14,11 +14,17 @@ import yaml
 from kubernetes import client
 
 from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient
-from tools.localcluster import standalone_control_plane
+from tools.localcluster import content_cache, standalone_control_plane
 from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane
 
-TOKEN_SECONDS = 600  # the least there is
+TOKEN_SECONDS = 600  # the minimum that the apiserver grants
+CRD_FILE = content_cache.REPOSITORY / "crds/slo.koordinator.sh_nodemetrics.yaml"
+
+
+def prepare(plane: ControlPlane) -> None:
+    """Create what the components need before they start: the CRD and the namespace."""
+    plane.install(CRD_FILE, SUITE_NAMESPACE)
 
 
 class Account:

@@ -197,7 +197,7 @@ class HostScheduler:
         return self._folder / f"{program}.log"
 
     def _wait(self, program: str, url: str) -> None:
-        health.wait(f"{self.name}: {url}", lambda: health.answers(url), _START_SECONDS, program, self._folder)
+        health.wait(f"{self.name}: {url}", lambda: health.responds(url), _START_SECONDS, program, self._folder)
 
 
 @contextlib.contextmanager

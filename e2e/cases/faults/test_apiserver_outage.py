@@ -91,7 +91,7 @@ def _take_the_apiserver_away() -> tuple[float, float]:
 
 
 def _service_answers() -> bool:
-    return health.answers(f"https://{layout.APISERVER_SERVICE_ADDRESS}/readyz")
+    return health.responds(f"https://{layout.APISERVER_SERVICE_ADDRESS}/readyz")
 
 
 def _containers(suite: Suite, eyes: ClusterClient) -> list[tuple[str, int]]:

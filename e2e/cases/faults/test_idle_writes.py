@@ -57,7 +57,7 @@ def test_what_was_written_is_shown(idle: list[Write]) -> None:
     minutes = IDLE_SECONDS / 60
     rows = Counter((each.user.removeprefix(PREFIX), each.verb, each.target) for each in idle)
     for (account, verb, target), count in sorted(rows.items()):
-        progress.say(
+        progress.report(
             f"{account:16} {verb:7} {target:20} {count:4} in {minutes:.1f} min, {count / minutes:.2f} a minute"
         )
     assert rows

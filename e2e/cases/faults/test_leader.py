@@ -47,7 +47,7 @@ pytestmark = pytest.mark.timeout(300)
 def plane() -> Iterator[ControlPlane]:
     """A control plane that writes down who wrote what."""
     with standalone_control_plane.running(audited=True) as running:
-        running.install_suite()
+        host_components.prepare(running)
         yield running
 
 
@@ -136,7 +136,7 @@ def test_the_standby_writes_the_right_value_within_lease_and_five_seconds(
     _report(eyes, 2000)
     _wait_offered(eyes, 2000)
     took = time.monotonic() - began
-    progress.say(f"leader killed: {len(NODES)} nodes offer what their newest reports give after {took:.1f} s")
+    progress.report(f"leader killed: {len(NODES)} nodes offer what their newest reports give after {took:.1f} s")
     assert 1 < took < TAKE_OVER_SECONDS
 
 

@@ -52,7 +52,7 @@ def suite() -> Iterator[Installed]:
     """The parts at work on one node."""
     with contextlib.ExitStack() as stack:
         plane = stack.enter_context(standalone_control_plane.running())
-        plane.install_suite()
+        host_components.prepare(plane)
         eyes = stack.enter_context(contextlib.closing(ClusterClient(plane.kubeconfig)))
         link = FaultyLink(plane.places.addresses.apiserver_port, plane.places.certificates / "ca.crt")
         stack.callback(link.close)
@@ -127,7 +127,7 @@ def _stays_behind(suite: Installed, changed: Changed, seconds: float) -> None:
 
 
 def _tell(fault: str, took: dict[str, float]) -> None:
-    progress.say(f"{fault}: followed after {json.dumps(took)} s")
+    progress.report(f"{fault}: followed after {json.dumps(took)} s")
 
 
 def test_connections_that_fall_silent_are_noticed_within_two_minutes(suite: Installed) -> None:

@@ -66,7 +66,7 @@ def _build_influxd(folder: Path, tools: Path) -> None:
     ):
         code = subprocess.call(argv, cwd=MODULE, env={**os.environ, **environment}, stdout=output, stderr=output)
     if code != 0:
-        raise ClusterProblem(f"`go build` in {MODULE} exit {code}: {commands.last_words(log.read_text())}")
+        raise ClusterProblem(f"`go build` in {MODULE} exit {code}: {commands.last_errors(log.read_text())}")
     log.unlink()
 
 

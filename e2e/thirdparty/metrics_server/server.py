@@ -52,7 +52,7 @@ class MetricsServer:
         argv = [str(build.binary()), *(f"--{name}={value}" for name, value in flags.items())]
         processes.start(Program(_NAME, argv, {}), self._folder)
         url = f"https://{layout.HOST_ADDRESS}:{self._port}/livez"
-        health.wait("metrics-server", lambda: health.answers(url), _START_SECONDS, _NAME, self._folder)
+        health.wait("metrics-server", lambda: health.responds(url), _START_SECONDS, _NAME, self._folder)
         listed = {"apiVersion": "v1", "kind": "List", "items": self._objects()}
         self._cluster.run("apply", "--filename=-", stdin=json.dumps(listed))
 
