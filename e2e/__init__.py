@@ -1,1 +1,1 @@
-"""Stories told on a real cluster: what a user does, and what the cluster then shows."""
+"""Cases told on a real cluster: what a user does, and what the cluster then shows."""

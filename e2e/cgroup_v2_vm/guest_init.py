@@ -48,11 +48,11 @@ def leave():
 def main():
     try:
         mount_all()
-        verdict = str(run_tests())
+        result_text = str(run_tests())
     except Exception:
-        verdict = traceback.format_exc()
+        result_text = traceback.format_exc()
     with RESULT.open("wb", buffering=0) as result:
-        result.write(f"\nRC={verdict}\n".encode())
+        result.write(f"\nRC={result_text}\n".encode())
         termios.tcdrain(result)
     leave()
 

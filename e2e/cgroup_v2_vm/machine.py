@@ -40,7 +40,7 @@ def run_pytest(code: Sequence[str], arguments: Sequence[str]) -> Ended:
         _pack(folder / "code.tar", code, arguments)
         qemu = subprocess.run(_command(booted, folder), capture_output=True, text=True, check=False)
         output = _text(folder / "output")
-        ended = verdict(qemu.returncode, output)
+        ended = result_of(qemu.returncode, output)
         if ended is None:
             raise ClusterProblem(
                 f"the virtual machine ended with exit code {qemu.returncode}; {LEFT_BY_ITSELF} and a last line RC=<n> "
@@ -50,7 +50,7 @@ def run_pytest(code: Sequence[str], arguments: Sequence[str]) -> Ended:
     return ended
 
 
-def verdict(qemu_exit_code: int, output: str) -> Ended | None:
+def result_of(qemu_exit_code: int, output: str) -> Ended | None:
     """How pytest ended, None unless the guest both said so last and left by its own will."""
     found = re.search(r"^RC=(\d+)\s*\Z", output, re.MULTILINE)
     if qemu_exit_code != LEFT_BY_ITSELF or found is None:

@@ -47,7 +47,7 @@ class Soak:
         self.kills = self.compared = 0
 
     def run(self) -> None:
-        """To the end. Raises waiting.NotSo where there is no Mid to begin with."""
+        """To the end. Raises waiting.TimeLimitExceeded where there is no Mid to begin with."""
         self._begin()
         self._began = time.monotonic()
         while (elapsed := time.monotonic() - self._began) < self._seconds:
@@ -62,8 +62,8 @@ class Soak:
 
     def _offers_mid(self) -> bool:
         try:
-            mid_formula.wait_published(self._on.eyes, NODE, within_seconds=STEP_SECONDS)
-        except waiting.NotSo:
+            mid_formula.wait_published(self._on.cluster_client, NODE, within_seconds=STEP_SECONDS)
+        except waiting.TimeLimitExceeded:
             if time.monotonic() - self._began > START_SECONDS:
                 raise
             return False
@@ -92,12 +92,12 @@ class Soak:
 
     def _look(self, elapsed: float) -> None:
         for name, part in self._on.parts.items():
-            running = part.look()  # started again where it has ended, as the kubelet would
+            running = part.ensure_running()  # started again where it has ended, as the kubelet would
             self.samples.append(Sample(name, running.process.pid, elapsed, running.rss_mebibytes()))
 
     def _kill(self) -> None:
         name = self._chance.choice(sorted(self._on.parts))
-        process = self._on.parts[name].look().process
+        process = self._on.parts[name].ensure_running().process
         process.kill()
         process.wait(10)
         self.kills += 1
@@ -106,12 +106,12 @@ class Soak:
     def _compare(self) -> None:
         """What each node offers, against the formula; a difference that lasts is drift."""
         for name in (NODE, *FAKE_NODES):
-            if "updateTime" not in (self._on.eyes.find("NodeMetric", name) or {}).get("status", {}):
+            if "updateTime" not in (self._on.cluster_client.find("NodeMetric", name) or {}).get("status", {}):
                 continue
             self._look(time.monotonic() - self._began)
             try:
-                mid_formula.wait_published(self._on.eyes, name, within_seconds=SETTLE_SECONDS)
-            except waiting.NotSo as drift:
+                mid_formula.wait_published(self._on.cluster_client, name, within_seconds=SETTLE_SECONDS)
+            except waiting.TimeLimitExceeded as drift:
                 self.problems.append(str(drift))
                 progress.report(f"drift: {drift}")
             self.compared += 1
@@ -128,11 +128,11 @@ class Soak:
             "|---|---|---|---|---|---|---|",
         ]
         for row in memory.rows(self.samples):
-            told = "too short to tell | |"
+            memory_text = "too short | |"
             if row.growth is not None:
-                told = f"{row.first_mebibytes:.1f} MiB | {row.last_mebibytes:.1f} MiB | {row.growth:+.1%}"
+                memory_text = f"{row.first_mebibytes:.1f} MiB | {row.last_mebibytes:.1f} MiB | {row.growth:+.1%}"
             life = f"{row.longest_life_seconds / 60:.1f} min"
-            lines.append(f"| {row.name} | {row.lives} | {life} | {told} | {row.most_mebibytes:.1f} MiB |")
+            lines.append(f"| {row.name} | {row.lives} | {life} | {memory_text} | {row.most_mebibytes:.1f} MiB |")
         return "\n".join(lines)
 
     def judge(self) -> None:
@@ -153,7 +153,7 @@ def main() -> int:
             soak = Soak(on, arguments.minutes * 60, arguments.seed)
             soak.run()
             soak.judge()
-    except (ClusterProblem, waiting.NotSo) as broken_off:
+    except (ClusterProblem, waiting.TimeLimitExceeded) as broken_off:
         print(f"the soak broke off: {broken_off}", file=sys.stderr)
         return 1
     print(soak.table())

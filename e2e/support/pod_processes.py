@@ -8,7 +8,7 @@ import psutil
 
 
 def find(pod: str, *words: str) -> psutil.Process:
-    """The process of a pod whose command line holds all the words. Raises LookupError where none is seen."""
+    """Return the process of a pod whose command line has all the words. Raises LookupError."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             if set(words) <= set(process.cmdline()) and process.environ().get("HOSTNAME") == pod:

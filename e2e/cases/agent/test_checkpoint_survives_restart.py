@@ -17,15 +17,15 @@ COMPARED = [("prod", "classPeak"), ("prod", "systemPeak"), ("node", "mean"), ("n
 
 
 @pytest.fixture(scope="module")
-def restart(suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> Succession:
+def restart(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str) -> Succession:
     """Restart an agent right after it has told what it learnt last."""
-    agent_restart.tide(suite, eyes, node, namespace)
+    agent_restart.tide(suite, cluster_client, node, namespace)
     with agent_restart.kept_on_disk(suite):
         seen = agent_restart.follow(
-            suite, eyes, node, lambda: agent_daemonset.restart(suite), settled_seconds=SETTLED_SECONDS
+            suite, cluster_client, node, lambda: agent_daemonset.restart(suite), settled_seconds=SETTLED_SECONDS
         )
-    since = agent_restart.started(suite, eyes)
-    return Succession(*seen, agent_restart.first_report(suite, eyes, node), since)
+    since = agent_restart.started(suite, cluster_client)
+    return Succession(*seen, agent_restart.first_report(suite, cluster_client, node), since)
 
 
 @pytest.mark.parametrize("resource", ["cpu", "memory"])

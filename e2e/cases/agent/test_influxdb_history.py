@@ -224,10 +224,10 @@ async def test_an_outage_longer_than_the_queue_changes_no_report_and_blocks_no_t
     assert seconds < 5
     written = _added(last) - lost
     assert written <= _points(influx) <= written + 2 * POINTS_A_RECORD, "all but the counted ones are there"
-    said = [line.partition(" history: ")[2] for line in log.splitlines() if " history: " in line]
-    assert f"{influx.url} cannot be reached" in "".join(said)
-    assert "writing again" in said[-1]
-    assert all(one != after for one, after in itertools.pairwise(said)), "each state is said once"
+    states = [line.partition(" history: ")[2] for line in log.splitlines() if " history: " in line]
+    assert f"{influx.url} cannot be reached" in "".join(states)
+    assert "writing again" in states[-1]
+    assert all(one != after for one, after in itertools.pairwise(states)), "each state is said once"
 
 
 def _points_are_those_of_the_reference(influx: server.Influxd) -> None:

@@ -18,7 +18,7 @@ from tools.localcluster.access import Cluster
 
 INTERVAL_SECONDS = 300
 STEP_MIB = 800
-LEARNT_AND_TOLD_SECONDS = 2 * 30 + 8
+REPORTED_WITHIN_SECONDS = 2 * 30 + 8
 """The second training has learnt what came at the very end of a round, and is looked at every second; 5 s may pass
 because something else was just written.
 """
@@ -26,7 +26,7 @@ LEAST_GAP_SECONDS = 4.8  # five, as the agent's own clock counts them; both ends
 NEWCOMERS, NEWCOMER_MIB = 10, 700
 
 
-class Story(NamedTuple):
+class Case(NamedTuple):
     """When the load rose, when the next report would have been due, and every report."""
 
     stepped: dt.datetime
@@ -43,66 +43,72 @@ def _pod_sum(status: dict) -> int:
 
 
 @pytest.fixture(scope="module")
-def story(cluster: Cluster, suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> Iterator[Story]:
+def case(cluster: Cluster, suite: Suite, cluster_client: ClusterClient, node: str, namespace: str) -> Iterator[Case]:
     """Long intervals and quick looks; then the memory of one Prod pod rises; then many small Prod pods come."""
     requests = {"cpu": "50m", "memory": "64Mi"}
     pod = workloads.pod("climber", suite.workload, *workloads.load(memory_mib=20), requests=requests, nodes=[node])
-    eyes.create("Pod", pod, namespace)
-    eyes.wait_running(namespace, "climber")
+    cluster_client.create("Pod", pod, namespace)
+    cluster_client.wait_running(namespace, "climber")
     policy = {**BASE["nodePredictPolicy"], "checkIntervalSeconds": 1, "resourceDiffThresholdPercent": 5}
     policy |= {"cpuHalfLifeSeconds": 60, "memoryHalfLifeSeconds": 60}
     long = slo_config.changed(metricReportIntervalSeconds=INTERVAL_SECONDS, nodePredictPolicy=policy)
-    slo_config.write(eyes, long)
-    _wait_settled(suite, eyes, node, namespace)
-    witness = ReportWitness(eyes, node)
-    due = moment(eyes.node_metric(node)["status"]["updateTime"]) + dt.timedelta(seconds=0.9 * INTERVAL_SECONDS)
+    slo_config.write(cluster_client, long)
+    _wait_settled(suite, cluster_client, node, namespace)
+    witness = ReportWitness(cluster_client, node)
+    due = moment(cluster_client.node_metric(node)["status"]["updateTime"]) + dt.timedelta(
+        seconds=0.9 * INTERVAL_SECONDS
+    )
     workloads.take_memory(cluster, namespace, "climber", STEP_MIB)
     stepped = dt.datetime.now(dt.UTC)
-    waiting.until("it is told", lambda: _told(witness.reports, stepped), within_seconds=LEARNT_AND_TOLD_SECONDS)
+    waiting.until(
+        "the step is reported",
+        lambda: _first_with_step(witness.reports, stepped),
+        within_seconds=REPORTED_WITHIN_SECONDS,
+    )
     first = dt.datetime.now(dt.UTC)
     for index in range(NEWCOMERS):
         requests = {"cpu": "10m", "memory": f"{NEWCOMER_MIB}Mi"}
         pod = workloads.pod(f"newcomer-{index}", suite.workload, *workloads.load(), requests=requests, nodes=[node])
-        eyes.create("Pod", pod, namespace)
+        cluster_client.create("Pod", pod, namespace)
         time.sleep(1)
     last = dt.datetime.now(dt.UTC)
     time.sleep(6)
     witness.close()
-    yield Story(stepped, due, witness.reports, (first, last), witness.gaps_seconds())
-    slo_config.write(eyes, BASE)
+    yield Case(stepped, due, witness.reports, (first, last), witness.gaps_seconds())
+    slo_config.write(cluster_client, BASE)
 
 
-def _told(reports: list[Report], stepped: dt.datetime) -> dt.datetime | None:
+def _first_with_step(reports: list[Report], stepped: dt.datetime) -> dt.datetime | None:
     """When a report showed the step, given the moment of the step itself."""
     before = [each for each in reports if each.at <= stepped][-1]
     risen = _pod_sum(before.status) + 0.9 * STEP_MIB * workloads.MEBIBYTE
     return next((each.at for each in reports if "prediction" in each.status and _pod_sum(each.status) >= risen), None)
 
 
-def _wait_settled(suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> None:
+def _wait_settled(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str) -> None:
     """Wait for a report by the new policy, the next being due after its interval, and for a training on the pod."""
-    started = moment(eyes.get("Pod", "climber", namespace)["status"]["startTime"]).timestamp()
+    started = moment(cluster_client.get("Pod", "climber", namespace)["status"]["startTime"]).timestamp()
 
     def is_settled() -> bool:
-        found, trained = eyes.node_metric(node), suite.agent_page("/debug/samples")["trainedAtSeconds"]
+        found, trained = cluster_client.node_metric(node), suite.agent_page("/debug/samples")["trainedAtSeconds"]
         follows = found["status"].get("observedGeneration") == found["metadata"]["generation"]
         return follows and bool(trained) and trained[-1] > started + 10
 
     waiting.until("the climber is known", is_settled, within_seconds=100, every_seconds=1)
 
 
-def test_the_step_is_reported_once_it_is_learnt_and_long_before_a_report_is_due(story: Story) -> None:
-    told = _told(story.reports, story.stepped)
-    assert told is not None
-    assert told < story.due, "that would have been no early report"
-    assert (told - story.stepped).total_seconds() <= LEARNT_AND_TOLD_SECONDS
+def test_the_step_is_reported_once_it_is_learnt_and_long_before_a_report_is_due(case: Case) -> None:
+    reported = _first_with_step(case.reports, case.stepped)
+    assert reported is not None
+    assert reported < case.due, "that would have been no early report"
+    assert (reported - case.stepped).total_seconds() <= REPORTED_WITHIN_SECONDS
 
 
-def test_news_at_every_look_are_told_every_five_seconds(story: Story) -> None:
-    first, last = story.newcomers
-    told = [each.at for each in story.reports if first <= each.at <= last]
-    assert len(told) >= (last - first).total_seconds() // 5 - 1
+def test_news_at_every_look_are_told_every_five_seconds(case: Case) -> None:
+    first, last = case.newcomers
+    reported = [each.at for each in case.reports if first <= each.at <= last]
+    assert len(reported) >= (last - first).total_seconds() // 5 - 1
 
 
-def test_no_two_reports_are_closer(story: Story) -> None:
-    assert min(story.gaps_seconds) > LEAST_GAP_SECONDS, story.gaps_seconds
+def test_no_two_reports_are_closer(case: Case) -> None:
+    assert min(case.gaps_seconds) > LEAST_GAP_SECONDS, case.gaps_seconds

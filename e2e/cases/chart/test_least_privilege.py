@@ -12,8 +12,9 @@ import yaml
 from kubernetes.client.exceptions import ApiException
 
 from e2e.support import impersonation, waiting, workloads
-from e2e.support.cluster_client import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE, ClusterClient
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import RELEASE, Suite
+from e2e.support.names import CONFIG_MAP, MID_CPU, MID_MEMORY, STATUS_ANNOTATION, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 
@@ -46,9 +47,9 @@ def agent(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFacto
 def manager(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterClient]:
     """The cluster as the manager, and without kubectl, which reads what it patches under another name."""
     pod, folder = suite.pods("koord-manager")[0], tmp_path_factory.mktemp("manager")
-    eyes = ClusterClient(impersonation.service_account(cluster, "koord-manager", folder, pod=pod).kubeconfig)
-    yield eyes
-    eyes.close()
+    cluster_client = ClusterClient(impersonation.service_account(cluster, "koord-manager", folder, pod=pod).kubeconfig)
+    yield cluster_client
+    cluster_client.close()
 
 
 def test_the_apiserver_finds_nothing_wrong_with_the_types_in_our_policies(cluster: Cluster, suite: Suite) -> None:
@@ -118,14 +119,14 @@ def test_the_manager_changes_nothing_of_a_node_but_mid_and_its_receipt(
 
 def test_the_manager_may_write_what_it_is_there_for(manager: ClusterClient, node: str) -> None:
     mid = {MID_CPU: "1", MID_MEMORY: "1"}
-    patch = {"metadata": {"annotations": {RECEIPT: "{}"}}, "status": {"capacity": mid, "allocatable": mid}}
+    patch = {"metadata": {"annotations": {STATUS_ANNOTATION: "{}"}}, "status": {"capacity": mid, "allocatable": mid}}
     manager.patch_status("Node", node, patch, dry_run="All")
 
 
 def test_the_manager_changes_nothing_of_the_users_config_but_its_note(
-    cluster: Cluster, manager: ClusterClient, eyes: ClusterClient
+    cluster: Cluster, manager: ClusterClient, cluster_client: ClusterClient
 ) -> None:
-    note = eyes.get("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)["metadata"].get("annotations", {}).get(NOTE)
+    note = cluster_client.get("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)["metadata"].get("annotations", {}).get(NOTE)
     manager.patch("ConfigMap", CONFIG_MAP, {"metadata": {"annotations": {NOTE: note}}}, SUITE_NAMESPACE)
 
     def trespass() -> Any:
@@ -135,7 +136,7 @@ def test_the_manager_changes_nothing_of_the_users_config_but_its_note(
         trespass()
     with impersonation.without_policy(cluster, "koord-suite-manager-config"):
         waiting.until("the document is written", trespass, within_seconds=20)
-    eyes.patch("ConfigMap", CONFIG_MAP, {"data": {"more": None}}, SUITE_NAMESPACE)
+    cluster_client.patch("ConfigMap", CONFIG_MAP, {"data": {"more": None}}, SUITE_NAMESPACE)
 
 
 def _mid_pod(suite: Suite, requests: dict[str, str], limits: dict[str, str]) -> str:
@@ -171,7 +172,7 @@ def test_fractions_of_mid_resources_are_refused(
     ],
 )
 def test_who_writes_a_mid_pod_that_will_not_do_what_is_meant_is_told_what_to_write(
-    eyes: ClusterClient,
+    cluster_client: ClusterClient,
     suite: Suite,
     namespace: str,
     requests: dict[str, str],
@@ -179,7 +180,7 @@ def test_who_writes_a_mid_pod_that_will_not_do_what_is_meant_is_told_what_to_wri
     says: str | None,
 ) -> None:
     pod = workloads.pod("mid", suite.workload, requests=requests, limits=limits, priority_class="koord-mid")
-    _, code, headers = eyes.core.create_namespaced_pod_with_http_info(namespace, pod, dry_run="All")
+    _, code, headers = cluster_client.core.create_namespaced_pod_with_http_info(namespace, pod, dry_run="All")
     assert code == 201
     warning = headers.get("Warning")
     assert warning is None if says is None else says in warning.replace('\\"', '"')
@@ -188,7 +189,7 @@ def test_who_writes_a_mid_pod_that_will_not_do_what_is_meant_is_told_what_to_wri
 @pytest.fixture(scope="module")
 def restricted(cluster: Cluster) -> Iterator[str]:
     """A namespace that enforces Pod Security `restricted`."""
-    name = "story-restricted"
+    name = "case-restricted"
     cluster.run("create", "namespace", name)
     cluster.run("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
     yield name
@@ -226,7 +227,7 @@ def test_what_runs_in_the_control_plane_is_admitted_as_restricted_and_the_agent_
 
 
 def test_the_agent_cannot_write_the_cgroups_it_reads(
-    cluster: Cluster, suite: Suite, eyes: ClusterClient, node: str, namespace: str
+    cluster: Cluster, suite: Suite, cluster_client: ClusterClient, node: str, namespace: str
 ) -> None:
     (pod,) = suite.pods("koordlet")
     program = ("python3", "-c", _OPEN_FOR_WRITING, _CGROUPS)
@@ -241,7 +242,7 @@ def test_the_agent_cannot_write_the_cgroups_it_reads(
     container["securityContext"] = {"runAsUser": 0}
     container["volumeMounts"] = [{"name": "cgroup", "mountPath": _CGROUPS}]
     root["spec"]["volumes"] = [{"name": "cgroup", "hostPath": {"path": "/sys/fs/cgroup"}}]
-    eyes.create("Pod", root, namespace)
-    eyes.wait_running(namespace, "root")
+    cluster_client.create("Pod", root, namespace)
+    cluster_client.wait_running(namespace, "root")
     seen, opened, _ = cluster.run("exec", "root", "--namespace", namespace, "--", *program).split(maxsplit=2)
     assert 0 < int(opened) <= int(seen), "the same program as root finds nothing that can be written either"

@@ -16,14 +16,15 @@ from typing import Any
 import pytest
 
 from e2e.support import extender_certificates, waiting
-from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
+from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
 SERVICE, PORT = "koord-extender", 10261
 SERVED_NAME = f"{SERVICE}.{SUITE_NAMESPACE}.svc"
 ROOM_PERCENT = 20.0
-"""Between two readings of a node on which stories run: a report is a minute old, and 15 minutes are averaged."""
+"""Between two readings of a node on which cases run: a report is a minute old, and 15 minutes are averaged."""
 
 
 @pytest.fixture(scope="module")
@@ -54,17 +55,17 @@ def installed(cluster: Cluster, suite: Suite, identities: dict[str, Path]) -> It
 def _watched(cluster: Cluster, node: str) -> dict[str, float]:
     """Utilisation of a node in percent, as clients of the Service read it: a mean, or a young agent's newest sample."""
     path = f"/api/v1/namespaces/{SUITE_NAMESPACE}/services/koord-load-watcher:2020/proxy/watcher"
-    told = json.loads(cluster.run("get", "--raw", path))["data"]["NodeMetricsMap"][node]["metrics"]
-    return {each["type"]: each["value"] for each in told if each["operator"] != "STD"}
+    metrics = json.loads(cluster.run("get", "--raw", path))["data"]["NodeMetricsMap"][node]["metrics"]
+    return {each["type"]: each["value"] for each in metrics if each["operator"] != "STD"}
 
 
 def test_the_load_watcher_says_how_busy_the_node_is(
-    cluster: Cluster, eyes: ClusterClient, installed: Suite, node: str
+    cluster: Cluster, cluster_client: ClusterClient, installed: Suite, node: str
 ) -> None:
     assert installed.pods("koord-load-watcher")
     seen = waiting.until("the node is watched", lambda: _watched(cluster, node))
-    reported = eyes.node_metric(node)["status"]["nodeMetric"]["nodeUsage"]["resources"]["memory"]
-    capacity = eyes.get("Node", node)["status"]["capacity"]["memory"]
+    reported = cluster_client.node_metric(node)["status"]["nodeMetric"]["nodeUsage"]["resources"]["memory"]
+    capacity = cluster_client.get("Node", node)["status"]["capacity"]["memory"]
     used = 100.0 * int(reported) / (int(capacity.removesuffix("Ki")) * 1024)
     assert seen["Memory"] == pytest.approx(used, abs=ROOM_PERCENT)
     assert 0.0 < seen["CPU"] <= 100.0

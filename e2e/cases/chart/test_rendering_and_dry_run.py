@@ -6,8 +6,8 @@ import json
 import os
 import subprocess
 
-from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE
 from e2e.support.installation import CHART, RELEASE, Suite
+from e2e.support.names import CONFIG_MAP, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
 
@@ -24,9 +24,9 @@ def _run(cluster: Cluster, program: str, *words: str, stdin: str | None = None) 
 
 
 def test_helm_lint_has_nothing_to_say(cluster: Cluster) -> None:
-    said = _run(cluster, "helm", "lint", "--strict", str(CHART))
-    assert "[WARNING]" not in said
-    assert "0 chart(s) failed" in said
+    output = _run(cluster, "helm", "lint", "--strict", str(CHART))
+    assert "[WARNING]" not in output
+    assert "0 chart(s) failed" in output
 
 
 def test_the_apiserver_accepts_every_object_as_it_is_rendered(cluster: Cluster) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from e2e.support.cluster_client import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE
 from e2e.support.installation import Suite
+from e2e.support.names import CONFIG_MAP, MID_CPU, MID_MEMORY, STATUS_ANNOTATION, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
 PREFIX = f"system:serviceaccount:{SUITE_NAMESPACE}:"
@@ -32,7 +32,7 @@ CONFIG_STATUS = "koordinator.sh/colocation-config-status"
 OK = 200
 LEAST_GAP_SECONDS = 4.9  # five, as the agent's own clock counts them
 CRD_IS_GOING = "custom resource definition is terminating"
-NAMESPACE_IS_GOING = "because it is being terminated"  # an Event about a pod of a story that has ended
+NAMESPACE_IS_GOING = "because it is being terminated"  # an Event about a pod of a case that has ended
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def _events(audit_log: Path) -> Iterator[dict[str, Any]]:
         for line in lines:
             if PREFIX in line:
                 event = json.loads(line)
-                # Not our programs: what stories try in the name of a service account (test_least_privilege).
+                # Not our programs: what cases try in the name of a service account (test_least_privilege).
                 if event["userAgent"].startswith(("kubectl/", "OpenAPI-Generator/")):
                     continue
                 if event["stage"] == "ResponseComplete" and event["user"]["username"].startswith(PREFIX):
@@ -91,7 +91,7 @@ def test_the_manager_touches_nothing_of_a_node_but_its_keys_and_its_annotation(r
     for body in (event["requestObject"] for event in patches):
         assert set(body) <= {"metadata", "status"}
         assert set(body.get("metadata", {})) <= {"annotations", "resourceVersion", "uid"}
-        assert set(body.get("metadata", {}).get("annotations") or {}) <= {RECEIPT}
+        assert set(body.get("metadata", {}).get("annotations") or {}) <= {STATUS_ANNOTATION}
         assert set(body.get("status", {})) <= {"capacity", "allocatable"}
         for values in body.get("status", {}).values():
             assert set(values) <= {MID_CPU, MID_MEMORY}

@@ -21,32 +21,41 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def death(suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> Succession:
+def death(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str) -> Succession:
     """Kill an agent right after it has told and written down what it learnt last."""
 
     def is_kept(trained_at: float) -> bool:
         return suite.agent_metric("koordlet_checkpoint_timestamp_seconds") > trained_at
 
-    agent_restart.tide(suite, eyes, node, namespace)
+    agent_restart.tide(suite, cluster_client, node, namespace)
     with agent_restart.kept_on_disk(suite, f"--checkpoint-interval-seconds={CHECKPOINT_SECONDS}"):
         seen = agent_restart.follow(
-            suite, eyes, node, lambda: _kill(suite, eyes), settled_seconds=SETTLED_SECONDS, is_kept=is_kept
+            suite,
+            cluster_client,
+            node,
+            lambda: _kill(suite, cluster_client),
+            settled_seconds=SETTLED_SECONDS,
+            is_kept=is_kept,
         )
-    waiting.until("it predicts", lambda: eyes.node_metric(node)["status"].get("prediction"), within_seconds=120)
-    _kill(suite, eyes)
-    return Succession(*seen, agent_restart.first_report(suite, eyes, node), agent_restart.started(suite, eyes))
+    waiting.until(
+        "it predicts", lambda: cluster_client.node_metric(node)["status"].get("prediction"), within_seconds=120
+    )
+    _kill(suite, cluster_client)
+    return Succession(
+        *seen, agent_restart.first_report(suite, cluster_client, node), agent_restart.started(suite, cluster_client)
+    )
 
 
-def _kill(suite: Suite, eyes: ClusterClient) -> None:
+def _kill(suite: Suite, cluster_client: ClusterClient) -> None:
     """Kill the agent, and wait until it is back in the same pod."""
-    before = agent_restart.container(suite, eyes)
+    before = agent_restart.container(suite, cluster_client)
     try:
         pod_processes.find(suite.pods("koordlet")[0], "koordlet", "run").kill()
     except LookupError as invisible:
         pytest.skip(str(invisible))
     waiting.until(
         "the kubelet starts it again",
-        lambda: agent_restart.container(suite, eyes),
+        lambda: agent_restart.container(suite, cluster_client),
         lambda seen: seen["restartCount"] > before["restartCount"] and "running" in seen["state"],
         within_seconds=BACK_WITHIN_SECONDS,
     )

@@ -14,8 +14,9 @@ import pytest
 
 from e2e.support import mid_formula, slo_config, waiting, workloads
 from e2e.support.cgroup_accounting import CgroupWitness
-from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient, cpu_millis, moment
+from e2e.support.cluster_client import ClusterClient, cpu_millis, moment
 from e2e.support.installation import Suite
+from e2e.support.names import SUITE_NAMESPACE
 from e2e.support.report_recorder import Report, ReportWitness
 from tools.localcluster import health, layout, running
 from tools.localcluster.errors import ClusterProblem
@@ -46,28 +47,30 @@ class Outage(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def outage(suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> Iterator[Outage]:
+def outage(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str) -> Iterator[Outage]:
     """Stop the apiserver for two minutes while a pod works."""
-    slo_config.write(eyes, slo_config.changed(metricAggregatePolicy={"durations": [WINDOW]}))
-    waiting.until("a prediction", lambda: eyes.node_metric(node)["status"].get("prediction"), within_seconds=120)
+    slo_config.write(cluster_client, slo_config.changed(metricAggregatePolicy={"durations": [WINDOW]}))
+    waiting.until(
+        "a prediction", lambda: cluster_client.node_metric(node)["status"].get("prediction"), within_seconds=120
+    )
     arguments = workloads.load(cores="0.1,0.3", phase_seconds=7)
-    eyes.create("Pod", workloads.pod(POD, suite.workload, *arguments, nodes=[node]), namespace)
-    eyes.wait_running(namespace, POD)
-    uid = eyes.get("Pod", POD, namespace)["metadata"]["uid"]
-    before = _containers(suite, eyes)
+    cluster_client.create("Pod", workloads.pod(POD, suite.workload, *arguments, nodes=[node]), namespace)
+    cluster_client.wait_running(namespace, POD)
+    uid = cluster_client.get("Pod", POD, namespace)["metadata"]["uid"]
+    before = _containers(suite, cluster_client)
     try:
         account = CgroupWitness(uid)
     except LookupError as invisible:
         pytest.skip(str(invisible))
     with contextlib.closing(account):
         began, ended = _take_the_apiserver_away()
-        with contextlib.closing(ReportWitness(eyes, node)) as witness:
+        with contextlib.closing(ReportWitness(cluster_client, node)) as witness:
             back = dt.datetime.fromtimestamp(ended, dt.UTC)
-            eyes.wait_report(node, back, within_seconds=LONGEST_PAUSE_SECONDS + 15)
+            cluster_client.wait_report(node, back, within_seconds=LONGEST_PAUSE_SECONDS + 15)
         page = waiting.until("the agent's samples", lambda: suite.agent_page("/debug/samples"))
         used = account.cpu_seconds_between(began + 2, ended - 2)
-    yield Outage(began, ended, witness.reports, page, uid, used, (before, _containers(suite, eyes)))
-    slo_config.write(eyes, slo_config.BASE)
+    yield Outage(began, ended, witness.reports, page, uid, used, (before, _containers(suite, cluster_client)))
+    slo_config.write(cluster_client, slo_config.BASE)
 
 
 def _take_the_apiserver_away() -> tuple[float, float]:
@@ -84,7 +87,7 @@ def _take_the_apiserver_away() -> tuple[float, float]:
     # It takes its address in the cluster off when it ends, and kube-proxy pauses as well before it looks again.
     waiting.until("pods can reach it", _service_answers, within_seconds=90)
     ended = time.time()
-    # So does the kubelet, and the next story would wait for it: a new one looks at once.
+    # So does the kubelet, and the next case would wait for it: a new one looks at once.
     running.provider().stop("kubelet")
     running.provider().start("kubelet")
     return began, ended
@@ -94,9 +97,9 @@ def _service_answers() -> bool:
     return health.responds(f"https://{layout.APISERVER_SERVICE_ADDRESS}/readyz")
 
 
-def _containers(suite: Suite, eyes: ClusterClient) -> list[tuple[str, int]]:
+def _containers(suite: Suite, cluster_client: ClusterClient) -> list[tuple[str, int]]:
     (pod,) = suite.pods("koordlet")
-    statuses = eyes.get("Pod", pod, SUITE_NAMESPACE)["status"]["containerStatuses"]
+    statuses = cluster_client.get("Pod", pod, SUITE_NAMESPACE)["status"]["containerStatuses"]
     return [(each["containerID"], each["restartCount"]) for each in statuses]
 
 
@@ -150,5 +153,5 @@ def test_its_windows_span_the_outage(outage: Outage) -> None:
     )
 
 
-def test_mid_follows_the_reports_again(eyes: ClusterClient, node: str, outage: Outage) -> None:
-    mid_formula.wait_published(eyes, node, within_seconds=120)
+def test_mid_follows_the_reports_again(cluster_client: ClusterClient, node: str, outage: Outage) -> None:
+    mid_formula.wait_published(cluster_client, node, within_seconds=120)

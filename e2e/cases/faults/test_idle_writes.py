@@ -16,8 +16,9 @@ import pytest
 
 from e2e.support import audit_log, slo_config, waiting
 from e2e.support.audit_log import Write
-from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
+from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster import progress
 from tools.localcluster.access import Cluster
 
@@ -32,14 +33,14 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def idle(cluster: Cluster, suite: Suite, eyes: ClusterClient, node: str) -> Iterator[list[Write]]:
+def idle(cluster: Cluster, suite: Suite, cluster_client: ClusterClient, node: str) -> Iterator[list[Write]]:
     """What our service accounts wrote while nobody touched anything, with intervals as a cluster has them."""
     if cluster.audit_log is None or not cluster.audit_log.exists():
         pytest.skip(f"provider {cluster.provider} does not show the apiserver's audit log")
-    slo_config.write(eyes, QUIET)
+    slo_config.write(cluster_client, QUIET)
     waiting.until(
         "the agent follows",
-        lambda: eyes.node_metric(node),
+        lambda: cluster_client.node_metric(node),
         lambda seen: seen["status"].get("observedGeneration") == seen["metadata"]["generation"],
         within_seconds=SETTLING_SECONDS,
     )
@@ -50,7 +51,7 @@ def idle(cluster: Cluster, suite: Suite, eyes: ClusterClient, node: str) -> Iter
     time.sleep(2)  # the log is written after the answer
     seen = audit_log.writes(cluster.audit_log, since, lambda write: write.user.startswith(PREFIX) and write.at < until)
     yield list(seen)
-    slo_config.write(eyes, slo_config.BASE)
+    slo_config.write(cluster_client, slo_config.BASE)
 
 
 def test_what_was_written_is_shown(idle: list[Write]) -> None:

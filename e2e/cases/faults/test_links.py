@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from e2e.support import host_components, slo_config, waiting
-from e2e.support.apiserver_tcp_proxy import FaultyLink
+from e2e.support.apiserver_tcp_proxy import FlakyApiserverProxy
 from e2e.support.cluster_client import ClusterClient, moment
 from e2e.support.host_components import Account, Part
 from tools.localcluster import progress, standalone_control_plane
@@ -39,8 +39,8 @@ class Installed(NamedTuple):
     """The three parts, and how they reach their apiserver."""
 
     plane: ControlPlane
-    eyes: ClusterClient
-    link: FaultyLink
+    cluster_client: ClusterClient
+    link: FlakyApiserverProxy
     account: Account
     manager: Part
     agent: Part
@@ -53,18 +53,18 @@ def suite() -> Iterator[Installed]:
     with contextlib.ExitStack() as stack:
         plane = stack.enter_context(standalone_control_plane.running())
         host_components.prepare(plane)
-        eyes = stack.enter_context(contextlib.closing(ClusterClient(plane.kubeconfig)))
-        link = FaultyLink(plane.places.addresses.apiserver_port, plane.places.certificates / "ca.crt")
+        cluster_client = stack.enter_context(contextlib.closing(ClusterClient(plane.kubeconfig)))
+        link = FlakyApiserverProxy(plane.places.addresses.apiserver_port, plane.places.certificates / "ca.crt")
         stack.callback(link.close)
-        account = Account(plane, eyes, "parts", link.url)
-        host_components.add_node(eyes, NODE)
-        host_components.configure(eyes, slo_config.BASE)
+        account = Account(plane, cluster_client, "parts", link.url)
+        host_components.add_node(cluster_client, NODE)
+        host_components.configure(cluster_client, slo_config.BASE)
         manager = Part(plane, "manager", account, "manager", "run")
         agent = Part(plane, "koordlet", account, "koordlet", "run", "--node-name", NODE, "--state-dir", "")
         extender = Part(
             plane, "scheduler-plugin", account, "scheduler_plugin", "run", "--extender-port", ports.free_port()
         )
-        installed = Installed(plane, eyes, link, account, manager, agent, extender)
+        installed = Installed(plane, cluster_client, link, account, manager, agent, extender)
         changed = _change(installed)
         _wait_followed(installed, changed, 120)
         yield installed
@@ -81,16 +81,16 @@ class Changed(NamedTuple):
 def _change(suite: Installed) -> Changed:
     """Edit the configuration, and add a node."""
     interval = next(_INTERVALS)
-    host_components.add_node(suite.eyes, f"more-{next(_NODES)}")
-    nodes = len(suite.eyes.list("Node"))
-    slo_config.write(suite.eyes, slo_config.changed(metricReportIntervalSeconds=interval))
+    host_components.add_node(suite.cluster_client, f"more-{next(_NODES)}")
+    nodes = len(suite.cluster_client.list("Node"))
+    slo_config.write(suite.cluster_client, slo_config.changed(metricReportIntervalSeconds=interval))
     return Changed(dt.datetime.now(dt.UTC).replace(microsecond=0), interval, nodes)
 
 
 def _behind(suite: Installed, changed: Changed) -> list[str]:
     """The parts that do not follow yet."""
-    suite.manager.look()
-    seen = suite.eyes.node_metric(NODE)
+    suite.manager.ensure_running()
+    seen = suite.cluster_client.node_metric(NODE)
     status = seen.get("status") or {}
     manager = seen["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == changed.interval_seconds
     agent = manager and status.get("observedGeneration") == seen["metadata"]["generation"]
@@ -154,7 +154,7 @@ def test_versions_that_were_compacted_away_are_listed_anew(suite: Installed) -> 
     _compact(suite.plane)
     suite.plane.stop("kube-apiserver")  # it remembers more than etcd does
     suite.plane.start_apiserver()
-    suite.link.mend()
+    suite.link.recover()
     _tell("compacted", _wait_followed(suite, changed, RECOVERED_SECONDS))
     assert suite.extender.metric("koord_scheduler_plugin_watch_lists_total", watch="nodes") > lists
 
@@ -177,7 +177,7 @@ def test_an_apiserver_that_answers_only_with_errors_is_asked_with_patience(suite
     suite.link.answer(500)
     _stays_behind(suite, changed, TROUBLE_SECONDS / 2)
     asked = suite.link.requests_answered - before
-    suite.link.mend()
+    suite.link.recover()
     _tell(f"429 and 500, {asked} requests", _wait_followed(suite, changed, RECOVERED_SECONDS))
     assert 0 < asked < MOST_REQUESTS_PER_SECOND * TROUBLE_SECONDS
 
@@ -188,7 +188,7 @@ def test_a_token_that_ends_is_replaced_by_the_one_in_the_file(suite: Installed) 
     suite.account.renew()
     waiting.until("the old token is refused", lambda: not _is_accepted(suite, old), within_seconds=30)
     suite.link.refuse()  # the watches, which were granted under the old one
-    suite.link.mend()
+    suite.link.recover()
     _tell("token", _wait_followed(suite, _change(suite), RECOVERED_SECONDS))
 
 

@@ -96,12 +96,12 @@ async def test_mean_and_deviation_of_each_window_are_those_of_the_points(influx:
         window = records.window_ending_at(duration, NOW)
         fetched = await asked.fetch(window)
         assert not fetched.problems
-        told = {
+        reported = {
             node: {(metric.type, metric.operator): metric.value for metric in of.metrics}
             for node, of in fetched.nodes.items()
         }
-        assert told.keys() == NODES.keys(), "each node that exists, and no other"
-        for node, values in told.items():
+        assert reported.keys() == NODES.keys(), "each node that exists, and no other"
+        for node, values in reported.items():
             assert values == pytest.approx(expected(node, window), rel=1e-9)
             assert {metric.rollup for metric in fetched.nodes[node].metrics} == {duration}
 
@@ -119,7 +119,7 @@ async def test_a_sound_configuration_passes_the_look_at_start(influx: server.Inf
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"bucket": "nowhere"}, "nowhere"),
         ({"bucket": 'x") |> drop()'}, "drop"),
@@ -130,15 +130,15 @@ async def test_a_sound_configuration_passes_the_look_at_start(influx: server.Inf
     ids=["missing bucket", "a name with quotes", "a name that Flux would evaluate", "missing organization", "token"],
 )
 async def test_what_a_real_influxdb_refuses_is_a_failure_that_says_so(
-    influx: server.Influxd, changes: dict[str, str], told: str
+    influx: server.Influxd, changes: dict[str, str], reported: str
 ) -> None:
     async with provider(influx, **changes) as asked:
         with pytest.raises(ProviderFailed, match=r".") as caught:
             await asked.fetch(records.window_ending_at("15m", NOW))
-        assert told in str(caught.value)
+        assert reported in str(caught.value)
         assert urllib.parse.urlsplit(influx.url).netloc in str(caught.value)
         (problem,) = await asked.check()
-        assert told in problem
+        assert reported in problem
 
 
 async def test_a_server_that_is_away_fails_and_one_that_is_back_answers(influx: server.Influxd) -> None:

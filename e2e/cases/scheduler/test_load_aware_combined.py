@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports
+from e2e.support import fake_fleet, host_scheduler
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
 from e2e.support.scheduling import SchedulingHelper
@@ -31,10 +31,10 @@ PREFERRED = {ALONE: "idle", MORE_LOAD_AWARE: "idle", EQUAL: "packed", MORE_PACKI
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
-    with fake_fleet.registered(eyes, list(LOADS_PERCENT)) as names:
+def nodes(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+    with fake_fleet.registered(cluster_client, list(LOADS_PERCENT)) as names:
         for name, cpu_percent in zip(names, LOADS_PERCENT.values(), strict=True):
-            fake_reports.report(eyes, name, load_reports.load(cpu_percent=cpu_percent))
+            fake_fleet.report(cluster_client, name, fake_fleet.load_status(cpu_percent=cpu_percent))
         yield dict(zip(LOADS_PERCENT, names, strict=True))
 
 
@@ -53,8 +53,8 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
 
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_pods_go_where_the_weighted_sum_of_both_policies_says(
-    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler], weights: str
+    scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler], weights: str
 ) -> None:
-    asked = [court.ask(f"{weights}-{index}", schedulers[weights].name, [*nodes.values()]) for index in range(3)]
-    assert court.bound(asked) == [nodes[PREFERRED[weights]]] * 3
-    court.dismiss(*asked)
+    asked = [scheduling.submit(f"{weights}-{index}", schedulers[weights].name, [*nodes.values()]) for index in range(3)]
+    assert scheduling.bound(asked) == [nodes[PREFERRED[weights]]] * 3
+    scheduling.dismiss(*asked)

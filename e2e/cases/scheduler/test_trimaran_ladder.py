@@ -1,6 +1,6 @@
 """What is measured goes and comes back: the ladder is walked down and up, seen in the metric and in each decision.
 
-Measurements come by a load watcher of the story's own, from the reports of three fake nodes. They are too old after
+Measurements come by a load watcher of the case's own, from the reports of three fake nodes. They are too old after
 20 seconds instead of five minutes.
 """
 
@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from e2e.support import fake_fleet, fake_reports, fallback_levels, host_scheduler, waiting, window_reports, workloads
+from e2e.support import fake_fleet, fallback_levels, host_scheduler, waiting, workloads
 from e2e.support.cluster_client import ClusterClient
+from e2e.support.fake_fleet import WindowLoad
+from e2e.support.fallback_levels import FallbackLevel
 from e2e.support.host_load_watcher import HostWatcher
 from e2e.support.host_scheduler import HostScheduler
 from e2e.support.scheduling import SchedulingHelper
-from e2e.support.window_reports import Load
-from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from tools.localcluster.access import Cluster
 
 POLICY = "TargetLoadPacking"
-LOADS = {"busy": Load(35), "calm": Load(5), "idle": Load(2)}
+LOADS = {"busy": WindowLoad(35), "calm": WindowLoad(5), "idle": WindowLoad(2)}
 AGE_SECONDS = 20
 FLAGS = (f"--measurement-age-seconds={AGE_SECONDS}", "--measurement-interval-seconds=1")
 FILLED_CPU = "10"
@@ -32,16 +32,16 @@ SEEN_SECONDS = AGE_SECONDS + 40.0  # scores are kept for ten seconds, and the ma
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
-    with fake_fleet.registered(eyes, [f"ladder-{name}" for name in LOADS]) as names:
+def nodes(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+    with fake_fleet.registered(cluster_client, [f"ladder-{name}" for name in LOADS]) as names:
         yield dict(zip(LOADS, names, strict=True))
 
 
 @pytest.fixture(scope="module")
-def report(eyes: ClusterClient, nodes: dict[str, str]) -> Callable[[], None]:
+def report(cluster_client: ClusterClient, nodes: dict[str, str]) -> Callable[[], None]:
     def write() -> None:
         for key, name in nodes.items():
-            fake_reports.report(eyes, name, window_reports.status(LOADS[key]))
+            fake_fleet.report(cluster_client, name, fake_fleet.window_status(LOADS[key]))
 
     return write
 
@@ -68,7 +68,7 @@ def scheduler(cluster: Cluster, watcher: HostWatcher) -> Iterator[HostScheduler]
         "pluginArgs": {POLICY: {"watcherAddress": watcher.url, "targetUtilization": 40}},
         "weight": 20,
     }
-    made = HostScheduler(cluster, "story-ladder", values, flags=FLAGS)
+    made = HostScheduler(cluster, "case-ladder", values, flags=FLAGS)
     with host_scheduler.started(made):
         yield made
 
@@ -76,8 +76,8 @@ def scheduler(cluster: Cluster, watcher: HostWatcher) -> Iterator[HostScheduler]
 class Ladder:
     """Asks for pods until a decision was made on the rungs that are waited for."""
 
-    def __init__(self, court: SchedulingHelper, scheduler: HostScheduler, nodes: dict[str, str]) -> None:
-        self._court = court
+    def __init__(self, scheduling: SchedulingHelper, scheduler: HostScheduler, nodes: dict[str, str]) -> None:
+        self._court = scheduling
         self._scheduler = scheduler
         self._nodes = nodes
         self._names = (f"step-{number}" for number in itertools.count())
@@ -85,7 +85,7 @@ class Ladder:
     def decision(self) -> tuple[str, dict[str, FallbackLevel]]:
         """Where a pod goes, and the rung of each node when that was decided; the pod is gone afterwards."""
         name, key_of = next(self._names), {name: key for key, name in self._nodes.items()}
-        self._court.ask(name, self._scheduler.name, [*self._nodes.values()])
+        self._court.submit(name, self._scheduler.name, [*self._nodes.values()])
         (node,) = self._court.bound([name])
         rungs = fallback_levels.decided_by(
             self._scheduler, POLICY, f"{self._court.namespace}/{name}", self._nodes.values()
@@ -96,20 +96,20 @@ class Ladder:
     def comes_to(self, node: str, **rungs: FallbackLevel) -> None:
         """Wait until nodes stand on these rungs and pods go to `node`, and the metric counts as many there."""
         waiting.until(f"{rungs}, pods go to {node}", self.decision, (node, rungs).__eq__, within_seconds=SEEN_SECONDS)
-        told = fallback_levels.counts(self._scheduler)
+        reported = fallback_levels.counts(self._scheduler)
         for rung in set(rungs.values()):
-            assert told[rung] >= [*rungs.values()].count(rung), told
+            assert reported[rung] >= [*rungs.values()].count(rung), reported
 
 
 @pytest.fixture
-def walk(court: SchedulingHelper, scheduler: HostScheduler, nodes: dict[str, str]) -> Ladder:
-    return Ladder(court, scheduler, nodes)
+def walk(scheduling: SchedulingHelper, scheduler: HostScheduler, nodes: dict[str, str]) -> Ladder:
+    return Ladder(scheduling, scheduler, nodes)
 
 
 @pytest.mark.timeout(600, func_only=True)
 def test_the_ladder_is_walked_down_and_up_again(
-    court: SchedulingHelper,
-    eyes: ClusterClient,
+    scheduling: SchedulingHelper,
+    cluster_client: ClusterClient,
     nodes: dict[str, str],
     report: Callable[[], None],
     watcher: HostWatcher,
@@ -117,17 +117,19 @@ def test_the_ladder_is_walked_down_and_up_again(
     walk: Ladder,
 ) -> None:
     requests = {"cpu": FILLED_CPU, "memory": "1Gi"}
-    filler = workloads.pod("filler", court.image, requests=requests, scheduler=scheduler.name, nodes=[nodes["calm"]])
-    eyes.create("Pod", filler, court.namespace)
-    court.bound(["filler"])
+    filler = workloads.pod(
+        "filler", scheduling.image, requests=requests, scheduler=scheduler.name, nodes=[nodes["calm"]]
+    )
+    cluster_client.create("Pod", filler, scheduling.namespace)
+    scheduling.bound(["filler"])
     report()
     measured = dict.fromkeys(LOADS, FallbackLevel.MEASURED)
     walk.comes_to("busy", **measured)
 
     # the agents of two nodes fail: one is empty, on the other runs what nobody measures
     for key in ("calm", "idle"):
-        silent = window_reports.status(LOADS[key]) | {"updateTime": fake_reports.now(ahead=-dt.timedelta(minutes=10))}
-        fake_reports.report(eyes, nodes[key], silent)
+        silent = fake_fleet.window_status(LOADS[key]) | {"updateTime": fake_fleet.now(ahead=-dt.timedelta(minutes=10))}
+        fake_fleet.report(cluster_client, nodes[key], silent)
     walk.comes_to("busy", busy=FallbackLevel.MEASURED, calm=FallbackLevel.UNKNOWN, idle=FallbackLevel.PREDICTED)
     report()
     walk.comes_to("busy", **measured)

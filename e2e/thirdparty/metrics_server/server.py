@@ -18,7 +18,7 @@ from tools.localcluster.host.processes import Program
 
 RAW_NODES: Final = "/apis/metrics.k8s.io/v1beta1/nodes"
 _NAME: Final = "metrics-server"
-_OBJECT: Final = "story-metrics-server"
+_OBJECT: Final = "case-metrics-server"
 _NAMESPACE: Final = "kube-system"
 _API_SERVICE: Final = "v1beta1.metrics.k8s.io"
 _START_SECONDS: Final = 60.0
@@ -79,7 +79,7 @@ class MetricsServer:
         """The end of what it has written."""
         return (self._folder / f"{_NAME}.log").read_text(errors="replace")[-_LAST_CHARACTERS:]
 
-    def said(self) -> list[dict[str, Any]]:
+    def node_metrics(self) -> list[dict[str, Any]]:
         """Its own items about nodes."""
         items: list[dict[str, Any]] = json.loads(self._cluster.run("get", "--raw", RAW_NODES))["items"]
         return items
