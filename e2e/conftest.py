@@ -29,11 +29,13 @@ LAST = (
     "test_service_accounts",
     "test_foreign_crd",
     "test_uninstall",
+    "test_demo",
 )
 """Cases to run last: those that disturb the cluster, check for traces of the others, or remove the suite."""
 LONG = (
     "test_apiserver_outage",
     "test_checkpoint_survives_restart",
+    "test_demo",
     "test_agent_away",
     "test_agent_killed",
     "test_idle_writes",

@@ -16,6 +16,7 @@ from typing import Any
 from e2e.demo import checks, machine
 from e2e.demo.checks import MIB, Amount
 from e2e.demo.console import Console, DemoStopped, NotYet
+from e2e.demo.node_objects import NodeObjects
 from e2e.support.names import (
     CONFIG_MAP,
     MID_CPU,
@@ -68,6 +69,7 @@ class Walkthrough:
         self.cluster = console.cluster
         self.images = images
         self.node = self.cluster.real_nodes()[0]
+        self.objects = NodeObjects(self.cluster, self.node)
         self._busy_percent = busy_percent
         self._shop = Amount(0, 0)
         self._warm_since = ""
@@ -99,7 +101,7 @@ class Walkthrough:
         else:
             self.console.confirm(f"{busy:.0f} % of the CPU is in use: the machine is quiet")
         self.cluster.run("delete", "namespace", "demo", "--ignore-not-found", "--wait", timeout_seconds=180)
-        self._check_load(enabled=True, show=False)
+        self._switch_load_threshold(on=True)
 
     def install(self) -> None:
         """Install the chart with the images of this checkout."""
@@ -137,7 +139,7 @@ class Walkthrough:
         console.wait("the manager has put this policy into the node's NodeMetric", self._check_policy)
 
     def _check_policy(self) -> None:
-        spec = self._node_metric().get("spec", {})
+        spec = self.objects.node_metric().get("spec", {})
         wanted, found = CONFIG["predictPolicy"], spec.get("predictPolicy", {})
         assert isinstance(wanted, dict)
         if different := {key: found.get(key) for key, value in wanted.items() if found.get(key) != value}:
@@ -151,13 +153,13 @@ class Walkthrough:
             "A Prod workload requests a lot and uses little",
             "shop uses 0.1 core and 0.2 GiB. The demo makes its request larger than the usage of the whole node.",
         )
-        used = console.wait("the agent reports the node's usage", lambda: checks.node_usage(self._report(since)))
-        allocatable = self._allocatable()
+        used = console.wait("the agent reports the node's usage", lambda: checks.node_usage(self.objects.report(since)))
+        allocatable = self.objects.allocatable()
         console.confirm(
             f"node {self.node}: {used.cpu_millis}m of {allocatable.cpu_millis}m CPU and {used.memory_bytes // MIB} of "
             f"{allocatable.memory_bytes // MIB} MiB in use"
         )
-        self._shop = checks.shop_request(allocatable, self._requested(), used)
+        self._shop = checks.shop_request(allocatable, self.objects.requested(), used)
         request = {"cpu_millis": self._shop.cpu_millis, "memory_mib": self._shop.memory_bytes // MIB}
         console.run("apply", "--filename", "-", stdin=self.manifest("prod", **request))
         self._wait_rollout("deployment/shop", "demo")
@@ -172,7 +174,7 @@ class Walkthrough:
         since = _now()
         report = console.wait(
             "shop is warm: its peak is predicted from its history",
-            lambda: checks.warm_shop(self._report(since), self._shop),
+            lambda: checks.warm_shop(self.objects.report(since), self._shop),
             240,
         )
         self._warm_since = report["updateTime"]
@@ -195,11 +197,11 @@ class Walkthrough:
         )
         terms = console.wait(
             "memory is reclaimed from the prediction and published as Mid resource",
-            lambda: checks.reclaimed_memory(checks.predicted_mid(self._mid_status(), self._warm_since)),
+            lambda: checks.reclaimed_memory(checks.predicted_mid(self.objects.mid_status(), self._warm_since)),
             240,
         )
         try:
-            if self._is_busy():
+            if self.objects.is_busy():
                 checks.reclaimed_cpu(terms)
             else:
                 terms = console.wait("CPU is reclaimed too", self._reclaimed_both, RECLAIMED_CPU_SECONDS)
@@ -217,16 +219,16 @@ class Walkthrough:
         )
 
     def _reclaimed_both(self) -> Any:
-        terms = checks.predicted_mid(self._mid_status(), self._warm_since)
+        terms = checks.predicted_mid(self.objects.mid_status(), self._warm_since)
         return checks.reclaimed_cpu(checks.reclaimed_memory(terms))
 
     def run_mid(self) -> None:
         """Run Mid pods on the Mid resources."""
         console = self.console
         console.step("Mid pods run on them", "mid-cpu counts milli-cores, mid-memory bytes.")
-        if self._is_busy():
-            self._check_load(enabled=False)
-        cpu, memory = self._mid()
+        if self.objects.is_busy():
+            self._switch_load_threshold(on=False)
+        cpu, memory = self.objects.mid()
         wanted = {"mid_cpu": max(cpu // 6, 1), "mid_memory_mib": max(min(4096, memory // MIB // 6), 1)}
         console.run("apply", "--filename", "-", stdin=self.manifest("mid", **wanted))
         try:
@@ -234,19 +236,19 @@ class Walkthrough:
         except ClusterProblem:
             if TOO_HOT not in json.dumps(self._events("reason=FailedScheduling")):
                 raise
-            self._check_load(enabled=False)
+            self._switch_load_threshold(on=False)
             self._wait_rollout("deployment/mid-worker", "demo")
         console.run("get", "pods", *DEMO, "--output=wide")
         requests = {MID_CPU: MID_WORKERS * wanted["mid_cpu"], MID_MEMORY: MID_WORKERS * wanted["mid_memory_mib"] * MIB}
         console.wait(
             "the agent's report counts the requests of both Mid pods",
-            lambda: checks.counted_mid(self._node_metric().get("status", {}), requests),
+            lambda: checks.counted_mid(self.objects.node_metric().get("status", {}), requests),
         )
 
     def refuse_too_large(self) -> None:
         """Show that a Mid pod that does not fit stays Pending, with the reason."""
         self.console.step("A Mid pod that is too large stays Pending, and its Event states why")
-        wanted = {"mid_cpu": self._mid()[0] * 2 + 1000, "mid_memory_mib": 64}
+        wanted = {"mid_cpu": self.objects.mid()[0] * 2 + 1000, "mid_memory_mib": 64}
         self._expect_pending("too-large", self.manifest("mid-pod", name="too-large", **wanted), TOO_LARGE)
 
     def avoid_hot_node(self) -> None:
@@ -257,9 +259,11 @@ class Walkthrough:
             f"A noisy pod requests 0.05 core and burns CPU, until the node uses more than {HOT_PERCENT} % of it. The "
             "other node, fake-0, is simulated: this demo writes its report, which is idle.",
         )
-        self._check_load(enabled=True)
+        self._switch_load_threshold(on=True)
         fake_nodes.set_count(self.cluster, 1)
-        cores = checks.noisy_cores(self._allocatable(), checks.node_usage(self._node_metric().get("status", {})))
+        cores = checks.noisy_cores(
+            self.objects.allocatable(), checks.node_usage(self.objects.node_metric().get("status", {}))
+        )
         console.run("apply", "--filename", "-", stdin=self.manifest("load", cores=cores), show=False)
         console.wait(f"the report shows the node above {HOT_PERCENT} % of its CPU", self._check_hot, 240)
         console.run("get", "nodemetrics")
@@ -301,36 +305,25 @@ class Walkthrough:
         console.show(f"Event FailedScheduling: {message}")
         self.cluster.run("delete", "pod", pod, *DEMO, "--wait=false")
 
-    def _check_load(self, *, enabled: bool, show: bool = True) -> None:
+    def _switch_load_threshold(self, *, on: bool) -> None:
         """Switch the load threshold of the real node on (the scheduler's default) or off."""
-        if enabled:
-            if show and not self.cluster.get("node", self.node)["metadata"].get("annotations", {}).get(
-                THRESHOLDS_ANNOTATION
-            ):
+        if on:
+            annotations = self.cluster.get("node", self.node)["metadata"].get("annotations", {})
+            if THRESHOLDS_ANNOTATION not in annotations:
                 return
             words = ("annotate", "node", self.node, f"{THRESHOLDS_ANNOTATION}-")
         else:
             self.console.warn(
-                f"The node uses {self._used_percent()} % of its CPU, so the extender may keep pods away: the threshold "
-                f"is {HOT_PERCENT} %. The demo switches the threshold of this node off, by an annotation."
+                f"The node uses {self.objects.used_percent()} % of its CPU, so the extender may keep pods away: the "
+                f"threshold is {HOT_PERCENT} %. The demo switches the threshold of this node off, by an annotation."
             )
             limits = json.dumps({"usageThresholds": {"cpu": 0, "memory": 0}})
             words = ("annotate", "--overwrite", "node", self.node, f"{THRESHOLDS_ANNOTATION}={limits}")
-        if show:
-            self.console.run(*words)
-        else:
-            self.cluster.run(*words)
+        self.console.run(*words)
 
     def _check_hot(self) -> None:
-        if self._used_percent() <= HOT_PERCENT:
-            raise NotYet(f"{self._used_percent()} % of the CPU in use")
-
-    def _is_busy(self) -> bool:
-        return self._used_percent() >= checks.BUSY_PERCENT
-
-    def _used_percent(self) -> int:
-        used = checks.node_usage(self._node_metric().get("status", {}))
-        return checks.percent(used.cpu_millis, self._allocatable().cpu_millis)
+        if self.objects.used_percent() <= HOT_PERCENT:
+            raise NotYet(f"{self.objects.used_percent()} % of the CPU in use")
 
     def manifest(self, template: str, /, **values: Any) -> str:
         """Return a manifest with its placeholders replaced."""
@@ -340,45 +333,6 @@ class Walkthrough:
     def _wait_rollout(self, workload: str, namespace: str) -> None:
         limit = f"--timeout={120 * self.console.patience:.0f}s"
         self.console.run("rollout", "status", workload, "--namespace", namespace, limit, show=False)
-
-    def _node_metric(self) -> dict[str, Any]:
-        """Return the node's NodeMetric, or an empty document while there is none."""
-        text = self.cluster.run("get", "nodemetrics", self.node, "--ignore-not-found", "--output=json")
-        found: dict[str, Any] = json.loads(text) if text.strip() else {}
-        return found
-
-    def _report(self, since: str) -> dict[str, Any]:
-        """Return the newest report. Raises NotYet when it is older than `since`."""
-        status: dict[str, Any] = self._node_metric().get("status", {})
-        if status.get("updateTime", "") < since:
-            raise NotYet(f"the newest report is of {status.get('updateTime', 'never')}")
-        return status
-
-    def _mid_status(self) -> dict[str, Any] | None:
-        text = self.cluster.get("node", self.node)["metadata"].get("annotations", {}).get(STATUS_ANNOTATION)
-        status: dict[str, Any] | None = json.loads(text) if text else None
-        return status
-
-    def _mid(self) -> tuple[int, int]:
-        """Return Mid CPU in milli-cores and Mid memory in bytes. Raises DemoStopped when the node has none."""
-        allocatable = self.cluster.get("node", self.node)["status"]["allocatable"]
-        if MID_CPU not in allocatable:
-            raise DemoStopped(f"node {self.node} has no {MID_CPU} in status.allocatable")
-        return checks.units(allocatable[MID_CPU]), checks.units(allocatable[MID_MEMORY])
-
-    def _allocatable(self) -> Amount:
-        return Amount.of(self.cluster.get("node", self.node)["status"]["allocatable"])
-
-    def _requested(self) -> Amount:
-        """Return the requests of all pods on the node."""
-        pods = self.cluster.get("pods", "--all-namespaces", f"--field-selector=spec.nodeName={self.node}")["items"]
-        requests = [
-            Amount.of(container.get("resources", {}).get("requests", {}))
-            for pod in pods
-            if pod["status"].get("phase") not in {"Succeeded", "Failed"}
-            for container in pod["spec"]["containers"]
-        ]
-        return Amount(sum(each.cpu_millis for each in requests), sum(each.memory_bytes for each in requests))
 
     def _events(self, selector: str) -> list[dict[str, Any]]:
         events: list[dict[str, Any]] = self.cluster.get("events", *DEMO, f"--field-selector={selector}")["items"]
