@@ -1,6 +1,6 @@
 """Kernel and root file system of the virtual machine: Debian's cloud kernel, and the Python base image on ext4.
 
-Made once (under a minute) and kept under the hash of what they are made from. The code under test is not in it.
+Built once (under a minute) and cached under the hash of the inputs. The code under test is not in it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Image:
 
 
 def image() -> Image:
-    """Kernel and root file system, made on first use. Needs root."""
+    """Return kernel and root file system, built on first use. Needs root."""
     key = content_cache.digest(
         KERNEL, FETCH_KERNEL, debian_base.FINISH, " ".join((*debian_base.PACKAGES, *debian_base.UNUSED)),
         " ".join(LIBRARIES), SIZE, INIT, wheels.CONSTRAINTS,

@@ -51,7 +51,7 @@ def run_pytest(code: Sequence[str], arguments: Sequence[str]) -> Ended:
 
 
 def result_of(qemu_exit_code: int, output: str) -> Ended | None:
-    """How pytest ended, None unless the guest both said so last and left by its own will."""
+    """Return the result of pytest; None unless the guest has written it last and has powered off by itself."""
     found = re.search(r"^RC=(\d+)\s*\Z", output, re.MULTILINE)
     if qemu_exit_code != LEFT_BY_ITSELF or found is None:
         return None

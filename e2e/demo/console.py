@@ -1,4 +1,4 @@
-"""Output of the demo: a heading for each step, the commands a user would type, their output, the duration of waits."""
+"""Output of the demo: a heading for each step, the commands of a user, their output, and the duration of waits."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The stage of a soak: all three parts, a second manager and a real kube-scheduler beside a control plane of their own.
+"""The stage of a soak: all components, a second manager and a real kube-scheduler with a control plane of their own.
 
-There is no kubelet: pods are bound by kube-scheduler through our extender, and said to run by the soak itself, which
-also makes the cgroups of those on the node of the real agent.
+There is no kubelet: kube-scheduler binds pods through the extender, and the soak itself sets them to Running and makes
+the cgroups of those on the node of the real agent.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Stage(NamedTuple):
 
 @contextmanager
 def stage() -> Iterator[Stage]:
-    """Everything at work; all of it is gone afterwards."""
+    """Run all components, and end them afterwards."""
     with ExitStack() as stack:
         plane = stack.enter_context(standalone_control_plane.running())
         host_components.prepare(plane)
@@ -103,7 +103,7 @@ class Churn:
 
     @property
     def created(self) -> int:
-        """Pods created so far."""
+        """Return the number of pods created so far."""
         return self._made
 
     def pods(self) -> None:
@@ -113,7 +113,7 @@ class Churn:
         known = self._cluster_client.list("Pod", NAMESPACE)
         for pod in known:
             if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
-                self._say_running(pod["metadata"]["name"])
+                self._set_running(pod["metadata"]["name"])
         doomed = self._chance.sample(known, max(len(known) - self._most, min(2, len(known))))
         for pod in doomed:
             self._cluster_client.delete("Pod", pod["metadata"]["name"], NAMESPACE, grace_seconds=0)
@@ -132,7 +132,7 @@ class Churn:
         made["spec"]["schedulerName"] = workloads.SCHEDULER
         self._cluster_client.create("Pod", made, NAMESPACE)
 
-    def _say_running(self, name: str) -> None:
+    def _set_running(self, name: str) -> None:
         try:
             self._cluster_client.core.patch_namespaced_pod_status(name, NAMESPACE, {"status": {"phase": "Running"}})
         except ApiException as gone:
@@ -140,7 +140,7 @@ class Churn:
                 raise
 
     def reports(self) -> None:
-        """Every fake node reports something else."""
+        """Write a new report for every fake node."""
         for name in FAKE_NODES:
             cpu = self._chance.randint(500, 6000)
             sound = fake_fleet.prod_status(
@@ -149,7 +149,7 @@ class Churn:
             fake_fleet.report(self._cluster_client, name, sound)
 
     def edit(self) -> None:
-        """Change what nodes offer, how it is predicted, and how often it is told."""
+        """Change the Mid policy, the predict policy and the report interval."""
         self.edits += 1
         document = slo_config.changed(
             midReclaimRatioPercent=self._chance.randint(50, 100),

@@ -1,4 +1,4 @@
-"""The stand-alone load watcher as a process of this machine: `python -m scheduler_plugin.load_watcher`."""
+"""The load watcher as a process of this machine: `python -m scheduler_plugin.load_watcher`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's checks: each accepts the state that it names, and rejects the states that look similar."""
+"""The demo's checks: each accepts the state that it names, and rejects similar states."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""What the agent has learnt survives a restart of its DaemonSet: the same prediction within 1 %, before it learns more.
+"""The prediction survives a restart of the agent's DaemonSet: within 1 %, before the next training.
 
-The agent's own pod is another one afterwards, so the terms compared are those that do not name pods one by one.
+The agent's own pod is another one afterwards, so only terms that do not depend on single pods are compared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COMPARED = [("prod", "classPeak"), ("prod", "systemPeak"), ("node", "mean"), ("n
 
 @pytest.fixture(scope="module")
 def restart(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str) -> Succession:
-    """Restart an agent right after it has told what it learnt last."""
+    """Restart an agent right after it has reported its last training."""
     agent_restart.tide(suite, cluster_client, node, namespace)
     with agent_restart.kept_on_disk(suite):
         seen = agent_restart.follow(

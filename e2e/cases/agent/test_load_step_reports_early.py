@@ -19,8 +19,8 @@ from tools.localcluster.access import Cluster
 INTERVAL_SECONDS = 300
 STEP_MIB = 800
 REPORTED_WITHIN_SECONDS = 2 * 30 + 8
-"""The second training has learnt what came at the very end of a round, and is looked at every second; 5 s may pass
-because something else was just written.
+"""The second training includes samples of the end of a round, and is checked every second; up to 5 s may pass
+because another report was just written.
 """
 LEAST_GAP_SECONDS = 4.8  # five, as the agent's own clock counts them; both ends are seen up to 0.1 s late
 NEWCOMERS, NEWCOMER_MIB = 10, 700
@@ -38,13 +38,13 @@ class Case(NamedTuple):
 
 
 def _pod_sum(status: dict) -> int:
-    """Predicted peak of the pods one by one, in bytes of memory."""
+    """Return the predicted peak as the sum over single pods, in bytes of memory."""
     return units(status["prediction"]["prod"]["podSumPeak"]["memory"])
 
 
 @pytest.fixture(scope="module")
 def case(cluster: Cluster, suite: Suite, cluster_client: ClusterClient, node: str, namespace: str) -> Iterator[Case]:
-    """Long intervals and quick looks; then the memory of one Prod pod rises; then many small Prod pods come."""
+    """Configure long report intervals and short checks; raise the memory of a Prod pod; create many small Prod pods."""
     requests = {"cpu": "50m", "memory": "64Mi"}
     pod = workloads.pod("climber", suite.workload, *workloads.load(memory_mib=20), requests=requests, nodes=[node])
     cluster_client.create("Pod", pod, namespace)
@@ -79,7 +79,7 @@ def case(cluster: Cluster, suite: Suite, cluster_client: ClusterClient, node: st
 
 
 def _first_with_step(reports: list[Report], stepped: dt.datetime) -> dt.datetime | None:
-    """When a report showed the step, given the moment of the step itself."""
+    """Return the time of the first report that shows the step, given the time of the step itself."""
     before = [each for each in reports if each.at <= stepped][-1]
     risen = _pod_sum(before.status) + 0.9 * STEP_MIB * workloads.MEBIBYTE
     return next((each.at for each in reports if "prediction" in each.status and _pod_sum(each.status) >= risen), None)
@@ -104,7 +104,7 @@ def test_the_step_is_reported_once_it_is_learnt_and_long_before_a_report_is_due(
     assert (reported - case.stepped).total_seconds() <= REPORTED_WITHIN_SECONDS
 
 
-def test_news_at_every_look_are_told_every_five_seconds(case: Case) -> None:
+def test_a_change_at_every_check_is_reported_every_five_seconds(case: Case) -> None:
     first, last = case.newcomers
     reported = [each.at for each in case.reports if first <= each.at <= last]
     assert len(reported) >= (last - first).total_seconds() // 5 - 1

@@ -1,6 +1,6 @@
-"""A predictor that cannot answer: both Prod fields disappear, a condition says why, and Mid stays until it is too old.
+"""Without a prediction both Prod fields disappear, a condition states why, and Mid stays until it is too old.
 
-The agent does not find the cgroups of its pods, so that it cannot tell the system's usage from theirs.
+The agent does not find the cgroups of its pods, so that it cannot separate the system's usage from theirs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ELSEWHERE = "/host/not/cgroup"
 
 
 class Seen(NamedTuple):
-    """One look at the node: when, the Mid it offers, and its receipt."""
+    """State of the node at one time: its Mid resources and their status annotation."""
 
     at: dt.datetime
     offered: tuple[int, int] | None
@@ -56,15 +56,15 @@ def blindness(cluster_client: ClusterClient, suite: Suite, node: str) -> Iterato
             lambda seen: "prediction" not in seen,
             within_seconds=30,
         )
-        seen = [_look(cluster_client, node)]
+        seen = [_read(cluster_client, node)]
         while seen[-1].offered is not None and len(seen) < 200:
             time.sleep(0.5)
-            seen.append(_look(cluster_client, node))
+            seen.append(_read(cluster_client, node))
     yield Blindness(status, seen)
     slo_config.write(cluster_client, slo_config.BASE)
 
 
-def _look(cluster_client: ClusterClient, node: str) -> Seen:
+def _read(cluster_client: ClusterClient, node: str) -> Seen:
     at = dt.datetime.now(dt.UTC)
     return Seen(at, cluster_client.mid(node), cluster_client.mid_status(node) or {})
 
@@ -74,7 +74,7 @@ def test_both_prod_fields_disappear_and_the_usage_stays(blindness: Blindness) ->
     assert set(blindness.status["nodeMetric"]["nodeUsage"]["resources"]) == {"cpu", "memory"}
 
 
-def test_conditions_say_why(blindness: Blindness) -> None:
+def test_conditions_state_why(blindness: Blindness) -> None:
     conditions = {each["type"]: each for each in blindness.status["conditions"]}
     degraded = conditions["PredictionDegraded"]
     assert (degraded["status"], degraded["reason"]) == ("True", "NoPrediction")

@@ -1,4 +1,4 @@
-"""Mean, deviation and peak in the NodeMetric follow from the raw samples, worked out here from the definition."""
+"""Mean, deviation and peak in the NodeMetric follow from the raw samples, computed here from the definition."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
 @pytest.fixture(scope="module")
 def case(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str) -> Case:
-    """Two Prod pods with opposite tides, watched for some rounds of training by an agent that knows only our policy."""
+    """Run two Prod pods with opposite loads for some trainings of an agent that has seen only this policy."""
     for name, cores in (("flood", "0.05,0.25"), ("ebb", "0.25,0.05")):
         arguments = workloads.load(cores=cores, phase_seconds=45, memory_mib=40)
         requests = {"cpu": "300m", "memory": "256Mi"}
@@ -56,14 +56,14 @@ def case(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str)
     started = dt.datetime.now(dt.UTC).timestamp()
     return waiting.until(
         f"a report with a prediction of {TRAININGS} more trainings",
-        lambda: _look(suite, cluster_client, node, started),
+        lambda: _read(suite, cluster_client, node, started),
         within_seconds=TRAININGS * 30 + 90,
         every_seconds=2,
     )
 
 
 def _history_is_of_one_policy(suite: Suite, cluster_client: ClusterClient, node: str) -> bool:
-    """Whether the agent has learnt by our half-lives only, and still holds all that it learnt from."""
+    """Return whether the agent was trained with these half-lives only, and still holds all samples of the trainings."""
     raw = RawSamples.of_page(suite.agent_page("/debug/samples"), until_seconds=float("inf"))
     spec = cluster_client.node_metric(node)
     writers = [entry for entry in spec["metadata"]["managedFields"] if "f:spec" in entry["fieldsV1"]]
@@ -75,8 +75,8 @@ def _history_is_of_one_policy(suite: Suite, cluster_client: ClusterClient, node:
     )
 
 
-def _look(suite: Suite, cluster_client: ClusterClient, node: str, started: float) -> Case | None:
-    """The newest report and its samples; None while there are too few."""
+def _read(suite: Suite, cluster_client: ClusterClient, node: str, started: float) -> Case | None:
+    """Return the newest report and its samples; None while there are too few."""
     status = cluster_client.node_metric(node).get("status") or {}
     page = suite.agent_page("/debug/samples")
     predicted = prediction_model.predicted_at(page, status)
@@ -151,7 +151,7 @@ def test_reclaimable_is_what_prod_requests_and_its_peak_leaves(
 def test_sums_and_differences_are_taken_inside_one_snapshot(
     case: Case, cluster_client: ClusterClient, node: str, resource: str
 ) -> None:
-    """prod, system, S and prod + S of an instant are sums and differences of that instant's node and pods."""
+    """Check that prod, system, S and prod + S are sums and differences of node and pods of the same time."""
     status = cluster_client.get("Node", node)["status"]
     scale = IN_UNITS[resource]
     reserved = (
@@ -178,6 +178,6 @@ def test_sums_and_differences_are_taken_inside_one_snapshot(
 
 
 def about(exact: dict[str, float], resource: str) -> dict[str, Any]:
-    """Published integers for exact values: rounded up, give or take what 24 bits of a sample are worth."""
+    """Return the published integers for exact values: rounded up, within the precision of 24-bit samples."""
     scale = IN_UNITS[resource]
     return {name: pytest.approx(value * scale + 0.5, rel=1e-6, abs=1.0) for name, value in exact.items()}

@@ -1,4 +1,4 @@
-"""Another predictor in the ConfigMap answers in the NodeMetric within two report intervals, from the same history."""
+"""A new predictor in the ConfigMap reaches the NodeMetric within two report intervals, with the same history."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _prod(cluster_client: ClusterClient, node: str) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def switch(cluster_client: ClusterClient, suite: Suite, node: str) -> Iterator[Switch]:
-    """Ask for a predictor whose answer can be worked out from the pods alone."""
+    """Switch to a predictor whose result depends on the pods' requests alone."""
     waiting.until(
         "a prediction by n-sigma-v2 in which all Prod pods are warm",
         lambda: (_prediction(cluster_client, node), len(_prod(cluster_client, node))),
@@ -46,14 +46,14 @@ def switch(cluster_client: ClusterClient, suite: Suite, node: str) -> Iterator[S
     policy = {**BASE["nodePredictPolicy"], "predictor": "borg-default", "requestDivisor": DIVISOR}
     before = _prediction(cluster_client, node)
     slo_config.write(cluster_client, slo_config.changed(nodePredictPolicy=policy))
-    asked = time.monotonic()
+    edited_at = time.monotonic()
     after = waiting.until(
         "a prediction by borg-default",
         lambda: _prediction(cluster_client, node),
         lambda seen: seen["predictor"] == "borg-default",
         within_seconds=TWO_INTERVALS_SECONDS,
     )
-    print(f"switched after {time.monotonic() - asked:.1f} s")
+    print(f"switched after {time.monotonic() - edited_at:.1f} s")
     yield Switch(before, after, _prod(cluster_client, node))
     slo_config.write(cluster_client, BASE)
 
@@ -70,7 +70,7 @@ def test_no_history_is_lost(switch: Switch) -> None:
 
 
 @pytest.mark.parametrize("resource", ["cpu", "memory"])
-def test_the_answer_is_the_requests_divided(switch: Switch, resource: str) -> None:
+def test_the_peak_is_the_requests_divided(switch: Switch, resource: str) -> None:
     requested = sum(prod_pods.requested(pod, resource) for pod in switch.pods)
     assert requested > 0
     terms = {name: prod_pods.READ[resource](values[resource]) for name, values in switch.after["prod"].items()}

@@ -1,7 +1,7 @@
-"""What a pod uses, by the kernel's own account, is what its node's NodeMetric says.
+"""The usage of a pod in the NodeMetric equals the kernel's own accounting.
 
 The load alternates between two levels, so that a report of a wrong window would differ. The kubelet's Summary API is
-asked for a third opinion.
+a third source.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SETTLING_SECONDS = 8  # the container starts, takes its memory, and the witness 
 
 
 class Measured(NamedTuple):
-    """What was seen of the pod over the same window."""
+    """Usage of the pod over the same window, from three sources."""
 
     reported: Any  # podUsage of the report: (cores, bytes)
     accounted: tuple[float, float]  # its cgroup's own account: cores, bytes
@@ -59,7 +59,7 @@ class SummaryWitness:
                     self.accounts[at] = (pod["cpu"]["usageCoreNanoSeconds"] / 1e9, pod["memory"]["rssBytes"])
 
     def usage_around(self, start_seconds: float, end_seconds: float) -> tuple[float, float]:
-        """Mean cores between the readings nearest to both moments, and the last reading's memory."""
+        """Return the mean cores between the samples nearest to both times, and the memory of the last sample."""
         first, last = (min(self.accounts, key=lambda at: abs(at - wanted)) for wanted in (start_seconds, end_seconds))
         (used_before, _), (used_after, memory) = self.accounts[first], self.accounts[last]
         return (used_after - used_before) / (last - first), memory

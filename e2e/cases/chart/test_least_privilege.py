@@ -38,14 +38,14 @@ _CGROUPS = "/host/sys/fs/cgroup"
 
 @pytest.fixture(scope="module")
 def agent(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
-    """The cluster as the agent of the real node."""
+    """Return the cluster with the rights of the real node's agent."""
     (pod,) = suite.pods("koordlet")
     return impersonation.service_account(cluster, "koordlet", tmp_path_factory.mktemp("agent"), pod=pod)
 
 
 @pytest.fixture(scope="module")
 def manager(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterClient]:
-    """The cluster as the manager, and without kubectl, which reads what it patches under another name."""
+    """Return the cluster with the rights of the manager. kubectl is not used: it sends other requests for a patch."""
     pod, folder = suite.pods("koord-manager")[0], tmp_path_factory.mktemp("manager")
     cluster_client = ClusterClient(impersonation.service_account(cluster, "koord-manager", folder, pod=pod).kubeconfig)
     yield cluster_client
@@ -55,7 +55,7 @@ def manager(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFac
 def test_the_apiserver_finds_nothing_wrong_with_the_types_in_our_policies(cluster: Cluster, suite: Suite) -> None:
     for name in POLICIES:
         policy = waiting.until(
-            f"policy {name} is looked at",
+            f"policy {name} is evaluated",
             lambda name=name: cluster.get("validatingadmissionpolicy", f"koord-suite-{name}"),
             lambda seen: seen.get("status", {}).get("observedGeneration") == seen["metadata"]["generation"],
         )
@@ -63,7 +63,7 @@ def test_the_apiserver_finds_nothing_wrong_with_the_types_in_our_policies(cluste
 
 
 def _status_of(cluster: Cluster, node: str) -> tuple[list[str], str]:
-    """A write of a NodeMetric's status as it is, which changes nothing: kubectl's words, and the body."""
+    """Return a write of a NodeMetric's status that changes nothing: kubectl's arguments, and the body."""
     path = f"/apis/slo.koordinator.sh/v1alpha1/nodemetrics/{node}"
     return ["replace", "--raw", f"{path}/status?dryRun=All", "--filename=-"], cluster.run("get", "--raw", path)
 
@@ -161,7 +161,7 @@ def test_fractions_of_mid_resources_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("requests", "limits", "says"),
+    ("requests", "limits", "text"),
     [
         (RIGHT, RIGHT, None),
         ({}, RIGHT, None),
@@ -171,24 +171,24 @@ def test_fractions_of_mid_resources_are_refused(
         (RIGHT, {}, "write the request into limits, too"),
     ],
 )
-def test_who_writes_a_mid_pod_that_will_not_do_what_is_meant_is_told_what_to_write(
+def test_a_mid_pod_with_a_mistake_causes_a_warning_with_the_fix(
     cluster_client: ClusterClient,
     suite: Suite,
     namespace: str,
     requests: dict[str, str],
     limits: dict[str, str],
-    says: str | None,
+    text: str | None,
 ) -> None:
     pod = workloads.pod("mid", suite.workload, requests=requests, limits=limits, priority_class="koord-mid")
     _, code, headers = cluster_client.core.create_namespaced_pod_with_http_info(namespace, pod, dry_run="All")
     assert code == 201
     warning = headers.get("Warning")
-    assert warning is None if says is None else says in warning.replace('\\"', '"')
+    assert warning is None if text is None else text in warning.replace('\\"', '"')
 
 
 @pytest.fixture(scope="module")
 def restricted(cluster: Cluster) -> Iterator[str]:
-    """A namespace that enforces Pod Security `restricted`."""
+    """Create a namespace that enforces Pod Security `restricted`."""
     name = "case-restricted"
     cluster.run("create", "namespace", name)
     cluster.run("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")

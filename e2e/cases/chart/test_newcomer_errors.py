@@ -1,6 +1,6 @@
-"""What a newcomer is likely to meet: each is told in one clear line, with the way out, and without a traceback.
+"""Errors that a newcomer is likely to see: each is one clear line with the fix, and without a traceback.
 
-The missing CRD has a case of its own (test_crd_missing), broken JSON in the ConfigMap is told beside the other wrong
+The missing CRD has a case of its own (test_crd_missing); broken JSON in the ConfigMap is tested with the other wrong
 edits (test_config_reaches_agents_and_nodes).
 """
 
@@ -19,7 +19,7 @@ from e2e.support.command_lines import REPOSITORY
 from tools.localcluster.access import Cluster
 from tools.localcluster.host import commands
 
-AGENT = ("koordlet", "run", "--node-name=nobody", "--state-dir=", "--http-port=0")
+AGENT = ("koordlet", "run", "--node-name=unknown", "--state-dir=", "--http-port=0")
 MANAGER = ("manager", "run", "--http-port=0")
 EXTENDER = ("scheduler_plugin", "run", "--extender-port=0", "--http-port=0")
 PROGRAMS = [
@@ -27,13 +27,13 @@ PROGRAMS = [
     pytest.param(MANAGER, id="manager"),
     pytest.param(EXTENDER, id="extender"),
 ]
-NOBODY = 65534
-AS_NOBODY = ("unshare", "--user", f"--map-user={NOBODY}")
+UNPRIVILEGED_UID = 65534
+AS_UNPRIVILEGED = ("unshare", "--user", f"--map-user={UNPRIVILEGED_UID}")
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A fresh checkout: it knows of no cluster that is up."""
+    """Copy the tools to a new checkout, which has no record of a running cluster."""
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(REPOSITORY / "tools", tmp_path / "tools", ignore=ignored)
     return tmp_path
@@ -48,9 +48,9 @@ def port_in_use() -> Iterator[int]:
 
 
 def test_a_local_cluster_without_root(checkout: Path) -> None:
-    if not commands.succeeds([*AS_NOBODY, "true"]):
-        pytest.skip("this machine allows no user namespaces, in which to be nobody")
-    output = command_lines.run("tools.localcluster", "up", "--provider=local", folder=checkout, wrapper=AS_NOBODY)
+    if not commands.succeeds([*AS_UNPRIVILEGED, "true"]):
+        pytest.skip("this machine allows no user namespaces, which the test needs for an unprivileged user")
+    output = command_lines.run("tools.localcluster", "up", "--provider=local", folder=checkout, wrapper=AS_UNPRIVILEGED)
     assert output.code == 1
     output.line_with("needs root", "sudo", "--provider")
 
@@ -63,7 +63,7 @@ def test_kind_without_docker(checkout: Path, tmp_path: Path) -> None:
 
 
 def test_a_local_cluster_whose_ports_are_in_use(checkout: Path, cluster: Cluster) -> None:
-    """The cluster under test holds them."""
+    """Use the ports of the cluster under test."""
     if cluster.provider != "local":
         pytest.skip("only a local cluster listens on this machine")
     output = command_lines.run("tools.localcluster", "up", "--provider=local", folder=checkout, within_seconds=30)
@@ -94,7 +94,7 @@ def test_the_port_of_the_extender_is_in_use(port_in_use: int, dead_kubeconfig: P
 
 @pytest.fixture
 def dead_kubeconfig(tmp_path: Path) -> Path:
-    """The kubeconfig of an apiserver that is not there."""
+    """Write the kubeconfig of an apiserver that does not exist."""
     return _kubeconfig(tmp_path / "dead", {"server": "https://127.0.0.1:1"}, {"token": "secret"})
 
 
@@ -143,7 +143,7 @@ def test_a_kubeconfig_with_the_wrong_authority(program: tuple[str, ...], cluster
 
 @pytest.fixture(scope="module")
 def powerless(cluster: Cluster, namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The kubeconfig of a service account that no role was given."""
+    """Write the kubeconfig of a service account without any role."""
     real = json.loads(cluster.run("config", "view", "--raw", "--minify", "--output=json"))["clusters"][0]["cluster"]
     token = cluster.run("create", "token", "default", "--namespace", namespace).strip()
     return _kubeconfig(tmp_path_factory.mktemp("powerless") / "kubeconfig", real, {"token": token})

@@ -53,13 +53,13 @@ def installed(cluster: Cluster, suite: Suite, identities: dict[str, Path]) -> It
 
 
 def _watched(cluster: Cluster, node: str) -> dict[str, float]:
-    """Utilisation of a node in percent, as clients of the Service read it: a mean, or a young agent's newest sample."""
+    """Return the utilisation of a node in percent from the Service: a mean, or the newest sample of a new agent."""
     path = f"/api/v1/namespaces/{SUITE_NAMESPACE}/services/koord-load-watcher:2020/proxy/watcher"
     metrics = json.loads(cluster.run("get", "--raw", path))["data"]["NodeMetricsMap"][node]["metrics"]
     return {each["type"]: each["value"] for each in metrics if each["operator"] != "STD"}
 
 
-def test_the_load_watcher_says_how_busy_the_node_is(
+def test_the_load_watcher_serves_the_utilisation_of_the_node(
     cluster: Cluster, cluster_client: ClusterClient, installed: Suite, node: str
 ) -> None:
     assert installed.pods("koord-load-watcher")
@@ -73,7 +73,7 @@ def test_the_load_watcher_says_how_busy_the_node_is(
 
 @contextlib.contextmanager
 def _forwarded(cluster: Cluster) -> Iterator[int]:
-    """A port of this machine that leads to the Service."""
+    """Forward a port of this machine to the Service, and yield it."""
     words = ["port-forward", f"service/{SERVICE}", f":{PORT}", "--namespace", SUITE_NAMESPACE]
     environment = {**os.environ, **cluster.environment}
     with subprocess.Popen([cluster.kubectl, *words], env=environment, stdout=subprocess.PIPE, text=True) as forwarding:
@@ -86,8 +86,8 @@ def _forwarded(cluster: Cluster) -> Iterator[int]:
             forwarding.terminate()
 
 
-def _ask(port: int, trusted: Path, caller: Path | None, node: str) -> Any:
-    """What the extender says of a small pod and a node. Raises OSError where it is not spoken with."""
+def _filter(port: int, trusted: Path, caller: Path | None, node: str) -> Any:
+    """Return the extender's filter response for a small pod and a node. Raises OSError."""
     context = ssl.create_default_context(cafile=trusted / "ca.crt")
     if caller is not None:
         context.load_cert_chain(caller / "one.crt", caller / "one.key")
@@ -101,13 +101,13 @@ def _ask(port: int, trusted: Path, caller: Path | None, node: str) -> Any:
 
 
 @pytest.mark.usefixtures("installed")
-def test_the_extender_serves_callers_of_the_authority_and_nobody_else(
+def test_the_extender_serves_only_callers_with_a_certificate_of_the_authority(
     cluster: Cluster, identities: dict[str, Path], node: str
 ) -> None:
     own, served, refused = identities["extender"], identities["callers"], (identities["strangers"], None)
     with _forwarded(cluster) as port:
-        assert _ask(port, own, served, node)["NodeNames"] == [node]
+        assert _filter(port, own, served, node)["NodeNames"] == [node]
     for caller in refused:
         # A refused connection ends what forwards it.
         with _forwarded(cluster) as port, pytest.raises((OSError, http.client.HTTPException)):
-            _ask(port, own, caller, node)
+            _filter(port, own, caller, node)

@@ -12,7 +12,7 @@ from tools.localcluster.access import Cluster
 
 
 def _run(cluster: Cluster, program: str, *words: str, stdin: str | None = None) -> str:
-    """Stdout of a command that must succeed without a warning."""
+    """Run a command that must succeed without a warning, and return its stdout."""
     path = {"helm": cluster.helm, "kubectl": cluster.kubectl}[program]
     environment = {**os.environ, **cluster.environment}
     ended = subprocess.run(
@@ -23,14 +23,14 @@ def _run(cluster: Cluster, program: str, *words: str, stdin: str | None = None) 
     return ended.stdout
 
 
-def test_helm_lint_has_nothing_to_say(cluster: Cluster) -> None:
+def test_helm_lint_reports_nothing(cluster: Cluster) -> None:
     output = _run(cluster, "helm", "lint", "--strict", str(CHART))
     assert "[WARNING]" not in output
     assert "0 chart(s) failed" in output
 
 
 def test_the_apiserver_accepts_every_object_as_it_is_rendered(cluster: Cluster) -> None:
-    """Before the suite is installed; where it is, server-side apply keeps kubectl from minding that helm made it."""
+    """Run before the suite is installed; otherwise server-side apply avoids a conflict with helm's ownership."""
     rendered = _run(cluster, "helm", "template", RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE)
     is_there = cluster.run("get", "namespace", SUITE_NAMESPACE, "--ignore-not-found").strip()
     if not is_there:

@@ -26,7 +26,7 @@ WRITTEN_BY = {
     "koord-load-watcher": set(),
     "koord-suite-test": set(),
 }
-"""Service account -> what it writes. kube-scheduler's own writes stand under the last one."""
+"""Service account -> its writes. The last one includes the writes of kube-scheduler itself."""
 LAST_GOOD = "koord-manager-last-good-config"
 CONFIG_STATUS = "koordinator.sh/colocation-config-status"
 OK = 200
@@ -37,7 +37,7 @@ NAMESPACE_IS_GOING = "because it is being terminated"  # an Event about a pod of
 
 @pytest.fixture(scope="module")
 def requests(cluster: Cluster, suite: Suite) -> list[dict[str, Any]]:
-    """What the suite's service accounts asked of the apiserver in this session."""
+    """Return the requests of the suite's service accounts to the apiserver in this session."""
     if cluster.audit_log is None or not cluster.audit_log.exists():
         pytest.skip(f"provider {cluster.provider} does not show the apiserver's audit log")
     return [event for event in _events(cluster.audit_log) if _received(event) >= suite.since]
@@ -115,7 +115,7 @@ def test_the_manager_writes_its_own_config_map_and_one_annotation_of_the_users(r
 
 
 def test_the_agent_never_reports_more_often_than_every_five_seconds(requests: list[dict[str, Any]]) -> None:
-    """Of each agent: a restarted one begins anew."""
+    """Check each agent process by itself: a restart may report at once."""
     reports: dict[str, list[dt.datetime]] = {}
     for event in requests:
         if _account(event) == "koordlet" and event["verb"] == "update" and event["responseStatus"]["code"] == OK:

@@ -33,7 +33,7 @@ UNINSTALL = ("manager", "uninstall")
 def offering(
     cluster: Cluster, cluster_client: ClusterClient, suite: Suite, node: str, fake_nodes: list[str]
 ) -> Iterator[list[str]]:
-    """Nodes that offer Mid; afterwards the suite is installed as before."""
+    """Return nodes with Mid resources; install the suite again afterwards."""
     waiting.until("Mid on the real node", lambda: cluster_client.mid(node), within_seconds=180)
     fake_fleet.publish(cluster_client, fake_nodes[0])
     yield [node, fake_nodes[0]]
@@ -43,7 +43,7 @@ def offering(
 
 
 def _traces(cluster: Cluster) -> list[str]:
-    """What is left on nodes, of NodeMetrics and of Leases."""
+    """Return what is left on nodes, and the NodeMetrics and Leases that are left."""
     found = []
     for node in cluster.get("nodes")["items"]:
         name, status = node["metadata"]["name"], node["status"]
@@ -58,16 +58,16 @@ def _traces(cluster: Cluster) -> list[str]:
 
 
 def _objects(cluster: Cluster) -> str:
-    """Names of objects of the chart, and of anything else of ours in its namespace."""
+    """Return the names of the chart's objects, and of the suite's other objects in its namespace."""
     wide = cluster.run("get", CLUSTER_WIDE, f"--selector={PART}", "--output=name")
-    ours = cluster.run(
+    own = cluster.run(
         "get", NAMESPACED, "--all-namespaces", f"--selector={PART}", "--output=name", "--ignore-not-found"
     )
-    return wide + ours
+    return wide + own
 
 
 def _running(cluster: Cluster) -> list[str]:
-    """Pods in our namespace that have not ended."""
+    """Return the pods in the suite's namespace that have not ended."""
     pods = cluster.get("pods", "--namespace", SUITE_NAMESPACE)["items"]
     return [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] not in ("Succeeded", "Failed")]
 
@@ -83,17 +83,17 @@ def test_helm_uninstall_leaves_no_trace(
     assert not cluster.run("get", "crd", CRD, "--ignore-not-found").strip()
     for config_map in (CONFIG_MAP, "koord-manager-last-good-config"):
         assert cluster_client.find("ConfigMap", config_map, SUITE_NAMESPACE) is None
-    waiting.until("no process of ours runs", lambda: _running(cluster), lambda seen: not seen)
+    waiting.until("no process of the suite runs", lambda: _running(cluster), lambda seen: not seen)
     assert _refused_to_the_hook(cluster) == []
 
 
 def _refused_to_the_hook(cluster: Cluster) -> list[str]:
-    """What its service account asked for and was not granted; nothing where no audit log is shown."""
+    """Return the denied requests of the hook's service account; none where the provider has no audit log."""
     if cluster.audit_log is None or not cluster.audit_log.exists():
         return []
     account = f"system:serviceaccount:{SUITE_NAMESPACE}:koord-suite-uninstall"
-    asked = [json.loads(line) for line in cluster.audit_log.read_text().splitlines() if account in line]
-    ended = [event for event in asked if event["stage"] == "ResponseComplete" and event["user"]["username"] == account]
+    events = [json.loads(line) for line in cluster.audit_log.read_text().splitlines() if account in line]
+    ended = [event for event in events if event["stage"] == "ResponseComplete" and event["user"]["username"] == account]
     assert ended
     return [f"{event['verb']} {event['requestURI']}" for event in ended if event["responseStatus"]["code"] == 403]
 
@@ -112,10 +112,10 @@ def test_without_the_hook_traces_stay_and_the_command_takes_them_away(
     assert _traces(cluster) == []
 
 
-def test_a_running_manager_puts_back_what_is_taken_away(
+def test_a_running_manager_restores_what_is_removed(
     cluster: Cluster, cluster_client: ClusterClient, offering: list[str]
 ) -> None:
-    """Which is why the hook stops it first."""
+    """Show why the hook stops the manager first."""
     name, gone = offering[0], {MID_CPU: None, MID_MEMORY: None}
     cluster_client.patch_status("Node", name, {"status": {"capacity": gone, "allocatable": gone}})
     waiting.until("Mid is back", lambda: cluster_client.mid(name))
@@ -124,7 +124,7 @@ def test_a_running_manager_puts_back_what_is_taken_away(
 def test_a_manager_that_cannot_be_stopped_is_fenced_off_in_bounded_time(
     cluster: Cluster, cluster_client: ClusterClient, suite: Suite, offering: list[str], fake_nodes: list[str]
 ) -> None:
-    """Where a kubelet is away, its pods stay: here one that is bound to a node without a kubelet."""
+    """Keep a pod that cannot end: it is bound to a node without a kubelet."""
     stuck = workloads.pod("stuck-manager", suite.workload, nodes=[fake_nodes[1]])
     stuck["spec"]["nodeName"] = fake_nodes[1]
     stuck["metadata"]["labels"] = {"app.kubernetes.io/name": "koord-manager", "app.kubernetes.io/instance": RELEASE}
@@ -141,10 +141,10 @@ def test_a_manager_that_cannot_be_stopped_is_fenced_off_in_bounded_time(
         cluster_client.delete("Lease", "koord-manager", SUITE_NAMESPACE)
 
 
-def test_what_cannot_be_done_in_time_is_said_and_leaves_the_way_back_open(
+def test_what_cannot_be_done_in_time_is_reported_and_can_be_repeated(
     cluster: Cluster, suite: Suite, offering: list[str]
 ) -> None:
-    """A NodeMetric that somebody's finalizer holds back."""
+    """Hold a NodeMetric back by the finalizer of another client."""
     hold = {"metadata": {"finalizers": ["example.com/hold"]}}
     where = ("nodemetric", offering[1], "--type=merge")
     cluster.run("patch", *where, f"--patch={json.dumps(hold)}")

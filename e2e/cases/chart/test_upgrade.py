@@ -19,7 +19,7 @@ from tools.localcluster.access import Cluster
 SHARE = 37
 EDIT = slo_config.changed(midCPUThresholdPercent=SHARE)
 ON_DISK = '--set-json=koordlet.extraArgs=["--enable-debug-pages"]'
-LOOKED_AT = (
+CHECKED = (
     "NodeMetric CRD",
     "DaemonSet koordlet",
     "NodeMetrics",
@@ -41,16 +41,16 @@ def _rolled(mark: str) -> list[str]:
 
 
 class Offers:
-    """What a node offers, looked at several times a second until it is closed."""
+    """The Mid resources of a node, read several times a second until it is closed."""
 
     def __init__(self, cluster_client: ClusterClient, node: str) -> None:
         self.seen: list[dict[str, Any]] = []
         self._closed = threading.Event()
         self._cluster_client, self._node = cluster_client, node
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
-    def _look(self) -> None:
+    def _read(self) -> None:
         while not self._closed.is_set():
             self.seen.append(self._cluster_client.get("Node", self._node)["status"]["allocatable"])
             time.sleep(0.3)
@@ -62,7 +62,7 @@ class Offers:
 
 
 def _prediction(cluster_client: ClusterClient, node: str, after: dt.datetime) -> dict[str, Any]:
-    """The first report with a prediction whose sample is not older than `after`."""
+    """Return the first report with a prediction whose sample is not older than `after`."""
     return waiting.until(
         f"a prediction for a sample of {after:%H:%M:%S} or later",
         lambda: cluster_client.node_metric(node),
@@ -97,10 +97,10 @@ def test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid(
     assert all("kubernetes.io/mid-cpu" in offer and "kubernetes.io/mid-memory" in offer for offer in seen)
 
 
-def test_where_the_values_say_so_the_document_of_the_chart_replaces_the_edit(
+def test_with_on_upgrade_overwrite_the_document_of_the_chart_replaces_the_edit(
     cluster_client: ClusterClient, suite: Suite
 ) -> None:
-    """The control: without the live data an upgrade undoes what users wrote."""
+    """Show as a control that without the live data an upgrade removes the users' edits."""
     slo_config.write(cluster_client, EDIT)
     suite.install("--set=sloControllerConfig.onUpgrade=overwrite")
     document = json.loads(slo_config.read(cluster_client))
@@ -108,9 +108,9 @@ def test_where_the_values_say_so_the_document_of_the_chart_replaces_the_edit(
     assert document["nodePredictPolicy"] == slo_config.BASE["nodePredictPolicy"]
 
 
-def test_helm_test_says_of_each_part_that_it_works(cluster: Cluster, suite: Suite) -> None:
+def test_helm_test_reports_each_part_as_working(cluster: Cluster, suite: Suite) -> None:
     output = cluster.run(
         "helm", "test", "koord-suite", "--namespace", "koordinator-system", "--logs", timeout_seconds=300
     )
     results = {line.split(":")[0] for line in output.splitlines() if line.startswith(("ok ", "note ", "FAIL "))}
-    assert results == {f"ok    {what}" for what in LOOKED_AT}, output
+    assert results == {f"ok    {what}" for what in CHECKED}, output

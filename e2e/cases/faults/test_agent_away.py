@@ -18,14 +18,14 @@ from tools.localcluster.errors import ClusterProblem
 
 CPU_MILLIS, MEMORY_MIB = 30, 48
 DEGRADE_MINUTES = 1
-CHECK_SECONDS = 30  # how often the manager looks at a withdrawn node
+CHECK_SECONDS = 30  # interval at which the manager checks a withdrawn node
 
 pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
 def survivor(cluster_client: ClusterClient, suite: Suite, node: str, namespace: str) -> Iterator[dict[str, Any]]:
-    """A running Mid pod on a node whose agent is gone."""
+    """Run a Mid pod on a node, then remove the agent."""
     slo_config.write(cluster_client, slo_config.changed(degradeTimeMinutes=DEGRADE_MINUTES))
     waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=120)
     pod = workloads.mid_pod("survivor", suite.workload, cpu_millis=CPU_MILLIS, memory_mib=MEMORY_MIB, nodes=[node])
@@ -38,7 +38,7 @@ def survivor(cluster_client: ClusterClient, suite: Suite, node: str, namespace: 
 
 
 def _restart_kubelet(cluster_client: ClusterClient, suite: Suite, node: str, namespace: str, witness: str) -> None:
-    """A new kubelet admits every pod anew; another pod that starts shows that it is through with it."""
+    """Restart the kubelet, which admits every pod again; the start of another pod shows that it has finished."""
     try:
         running.provider().stop("kubelet")
     except ClusterProblem as impossible:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def death(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str) -> Succession:
-    """Kill an agent right after it has told and written down what it learnt last."""
+    """Kill an agent right after it has reported and checkpointed its last training."""
 
     def is_kept(trained_at: float) -> bool:
         return suite.agent_metric("koordlet_checkpoint_timestamp_seconds") > trained_at

@@ -33,7 +33,7 @@ class Outage(NamedTuple):
     """Two minutes without an apiserver, and what the agent had measured and learnt by then."""
 
     began: float
-    """When it was asked to end."""
+    """Time of the request to end."""
     ended: float
     """When pods could reach it again."""
     reports: list[Report]
@@ -63,7 +63,7 @@ def outage(suite: Suite, cluster_client: ClusterClient, node: str, namespace: st
     except LookupError as invisible:
         pytest.skip(str(invisible))
     with contextlib.closing(account):
-        began, ended = _take_the_apiserver_away()
+        began, ended = _stop_the_apiserver()
         with contextlib.closing(ReportWitness(cluster_client, node)) as witness:
             back = dt.datetime.fromtimestamp(ended, dt.UTC)
             cluster_client.wait_report(node, back, within_seconds=LONGEST_PAUSE_SECONDS + 15)
@@ -73,21 +73,21 @@ def outage(suite: Suite, cluster_client: ClusterClient, node: str, namespace: st
     slo_config.write(cluster_client, slo_config.BASE)
 
 
-def _take_the_apiserver_away() -> tuple[float, float]:
-    """Returns when it was asked to end, and when pods could reach it again."""
+def _stop_the_apiserver() -> tuple[float, float]:
+    """Return the time of the request to end, and the time when pods could reach it again."""
     began = time.time()
     try:
-        running.provider().stop("kube-apiserver")  # it lets go of the watches for some seconds
+        running.provider().stop("kube-apiserver")  # it closes the watches for some seconds
     except ClusterProblem as impossible:
         pytest.skip(str(impossible))
     try:
         time.sleep(max(began + AWAY_SECONDS - time.time(), 0))
     finally:
         running.provider().start("kube-apiserver")
-    # It takes its address in the cluster off when it ends, and kube-proxy pauses as well before it looks again.
+    # It removes its address in the cluster when it ends, and kube-proxy backs off before it watches again.
     waiting.until("pods can reach it", _service_answers, within_seconds=90)
     ended = time.time()
-    # So does the kubelet, and the next case would wait for it: a new one looks at once.
+    # So does the kubelet, and the next case would wait for it: a new one watches at once.
     running.provider().stop("kubelet")
     running.provider().start("kubelet")
     return began, ended
@@ -104,7 +104,7 @@ def _containers(suite: Suite, cluster_client: ClusterClient) -> list[tuple[str, 
 
 
 def _column(page: dict[str, Any], kind: str, identity: str) -> list[tuple[float, float]]:
-    """(time, cores) of a series, where it has a sample."""
+    """Return (time, cores) of a series, where it has a sample."""
     (series,) = [each for each in page["series"] if (each["kind"], each["identity"]) == (kind, identity)]
     return [(at, cores) for at, cores in zip(page["atSeconds"], series["cpu"], strict=True) if cores is not None]
 

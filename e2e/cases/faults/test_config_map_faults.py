@@ -24,7 +24,7 @@ MANAGER = "koord-manager"
 
 @pytest.fixture(scope="module")
 def good(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, Any]]:
-    """The ConfigMap with a configuration of ours in force."""
+    """Return the ConfigMap, with a configuration of this test in force."""
     slo_config.write(cluster_client, slo_config.changed(midUnallocatedPercent=SHARE_PERCENT))
     _wait_share(cluster_client, fake_nodes[0], SHARE_PERCENT)
     found = cluster_client.get("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)
@@ -63,7 +63,7 @@ def _restart_manager(cluster_client: ClusterClient, suite: Suite) -> None:
     waiting.until("another manager leads", leader, is_new, within_seconds=60)
 
 
-def test_a_broken_one_is_told_with_path_value_and_what_is_wanted(
+def test_a_broken_one_is_reported_with_path_value_and_expected_range(
     cluster_client: ClusterClient, fake_nodes: list[str], good: dict[str, Any]
 ) -> None:
     node = fake_nodes[0]

@@ -1,6 +1,6 @@
-"""The CRD is taken away: every component says so in one line; once it is there again, all goes on by itself.
+"""The CRD is deleted: every component reports it in one line, and continues by itself after the CRD is created again.
 
-kopf does not survive it, so the leading manager ends and its successor waits; agent and scheduler just go on.
+kopf does not survive it, so the leading manager ends and its successor waits; agent and scheduler continue.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _create(cluster: Cluster, crd: dict) -> None:
 
 
 @pytest.mark.parametrize("workload", list(WORKLOADS))
-def test_each_component_says_what_is_missing_and_where_it_comes_from(
+def test_each_component_reports_what_is_missing_and_the_fix(
     cluster: Cluster, suite: Suite, without_crd: dt.datetime, workload: str
 ) -> None:
     where = (

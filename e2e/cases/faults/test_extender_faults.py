@@ -1,6 +1,6 @@
-"""An extender that is dead, frozen, slow or mad: pods are placed without it, kube-scheduler says so, and it comes back.
+"""An extender that is dead, frozen, slow or returns nonsense: pods are placed without it, kube-scheduler logs it.
 
-That it is asked shows on a hot node, which takes no pod: before each fault, and again after it.
+A hot node, which takes no pod, shows that the extender is called: before each fault, and again after it.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ def stage(cluster: Cluster, cluster_client: ClusterClient, fake_nodes: list[str]
             yield Stage(hot, cool, direct, through_line, line)
 
 
-def _is_asked(scheduling: SchedulingHelper, stage: Stage, scheduler: HostScheduler, when: str) -> None:
+def _is_called(scheduling: SchedulingHelper, stage: Stage, scheduler: HostScheduler, when: str) -> None:
     assert scheduling.is_refused_soon(when, scheduler.name, stage.hot, HOT)
 
 
 def _is_done_without(scheduling: SchedulingHelper, stage: Stage, scheduler: HostScheduler, name: str, why: str) -> None:
-    """No pod is refused or lost, not even on the hot node, and each time it is errors_logged why nobody was asked."""
+    """Check that no pod is refused or lost, not even on the hot node, and that each failed call is logged."""
     before = len(scheduler.ignored_errors())
     scheduled, errors = scheduler.attempts("scheduled"), scheduler.attempts("error")
     there = scheduling.submit(f"{name}-there", scheduler.name, [stage.hot])
-    asked = [scheduling.submit(f"{name}-{index}", scheduler.name, [stage.hot, stage.cool]) for index in range(STREAM)]
+    pods = [scheduling.submit(f"{name}-{index}", scheduler.name, [stage.hot, stage.cool]) for index in range(STREAM)]
     assert scheduling.bound([there]) == [stage.hot]
-    assert set(scheduling.bound(asked)) <= {stage.hot, stage.cool}
-    assert [scheduling.cluster_client.events_of(each, scheduling.namespace, "FailedScheduling") for each in asked] == [
+    assert set(scheduling.bound(pods)) <= {stage.hot, stage.cool}
+    assert [scheduling.cluster_client.events_of(each, scheduling.namespace, "FailedScheduling") for each in pods] == [
         []
     ] * STREAM
     assert scheduler.attempts("scheduled") - scheduled > STREAM
@@ -85,7 +85,7 @@ def _is_done_without(scheduling: SchedulingHelper, stage: Stage, scheduler: Host
 
 @pytest.fixture
 def whole_again(stage: Stage) -> Iterator[None]:
-    """Whatever the test breaks."""
+    """Restore the extender after each test."""
     yield
     stage.line.recover()
     stage.direct.extender_thaws()
@@ -94,41 +94,41 @@ def whole_again(stage: Stage) -> Iterator[None]:
 
 @pytest.mark.usefixtures("whole_again")
 def test_a_dead_one(scheduling: SchedulingHelper, stage: Stage) -> None:
-    _is_asked(scheduling, stage, stage.direct, "before-death")
+    _is_called(scheduling, stage, stage.direct, "before-death")
     stage.direct.extender_is_killed()
     _is_done_without(scheduling, stage, stage.direct, "dead", "connection refused|connection reset|EOF")
     stage.direct.start_extender()
-    _is_asked(scheduling, stage, stage.direct, "after-death")
+    _is_called(scheduling, stage, stage.direct, "after-death")
 
 
 @pytest.mark.usefixtures("whole_again")
 def test_a_frozen_one(scheduling: SchedulingHelper, stage: Stage) -> None:
-    _is_asked(scheduling, stage, stage.direct, "before-frost")
+    _is_called(scheduling, stage, stage.direct, "before-frost")
     stage.direct.extender_freezes()
     _is_done_without(scheduling, stage, stage.direct, "frozen", TOO_LATE)
     stage.direct.extender_thaws()
-    _is_asked(scheduling, stage, stage.direct, "after-frost")
+    _is_called(scheduling, stage, stage.direct, "after-frost")
     waiting.until("what arrived meanwhile is sorted out", lambda: stage.direct.held("unconfirmed_pods") == 0)
 
 
 @pytest.mark.usefixtures("whole_again")
 def test_a_slow_one(scheduling: SchedulingHelper, stage: Stage) -> None:
     scheduler = stage.through_line
-    _is_asked(scheduling, stage, scheduler, "before-delay")
+    _is_called(scheduling, stage, scheduler, "before-delay")
     calls = scheduler.calls_counted("filter")
     stage.line.delay_seconds = SLOW_SECONDS
     _is_done_without(scheduling, stage, scheduler, "slow", TOO_LATE)
     assert scheduler.calls_counted("filter") > calls + STREAM, "it did answer, but too late"
     stage.line.recover()
-    _is_asked(scheduling, stage, scheduler, "after-delay")
+    _is_called(scheduling, stage, scheduler, "after-delay")
 
 
 @pytest.mark.usefixtures("whole_again")
 @pytest.mark.parametrize("kind", GARBAGE)
 def test_one_that_answers_garbage(scheduling: SchedulingHelper, stage: Stage, kind: str) -> None:
     answer, why = GARBAGE[kind]
-    # Not bind: to it, an object without "Error" is a success, and kube-scheduler takes the pod for bound for ever.
+    # Not bind: to it, an object without "Error" is a success, and kube-scheduler then treats the pod as bound.
     stage.line.answers = {"filter": answer, "prioritize": answer, "bind": (200, PAGE)}
     _is_done_without(scheduling, stage, stage.through_line, kind, why)
     stage.line.recover()
-    _is_asked(scheduling, stage, stage.through_line, f"after-{kind}")
+    _is_called(scheduling, stage, stage.through_line, f"after-{kind}")

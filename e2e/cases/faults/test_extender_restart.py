@@ -1,8 +1,8 @@
 """An extender that restarts, twice, under a stream of pods: no pod is lost, and no node is filled as if it were empty.
 
-No report shows any of these pods, so that all the extender knows of them it has been told by kube-scheduler, or has
-found out by itself after its restart. A node of 15.5 cores that uses 20 % has room for 8 pods of 0.85 cores each (a
-request of one core, times 85 %) below the threshold of 65 %: one that had forgotten them would let in 8 more.
+No report shows any of these pods, so the extender knows them only from kube-scheduler's calls, or from its own watch
+after a restart. A node of 15.5 cores that uses 20 % has room for 8 pods of 0.85 cores each (a request of one core,
+times 85 %) below the threshold of 65 %: without that knowledge the extender would allow 8 more.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ PODS = NODES * ROOM + 15
 EVERY_SECONDS = 0.1
 KILLED_AFTER, ENDED_AFTER = 10, 24
 WHILE_AWAY = 7
-"""Pods that come until the extender is back; nobody asks it about them, and all that came by then fit in any case."""
+"""Pods that arrive until the extender is back; it is not called for them, and all earlier ones fit in any case."""
 NOTICED_LATE = 1
-"""kube-scheduler may ask about the next pod before the notice of the last one has arrived."""
+"""kube-scheduler may call for the next pod before the bind call of the last one has arrived."""
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
-"""Nothing happens in the cluster for minutes: what the suite writes all the same, by the apiserver's audit log.
+"""Writes of the suite in an idle cluster, counted in the apiserver's audit log over some minutes.
 
-The Lease is renewed every two seconds by whoever leads, as every controller does; that is no write to a node's objects.
-The machine under a cluster of one node is never idle: an early report needs a prediction that doubled, so that what is
-left is the heartbeat.
+The leader renews the Lease every two seconds, as every controller does; this is no write to a node's objects. The
+machine under a cluster of one node is never idle: here an early report needs a prediction that has doubled, so that
+only the periodic reports remain.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def idle(cluster: Cluster, suite: Suite, cluster_client: ClusterClient, node: str) -> Iterator[list[Write]]:
-    """What our service accounts wrote while nobody touched anything, with intervals as a cluster has them."""
+    """Return the writes of the suite's service accounts without any change, with the default intervals."""
     if cluster.audit_log is None or not cluster.audit_log.exists():
         pytest.skip(f"provider {cluster.provider} does not show the apiserver's audit log")
     slo_config.write(cluster_client, QUIET)

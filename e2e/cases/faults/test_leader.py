@@ -1,8 +1,8 @@
-"""A leading manager is killed, or stands still for longer than its Lease and wakes with events to work off.
+"""A leading manager is killed, or frozen for longer than its Lease and resumed with events in its queue.
 
-Killed, the one that stands by writes the right value within Lease + 5 s. Frozen, it writes nothing more once it wakes:
-by the audit log of a control plane of their own. The control is a manager whose guard (`may_write`) was taken out: it
-does write, which shows that the log would tell.
+After a kill the standby writes the right value within Lease + 5 s. A frozen manager writes nothing after it is resumed,
+by the audit log of a control plane of its own. The control is a manager without the guard (`may_write`): it does write,
+which shows that the log has such writes.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ DEFAULT_LEASE_SECONDS = 15
 TAKE_OVER_SECONDS = DEFAULT_LEASE_SECONDS + 5
 UNGUARDED = """
 import sys
-from manager import __main__ as program, candidacy
-candidacy.LeaderElector.may_write = lambda self: True
+from manager import __main__ as program
+from manager.leader_election import elector
+elector.LeaderElector.may_write = lambda self: True
 sys.exit(program.main(sys.argv[1:]))
 """
 
@@ -46,7 +47,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture
 def plane() -> Iterator[ControlPlane]:
-    """A control plane that writes down who wrote what."""
+    """Run a control plane with an audit log."""
     with standalone_control_plane.running(audited=True) as running:
         host_components.prepare(running)
         yield running
@@ -54,7 +55,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def cluster_client(plane: ControlPlane) -> Iterator[ClusterClient]:
-    """On that control plane."""
+    """Return a client of that control plane."""
     with contextlib.closing(ClusterClient(plane.kubeconfig)) as seeing:
         for name in NODES:
             host_components.add_node(seeing, name)
@@ -90,7 +91,7 @@ def _report(cluster_client: ClusterClient, cpu_millis: int) -> None:
 
 
 def _wait_offered(cluster_client: ClusterClient, cpu_millis: int) -> None:
-    # What lies between requests and peak, and half of what nobody requests (BASE).
+    # The part between requests and peak, and half of the unrequested part (BASE).
     due = 8000 - cpu_millis + 4000
     for name in NODES:
         waiting.until(
@@ -99,7 +100,7 @@ def _wait_offered(cluster_client: ClusterClient, cpu_millis: int) -> None:
 
 
 def _freeze_and_thaw(plane: ControlPlane, cluster_client: ClusterClient, *, guarded: bool) -> tuple[list[Write], str]:
-    """Every write since the freeze, and the name of the account that was frozen."""
+    """Return every write since the freeze, and the name of the frozen account."""
     leader, frozen = _candidate(plane, cluster_client, "first", guarded=guarded)
     waiting.until("it leads", lambda: _holder(cluster_client))
     before = _holder(cluster_client)
@@ -115,7 +116,7 @@ def _freeze_and_thaw(plane: ControlPlane, cluster_client: ClusterClient, *, guar
             "another leads", lambda: _holder(cluster_client), lambda seen: seen not in ("", before), within_seconds=30
         )
         _wait_offered(cluster_client, 3000)
-        _report(cluster_client, 2000)  # two reports for each node wait for whoever wakes
+        _report(cluster_client, 2000)  # two reports for each node wait for the resumed manager
         _wait_offered(cluster_client, 2000)
     finally:
         process.resume()
@@ -128,9 +129,9 @@ def _freeze_and_thaw(plane: ControlPlane, cluster_client: ClusterClient, *, guar
 
 
 def _after_the_successors_first(seen: list[Write], frozen: str) -> list[Write]:
-    ours = [each for each in seen if each.user.startswith("system:serviceaccount:")]
-    first = min(each.at for each in ours if each.user != frozen and each.target != "leases")
-    return [each for each in ours if each.user == frozen and each.at > first]
+    own = [each for each in seen if each.user.startswith("system:serviceaccount:")]
+    first = min(each.at for each in own if each.user != frozen and each.target != "leases")
+    return [each for each in own if each.user == frozen and each.at > first]
 
 
 def test_the_standby_writes_the_right_value_within_lease_and_five_seconds(
@@ -157,4 +158,4 @@ def test_it_writes_nothing_after_its_successors_first_write(plane: ControlPlane,
 
 def test_without_the_guard_it_does_write(plane: ControlPlane, cluster_client: ClusterClient) -> None:
     seen, frozen = _freeze_and_thaw(plane, cluster_client, guarded=False)
-    assert _after_the_successors_first(seen, frozen), "the control shows nothing: the log does not tell"
+    assert _after_the_successors_first(seen, frozen), "the control shows nothing: the log has no such write"

@@ -1,4 +1,4 @@
-"""The leading manager is deleted without grace while a report arrives: the one that stood by writes the right value."""
+"""The leading manager is deleted without grace while a report arrives: the standby writes the right value."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def _holder(cluster_client: ClusterClient) -> str:
-    """The pod that leads."""
+    """Return the leading pod."""
     return (cluster_client.get("Lease", LEASE, SUITE_NAMESPACE)["spec"].get("holderIdentity") or "").rpartition("_")[0]
 
 
 @pytest.fixture
 def no_newcomer(cluster: Cluster, suite: Suite) -> Iterator[None]:
-    """Keep the Deployment's next pod waiting: it looks at the Lease as it starts, maybe before the standby does."""
+    """Keep the Deployment's next pod Pending: it reads the Lease at its start, maybe before the standby does."""
     cluster.run("cordon", *cluster.real_nodes())
     yield
     cluster.run("uncordon", *cluster.real_nodes())
@@ -48,7 +48,7 @@ def test_the_standby_publishes_what_the_newest_report_gives_within_lease_and_fiv
     changed = fake_fleet.prod_status(cpu_millis=2000, memory_mib=4096, prod_cpu_millis=6000, prod_memory_mib=24 * 1024)
     fake_fleet.report(cluster_client, node, changed)
     waiting.until(
-        "the one that stood by leads",
+        "the standby leads",
         lambda: _holder(cluster_client) == standby,
         within_seconds=TAKE_OVER_SECONDS,
         every_seconds=0.1,

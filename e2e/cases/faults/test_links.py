@@ -1,6 +1,6 @@
-"""The way to the apiserver fails in every manner: all three parts notice, and follow again what changed meanwhile.
+"""The connection to the apiserver fails in every manner: all three components detect it and catch up afterwards.
 
-They run beside a control plane of their own, and reach it through a link that fails when told to.
+They run with a control plane of their own, and reach it through a proxy that fails on demand.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Installed(NamedTuple):
 
 @pytest.fixture(scope="module")
 def suite() -> Iterator[Installed]:
-    """The parts at work on one node."""
+    """Run the components for one node."""
     with contextlib.ExitStack() as stack:
         plane = stack.enter_context(standalone_control_plane.running())
         host_components.prepare(plane)
@@ -88,7 +88,7 @@ def _change(suite: Installed) -> Changed:
 
 
 def _behind(suite: Installed, changed: Changed) -> list[str]:
-    """The parts that do not follow yet."""
+    """Return the components that have not caught up yet."""
     suite.manager.ensure_running()
     seen = suite.cluster_client.node_metric(NODE)
     status = seen.get("status") or {}
@@ -108,25 +108,25 @@ def _wait_followed(suite: Installed, changed: Changed, within_seconds: float) ->
     began = time.monotonic()
     took: dict[str, float] = {}
 
-    def look() -> list[str]:
+    def behind_now() -> list[str]:
         behind = _behind(suite, changed)
         for part in {"manager", "koordlet", "scheduler-plugin"} - set(behind) - set(took):
             took[part] = round(time.monotonic() - began, 1)
         return behind
 
-    waiting.until("every part follows", look, lambda behind: not behind, within_seconds=within_seconds)
+    waiting.until("every part follows", behind_now, lambda behind: not behind, within_seconds=within_seconds)
     return took
 
 
 def _stays_behind(suite: Installed, changed: Changed, seconds: float) -> None:
-    """Nobody follows for so long: what is tested does come by the link."""
+    """Check that no component follows for so long: their data does come through the proxy."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         assert _behind(suite, changed) == ["manager", "koordlet", "scheduler-plugin"]
         time.sleep(0.5)
 
 
-def _tell(fault: str, took: dict[str, float]) -> None:
+def _print_durations(fault: str, took: dict[str, float]) -> None:
     progress.report(f"{fault}: followed after {json.dumps(took)} s")
 
 
@@ -134,7 +134,7 @@ def test_connections_that_fall_silent_are_noticed_within_two_minutes(suite: Inst
     suite.link.silence()
     changed = _change(suite)
     _stays_behind(suite, changed, 3)
-    _tell("silent", _wait_followed(suite, changed, RECOVERED_SECONDS - 3))
+    _print_durations("silent", _wait_followed(suite, changed, RECOVERED_SECONDS - 3))
 
 
 def test_an_apiserver_that_is_killed_and_comes_back_is_followed_again(suite: Installed) -> None:
@@ -143,10 +143,10 @@ def test_an_apiserver_that_is_killed_and_comes_back_is_followed_again(suite: Ins
     server.kill()
     server.wait(10)
     suite.plane.start_apiserver()
-    _tell("restarted", _wait_followed(suite, _change(suite), RECOVERED_SECONDS))
+    _print_durations("restarted", _wait_followed(suite, _change(suite), RECOVERED_SECONDS))
 
 
-def test_versions_that_were_compacted_away_are_listed_anew(suite: Installed) -> None:
+def test_versions_that_were_compacted_are_listed_again(suite: Installed) -> None:
     lists = suite.extender.metric("koord_scheduler_plugin_watch_lists_total", watch="nodes")
     suite.link.refuse()
     changed = _change(suite)
@@ -155,31 +155,31 @@ def test_versions_that_were_compacted_away_are_listed_anew(suite: Installed) -> 
     suite.plane.stop("kube-apiserver")  # it remembers more than etcd does
     suite.plane.start_apiserver()
     suite.link.recover()
-    _tell("compacted", _wait_followed(suite, changed, RECOVERED_SECONDS))
+    _print_durations("compacted", _wait_followed(suite, changed, RECOVERED_SECONDS))
     assert suite.extender.metric("koord_scheduler_plugin_watch_lists_total", watch="nodes") > lists
 
 
 def _compact(plane: ControlPlane) -> None:
-    def ask(path: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
+    def post(path: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
         request = urllib.request.Request(f"{plane.places.addresses.etcd}/v3/kv/{path}", json.dumps(body).encode())
         with urllib.request.urlopen(request, timeout=10) as answer:
             return dict(json.load(answer))
 
-    revision = ask("range", {"key": "AA=="})["header"]["revision"]
-    ask("compaction", {"revision": revision, "physical": True})
+    revision = post("range", {"key": "AA=="})["header"]["revision"]
+    post("compaction", {"revision": revision, "physical": True})
 
 
-def test_an_apiserver_that_answers_only_with_errors_is_asked_with_patience(suite: Installed) -> None:
+def test_an_apiserver_that_returns_only_errors_gets_few_requests(suite: Installed) -> None:
     before = suite.link.requests_answered
     suite.link.answer(429)
     changed = _change(suite)
     _stays_behind(suite, changed, TROUBLE_SECONDS / 2)
     suite.link.answer(500)
     _stays_behind(suite, changed, TROUBLE_SECONDS / 2)
-    asked = suite.link.requests_answered - before
+    requests = suite.link.requests_answered - before
     suite.link.recover()
-    _tell(f"429 and 500, {asked} requests", _wait_followed(suite, changed, RECOVERED_SECONDS))
-    assert 0 < asked < MOST_REQUESTS_PER_SECOND * TROUBLE_SECONDS
+    _print_durations(f"429 and 500, {requests} requests", _wait_followed(suite, changed, RECOVERED_SECONDS))
+    assert 0 < requests < MOST_REQUESTS_PER_SECOND * TROUBLE_SECONDS
 
 
 def test_a_token_that_ends_is_replaced_by_the_one_in_the_file(suite: Installed) -> None:
@@ -189,7 +189,7 @@ def test_a_token_that_ends_is_replaced_by_the_one_in_the_file(suite: Installed) 
     waiting.until("the old token is refused", lambda: not _is_accepted(suite, old), within_seconds=30)
     suite.link.refuse()  # the watches, which were granted under the old one
     suite.link.recover()
-    _tell("token", _wait_followed(suite, _change(suite), RECOVERED_SECONDS))
+    _print_durations("token", _wait_followed(suite, _change(suite), RECOVERED_SECONDS))
 
 
 def _is_accepted(suite: Installed, token: str) -> bool:

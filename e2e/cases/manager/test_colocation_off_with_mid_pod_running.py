@@ -19,7 +19,7 @@ CPU_MILLIS, MEMORY_MIB = 30, 48
 
 @pytest.fixture(scope="module")
 def survivor(cluster_client: ClusterClient, suite: Suite, node: str, namespace: str) -> Iterator[dict[str, Any]]:
-    """A running Mid pod, after colocation was switched off."""
+    """Return a running Mid pod, after colocation was switched off."""
     waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=120)
     pod = workloads.mid_pod("survivor", suite.workload, cpu_millis=CPU_MILLIS, memory_mib=MEMORY_MIB, nodes=[node])
     cluster_client.create("Pod", pod, namespace)
@@ -52,7 +52,7 @@ def test_the_pod_survives_a_restart_of_the_kubelet(
         pytest.skip(str(impossible))
     running.provider().start("kubelet")
     waiting.until("the node is Ready", lambda: _conditions(cluster_client, node), lambda seen: seen["Ready"] == "True")
-    # The new kubelet admits every pod anew; a second pod that starts shows that it is through with it.
+    # The new kubelet admits every pod again; the start of a second pod shows that it has finished.
     witness = workloads.pod("witness", survivor["spec"]["containers"][0]["image"], nodes=[node])
     cluster_client.create("Pod", witness, namespace)
     cluster_client.wait_running(namespace, "witness")

@@ -18,7 +18,7 @@ GIB = 1024  # MiB
 
 @pytest.fixture(scope="module")
 def nodes(cluster_client: ClusterClient, node: str, fake_nodes: list[str]) -> list[str]:
-    """The real node and fake ones with reports."""
+    """Return the real node and fake ones with reports."""
     for index, fake in enumerate(fake_nodes):
         reported = fake_fleet.prod_status(
             cpu_millis=1000 * (index + 1), memory_mib=4 * GIB, prod_cpu_millis=6000, prod_memory_mib=24 * GIB
@@ -97,7 +97,7 @@ def test_the_agent_follows_an_edit(configure: Callable[..., None], cluster_clien
         pytest.param('{"enable": true,', ["colocation-config"], id="broken-json"),
     ],
 )
-def test_an_invalid_edit_changes_nothing_and_is_told_by_an_event(
+def test_an_invalid_edit_changes_nothing_and_is_reported_by_an_event(
     configure: Callable[..., None],
     cluster_client: ClusterClient,
     nodes: list[str],
@@ -123,7 +123,7 @@ def test_an_invalid_edit_changes_nothing_and_is_told_by_an_event(
 
 
 def mentions(event: dict[str, Any], named: list[str]) -> bool:
-    """Whether an Event names all of it."""
+    """Return whether an Event names all the words."""
     return event["type"] == "Warning" and all(word in event["message"] for word in named)
 
 

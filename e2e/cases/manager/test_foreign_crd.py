@@ -1,4 +1,4 @@
-"""Beside Koordinator's CRD and PriorityClasses: we install, say which of our fields are lost, and Mid is right."""
+"""With Koordinator's CRD and PriorityClasses: the suite installs, reports its lost fields, and Mid is right."""
 
 from __future__ import annotations
 
@@ -33,16 +33,14 @@ def beside_upstream(
     yield
     cluster.run(*UNINSTALL, timeout_seconds=330)
     assert cluster.get("nodemetrics")["items"] == []
-    for each in theirs:  # still there: they are not ours
+    for each in theirs:  # not removed: they belong to Koordinator
         cluster.run("delete", each["kind"].lower(), each["metadata"]["name"])
     suite.install()
     slo_config.write(cluster_client, slo_config.BASE)
 
 
 @pytest.mark.usefixtures("beside_upstream")
-def test_the_manager_says_on_the_crd_which_of_our_fields_it_drops(
-    cluster: Cluster, cluster_client: ClusterClient
-) -> None:
+def test_the_manager_reports_on_the_crd_which_fields_it_drops(cluster: Cluster, cluster_client: ClusterClient) -> None:
     uid = cluster.get("crd", CRD)["metadata"]["uid"]
     (event,) = waiting.until(
         "an Event on the CRD",
@@ -61,8 +59,10 @@ def test_mid_is_right_though_what_it_is_usually_calculated_from_is_dropped(
     cluster_client: ClusterClient, fake_nodes: list[str], node: str
 ) -> None:
     name = fake_nodes[0]
-    ours = fake_fleet.prod_status(cpu_millis=1000, memory_mib=1024, prod_cpu_millis=3500, prod_memory_mib=10 * 1024)
-    fake_fleet.report(cluster_client, name, {**ours, "prodReclaimableMetric": {"resource": {"resources": RECLAIMABLE}}})
+    sound = fake_fleet.prod_status(cpu_millis=1000, memory_mib=1024, prod_cpu_millis=3500, prod_memory_mib=10 * 1024)
+    fake_fleet.report(
+        cluster_client, name, {**sound, "prodReclaimableMetric": {"resource": {"resources": RECLAIMABLE}}}
+    )
     assert "allocated" not in cluster_client.node_metric(name)["status"]
     waiting.until(
         "Mid by what is reclaimable", lambda: cluster_client.mid(name), lambda seen: seen == DUE, within_seconds=20
@@ -70,7 +70,7 @@ def test_mid_is_right_though_what_it_is_usually_calculated_from_is_dropped(
     assert cluster_client.mid_status(name)["reason"] == "CalculatedFromReclaimable"
 
     def agree() -> bool:
-        """Whether the real node offers what its agent calls reclaimable, to the milli-core and the byte."""
+        """Return whether Mid of the real node is what its agent reports as reclaimable, exactly."""
         reported = cluster_client.node_metric(node)["status"]["prodReclaimableMetric"]["resource"]["resources"]
         return cluster_client.mid(node) == (cpu_millis(reported["cpu"]), units(reported["memory"]))
 
@@ -87,7 +87,7 @@ def test_helm_test_passes_and_notes_it(cluster: Cluster) -> None:
 
 @pytest.mark.usefixtures("beside_upstream")
 def test_a_field_that_is_dropped_is_not_written_again_and_again(cluster: Cluster, fake_nodes: list[str]) -> None:
-    """A manager that took its own missing fields for a difference would write without end."""
+    """Check that missing fields do not count as a difference, which would cause endless writes."""
     before = cluster.get("nodemetric", fake_nodes[1])["metadata"]
     assert "midColocationPolicy" not in cluster.get("nodemetric", fake_nodes[1])["spec"]
     if cluster.audit_log is None or not cluster.audit_log.exists():

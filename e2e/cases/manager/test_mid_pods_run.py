@@ -19,7 +19,7 @@ CPU_MILLIS = 20
 
 @pytest.fixture(scope="module")
 def offered(cluster_client: ClusterClient, suite: Suite, node: str) -> tuple[int, int]:
-    """Mid of the node."""
+    """Return Mid of the node."""
     return waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=120)
 
 
@@ -60,14 +60,14 @@ def test_mid_pods_run_as_best_effort_and_are_counted(
 
 
 def test_the_report_shows_them_as_mid(cluster_client: ClusterClient, node: str, namespace: str) -> None:
-    def look() -> set[tuple[str, str]]:
+    def classes() -> set[tuple[str, str]]:
         listed = cluster_client.node_metric(node)["status"]["podsMetric"]
         return {(each["priority"], each["qos"]) for each in listed if each["namespace"] == namespace}
 
-    waiting.until("the pods in podsMetric", look, lambda seen: seen == {("koord-mid", "BE")})
+    waiting.until("the pods in podsMetric", classes, lambda seen: seen == {("koord-mid", "BE")})
 
 
-def test_a_mid_pod_that_is_too_large_stays_pending_and_its_event_says_why(
+def test_a_mid_pod_that_is_too_large_stays_pending_and_its_event_states_why(
     cluster_client: ClusterClient, suite: Suite, node: str, namespace: str, offered: tuple[int, int]
 ) -> None:
     pod = workloads.mid_pod("too-large", suite.workload, cpu_millis=offered[0] * 3 + 1000, memory_mib=1, nodes=[node])

@@ -77,7 +77,7 @@ def test_mid_grows_by_what_a_new_prod_pod_requests_and_does_not_use(
     cluster_client: ClusterClient, node: str, growth: Growth
 ) -> None:
     assert growth.due > growth.before
-    # Half of it is plenty to tell, and leaves room for what else moves on the node meanwhile.
+    # Half of it is a clear signal, and leaves room for other changes on the node meanwhile.
     least = (growth.before + growth.due) // 2
     waiting.until(
         "more Mid memory", lambda: _mid_memory(cluster_client, node), lambda seen: seen > least, within_seconds=120

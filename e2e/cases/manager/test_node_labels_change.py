@@ -36,7 +36,7 @@ def pooled(cluster_client: ClusterClient, fake_nodes: list[str]) -> Callable[[st
 
 
 def _values(cluster_client: ClusterClient, node: str) -> tuple[int, int, int, float]:
-    """What the entries differ in, of a node's spec: share of the unallocated, memory cap, interval and N."""
+    """Return the values of a node's spec in which the entries differ: unallocated share, memory cap, interval and N."""
     spec = cluster_client.node_metric(node)["spec"]
     mid = spec["midColocationPolicy"]
     return (

@@ -12,7 +12,7 @@ from tools.localcluster.access import Cluster
 
 
 def _owners(cluster_client: ClusterClient, node: str) -> list[str]:
-    """UIDs of the Nodes that the NodeMetric belongs to."""
+    """Return the UIDs of the Nodes that own the NodeMetric."""
     found = cluster_client.find("NodeMetric", node)
     return [each["uid"] for each in (found or {"metadata": {}})["metadata"].get("ownerReferences", ())]
 
@@ -31,5 +31,5 @@ def test_mid_is_back_with_the_first_report(
     waiting.until(
         "a NodeMetric of the new node alone", lambda: _owners(cluster_client, node), lambda seen: seen == [uid]
     )
-    assert cluster_client.mid(node) is None, "nobody has measured the new node"
+    assert cluster_client.mid(node) is None, "the new node has no report"
     assert fake_fleet.publish(cluster_client, node) == offered

@@ -23,7 +23,7 @@ QUIET_SECONDS = 3
 
 
 def _reported() -> dict[str, Any]:
-    """A status as upstream's agent writes it."""
+    """Return a status as upstream's agent writes it."""
     usage = {"resources": {"cpu": "1200m", "memory": "5Gi"}}
     return {
         "updateTime": fake_fleet.now(),
@@ -41,7 +41,7 @@ def _reported() -> dict[str, Any]:
 def published(
     cluster_client: ClusterClient, suite: Any, fake_nodes: list[str], namespace: str
 ) -> Iterator[tuple[str, dt.datetime]]:
-    """A fake node with a Prod and a Batch pod, and its report of upstream's kind; the node, and when it was written."""
+    """Report like upstream's agent for a fake node with a Prod and a Batch pod; return the node and the time."""
     node = fake_nodes[1]
     for name, priority_class, requests in (("prod", "koord-prod", PROD), ("batch", "koord-batch", {"cpu": "1"})):
         pod = workloads.pod(name, suite.workload, requests=requests, priority_class=priority_class, nodes=[node])
@@ -72,7 +72,7 @@ def published(
 
 
 def _due(cluster_client: ClusterClient, node: str) -> tuple[int, int]:
-    """min( reclaimable, allocatable * cap ) + share * ( allocatable - Prod requests )."""
+    """Return min( reclaimable, allocatable * cap ) + share * ( allocatable - Prod requests )."""
     allocatable = cluster_client.get("Node", node)["status"]["allocatable"]
 
     def one(name: str, read: Callable[[str], int], cap_percent: int) -> int:
@@ -101,7 +101,9 @@ def test_the_pods_are_listed_once_for_it(cluster: Cluster, published: tuple[str,
     if cluster.audit_log is None or not cluster.audit_log.exists():
         pytest.skip(f"provider {cluster.provider} does not show the apiserver's audit log")
     node, written = published
-    time.sleep(QUIET_SECONDS)  # whoever would list again does so at the write to the node, which is an event as well
+    time.sleep(
+        QUIET_SECONDS
+    )  # a component that lists again does so after the write to the node, which is an event as well
     assert len(_lists_of_pods(cluster, node, written)) == 1
 
 

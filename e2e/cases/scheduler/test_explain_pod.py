@@ -1,13 +1,13 @@
-"""Why is my pod here, why does it wait, and what would another configuration do: explained of real decisions.
+"""explain-pod and simulate on real decisions: why a pod is here, why it waits, the effect of another configuration.
 
-Every node can allocate 15.5 cores, of which the table says what is used; the pod requests 100m. It counts as 0.085
+Every node can allocate 15.5 cores, of which the table shows the used part; the pod requests 100m. It counts as 0.085
 cores for LoadAwareScheduling, by CPU alone, and as 0.15 for TargetLoadPacking, with a target of 40 %.
 
 | node         | used   | LoadAwareScheduling                     | TargetLoadPacking                    | mean |
 |--------------|--------|-----------------------------------------|--------------------------------------|------|
 | packed       | 4.65   | 69 % are free with the pod              | 31 % are used: 60 * 31 / 40 + 40: 86 | 77   |
 | idle         | 0.775  | 94 %                                    | 6 %: 60 * 6 / 40 + 40: 49            | 71   |
-| hot, hottest | 12.4.. | more than 65 % are used: never asked on |                                      |      |
+| hot, hottest | 12.4.. | more than 65 % are used: no score       |                                      |      |
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def scheduler(cluster: Cluster, nodes: dict[str, str]) -> Iterator[HostScheduler
 
 @pytest.fixture(scope="module")
 def placed(scheduling: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler) -> str:
-    """NAMESPACE/NAME of a pod that was free to choose."""
+    """Return NAMESPACE/NAME of a pod that may run on every node."""
     name = scheduling.submit("placed", scheduler.name, [nodes[kind] for kind in (IDLE, PACKED, HOT)])
     assert scheduling.bound([name]) == [nodes[PACKED]]
     return f"{scheduling.namespace}/{name}"
@@ -68,7 +68,7 @@ def placed(scheduling: SchedulingHelper, nodes: dict[str, str], scheduler: HostS
 
 @pytest.fixture(scope="module")
 def waiting_pod(scheduling: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler) -> str:
-    """NAMESPACE/NAME of a pod whose nodes are all too hot."""
+    """Return NAMESPACE/NAME of a pod whose nodes are all too hot."""
     name = "too-hot"
     refusal = scheduling.decide(name, scheduler.name, [nodes[HOT], nodes[HOTTEST]]).refusal
     assert f"2 {TOO_HOT}" in (refusal or "")
@@ -76,7 +76,7 @@ def waiting_pod(scheduling: SchedulingHelper, nodes: dict[str, str], scheduler: 
 
 
 def _newest(scheduler: HostScheduler, pod: str) -> dict[str, Any]:
-    """The last decision on the pod's page, its nodes by name."""
+    """Return the last decision on the pod's page, with its nodes by name."""
     decision = json.loads(scheduler.extender_page(f"/debug/pods/{pod}"))["decisions"][0]
     return {**decision, "nodes": {node["node"]: node for node in decision["nodes"]}}
 
@@ -105,7 +105,7 @@ def test_the_page_of_a_placed_pod_has_scores_rejections_inputs_and_ages(
         assert decision["at"] - node["reportAgeSeconds"] == pytest.approx(reported_at, abs=0.001)
 
 
-def test_the_command_says_the_same_of_a_placed_pod_in_words(
+def test_the_command_explains_a_placed_pod_in_words(
     nodes: dict[str, str], scheduler: HostScheduler, placed: str
 ) -> None:
     output = _explained(scheduler, placed)
@@ -119,7 +119,7 @@ def test_the_command_says_the_same_of_a_placed_pod_in_words(
     assert "cpu 12.4 + 0.085 of 15.5 = 81 %, limit 65 %" in hot
 
 
-def test_of_a_pod_that_waits_both_say_that_every_node_is_too_hot(
+def test_for_a_waiting_pod_both_report_that_every_node_is_too_hot(
     cluster_client: ClusterClient, nodes: dict[str, str], scheduler: HostScheduler, waiting_pod: str
 ) -> None:
     decision = _newest(scheduler, waiting_pod)
@@ -151,7 +151,7 @@ def test_the_installed_plugin_explains_in_its_own_container(
 def test_a_pod_that_it_has_never_been_asked_about_gets_a_clear_answer(
     scheduling: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler, is_there: bool
 ) -> None:
-    pod = f"{scheduling.namespace}/nobody"
+    pod = f"{scheduling.namespace}/unknown"
     if is_there:
         pod = f"{scheduling.namespace}/{scheduling.submit('of-another', 'default-scheduler', [nodes[HOT]])}"
         scheduling.bound(["of-another"])

@@ -1,4 +1,4 @@
-"""The extender as a Service serves it: kube-scheduler calls over TLS and shows who it is; a stranger is not served."""
+"""The extender with mutual TLS: it serves kube-scheduler, and refuses a caller without a trusted certificate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def identities(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def schedulers(cluster: Cluster, identities: dict[str, Path]) -> Iterator[dict[str, HostScheduler]]:
-    """By whose certificate kube-scheduler shows."""
+    """Run one kube-scheduler for each client certificate; return them by its name."""
     server = identities["extender"]
     flags = [
         f"--extender-tls-cert-file={server / 'one.crt'}",
@@ -68,7 +68,7 @@ def test_a_caller_with_a_certificate_of_the_authority_is_served(
     assert caller.ignored_errors() == []
 
 
-def test_a_stranger_is_not_served_and_kube_scheduler_says_so(
+def test_an_untrusted_caller_is_refused_and_kube_scheduler_logs_it(
     scheduling: SchedulingHelper, schedulers: dict[str, HostScheduler], nodes: tuple[str, str]
 ) -> None:
     hot, _ = nodes

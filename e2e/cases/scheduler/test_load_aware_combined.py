@@ -1,6 +1,6 @@
-"""Two policies that want opposite things, combined by weight: pods go where the weighted sum says.
+"""Two plugins with opposite preferences, combined by weight: the weighted sum decides.
 
-A pod asks for 100m. LoadAwareScheduling gives the idle node (5 %) 94 points and the half full one (30 %) 69;
+A pod requests 100m. LoadAwareScheduling gives the idle node (5 %) 94 points and the half full one (30 %) 69;
 TargetLoadPacking (target 40 %) gives 49 and 86. They disagree by 25 points against 37.
 """
 
@@ -52,9 +52,9 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
-def test_pods_go_where_the_weighted_sum_of_both_policies_says(
+def test_the_weighted_sum_of_both_plugins_decides(
     scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler], weights: str
 ) -> None:
-    asked = [scheduling.submit(f"{weights}-{index}", schedulers[weights].name, [*nodes.values()]) for index in range(3)]
-    assert scheduling.bound(asked) == [nodes[PREFERRED[weights]]] * 3
-    scheduling.dismiss(*asked)
+    pods = [scheduling.submit(f"{weights}-{index}", schedulers[weights].name, [*nodes.values()]) for index in range(3)]
+    assert scheduling.bound(pods) == [nodes[PREFERRED[weights]]] * 3
+    scheduling.dismiss(*pods)

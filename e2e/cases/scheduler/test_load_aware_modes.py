@@ -35,8 +35,8 @@ def test_where_all_nodes_are_hot_pods_wait_if_hard_and_run_if_soft(
     scheduling: SchedulingHelper, nodes: list[str], schedulers: dict[str, HostScheduler]
 ) -> None:
     assert f"3 {HOT}" in (scheduling.decide("hard", schedulers["hard"].name, nodes).refusal or "")
-    asked = [scheduling.submit(f"soft-{index}", schedulers["soft"].name, nodes) for index in range(6)]
-    assert set(scheduling.bound(asked)) <= set(nodes)
+    pods = [scheduling.submit(f"soft-{index}", schedulers["soft"].name, nodes) for index in range(6)]
+    assert set(scheduling.bound(pods)) <= set(nodes)
 
 
 def test_pods_of_a_daemon_set_run_on_hot_nodes(
@@ -44,7 +44,7 @@ def test_pods_of_a_daemon_set_run_on_hot_nodes(
 ) -> None:
     hard = schedulers["hard"].name
     assert daemonsets.placed(scheduling, "one-on-each", hard, nodes) == nodes
-    assert HOT in (scheduling.decide("of-nobody", hard, nodes[:1]).refusal or "")
+    assert HOT in (scheduling.decide("without-owner", hard, nodes[:1]).refusal or "")
 
 
 def test_soft_prefers_a_node_that_has_cooled_down(
@@ -53,5 +53,5 @@ def test_soft_prefers_a_node_that_has_cooled_down(
     *_, cooled = nodes
     fake_fleet.report(cluster_client, cooled, fake_fleet.load_status(cpu_percent=COOL_PERCENT))
     assert scheduling.lands_soon("cooled-down", schedulers["hard"].name, cooled)
-    asked = [scheduling.submit(f"prefers-{index}", schedulers["soft"].name, nodes) for index in range(4)]
-    assert scheduling.bound(asked) == [cooled] * 4
+    pods = [scheduling.submit(f"prefers-{index}", schedulers["soft"].name, nodes) for index in range(4)]
+    assert scheduling.bound(pods) == [cooled] * 4

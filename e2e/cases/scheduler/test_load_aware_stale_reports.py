@@ -1,4 +1,4 @@
-"""A node whose agent has gone silent takes no pods, takes any, or is judged by its last report (`onStale`)."""
+"""A node with a stale report takes no pods, takes any, or is evaluated by its last report (`onStale`)."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_a_stale_node_that_passes_is_taken_last(
     scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     either = [nodes["fresh-cool"], nodes["stale-cool"]]
-    asked = [scheduling.submit(f"chooser-{index}", schedulers["pass"].name, either) for index in range(4)]
-    assert scheduling.bound(asked) == [nodes["fresh-cool"]] * 4
+    pods = [scheduling.submit(f"chooser-{index}", schedulers["pass"].name, either) for index in range(4)]
+    assert scheduling.bound(pods) == [nodes["fresh-cool"]] * 4
 
 
 def test_the_first_new_report_ends_it(

@@ -31,7 +31,7 @@ SHOP = "shop"
 def nodes(
     cluster_client: ClusterClient, scheduling: SchedulingHelper, fake_nodes: list[str]
 ) -> Iterator[dict[str, str]]:
-    """Nodes by what they are; all have the Prod pod of a shop, which is busy on one of them only."""
+    """Return nodes by their kind; each has the Prod pod of a shop, which is busy on one of them only."""
     with fake_fleet.registered(cluster_client, NODES) as names:
         by_kind = dict(zip(NODES, names, strict=True))
         shops = {name: scheduling.submit(f"{SHOP}-{name}", "default-scheduler", [name]) for name in names}
@@ -74,16 +74,16 @@ def test_pods_that_may_choose_leave_the_hot_node_out(
     scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     hot = {key: nodes[kind] for key, kind in REFUSALS}
-    asked = {
+    pods = {
         key: [scheduling.submit(f"chooser-{key}-{i}", schedulers[key].name, [*nodes.values()]) for i in range(4)]
         for key in hot
     }
-    for key, names in asked.items():
+    for key, names in pods.items():
         chosen = scheduling.bound(names)
         assert hot[key] not in chosen, (key, chosen)
 
 
-def test_a_node_takes_pods_again_once_a_report_says_that_it_has_cooled_down(
+def test_a_node_takes_pods_again_after_a_report_below_the_threshold(
     cluster_client: ClusterClient,
     scheduling: SchedulingHelper,
     nodes: dict[str, str],

@@ -1,4 +1,4 @@
-"""A node that runs hot takes no more pods, the pod's event says why, and it is the extender that sees to it."""
+"""A hot node takes no more pods, the pod's Event states why, and the extender is the reason."""
 
 from __future__ import annotations
 

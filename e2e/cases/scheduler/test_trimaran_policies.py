@@ -1,13 +1,13 @@
-"""Each of Trimaran's policies places pods on one of three nodes, by what our agents' reports say and nothing else.
+"""Each Trimaran plugin places pods on one of three nodes, by the agents' reports and nothing else.
 
-| node   | CPU, mean | deviation | who prefers it, and why                                                             |
+| node   | CPU, mean | deviation | preferred by, and why                                                               |
 |--------|-----------|-----------|-------------------------------------------------------------------------------------|
 | packed | 35 %      | 5 %       | TargetLoadPacking: nearest below the target of 40 %                                 |
 | steady | 25 %      | 0 %       | LoadVariationRiskBalancing: 25 / 2 % of risk, others (35 + 5) / 2 and (15 + 50) / 2 |
 | bursty | 15 %      | 50 %      | Peaks: a core more costs the least there by the models below                        |
 
-LowRiskOverCommitment asks how likely more is used than the pods of a node request: with 30 % requested that is likely
-on `packed`, possible on `bursty`, and cannot be on `steady`.
+LowRiskOverCommitment computes how likely the usage exceeds the requests of a node: with 30 % requested that is likely
+on `packed`, possible on `bursty`, and impossible on `steady`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PREFERRED = {
 }
 REQUESTED, EVERYTHING = {"cpu": "4650m", "memory": "19046Mi"}, {"cpu": "16", "memory": "65536Mi"}
 HEAVY = 20
-"""Weight that leaves kube-scheduler's own preferences, which pods placed before would sway, no say."""
+"""Weight that outweighs kube-scheduler's own preferences, which depend on pods placed before."""
 
 
 @pytest.fixture(scope="module")
@@ -74,15 +74,15 @@ def test_its_pods_go_to_the_node_that_it_prefers(
     scheduler, everywhere = schedulers[policy.lower()], [*nodes.values()]
     if policy == "LowRiskOverCommitment":
         _request_everywhere(scheduling, scheduler, everywhere)
-    asked = [scheduling.submit(f"{policy.lower()}-{index}", scheduler.name, everywhere) for index in range(2)]
-    assert scheduling.bound(asked) == [nodes[PREFERRED[policy]]] * 2
-    rungs = fallback_levels.decided_by(scheduler, policy, f"{scheduling.namespace}/{asked[0]}", everywhere)
-    assert set(rungs.values()) == {FallbackLevel.MEASURED}
-    scheduling.dismiss(*asked)
+    pods = [scheduling.submit(f"{policy.lower()}-{index}", scheduler.name, everywhere) for index in range(2)]
+    assert scheduling.bound(pods) == [nodes[PREFERRED[policy]]] * 2
+    levels = fallback_levels.decided_by(scheduler, policy, f"{scheduling.namespace}/{pods[0]}", everywhere)
+    assert set(levels.values()) == {FallbackLevel.MEASURED}
+    scheduling.dismiss(*pods)
 
 
 def _request_everywhere(scheduling: SchedulingHelper, scheduler: HostScheduler, nodes: list[str]) -> None:
-    """One pod on each node: it requests 30 % and may use everything."""
+    """Create one pod on each node that requests 30 % and may use everything."""
     names = [f"there-{index}" for index in range(len(nodes))]
     for name, node in zip(names, nodes, strict=True):
         scheduling.cluster_client.create(

@@ -54,7 +54,7 @@ def _spec(report_seconds: int, windows: list[str], cold_seconds: int, caps: tupl
         pytest.param(PROPOSED, _spec(60, ["5m0s", "10m0s", "30m0s"], 3600, (45, 65)), id="proposed"),
     ],
 )
-def test_it_is_in_force_and_nobody_complains(
+def test_it_is_in_force_without_a_warning(
     configure: Callable[..., None],
     cluster_client: ClusterClient,
     fake_nodes: list[str],
@@ -67,7 +67,7 @@ def test_it_is_in_force_and_nobody_complains(
         "it reaches the spec", lambda: _of_spec(cluster_client, fake_nodes[0]), wanted.__eq__, within_seconds=20
     )
     accepted = waiting.until(
-        "the ConfigMap says so",
+        "the ConfigMap reports it",
         lambda: yaml.safe_load(
             cluster_client.get("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)["metadata"]["annotations"][STATUS]
         ),
@@ -90,6 +90,6 @@ def _of_spec(cluster_client: ClusterClient, node: str) -> tuple[Any, ...]:
 
 
 def _warnings(cluster_client: ClusterClient) -> dict[str, int]:
-    """Warnings about the ConfigMap, and how often each was said."""
+    """Return the warnings about the ConfigMap, and how often each was emitted."""
     events = cluster_client.events_of(CONFIG_MAP, SUITE_NAMESPACE)
     return {each["message"]: each["count"] for each in events if each["type"] == "Warning"}

@@ -28,7 +28,7 @@ RUSTC_WRAPPER = '#!/bin/sh\nexec "$@" --cap-lints=warn\n'
 
 
 def binary() -> Path:
-    """Path of influxd, built now if it never was. Raises ClusterProblem that names what is missing."""
+    """Return the path of influxd, built on first use. Raises ClusterProblem with what is missing."""
     key = content_cache.digest(MODULE / "go.mod", MODULE / "go.sum", RUSTC_WRAPPER)
     return content_cache.folder("influxd", key, _build) / "influxd"
 
@@ -76,7 +76,7 @@ def _go() -> dict[str, str]:
 
 
 def _rust_toolchain() -> dict[str, str]:
-    """The toolchain that rustup would take here: Flux pins one of its own, which would be downloaded."""
+    """Return variables that select rustup's default toolchain: Flux pins another one, which would be downloaded."""
     if shutil.which("rustup") is None:
         return {}
     return {"RUSTUP_TOOLCHAIN": commands.run(["rustup", "show", "active-toolchain"], folder=MODULE).split()[0]}

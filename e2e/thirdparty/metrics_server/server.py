@@ -68,19 +68,19 @@ class MetricsServer:
         self._cluster.run("delete", "--ignore-not-found", "--namespace", _NAMESPACE, *in_namespace)
 
     def availability(self) -> dict[str, str]:
-        """The apiserver's own verdict: the condition Available, with status, reason and message. Raises LookupError."""
+        """Return the condition Available of the APIService, with status, reason and message. Raises LookupError."""
         conditions = self._cluster.get("apiservice", _API_SERVICE).get("status", {}).get("conditions", ())
         for each in conditions:
             if each["type"] == "Available":
                 return each
-        raise LookupError(f"{_API_SERVICE} has not been looked at yet")
+        raise LookupError(f"{_API_SERVICE} has no status yet")
 
     def log(self) -> str:
-        """The end of what it has written."""
+        """Return the end of its log."""
         return (self._folder / f"{_NAME}.log").read_text(errors="replace")[-_LAST_CHARACTERS:]
 
     def node_metrics(self) -> list[dict[str, Any]]:
-        """Its own items about nodes."""
+        """Return its items about nodes."""
         items: list[dict[str, Any]] = json.loads(self._cluster.run("get", "--raw", RAW_NODES))["items"]
         return items
 

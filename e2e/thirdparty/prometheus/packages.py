@@ -14,7 +14,7 @@ PROMETHEUS, NODE_EXPORTER = "prometheus", "prometheus-node-exporter"
 
 
 def program(name: str) -> Path:
-    """Path of the program: the one on PATH, else that of the package. Raises ClusterProblem."""
+    """Return the path of the program: the one on PATH, else that of the package. Raises ClusterProblem."""
     found = shutil.which(name)
     return Path(found) if found else _unpacked() / "usr" / "bin" / name
 
@@ -26,13 +26,13 @@ def _unpacked() -> Path:
 
 
 def _addresses() -> str:
-    """What apt would fetch: names, versions and hashes of the contents."""
-    asked = ["apt-get", "--print-uris", "download", PROMETHEUS, NODE_EXPORTER]
+    """Return what apt would fetch: names, versions and hashes of the contents."""
+    command = ["apt-get", "--print-uris", "download", PROMETHEUS, NODE_EXPORTER]
     try:
-        return commands.run(asked)
+        return commands.run(command)
     except ClusterProblem:  # package lists may never have been fetched
         commands.run(["apt-get", "update"])
-        return commands.run(asked)
+        return commands.run(command)
 
 
 def _unpack(folder: Path) -> None:

@@ -18,7 +18,7 @@ from tools.localcluster.host.leftovers import Machine
 from tools.localcluster.layout import Layout
 
 CNI_RESULTS = Path("/var/lib/cni/results")
-KUBELET_FIXED_FOLDER = Path("/var/lib/kubelet")  # device plugins live there whatever --root-dir says
+KUBELET_FIXED_FOLDER = Path("/var/lib/kubelet")  # device plugins are there with any --root-dir
 POD_LOG_LINKS = Path("/var/log/containers")
 
 

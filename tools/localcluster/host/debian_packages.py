@@ -28,7 +28,7 @@ PATHS_BY_PACKAGE: dict[str, tuple[str, ...]] = {
     "openssl": ("openssl",),
     "socat": ("socat",),
 }
-"""Debian package -> programs (looked up on PATH) and files (absolute paths) that show its presence."""
+"""Debian package -> programs (searched on PATH) and files (absolute paths) that show its presence."""
 
 
 def is_installed(wanted: str) -> bool:
