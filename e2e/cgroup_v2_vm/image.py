@@ -17,7 +17,7 @@ from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands
 
 PACKAGES = {"mmdebstrap": ("mmdebstrap",), "e2fsprogs": ("mke2fs",), "qemu-system-x86": ("qemu-system-x86_64",)}
-"""Debian packages this needs, with what shows that they are there."""
+"""Required Debian packages, with the programs that show their presence."""
 KERNEL = "linux-image-cloud-amd64"
 """The package that depends on the newest kernel: drivers of serial port, NVMe and ext4 are built in, no modules."""
 LIBRARIES = ("psutil", "pytest")
@@ -36,7 +36,7 @@ cp boot/vmlinuz-* "$1/vmlinuz"
 
 @dataclass(frozen=True)
 class Image:
-    """What qemu boots."""
+    """Kernel and root file system for qemu."""
 
     kernel: Path
     root: Path

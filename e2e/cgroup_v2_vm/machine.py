@@ -15,7 +15,7 @@ from tools.localcluster import content_cache, progress
 from tools.localcluster.errors import ClusterProblem
 
 DEADLINE_SECONDS = 300
-"""Arbitrary, several times what the tests take on an idle machine; qemu is killed then."""
+"""Several times the duration of the tests on an idle machine; then qemu is killed."""
 
 LEFT_BY_ITSELF = 1
 """Exit code of qemu after the guest wrote 0 to the debug exit: 2 * 0 + 1."""
@@ -23,7 +23,7 @@ LEFT_BY_ITSELF = 1
 
 @dataclass(frozen=True)
 class Ended:
-    """How pytest ended inside."""
+    """Result of pytest in the virtual machine."""
 
     exit_code: int
     output: str

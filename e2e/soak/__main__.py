@@ -32,7 +32,7 @@ START_SECONDS = 300.0
 
 
 class Soak:
-    """One run; `problems` is what went wrong."""
+    """One run, with its problems."""
 
     def __init__(self, on: Stage, seconds: float, seed: int) -> None:
         self._on = on

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 WARM_SECONDS = 120.0
-"""A process that begins fills its caches; growth counts from here on."""
+"""Length of the warm-up, in which a process fills its caches; growth counts after it."""
 MOST_GROWTH = 0.10
-"""Of the memory at the beginning, over the longest life; beyond it memory is not flat."""
+"""Allowed growth over the longest life, as a share of the memory at its begin."""
 SHORTEST_LIFE_SECONDS = 300.0
 """Length of a life whose growth is computed."""
 

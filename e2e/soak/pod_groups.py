@@ -1,4 +1,4 @@
-"""A kubelet's part on the soak's node: a pod there has real cgroups, and a process in them that works a little."""
+"""Stand-in for a kubelet on the soak's node: pods get real cgroups, each with a process that uses some CPU."""
 
 from __future__ import annotations
 

@@ -27,12 +27,12 @@ NODE = "lone"
 FAKE_NODES = [f"fake-{index}" for index in range(10)]
 NAMESPACE = "default"
 _SOON_FULL = ("--decision-record-mebibytes", 1)
-"""Decision records take what they may, 16 MiB by default, which two hours of this churn do not fill."""
+"""Limit of the decision records; two hours of this churn do not fill the default of 16 MiB."""
 _CLASSES = {"koord-prod": 9000, "koord-mid": 7000}
 
 
 class Stage(NamedTuple):
-    """What a soak acts on."""
+    """The running components and the client that changes their objects."""
 
     plane: ControlPlane
     cluster_client: ClusterClient
@@ -91,7 +91,7 @@ def _is_mid(pod: dict[str, Any]) -> bool:
 
 
 class Churn:
-    """Pods come and go, fake nodes report, the configuration changes: a little with every step."""
+    """Creates and deletes pods, reports for fake nodes and changes the configuration, a little with every step."""
 
     def __init__(self, on: Stage, chance: random.Random, most_pods: int = 60) -> None:
         self._cluster_client = on.cluster_client

@@ -20,7 +20,7 @@ Status = dict[str, Any]
 
 
 class Succession(NamedTuple):
-    """Statuses of an agent and of its successor, which keep their history, and of a successor that keeps none."""
+    """Statuses of an agent and of its successor with the same checkpoint, and of a successor without checkpoint."""
 
     before: Status
     ended_at: dt.datetime

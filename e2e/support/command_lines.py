@@ -1,4 +1,4 @@
-"""Our programs as a newcomer starts them: from a terminal, on this machine."""
+"""Run the suite's programs as from a terminal of this machine."""
 
 from __future__ import annotations
 

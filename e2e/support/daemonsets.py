@@ -1,4 +1,4 @@
-"""A DaemonSet of a case, made and bound by Kubernetes' own controller and a scheduler."""
+"""DaemonSet of a case, whose pods Kubernetes' own controller creates and a scheduler binds."""
 
 from __future__ import annotations
 

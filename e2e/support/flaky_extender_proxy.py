@@ -1,4 +1,4 @@
-"""A line between kube-scheduler and its extender that is slow, or answers nonsense in the extender's place."""
+"""HTTP proxy between kube-scheduler and its extender that is slow or returns nonsense, on demand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 
 class FlakyExtenderProxy:
-    """An HTTP server that passes calls on, and has no faults at first."""
+    """An HTTP server that forwards calls, without faults at first."""
 
     def __init__(self) -> None:
         self.extender_address: str = ""

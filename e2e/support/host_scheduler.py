@@ -1,7 +1,7 @@
-"""Schedulers of a case's own: the real kube-scheduler and our extender, as processes of this machine.
+"""Schedulers of one case: the real kube-scheduler and the suite's extender, as processes of this machine.
 
-Each serves the pods that name it, beside the installed one, and is configured by the chart from values as users write
-them. So a case tries as many configurations side by side as it likes, and may kill, freeze and restart what it wants.
+Each schedules the pods that name it, in parallel with the installed one, and is configured by the chart from values as
+users write them. A case can run several configurations at once, and can kill, freeze and restart the processes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TEMPLATE: Final = "templates/scheduler/config.yaml"
 _KUBE_SCHEDULER, _EXTENDER = "kube-scheduler", "extender"
 _START_SECONDS: Final = 90.0
 _WENT_ON: Final = re.compile(r'"Skipping extender as it returned error.*? err="(.*)"$', re.MULTILINE)
-"""Of filter calls: those of bind always fail, because the extender refuses to bind."""
+"""Errors of filter calls only: bind calls always fail, because the extender refuses to bind."""
 
 Values = Mapping[str, Any]
 """`scheduler.plugin` of the chart's values: plugins, pluginArgs, httpTimeout."""

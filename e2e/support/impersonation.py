@@ -1,4 +1,4 @@
-"""The cluster as one of its service accounts: with a token of its own and nothing else, through kubectl."""
+"""Access to the cluster as one of its service accounts, with a token of its own, through kubectl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes behind pods, where pods run on this machine: to be killed or frozen as no API call would do it."""
+"""Processes of pods on this machine, to kill or freeze them, which the API cannot do."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def predicted_at(page: Mapping[str, Any], status: Mapping[str, Any]) -> float | 
 
 @dataclass(frozen=True)
 class RawSamples:
-    """What the agent's /debug/samples shows, up to a moment."""
+    """Samples of the agent's page /debug/samples, up to a time."""
 
     at_seconds: list[float]
     trained_at_seconds: list[float]

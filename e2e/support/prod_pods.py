@@ -1,4 +1,4 @@
-"""Which pods count as Prod, and what they request: by the protocol and by Kubernetes' own rules, not by the product."""
+"""Reference model of the Prod pods and their requests, by Koordinator's and Kubernetes' rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every report of a node as the apiserver hands it out, with the moment it arrived."""
+"""Record every report of a node from a watch, with its time of arrival."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from e2e.support.cluster_client import ClusterClient
 
 
 class Report(NamedTuple):
-    """A status, and when it was seen."""
+    """A status, and its time of arrival."""
 
     at: dt.datetime
     status: dict[str, Any]

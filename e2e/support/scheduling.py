@@ -1,4 +1,4 @@
-"""What a scheduler decides about a pod: the node it is bound to, or why it has to wait."""
+"""Hand pods to a scheduler and read its decision: the node of the binding, or the reason of the refusal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REQUESTS = {"cpu": "100m", "memory": "32Mi"}
 
 
 class SchedulingResult(NamedTuple):
-    """One of both is set once there is a decision."""
+    """Decision about a pod: either field is set after it."""
 
     node: str | None
     refusal: str | None

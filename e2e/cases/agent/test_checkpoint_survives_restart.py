@@ -30,7 +30,7 @@ def restart(suite: Suite, cluster_client: ClusterClient, node: str, namespace: s
 
 @pytest.mark.parametrize("resource", ["cpu", "memory"])
 @pytest.mark.parametrize(("of", "term"), COMPARED)
-def test_what_was_predicted_is_predicted_again(restart: Succession, of: str, term: str, resource: str) -> None:
+def test_the_prediction_is_the_same_as_before(restart: Succession, of: str, term: str, resource: str) -> None:
     before, after = (agent_restart.predicted(each, of, term, resource) for each in (restart.before, restart.after))
     assert before > 0
     assert after == pytest.approx(before, rel=0.01, abs=1)
@@ -40,15 +40,15 @@ def test_the_history_is_as_long_as_before(restart: Succession) -> None:
     assert restart.after["prediction"]["since"] == restart.before["prediction"]["since"]
 
 
-def test_every_pod_but_the_agents_own_is_as_warm_as_before(restart: Succession) -> None:
+def test_all_pods_except_the_agents_own_stay_warm(restart: Succession) -> None:
     before, after = restart.before["prediction"], restart.after["prediction"]
     assert (before["coldPods"], after["coldPods"]) == (0, 1)
     assert after["warmPods"] == before["warmPods"] - 1
 
 
-def test_the_policy_is_in_force_from_the_first_report_on(restart: Succession) -> None:
+def test_the_policy_is_in_force_with_the_first_report(restart: Succession) -> None:
     assert restart.after["prediction"]["parameters"] == restart.before["prediction"]["parameters"]
 
 
-def test_an_agent_that_keeps_nothing_knows_nothing_after_a_restart(restart: Succession) -> None:
+def test_without_a_checkpoint_history_starts_at_the_restart(restart: Succession) -> None:
     assert agent_restart.knows_nothing_older(restart), restart.forgetful

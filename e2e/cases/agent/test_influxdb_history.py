@@ -266,7 +266,7 @@ async def test_a_bad_token_is_logged_once_and_a_good_one_in_the_same_file_ends_i
     assert server.TOKEN not in log
 
 
-async def test_a_server_that_never_answers_blocks_no_tick_and_not_the_end(
+async def test_a_server_that_never_answers_blocks_no_tick_and_no_shutdown(
     host: Path, tmp_path: Path, token_file: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:  # the kernel accepts, no process reads
@@ -299,7 +299,7 @@ async def test_a_server_that_never_answers_blocks_no_tick_and_not_the_end(
     ],
     ids=["missing bucket", "missing organization", "malformed", "type conflict"],
 )
-def test_what_a_real_influxdb_refuses_is_sorted_and_explained(
+def test_refusals_of_a_real_influxdb_are_classified_and_explained(
     influx: server.Influxd, token_file: Path, changes: dict[str, str], lines: list[str], failure: Failure, text: str
 ) -> None:
     fields = {"url": influx.url, "org": server.ORG, "bucket": server.BUCKET, "token_file": str(token_file)}

@@ -1,4 +1,4 @@
-"""A step of the load is reported long before the next report would be due, and news never more often than every 5 s."""
+"""A step of the load is reported long before the next report is due, and reports are at least 5 s apart."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ NEWCOMERS, NEWCOMER_MIB = 10, 700
 
 
 class Case(NamedTuple):
-    """When the load rose, when the next report would have been due, and every report."""
+    """Time of the load step, time at which the next report was due, and all reports."""
 
     stepped: dt.datetime
     due: dt.datetime
     reports: list[Report]
     newcomers: tuple[dt.datetime, dt.datetime]
-    """When the first and the last of a row of Prod pods came."""
+    """Time of the first and of the last of the new Prod pods."""
     gaps_seconds: list[float]
 
 
@@ -97,7 +97,7 @@ def _wait_settled(suite: Suite, cluster_client: ClusterClient, node: str, namesp
     waiting.until("the climber is known", is_settled, within_seconds=100, every_seconds=1)
 
 
-def test_the_step_is_reported_once_it_is_learnt_and_long_before_a_report_is_due(case: Case) -> None:
+def test_the_step_is_reported_after_training_and_long_before_a_report_is_due(case: Case) -> None:
     reported = _first_with_step(case.reports, case.stepped)
     assert reported is not None
     assert reported < case.due, "that would have been no early report"

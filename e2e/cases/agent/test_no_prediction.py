@@ -31,7 +31,7 @@ class Seen(NamedTuple):
 
 
 class Blindness(NamedTuple):
-    """The first report without a prediction, and the node from there until Mid was gone."""
+    """The first report without a prediction, and the states of the node from then until Mid was withdrawn."""
 
     status: dict[str, Any]
     seen: list[Seen]
@@ -99,6 +99,6 @@ def test_the_withdrawal_is_explained(cluster_client: ClusterClient, node: str, b
     assert [each["type"] for each in events] == ["Warning"] * len(events) != []
 
 
-def test_mid_comes_back_by_itself(cluster_client: ClusterClient, node: str, blindness: Blindness) -> None:
+def test_mid_is_published_again_by_itself(cluster_client: ClusterClient, node: str, blindness: Blindness) -> None:
     waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=90)
     mid_formula.wait_published(cluster_client, node)

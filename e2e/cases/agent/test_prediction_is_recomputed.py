@@ -132,7 +132,7 @@ def test_every_term_of_the_peak_of_prod_follows_from_the_samples(case: Case, res
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_reclaimable_is_what_prod_requests_and_its_peak_leaves(
+def test_reclaimable_is_prod_requests_minus_prod_peak(
     case: Case, cluster_client: ClusterClient, node: str, resource: str
 ) -> None:
     allocatable, allocated, peak, reclaimable = (
@@ -148,7 +148,7 @@ def test_reclaimable_is_what_prod_requests_and_its_peak_leaves(
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_sums_and_differences_are_taken_inside_one_snapshot(
+def test_derived_series_come_from_one_snapshot(
     case: Case, cluster_client: ClusterClient, node: str, resource: str
 ) -> None:
     """Check that prod, system, S and prod + S are sums and differences of node and pods of the same time."""

@@ -19,7 +19,7 @@ DIVISOR = 1.6
 
 
 class Switch(NamedTuple):
-    """The last prediction of one predictor, the first of the other, and the Prod pods that both are about."""
+    """The last prediction of one predictor, the first of the other, and the Prod pods of both."""
 
     before: dict[str, Any]
     after: dict[str, Any]

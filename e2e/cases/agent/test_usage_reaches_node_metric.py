@@ -37,7 +37,7 @@ class Measured(NamedTuple):
 
 
 class SummaryWitness:
-    """The kubelet's Summary API about one pod, read every few seconds until closed."""
+    """Reads the kubelet's Summary API for one pod every few seconds until it is closed."""
 
     def __init__(self, cluster: Cluster, node: str, namespace: str) -> None:
         self._read = lambda: json.loads(cluster.run("get", "--raw", f"/api/v1/nodes/{node}/proxy/stats/summary"))
@@ -91,7 +91,7 @@ def measured(
     return Measured(cores_or_bytes(reported), accounted, kubelet.usage_around(start, end))
 
 
-def test_the_integral_of_reported_cpu_is_the_growth_of_the_pods_own_account(measured: Measured) -> None:
+def test_reported_cpu_equals_the_cgroup_accounting(measured: Measured) -> None:
     reported, accounted = float(measured.reported[0]), measured.accounted[0]
     assert accounted > 0.2, "the load was not what it should be"
     assert abs(reported - accounted) <= max(0.05 * accounted, 0.02)
@@ -102,7 +102,7 @@ def test_the_kubelet_agrees_on_cpu(measured: Measured) -> None:
     assert abs(reported - kubelet) <= max(0.05 * kubelet, 0.02)
 
 
-def test_reported_memory_is_what_the_pods_processes_hold(measured: Measured) -> None:
+def test_reported_memory_equals_the_anonymous_memory(measured: Measured) -> None:
     reported, accounted = float(measured.reported[1]), measured.accounted[1]
     assert accounted > MEMORY_MIB * workloads.MEBIBYTE
     assert abs(reported - accounted) <= 0.05 * accounted
@@ -113,7 +113,7 @@ def test_the_kubelet_agrees_on_memory(measured: Measured) -> None:
     assert abs(reported - kubelet) <= 0.05 * kubelet
 
 
-def test_nodemetrics_read_well_in_a_terminal(
+def test_the_printer_columns_of_nodemetrics_are_filled(
     cluster: Cluster, suite: Suite, cluster_client: ClusterClient, node: str
 ) -> None:
     cluster_client.wait_report(node, dt.datetime.now(dt.UTC) - dt.timedelta(seconds=60))

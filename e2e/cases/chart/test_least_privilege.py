@@ -1,4 +1,4 @@
-"""Least privilege, by trying: what each of our tokens may not do is refused, and is done once the guard is away."""
+"""Least privilege: forbidden requests of each token are refused, and succeed without the admission policy."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def manager(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFac
     cluster_client.close()
 
 
-def test_the_apiserver_finds_nothing_wrong_with_the_types_in_our_policies(cluster: Cluster, suite: Suite) -> None:
+def test_the_apiserver_accepts_the_types_in_the_policies(cluster: Cluster, suite: Suite) -> None:
     for name in POLICIES:
         policy = waiting.until(
             f"policy {name} is evaluated",
@@ -103,7 +103,7 @@ TRESPASSES = {
 
 
 @pytest.mark.parametrize("what", list(TRESPASSES))
-def test_the_manager_changes_nothing_of_a_node_but_mid_and_its_receipt(
+def test_the_manager_changes_only_mid_and_its_annotation_on_a_node(
     cluster: Cluster, manager: ClusterClient, node: str, what: str
 ) -> None:
     def trespass() -> Any:
@@ -117,13 +117,13 @@ def test_the_manager_changes_nothing_of_a_node_but_mid_and_its_receipt(
             waiting.until(f"{what} is written", trespass, within_seconds=20)
 
 
-def test_the_manager_may_write_what_it_is_there_for(manager: ClusterClient, node: str) -> None:
+def test_the_manager_may_write_mid_and_its_annotation(manager: ClusterClient, node: str) -> None:
     mid = {MID_CPU: "1", MID_MEMORY: "1"}
     patch = {"metadata": {"annotations": {STATUS_ANNOTATION: "{}"}}, "status": {"capacity": mid, "allocatable": mid}}
     manager.patch_status("Node", node, patch, dry_run="All")
 
 
-def test_the_manager_changes_nothing_of_the_users_config_but_its_note(
+def test_the_manager_changes_only_its_annotation_on_the_users_config(
     cluster: Cluster, manager: ClusterClient, cluster_client: ClusterClient
 ) -> None:
     note = cluster_client.get("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)["metadata"].get("annotations", {}).get(NOTE)
@@ -196,7 +196,7 @@ def restricted(cluster: Cluster) -> Iterator[str]:
     cluster.run("delete", "namespace", name, "--wait=false")
 
 
-def test_what_runs_in_the_control_plane_is_admitted_as_restricted_and_the_agent_is_not(
+def test_manager_and_scheduler_are_admitted_as_restricted_and_the_agent_is_not(
     cluster: Cluster, suite: Suite, restricted: str
 ) -> None:
     where = ("--namespace", SUITE_NAMESPACE)

@@ -119,7 +119,7 @@ def test_a_kubeconfig_that_does_not_exist(program: tuple[str, ...], tmp_path: Pa
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_kubeconfig_that_is_something_else(program: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_kubeconfig_that_is_not_a_kubeconfig(program: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("kubectl get pods\n")
     output = command_lines.run(*program, f"--kubeconfig={tmp_path / 'notes'}")
     assert output.code == 1
@@ -127,7 +127,7 @@ def test_a_kubeconfig_that_is_something_else(program: tuple[str, ...], tmp_path:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_kubeconfig_of_an_apiserver_that_is_not_there(program: tuple[str, ...], dead_kubeconfig: Path) -> None:
+def test_a_kubeconfig_of_a_missing_apiserver(program: tuple[str, ...], dead_kubeconfig: Path) -> None:
     output = command_lines.run(*program, f"--kubeconfig={dead_kubeconfig}", until="cannot reach", within_seconds=30)
     output.line_with("cannot reach https://127.0.0.1:1", str(dead_kubeconfig))
 

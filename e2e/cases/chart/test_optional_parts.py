@@ -1,4 +1,4 @@
-"""What the chart installs on request: the load watcher, and the extender as a Service for other kube-schedulers."""
+"""Optional parts of the chart: the load watcher, and the extender as a Service for other kube-schedulers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tools.localcluster.access import Cluster
 SERVICE, PORT = "koord-extender", 10261
 SERVED_NAME = f"{SERVICE}.{SUITE_NAMESPACE}.svc"
 ROOM_PERCENT = 20.0
-"""Between two readings of a node on which cases run: a report is a minute old, and 15 minutes are averaged."""
+"""Allowed difference between two values of a node on which cases run: reports are a minute old, means over 15."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The chart passes helm's linter and the apiserver's own checks without a warning, and keeps what users wrote."""
+"""The chart passes helm's linter and the apiserver's checks without a warning, and keeps the users' edits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_apiserver_accepts_every_object_as_it_is_rendered(cluster: Cluster) 
     assert "deployment.apps/koord-scheduler" in applied
 
 
-def test_an_upgrade_keeps_what_users_wrote_into_the_config_map(cluster: Cluster, suite: Suite) -> None:
+def test_an_upgrade_keeps_the_users_edits_of_the_config_map(cluster: Cluster, suite: Suite) -> None:
     where = ("configmap", CONFIG_MAP, "--namespace", SUITE_NAMESPACE)
     written = cluster.get(*where)["data"]["colocation-config"]
     edited = {"colocation-config": written + "\n"}

@@ -1,4 +1,4 @@
-"""By the apiserver's audit log: each component may do what it does, and does no more than it should."""
+"""Requests of the service accounts in the audit log: none is forbidden, and none is beyond the component's duties."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _target(event: dict[str, Any]) -> str:
     return "/".join(filter(None, (what.get("resource"), what.get("subresource"))))
 
 
-def test_nothing_they_ask_for_is_forbidden(requests: list[dict[str, Any]]) -> None:
+def test_no_request_is_forbidden(requests: list[dict[str, Any]]) -> None:
     assert {_account(event) for event in requests} >= {"koordlet", "koord-manager", "koord-scheduler"}
     denied = Counter(
         f"{_account(event)} {event['verb']} {_target(event)}: {event['responseStatus'].get('message', '')}"
@@ -79,13 +79,13 @@ def test_nothing_they_ask_for_is_forbidden(requests: list[dict[str, Any]]) -> No
     assert not denied
 
 
-def test_each_writes_only_what_is_its_own(requests: list[dict[str, Any]]) -> None:
+def test_each_writes_only_its_own_objects(requests: list[dict[str, Any]]) -> None:
     for event in requests:
         if event["verb"] in WRITES:
             assert _target(event) in WRITTEN_BY[_account(event)], f"{_account(event)} {event['verb']} {_target(event)}"
 
 
-def test_the_manager_touches_nothing_of_a_node_but_its_keys_and_its_annotation(requests: list[dict[str, Any]]) -> None:
+def test_the_manager_writes_only_its_keys_and_its_annotation_on_nodes(requests: list[dict[str, Any]]) -> None:
     patches = [event for event in requests if _target(event) == "nodes/status" and event["verb"] == "patch"]
     assert patches
     for body in (event["requestObject"] for event in patches):

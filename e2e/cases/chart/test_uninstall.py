@@ -1,6 +1,6 @@
-"""`helm uninstall` leaves no trace: the manager is stopped first, then what it has written is taken away.
+"""`helm uninstall` leaves no trace: a hook stops the manager first, then removes what the manager has written.
 
-The controls: without the hook the traces stay, and while a manager runs it puts back what is taken away.
+The controls: without the hook the traces stay, and a running manager restores what is removed.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _refused_to_the_hook(cluster: Cluster) -> list[str]:
     return [f"{event['verb']} {event['requestURI']}" for event in ended if event["responseStatus"]["code"] == 403]
 
 
-def test_without_the_hook_traces_stay_and_the_command_takes_them_away(
+def test_without_the_hook_traces_stay_until_the_command_removes_them(
     cluster: Cluster, suite: Suite, offering: list[str]
 ) -> None:
     cluster.run("helm", "uninstall", RELEASE, "--no-hooks", *HELM, timeout_seconds=330)

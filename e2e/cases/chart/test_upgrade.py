@@ -1,4 +1,4 @@
-"""`helm upgrade` keeps what users wrote, what agents have learnt and what nodes offer, though it replaces every pod."""
+"""`helm upgrade` keeps the users' edits, the prediction history and the Mid resources, though it replaces every pod."""
 
 from __future__ import annotations
 

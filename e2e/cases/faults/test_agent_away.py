@@ -1,6 +1,6 @@
 """No agent reports for longer than degradeTimeMinutes, and the kubelet restarts: running Mid pods stay, no other fits.
 
-The control: with `midFloor: none` the keys go at once, and the same restart costs the pod its life.
+The control: with `midFloor: none` the keys are removed at once, and the same restart ends the pod.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _restart_kubelet(cluster_client: ClusterClient, suite: Suite, node: str, nam
     cluster_client.wait_running(namespace, witness)
 
 
-def test_exactly_what_the_pod_requests_stays_on_the_node(
+def test_mid_is_exactly_the_request_of_the_pod(
     cluster_client: ClusterClient, node: str, survivor: dict[str, Any]
 ) -> None:
     left = CPU_MILLIS, MEMORY_MIB * workloads.MEBIBYTE

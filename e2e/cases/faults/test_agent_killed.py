@@ -1,6 +1,6 @@
-"""The agent is killed (SIGKILL) and can write nothing any more: the kubelet starts it again, and it predicts the same.
+"""The agent is killed (SIGKILL): the kubelet starts it again, and its prediction is the same.
 
-What it has learnt since its last checkpoint is lost, so it is killed after one that holds all.
+Training since the last checkpoint is lost, so the agent is killed right after a complete checkpoint.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def _kill(suite: Suite, cluster_client: ClusterClient) -> None:
     )
 
 
-def test_it_is_back_within_a_minute(death: Succession) -> None:
+def test_the_agent_runs_again_within_a_minute(death: Succession) -> None:
     assert (moment(death.after["updateTime"]) - death.ended_at).total_seconds() < BACK_WITHIN_SECONDS
 
 
 @pytest.mark.parametrize("resource", ["cpu", "memory"])
 @pytest.mark.parametrize(("of", "term"), COMPARED)
-def test_what_was_predicted_is_predicted_again(death: Succession, of: str, term: str, resource: str) -> None:
+def test_the_prediction_is_the_same_as_before(death: Succession, of: str, term: str, resource: str) -> None:
     before, after = (agent_restart.predicted(each, of, term, resource) for each in (death.before, death.after))
     assert before > 0
     assert after == pytest.approx(before, rel=0.01, abs=1)
@@ -77,5 +77,5 @@ def test_the_history_is_as_long_as_before(death: Succession) -> None:
     assert death.after["prediction"]["since"] == death.before["prediction"]["since"]
 
 
-def test_an_agent_that_keeps_nothing_knows_nothing_after_its_death(death: Succession) -> None:
+def test_without_a_checkpoint_history_starts_at_the_restart(death: Succession) -> None:
     assert agent_restart.knows_nothing_older(death), death.forgetful

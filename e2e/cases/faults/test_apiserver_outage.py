@@ -1,4 +1,4 @@
-"""The apiserver is away for two minutes: the agent goes on measuring and learning, and only reports are missing."""
+"""The apiserver is down for two minutes: the agent continues to measure and train, and only reports are missing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 class Outage(NamedTuple):
-    """Two minutes without an apiserver, and what the agent had measured and learnt by then."""
+    """Two minutes without an apiserver, and the agent's samples and trainings of that time."""
 
     began: float
     """Time of the request to end."""
@@ -119,7 +119,7 @@ def test_no_sample_is_missing(outage: Outage) -> None:
     assert max(after - before for before, after in itertools.pairwise(at)) < 3
 
 
-def test_the_samples_add_up_to_what_the_kernel_counted(outage: Outage) -> None:
+def test_the_sum_of_samples_equals_the_kernels_accounting(outage: Outage) -> None:
     since, until = outage.began + 2, outage.ended - 2
     pairs = itertools.pairwise(_column(outage.page, "pod", outage.uid))
     measured = fsum(
@@ -131,12 +131,12 @@ def test_the_samples_add_up_to_what_the_kernel_counted(outage: Outage) -> None:
     assert measured == pytest.approx(outage.used_core_seconds, rel=0.05)
 
 
-def test_training_went_on(outage: Outage) -> None:
+def test_training_continued(outage: Outage) -> None:
     trained = [at for at in outage.page["trainedAtSeconds"] if outage.began <= at <= outage.ended]
     assert len(trained) >= (outage.ended - outage.began) // 30 - 1
 
 
-def test_the_next_report_comes_in_time_and_is_of_now(outage: Outage) -> None:
+def test_the_next_report_is_in_time_and_recent(outage: Outage) -> None:
     first = next(each for each in outage.reports if moment(each.status["updateTime"]).timestamp() > outage.ended)
     assert first.at.timestamp() - outage.ended < LONGEST_PAUSE_SECONDS + 10
     assert first.at.timestamp() - moment(first.status["updateTime"]).timestamp() < 3

@@ -1,6 +1,7 @@
-"""The ConfigMap is broken, deleted and restored, and the manager restarts in each state: nothing unwanted happens.
+"""The ConfigMap is broken, deleted and restored, and the manager restarts in each state.
 
-Broken keeps the last good configuration, deleted means the defaults, which are off; a restart changes neither.
+With a broken one the last good configuration stays in force; without one the defaults apply, which are off. A restart
+changes neither.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def test_a_deleted_one_means_the_defaults_and_colocation_off(
     assert spec["metricCollectPolicy"]["reportIntervalSeconds"] == 60
 
 
-def test_a_restart_does_not_bring_back_what_was_deleted(
+def test_a_restart_does_not_restore_a_deleted_configuration(
     cluster_client: ClusterClient, suite: Suite, fake_nodes: list[str], good: dict[str, Any]
 ) -> None:
     _restart_manager(cluster_client, suite)
@@ -126,7 +127,7 @@ def test_a_restart_does_not_bring_back_what_was_deleted(
     assert [cluster_client.mid(each) for each in fake_nodes] == [None] * len(fake_nodes)
 
 
-def test_a_restored_one_brings_mid_back(
+def test_with_a_restored_one_mid_is_published_again(
     cluster_client: ClusterClient, fake_nodes: list[str], good: dict[str, Any]
 ) -> None:
     _create(cluster_client, good)

@@ -60,7 +60,7 @@ def test_each_component_reports_what_is_missing_and_the_fix(
     assert "Traceback" not in log
 
 
-def test_all_goes_on_once_it_is_there(
+def test_every_component_continues_after_the_crd_is_created(
     cluster: Cluster, cluster_client: ClusterClient, suite: Suite, node: str, without_crd: dt.datetime
 ) -> None:
     suite.install()
@@ -71,7 +71,7 @@ def test_all_goes_on_once_it_is_there(
 
 
 @pytest.mark.parametrize("workload", ["koordlet", "koord-scheduler"])
-def test_agent_and_scheduler_did_not_end_because_of_it(
+def test_agent_and_scheduler_did_not_restart(
     cluster_client: ClusterClient, suite: Suite, without_crd: dt.datetime, workload: str
 ) -> None:
     for pod in suite.pods(workload):

@@ -35,7 +35,7 @@ GARBAGE = {
 
 
 class Stage(NamedTuple):
-    """A hot node, a cool one, and a scheduler that calls its extender directly or through a line."""
+    """A hot node, a cool one, and a scheduler that calls its extender directly or through a proxy."""
 
     hot: str
     cool: str
@@ -93,7 +93,7 @@ def whole_again(stage: Stage) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("whole_again")
-def test_a_dead_one(scheduling: SchedulingHelper, stage: Stage) -> None:
+def test_a_dead_extender(scheduling: SchedulingHelper, stage: Stage) -> None:
     _is_called(scheduling, stage, stage.direct, "before-death")
     stage.direct.extender_is_killed()
     _is_done_without(scheduling, stage, stage.direct, "dead", "connection refused|connection reset|EOF")
@@ -102,7 +102,7 @@ def test_a_dead_one(scheduling: SchedulingHelper, stage: Stage) -> None:
 
 
 @pytest.mark.usefixtures("whole_again")
-def test_a_frozen_one(scheduling: SchedulingHelper, stage: Stage) -> None:
+def test_a_frozen_extender(scheduling: SchedulingHelper, stage: Stage) -> None:
     _is_called(scheduling, stage, stage.direct, "before-frost")
     stage.direct.extender_freezes()
     _is_done_without(scheduling, stage, stage.direct, "frozen", TOO_LATE)
@@ -112,7 +112,7 @@ def test_a_frozen_one(scheduling: SchedulingHelper, stage: Stage) -> None:
 
 
 @pytest.mark.usefixtures("whole_again")
-def test_a_slow_one(scheduling: SchedulingHelper, stage: Stage) -> None:
+def test_a_slow_extender(scheduling: SchedulingHelper, stage: Stage) -> None:
     scheduler = stage.through_line
     _is_called(scheduling, stage, scheduler, "before-delay")
     calls = scheduler.calls_counted("filter")
@@ -125,7 +125,7 @@ def test_a_slow_one(scheduling: SchedulingHelper, stage: Stage) -> None:
 
 @pytest.mark.usefixtures("whole_again")
 @pytest.mark.parametrize("kind", GARBAGE)
-def test_one_that_answers_garbage(scheduling: SchedulingHelper, stage: Stage, kind: str) -> None:
+def test_an_extender_that_returns_garbage(scheduling: SchedulingHelper, stage: Stage, kind: str) -> None:
     answer, why = GARBAGE[kind]
     # Not bind: to it, an object without "Error" is a success, and kube-scheduler then treats the pod as bound.
     stage.line.answers = {"filter": answer, "prioritize": answer, "bind": (200, PAGE)}

@@ -54,7 +54,7 @@ def idle(cluster: Cluster, suite: Suite, cluster_client: ClusterClient, node: st
     slo_config.write(cluster_client, slo_config.BASE)
 
 
-def test_what_was_written_is_shown(idle: list[Write]) -> None:
+def test_the_writes_are_printed(idle: list[Write]) -> None:
     minutes = IDLE_SECONDS / 60
     rows = Counter((each.user.removeprefix(PREFIX), each.verb, each.target) for each in idle)
     for (account, verb, target), count in sorted(rows.items()):
@@ -71,7 +71,7 @@ def test_each_writes_to_the_objects_of_a_node_at_most_once_a_minute(idle: list[W
     assert all(of_node <= most for of_node in count.values()), count
 
 
-def test_nothing_is_written_again_as_it_was(idle: list[Write]) -> None:
+def test_no_write_repeats_the_present_value(idle: list[Write]) -> None:
     last: dict[tuple[str, str], object] = {}
     again = []
     for each in idle:
@@ -84,6 +84,6 @@ def test_nothing_is_written_again_as_it_was(idle: list[Write]) -> None:
     assert not again
 
 
-def test_each_was_granted(idle: list[Write]) -> None:
+def test_each_write_was_allowed(idle: list[Write]) -> None:
     refused = [each for each in idle if each.code not in (200, 201, 409)]
     assert not refused

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 class Installed(NamedTuple):
-    """The three parts, and how they reach their apiserver."""
+    """The three components, and their connection to the apiserver."""
 
     plane: ControlPlane
     cluster_client: ClusterClient
@@ -71,7 +71,7 @@ def suite() -> Iterator[Installed]:
 
 
 class Changed(NamedTuple):
-    """What the parts have to follow."""
+    """The change that the components have to follow."""
 
     at: dt.datetime
     interval_seconds: int
@@ -130,7 +130,7 @@ def _print_durations(fault: str, took: dict[str, float]) -> None:
     progress.report(f"{fault}: followed after {json.dumps(took)} s")
 
 
-def test_connections_that_fall_silent_are_noticed_within_two_minutes(suite: Installed) -> None:
+def test_silent_connections_are_detected_within_two_minutes(suite: Installed) -> None:
     suite.link.silence()
     changed = _change(suite)
     _stays_behind(suite, changed, 3)

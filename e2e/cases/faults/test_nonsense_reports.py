@@ -1,4 +1,4 @@
-"""A report that holds what cannot be is refused with its reason, and takes nothing from the node."""
+"""A report with impossible values is refused with a reason, and changes nothing on the node."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _is_refused(cluster_client: ClusterClient, node: str, nonsense: dict[str, An
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "1e", "12 apples"])
-def test_what_is_no_quantity_does_not_get_past_the_apiserver(
+def test_the_apiserver_refuses_an_invalid_quantity(
     cluster_client: ClusterClient, fake_nodes: list[str], text: str
 ) -> None:
     node = fake_nodes[0]
@@ -80,7 +80,7 @@ def test_what_is_no_quantity_does_not_get_past_the_apiserver(
     assert cluster_client.mid(node) == offered
 
 
-def test_an_agent_cannot_report_in_the_name_of_no_node(
+def test_an_agent_cannot_report_for_a_missing_node(
     cluster: Cluster, cluster_client: ClusterClient, fake_nodes: list[str]
 ) -> None:
     body = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": GHOST}}
@@ -89,7 +89,7 @@ def test_an_agent_cannot_report_in_the_name_of_no_node(
         cluster.run("create", "--filename=-", agent, stdin=json.dumps(body))
 
 
-def test_a_report_in_the_name_of_no_node_is_taken_away(cluster_client: ClusterClient, fake_nodes: list[str]) -> None:
+def test_a_report_for_a_missing_node_is_deleted(cluster_client: ClusterClient, fake_nodes: list[str]) -> None:
     offered = [fake_fleet.publish(cluster_client, node) for node in fake_nodes]
     body = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": GHOST}}
     cluster_client.create("NodeMetric", body)

@@ -106,7 +106,7 @@ async def test_mean_and_deviation_of_each_window_are_those_of_the_points(influx:
             assert {metric.rollup for metric in fetched.nodes[node].metrics} == {duration}
 
 
-async def test_a_window_without_points_knows_no_node(influx: server.Influxd) -> None:
+async def test_a_window_without_points_has_no_node(influx: server.Influxd) -> None:
     async with provider(influx) as source:
         fetched = await source.fetch(records.window_ending_at("5m", NOW - 24 * 3600))
         assert not fetched.nodes
@@ -141,7 +141,7 @@ async def test_a_refusal_of_a_real_influxdb_is_a_failure_with_its_reason(
         assert reported in problem
 
 
-async def test_a_server_that_is_away_fails_and_one_that_is_back_answers(influx: server.Influxd) -> None:
+async def test_a_stopped_server_fails_and_a_restarted_one_works(influx: server.Influxd) -> None:
     async with provider(influx) as source:
         influx.stop()
         with pytest.raises(ProviderFailed, match="cannot be reached"):
@@ -151,7 +151,7 @@ async def test_a_server_that_is_away_fails_and_one_that_is_back_answers(influx: 
         assert (await source.fetch(records.window_ending_at("15m", NOW))).nodes.keys() == NODES.keys()
 
 
-async def test_text_where_numbers_must_be_is_a_failure_and_no_hole(influx: server.Influxd, tmp_path: Path) -> None:
+async def test_text_instead_of_numbers_is_a_failure(influx: server.Influxd, tmp_path: Path) -> None:
     with InfluxDBClient(influx.url, server.TOKEN, org=server.ORG) as client:
         client.buckets_api().create_bucket(bucket_name="broken", org=server.ORG)
     token = tmp_path / "token"

@@ -1,4 +1,4 @@
-"""Colocation is switched off while a Mid pod runs: the pod lives on, even over a kubelet restart; no other fits."""
+"""Colocation is switched off while a Mid pod runs: the pod stays, even over a kubelet restart; no other fits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def survivor(cluster_client: ClusterClient, suite: Suite, node: str, namespace: 
     slo_config.write(cluster_client, slo_config.BASE)
 
 
-def test_exactly_what_the_pod_requests_stays_on_the_node(
+def test_mid_is_exactly_the_request_of_the_pod(
     cluster_client: ClusterClient, node: str, survivor: dict[str, Any]
 ) -> None:
     left = CPU_MILLIS, MEMORY_MIB * workloads.MEBIBYTE

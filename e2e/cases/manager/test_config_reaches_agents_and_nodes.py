@@ -127,7 +127,7 @@ def mentions(event: dict[str, Any], named: list[str]) -> bool:
     return event["type"] == "Warning" and all(word in event["message"] for word in named)
 
 
-def test_a_bad_entry_for_some_nodes_leaves_the_others_what_they_have(
+def test_a_bad_entry_for_some_nodes_changes_no_other_node(
     configure: Callable[..., None], cluster_client: ClusterClient, node: str, fake_nodes: list[str], nodes: list[str]
 ) -> None:
     selector = {"matchLabels": {"koord-suite.io/fake": "true"}}

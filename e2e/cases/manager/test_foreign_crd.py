@@ -55,7 +55,7 @@ def test_the_manager_reports_on_the_crd_which_fields_it_drops(cluster: Cluster, 
 
 
 @pytest.mark.usefixtures("beside_upstream")
-def test_mid_is_right_though_what_it_is_usually_calculated_from_is_dropped(
+def test_mid_is_right_without_the_dropped_fields(
     cluster_client: ClusterClient, fake_nodes: list[str], node: str
 ) -> None:
     name = fake_nodes[0]
@@ -78,7 +78,7 @@ def test_mid_is_right_though_what_it_is_usually_calculated_from_is_dropped(
 
 
 @pytest.mark.usefixtures("beside_upstream")
-def test_helm_test_passes_and_notes_it(cluster: Cluster) -> None:
+def test_helm_test_passes_with_a_note(cluster: Cluster) -> None:
     output = cluster.run("helm", "test", RELEASE, "--namespace", SUITE_NAMESPACE, "--logs", timeout_seconds=330)
     noted = [line for line in output.splitlines() if line.startswith("note ")]
     assert any(all(field in line for field in LOST) for line in noted), output
@@ -86,7 +86,7 @@ def test_helm_test_passes_and_notes_it(cluster: Cluster) -> None:
 
 
 @pytest.mark.usefixtures("beside_upstream")
-def test_a_field_that_is_dropped_is_not_written_again_and_again(cluster: Cluster, fake_nodes: list[str]) -> None:
+def test_a_dropped_field_causes_no_endless_writes(cluster: Cluster, fake_nodes: list[str]) -> None:
     """Check that missing fields do not count as a difference, which would cause endless writes."""
     before = cluster.get("nodemetric", fake_nodes[1])["metadata"]
     assert "midColocationPolicy" not in cluster.get("nodemetric", fake_nodes[1])["spec"]

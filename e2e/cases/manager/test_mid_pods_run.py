@@ -1,4 +1,4 @@
-"""Mid pods run on what is offered, are counted, and never meet a kubelet that does not know of it yet."""
+"""Mid pods run on Mid resources, are counted, and are never rejected by a kubelet with an older node object."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_mid_pod_that_is_too_large_stays_pending_and_its_event_states_why(
     cluster_client.delete("Pod", "too-large", namespace)
 
 
-def test_pods_that_wait_for_mid_run_the_instant_it_appears(
+def test_pending_mid_pods_run_as_soon_as_mid_appears(
     cluster_client: ClusterClient, suite: Suite, node: str, namespace: str, configure: Callable[..., None]
 ) -> None:
     _delete(cluster_client, namespace, "first")

@@ -1,4 +1,4 @@
-"""The Mid resources of the node are the formula's, and follow the Prod pods."""
+"""The Mid resources of the node are those of the formula, and follow the Prod pods."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ POD = "modest"
 MORE_MIB = 600
 
 
-def test_mid_is_the_formula_of_what_is_published(cluster_client: ClusterClient, suite: Suite, node: str) -> None:
+def test_mid_follows_from_the_published_objects(cluster_client: ClusterClient, suite: Suite, node: str) -> None:
     waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=120)
     mid_cpu, mid_memory = mid_formula.wait_published(cluster_client, node).offered
     assert mid_cpu > 0
     assert mid_memory > 0
 
 
-def test_the_terms_on_the_receipt_add_up_to_what_is_published(cluster_client: ClusterClient, node: str) -> None:
+def test_the_terms_of_the_annotation_give_the_published_value(cluster_client: ClusterClient, node: str) -> None:
     mid_status = cluster_client.mid_status(node)
     assert mid_status is not None
     assert mid_status["reason"] == "Calculated"
@@ -39,7 +39,7 @@ def test_the_terms_on_the_receipt_add_up_to_what_is_published(cluster_client: Cl
 
 
 class Growth(NamedTuple):
-    """Mid memory before a Prod pod came, what the pod requests, and what the formula gives once it is there."""
+    """Mid memory before a Prod pod was created, the pod's request, and Mid of the formula with the pod."""
 
     before: int
     request_mib: int
@@ -73,7 +73,7 @@ def _mid_memory(cluster_client: ClusterClient, node: str) -> int:
     return offered[1] if offered else 0
 
 
-def test_mid_grows_by_what_a_new_prod_pod_requests_and_does_not_use(
+def test_mid_grows_by_the_unused_request_of_a_new_prod_pod(
     cluster_client: ClusterClient, node: str, growth: Growth
 ) -> None:
     assert growth.due > growth.before

@@ -1,4 +1,4 @@
-"""A node is deleted and registered again under the same name: its Mid is back with the first report, not before."""
+"""A node is deleted and registered again under the same name: Mid is published with the first report, not before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beside Koordinator's own agent, which knows nothing of our fields: Mid from its report and one list of the pods."""
+"""With Koordinator's own agent, which lacks the suite's fields: Mid from its report and one list of the pods."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _due(cluster_client: ClusterClient, node: str) -> tuple[int, int]:
     return one("cpu", cpu_millis, 100), one("memory", units, MEMORY_CAP_PERCENT)
 
 
-def test_mid_follows_from_what_it_calls_reclaimable_and_from_the_pods(
+def test_mid_follows_from_reported_reclaimable_and_the_pods(
     cluster_client: ClusterClient, published: tuple[str, dt.datetime]
 ) -> None:
     node, _ = published

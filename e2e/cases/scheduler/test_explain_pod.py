@@ -148,7 +148,7 @@ def test_the_installed_plugin_explains_in_its_own_container(
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_pod_that_it_has_never_been_asked_about_gets_a_clear_answer(
+def test_a_pod_without_a_decision_gets_a_clear_answer(
     scheduling: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler, is_there: bool
 ) -> None:
     pod = f"{scheduling.namespace}/unknown"
@@ -164,7 +164,7 @@ def test_a_pod_that_it_has_never_been_asked_about_gets_a_clear_answer(
     assert output.line_with("nothing is remembered of the pod", pod) == output.text.strip()
 
 
-def test_two_configurations_are_compared_on_the_cluster_as_it_is(
+def test_two_configurations_are_compared_on_the_recorded_cluster(
     cluster: Cluster, cluster_client: ClusterClient, nodes: dict[str, str], scheduler: HostScheduler, waiting_pod: str
 ) -> None:
     simulate = (

@@ -31,7 +31,7 @@ def schedulers(cluster: Cluster, nodes: list[str]) -> Iterator[dict[str, HostSch
         yield started
 
 
-def test_where_all_nodes_are_hot_pods_wait_if_hard_and_run_if_soft(
+def test_on_hot_nodes_pods_wait_in_hard_mode_and_run_in_soft_mode(
     scheduling: SchedulingHelper, nodes: list[str], schedulers: dict[str, HostScheduler]
 ) -> None:
     assert f"3 {HOT}" in (scheduling.decide("hard", schedulers["hard"].name, nodes).refusal or "")

@@ -1,4 +1,4 @@
-"""A node has thresholds of its own, by annotation: higher, lower, none, of another kind, or nonsense."""
+"""A node has its own thresholds, by annotation: higher, lower, none, of another kind, or invalid."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def annotate(cluster_client: ClusterClient, nodes: dict[str, str]) -> Iterator[A
         ("of-p95", {"aggregatedUsage": {"usageThresholds": {"cpu": 65}, "usageAggregationType": "p95"}}),
     ],
 )
-def test_a_hot_node_takes_pods_where_its_own_thresholds_let_it(
+def test_a_hot_node_takes_pods_below_its_own_thresholds(
     annotate: Annotate,
     scheduling: SchedulingHelper,
     nodes: dict[str, str],
@@ -82,7 +82,7 @@ def test_a_hot_node_takes_pods_where_its_own_thresholds_let_it(
         ),
     ],
 )
-def test_a_cool_node_takes_none_where_its_own_thresholds_forbid_it(
+def test_a_cool_node_takes_no_pods_above_its_own_thresholds(
     annotate: Annotate,
     scheduling: SchedulingHelper,
     nodes: dict[str, str],

@@ -46,13 +46,13 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
         yield started
 
 
-def test_a_stale_report_counts_as_is_configured_and_a_fresh_one_always(
+def test_a_stale_report_counts_as_configured_and_a_fresh_one_always(
     scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     assert differing(scheduling.matrix(schedulers, nodes), nodes, REFUSALS) == {}
 
 
-def test_a_stale_node_that_passes_is_taken_last(
+def test_a_stale_node_that_passes_is_chosen_last(
     scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     either = [nodes["fresh-cool"], nodes["stale-cool"]]

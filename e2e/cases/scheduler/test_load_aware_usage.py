@@ -1,4 +1,4 @@
-"""A node is hot by its usage of the moment, by a percentile, or by its Prod pods: each keeps pods away, and only it."""
+"""A node is hot by its current usage, by a percentile, or by its Prod pods: each threshold rejects only by its kind."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
         yield started
 
 
-def test_each_kind_of_usage_keeps_pods_off_the_nodes_that_are_hot_by_it_and_off_no_other(
+def test_each_kind_of_usage_rejects_exactly_the_nodes_that_are_hot_by_it(
     scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     assert differing(scheduling.matrix(schedulers, nodes), nodes, REFUSALS) == {}
 
 
-def test_usage_of_prod_pods_concerns_prod_pods_alone(
+def test_the_prod_threshold_applies_to_prod_pods_only(
     scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     node = nodes[HOT_BY_PROD]
@@ -70,7 +70,7 @@ def test_usage_of_prod_pods_concerns_prod_pods_alone(
     assert scheduling.bound(["a-batch-pod"]) == [node]
 
 
-def test_pods_that_may_choose_leave_the_hot_node_out(
+def test_pods_with_a_choice_avoid_the_hot_node(
     scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     hot = {key: nodes[kind] for key, kind in REFUSALS}

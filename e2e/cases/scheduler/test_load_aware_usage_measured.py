@@ -1,6 +1,6 @@
-"""The real node by its real load: thresholds just below what its agent has measured keep pods off, higher ones do not.
+"""The real node by its real load: thresholds just below the measured usage reject pods, higher ones do not.
 
-By percentile and by Prod usage; usage of the moment is the subject of test_pod_avoids_hot_node.
+By percentile and by Prod usage; current usage is the subject of test_pod_avoids_hot_node.
 """
 
 from __future__ import annotations

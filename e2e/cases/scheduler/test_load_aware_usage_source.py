@@ -1,4 +1,4 @@
-"""Which load counts: what is reported, what is predicted, or the larger of both (`usageSource`)."""
+"""The load that counts: the reported one, the predicted one, or the larger of both (`usageSource`)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
         yield started
 
 
-def test_a_node_is_hot_by_the_source_that_is_configured_and_by_no_other(
+def test_a_node_is_hot_by_the_configured_source_only(
     scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     assert differing(scheduling.matrix(schedulers, nodes), nodes, REFUSALS) == {}

@@ -42,7 +42,7 @@ def _refusal(cluster_client: ClusterClient, name: str, namespace: str) -> str:
     return events[-1]["message"]
 
 
-def test_pods_that_may_choose_go_to_the_cool_node(
+def test_pods_with_a_choice_go_to_the_cool_node(
     cluster_client: ClusterClient, suite: Suite, namespace: str, reports: Callable[[], tuple[str, str]]
 ) -> None:
     hot, cool = reports()
@@ -53,7 +53,7 @@ def test_pods_that_may_choose_go_to_the_cool_node(
     assert chosen == [cool] * CHOOSERS
 
 
-def test_a_pod_that_may_not_choose_waits_and_lands_there_with_the_extender_switched_off(
+def test_a_pod_without_a_choice_waits_until_the_extender_is_disabled(
     cluster_client: ClusterClient, suite: Suite, namespace: str, reports: Callable[[], tuple[str, str]]
 ) -> None:
     hot, _ = reports()
@@ -69,7 +69,7 @@ def test_a_pod_that_may_not_choose_waits_and_lands_there_with_the_extender_switc
         suite.switch_extender(on=True)
 
 
-def test_a_load_that_was_really_measured_keeps_a_pod_away_until_it_is_no_longer_too_much(
+def test_a_measured_load_rejects_a_pod_until_it_is_below_the_threshold(
     cluster_client: ClusterClient, suite: Suite, node: str, namespace: str
 ) -> None:
     try:

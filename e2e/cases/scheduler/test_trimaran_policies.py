@@ -68,7 +68,7 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
 
 
 @pytest.mark.parametrize("policy", ARGUMENTS)
-def test_its_pods_go_to_the_node_that_it_prefers(
+def test_pods_go_to_the_preferred_node_of_the_plugin(
     scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler], policy: str
 ) -> None:
     scheduler, everywhere = schedulers[policy.lower()], [*nodes.values()]

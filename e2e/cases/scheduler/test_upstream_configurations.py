@@ -1,4 +1,4 @@
-"""Configurations as Koordinator documents them, and the one of the proposal, are accepted as they are."""
+"""Configurations of Koordinator's documentation, and that of its node prediction proposal, are accepted unchanged."""
 
 from __future__ import annotations
 

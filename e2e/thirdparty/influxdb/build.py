@@ -1,8 +1,8 @@
 """influxd, built from the Go module `go/`; its query language Flux is Rust, which the module's pkg-config builds.
 
-Cold this takes five to thirteen minutes on two cores; afterwards it is found under the hash of the module files. Go's
-cache for it is its own and goes with the build: Flux's Rust lies in it beside what Go remembers of it, and neither is
-worth anything without the other, or after an interruption.
+The first build takes five to thirteen minutes on two cores; afterwards influxd is in the content cache, under the hash
+of the module files. The build has a Go cache of its own, which is deleted with it: Flux's Rust library and Go's record
+of it are both in that cache, and neither is usable without the other or after an interruption.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""influxd as a child process on loopback that can be stopped and started again with what it holds."""
+"""influxd as a child process on loopback that can be stopped and started again with its data."""
 
 from __future__ import annotations
 

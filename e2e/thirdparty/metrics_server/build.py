@@ -1,4 +1,4 @@
-"""metrics-server, built from the Go module `go/`; cold this takes three minutes of CPU."""
+"""metrics-server, built from the Go module `go/`; the first build takes three minutes of CPU."""
 
 from __future__ import annotations
 

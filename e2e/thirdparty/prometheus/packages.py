@@ -1,4 +1,4 @@
-"""Programs of Debian packages, unpacked beside the system and not installed: no service, no user, no file elsewhere."""
+"""Programs of Debian packages, unpacked into a folder and not installed: no service, no user, no file elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands
 
 PROMETHEUS, NODE_EXPORTER = "prometheus", "prometheus-node-exporter"
-"""Names of package and program alike."""
+"""Names of the packages, which are also the names of the programs."""
 
 
 def program(name: str) -> Path:

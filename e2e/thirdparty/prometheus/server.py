@@ -17,7 +17,7 @@ SCRAPE_SECONDS = 1
 
 
 class Child:
-    """A program with a page that answers once it is ready."""
+    """A program with a page that responds when it is ready."""
 
     def __init__(self, folder: Path, program: str, ready_path: str) -> None:
         self._program = program

@@ -35,15 +35,11 @@ def test_the_archive_runs_the_program_as_the_user(archive):
 
 def test_equal_programs_give_equal_archives(archive, tmp_path):
     second = tmp_path / "second.tar"
-    image_archives.write_program(
-        second, program=tmp_path / "pause", reference=REFERENCE, user="65535:65535"
-    )
+    image_archives.write_program(second, program=tmp_path / "pause", reference=REFERENCE, user="65535:65535")
     assert second.read_bytes() == archive.read_bytes()
 
 
 def test_another_file_is_refused_with_the_fix(tmp_path):
     (tmp_path / "notes.txt").write_text("not an image")
-    with pytest.raises(
-        ClusterProblem, match=r"notes.txt: not a docker-archive .*; write one with `docker save"
-    ):
+    with pytest.raises(ClusterProblem, match=r"notes.txt: not a docker-archive .*; write one with `docker save"):
         image_archives.read(tmp_path / "notes.txt")
