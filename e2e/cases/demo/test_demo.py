@@ -36,6 +36,11 @@ def clean(cluster: Cluster, suite: Suite) -> Iterator[None]:
     cluster.run("delete", "namespace", "demo", "--ignore-not-found", "--wait", timeout_seconds=180)
 
 
+def _accept_interrupts() -> None:
+    """Undo an inherited SIG_IGN, with which shells start programs in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.usefixtures("clean")
 @pytest.mark.timeout(END_SECONDS + 60)
 def test_the_demo_ends_well() -> None:
@@ -50,7 +55,12 @@ def test_the_demo_ends_well() -> None:
 @pytest.mark.usefixtures("clean")
 def test_an_interrupted_demo_reports_how_to_clean_up() -> None:
     with subprocess.Popen(
-        COMMAND, cwd=content_cache.REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        COMMAND,
+        cwd=content_cache.REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_accept_interrupts,  # noqa: PLW1509
     ) as demo:
         assert demo.stdout is not None
         while "Measure this machine" not in demo.stdout.readline():
