@@ -1,4 +1,4 @@
-"""Stand-in for a kubelet on the soak's node: pods get real cgroups, each with a process that uses some CPU."""
+"""Replacement for a kubelet on the soak's node: pods get real cgroups, each with a process that uses some CPU."""
 
 from __future__ import annotations
 

@@ -179,12 +179,12 @@ def test_two_configurations_are_compared_on_the_recorded_cluster(
         return [int(cell) for cell in output.line_with(f"{title} ").split()[-2:]]
 
     assert min(row("pods placed")) >= 1
-    refused_by_stock, refused_by_ours = row(TOO_HOT)
+    refused_by_stock, refused_by_suite = row(TOO_HOT)
     assert refused_by_stock == 0
-    assert refused_by_ours >= 2, "the hot nodes, for the pod that waits"
+    assert refused_by_suite >= 2, "the hot nodes, for the pod that waits"
 
     explained = command_lines.run(*simulate, "--output=json").text
-    by_ours = json.loads(explained[explained.index("\n{") :])[str(scheduler.policy_file)]
-    assert by_ours["placements"][waiting_pod]["node"] not in {nodes[HOT], nodes[HOTTEST]}
+    by_suite = json.loads(explained[explained.index("\n{") :])[str(scheduler.policy_file)]
+    assert by_suite["placements"][waiting_pod]["node"] not in {nodes[HOT], nodes[HOTTEST]}
     namespace, _, name = waiting_pod.partition("/")
     assert "nodeName" not in cluster_client.get("Pod", name, namespace)["spec"], "nothing was written"
