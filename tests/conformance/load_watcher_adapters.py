@@ -203,7 +203,7 @@ def _signalfx_all(inputs: Any) -> Any:
 
 def _signalfx_urls(inputs: Any) -> Any:
     environment = inputs["env"]
-    hosts = Hosts(environment.get("SIGNALFX_HOST_NAME_SUFFIX", ""), environment.get("SIGNALFX_CLUSTER_NAME", ""))
+    hosts = HostFilter(environment.get("SIGNALFX_HOST_NAME_SUFFIX", ""), environment.get("SIGNALFX_CLUSTER_NAME", ""))
     window = Window("15m", inputs["window"]["start"], inputs["window"]["end"])
     token = signalfx.headers(inputs["token"])["X-SF-Token"]
     return {
@@ -217,7 +217,7 @@ def _signalfx_urls(inputs: Any) -> Any:
 
 def _datadog_request(inputs: Any) -> Any:
     environment = inputs["env"]
-    hosts = Hosts(environment.get("DATADOG_HOST_NAME_SUFFIX", ""), environment.get("DATADOG_CLUSTER_NAME", ""))
+    hosts = HostFilter(environment.get("DATADOG_HOST_NAME_SUFFIX", ""), environment.get("DATADOG_CLUSTER_NAME", ""))
     window = Window("15m", inputs["window"]["start"], inputs["window"]["end"])
     return {"type": "timeseries_request", **datadog.request(hosts, window, inputs["host"])}
 
