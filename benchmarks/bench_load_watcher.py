@@ -1,8 +1,8 @@
-"""What the stand-alone load watcher costs: a refresh of three windows, its memory, its answers, and its restart.
+"""Measure the cost of the standalone load watcher: refresh of three windows, memory, requests and restart.
 
     python -m benchmarks.bench_load_watcher [--nodes N] [--refreshes R] [--clients C]
 
-The real process reads NodeMetrics of a synthetic cluster from `replay_apiserver`. The numbers stand in
+The real process reads NodeMetrics of a synthetic cluster from `replay_apiserver`. The results are in
 docs/benchmarks/load-watcher-cost.md.
 """
 
@@ -29,28 +29,28 @@ from tests.fakes import agent_process
 from tools.localcluster.host import ports
 
 INTERVAL_SECONDS = 5
-START_SECONDS = 600.0  # the synthetic cluster is as slow as it is large
+START_SECONDS = 600.0  # a large synthetic cluster is slow to build
 WINDOWS = 3
 
 
 class Watcher(NamedTuple):
-    """A running one."""
+    """Running load watcher."""
 
     process: psutil.Process
     port: int
     began: float
-    """When it was started, by the monotonic clock."""
+    """Time of the start on the monotonic clock."""
 
     def page(self, path: str) -> tuple[int, bytes]:
-        """Status and body. Raises OSError."""
+        """Return status and body of a page. Raises OSError."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         with contextlib.closing(connection):
             connection.request("GET", path, headers={"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            return answer.status, answer.read()
+            response = connection.getresponse()
+            return response.status, response.read()
 
     def seconds_to(self, nodes: int) -> float:
-        """From the start to the first answer that knows all nodes."""
+        """Return the seconds from the start to the first response with all nodes."""
         while time.monotonic() - self.began < START_SECONDS:
             with contextlib.suppress(OSError):
                 status, body = self.page("/watcher")
@@ -58,22 +58,22 @@ class Watcher(NamedTuple):
                 if status == http.client.OK and len(json.loads(body)["data"]["NodeMetricsMap"]) == nodes:
                     return seconds
             time.sleep(0.005)
-        raise TimeoutError(f"no answer with {nodes} nodes within {START_SECONDS:.0f} s")
+        raise TimeoutError(f"no response with {nodes} nodes within {START_SECONDS:.0f} s")
 
     def refreshes(self) -> float:
-        """Refreshes of all three windows so far."""
+        """Return the number of refreshes of all three windows so far."""
         page = self.page("/metrics")[1].decode()
         return prometheus_page.total(page, "koord_load_watcher_refreshes_total") / WINDOWS
 
     def cpu_seconds(self) -> float:
-        """User and system time so far."""
+        """Return user and system time so far."""
         times = self.process.cpu_times()
         return float(times.user + times.system)
 
 
 @contextlib.contextmanager
 def started(kubeconfig: pathlib.Path, database: pathlib.Path | None) -> Iterator[Watcher]:
-    """Start it as the chart does; killed at the end, as by the kernel."""
+    """Start the watcher as the chart does, and kill it at the end."""
     port = ports.free_port()
     flags = [f"--kubeconfig={kubeconfig}", f"--http-port={port}", f"--interval-seconds={INTERVAL_SECONDS}"]
     flags += ["--http-address=127.0.0.1", "--log-level=error"]
@@ -89,7 +89,7 @@ def started(kubeconfig: pathlib.Path, database: pathlib.Path | None) -> Iterator
 
 
 def refresh_cpu_seconds(watcher: Watcher, refreshes: int) -> float:
-    """CPU of one refresh of three windows: of so many, begun at the end of one and nothing else going on."""
+    """Return the mean CPU time of a refresh of three windows, over `refreshes` of them and without requests."""
     _until_refreshed(watcher, 1)
     before = watcher.cpu_seconds()
     _until_refreshed(watcher, refreshes)
@@ -103,20 +103,20 @@ def _until_refreshed(watcher: Watcher, more: int) -> None:
 
 
 def latencies(watcher: Watcher, paths: Sequence[str], rounds: int) -> list[float]:
-    """Seconds of every answer, sorted: a client a path, each asking anew as soon as it has its answer."""
+    """Return the sorted latencies of one client for each path; each client sends its requests without a pause."""
     seconds: list[float] = []
     together = threading.Barrier(len(paths))
 
-    def ask(path: str) -> None:
+    def send_requests(path: str) -> None:
         together.wait()
         for _round in range(rounds):
             began = time.monotonic()
             status, _body = watcher.page(path)
             seconds.append(time.monotonic() - began)
             if status != http.client.OK:
-                raise AssertionError(f"{path} answered {status}")
+                raise AssertionError(f"{path} returned {status}")
 
-    clients = [threading.Thread(target=ask, args=(path,)) for path in paths]
+    clients = [threading.Thread(target=send_requests, args=(path,)) for path in paths]
     for client in clients:
         client.start()
     for client in clients:
@@ -126,14 +126,14 @@ def latencies(watcher: Watcher, paths: Sequence[str], rounds: int) -> list[float
     return sorted(seconds)
 
 
-def told(name: str, seconds: Sequence[float]) -> str:
-    """Median, 99th percentile and longest."""
+def row(name: str, seconds: Sequence[float]) -> str:
+    """Format a table row with median, 99th percentile and longest latency."""
     p50, p99 = (seconds[round(share * (len(seconds) - 1))] for share in (0.5, 0.99))
     return f"| {name} | {p50 * 1e3:.0f} ms | {p99 * 1e3:.0f} ms | {seconds[-1] * 1e3:.0f} ms |"
 
 
 def main() -> int:
-    """Print the tables."""
+    """Run the benchmark and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--refreshes", type=int, default=5)
@@ -150,22 +150,22 @@ def main() -> int:
             first = watcher.seconds_to(chosen.nodes)
             body = watcher.page("/watcher")[1]
             print("| what | value |\n|---|---|")
-            print(f"| CPU of a refresh of three windows | {refresh_cpu_seconds(watcher, chosen.refreshes):.2f} s |")
+            print(f"| CPU for a refresh of three windows | {refresh_cpu_seconds(watcher, chosen.refreshes):.2f} s |")
             print(f"| resident memory | {watcher.process.memory_info().rss / 2**20:.0f} MiB |")
             print(f"| document of all nodes | {len(body) / 1e6:.2f} MB |")
             one = watcher.page(f"/watcher/{synthetic_cluster.node_names(1)[0]}")[1]
             print(f"| document of one node | {len(one)} bytes |")
             print(f"\n| {chosen.clients} clients at once | p50 | p99 | longest |\n|---|---|---|---|")
             names = synthetic_cluster.node_names(chosen.clients)
-            print(told("one node each, 20 times", latencies(watcher, [f"/watcher/{name}" for name in names], 20)))
-            print(told("all nodes, once", latencies(watcher, ["/watcher"] * chosen.clients, 1)))
-            print(told("all nodes, one client, 20 times", latencies(watcher, ["/watcher"], 20)))
+            print(row("one node each, 20 times", latencies(watcher, [f"/watcher/{name}" for name in names], 20)))
+            print(row("all nodes, once", latencies(watcher, ["/watcher"] * chosen.clients, 1)))
+            print(row("all nodes, one client, 20 times", latencies(watcher, ["/watcher"], 20)))
             _until_refreshed(watcher, 1)
         size = sum(file.stat().st_size for file in pathlib.Path(folder).glob("windows.sqlite*"))
-        print("\n| to the first correct answer | seconds |\n|---|---|")
-        with started(kubeconfig, database) as again:
-            print(f"| after kill -9, from the file of {size / 1e6:.1f} MB | {again.seconds_to(chosen.nodes):.2f} |")
-        print(f"| without a file: lists first, then a refresh | {first:.2f} |")
+        print("\n| to the first complete response | seconds |\n|---|---|")
+        with started(kubeconfig, database) as restarted:
+            print(f"| after kill -9, from the file of {size / 1e6:.1f} MB | {restarted.seconds_to(chosen.nodes):.2f} |")
+        print(f"| without a file: initial lists, then a refresh | {first:.2f} |")
     return 0
 
 

@@ -1,12 +1,11 @@
-"""How well each policy places real CPU traces, beside kube-scheduler alone.
+"""Compare the placement of real CPU traces by each plugin and by kube-scheduler alone.
 
     python -m benchmarks.bench_placement [--traces FOLDER] [--days N] [--nodes N] [--needed]
 
-Pods come and go: each runs one series of the traces for an exponentially distributed time. They request
-`--request-share` of the cores that the series was cut for, as workloads do that are packed by requests; the same
-arrivals go to every contender. Printed are the share of node-time above 80 % CPU, the spread of utilisation over the
-nodes, its 99th percentile, CPU that was wanted and not there, and with `--needed` the fewest nodes on which at most 1 %
-of node-time is above 80 %.
+Each pod runs one series of the traces for an exponentially distributed time, and requests `--request-share` of the
+cores of its series, as in a cluster that is packed by requests. Every contender gets the same arrivals. The output has
+the share of node-time above 80 % CPU, the spread of utilisation over the nodes, its 99th percentile, the CPU demand
+above capacity, and with `--needed` the smallest number of nodes with at most 1 % of node-time above 80 %.
 """
 
 from __future__ import annotations
@@ -37,25 +36,25 @@ NO_SPREADING = Weights(least=0, balanced=0)
 
 
 class Contender(NamedTuple):
-    """A configuration, and kube-scheduler's own weights beside it."""
+    """Configuration of the extender, and kube-scheduler's own weights."""
 
     document: Mapping[str, Any] | None
     weights: Weights = Weights()
 
 
-def scored_by(policy: str, **args: Any) -> dict[str, Any]:
-    """That policy alone scores, and nothing of ours filters."""
+def scored_by(plugin: str, **args: Any) -> dict[str, Any]:
+    """Return a configuration with one score plugin and without filters."""
     return {
         "plugins": {
             "filter": {"disabled": [{"name": "*"}]},
-            "score": {"enabled": [{"name": policy}], "disabled": [{"name": "*"}]},
+            "score": {"enabled": [{"name": plugin}], "disabled": [{"name": "*"}]},
         },
-        "pluginConfig": [{"name": policy, "args": args}] if args else [],
+        "pluginConfig": [{"name": plugin, "args": args}] if args else [],
     }
 
 
 def contenders(node_names: Sequence[str]) -> dict[str, Contender]:
-    """By name in the table. TargetLoadPacking's profile switches spreading by requests off, as its design asks."""
+    """Return the contenders by name. TargetLoadPacking's profile turns off spreading by requests, as KEP-61 wants."""
     return {
         "kube-scheduler alone": Contender(None),
         "LoadAwareScheduling": Contender({}),
@@ -68,7 +67,7 @@ def contenders(node_names: Sequence[str]) -> dict[str, Contender]:
 
 
 def scenario(found: traces.Traces, given: argparse.Namespace, node_count: int) -> Scenario:
-    """The same pods whatever the number of nodes."""
+    """Build the scenario; its pods do not depend on the number of nodes."""
     rng = random.Random(f"placement quality {given.seed}")
     series_count, trace_steps = found.shares.shape
     cores = placement.draw_requests(series_count, given.seed)
@@ -101,7 +100,7 @@ def scenario(found: traces.Traces, given: argparse.Namespace, node_count: int) -
 def _arrivals(
     rng: random.Random, seconds: float, running: int, mean_life_seconds: float
 ) -> Iterator[tuple[float, float]]:
-    """As many as run on average at the beginning, within the first hour, then as many as leave."""
+    """Yield (arrival, lifetime): the mean number of running pods in the first hour, then one for each that ends."""
     for _pod in range(running):
         yield rng.uniform(0.0, 3600.0), rng.expovariate(1.0 / mean_life_seconds)
     at = 0.0
@@ -110,7 +109,7 @@ def _arrivals(
 
 
 def played(contender: Contender, what: Scenario) -> Summary:
-    """From an empty cluster to the end."""
+    """Replay the scenario from an empty cluster and return the summary."""
     parts = None
     if contender.document is not None:
         parts = assembly.Parts(loader.parse(contender.document), assumed_ttl_seconds=120.0)
@@ -118,12 +117,12 @@ def played(contender: Contender, what: Scenario) -> Summary:
 
 
 def nodes_needed(contender: Contender, found: traces.Traces, given: argparse.Namespace) -> int:
-    """Fewest nodes with little hot time and every pod placed, by halving."""
+    """Find the smallest number of nodes with little hot time and every pod placed, by bisection."""
     low, high = given.nodes * 3 // 4, given.nodes * 3 // 2
     while low < high:
         middle = (low + high) // 2
-        told = played(contender, scenario(found, given, middle))
-        if told.hot_ratio <= HOT_SHARE_ALLOWED and not told.never_placed:
+        result = played(contender, scenario(found, given, middle))
+        if result.hot_ratio <= HOT_SHARE_ALLOWED and not result.never_placed:
             high = middle
         else:
             low = middle + 1
@@ -131,15 +130,16 @@ def nodes_needed(contender: Contender, found: traces.Traces, given: argparse.Nam
 
 
 def main() -> None:
+    """Run the benchmark and print the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--traces", type=Path, default=None, help="folder with the traces; none: the project's excerpt")
+    parser.add_argument("--traces", type=Path, default=None, help="folder with the traces; default: an excerpt")
     parser.add_argument("--days", type=float, default=1.0)
     parser.add_argument("--nodes", type=int, default=16)
-    parser.add_argument("--pods", type=int, default=800, help="pods that run at a time, on average")
+    parser.add_argument("--pods", type=int, default=800, help="mean number of running pods")
     parser.add_argument("--life-hours", type=float, default=12.0)
     parser.add_argument("--request-share", type=float, default=0.15)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--needed", action="store_true", help="look for the fewest nodes too (many replays)")
+    parser.add_argument("--needed", action="store_true", help="also find the smallest number of nodes (many replays)")
     given = parser.parse_args()
     file = given.traces / FILE if given.traces else next(EXCERPT.glob("*.csv.gz"))
     found = traces.read(file)
@@ -152,10 +152,10 @@ def main() -> None:
     head = f"{'placed by':<32}{'hot node-time':>15}{'spread':>9}{'p99':>7}{'lacking':>9}{'nodes used':>12}{'waited':>8}"
     print(head + (f"{'nodes needed':>14}" if given.needed else ""), flush=True)
     for name, contender in contenders(names).items():
-        told = played(contender, what)
+        result = played(contender, what)
         line = (
-            f"{name:<32}{told.hot_ratio:>14.2%} {told.spread:>8.1%}{told.peak:>7.0%}{told.overload_ratio:>9.2%}"
-            f"{told.nodes_used:>12.1f}{told.waited + told.never_placed:>8}"
+            f"{name:<32}{result.hot_ratio:>14.2%} {result.spread:>8.1%}{result.peak:>7.0%}{result.overload_ratio:>9.2%}"
+            f"{result.nodes_used:>12.1f}{result.waited + result.never_placed:>8}"
         )
         print(line + (f"{nodes_needed(contender, found, given):>14}" if given.needed else ""), flush=True)
 

@@ -1,4 +1,4 @@
-"""Samples of a Prometheus text page, and quantiles of its histograms. Pure."""
+"""Parser of a Prometheus text page, with quantiles of its histograms. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 
 
 class Sample(NamedTuple):
-    """One sample."""
+    """One sample of a page."""
 
     name: str
     labels: dict[str, str]
@@ -18,7 +18,7 @@ class Sample(NamedTuple):
 
 
 def samples(page: str, prefix: str) -> Iterator[Sample]:
-    """Samples whose name begins so."""
+    """Yield the samples with this prefix of their name."""
     for line in page.splitlines():
         if line.startswith(prefix) and (found := _SAMPLE.match(line)):
             labels = dict(re.findall(r'(\w+)="([^"]*)"', found.group(2) or ""))
@@ -26,17 +26,20 @@ def samples(page: str, prefix: str) -> Iterator[Sample]:
 
 
 def total(page: str, prefix: str) -> float:
-    """Sum of the samples whose name begins so."""
+    """Sum the samples with this prefix of their name."""
     return sum(sample.value for sample in samples(page, prefix))
 
 
 def buckets(page: str, histogram: str) -> dict[float, float]:
-    """Upper bound -> count of all that is not larger, of a histogram without further labels."""
+    """Return upper bound -> cumulative count of a histogram without further labels."""
     return {float(each.labels["le"]): each.value for each in samples(page, f"{histogram}_bucket")}
 
 
 def quantile(cumulative: Mapping[float, float], share: float) -> float:
-    """Of a cumulative histogram, interpolated within its bucket as Prometheus does; the last bound beyond that."""
+    """Compute a quantile of a cumulative histogram, interpolated within its bucket as Prometheus does.
+
+    A quantile above the last finite bound is that bound.
+    """
     wanted = share * max(cumulative.values())
     low, below = 0.0, 0.0
     for bound, count in sorted(cumulative.items()):

@@ -21,7 +21,7 @@ from scheduler_plugin.extender import metrics
 from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.http_server import ExtenderServer
 from scheduler_plugin.extender.tls import ServerTls
-from scheduler_plugin.plugins.trimaran.feed import MeasuredLoad
+from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from scheduler_plugin.settings import SchedulerPluginSettings
 from scheduler_plugin.state import informer, resync
 
@@ -123,10 +123,10 @@ class ExtenderApp:
         parts = self._parts
         if not parts.provider_specs:
             return None
-        measured = MeasuredLoad(parts.provider_specs, parts.readings, parts.measured, parts.cluster, time.time)
+        measured = MeasurementFeed(parts.provider_specs, parts.measurements, parts.measured, parts.cluster, time.time)
         return self._measure(measured, api)
 
-    async def _measure(self, measured: MeasuredLoad, api: session.Session) -> None:
+    async def _measure(self, measured: MeasurementFeed, api: session.Session) -> None:
         """Wait for the first lists, then run: a refresh without nodes is empty, and the next one comes 30 s later."""
         while self._watches.unsynced():  # noqa: ASYNC110  # once, at the start
             await asyncio.sleep(_SYNC_POLL_SECONDS)

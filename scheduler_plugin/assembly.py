@@ -46,8 +46,8 @@ class Parts:
         self.estimator_args = dataclasses.replace(
             load_aware_args.estimator_args(), with_demand=bool(self.provider_specs)
         )
-        self.readings = Measurements(measurement_age_seconds)
-        plugins = {name: registry.PLUGINS[name].build(configuration.args[name], self.readings) for name in running}
+        self.measurements = Measurements(measurement_age_seconds)
+        plugins = {name: registry.PLUGINS[name].build(configuration.args[name], self.measurements) for name in running}
         self.measured = [each for each in plugins.values() if isinstance(each, MeasuredPlugin)]
         """Plugins that read the load watcher's measurements."""
         responses = ResponseRows()

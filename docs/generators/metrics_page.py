@@ -25,10 +25,10 @@ from manager.mid_resource.reasons import Reason
 from manager.slo_config.evaluation import State
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.config import loader
-from scheduler_plugin.decisions.metrics import FallbackCollector
 from scheduler_plugin.extender import metrics as extender_metrics
 from scheduler_plugin.load_watcher.metrics import WatcherMetrics
 from scheduler_plugin.load_watcher.windows import Windows
+from scheduler_plugin.plugins.trimaran.metrics import FallbackCollector
 
 _INTRODUCTION: Final = """
 Every program serves `/metrics` in Prometheus' text format on the port of its probes: koordlet on 9316, koord-manager on

@@ -44,7 +44,7 @@ def draw_low_risk_over_commitment(axes: Axes) -> None:
     """Draw the score by mean utilization, for three weights of the limits; requests are half, limits twice the node."""
     mu = np.linspace(0.0, 1.0, 501)
     one = np.ones(len(mu))
-    sigma = overcommitment.smoothed_sigma(mu, 0.05 * one, 5)
+    sigma = overcommitment.unsmoothed_sigma(mu, 0.05 * one, 5)
     load = overcommitment.conditioned_load_risk(mu, sigma, 0.5 * one, 2.0 * one, one, no_limits_are_certain=False)
     limit = overcommitment.limit_risk(0.5 * one, 2.0 * one, one)
     for weight in (0.0, 0.5, 1.0):

@@ -129,7 +129,7 @@ def parse(document: Any) -> Configuration:
     try:
         trimaran_args.common_specs({name: args for name, args in effective.items() if name in running})
     except trimaran_args.Contradiction as error:
-        path, seen = given[error.policy]
+        path, seen = given[error.plugin]
         problems.append(config_problem.problem(path, seen, error.wanted))
     if problems:
         raise InvalidConfiguration([str(problem) for problem in problems])

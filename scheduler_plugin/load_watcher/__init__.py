@@ -1,1 +1,1 @@
-"""Load watcher: utilisation of every node over 5, 10 and 15 minutes, from one or several providers, over REST."""
+"""Load watcher: serves the utilisation of every node over 5, 10 and 15 minutes, from one or several providers."""

@@ -1,4 +1,4 @@
-"""`python -m scheduler_plugin.load_watcher`: utilisation of every node over REST, for any scheduler."""
+"""`python -m scheduler_plugin.load_watcher`: serve the utilisation of every node over REST, for any scheduler."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ log = logging.getLogger("load_watcher")
 
 _WRONG_SETTINGS = 2
 _UPSTREAMS_LEVELS = {"trace": "debug", "warn": "warning", "fatal": "error", "panic": "error"}
-"""Levels that upstream has beside ours."""
+"""Log levels of upstream's watcher -> this project's."""
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m scheduler_plugin.load_watcher",
-        description="Tells schedulers how busy each node was over the last 5, 10 and 15 minutes.",
+        description="Serve the utilisation of each node over the last 5, 10 and 15 minutes to schedulers.",
         epilog="Providers: METRICS_PROVIDER_NAME, _ADDRESS, _TOKEN, _TOKEN_FILE, _APP_KEY, _QUERIES, _ORG, _BUCKET.",
     )
     settings.add_arguments(parser, LoadWatcherSettings, ENV_PREFIX)
@@ -34,21 +34,21 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run; 2 means that the settings are wrong, 1 that something else is."""
+    """Run until stopped and return the exit code: 2 for wrong settings, 1 for any other error."""
     environ = with_upstreams_names(os.environ)
     try:
         chosen = settings.from_sources(LoadWatcherSettings, _parser().parse_args(argv), environ, ENV_PREFIX)
         specs = provider_specs(chosen, environ)
     except settings.SettingsError as error:
         for problem in error.problems:
-            print(f"load_watcher: {problem}", file=sys.stderr)  # noqa: T201  # the log's settings may be what is wrong
+            print(f"load_watcher: {problem}", file=sys.stderr)  # noqa: T201  # the settings of the log may be wrong
         return _WRONG_SETTINGS
     logs.configure(chosen.log_format, chosen.log_level)
     log.info("settings: %s", chosen.model_dump_json())
     try:
         asyncio.run(_run(chosen, specs))
     except (errors.NoCredentials, http_endpoint.CannotListen, ProviderFailed) as error:
-        log.error("%s", error)  # noqa: TRY400  # the message is the whole story, a traceback would hide it
+        log.error("%s", error)  # noqa: TRY400  # the message is complete, a traceback would hide it
         return 1
     return 0
 
@@ -58,7 +58,7 @@ async def _run(chosen: LoadWatcherSettings, specs: Sequence[ProviderSpec]) -> No
 
 
 def with_upstreams_names(environ: Mapping[str, str]) -> dict[str, str]:
-    """Let upstream's LOG_LEVEL and KUBE_CONFIG stand for ours, where ours are not set."""
+    """Return the environment with upstream's LOG_LEVEL and KUBE_CONFIG as defaults of this project's variables."""
     level = environ.get("LOG_LEVEL", "").lower()
     named = {
         f"{ENV_PREFIX}_LOG_LEVEL": _UPSTREAMS_LEVELS.get(level, level),

@@ -1,4 +1,4 @@
-"""The stand-alone process: providers and watcher in one event loop, the REST API in threads of its own."""
+"""Standalone process: providers and watcher in one event loop, the REST API in separate threads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from component_base.http_endpoint import ProbeResult
 from scheduler_plugin.load_watcher import informer, metrics, rest
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.providers import provider_spec
-from scheduler_plugin.load_watcher.providers import registry as catalog
+from scheduler_plugin.load_watcher.providers import registry as provider_registry
 from scheduler_plugin.load_watcher.providers.provider import Provider
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.settings import LoadWatcherSettings
@@ -35,7 +35,7 @@ _LONGEST_WINDOW: Final = "15m"
 
 
 class LoadWatcherApp:
-    """Runs until SIGTERM or SIGINT, and then ends (B6)."""
+    """Load watcher process, which runs until SIGTERM or SIGINT."""
 
     def __init__(self, chosen: LoadWatcherSettings, specs: Sequence[ProviderSpec]) -> None:
         self._chosen = chosen
@@ -43,10 +43,10 @@ class LoadWatcherApp:
         self._windows = Windows(chosen.greatest_age_seconds)
         self._stop = asyncio.Event()
         self.port = 0
-        """Port of the REST API, once it listens."""
+        """Port of the REST API, 0 before it listens."""
 
     def stop(self) -> None:
-        """End `run`."""
+        """Stop `run`."""
         self._stop.set()
 
     async def run(self) -> None:
@@ -57,20 +57,20 @@ class LoadWatcherApp:
         async with contextlib.AsyncExitStack() as stack:
             api = await self._session(stack)
             known = informer.Informer(api, self._chosen.data_center_label, self._chosen.pool_label) if api else None
-            around = catalog.ProviderContext(
+            context = provider_registry.ProviderContext(
                 nodes=lambda: known.nodes if known else {}, reports=lambda: known.reports if known else {}, api=api
             )
-            await self._serve([catalog.build(spec, around) for spec in self._specs], known)
+            await self._serve([provider_registry.build(spec, context) for spec in self._specs], known)
 
     async def _session(self, stack: contextlib.AsyncExitStack) -> session.Session | None:
-        """Connect to the apiserver, which is needed by some providers and tells the others which nodes exist."""
+        """Connect to the apiserver. Some providers need it; the others only get the list of existing nodes from it."""
         opened = session.open_session(self._chosen.kubeconfig or None, user_agent="koord-load-watcher")
         try:
             return await stack.enter_async_context(opened)
         except errors.NoCredentials as error:
             if any(spec.type in _NEED_THE_CLUSTER for spec in self._specs):
                 raise
-            log.warning("%s; node names, capacity and places are not known", error)
+            log.warning("%s; continuing without node names, capacity, dataCenter and pool", error)
             return None
 
     async def _serve(self, providers: Sequence[Provider], known: informer.Informer | None) -> None:
@@ -83,7 +83,7 @@ class LoadWatcherApp:
             expected=lambda: known.nodes if known else (),
             database=database,
         )
-        recalled = watcher.recall(chosen.greatest_age_seconds)
+        restored = watcher.restore(chosen.greatest_age_seconds)
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = CollectorRegistry()
         for default in (ProcessCollector, PlatformCollector, GCCollector):
@@ -101,7 +101,7 @@ class LoadWatcherApp:
         endpoint.start()
         self.port = endpoint.port
         names = ", ".join(provider.name for provider in providers)
-        log.info("serving on %s:%d from %s; %d snapshots recalled", endpoint.address, self.port, names, recalled)
+        log.info("serving on %s:%d from %s; %d snapshots restored", endpoint.address, self.port, names, restored)
         try:
             await self._work(providers, known, watcher, counted)
         finally:
@@ -123,8 +123,8 @@ class LoadWatcherApp:
             await watcher.check()
             await watcher.run(self._chosen.interval_seconds, counted.observe)
 
-        following = [known.run(with_reports=with_reports)] if known is not None else []
-        await tasks.run([watch(), *following], self._stop)
+        informing = [known.run(with_reports=with_reports)] if known is not None else []
+        await tasks.run([watch(), *informing], self._stop)
 
     def _ready(self) -> ProbeResult:
         try:
@@ -135,13 +135,13 @@ class LoadWatcherApp:
         return ProbeResult(True, f"{len(newest.data.nodes)} nodes over {newest.window.duration}, {age:.0f} s old")
 
     def _health(self, watcher: Watcher, loop: asyncio.AbstractEventLoop) -> ProbeResult:
-        """Whether a provider answers and what is served is fresh; called from the threads of the endpoint."""
+        """Check that the served data is fresh and that a provider responds; called from the endpoint's threads."""
         ready = self._ready()
         if not ready.ok:
             return ready
-        asked = asyncio.run_coroutine_threadsafe(watcher.is_healthy(), loop)
+        checked = asyncio.run_coroutine_threadsafe(watcher.is_healthy(), loop)
         try:
-            return ProbeResult(asked.result(_HEALTH_SECONDS), "no provider answers")
+            return ProbeResult(checked.result(_HEALTH_SECONDS), "no provider answers")
         except TimeoutError:
-            asked.cancel()
+            checked.cancel()
             return ProbeResult(False, f"no provider has answered within {_HEALTH_SECONDS:g} s")

@@ -1,7 +1,7 @@
-"""Snapshots of the last hours in one local SQLite file, so that a watcher that was killed answers at once (G1).
+"""Snapshots of the last hours in a local SQLite file, which a restarted watcher can serve at once (KEP-61).
 
-Never on the way of an answer: whatever is wrong with the file is told once and the watcher goes on in memory. A file
-that cannot be read is set aside and a new one begun. Each replica has a file of its own (G2).
+Requests never read the file. A failure of the file is logged, and the watcher continues in memory. An unreadable file
+is renamed and a new one is created. Each replica has its own file.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ log = logging.getLogger(__name__)
 
 _SCHEMA_VERSION: Final = 1
 _SCHEMA: Final = "CREATE TABLE snapshots (ended INTEGER, duration TEXT, body BLOB, PRIMARY KEY (duration, ended))"
-_OWN: Final = msgspec.json.Decoder(Snapshot)  # five times as fast as one that forgives what others write
-_FASTEST: Final = 1  # of zlib: a tenth of the size for 15 ms at 5,000 nodes
+_OWN: Final = msgspec.json.Decoder(Snapshot)  # five times as fast as `records.decode`, which accepts more
+_FASTEST: Final = 1  # level of zlib: a tenth of the size for 15 ms at 5,000 nodes
 
 
 _UNREADABLE: Final = (sqlite3.Error, zlib.error, ValueError, TypeError)
-"""What reading a broken file comes to: SQLite's text may be no text, and a body anything."""
+"""Exceptions of reading a corrupt file: SQLite's text may not be text, and a body may be anything."""
 
 
 class DatabaseUnusable(Exception):
-    """The file cannot be read or written; the message names it and says why."""
+    """The file cannot be read or written; the message names it and the cause."""
 
 
 class Database:
-    """One file. Raises DatabaseUnusable from every method; calls come from one thread at a time."""
+    """One SQLite file. Every method raises DatabaseUnusable; calls come from one thread at a time."""
 
     def __init__(self, file: Path, retention_seconds: float) -> None:
         self._file = file
@@ -44,18 +44,18 @@ class Database:
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
-        """Make or open the file; what is no database of ours is set aside under a name ending in `.unreadable`."""
+        """Open or create the file; rename a file that is not a load watcher database to `*.unreadable`."""
         try:
             self._connect()
         except sqlite3.OperationalError as error:
             raise self._unusable(error) from error
         except _UNREADABLE as error:
-            self._set_aside(error)
+            self._replace_unreadable(error)
 
     def write(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot, and let go of what is older than the retention. A crash leaves it whole or not at all.
+        """Store a snapshot atomically, and delete those older than the retention.
 
-        A file that turns out to be broken is set aside, as when opened; the next snapshot is the first of the new one.
+        A corrupt file is renamed, as by `open`; the next snapshot is the first in the new file.
         """
         body = zlib.compress(records.encode(snapshot), _FASTEST)
         oldest = snapshot.window.end - self._retention_seconds
@@ -69,13 +69,13 @@ class Database:
         except sqlite3.OperationalError as error:
             raise self._unusable(error) from error
         except sqlite3.Error as error:
-            self._set_aside(error)
+            self._replace_unreadable(error)
 
     def newest(self, duration: str, since: float, until: float) -> Sequence[Snapshot]:
-        """The last snapshots of a window that ended within these times, oldest first, as many as a watcher keeps.
+        """Return the last snapshots of a window that ended in [since, until], oldest first, at most `windows.KEPT`.
 
-        What ended later than now was written by a clock that went wrong. None where the file turns out to be broken:
-        it is set aside, as when opened.
+        A snapshot that ended after `until` was written with a wrong clock. A corrupt file is renamed, as by `open`, and
+        gives no snapshots.
         """
         try:
             found = self._open().execute(
@@ -86,11 +86,11 @@ class Database:
         except sqlite3.OperationalError as error:
             raise self._unusable(error) from error
         except _UNREADABLE as error:
-            self._set_aside(error)
+            self._replace_unreadable(error)
             return ()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -104,11 +104,17 @@ class Database:
             raise
         self._connection = connection
 
-    def _set_aside(self, why: Exception) -> None:
-        log.warning("%s is no database of the load watcher (%s): it is set aside, a new one begins", self._file, why)
+    def _replace_unreadable(self, cause: Exception) -> None:
+        aside = self._file.with_name(self._file.name + ".unreadable")
+        log.warning(
+            "%s is not a load watcher database (%s); renaming it to %s, creating a new one",
+            self._file,
+            cause,
+            aside.name,
+        )
         self.close()
         try:
-            self._file.replace(self._file.with_name(self._file.name + ".unreadable"))
+            self._file.replace(aside)
             for leftover in ("-wal", "-shm"):
                 with contextlib.suppress(FileNotFoundError):
                     self._file.with_name(self._file.name + leftover).unlink()
@@ -128,17 +134,17 @@ class Database:
 def _snapshot(body: bytes, duration: str) -> Snapshot:
     snapshot = _OWN.decode(zlib.decompress(body))
     if snapshot.window.duration != duration:
-        raise ValueError(f"a window {snapshot.window.duration!r} stands among those of {duration}")
+        raise ValueError(f"a row of window {duration} holds window {snapshot.window.duration!r}")
     return snapshot
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version not in (0, _SCHEMA_VERSION):
-        raise sqlite3.DatabaseError(f"its schema has version {version}, wanted {_SCHEMA_VERSION}")
+        raise sqlite3.DatabaseError(f"its schema has version {version}, want {_SCHEMA_VERSION}")
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if version == 0 and tables:
-        raise sqlite3.DatabaseError("it holds tables, and no version")
+        raise sqlite3.DatabaseError("it has tables and no schema version")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     if version == 0:

@@ -1,4 +1,4 @@
-"""Watches of Nodes and NodeMetrics for a stand-alone load watcher. No arithmetic."""
+"""Informer of Nodes and NodeMetrics for a standalone load watcher. No arithmetic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIRST_LIST_SECONDS: Final = 30.0
 
 
 class Informer:
-    """What exists, and what agents reported, as of now."""
+    """Current nodes, and the newest report of each."""
 
     def __init__(self, api: session.Session, data_center_label: str, pool_label: str) -> None:
         self._api = api
@@ -38,17 +38,17 @@ class Informer:
         self._all_listed = asyncio.Event()
 
     async def run(self, *, with_reports: bool) -> None:
-        """Follow nodes, and reports where they are wanted, for ever."""
+        """Watch nodes, and with `with_reports` NodeMetrics, until cancelled."""
         nodes = self._events(resources.NODES, pods.Node)
         reports = self._events(resources.NODE_METRICS, NodeMetric) if with_reports else None
         async with asyncio.TaskGroup() as group:
-            group.create_task(_follow(nodes, self.nodes, lambda node: known_nodes.known_node(node, *self._labels)))
+            group.create_task(_apply(nodes, self.nodes, lambda node: known_nodes.known_node(node, *self._labels)))
             if reports is not None:
                 read = functools.partial(node_metric_decoder.read, resources=RESOURCES)
-                group.create_task(_follow(reports, self.reports, read))
+                group.create_task(_apply(reports, self.reports, read))
 
     async def first_lists(self) -> None:
-        """Wait until what exists is known, but not for ever: providers say themselves what they lack."""
+        """Wait until the initial lists are complete, at most `_FIRST_LIST_SECONDS`; providers report missing nodes."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_LIST_SECONDS):
                 await self._all_listed.wait()
@@ -56,22 +56,22 @@ class Informer:
     def _events(self, resource: resources.Resource, decode: type[T]) -> AsyncGenerator[watching.Event[T], None]:
         state = self._watched[resource.plural] = watching.WatchState()
         return watching.list_then_watch(
-            self._api, resource, decode=decode, state=state, on_state=lambda _state: self._look()
+            self._api, resource, decode=decode, state=state, on_state=lambda _state: self._update_synced()
         )
 
-    def _look(self) -> None:
+    def _update_synced(self) -> None:
         if all(state.synced for state in self._watched.values()):
             self._all_listed.set()
 
 
-async def _follow(events: AsyncGenerator[watching.Event[T], None], into: dict[str, V], read: Callable[[T], V]) -> None:
+async def _apply(events: AsyncGenerator[watching.Event[T], None], into: dict[str, V], read: Callable[[T], V]) -> None:
     async with contextlib.aclosing(events):
         async for event in events:
             if isinstance(event, watching.Changed):
                 try:
                     into[event.key.name] = read(event.object)
                 except quantities.InvalidQuantity as error:
-                    log.warning("%s: %s; what was known of it stays", event.key, error)
+                    log.warning("%s: %s; keeping the last readable version", event.key, error)
             elif isinstance(event, watching.Deleted):
                 into.pop(event.key.name, None)
             elif isinstance(event, watching.Synced):

@@ -1,20 +1,15 @@
-"""The document as KEP-61 draws it: nodes directly under `data`, the statistic in `rollup`, types in lower case."""
+"""Document of KEP-61: nodes directly under `data`, the statistic in `rollup`, types in lower case."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any, Final
 
 import msgspec
 
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.records import Data, Metric, MetricType, NodeMetrics, Snapshot, Window
-
-_TYPES: Final = {kind.value.lower(): kind.value for kind in MetricType}
+from scheduler_plugin.load_watcher.records import Snapshot
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    """The KEP's document. Raises ValueError for a value that is no number."""
+    """Encode a snapshot as the KEP's document. Raises ValueError for NaN and infinite values."""
     records.require_numbers(snapshot)
     return msgspec.json.encode(
         {
@@ -39,31 +34,3 @@ def encode(snapshot: Snapshot) -> bytes:
             },
         }
     )
-
-
-def decode(body: bytes) -> Snapshot:
-    """Read the KEP's document. Raises msgspec.DecodeError where a value has another type than it must.
-
-    Only what has metrics is a node: the KEP's own example has tags and metadata of a node stand beside it.
-    """
-    document = msgspec.json.decode(body, type=_Document)
-    nodes = {
-        name: _node(node) for name, node in document.data.items() if isinstance(node, Mapping) and "metrics" in node
-    }
-    return Snapshot(document.timestamp, document.window, document.source, Data(nodes))
-
-
-class _Document(msgspec.Struct):
-    timestamp: int = 0
-    window: Window = Window()
-    source: str = ""
-    data: dict[str, Any] = {}
-
-
-def _node(wire: Mapping[str, Any]) -> NodeMetrics:
-    node = msgspec.convert(wire, NodeMetrics)
-    metrics = [
-        Metric(name=metric.name, type=_TYPES.get(metric.type, metric.type), operator=metric.rollup, value=metric.value)
-        for metric in node.metrics
-    ]
-    return msgspec.structs.replace(node, metrics=metrics)

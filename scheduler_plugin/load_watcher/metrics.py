@@ -1,4 +1,4 @@
-"""What the load watcher tells of itself in /metrics. Labels are from fixed sets, every series exists from the start."""
+"""Prometheus metrics of the load watcher. Labels have fixed sets of values, and every series exists from the start."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _PREFIX: Final = "koord_load_watcher_"
 
 
 class WatcherMetrics:
-    """Counts refreshes; how old the windows are is read when somebody asks."""
+    """Counters of refreshes; the age of the windows is read at each scrape."""
 
     def __init__(
         self, into: CollectorRegistry, providers: Sequence[str], windows: Windows, clock: Callable[[], float]
     ) -> None:
         failures = Counter(
             f"{_PREFIX}provider_failures",
-            "Refreshes of a window in which a provider delivered nothing.",
+            "Refreshes of a window for which a provider delivered nothing.",
             ["provider"],
             registry=into,
         )
         findings = Counter(
-            f"{_PREFIX}findings", "Measurements that cannot be, or are missing, by kind.", ["finding"], registry=into
+            f"{_PREFIX}findings", "Impossible or missing measurements, by kind.", ["finding"], registry=into
         )
         usable = Gauge(
             f"{_PREFIX}nodes", "Nodes with a usable measurement in the newest refresh.", ["window"], registry=into
         )
         self._problems = Counter(
-            f"{_PREFIX}problems", "Parts of an answer that did not come, and disagreements.", registry=into
+            f"{_PREFIX}problems", "Failed parts of a refresh, and disagreements of providers.", registry=into
         )
         self._refreshes = Counter(f"{_PREFIX}refreshes", "Refreshes of a window.", registry=into)
         age = Gauge(
@@ -48,7 +48,7 @@ class WatcherMetrics:
         for duration in DURATIONS_SECONDS:
             age.labels(duration).set_function(functools.partial(_age_seconds, windows, duration, clock))
         self._failures = {name: failures.labels(name) for name in providers}
-        self._findings = {finding: findings.labels(finding) for finding in AnomalyKind}
+        self._findings = {kind: findings.labels(kind) for kind in AnomalyKind}
         self._usable = {duration: usable.labels(duration) for duration in DURATIONS_SECONDS}
 
     def observe(self, refreshed: Refreshed) -> None:
@@ -57,8 +57,8 @@ class WatcherMetrics:
         self._problems.inc(len(refreshed.problems))
         for provider in refreshed.failures:
             self._failures[provider].inc()
-        for found in refreshed.found:
-            self._findings[found.finding].inc()
+        for anomaly in refreshed.anomalies:
+            self._findings[anomaly.kind].inc()
         self._usable[refreshed.duration].set(len(refreshed.snapshot.data.nodes) if refreshed.snapshot else 0)
 
 

@@ -1,4 +1,4 @@
-"""OpenAPI 3.1 description of the REST API; its schemas are made from the very structs that are encoded."""
+"""OpenAPI 3.1 description of the REST API; its schemas are generated from the encoded structs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from scheduler_plugin.load_watcher.records import Snapshot
 from scheduler_plugin.load_watcher.windows import FALLBACKS
 
-_NO_METRICS: Final = {"description": "there are no metrics, or none of this node; the body says why"}
+_NO_METRICS: Final = {"description": "there are no metrics, or none of this node; the body states why"}
 
 
 def _document() -> bytes:
@@ -19,8 +19,8 @@ def _document() -> bytes:
         "400": {"description": "a parameter has a value that is not among those listed; the body names it"},
         "404": _NO_METRICS,
     }
-    window = _query("window", list(FALLBACKS), "the window asked for; a shorter one answers where it is missing")
-    shape = _query("format", ["kep"], "kep: the document as KEP-61 draws it; none: as upstream's watcher ships it")
+    window = _query("window", list(FALLBACKS), "requested window; a shorter one is served if it is missing")
+    shape = _query("format", ["kep"], "kep: the document of KEP-61; none: the document of upstream's watcher")
     host = {"name": "host", "in": "query", "schema": {"type": "string"}, "description": "this node alone"}
     node = {"name": "node", "in": "path", "required": True, "schema": {"type": "string"}}
     document = {
@@ -54,4 +54,4 @@ def _operation(summary: str, parameters: list[dict[str, Any]], responses: dict[s
 
 
 DOCUMENT: Final = _document()
-"""JSON."""
+"""JSON text of the description."""

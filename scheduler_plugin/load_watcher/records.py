@@ -1,7 +1,7 @@
-"""What a load watcher tells its clients, in the shape of upstream's REST API, key for key.
+"""Documents that a load watcher serves, with exactly the keys of upstream's REST API.
 
-Values are percent of the node's capacity. Clients select records by type and operator alone; `name` and `rollup` tell
-people where a value comes from.
+Values are percent of the node's capacity. Clients select records by type and operator alone; `name` and `rollup`
+document the source of a value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 
 class MetricType(enum.StrEnum):
-    """Kind of resource. Text on the wire: a type of tomorrow must not make the document unreadable."""
+    """Kind of resource. It is text on the wire, so a future type does not make the document unreadable."""
 
     CPU = "CPU"
     MEMORY = "Memory"
@@ -23,8 +23,8 @@ class MetricType(enum.StrEnum):
     ENERGY = "Energy"
 
 
-class Operator(enum.StrEnum):
-    """Statistic over the window."""
+class Statistic(enum.StrEnum):
+    """Statistic over the window, called `operator` on the wire."""
 
     AVG = "AVG"
     STD = "STD"
@@ -42,14 +42,14 @@ class Metric(msgspec.Struct, frozen=True):
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    """Where the node is."""
+    """Location of a node."""
 
     data_center: str = ""
     pool: str = ""
 
 
 class NodeMetrics(msgspec.Struct, frozen=True):
-    """Of one node."""
+    """Statistics of one node."""
 
     metrics: list[Metric] = []
     tags: dict[str, str] = {}
@@ -57,7 +57,7 @@ class NodeMetrics(msgspec.Struct, frozen=True):
 
 
 class Window(msgspec.Struct, frozen=True):
-    """The time that statistics are taken over, in whole seconds since the epoch."""
+    """Period of the statistics, in whole seconds since the epoch."""
 
     duration: str = ""
     start: int = 0
@@ -65,13 +65,13 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class Data(msgspec.Struct, frozen=True):
-    """The level that upstream has between the answer and its nodes."""
+    """Level between the document and its nodes, as in upstream's API."""
 
     nodes: dict[str, NodeMetrics] = msgspec.field(default={}, name="NodeMetricsMap")
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """One answer of a provider, as it is kept and as it is served."""
+    """Statistics of all nodes over one window, as stored and as served."""
 
     timestamp: int = 0
     window: Window = Window()
@@ -80,25 +80,25 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 DURATIONS_SECONDS: Final = {"15m": 900, "10m": 600, "5m": 300}
-"""Every window, in the order in which they are fetched."""
+"""Every window, in the order of fetching."""
 
 
 SHORTEST: Final = "5m"
-"""The window that says which nodes are still heard of."""
+"""Window that shows which nodes still report."""
 
 
 def window_ending_at(duration: str, end: float) -> Window:
-    """The window of that duration up to `end`, in seconds since the epoch."""
+    """Return the window of that duration up to `end`, in seconds since the epoch."""
     return Window(duration, int(end) - DURATIONS_SECONDS[duration], int(end))
 
 
 SMALLEST_PERCENT: Final = 1e-5
-"""What is less is written as 0: JSON would need an exponent, which upstream never sends. The deviation of a value that
-stands still is such a number."""
+"""Smaller values are encoded as 0: JSON would need an exponent, which upstream never sends. An example is the deviation
+of a constant value."""
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    """Upstream's document. Raises ValueError for a value that is no number: it would make the document unreadable."""
+    """Encode a snapshot as upstream's document. Raises ValueError for NaN and infinite values, which JSON lacks."""
     require_numbers(snapshot)
     nodes = snapshot.data.nodes
     tiny = {name: _without_tiny(node) for name, node in nodes.items() if any(map(_is_tiny, node.metrics))}
@@ -116,17 +116,17 @@ def _without_tiny(node: NodeMetrics) -> NodeMetrics:
 
 
 def require_numbers(snapshot: Snapshot) -> None:
-    """Raise ValueError that names the first value which is NaN or infinite: JSON has no word for it."""
+    """Raise ValueError that names the first NaN or infinite value: JSON cannot represent it."""
     for name, node in snapshot.data.nodes.items():
         for metric in node.metrics:
             if not math.isfinite(metric.value):
-                raise ValueError(f"node {name}: {metric.type} {metric.operator} is {metric.value}, wanted a number")
+                raise ValueError(f"node {name}: {metric.type} {metric.operator} is {metric.value}, want a number")
 
 
 def decode(body: bytes) -> Snapshot:
-    """Read a document as upstream's client does: unknown keys are skipped, null and missing ones are empty.
+    """Decode a document as upstream's client does: unknown keys are skipped, null and missing ones are empty.
 
-    Raises msgspec.DecodeError where a value has another type than it must.
+    Raises msgspec.DecodeError for a value of a wrong type.
     """
     document = _without_nulls(msgspec.json.decode(body))
     if isinstance(document, dict) and isinstance(document.get("timestamp"), float):

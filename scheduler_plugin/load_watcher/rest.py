@@ -1,11 +1,11 @@
-"""The REST API: upstream's paths and answers, and what KEP-61 promised beside them. `openapi` describes it.
+"""REST API: upstream's paths and responses, with the additional ones of KEP-61. `openapi` describes it.
 
-    /watcher                  every node: the 15 minute window, or what `?window=` asks for
+    /watcher                  every node: the 15 minute window, or the window of `?window=`
     /watcher?host=H           one node, as /watcher/H
-    /watcher/health           200 while a provider answers and the data is fresh, else 503
-    ?format=kep               the document as the design text draws it
+    /watcher/health           200 while a provider responds and the data is fresh, else 503
+    ?format=kep               the document of KEP-61
 
-There is no state here: an answer depends on the windows and the clock. It is called from many threads.
+Responses depend on the windows and the clock alone. They are requested from many threads.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _DEFAULT_WINDOW: Final = "15m"
 
 
 class WatcherApi:
-    """Pages over one set of windows; `health` may take a moment, everything else is in memory."""
+    """Pages of one set of windows. `health` may send requests; everything else is in memory."""
 
     def __init__(self, windows: Windows, clock: Callable[[], float], health: Callable[[], ProbeResult]) -> None:
         self._windows = windows
         self._clock = clock
         self._health = health
         self._encoded: dict[tuple[str, str], tuple[Snapshot, bytes]] = {}
-        """(duration, format) -> the last snapshot answered and its bytes: it changes once a minute."""
+        """(duration, format) -> last snapshot served and its bytes; it changes once a minute."""
 
     def routes(self) -> dict[str, Route]:
-        """For the endpoint of the process."""
+        """Return the routes for the HTTP endpoint of the process."""
         return {
             "/watcher": self.metrics,
             "/watcher/": self.of_node,
@@ -44,7 +44,7 @@ class WatcherApi:
         }
 
     def metrics(self, query: Mapping[str, str]) -> Page:
-        """Answer with the newest metrics, of all nodes or of one."""
+        """Return the newest metrics of all nodes or of one."""
         duration = query.get("window", _DEFAULT_WINDOW)
         encode = _FORMATS.get(query.get("format", ""))
         if duration not in FALLBACKS:
@@ -64,15 +64,15 @@ class WatcherApi:
         return Page(_JSON, encode(Snapshot(snapshot.timestamp, snapshot.window, snapshot.source, Data({host: node}))))
 
     def of_node(self, query: Mapping[str, str]) -> Page:
-        """Answer of the node that the path names; upstream has no page where it names none."""
+        """Return the metrics of the node in the path; without a name it is 404, as in upstream's API."""
         if not query["path"]:
             return _refusal(HTTPStatus.NOT_FOUND, "/watcher/ names no node; every node is at /watcher")
         return self.metrics({**query, "host": query["path"]})
 
     def health(self) -> Page:
-        """Empty, as upstream's: the status says it; the reason stands in /readyz."""
-        verdict = self._health()
-        return Page(_JSON, b"", HTTPStatus.OK if verdict.ok else HTTPStatus.SERVICE_UNAVAILABLE)
+        """Return an empty page with status 200 or 503, as upstream's API does; /readyz states the reason."""
+        result = self._health()
+        return Page(_JSON, b"", HTTPStatus.OK if result.ok else HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _whole(self, duration: str, format_name: str, snapshot: Snapshot) -> bytes:
         kept = self._encoded.get((duration, format_name))
@@ -82,5 +82,5 @@ class WatcherApi:
 
 
 def _refusal(status: HTTPStatus, text: str) -> Page:
-    """Refuse in plain text under a JSON type, as upstream's clients know it."""
+    """Return an error in plain text with a JSON content type, as upstream's clients expect it."""
     return Page(_JSON, text.encode(), status)

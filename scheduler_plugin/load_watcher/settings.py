@@ -1,6 +1,6 @@
-"""Settings of the stand-alone load watcher, and which providers it asks.
+"""Settings of the standalone load watcher, and its list of providers.
 
-Providers come from upstream's environment variables (METRICS_PROVIDER_NAME and so on), several names separated by
+Providers come from upstream's environment variables (METRICS_PROVIDER_NAME and so on), with several names separated by
 commas, or from `--providers-file`: a YAML list with the keys of `metricProvider`, in order of trust.
 """
 
@@ -24,28 +24,28 @@ _SERVICE_ACCOUNT_CA: Final = "/var/run/secrets/kubernetes.io/serviceaccount/ca.c
 
 
 class LoadWatcherSettings(settings.Settings):
-    """Validated once at start, frozen."""
+    """Settings of the process, validated once at start."""
 
-    http_address: str = "0.0.0.0"  # noqa: S104  # schedulers ask from other pods
+    http_address: str = "0.0.0.0"  # noqa: S104  # schedulers connect from other pods
     """Address of the REST API, /healthz, /readyz and /metrics."""
     http_port: int = pydantic.Field(2020, ge=0, le=65535)
     """Port of the REST API, /healthz, /readyz and /metrics."""
     kubeconfig: str = ""
     """Kubeconfig file; empty means KUBE_CONFIG, KUBECONFIG, then the pod's service account, then ~/.kube/config."""
     providers_file: str = ""
-    """YAML list of providers, in order of trust; empty means METRICS_PROVIDER_NAME and its companions."""
+    """YAML list of providers, in order of trust; empty means METRICS_PROVIDER_NAME and related variables."""
     interval_seconds: float = pydantic.Field(60.0, ge=1, le=3600)
     """Pause between two refreshes, in seconds."""
     greatest_age_seconds: float = pydantic.Field(300.0, ge=1, le=86400)
-    """Windows that ended longer ago are not served, in seconds."""
+    """Age of the end of a window up to which it is served, in seconds."""
     database_file: str = ""
-    """SQLite file that keeps the windows over a crash; empty keeps them in memory only."""
+    """SQLite file that preserves the windows after a crash; empty keeps them in memory only."""
     database_hours: float = pydantic.Field(1.0, gt=0, le=720)
-    """How much the file keeps, in hours."""
+    """Retention of the file, in hours."""
     data_center_label: str = known_nodes.DATA_CENTER_LABEL
-    """Label of a node that is told as its dataCenter."""
+    """Node label whose value is served as dataCenter."""
     pool_label: str = known_nodes.POOL_LABEL
-    """Label of a node that is told as its pool."""
+    """Node label whose value is served as pool."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT
     """text or json."""
     log_level: logs.LogLevel = logs.LogLevel.INFO
@@ -53,7 +53,7 @@ class LoadWatcherSettings(settings.Settings):
 
 
 def provider_specs(chosen: LoadWatcherSettings, environ: Mapping[str, str] = os.environ) -> list[ProviderSpec]:
-    """Providers to ask, in order of trust. Raises SettingsError with every problem found."""
+    """Return the configured providers, in order of trust. Raises SettingsError with every problem found."""
     specs = _from_file(chosen.providers_file) if chosen.providers_file else from_environment(environ)
     problems = [
         f"{chosen.providers_file or 'METRICS_PROVIDER_*'}: provider {place}: {problem}"
@@ -61,16 +61,16 @@ def provider_specs(chosen: LoadWatcherSettings, environ: Mapping[str, str] = os.
         for problem in provider_spec.problems(spec)
     ]
     if not specs:
-        problems.append(f"{chosen.providers_file} names no provider, wanted one at least")
+        problems.append(f"{chosen.providers_file} lists no provider, want at least one")
     names = [spec.type for spec in specs]
-    problems += [f"provider {name} is named twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+    problems += [f"provider {name} is listed twice" for name in dict.fromkeys(names) if names.count(name) > 1]
     if problems:
         raise settings.SettingsError(problems)
     return specs
 
 
 def from_environment(environ: Mapping[str, str]) -> list[ProviderSpec]:
-    """Read upstream's variables; without a name metrics-server is asked, as upstream does."""
+    """Read upstream's variables; the default provider is metrics-server, as upstream's."""
     names = [name.strip() for name in environ.get("METRICS_PROVIDER_NAME", "").split(",") if name.strip()]
     return [_spec_from_environment(name, environ) for name in names or [provider_spec.METRICS_SERVER]]
 

@@ -1,9 +1,9 @@
-"""Fetch every window from every provider, judge, join, keep: the loop of the load watcher.
+"""Main loop of the load watcher: fetch every window from every provider, analyse, join and store it.
 
-    provider -> analysis -> corroboration -> windows (answers) and database (memory of the crash)
+    provider -> analysis -> corroboration -> windows (served) and database (restored after a crash)
 
-A provider that fails costs its own part of one snapshot and nothing else. When all fail nothing is stored: what is
-known ages in sight of everybody, until `Windows.latest` does not answer any more.
+A provider that fails affects only its own part of one snapshot. If all providers fail, nothing is stored: the last
+snapshots keep their age, and `Windows.latest` stops serving them when they are too old.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ log = logging.getLogger(__name__)
 
 Nodes = Mapping[str, NodeMetrics]
 
-_TOLD_AT_MOST: Final = 5
+_LOGGED_PROBLEMS: Final = 5
+"""At most this many problems are logged for each refresh; the metrics count all."""
 _LONGEST_FETCH_SECONDS: Final = 60.0
-"""For a window from one provider, who may ask dozens of times: the windows of the others get older meanwhile."""
-"""Lines of the log about one refresh; the metrics count all."""
+"""Limit for one window of one provider, which may send dozens of requests while the other windows get older."""
 
 
 class Refreshed(NamedTuple):
-    """What one refresh of one window came to."""
+    """Result of one refresh of one window."""
 
     duration: str
     snapshot: Snapshot | None
-    """None when no provider delivered anything."""
+    """None if no provider delivered anything."""
     failures: Mapping[str, str]
-    """Provider -> why nothing came from it."""
+    """Provider -> why it delivered nothing."""
     problems: Sequence[str]
-    """Parts that did not come, and values on which providers disagree."""
-    found: Sequence[Anomaly]
+    """Parts that were not delivered, and values on which providers disagree."""
+    anomalies: Sequence[Anomaly]
 
 
 class LastSeen(NamedTuple):
-    """Values of a node, and the end of the window in which they were first seen."""
+    """Values of a node and the end of the window in which they first appeared."""
 
     metrics: Sequence[Metric]
     since: float
 
 
 class Watcher:
-    """Keeps `windows` fresh. All methods run in one event loop."""
+    """Refreshes `windows`. All methods run in one event loop."""
 
     def __init__(
         self,
@@ -67,69 +67,69 @@ class Watcher:
         self._clock = clock
         self._expected = expected
         self._database = database
-        self._standing: dict[tuple[str, str], dict[str, LastSeen]] = {}
-        """By provider and duration: what each node's values were, and since when."""
+        self._last_seen: dict[tuple[str, str], dict[str, LastSeen]] = {}
+        """(provider, duration) -> node -> its last values and their age."""
         self._usable: dict[str, dict[str, Nodes]] = {provider.name: {} for provider in providers}
-        """Provider -> duration -> what was usable of its last delivery."""
+        """Provider -> duration -> usable nodes of its last fetch."""
 
-    def recall(self, greatest_age_seconds: float) -> int:
-        """Take back from the database what is not too old, newest windows first to answer. Returns how many came."""
+    def restore(self, greatest_age_seconds: float) -> int:
+        """Restore the snapshots of the database that are not too old and return their number."""
         if self._database is None:
             return 0
-        recalled = 0
+        restored = 0
         try:
             self._database.open()
             for duration in DURATIONS_SECONDS:
                 now = self._clock()
                 for snapshot in self._database.newest(duration, now - greatest_age_seconds, now):
                     self._windows.store(snapshot)
-                    recalled += 1
+                    restored += 1
         except DatabaseUnusable as error:
             log.warning("%s", error)
             self._database = None
-        return recalled
+        return restored
 
     async def run(
         self, interval_seconds: float, refreshed: Callable[[Refreshed], None] = lambda _refreshed: None
     ) -> None:
-        """Refresh every window, for ever; the pause is between the end of one round and the begin of the next."""
+        """Refresh every window until cancelled, with a pause between the end of one round and the next."""
         while True:
             for duration in DURATIONS_SECONDS:
                 refreshed(await self.refresh(duration))
             await asyncio.sleep(interval_seconds)
 
     async def refresh(self, duration: str) -> Refreshed:
-        """Fetch one window and keep what is usable of it. Never raises for what happens outside."""
+        """Fetch one window and store its usable part. Never raises for an external failure."""
         window = records.window_ending_at(duration, self._clock())
-        answers = await asyncio.gather(*(_fetched(provider, window) for provider in self._providers))
+        results = await asyncio.gather(*(_fetched(provider, window) for provider in self._providers))
         failures: dict[str, str] = {}
         problems: list[str] = []
-        found: list[Anomaly] = []
+        anomalies: list[Anomaly] = []
         usable: dict[str, Nodes] = {}
         ends: list[int] = []
-        for provider, answer in zip(self._providers, answers, strict=True):
-            if isinstance(answer, ProviderFailed):
-                failures[provider.name] = str(answer)
+        for provider, result in zip(self._providers, results, strict=True):
+            if isinstance(result, ProviderFailed):
+                failures[provider.name] = str(result)
                 continue
-            problems += answer.problems
-            ends.append(window.end if answer.end is None else min(answer.end, window.end))
+            problems += result.problems
+            ends.append(window.end if result.end is None else min(result.end, window.end))
             expected = list(self._expected())
-            judging = asyncio.to_thread(self._judge, provider.name, window, answer.nodes, expected)
-            usable[provider.name], own = await judging
-            found += own
+            analysing = asyncio.to_thread(self._analyse, provider.name, window, result.nodes, expected)
+            usable[provider.name], own = await analysing
+            anomalies += own
         snapshot = None
         if usable:
-            both = corroboration.corroborate(usable)
-            problems += both.disagreements
+            joined = corroboration.corroborate(usable)
+            problems += joined.disagreements
             source = ",".join(usable)
-            ended = records.window_ending_at(duration, max(ends))  # what another watcher knew may be minutes old
-            snapshot = Snapshot(int(self._clock()), ended, source, Data(dict(both.nodes)))
-            await self._keep(snapshot)
-        _tell(duration, failures, [*problems, *(one.text for one in found)])
-        return Refreshed(duration, snapshot, failures, problems, found)
+            ended = records.window_ending_at(duration, max(ends))  # the data of another watcher may be minutes old
+            snapshot = Snapshot(int(self._clock()), ended, source, Data(dict(joined.nodes)))
+            await self._store(snapshot)
+        _log_problems(duration, failures, [*problems, *(one.text for one in anomalies)])
+        return Refreshed(duration, snapshot, failures, problems, anomalies)
 
     async def check(self) -> None:
-        """Look once whether every provider delivers what is wanted, and log what does not."""
+        """Check every provider once and log its problems."""
         for provider in self._providers:
             try:
                 problems = await provider.check()
@@ -139,35 +139,35 @@ class Watcher:
                 log.warning("%s: %s", provider.name, problem)
 
     async def is_healthy(self) -> bool:
-        """Whether at least one provider answers right now."""
-        answers = await asyncio.gather(*(provider.is_healthy() for provider in self._providers), return_exceptions=True)
-        return any(answer is True for answer in answers)
+        """Return whether at least one provider responds now."""
+        results = await asyncio.gather(*(provider.is_healthy() for provider in self._providers), return_exceptions=True)
+        return any(result is True for result in results)
 
     async def close(self) -> None:
-        """End connections and close the file."""
+        """Close the connections and the file."""
         await asyncio.gather(*(provider.close() for provider in self._providers))
         if self._database is not None:
             self._database.close()
 
-    def _judge(
+    def _analyse(
         self, provider: str, window: records.Window, nodes: Nodes, expected: Collection[str]
     ) -> tuple[Nodes, Sequence[Anomaly]]:
         duration, seconds = window.duration, DURATIONS_SECONDS[window.duration]
-        before = self._standing.get((provider, duration), {})
-        standing = {name: _standing(node, window.end, before.get(name)) for name, node in nodes.items()}
-        self._standing[provider, duration] = standing
+        before = self._last_seen.get((provider, duration), {})
+        last_seen = {name: _last_seen(node, window.end, before.get(name)) for name, node in nodes.items()}
+        self._last_seen[provider, duration] = last_seen
         analysed = analysis.analyse(
             duration,
             nodes,
-            unchanged_seconds={name: window.end - since for name, (_metrics, since) in standing.items()},
+            unchanged_seconds={name: window.end - since for name, (_metrics, since) in last_seen.items()},
             shorter={name: of for name, of in self._usable[provider].items() if DURATIONS_SECONDS[name] < seconds},
             expected=expected,
-            recent=None if duration == SHORTEST else self._standing.get((provider, SHORTEST)),
+            recent=None if duration == SHORTEST else self._last_seen.get((provider, SHORTEST)),
         )
         self._usable[provider][duration] = analysed.nodes
-        return analysed.nodes, analysed.found
+        return analysed.nodes, analysed.anomalies
 
-    async def _keep(self, snapshot: Snapshot) -> None:
+    async def _store(self, snapshot: Snapshot) -> None:
         self._windows.store(snapshot)
         if self._database is None:
             return
@@ -177,7 +177,7 @@ class Watcher:
             log.warning("%s", error)
 
 
-def _standing(node: NodeMetrics, at: float, before: LastSeen | None) -> LastSeen:
+def _last_seen(node: NodeMetrics, at: float, before: LastSeen | None) -> LastSeen:
     return before if before is not None and before.metrics == node.metrics else LastSeen(node.metrics, at)
 
 
@@ -188,20 +188,20 @@ async def _fetched(provider: Provider, window: records.Window) -> Fetched | Prov
     except ProviderFailed as error:
         return error
     except TimeoutError:
-        return ProviderFailed(f"a window was not whole within {_LONGEST_FETCH_SECONDS:g} s")
-    except Exception as error:  # what a server may answer is not all foreseen, and must not end the scheduler
+        return ProviderFailed(f"the window was not complete within {_LONGEST_FETCH_SECONDS:g} s")
+    except Exception as error:  # an unexpected response must not end the scheduler
         return ProviderFailed(_unexpected(provider, error))
 
 
 def _unexpected(provider: Provider, error: Exception) -> str:
-    log.error("provider %s failed in a way that was not foreseen", provider.name, exc_info=error)
-    return f"not foreseen: {error!r}"
+    log.error("provider %s: unexpected error", provider.name, exc_info=error)
+    return f"unexpected error: {error!r}"
 
 
-def _tell(duration: str, failures: Mapping[str, str], problems: Sequence[str]) -> None:
+def _log_problems(duration: str, failures: Mapping[str, str], problems: Sequence[str]) -> None:
     for name, why in failures.items():
-        log.warning("window %s: nothing from %s: %s", duration, name, why)
-    for problem in problems[:_TOLD_AT_MOST]:
+        log.warning("window %s: no data from %s: %s", duration, name, why)
+    for problem in problems[:_LOGGED_PROBLEMS]:
         log.warning("window %s: %s", duration, problem)
-    if len(problems) > _TOLD_AT_MOST:
-        log.warning("window %s: and %d more of that kind", duration, len(problems) - _TOLD_AT_MOST)
+    if len(problems) > _LOGGED_PROBLEMS:
+        log.warning("window %s: %d more problems", duration, len(problems) - _LOGGED_PROBLEMS)

@@ -1,4 +1,4 @@
-"""What if: pods arrive in a model of a cluster and are placed by the product's own decisions, or by none of them.
+"""Simulation: pods arrive in a model of a cluster and are placed with or without the product's decisions.
 
-Pure but for `recording` (files, the apiserver) and `simulate` (the terminal): the clock is simulated.
+Pure except for `recording` (files, the apiserver): the clock is simulated.
 """

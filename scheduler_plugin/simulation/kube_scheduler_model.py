@@ -1,12 +1,12 @@
-"""The part of kube-scheduler that counts requests, as its default profile does (v1.34). Pure.
+"""Model of the part of kube-scheduler that counts requests, as its default profile does (v1.34). Pure.
 
     fits      requests of the node's pods + the pod's <= allocatable, for each resource it requests; one pod more fits
     least     mean over cpu and memory of (allocatable - requested) * 100 // allocatable        NodeResourcesFit
     balanced  trunc((1 - |cpu share - memory share| / 2) * 100)                NodeResourcesBalancedAllocation
 
 For `least` a pod without a request counts 100 milli-cores, 200 MiB; a pod that requests neither has no `balanced`
-(kubernetes issue 129138). All other plugins are taken to say the same of every node: no taints, affinities, topology
-spread, volumes or images. Sampling is the default one: of a large cluster only some nodes that fit are scored.
+(kubernetes issue 129138). All other plugins are assumed to treat every node equally: no taints, affinities, topology
+spread, volumes or images. Sampling is the default: in a large cluster only some of the nodes that fit are scored.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _UNREQUESTED: Final = (100, 200 * 1024**2)
 _PODS: Final = "pods"
 _FIT: Final = "NodeResourcesFit"
 _BALANCED: Final = "NodeResourcesBalancedAllocation"
-_FEWEST_SCORED: Final = 100
-_EXTENDER_FACTOR: Final = 10  # kube-scheduler multiplies what an extender says (MaxNodeScore / MaxExtenderPriority)
+_MIN_SCORED: Final = 100
+_EXTENDER_FACTOR: Final = 10  # kube-scheduler multiplies the scores of an extender (MaxNodeScore / MaxExtenderPriority)
 
 
 class CannotModel(Exception):
-    """A configuration asks kube-scheduler for something that this model does not do."""
+    """The configuration of kube-scheduler uses something that this model does not support."""
 
 
 class Weights(NamedTuple):
-    """Of what decides between nodes that fit. The defaults are those our chart installs (design 4.7)."""
+    """Weights of the scores of nodes that fit. The defaults are those of this project's chart."""
 
     least: int = 10
     balanced: int = 10
@@ -44,7 +44,7 @@ class Weights(NamedTuple):
 
 
 def weights_of(document: Mapping[str, Any]) -> Weights:
-    """Weights by a whole KubeSchedulerConfiguration, the defaults for a profile of policies. Raises CannotModel."""
+    """Read the weights of a KubeSchedulerConfiguration; any other document gets the defaults. Raises CannotModel."""
     if not kube_scheduler.is_configuration(document):
         return Weights()
     profiles = document.get("profiles") or [{}]
@@ -73,10 +73,10 @@ def _plugin_weight(plugins: Mapping[str, Any], name: str) -> int:
 
 
 class KubeSchedulerModel:
-    """Requests of every node, kept while pods come and go; nodes by their index."""
+    """Requests of every node while pods are added and removed; nodes by their index."""
 
     def __init__(self, nodes: Sequence[pods.Node]) -> None:
-        """Raises quantities.InvalidQuantity."""
+        """Read the allocatable resources of nodes. Raises quantities.InvalidQuantity."""
         allocatable = [pods.units(node.status.allocatable) for node in nodes]
         self._resources = sorted({*_SCORED, *(name for each in allocatable for name in each if name != _PODS)})
         self._allocatable: Ints = np.array(
@@ -90,13 +90,13 @@ class KubeSchedulerModel:
         self._next_start = 0
 
     def add(self, node: int, requests: pods.Resources, sign: int = 1) -> None:
-        """Count a pod on a node; sign -1 takes it off."""
+        """Count a pod on a node; sign -1 removes it."""
         self._requested[:, node] += sign * np.array([requests.get(name, 0) for name in self._resources])
         self._scored[:, node] += sign * np.array(_counted(requests))
         self._pods[node] += sign
 
     def misfits(self, requests: pods.Resources) -> dict[str, Bools]:
-        """Nodes that a pod does not fit on, by reason (in kube-scheduler's words)."""
+        """Return the nodes that a pod does not fit on, by kube-scheduler's reason."""
         reasons: dict[str, Bools] = {"Too many pods": self._pods >= self._most_pods}
         for name, amount in requests.items():
             if not amount:
@@ -109,32 +109,32 @@ class KubeSchedulerModel:
         return {reason: nodes for reason, nodes in reasons.items() if nodes.any()}
 
     def sample(self, fits: Bools) -> Rows:
-        """Nodes that are looked at further: all that fit in a small cluster, else the next so many, in turn."""
+        """Return the nodes to score: all that fit in a small cluster, else a limited number of the next ones."""
         count = len(fits)
         percent = max(5, 50 - count // 125)
-        wanted = count if count < _FEWEST_SCORED else max(_FEWEST_SCORED, count * percent // 100)
+        most = count if count < _MIN_SCORED else max(_MIN_SCORED, count * percent // 100)
         order = (self._next_start + np.arange(count)) % count
         found: Rows = np.flatnonzero(fits[order])
-        if len(found) > wanted:
-            found = found[:wanted]
+        if len(found) > most:
+            found = found[:most]
             self._next_start = (self._next_start + int(found[-1]) + 1) % count
         return order[found]
 
     def scores(self, requests: pods.Resources, candidates: Rows, weights: Weights) -> Ints:
-        """Weighted sum of `least` and `balanced`."""
+        """Compute the weighted sum of `least` and `balanced`."""
         capacity = self._allocatable[self._scored_rows][:, candidates]
         counted = np.array(_counted(requests))[:, np.newaxis]
         least: Ints = least_used_score(self._scored[:, candidates] + counted, capacity).sum(axis=0) // len(_SCORED)
-        wanted = np.array([requests.get(name, 0) for name in _SCORED])[:, np.newaxis]
-        if not wanted.any():
+        requested = np.array([requests.get(name, 0) for name in _SCORED])[:, np.newaxis]
+        if not requested.any():
             return weights.least * least
         return weights.least * least + weights.balanced * _balanced(
-            self._requested[self._scored_rows][:, candidates] + wanted, capacity
+            self._requested[self._scored_rows][:, candidates] + requested, capacity
         )
 
 
 def with_extender(in_tree: Ints, extender: Ints, weights: Weights) -> Ints:
-    """What kube-scheduler compares: its own weighted scores and the extender's 0..100, multiplied as it does."""
+    """Add the extender's scores 0..100 to kube-scheduler's own weighted scores, multiplied as kube-scheduler does."""
     return in_tree + _EXTENDER_FACTOR * weights.extender * extender
 
 

@@ -1,6 +1,6 @@
-"""The load watcher on simulated time: the product's provider of NodeMetrics, refreshed at even intervals.
+"""Load watcher on simulated time: the product's provider of NodeMetrics, refreshed at regular intervals.
 
-Whatever providers a configuration names, the simulated reports are all there is to ask.
+The simulated reports are the only source, whichever providers the configuration lists.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ REFRESH_SECONDS: Final = 30.0
 
 
 class LoadWatcherModel:
-    """Keeps the readings of one set of parts; does nothing where no policy reads them."""
+    """Refreshes the measurements of one set of parts; does nothing if no plugin reads them."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._windows = Windows(parts.readings.oldest_seconds)
+        self._windows = Windows(parts.measurements.oldest_seconds)
         cluster = parts.cluster
         self._provider = NodeMetricProvider(
             cluster.reports,
@@ -35,14 +35,14 @@ class LoadWatcherModel:
         )
 
     def refresh(self, now: float) -> None:
-        """Read every report, select anew, rewrite the rows."""
+        """Read every report, select the measurements and rewrite the rows."""
         if not self._parts.measured:
             return
         asyncio.run(self._refresh(now))
-        self._parts.readings.take(self._windows, now)
+        self._parts.measurements.select(self._windows, now)
         for entry in self._parts.cluster.entries.values():
-            for policy in self._parts.measured:
-                policy.write(entry)
+            for plugin in self._parts.measured:
+                plugin.write(entry)
 
     async def _refresh(self, now: float) -> None:
         for duration in DURATIONS_SECONDS:

@@ -1,7 +1,7 @@
-"""What the nodes use, step by step, and what their agents report of it. Pure.
+"""Usage of the nodes, step by step, and the reports of their agents. Pure.
 
-What pods want is added up without bound; what is measured stops at the node's capacity, and the pods share what there
-is. Reports come at even intervals, every node at a moment of its own, and tell nothing of what comes after them.
+The demand of pods is added without a limit. The measured usage stops at the node's capacity, which the pods share.
+Reports are made at regular intervals, with a different offset for every node, and contain no later usage.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 
 class _Stay(NamedTuple):
-    """A pod on a node, from step `first` on, until before step `end`."""
+    """Pod on a node from step `first` until before step `end`."""
 
     pod: SimulatedPod
     first: int
@@ -32,14 +32,14 @@ class _Stay(NamedTuple):
 
 
 class NodeAgents:
-    """Usage of every node, and its reports; nodes by their index."""
+    """Usage and reports of every node; nodes by their index."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self._nodes = scenario.nodes
         other = np.array([node.other_usage for node in scenario.nodes], dtype=np.float64).reshape(-1, 2)
         self.demand: Floats = np.repeat(other.T[:, :, np.newaxis], scenario.steps, axis=2)
-        """Shape (2, nodes, steps): CPU in milli-cores and memory in bytes that all there wants to use."""
+        """Demand of everything on a node, shape (2, nodes, steps): CPU in milli-cores and memory in bytes."""
         self.pod_counts = np.zeros((len(scenario.nodes), scenario.steps), dtype=np.int32)
         self._capacity = np.array([_capacity(node.node) for node in scenario.nodes], dtype=np.float64).reshape(-1, 2)
         self._longest_steps = max(math.ceil(max(_WINDOWS_SECONDS.values()) / scenario.step_seconds), 1)
@@ -49,7 +49,7 @@ class NodeAgents:
         self._reported_at = [-math.inf] * len(scenario.nodes)
 
     def place(self, pod: SimulatedPod, node: int, at_seconds: float) -> None:
-        """Let a pod use what it will, from a moment to the end of its life."""
+        """Add the usage of a pod from a moment to the end of its lifetime."""
         step = self._scenario.step_seconds
         first = int(at_seconds // step)
         lasts = math.inf if math.isinf(pod.lifetime_seconds) else (at_seconds + pod.lifetime_seconds) // step
@@ -61,7 +61,7 @@ class NodeAgents:
         self._stays[node].append(_Stay(pod, first, end))
 
     def due(self, now_seconds: float) -> list[NodeMetric]:
-        """Newest report of each node that made one since it was last asked for, up to and at a moment."""
+        """Return the newest report of each node that made one after the previous call and up to `now_seconds`."""
         reports = []
         for index, node in enumerate(self._nodes):
             at = self._last_moment(index, now_seconds)
@@ -75,7 +75,7 @@ class NodeAgents:
         return reports
 
     def _last_moment(self, node: int, now_seconds: float) -> float:
-        """Moment of a node's newest report: the beginning, then its phase and every interval after it."""
+        """Return the moment of a node's newest report: the beginning, then its phase and every interval after it."""
         interval = self._scenario.report_interval_seconds
         periods = (now_seconds - self._phase[node]) // interval
         return max(self._phase[node] + periods * interval, 0.0)
@@ -85,8 +85,8 @@ class NodeAgents:
         step = max(math.ceil(at_seconds / self._scenario.step_seconds) - 1, 0)
         seen = slice(max(step + 1 - self._longest_steps, 0), step + 1)
         used = np.minimum(self.demand[:, index, seen], self._capacity[index][:, np.newaxis])
-        wanted = self.demand[:, index, step]
-        granted = used[:, -1] / np.where(wanted > 0, wanted, 1)
+        demand = self.demand[:, index, step]
+        granted = used[:, -1] / np.where(demand > 0, demand, 1)
         spec = dict((node.recorded or {}).get("spec") or {})
         spec["metricCollectPolicy"] = {"reportIntervalSeconds": round(self._scenario.report_interval_seconds)}
         return {
@@ -104,7 +104,7 @@ class NodeAgents:
         }
 
     def _aggregated(self, node: SimulatedNode, used: Floats) -> list[Any]:
-        """Statistics of each window that is half covered; of another the recorded ones, where there are any."""
+        """Return the statistics of each window that is at least half covered, else the recorded ones, if any."""
         status = (node.recorded or {}).get("status") or {}
         recorded = (status.get("nodeMetric") or {}).get("aggregatedNodeUsages") or ()
         result = []
@@ -142,7 +142,7 @@ def _seconds(duration: Any) -> float | None:
 
 
 def _statistics(used: Floats) -> dict[str, Any]:
-    """Of samples of shape (2, count), each weighing the same (design 4.1)."""
+    """Compute the statistics of samples of shape (2, count), all with the same weight."""
     count = used.shape[1]
     mean = used.sum(axis=1) / count
     deviation = np.sqrt(((used - mean[:, np.newaxis]) ** 2).sum(axis=1) / count)
@@ -162,13 +162,13 @@ def _at(usage: Floats, step: int) -> Floats:
 
 
 def _stretch(usage: Floats, steps: int) -> Floats:
-    """The first `steps` steps; the last one given holds on."""
+    """Return the first `steps` steps; the last given step is repeated."""
     missing = steps - usage.shape[1]
     return usage[:, :steps] if missing <= 0 else np.pad(usage, ((0, 0), (0, missing)), mode="edge")
 
 
 def _capacity(node: pods.Node) -> tuple[float, float]:
-    """What a node can do at most; unlimited where it does not say."""
+    """Return the capacity of a node; unlimited if its status has none."""
     try:
         units = pods.units(node.status.capacity or node.status.allocatable)
     except quantities.InvalidQuantity:
@@ -177,7 +177,7 @@ def _capacity(node: pods.Node) -> tuple[float, float]:
 
 
 def utilisation(demand: Floats, nodes: Sequence[SimulatedNode]) -> Floats:
-    """Share of allocatable that is wanted, of the shape of `demand`; 0 where a node has none."""
+    """Compute demand as a share of allocatable, in the shape of `demand`; 0 for a node without allocatable."""
     allocatable = [pods.units(node.node.status.allocatable) for node in nodes]
     total = np.array([[each.get(name, 0) for each in allocatable] for name in (names.CPU, names.MEMORY)], dtype=float)
     result: Floats = np.divide(

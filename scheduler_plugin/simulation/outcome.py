@@ -1,4 +1,4 @@
-"""What became of a scenario under one contender, and the few numbers to compare contenders by. Pure."""
+"""Result of a scenario under one contender, and a summary to compare contenders. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from scheduler_plugin.simulation.scenario import Scenario
 from scheduler_plugin.state.node_columns import Floats, Ints
 
 HOT_PERCENT = 80.0
-"""Of a node's allocatable CPU; above it latencies suffer."""
+"""Share of a node's allocatable CPU above which latencies suffer."""
 
 
 class Placement(NamedTuple):
-    """Where an arriving pod went, and when, in seconds after the beginning."""
+    """Node of an arrived pod, and the time of its placement in seconds after the beginning."""
 
     node: str
     at_seconds: float
@@ -25,38 +25,38 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Everything that happened; pods by their index in the scenario."""
+    """Complete result; pods by their index in the scenario."""
 
     scenario: Scenario
     demand: Floats
-    """Shape (2, nodes, steps): CPU in milli-cores and memory in bytes that all on a node wants to use."""
+    """Demand of everything on a node, shape (2, nodes, steps): CPU in milli-cores and memory in bytes."""
     pod_counts: np.ndarray[tuple[int, int], np.dtype[np.int32]]
     """Shape (nodes, steps)."""
     placements: Mapping[int, Placement]
-    """Of the pods that arrived and found a node."""
+    """Placements of the arrived pods that got a node."""
     tries: Mapping[int, int]
-    """How often each arriving pod was tried."""
+    """Number of tries of each arrived pod."""
     rejections: Mapping[str, int]
-    """Reason -> nodes that were refused to a pod, over all tries."""
+    """Reason -> number of nodes rejected for a pod, over all tries."""
 
     def cpu_utilisation(self) -> Floats:
-        """Shape (nodes, steps): share of allocatable CPU that is wanted; above 1 where it cannot be had."""
+        """Compute CPU demand as a share of allocatable, shape (nodes, steps); above 1 on an overloaded node."""
         result: Floats = node_agents.utilisation(self.demand, self.scenario.nodes)[0]
         return result
 
     def hot_nodes(self, percent: float = HOT_PERCENT) -> Ints:
-        """How many nodes are above a CPU utilisation, by step."""
+        """Count the nodes above a CPU utilisation, by step."""
         counts: Ints = (self.cpu_utilisation() > percent / 100).sum(axis=0)
         return counts
 
 
 class Summary(NamedTuple):
-    """One row of the comparison. Ratios are 0..1."""
+    """Summary of one contender. Ratios are 0..1."""
 
     hot_ratio: float
     """Node-time above HOT_PERCENT of CPU."""
     overload_ratio: float
-    """CPU time that is wanted beyond what nodes have, of all that is wanted."""
+    """CPU demand above the capacity of the nodes, as a share of all CPU demand."""
     spread: float
     """Standard deviation of CPU utilisation over the nodes, mean over time."""
     peak: float
@@ -65,25 +65,25 @@ class Summary(NamedTuple):
     """Nodes that run at least one pod, mean over time."""
     placed: int
     waited: int
-    """Pods that were placed, but not at the first try."""
+    """Pods that were placed after the first try."""
     never_placed: int
     mean_wait_seconds: float
-    """Of all pods that were placed."""
+    """Mean over all placed pods."""
 
 
 def summary(outcome: Outcome) -> Summary:
-    """Condense an outcome."""
+    """Compute the summary of an outcome."""
     used = outcome.cpu_utilisation()
     capacity = np.divide(outcome.demand[0], used, out=np.zeros_like(used), where=used > 0)
     excess = np.maximum(used - 1, 0) * capacity
-    wanted = outcome.demand[0].sum()
+    demand = outcome.demand[0].sum()
     waits = [
         placement.at_seconds - outcome.scenario.pods[index].at_seconds
         for index, placement in outcome.placements.items()
     ]
     return Summary(
         hot_ratio=float((used > HOT_PERCENT / 100).mean()) if used.size else 0.0,
-        overload_ratio=float(excess.sum() / wanted) if wanted else 0.0,
+        overload_ratio=float(excess.sum() / demand) if demand else 0.0,
         spread=float(used.std(axis=0).mean()) if used.size else 0.0,
         peak=float(np.quantile(used, 0.99)) if used.size else 0.0,
         nodes_used=float((outcome.pod_counts > 0).sum(axis=0).mean()) if used.size else 0.0,

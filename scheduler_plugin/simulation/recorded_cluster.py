@@ -1,8 +1,8 @@
-"""A recorded cluster -> a scenario: what runs goes on, what is pending arrives. Pure.
+"""Conversion of a recorded cluster to a scenario: running pods continue, pending pods arrive. Pure.
 
-What a pod uses is, of these, the first that is known: its annotation, the usage file, what its node's report says of
-it, a share of what it requests. What a node uses beyond its pods is as reported, and stays. A node whose report is
-missing or had not been renewed keeps its silence.
+The usage of a pod comes from the first known source of: its annotation, the usage file, the report of its node, a share
+of its requests. The usage of a node beyond its pods stays as reported. A node with a missing or outdated report sends
+no further reports.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scheduler_plugin.state.node_columns import Floats
 T = TypeVar("T")
 
 ANNOTATION: Final = "koordinator.sh/simulation"
-"""On a pod, JSON: cpu and memory (what it uses), afterSeconds (when it arrives), lifetimeSeconds."""
+"""Pod annotation in JSON: cpu and memory (its usage), afterSeconds (time of its arrival), lifetimeSeconds."""
 
 _RENEWALS_MISSED: Final = 3
 _REQUESTED: Final = {
@@ -40,7 +40,7 @@ class BadRecording(Exception):
 
 @dataclass(frozen=True)
 class Recording:
-    """Objects of a cluster as JSON, all of one moment. `metrics` None: agents shall report what is simulated."""
+    """Objects of a cluster at one moment, as JSON. With `metrics` None the agents report the simulated usage."""
 
     pods: Sequence[Mapping[str, Any]]
     nodes: Sequence[Mapping[str, Any]]
@@ -49,18 +49,18 @@ class Recording:
 
 @dataclass(frozen=True)
 class Play:
-    """How a recording is played on."""
+    """Settings for the continuation of a recording."""
 
     hours: float = 24.0
     step_seconds: float = 60.0
     everything: bool = False
-    """Place all pods anew, but those that belong to their node; otherwise those that have none."""
+    """Place all pods again, except pods bound to their node; otherwise only pods without a node."""
     arrival_interval_seconds: float = 1.0
-    """Between the arrivals of pods that do not say when, in the order they were created."""
+    """Interval of the arrivals of pods without afterSeconds, in the order of their creation."""
     usage_percent: float = 50.0
-    """Share of its requests that a pod uses of which nothing is known."""
+    """Usage of a pod without any known usage, as a share of its requests."""
     usage: Mapping[str, Floats] = field(default_factory=dict)
-    """By namespace/name, shape (2, steps) on the same steps."""
+    """Usage by namespace/name, shape (2, steps), on the same steps."""
 
 
 class _Hints(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
@@ -71,7 +71,7 @@ class _Hints(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
 
 
 def scenario_of(recording: Recording, play: Play) -> Scenario:
-    """Make a scenario. Raises BadRecording."""
+    """Convert a recording to a scenario. Raises BadRecording."""
     reports = {_report_decoded(each).metadata.name: each for each in recording.metrics or ()}
     reported = dict(_reported_usage(reports.values()))
     simulated = list(_pods(recording.pods, play, reported))
@@ -96,13 +96,13 @@ def scenario_of(recording: Recording, play: Play) -> Scenario:
             )
         )
     if not nodes:
-        raise BadRecording("there are no nodes to place pods on")
+        raise BadRecording("the recording has no nodes, want at least one")
     steps = max(round(play.hours * 3600 / play.step_seconds), 1)
     return Scenario(nodes, simulated, play.step_seconds, steps, began_at)
 
 
 def _pods(documents: Sequence[Mapping[str, Any]], play: Play, reported: Mapping[str, Floats]) -> Iterator[SimulatedPod]:
-    """Pods in the order they were created; what belongs to a node and has none cannot be placed, and is left out."""
+    """Yield the pods in the order of their creation; a pod that is pinned to a node but has none is skipped."""
     decoded = [_named(_decoded(each, pods.Pod)) for each in documents]
     turns = itertools.count()
     for pod in sorted(decoded, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.uid)):
@@ -126,10 +126,10 @@ def _pods(documents: Sequence[Mapping[str, Any]], play: Play, reported: Mapping[
 def _usage(pod: pods.Pod, hints: _Hints, play: Play, reported: Mapping[str, Floats]) -> Floats:
     key = pod_info.pod_key(pod.metadata.namespace, pod.metadata.name)
     if hints.cpu is not None or hints.memory is not None:
-        told = _amounts({names.CPU: hints.cpu or 0, names.MEMORY: hints.memory or 0})
-        if told is None:
+        given = _amounts({names.CPU: hints.cpu or 0, names.MEMORY: hints.memory or 0})
+        if given is None:
             raise BadRecording(f"pod {key}: annotation {ANNOTATION}: cpu or memory is not a quantity")
-        return told[:, np.newaxis]
+        return given[:, np.newaxis]
     if key in play.usage:
         return play.usage[key]
     if key in reported:
@@ -138,8 +138,8 @@ def _usage(pod: pods.Pod, hints: _Hints, play: Play, reported: Mapping[str, Floa
         requests = pods.requests(pod.spec)
     except quantities.InvalidQuantity as error:
         raise BadRecording(f"pod {key}: {error}") from error
-    asked = [sum(requests.get(name, 0) for name in spellings) for spellings in _REQUESTED.values()]
-    return np.array(asked, dtype=np.float64)[:, np.newaxis] * play.usage_percent / 100
+    requested = [sum(requests.get(name, 0) for name in spellings) for spellings in _REQUESTED.values()]
+    return np.array(requested, dtype=np.float64)[:, np.newaxis] * play.usage_percent / 100
 
 
 def _hints(pod: pods.Pod) -> _Hints:
@@ -169,7 +169,7 @@ def _running_on(documents: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, s
 
 
 def _is_alive(report: Mapping[str, Any], now: float) -> bool:
-    """Whether the agent had renewed its report when the recording was made."""
+    """Return whether the agent was still renewing its report at the time of the recording."""
     interval = _member(report, "spec", "metricCollectPolicy", "reportIntervalSeconds")
     seconds = interval if isinstance(interval, int) else node_metric_decoder.DEFAULT_REPORT_INTERVAL_SECONDS
     updated_at = times.epoch_seconds_or_none(_member(report, "status", "updateTime"))
@@ -177,7 +177,7 @@ def _is_alive(report: Mapping[str, Any], now: float) -> bool:
 
 
 def _named(pod: pods.Pod) -> pods.Pod:
-    """Fill in what the apiserver would have: a namespace and a UID."""
+    """Fill in a namespace and a UID, as the apiserver does."""
     meta = pod.metadata
     namespace = meta.namespace or "default"
     uid = meta.uid or f"{namespace}/{meta.name}"
@@ -193,7 +193,7 @@ def _decoded(document: Mapping[str, Any], kind: type[T]) -> T:
 
 
 def _report_decoded(document: Mapping[str, Any]) -> node_metric_decoder.NodeMetric:
-    """Read a report as the plugin will: from its JSON."""
+    """Decode a report from its JSON, as the product does."""
     try:
         return msgspec.json.decode(msgspec.json.encode(document), type=node_metric_decoder.NodeMetric)
     except (msgspec.ValidationError, RecursionError) as error:
@@ -201,7 +201,7 @@ def _report_decoded(document: Mapping[str, Any]) -> node_metric_decoder.NodeMetr
 
 
 def _amounts(resources: Any) -> Floats | None:
-    """CPU milli-cores and memory bytes; None where they are absent or cannot be."""
+    """Return CPU in milli-cores and memory in bytes; None if they are absent or invalid."""
     if not isinstance(resources, dict):
         return None
     try:

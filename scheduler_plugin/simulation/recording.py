@@ -1,4 +1,4 @@
-"""Reads a cluster's objects from files that kubectl printed, or from the apiserver."""
+"""Read the objects of a cluster from kubectl's output files or from the apiserver."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import yaml
 from apiserver_client import objects, resources, session
 from scheduler_plugin.simulation.recorded_cluster import BadRecording, Recording
 
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C ten times as fast, where PyYAML was built with it
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is ten times as fast, if PyYAML has it
 
 
 def from_files(pods_file: str, nodes_file: str, metrics_file: str | None) -> Recording:
-    """Read lists as `kubectl get -o json` and `-o yaml` print them. Raises BadRecording."""
+    """Read the output files of `kubectl get -o json` or `-o yaml`. Raises BadRecording."""
     return Recording(
         _objects(pods_file, "Pod"),
         _objects(nodes_file, "Node"),

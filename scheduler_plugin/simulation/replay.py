@@ -1,8 +1,8 @@
-"""Plays a scenario: pods arrive, somebody says where they go, and what they use there becomes the next reports.
+"""Replay of a scenario: pods arrive and get a node, and their usage there becomes the next reports.
 
-Time is simulated and only moves with arrivals, retries and departures. Reports that are due are shown to the product
-before each decision, by the calls its watches would make. A pod that fits nowhere is tried again every minute; what
-lets a pod in earlier in a cluster (an event, a preemption) is not simulated. Pure.
+Time is simulated and advances only with arrivals, retries and departures. Before each decision the product receives the
+due reports, by the calls that its watches make. A pod that fits nowhere is tried again every minute; earlier retries of
+a real cluster (after an event or a preemption) are not simulated. Pure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from scheduler_plugin.state.node_columns import Ints, Rows
 
 RETRY_SECONDS: Final = 60.0
 
-_LEAVES, _ARRIVES = 0, 1  # of one moment: room is made before it is asked for
+_LEAVES, _ARRIVES = 0, 1  # at the same moment departures come first, so that arrivals find the free capacity
 
 
 class _Event(NamedTuple):
@@ -41,7 +41,7 @@ class _Event(NamedTuple):
 
 
 class Replay:
-    """One contender over one scenario. `parts` None: kube-scheduler alone."""
+    """Run of one contender over one scenario. With `parts` None kube-scheduler decides alone."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class Replay:
         weights: Weights = Weights(),  # noqa: B008  # immutable
         seed: int = 1,
     ) -> None:
-        """`seed` decides between nodes of equal score. Raises quantities.InvalidQuantity for an unreadable node."""
+        """Prepare a run; `seed` decides between nodes of equal score. Raises quantities.InvalidQuantity."""
         self._scenario = scenario
         self._product = _Product(scenario, parts) if parts is not None else None
         self._weights = weights
-        self._random = random.Random(f"ties {seed}")  # noqa: S311  # repeatable, and no secret
+        self._random = random.Random(f"ties {seed}")  # noqa: S311  # repeatable, not for security
         self._requests = [_requests(each.pod) for each in scenario.pods]
         self._agents = NodeAgents(scenario)
         self._model = KubeSchedulerModel([each.node for each in scenario.nodes])
@@ -66,7 +66,7 @@ class Replay:
         self._rejections: collections.Counter[str] = collections.Counter()
 
     def run(self, progress: Callable[[float], None] = lambda _share: None) -> Outcome:
-        """Play to the end; `progress` is told the share of the time that has passed."""
+        """Run to the end and return the outcome; `progress` receives the elapsed share of the time."""
         ends_at = self._scenario.steps * self._scenario.step_seconds
         events = [
             _Event(each.at_seconds, _ARRIVES, index, 0)
@@ -100,7 +100,7 @@ class Replay:
         )
 
     def _place(self, index: int, at: float) -> int | None:
-        """Find the pod a node and let it run there; None where there is none."""
+        """Choose a node for a pod and start the pod there; None if no node accepts it."""
         pod = self._scenario.pods[index]
         node = self._node_index.get(pod.pod.spec.node_name) if pod.pod.spec.node_name else self._choose(index, at)
         if node is None:
@@ -117,8 +117,8 @@ class Replay:
     def _leave(self, index: int) -> None:
         self._model.add(self._node_of.pop(index), self._requests[index], -1)
         if self._product is not None:
-            gone = self._scenario.pods[index].pod.metadata
-            self._product.parts.cluster.pod_deleted(gone.namespace, gone.name, gone.uid)
+            deleted = self._scenario.pods[index].pod.metadata
+            self._product.parts.cluster.pod_deleted(deleted.namespace, deleted.name, deleted.uid)
 
     def _choose(self, index: int, at: float) -> int | None:
         self._tries[index] += 1
@@ -141,7 +141,7 @@ class Replay:
 
 
 class _Product:
-    """The product's cluster state and cycle, on simulated time; candidates are indices of nodes."""
+    """Cluster state and scheduling cycle of the product on simulated time; candidates are indices of nodes."""
 
     def __init__(self, scenario: Scenario, parts: Parts) -> None:
         self.parts = parts
@@ -153,20 +153,20 @@ class _Product:
         self._rows = parts.vectors.find([each.node.metadata.name for each in scenario.nodes])
 
     def catch_up(self, agents: NodeAgents, at: float) -> None:
-        """Show every report that was made until a moment, and let the load watcher read as often as it does."""
+        """Apply every report that was made until a moment, and refresh the load watcher if it is due."""
         refreshed_at = at // load_watcher_model.REFRESH_SECONDS * load_watcher_model.REFRESH_SECONDS
         if refreshed_at > self._refreshed_at:
             self._refreshed_at = refreshed_at
-            self._show(agents, refreshed_at)
+            self._apply_reports(agents, refreshed_at)
             self._load_watcher.refresh(self._began_at + refreshed_at)
-        self._show(agents, at)
+        self._apply_reports(agents, at)
 
-    def _show(self, agents: NodeAgents, at: float) -> None:
+    def _apply_reports(self, agents: NodeAgents, at: float) -> None:
         for report in agents.due(at):
             self.parts.cluster.metric_changed(report)
 
     def passing(self, pod: pods.Pod, candidates: Rows, at: float, rejections: collections.Counter[str]) -> Rows:
-        """Candidates that no policy rejects; the others are counted by reason."""
+        """Return the candidates that no plugin rejects; the others are counted by reason."""
         facts = pod_info.read(pod, self.parts.estimator_args)
         codes = self.parts.cycle.filter(facts, self._rows[candidates], self._began_at + at)
         if codes is None:
@@ -178,13 +178,13 @@ class _Product:
         return passing
 
     def scores(self, pod: pods.Pod, candidates: Rows, at: float) -> Ints:
-        """0..100 each."""
+        """Score each candidate 0..100."""
         facts = pod_info.read(pod, self.parts.estimator_args)
         by_plugin = self.parts.cycle.scores_by_plugin(facts, self._rows[candidates], self._began_at + at)
         return cycle.combined(by_plugin, len(candidates))
 
     def bound(self, pod: SimulatedPod, node: str, at: float) -> None:
-        """Tell what the watch tells of a pod that runs."""
+        """Apply the watch event of a pod that runs."""
         now = self._began_at + at
         since = times.format_epoch(now)
         is_new = not pod.pod.spec.node_name

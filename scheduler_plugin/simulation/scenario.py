@@ -1,6 +1,6 @@
-"""What is replayed: nodes, pods that run or arrive, and what each will use, on a grid of even steps. Pure.
+"""Input of a replay: nodes, running and arriving pods, and the usage of each on a grid of equal steps. Pure.
 
-Step k covers the time from k to k + 1 steps after the beginning; what is given for it holds throughout.
+Step k covers the time from k to k + 1 steps after the beginning; usage is constant within a step.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from api_types.kubernetes import pods
 from scheduler_plugin.state.node_columns import Floats
 
 BEGINNING = 1_700_000_000.0
-"""Moment at which a scenario begins that was not recorded anywhere, seconds since the epoch."""
+"""Beginning of a scenario without a recording, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, eq=False)
 class SimulatedPod:
-    """A pod. One whose `spec.nodeName` is set runs there from the beginning, any other has to be placed."""
+    """Simulated pod. With `spec.nodeName` it runs there from the beginning, otherwise it must be placed."""
 
     pod: pods.Pod
     usage: Floats
-    """Shape (2, steps): CPU in milli-cores and memory in bytes, by step from its start; the last step holds on."""
+    """Shape (2, steps): CPU in milli-cores and memory in bytes, by step from its start; the last step is repeated."""
     at_seconds: float = 0.0
-    """When it arrives, after the beginning."""
+    """Time of its arrival, after the beginning."""
     lifetime_seconds: float = math.inf
-    """How long it runs once it is placed."""
+    """Run time after its placement."""
 
 
 @dataclass(frozen=True, eq=False)
 class SimulatedNode:
-    """A node."""
+    """Simulated node."""
 
     node: pods.Node
     other_usage: tuple[float, float] = (0.0, 0.0)
-    """CPU in milli-cores and memory in bytes of everything that is no simulated pod, at all times."""
+    """Constant usage of everything except the simulated pods: CPU in milli-cores and memory in bytes."""
     recorded: Mapping[str, Any] | None = None
-    """The NodeMetric known at the beginning; None: its agent makes one at that moment."""
+    """NodeMetric at the beginning; with None the agent creates one at that moment."""
     agent_reports: bool = True
-    """Whether an agent goes on reporting; otherwise the recorded report, or none, is all there ever is."""
+    """Whether an agent continues to report; otherwise the recorded report, if any, remains the only one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """Everything that does not depend on who places the pods."""
+    """Everything that does not depend on the scheduler."""
 
     nodes: Sequence[SimulatedNode]
     pods: Sequence[SimulatedPod]
@@ -73,11 +73,12 @@ def from_series(
     priority: int = 9000,
     pods_per_node: int = 110,
 ) -> Scenario:
-    """Equal nodes, and one pod a series of CPU usage by step from its start (koord-prod unless `priority` differs).
+    """Build a scenario of equal nodes and one pod for each series of CPU usage by step from its start.
 
-    Without `memory_bytes` a pod uses all the memory it requests; without `request_memory_bytes` that is nothing.
-    Without `at_seconds` all arrive at once, in their order; without `lifetime_seconds` they stay. Raises ValueError
-    for a series that is empty, or holds what cannot be used.
+    The default `priority` is koord-prod's. Without `memory_bytes` a pod uses all memory that it requests; without
+    `request_memory_bytes` it requests none. Without `at_seconds` all pods arrive at once, in their order; without
+    `lifetime_seconds` they never end. Raises ValueError for an empty series, and for values that are negative, infinite
+    or NaN.
     """
     allocatable: pods.QuantityMap = {
         "cpu": f"{node_cpu_millis}m",
@@ -94,10 +95,10 @@ def from_series(
             raise ValueError(
                 f"series {index} is empty, or not all of its {usage.shape[1]} steps are numbers of 0 or more"
             )
-        wanted: pods.QuantityMap = {"cpu": f"{cpu_request}m", "memory": str(memory_request)}
+        requests: pods.QuantityMap = {"cpu": f"{cpu_request}m", "memory": str(memory_request)}
         simulated.append(
             SimulatedPod(
-                new_pod(f"pod-{index}", wanted, priority),
+                new_pod(f"pod-{index}", requests, priority),
                 usage,
                 at_seconds=at_seconds[index] if at_seconds is not None else 0.0,
                 lifetime_seconds=lifetime_seconds[index] if lifetime_seconds is not None else math.inf,
@@ -112,7 +113,7 @@ def from_series(
 
 
 def new_pod(name: str, requests: pods.QuantityMap, priority: int) -> pods.Pod:
-    """Make a pod of one container, limited to what it requests."""
+    """Build a pod of one container with limits equal to its requests."""
     resources = pods.ResourceRequirements(requests=requests, limits=requests)
     return pods.Pod(
         metadata=pods.ObjectMeta(name=name, namespace="default", uid=f"uid-{name}"),

@@ -1,4 +1,4 @@
-"""Outcomes side by side, as text. Pure."""
+"""Comparison of outcomes as text and JSON. Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _PERIODS: Final = 12  # lines of the table over time
 
 
 def text(outcomes: Mapping[str, Outcome]) -> str:
-    """Tables with a column for each contender."""
-    told = {name: outcome.summary(each) for name, each in outcomes.items()}
-    rows = [("", *outcomes), *_summary_rows(list(told.values()))]
+    """Format tables with a column for each contender."""
+    summaries = [outcome.summary(each) for each in outcomes.values()]
+    rows = [("", *outcomes), *_summary_rows(summaries)]
     rows += [("nodes rejected, over all tries:", *("" for _ in outcomes)), *_rejection_rows(list(outcomes.values()))]
     over_time = [(f"hot nodes (> {HOT_PERCENT:.0f} %), mean", *outcomes), *_rows_over_time(list(outcomes.values()))]
     return "\n".join([*_aligned(rows), "", *_aligned(over_time)]) + "\n"
 
 
 def document(outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
-    """Everything as JSON, with hot nodes by step and the node of each pod that arrived."""
+    """Return all results as JSON, with hot nodes by step and the node of each arrived pod."""
     return {
         name: {
             **outcome.summary(each)._asdict(),
@@ -41,19 +41,19 @@ def document(outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
     }
 
 
-def _summary_rows(told: Sequence[Summary]) -> Iterator[tuple[str, ...]]:
+def _summary_rows(summaries: Sequence[Summary]) -> Iterator[tuple[str, ...]]:
     def row(title: str, values: Iterator[str]) -> tuple[str, ...]:
         return (title, *values)
 
-    yield row(f"node-time above {HOT_PERCENT:.0f} % CPU", (f"{each.hot_ratio:.2%}" for each in told))
-    yield row("CPU wanted beyond what nodes have", (f"{each.overload_ratio:.2%}" for each in told))
-    yield row("spread of CPU utilisation (stdev)", (f"{each.spread:.2%}" for each in told))
-    yield row("p99 of CPU utilisation", (f"{each.peak:.1%}" for each in told))
-    yield row("nodes used, mean", (f"{each.nodes_used:.1f}" for each in told))
-    yield row("pods placed", (str(each.placed) for each in told))
-    yield row("  of these not at once", (str(each.waited) for each in told))
-    yield row("  wait, mean (s)", (f"{each.mean_wait_seconds:.1f}" for each in told))
-    yield row("pods never placed", (str(each.never_placed) for each in told))
+    yield row(f"node-time above {HOT_PERCENT:.0f} % CPU", (f"{each.hot_ratio:.2%}" for each in summaries))
+    yield row("CPU demand above node capacity", (f"{each.overload_ratio:.2%}" for each in summaries))
+    yield row("spread of CPU utilisation (stdev)", (f"{each.spread:.2%}" for each in summaries))
+    yield row("p99 of CPU utilisation", (f"{each.peak:.1%}" for each in summaries))
+    yield row("nodes used, mean", (f"{each.nodes_used:.1f}" for each in summaries))
+    yield row("pods placed", (str(each.placed) for each in summaries))
+    yield row("  of these after a retry", (str(each.waited) for each in summaries))
+    yield row("  wait, mean (s)", (f"{each.mean_wait_seconds:.1f}" for each in summaries))
+    yield row("pods never placed", (str(each.never_placed) for each in summaries))
 
 
 def _rejection_rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:

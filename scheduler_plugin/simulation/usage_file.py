@@ -1,11 +1,11 @@
-"""Usage of pods over time from a CSV file: text in, series out. Pure.
+"""Parser of a CSV file with the usage of pods over time. Pure.
 
     pod,seconds,cpu,memory
     default/web-1,0,250m,1Gi
     default/web-1,60,400m,1Gi
 
-`seconds` are counted from the pod's start; a line holds until the next one of its pod, the last for good, the first
-also before its time. `cpu` and `memory` are Kubernetes quantities.
+`seconds` are counted from the pod's start. A line applies until the next line of its pod; the last line applies to the
+end, and the first also before its time. `cpu` and `memory` are Kubernetes quantities.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ COLUMNS: Final = ("pod", "seconds", "cpu", "memory")
 
 
 class BadUsage(Exception):
-    """The file does not say what pods use; the message names the line."""
+    """The file cannot be read; the message names the line."""
 
 
 def series(text: str, step_seconds: float) -> Mapping[str, Floats]:
-    """Shape (2, steps) of CPU milli-cores and memory bytes, by namespace/name. Raises BadUsage."""
+    """Parse the file into arrays of shape (2, steps), CPU milli-cores and memory bytes, by namespace/name.
+
+    Raises BadUsage.
+    """
     reader = csv.DictReader(text.splitlines())
     try:
         rows = list(reader)

@@ -1,4 +1,4 @@
-"""What a page says is what the benchmarks print."""
+"""Tests of the parser that the benchmarks read metrics with."""
 
 import pytest
 
@@ -16,7 +16,7 @@ cycle_count 100
 """
 
 
-def test_samples_carry_their_labels():
+def test_samples_have_labels_and_values():
     first, second = prometheus_page.samples(PAGE, "writes_total")
     assert (first.labels, first.value) == ({"kind": "node", "result": "ok"}, 3.0)
     assert second.value == 1.5
@@ -29,6 +29,6 @@ def test_samples_carry_their_labels():
     [(0.25, 0.0005), (0.5, 0.001), (0.7, 0.0015), (0.9, 0.002), (0.99, 0.002)],
     ids=["half of the first bucket", "its end", "half of the second", "its end", "beyond the last bound"],
 )
-def test_a_quantile_lies_within_its_bucket_by_its_share_of_it(share, seconds):
+def test_interpolates_a_quantile_within_its_bucket(share, seconds):
     found = prometheus_page.quantile(prometheus_page.buckets(PAGE, "cycle"), share)
     assert found == pytest.approx(seconds)

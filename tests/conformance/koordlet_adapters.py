@@ -1,4 +1,4 @@
-"""Conformance cases of Koordinator's agent and of its pod protocol, as calls of our koordlet and api_types."""
+"""Map the cases of Koordinator's agent and of its pod protocol to koordlet and api_types."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def pod_entry(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_report_round(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    """All but `devices`: there are no GPUs in the design."""
+    """Compare everything but `devices`: GPUs are not measured."""
     usages = {name: UsageSample(**usage) for name, usage in case["avg"].items()}
     reported = []
     for name, sample in usages.items():
@@ -153,7 +153,7 @@ def _in_force(spec: Mapping[str, Any] | None) -> list[Any]:
 
 
 def check_merged_spec(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    """What is in force under the new spec, whose gaps the product fills with its own defaults where it reads them."""
+    """Return the policy in force under the new spec; the product fills gaps with its defaults when it reads them."""
     came, wanted = _in_force(case["new_spec"]), _in_force(expected["spec"])
     return None if came == wanted else f"expected in force {wanted}, came {came}"
 
@@ -298,7 +298,7 @@ def check_percentiles(case: Mapping[str, Any], expected: Mapping[str, Any]) -> s
     bank = filled(case["options"], rows, case.get("start_unix_seconds", 0.0))
     ratios = [ratio for ratio, _value in expected["percentiles"]]
     found = bank.percentiles(ROW, ratios)[0]
-    # Ours is NaN for an empty histogram: "no prediction" instead of upstream's 0 (design 5, absent is not zero).
+    # The product returns NaN for an empty histogram: "no prediction" instead of Koordinator's 0.
     wrong = [
         f"p{ratio}: expected {value}, came {came}"
         for (ratio, value), came in zip(expected["percentiles"], found, strict=True)
@@ -326,14 +326,14 @@ def _check_default(made: buckets.Buckets, values: str) -> Any:
 
 
 def _amounts(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A resource list; CPU in numbers is in milli."""
+    """Return a resource list; CPU in numbers is in milli-cores."""
     named = {"cpu_milli": "cpu", "memory_bytes": "memory"}
     amounts = {named.get(name, name): value for name, value in given.items()}
     return {name: f"{value}m" if (name, type(value)) == ("cpu", int) else value for name, value in amounts.items()}
 
 
 def _container(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A container whose requests and limits stand under `resources`, as in a manifest, or beside its name."""
+    """Return a container whose requests and limits are under `resources`, as in a manifest, or beside its name."""
     resources = given.get("resources") or given
     lists = {key: _amounts(resources[key] or {}) for key in ("requests", "limits") if key in resources}
     return {"name": given.get("name") or "", "resources": lists}
@@ -373,7 +373,6 @@ ADAPTERS = {
     "system resource collector": system_collector,
     "priority class (raw)": lambda case: {"priority_class": pq.raw_priority_class(_pod(case["pod"]))},
     "priority class with default (cpu in milli)": lambda case: {"priority_class": pq.priority_class(_pod(case["pod"]))},
-    "priority value with default": lambda case: {"priority": pq.priority_value(_pod(case["pod"]))},
     "qos class (raw)": lambda case: {"qos_class": pq.raw_qos_class(_pod(case["pod"]))},
 }
 CHECKS = {
@@ -387,7 +386,7 @@ CHECKS = {
     "defaultMemoryHistogram percentile bounds": _check_default(buckets.MEMORY_BYTES, "samples_bytes"),
 }
 _ABOUT_A_POD = (
-    "priority class (raw)", "priority class with default (cpu in milli)", "priority value with default",
+    "priority class (raw)", "priority class with default (cpu in milli)",
     "qos class (raw)",
 )  # fmt: skip
 _NO_POD = "codebase style: a pod is a value that is never absent, so nothing is answered about one that is not there"
@@ -396,21 +395,21 @@ DIFFERENT_ON_PURPOSE = [
     (
         "merge spec with defaults",
         _brings_other_defaults,
-        "design 3.2: the agent knows one set of defaults, the published ones, and keeps no merged copy of them",
+        "the agent has one set of defaults, the published ones, and keeps no merged copy",
     ),
     (
         "node usage",
         lambda case: case["input"]["memory_collect_policy"] != "usageWithoutPageCache",
-        "design 4.1: usage is without page cache",
+        "usage is without page cache",
     ),
     (
         "defaultMemoryHistogram percentile bounds",
         lambda case: min(case["input"]["samples_bytes"]) < 20 * 2**20,
-        "design 4.2: the first memory bucket is 1 MiB, not 5 MiB, so other values fall near the upper end of theirs",
+        "the first memory bucket is 1 MiB, not 5 MiB, so values are near the upper end of other buckets",
     ),
     (
         "defaultCPUHistogram percentile bounds",
         lambda case: min(case["input"]["samples_cores"]) < 0.02,
-        "design 4.2: the first CPU bucket is 0.001 core, not 0.025",
+        "the first CPU bucket is 0.001 core, not 0.025",
     ),
 ]

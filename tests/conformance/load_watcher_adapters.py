@@ -1,4 +1,4 @@
-"""Cases of trimaran.json about the load watcher and its providers -> scheduler_plugin/load_watcher."""
+"""Map the cases of the load watcher and its providers to scheduler_plugin/load_watcher."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import msgspec
 
 from api_types.kubernetes import pods
 from component_base.http_endpoint import Page, ProbeResult
-from scheduler_plugin.load_watcher import analysis, kep_document, known_nodes, records
+from scheduler_plugin.load_watcher import analysis, known_nodes, records
 from scheduler_plugin.load_watcher import settings as watcher_settings
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import (
     datadog,
-    hosts,
-    load_watcher,
+    http_source,
     metrics_server,
     prometheus,
     prometheus_queries,
     provider_spec,
     registry,
+    remote_watcher,
     signalfx,
 )
-from scheduler_plugin.load_watcher.providers.hosts import Hosts
+from scheduler_plugin.load_watcher.providers.http_source import HostFilter
 from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
@@ -49,7 +49,7 @@ def _nodes(wire: Mapping[str, Any]) -> dict[str, NodeMetrics]:
     return {name: NodeMetrics([_metric(metric) for metric in metrics]) for name, metrics in wire.items()}
 
 
-def _told(nodes: Mapping[str, NodeMetrics]) -> dict[str, Any]:
+def _metrics_of(nodes: Mapping[str, NodeMetrics]) -> dict[str, Any]:
     return {name: [msgspec.structs.asdict(metric) for metric in node.metrics] for name, node in nodes.items()}
 
 
@@ -93,7 +93,7 @@ def _latest(inputs: Any) -> Any:
         started = inputs.get("started", True)
         text = "unable to get any latest metrics" if started else "need to call StartWatching() first"
         return {"error": text, "nodeMetrics": None}
-    return {"error": None, "nodeMetrics": _told(snapshot.data.nodes)}
+    return {"error": None, "nodeMetrics": _metrics_of(snapshot.data.nodes)}
 
 
 def _cache(inputs: Any) -> Any:
@@ -104,7 +104,7 @@ def _cache(inputs: Any) -> Any:
 
 
 class _Asked:
-    """A provider that notes which windows are asked for."""
+    """A provider that records the requested windows."""
 
     name = "asked"
 
@@ -135,7 +135,7 @@ async def _two_rounds() -> list[str]:
 
 
 def _encode(inputs: Any, expected: Any) -> str | None:
-    """Ours drops what is no number, so that the document stays readable."""
+    """Encode without values that are not numbers: the product drops them, so that the document stays valid."""
     given = _nodes(inputs["nodeMetrics"])
     usable = analysis.analyse("15m", given, unchanged_seconds={}, shorter={}, expected=()).nodes
     document = json.loads(records.encode(Snapshot(data=Data(dict(usable)))))
@@ -160,7 +160,7 @@ def _service_client(inputs: Any, expected: Any) -> str | None:
         return None if wants_error else "a status other than 200 is an error"
     body = inputs["body"] if isinstance(inputs["body"], str) else json.dumps(inputs["body"])
     try:
-        nodes = load_watcher.read(body.encode(), "http://watcher:2020", now=0).nodes
+        nodes = remote_watcher.read(body.encode(), "http://watcher:2020", now=0).nodes
     except ProviderFailed as error:
         return None if wants_error else f"expected {expected}, came {error}"
     if wants_error:
@@ -203,23 +203,23 @@ def _signalfx_all(inputs: Any) -> Any:
 
 def _signalfx_urls(inputs: Any) -> Any:
     environment = inputs["env"]
-    ours = Hosts(environment.get("SIGNALFX_HOST_NAME_SUFFIX", ""), environment.get("SIGNALFX_CLUSTER_NAME", ""))
+    hosts = HostFilter(environment.get("SIGNALFX_HOST_NAME_SUFFIX", ""), environment.get("SIGNALFX_CLUSTER_NAME", ""))
     window = Window("15m", inputs["window"]["start"], inputs["window"]["end"])
     token = signalfx.headers(inputs["token"])["X-SF-Token"]
     return {
         "urls": [
             f"GET {path}?{urlencode(sorted(parameters.items()))} token={token}"
             for metric in signalfx.METRICS
-            for path, parameters in signalfx.requests(metric, ours, window)
+            for path, parameters in signalfx.requests(metric, hosts, window)
         ]
     }
 
 
 def _datadog_request(inputs: Any) -> Any:
     environment = inputs["env"]
-    ours = Hosts(environment.get("DATADOG_HOST_NAME_SUFFIX", ""), environment.get("DATADOG_CLUSTER_NAME", ""))
+    hosts = HostFilter(environment.get("DATADOG_HOST_NAME_SUFFIX", ""), environment.get("DATADOG_CLUSTER_NAME", ""))
     window = Window("15m", inputs["window"]["start"], inputs["window"]["end"])
-    return {"type": "timeseries_request", **datadog.request(ours, window, inputs["host"])}
+    return {"type": "timeseries_request", **datadog.request(hosts, window, inputs["host"])}
 
 
 def _datadog_parse(inputs: Any) -> Any:
@@ -227,7 +227,7 @@ def _datadog_parse(inputs: Any) -> Any:
         fetched = datadog.nodes_of(inputs["response"])
     except ProviderFailed as error:
         return {"error": str(error)}
-    return {"error": None, "nodeMetrics": _told(fetched.nodes)}
+    return {"error": None, "nodeMetrics": _metrics_of(fetched.nodes)}
 
 
 def _datadog_parsed(inputs: Any, expected: Any) -> str | None:
@@ -239,21 +239,20 @@ def _datadog_parsed(inputs: Any, expected: Any) -> str | None:
 
 
 def _prometheus_query(inputs: Any) -> Any:
-    host = "" if inputs["host"] in ("", "all") else inputs["host"]
-    return {"query": prometheus_queries.text(inputs["metric"], inputs["method"], inputs["rollup"], host)}
+    return {"query": prometheus_queries.text(inputs["metric"], inputs["method"], inputs["rollup"])}
 
 
 def _prometheus_parse(inputs: Any) -> Any:
     query = next(query for query in PRESETS["kube-prometheus"] if query.series == inputs["metric"])
-    asked = prometheus.Asked(query, inputs["method"], inputs["rollup"])
+    request = prometheus.Request(query, inputs["method"], inputs["rollup"])
     try:
-        answer = prometheus.vector(inputs["response"], "")
+        found = prometheus.vector(inputs["response"], "")
     except ProviderFailed:
-        answer = []
+        found = []
     nodes: dict[str, list[Metric]] = {}
-    for name, metric in prometheus.records_of(answer, asked, _HOST_LABEL, {}):
+    for name, metric in prometheus.records_of(found, request, _HOST_LABEL, {}):
         nodes.setdefault(name, []).append(metric)
-    return {"nodeMetrics": _told({name: NodeMetrics(metrics) for name, metrics in nodes.items()})}
+    return {"nodeMetrics": _metrics_of({name: NodeMetrics(metrics) for name, metrics in nodes.items()})}
 
 
 def _metrics_server(inputs: Any) -> Any:
@@ -266,19 +265,7 @@ def _metrics_server(inputs: Any) -> Any:
         for name, usage in inputs["nodeUsage"].items()
     ]
     known: dict[str, KnownNode] = capacity
-    return {"nodeMetrics": _told(metrics_server.usage_percent(items, known).nodes)}
-
-
-def _designed_payload(inputs: Any) -> Any:
-    snapshot = kep_document.decode(json.dumps(inputs["payload"]).encode())
-    return {
-        "nodes": list(snapshot.data.nodes),
-        "windowDuration": snapshot.window.duration,
-        "source": snapshot.source,
-    } | {
-        name: {metric.type.lower(): {metric.operator: metric.value} for metric in node.metrics}
-        for name, node in snapshot.data.nodes.items()
-    }
+    return {"nodeMetrics": _metrics_of(metrics_server.usage_percent(items, known).nodes)}
 
 
 def _designed_http(inputs: Any) -> Any:
@@ -302,7 +289,7 @@ ADAPTERS = {
     "signalfx.getMetricsFromPayloads": lambda inputs: {
         "values": signalfx.values_by_host(inputs["metricData"], inputs["metadata"])
     },
-    "signalfx.extractHostName": lambda inputs: {"host": hosts.node_name(inputs["host"])},
+    "signalfx.extractHostName": lambda inputs: {"host": http_source.node_name(inputs["host"])},
     "signalfx.requestURLs": _signalfx_urls,
     "datadog.New": _new("Datadog"),
     "datadog.getHostName": lambda inputs: {"host": datadog.host_name(inputs["tag"])},
@@ -310,7 +297,6 @@ ADAPTERS = {
     "prometheus.query": _prometheus_query,
     "prometheus.parse": _prometheus_parse,
     "metricsserver.parse": _metrics_server,
-    "kep61.parseWatcherPayload": _designed_payload,
     "kep61.http": _designed_http,
 }
 
@@ -327,14 +313,14 @@ def _windows_empty(case: Mapping[str, Any]) -> bool:
 
 
 def _names_a_node(case: Mapping[str, Any]) -> bool:
-    """A node that is known, in the path: upstream has no such page."""
+    """Return whether the path names a known node: upstream has no such page."""
     windows = case["input"].get("windows", {"15m": {"node-1": []}})
     node = case["input"]["request"].partition(" /watcher/")[2]
     return any(node in nodes for nodes in windows.values())
 
 
 def _breaks_signalfx(case: Mapping[str, Any]) -> bool:
-    """Points from which no mean can be made, or a host that is no text: upstream's NaN or panic."""
+    """Return whether points have no mean, or a host is not text: NaN or a panic upstream."""
     inputs = case["input"]
     points, series = (
         inputs[key] if key in inputs else inputs[f"{key}ForBothQueries"] for key in ("metricData", "metadata")
@@ -346,6 +332,14 @@ def _breaks_signalfx(case: Mapping[str, Any]) -> bool:
         or any(own and not any(own) for own in values)
         or any(isinstance(value, str | bool | None) for own in values for point in own for value in point)
     )
+
+
+def _is_of_one_host(case: Mapping[str, Any]) -> bool:
+    return case["input"]["host"] not in ("", "all", "*")
+
+
+def _has_another_tag(case: Mapping[str, Any]) -> bool:
+    return not case["input"]["tag"].startswith("host:")
 
 
 def _has_empty_row(case: Mapping[str, Any]) -> bool:
@@ -375,25 +369,25 @@ def _lacks_usage(case: Mapping[str, Any]) -> bool:
 
 
 DIFFERENT_ON_PURPOSE = (
-    ("loadwatcher.http", _names_a_node, "design 4.6, G9: /watcher/{host} is a page"),
-    ("loadwatcher.route", _names_a_node, "design 4.6, G9: /watcher/{host} is a page"),
-    ("signalfx.getMetricsFromPayloads", _breaks_signalfx, "design 5: what cannot be read is no data, no NaN, no crash"),
-    ("signalfx.fetchAllHosts", _breaks_signalfx, "design 5: what cannot be read is no data, no NaN, no crash"),
-    ("datadog.parseTimeseries", _has_empty_row, "design 4.6, B3: a series without points is told, it is no NaN"),
-    ("prometheus.parse", _names_no_node, "design 5: a name that no node can have is no data; a port is no part of it"),
-    ("prometheus.parse", _has_no_number, "design 4.6, B3: what is no number is dropped before it is kept"),
-    ("metricsserver.parse", _has_no_capacity, "design 4.6, B3: without capacity there is no share of it"),
-    ("metricsserver.parse", _lacks_usage, "design 5: absent is not zero"),
-    ("loadwatcher.http", _windows_empty, "design 4.6, G9: 404 with a reason where there is nothing, not 500"),
-    ("loadwatcher.route", _windows_empty, "design 4.6, G9: 404 with a reason where there is nothing, not 500"),
+    ("loadwatcher.http", _names_a_node, "/watcher/{host} is a page"),
+    ("loadwatcher.route", _names_a_node, "/watcher/{host} is a page"),
+    ("signalfx.getMetricsFromPayloads", _breaks_signalfx, "malformed data is no data, neither NaN nor a crash"),
+    ("signalfx.fetchAllHosts", _breaks_signalfx, "malformed data is no data, neither NaN nor a crash"),
+    ("datadog.parseTimeseries", _has_empty_row, "a series without points is reported and is not NaN"),
+    ("prometheus.parse", _names_no_node, "an invalid node name is no data; a port is not part of the name"),
+    ("prometheus.parse", _has_no_number, "a value that is not a number is dropped before it is kept"),
+    ("metricsserver.parse", _has_no_capacity, "a usage without a capacity has no percentage"),
+    ("metricsserver.parse", _lacks_usage, "absent is not zero"),
+    ("loadwatcher.http", _windows_empty, "404 with a reason where there is no data, not 500"),
+    ("loadwatcher.route", _windows_empty, "404 with a reason where there is no data, not 500"),
     (
         "loadwatcher.getLatest",
         lambda case: case["input"]["duration"] == "15m" and set(case["input"]["windows"]) == {"5m"},
-        "design 4.6, B1: a request for 15 minutes reaches the 5 minute window",
+        "a request for 15 minutes reaches the 5 minute window",
     ),
     (
         "prometheus.fetchAll",
         lambda _case: True,
-        "design 4.6, B4: one failed query costs its own part, the rest is kept",
+        "a failed query loses its own part, the others are kept",
     ),
 )

@@ -1,4 +1,4 @@
-"""Cases of trimaran.json that are arithmetic -> scheduler_plugin/plugins/trimaran/formulas."""
+"""Map the arithmetic cases of trimaran.json to scheduler_plugin/plugins/trimaran/formulas."""
 
 from __future__ import annotations
 
@@ -88,15 +88,12 @@ def _limit_risk(inputs: Any) -> Any:
 
 def _corrected_sigma(inputs: Any) -> Any:
     sigma = _one(inputs["usedStd"]) / inputs["capacity"]
-    return {"sigma": overcommitment.smoothed_sigma(_one(0.5), sigma, inputs["smoothingWindowSize"])[0]}
+    return {"sigma": overcommitment.unsmoothed_sigma(_one(0.5), sigma, inputs["smoothingWindowSize"])[0]}
 
 
 ADAPTERS = {
     "loadvariationriskbalancing.computeScore": _resource_score,
     "trimaran.GetMuSigma": _mu_sigma,
-    "lowriskovercommitment.DensityFunction": lambda inputs: {
-        "value": beta_distribution.density(_fit(inputs), _one(inputs["x"]))[0]
-    },
     "lowriskovercommitment.DistributionFunction": lambda inputs: {
         "value": beta_distribution.distribution(_fit(inputs), _one(inputs["x"]))[0]
     },
@@ -108,7 +105,6 @@ ADAPTERS = {
     "peaks.getPowerJumpForUtilisation": _power_jump,
     "peaks.NormalizeScore": _normalised,
     "kep61.loadVariationScore": _designed_variation,
-    "kep61.overCapacityRisk": lambda inputs: {"risk": load_variation.overrun_probability(inputs["ita"])},
     "kep357.limitRisk": _limit_risk,
     "kep357.correctedSigma": _corrected_sigma,
 }
@@ -120,8 +116,13 @@ def _is_below_the_resolution(case: Mapping[str, Any]) -> bool:
 
 DIFFERENT_ON_PURPOSE = (
     (
+        "loadvariationriskbalancing.computeScore",
+        lambda case: case["input"]["sensitivity"] < 0,
+        "a negative safeVarianceSensitivity is refused with the configuration",
+    ),
+    (
         "lowriskovercommitment.ComputeProbability",
         _is_below_the_resolution,
-        "design 5: upstream fits infinite parameters to it and answers 0; here it is no deviation",
+        "Trimaran fits infinite parameters to it and returns 0; here it counts as no deviation",
     ),
 )

@@ -1,4 +1,4 @@
-"""Cases of trimaran.json about the policies -> the policies that the extender runs, under `upstream` or `kep`."""
+"""Map the cases of the Trimaran plugins to the plugins that the extender runs, with `upstream` or `kep`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from scheduler_plugin.load_watcher.windows import Windows
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
-from scheduler_plugin.plugins.trimaran import measurements as readings_module
-from scheduler_plugin.plugins.trimaran import target_load_packing
+from scheduler_plugin.plugins.trimaran import measurements, target_load_packing
 from scheduler_plugin.plugins.trimaran.args import PeaksArgs
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
 from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import declared
@@ -35,7 +34,7 @@ _TYPES = {"cpu": MetricType.CPU, "memory": MetricType.MEMORY}
 
 
 class _Cluster:
-    """One policy of the product over the nodes, pods and watcher document of a case."""
+    """One plugin of the product with the nodes, pods and watcher document of a case."""
 
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
         entry = registry.PLUGINS[name]
@@ -55,12 +54,12 @@ class _Cluster:
         self.parts.cluster.pod_changed(_pod(pod, uid, node_name), at)
 
     def _measure(self, watcher: Any) -> None:
-        """As the extender takes a document, whatever its age: upstream has no bound."""
+        """Use a document as the extender does, whatever its age: Trimaran has no bound."""
         snapshot = records.decode(json.dumps(watcher or {}).encode())
         window = records.window_ending_at("15m", snapshot.window.end or NOW)
         windows = Windows(math.inf)
         windows.store(Snapshot(snapshot.timestamp, window, "", snapshot.data))
-        self.parts.readings.take(windows, window.end)
+        self.parts.measurements.select(windows, window.end)
         for entry in self.parts.cluster.entries.values():
             self.parts.vectors.write(entry)
 
@@ -77,13 +76,15 @@ def _policy(parts: assembly.Parts) -> Any:
 
 
 def _keys(model: Any) -> set[str]:
-    """Of the arguments; where measurements come from does not matter here."""
+    """Return the plugin of the arguments; the source of measurements does not matter here."""
     return {field.alias for field in model.model_fields.values()} - {"watcherAddress", "metricProvider"}
 
 
 def _pod(wire: Any, uid: str, node_name: str) -> pods.Pod:
     pod = msgspec.convert(wire, type=pods.Pod)
-    metadata = msgspec.structs.replace(pod.metadata, uid=uid, namespace="default", name=uid)  # cases name several alike
+    metadata = msgspec.structs.replace(
+        pod.metadata, uid=uid, namespace="default", name=uid
+    )  # several nodes of a case have the same name
     return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
 
 
@@ -92,7 +93,7 @@ def _score_of(policy: str) -> Any:
         cluster = _Cluster(policy, inputs.get("args", {}))
         watcher = inputs.get("watcher") or {}
         cluster.add(inputs["node"], watcher, inputs.get("podsOnNode", ()))
-        ends = bool(watcher.get("window", {}).get("end"))  # upstream's end of 0 is before every pod
+        ends = bool(watcher.get("window", {}).get("end"))  # Trimaran's end of 0 is before every pod
         recent = [pod for key, own in inputs.items() if key.endswith("Pods") for pod in own]
         for index, cached in enumerate(recent):
             at = cached["timestamp"] if ends and "timestamp" in cached else NOW - cached.get("ageSeconds", 0.0)
@@ -135,7 +136,7 @@ def _constructed(policy: str) -> Any:
 
 
 def _subset(adapter: Any) -> Any:
-    """Compare the keys that are expected; of an error that it is one, as ours names the key and what is wanted."""
+    """Compare the expected keys; of an error only its presence, as the product names the key and the wanted value."""
 
     def check(inputs: Any, expected: Any) -> str | None:
         came = adapter(inputs)
@@ -147,19 +148,19 @@ def _subset(adapter: Any) -> Any:
     return check
 
 
-def _utilisation(inputs: Any) -> readings_module.Utilisation:
+def _utilisation(inputs: Any) -> measurements.Utilisation:
     metrics = [Metric(**{**metric, "value": float(metric["value"])}) for metric in inputs["metrics"]]
-    return readings_module.utilisation(metrics, inputs["metricType"])
+    return measurements.utilisation(metrics, inputs["metricType"])
 
 
 def _resource_data(inputs: Any) -> Any:
     of = _utilisation(inputs)
-    return {"avg": of.mean, "std": of.deviation, "isValid": of.is_valid}
+    return {"avg": of.mean, "std": of.deviation, "isValid": of.is_measured}
 
 
 def _resource_stats(inputs: Any) -> Any:
     of = _utilisation(inputs)
-    if not of.is_valid:
+    if not of.is_measured:
         return {"isValid": False, "stats": None}
     is_cpu = inputs["resourceName"] == "cpu"
     unit = 1.0 if is_cpu else 1024.0 * 1024.0
@@ -180,7 +181,7 @@ def _demand(pod: Any) -> pod_resources.PodResources:
 
 
 def _node_requests_and_limits(inputs: Any) -> Any:
-    """As the policy's columns and its score add them up."""
+    """Return the sums of the plugin's columns and score."""
     cluster = _Cluster("LowRiskOverCommitment", {})
     cluster.add(inputs["node"], {}, inputs["podsOnNode"])
     own = declared(_demand(inputs["pod"]), "upstream")
@@ -202,18 +203,18 @@ def _pair(values: Any) -> Any:
 def _compute_risk(inputs: Any) -> Any:
     name = inputs["resourceName"]
     if name not in _TYPES:
-        return {"risk": 0.0}  # as the policy has rows for cpu and memory only
+        return {"risk": 0.0}  # the plugin has rows for cpu and memory only
     of, totals = _utilisation(inputs), inputs["nodeRequestsAndLimits"]
     unit = "milliCPU" if name == "cpu" else "memory"
     keys = ("nodeRequest", "nodeLimit", "nodeRequestMinusPod", "nodeLimitMinusPod", "nodeCapacity")
     request, limit, before, limit_before, capacity = (np.array([float(totals[key][unit])]) for key in keys)
     limit_risk = overcommitment.limit_risk(request, limit, capacity)
     load = np.zeros(1)
-    if of.is_valid:
+    if of.is_measured:
         percents = (np.array([of.mean]), np.array([of.deviation]))
         used, deviation = (load_variation.used(percent, capacity) for percent in percents)
         fractions = load_variation.fractions(used, deviation, 0.0, capacity)
-        sigma = overcommitment.smoothed_sigma(fractions.mu, fractions.sigma, inputs["smoothingWindowSize"])
+        sigma = overcommitment.unsmoothed_sigma(fractions.mu, fractions.sigma, inputs["smoothingWindowSize"])
         load = overcommitment.conditioned_load_risk(
             fractions.mu, sigma, before, limit_before, capacity, no_limits_are_certain=True
         )
@@ -268,7 +269,7 @@ def _power_model(inputs: Any) -> Any:
 
 
 def _specs_check(inputs: Any, expected: Any) -> str | None:
-    """Ours names the key and what is wanted; whether it is an error is upstream's, but for providers of ours."""
+    """Compare whether there is an error: the product names the key and the wanted value, and has more providers."""
     spec = inputs["trimaranSpec"]
     document = {
         "plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}},
@@ -319,7 +320,7 @@ def _with_defaults(inputs: Any) -> Any:
 
 
 def _is_replaced(case: Mapping[str, Any]) -> bool:
-    """Whether upstream replaces a value that was given, or fills in its own provider."""
+    """Return whether Trimaran replaces a given value, or fills in its own provider."""
     given, expected = case["input"]["args"], case["expected"]["args"]
     replaced = any(
         key in expected and expected[key] != value and not isinstance(value, dict)
@@ -390,7 +391,7 @@ def _designed_score(inputs: Any) -> Any:
     if not inputs.get("metricsAvailable", True):
         return {"limitAware": bool(overcommitment.score(limit_risk[np.newaxis])[0] < 100)}
     of = load_variation.fractions(one("usedAvg"), one("usedStd"), 0.0, capacity)
-    sigma = overcommitment.smoothed_sigma(of.mu, of.sigma, inputs["smoothingWindowSize"])
+    sigma = overcommitment.unsmoothed_sigma(of.mu, of.sigma, inputs["smoothingWindowSize"])
     load, fit = overcommitment.load_risk(of.mu, sigma, one("requestWithoutPod"), capacity)
     total = overcommitment.total_risk(limit_risk, load, inputs["riskLimitWeight"])
     return {
@@ -402,7 +403,7 @@ def _designed_score(inputs: Any) -> Any:
 
 
 def _designed_score_check(inputs: Any, expected: Any) -> str | None:
-    """The figure prints the fit to two decimals, risks to three, and the score exactly."""
+    """Compare the fit to two decimals, risks to three, and the score exactly, as in the figure."""
     came = _designed_score(inputs)
     coarse = {"alpha", "beta", "mean", "variance", "sigma"}
     for key, value in expected.items():
@@ -443,7 +444,7 @@ ADAPTERS = {
     "kep61.requestFraction": _request_fraction,
     "kep61.afterPlacement": _after_placement,
     "kep61.predictRecentPod": _recent_pod,
-    "kep61.recentPodsRetention": lambda _inputs: {"seconds": readings_module.OLDEST_SECONDS},
+    "kep61.recentPodsRetention": lambda _inputs: {"seconds": measurements.OLDEST_SECONDS},
     "kep357.defaults": _designed_defaults,
     "kep357.totalLimit": _total_limit,
 }
@@ -478,16 +479,16 @@ def _loses_the_file(case: Mapping[str, Any]) -> bool:
 
 
 DIFFERENT_ON_PURPOSE = (
-    ("peaks.New", _loses_the_file, "design 4.6, B12: the file's models count where the arguments hold none"),
+    ("peaks.New", _loses_the_file, "the models of the file count where the arguments have none"),
     (
         "peaks.initNodePowerModels",
         _loses_the_file,
-        "design 4.6, B12: the file's models count where the arguments hold none",
+        "the models of the file count where the arguments have none",
     ),
-    ("trimaran.checkSpecs", _names_no_provider, "design 3.4: the in-process default provider is NodeMetric"),
-    ("trimaran.NewCollector", _names_no_provider, "design 3.4: the in-process default provider is NodeMetric"),
-    ("trimaran.checkSpecs", _lacks_a_token, "design 4.6: arguments are validated; without a token SignalFx fails"),
-    ("trimaran.NewCollector", _lacks_a_token, "design 4.6: arguments are validated; without a token SignalFx fails"),
-    ("config.setDefaults", _is_replaced, "design 4.6: arguments are validated, never silently replaced"),
-    ("config.setDefaults", _takes_default_provider, "design 3.4: the in-process default provider is NodeMetric"),
+    ("trimaran.checkSpecs", _names_no_provider, "the in-process default provider is NodeMetric"),
+    ("trimaran.NewCollector", _names_no_provider, "the in-process default provider is NodeMetric"),
+    ("trimaran.checkSpecs", _lacks_a_token, "arguments are validated; without a token SignalFx fails"),
+    ("trimaran.NewCollector", _lacks_a_token, "arguments are validated; without a token SignalFx fails"),
+    ("config.setDefaults", _is_replaced, "arguments are validated, never silently replaced"),
+    ("config.setDefaults", _takes_default_provider, "the in-process default provider is NodeMetric"),
 )

@@ -1,4 +1,4 @@
-"""docs/reference/scheduler-plugins/load-aware.md: every argument, with the default that is active."""
+"""Tests that docs/reference/scheduler-plugins/load-aware.md lists every argument with its actual default."""
 
 import pathlib
 import re
@@ -9,24 +9,23 @@ import yaml
 from scheduler_plugin.config import loader
 from scheduler_plugin.plugins.load_aware.args import AggregatedArgs, LoadAwareArgs
 
-PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "reference" / "scheduler-plugins" / "load-aware.md").read_text(
-    encoding="utf-8"
-)
+FILE = pathlib.Path(__file__).parents[2] / "docs" / "reference" / "scheduler-plugins" / "load-aware.md"
+PAGE = FILE.read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (none|`[^`]*`) \|", re.MULTILINE)
 
 
 def table(heading):
-    """Default by argument, of the table under a heading of its first column."""
+    """Return the defaults by argument in the table with this heading of its first column."""
     text = PAGE[PAGE.index(f"| {heading} | default | meaning |") :].split("\n\n")[0]
     return {name: None if cell == "none" else yaml.safe_load(cell.strip("`")) for name, cell in ROW.findall(text)}
 
 
-def test_the_page_lists_every_argument_with_its_active_default():
+def test_the_page_lists_every_argument_with_its_default():
     listed = table("argument")
-    in_force = loader.parse({}).args["LoadAwareScheduling"].model_dump(by_alias=True)
+    actual = loader.parse({}).args["LoadAwareScheduling"].model_dump(by_alias=True)
     assert listed.keys() == {field.alias for field in LoadAwareArgs.model_fields.values()}
-    assert listed == {name: in_force[name] or listed[name] for name in listed}
-    assert not [name for name in listed if listed[name] and not in_force[name]]
+    assert listed == {name: actual[name] or listed[name] for name in listed}
+    assert not [name for name in listed if listed[name] and not actual[name]]
 
 
 def test_the_page_lists_every_argument_of_the_aggregated_block():

@@ -1,4 +1,4 @@
-"""Pages of Trimaran's plugins: arguments, defaults, examples and worked numbers are those of the code."""
+"""Tests that the pages of Trimaran's plugins have the arguments, defaults, examples and numbers of the code."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def listed(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", PLUGINS)
-def test_a_page_lists_every_argument_with_its_active_default(name: str) -> None:
+def test_a_page_lists_every_argument_with_its_default(name: str) -> None:
     entry = registry.PLUGINS[PLUGINS[name]]
-    in_force = entry.complete(entry.args.model_validate({})).model_dump(by_alias=True)
-    assert listed(name) == {argument: value for argument, value in in_force.items() if argument not in COMMON}
+    actual = entry.complete(entry.args.model_validate({})).model_dump(by_alias=True)
+    assert listed(name) == {argument: value for argument, value in actual.items() if argument not in COMMON}
 
 
 @pytest.mark.parametrize("name", PLUGINS)
-def test_a_page_has_its_curve_and_an_example_that_loads(name: str) -> None:
+def test_a_page_has_a_curve_and_a_valid_example(name: str) -> None:
     assert f"]({name}.svg)" in page(name)
     assert (PAGES / f"{name}.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
     (example,) = re.findall(r"```yaml\n(.*?)```", page(name), re.DOTALL)
     assert PLUGINS[name] in loader.parse(yaml.safe_load(example)).score_weights
 
 
-def test_the_page_of_providers_lists_each_with_its_required_keys_and_every_common_argument() -> None:
+def test_the_page_of_providers_lists_every_provider_with_its_required_keys_and_every_common_argument() -> None:
     text = (PAGES.parent / "providers.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `(\w+)` \| (?:[^|]*\|){2} ([^|]*) \|", text, re.MULTILINE))
     assert rows.keys() >= provider_spec.NEEDS.keys()

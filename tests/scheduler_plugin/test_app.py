@@ -112,7 +112,9 @@ async def test_lists_serves_and_stops(server, tmp_path):
         assert page["nodeUsage"]["cpu"] == 1000
         assert json.loads(await get(http_port, "/debug/nodes/nowhere")) == {}
         assert json.loads(await get(http_port, "/debug/nodes/")) == {"n1": factories.NOW, "n2": factories.NOW}
-        assert "LoadAwareScheduling" in await get(http_port, "/debug/config")
+        configuration = await get(http_port, "/debug/config")
+        assert "LoadAwareScheduling" in configuration
+        assert "&id" not in configuration
         text = await get(http_port, "/metrics")
     for line in (
         'koord_scheduler_plugin_requests_total{outcome="ok",verb="filter"} 1.0',
@@ -186,5 +188,5 @@ async def test_measurements_count_from_the_start_and_not_half_a_minute_later(ser
     server._scripts["GET", NODE_METRICS][:] = [apiserver.page("5", fresh)]
     configuration = {"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}}
     async with started(server, tmp_path, configuration) as (_port, http_port), asyncio.timeout(20):
-        while 'ladder_nodes{rung="measured"} 1.0' not in await get(http_port, "/metrics"):
+        while 'fallback_level_nodes{level="measured"} 1.0' not in await get(http_port, "/metrics"):
             await asyncio.sleep(0.02)

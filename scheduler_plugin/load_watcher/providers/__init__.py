@@ -1,1 +1,1 @@
-"""Where measurements come from: one module a provider, all behind `provider.Provider`, listed in `catalog`."""
+"""Sources of measurements: one module for each provider (`provider.Provider`), listed in `registry`."""

@@ -1,6 +1,6 @@
-"""Datadog by its HTTP API: mean of the maxima of each minute, CPU and memory, no deviation.
+"""Datadog's HTTP API: mean of the one-minute maxima of CPU and memory, no deviation.
 
-There is no server to be had for tests: shapes are recorded ones.
+No test server exists: the tests use recorded responses.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, Final
 
-from scheduler_plugin.load_watcher.providers import hosts, provider_spec
-from scheduler_plugin.load_watcher.providers.hosts import Hosts
-from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
+from scheduler_plugin.load_watcher.providers import http_source, provider_spec
+from scheduler_plugin.load_watcher.providers.http_source import HostFilter, HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
-from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Operator, Window
+from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Statistic, Window
 
 DEFAULT_ADDRESS: Final = "https://api.datadoghq.com"
 TIMEOUT_SECONDS: Final = 55.0
@@ -23,46 +22,46 @@ _METRICS: Final = (
     ("cpuqueryname", "max:cpu.utilization", MetricType.CPU),
     ("memoryqueryname", "max:memory.utilization", MetricType.MEMORY),
 )
-"""Name of the query, what it asks for, and what it is; in this order the answer numbers them."""
+"""Name, metric and resource of each query; the response numbers its series in this order."""
 
 
 class DatadogProvider:
-    """Asks for both metrics in one request."""
+    """Provider that reads both metrics in one request."""
 
     name = provider_spec.DATADOG
 
-    def __init__(self, reach: Reach, ours: Hosts) -> None:
+    def __init__(self, reach: Reach, hosts: HostFilter) -> None:
         self._source = HttpSource(reach)
-        self._ours = ours
+        self._hosts = hosts
 
     async def check(self) -> Sequence[str]:
-        """Tell when it does not answer."""
-        return () if await self.is_healthy() else ("Datadog does not answer with 200",)
+        """Return a problem if the address does not return 200."""
+        return () if await self.is_healthy() else ("Datadog did not return 200",)
 
     async def fetch(self, window: Window) -> Fetched:
-        """Both metrics. Raises ProviderFailed."""
-        body = {"data": {"type": "timeseries_request", "attributes": request(self._ours, window)}}
+        """Return both metrics. Raises ProviderFailed."""
+        body = {"data": {"type": "timeseries_request", "attributes": request(self._hosts, window)}}
         path = "/api/v2/query/timeseries"
-        answer = self._source.decode(await self._source.send("POST", path, json=body), path)
-        return nodes_of(answer)
+        response = self._source.decode(await self._source.send("POST", path, json=body), path)
+        return nodes_of(response)
 
     async def is_healthy(self) -> bool:
-        """Whether the configured address answers."""
-        return await self._source.answers("GET", "")
+        """Return whether the configured address returns 200."""
+        return await self._source.is_ok("GET", "")
 
     async def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         await self._source.close()
 
 
 def headers(api_key: str, application_key: str) -> dict[str, str]:
-    """What every request carries."""
+    """Return the headers of every request."""
     return {"DD-API-KEY": api_key, "DD-APPLICATION-KEY": application_key}
 
 
-def request(ours: Hosts, window: Window, host: str = "*") -> dict[str, Any]:
-    """Attributes of a request for a window, times in milliseconds."""
-    selected = f"host:{host}{ours.name_suffix}, cluster_name:{ours.cluster_name}"
+def request(hosts: HostFilter, window: Window) -> dict[str, Any]:
+    """Return the attributes of a request for a window, times in milliseconds."""
+    selected = f"host:*{hosts.name_suffix}, cluster_name:{hosts.cluster_name}"
     return {
         "from": window.start * 1000,
         "to": window.end * 1000,
@@ -74,15 +73,15 @@ def request(ours: Hosts, window: Window, host: str = "*") -> dict[str, Any]:
     }
 
 
-def nodes_of(answer: Any) -> Fetched:
-    """Mean of each series; one without points is told and left out. Raises ProviderFailed."""
+def nodes_of(response: Any) -> Fetched:
+    """Return the mean of each series; a series without points is skipped and reported. Raises ProviderFailed."""
     try:
-        attributes = answer["data"]["attributes"]
+        attributes = response["data"]["attributes"]
         series, values = attributes["series"], attributes["values"]
         if not series:
             raise ProviderFailed("No series from timeseries attributes.")
         if len(series) != len(values):
-            raise ProviderFailed(f"Datadog answered {len(series)} series and {len(values)} rows of values")
+            raise ProviderFailed(f"Datadog returned {len(series)} series and {len(values)} rows of values")
         by_node: dict[str, list[Metric]] = {}
         problems = []
         for one, row in zip(series, values, strict=True):
@@ -92,12 +91,12 @@ def nodes_of(answer: Any) -> Fetched:
             if not host or not points:
                 problems.append(f"a series of {metric} has no {'points' if host else 'host'}")
                 continue
-            by_node.setdefault(host, []).append(Metric(metric, kind, Operator.AVG, _ROLLUP, statistics.fmean(points)))
+            by_node.setdefault(host, []).append(Metric(metric, kind, Statistic.AVG, _ROLLUP, statistics.fmean(points)))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ProviderFailed(f"the answer is not Datadog's ({error!r})") from error
+        raise ProviderFailed(f"the response is not a Datadog time series response ({error!r})") from error
     return Fetched({name: NodeMetrics(metrics) for name, metrics in by_node.items()}, problems)
 
 
 def host_name(tag: str) -> str:
-    """Name in a tag `host:NAME`, up to the first dot; a tag of another kind is given back as it is."""
-    return hosts.node_name(tag.removeprefix("host:")) if tag.startswith("host:") else tag
+    """Return the name in a tag `host:NAME`, up to the first dot."""
+    return http_source.node_name(tag.removeprefix("host:"))

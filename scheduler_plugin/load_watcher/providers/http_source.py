@@ -1,8 +1,10 @@
-"""One server that a provider asks over HTTP: address, credentials, TLS and bounds in one place.
+"""HTTP client of a provider: address, credentials, TLS and limits of one server.
 
-Whatever goes wrong is a ProviderFailed that names the address: an answer must come whole within the time-out and the
-largest size, so that a server that drips or pours holds up nobody. Proxies of the environment are used, as these
-servers may be outside of the cluster; redirects are not followed, so that a token goes to no other server.
+Every failure is a ProviderFailed that names the address. A response must be complete within the time-out and within the
+size limit, so a slow or an endless response blocks no other work. Proxies of the environment are used, because these
+servers may be outside the cluster. Redirects are not followed, so a token is never sent to another server.
+
+Monitoring services such as SignalFx and Datadog know hosts of many clusters: `HostFilter` selects those of one.
 """
 
 from __future__ import annotations
@@ -20,60 +22,73 @@ import msgspec
 from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
 
 _LONGEST_TEXT: Final = 300
-_LARGEST_ANSWER_BYTES: Final = 64 << 20  # 5,000 nodes are a tenth of it
+_LARGEST_RESPONSE_BYTES: Final = 64 << 20  # 5,000 nodes need a tenth of it
 _CONNECTIONS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
+class HostFilter:
+    """Selection of the hosts that belong to this cluster, in a service that knows many clusters."""
+
+    name_suffix: str = ""
+    cluster_name: str = ""
+
+
+def node_name(host: str) -> str:
+    """Return the name of a host up to the first dot."""
+    return host.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
 class Reach:
-    """How to reach a server. Certificates are checked against `ca_file`, or the system's authorities."""
+    """Address and credentials of a server. Certificates are checked against `ca_file`, or the system's authorities."""
 
     address: str
     headers: Mapping[str, str]
     timeout_seconds: float
-    """For a whole answer."""
+    """Limit for a complete response."""
     insecure_skip_verify: bool = False
     ca_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, read to its end."""
+    """A complete response."""
 
     status_code: int
     content: bytes
 
     @property
     def text(self) -> str:
-        """Body as text."""
+        """Return the body as text."""
         return self.content.decode(errors="replace")
 
 
 class HttpSource:
-    """Connections to one server, made when first needed."""
+    """Connection pool of one server, opened at the first request."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
         self._client: httpx2.AsyncClient | None = None
 
     async def send(self, method: str, path: str, *, accept: frozenset[int] = frozenset({200}), **request: Any) -> Reply:
-        """Send a request and give the answer if its status is accepted. Raises ProviderFailed."""
+        """Send a request and return the response if its status is accepted. Raises ProviderFailed."""
         try:
             client = self._connected()
             async with asyncio.timeout(self._reach.timeout_seconds):
                 reply = await _reply(client, method, self._url(path), request)
         except (httpx2.TimeoutException, TimeoutError) as error:
             raise ProviderFailed(
-                f"{self._url(path)} did not answer within {self._reach.timeout_seconds:g} s"
+                f"{self._url(path)} did not respond within {self._reach.timeout_seconds:g} s"
             ) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
             raise ProviderFailed(f"{self._url(path)} cannot be reached: {error or type(error).__name__}") from error
         if reply.status_code not in accept:
-            raise ProviderFailed(f"{self._url(path)} answered {reply.status_code}: {_one_line(reply.text)}")
+            raise ProviderFailed(f"{self._url(path)} returned {reply.status_code}: {_one_line(reply.text)}")
         return reply
 
-    async def answers(self, method: str, path: str) -> bool:
-        """Whether a request is answered with 200 right now."""
+    async def is_ok(self, method: str, path: str) -> bool:
+        """Return whether a request returns 200 now."""
         try:
             await self.send(method, path)
         except ProviderFailed:
@@ -81,15 +96,15 @@ class HttpSource:
         return True
 
     def decode(self, reply: Reply, path: str) -> Any:
-        """JSON of an answer. Raises ProviderFailed."""
+        """Decode the JSON of a response. Raises ProviderFailed."""
         try:
             return msgspec.json.decode(reply.content)
         except msgspec.DecodeError as error:
-            text = f"{self._url(path)} answered what is no JSON ({error}): is the address right?"
+            text = f"{self._url(path)} did not return JSON ({error}); check the address"
             raise ProviderFailed(text) from error
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         if self._client is not None:
             await self._client.aclose()
             self._client = None
@@ -113,15 +128,15 @@ async def _reply(client: httpx2.AsyncClient, method: str, url: str, request: Map
     async with client.stream(method, url, **request) as response:
         async for part in response.aiter_bytes():
             body += part
-            if len(body) > _LARGEST_ANSWER_BYTES:
-                raise ProviderFailed(f"{url} answered more than {_LARGEST_ANSWER_BYTES >> 20} MiB")
+            if len(body) > _LARGEST_RESPONSE_BYTES:
+                raise ProviderFailed(f"{url} returned more than {_LARGEST_RESPONSE_BYTES >> 20} MiB")
     return Reply(response.status_code, bytes(body))
 
 
 def _tls(reach: Reach) -> ssl.SSLContext:
     if reach.ca_file and not Path(reach.ca_file).is_file():
         raise ProviderFailed(
-            f"{reach.ca_file} is no file, want the certificates (PEM) that {reach.address} is signed by"
+            f"{reach.ca_file} is not a file, want the PEM certificates of the authority that signed {reach.address}"
         )
     context = ssl.create_default_context(cafile=reach.ca_file or None)
     if reach.insecure_skip_verify:

@@ -1,4 +1,4 @@
-"""InfluxDB 2: the history that koordlets write (docs/how-to/influxdb.md), asked by Flux."""
+"""InfluxDB 2: the points that koordlets write (docs/how-to/influxdb.md), read by Flux queries."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final
 import msgspec
 
 from scheduler_plugin.load_watcher import known_nodes
-from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
+from scheduler_plugin.load_watcher.known_nodes import KnownNode, ReadKnownNodes
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
-from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Operator, Window
+from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Statistic, Window
 
 TIMEOUT_SECONDS: Final = 30.0
 _TYPES: Final = {"cpu_cores": MetricType.CPU, "memory_bytes": MetricType.MEMORY}
@@ -23,47 +23,47 @@ _ERROR: Final = "error"
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Where the history lies."""
+    """Organization and bucket of the points."""
 
     org: str
     bucket: str
 
 
 class InfluxDbProvider:
-    """Asks one server. A token that may read the bucket is enough."""
+    """Client of one server. A token that can read the bucket is enough."""
 
     name = provider_spec.INFLUXDB
 
-    def __init__(self, reach: Reach, bucket: Bucket, nodes: KnownNodes) -> None:
+    def __init__(self, reach: Reach, bucket: Bucket, nodes: ReadKnownNodes) -> None:
         self._source = HttpSource(reach)
         self._address = reach.address
         self._bucket = bucket
         self._nodes = nodes
 
     async def check(self) -> Sequence[str]:
-        """Ask for one point of the last hour."""
+        """Return a problem unless the bucket has a point of the last hour."""
         text = f"{_source(self._bucket.bucket, '-1h', 'now()')} |> limit(n: 1) |> group() |> limit(n: 1)"
         try:
-            rows = list(_rows(await self._ask(text)))
+            rows = list(_rows(await self._query(text)))
         except ProviderFailed as error:
             return (str(error),)
         if rows:
             return ()
-        return (f"{self._address}: bucket {self._bucket.bucket!r} holds no koordlet_usage of nodes of the last hour",)
+        return (f"{self._address}: bucket {self._bucket.bucket!r} has no koordlet_usage of nodes in the last hour",)
 
     async def fetch(self, window: Window) -> Fetched:
-        """Mean and deviation of each node over the window. Raises ProviderFailed."""
-        return percents(await self._ask(flux(self._bucket.bucket, window)), window.duration, self._nodes())
+        """Return mean and deviation of each node over the window. Raises ProviderFailed."""
+        return percents(await self._query(flux(self._bucket.bucket, window)), window.duration, self._nodes())
 
     async def is_healthy(self) -> bool:
-        """Whether the server says so."""
-        return await self._source.answers("GET", "/health")
+        """Return whether the server reports itself healthy."""
+        return await self._source.is_ok("GET", "/health")
 
     async def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         await self._source.close()
 
-    async def _ask(self, text: str) -> str:
+    async def _query(self, text: str) -> str:
         response = await self._source.send(
             "POST",
             "/api/v2/query",
@@ -75,11 +75,11 @@ class InfluxDbProvider:
 
 
 def flux(bucket: str, window: Window) -> str:
-    """Mean and deviation over a window as two results of one query; the deviation is that of all points."""
+    """Build one query with two results: mean and population deviation of all points of a window."""
     return (
         f"points = {_source(bucket, str(window.start), str(window.end))}\n"
-        f'points |> mean() |> yield(name: "{Operator.AVG}")\n'
-        f'points |> stddev(mode: "population") |> yield(name: "{Operator.STD}")\n'
+        f'points |> mean() |> yield(name: "{Statistic.AVG}")\n'
+        f'points |> stddev(mode: "population") |> yield(name: "{Statistic.STD}")\n'
     )
 
 
@@ -92,18 +92,18 @@ def _source(bucket: str, start: str, stop: str) -> str:
     )
 
 
-def percents(answer: str, duration: str, nodes: Mapping[str, KnownNode]) -> Fetched:
-    """Rows of an answer as percent of capacity; nodes that do not exist are left out. Raises ProviderFailed."""
+def percents(response: str, duration: str, nodes: Mapping[str, KnownNode]) -> Fetched:
+    """Convert the rows of a response to percent of capacity; unknown nodes are skipped. Raises ProviderFailed."""
     by_node: dict[str, list[Metric]] = {}
-    for row in _rows(answer):
+    for row in _rows(response):
         node, kind = nodes.get(row.get("node", "")), _TYPES.get(row.get("_field", ""))
         if node is None or kind is None:
             continue
         try:
             value = float(row["_value"])
-            operator = Operator(row["result"])
+            operator = Statistic(row["result"])
         except (KeyError, ValueError) as error:
-            raise ProviderFailed(f"a row of InfluxDB's answer cannot be read: {error!r}") from error
+            raise ProviderFailed(f"cannot read a row of InfluxDB's response: {error!r}") from error
         amount, whole = (value * 1000, node.cpu_millis) if kind is MetricType.CPU else (value, node.memory_bytes)
         percent = known_nodes.percent_of(amount, whole)
         if percent is not None:
@@ -111,25 +111,25 @@ def percents(answer: str, duration: str, nodes: Mapping[str, KnownNode]) -> Fetc
     return Fetched({name: NodeMetrics(metrics, {}, nodes[name].metadata) for name, metrics in by_node.items()})
 
 
-def _rows(answer: str) -> Iterator[dict[str, str]]:
-    """Rows of all tables: an empty line begins another one, with a header of its own.
+def _rows(response: str) -> Iterator[dict[str, str]]:
+    """Yield the rows of all tables; an empty line begins another table with its own header.
 
-    A query that fails after its first table was sent ends with a table of the error. Raises ProviderFailed.
+    A query that fails after its first table ends with a table of the error. Raises ProviderFailed.
     """
     header: list[str] = []
-    for cells in _cells(answer):
+    for cells in _cells(response):
         if not cells or not any(cells):
             header = []
         elif not header:
             header = cells
         elif _ERROR in header:
-            raise ProviderFailed(f"InfluxDB broke off its answer: {dict(zip(header, cells, strict=False)).get(_ERROR)}")
+            raise ProviderFailed(f"InfluxDB aborted the query: {dict(zip(header, cells, strict=False)).get(_ERROR)}")
         else:
             yield dict(zip(header, cells, strict=False))
 
 
-def _cells(answer: str) -> Iterator[list[str]]:
+def _cells(response: str) -> Iterator[list[str]]:
     try:
-        yield from csv.reader(answer.splitlines())
+        yield from csv.reader(response.splitlines())
     except csv.Error as error:
-        raise ProviderFailed(f"InfluxDB's answer is no CSV: {error}") from error
+        raise ProviderFailed(f"InfluxDB did not return CSV: {error}") from error

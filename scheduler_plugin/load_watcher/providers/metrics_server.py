@@ -1,4 +1,4 @@
-"""KubernetesMetricsServer: the usage of the moment from `metrics.k8s.io`. It knows no windows and no deviation."""
+"""KubernetesMetricsServer: current usage from `metrics.k8s.io`, without windows and without deviation."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from api_types import names
 from api_types.kubernetes import pods, quantities
 from apiserver_client import errors, objects, resources, session
 from scheduler_plugin.load_watcher import known_nodes
-from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
+from scheduler_plugin.load_watcher.known_nodes import KnownNode, ReadKnownNodes
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
-from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Operator, Window
+from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Statistic, Window
 
 _NODE_METRICS: Final = resources.Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
 _TYPES: Final = {names.CPU: MetricType.CPU, names.MEMORY: MetricType.MEMORY}
 
 
 class NodeUsage(msgspec.Struct):
-    """One item of metrics-server's list."""
+    """Item of metrics-server's list."""
 
     metadata: pods.ObjectMeta = pods.ObjectMeta()
     usage: pods.QuantityMap = {}
 
 
 class MetricsServerProvider:
-    """Lists node metrics through the apiserver."""
+    """Provider that lists node metrics through the apiserver."""
 
     name = provider_spec.METRICS_SERVER
 
-    def __init__(self, api: session.Session, nodes: KnownNodes) -> None:
+    def __init__(self, api: session.Session, nodes: ReadKnownNodes) -> None:
         self._api = api
         self._nodes = nodes
 
     async def check(self) -> Sequence[str]:
-        """Tell when the API is not served."""
+        """Return a problem if the API is not served."""
         try:
             await self._list()
         except ProviderFailed as error:
@@ -45,15 +45,15 @@ class MetricsServerProvider:
         return ()
 
     async def fetch(self, window: Window) -> Fetched:  # noqa: ARG002  # it measures one moment, whatever the window
-        """Usage of every node that is known, as metrics-server last saw it. Raises ProviderFailed."""
+        """Return the last usage that metrics-server has of every known node. Raises ProviderFailed."""
         return usage_percent(await self._list(), self._nodes())
 
     async def is_healthy(self) -> bool:
-        """Whether it lists."""
+        """Return whether the list succeeds."""
         return not await self.check()
 
     async def close(self) -> None:
-        """The session is not ours."""
+        """Do nothing: the caller owns the session."""
 
     async def _list(self) -> Sequence[NodeUsage]:
         try:
@@ -63,7 +63,10 @@ class MetricsServerProvider:
 
 
 def usage_percent(items: Sequence[NodeUsage], nodes: Mapping[str, KnownNode]) -> Fetched:
-    """Percent of capacity, record names and rollups empty as upstream's; nodes that do not exist are left out."""
+    """Convert usage to percent of capacity; unknown nodes are skipped.
+
+    Record names and rollups are empty, as upstream's.
+    """
     problems = []
     found = {}
     for item in items:
@@ -80,7 +83,7 @@ def usage_percent(items: Sequence[NodeUsage], nodes: Mapping[str, KnownNode]) ->
             kind: known_nodes.percent_of(used[name], capacity[name]) for name, kind in _TYPES.items() if name in used
         }
         metrics = [
-            Metric(type=kind, operator=Operator.LATEST, value=percent)
+            Metric(type=kind, operator=Statistic.LATEST, value=percent)
             for kind, percent in percents.items()
             if percent is not None
         ]

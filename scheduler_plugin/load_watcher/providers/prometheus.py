@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from scheduler_plugin.load_watcher import analysis, known_nodes
-from scheduler_plugin.load_watcher.known_nodes import KnownNode, KnownNodes
+from scheduler_plugin.load_watcher.known_nodes import KnownNode, ReadKnownNodes
 from scheduler_plugin.load_watcher.providers import prometheus_queries, provider_spec
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.prometheus_queries import METHODS, Query, Unit
@@ -20,7 +20,7 @@ DEFAULT_ADDRESS: Final = "http://prometheus-k8s:9090"
 TIMEOUT_SECONDS: Final = 10.0
 _CONCURRENT_QUERIES: Final = 4
 _USE_GET: Final = frozenset({405, 501})
-_NAMED_AT_MOST: Final = 3
+_MAX_NAMES: Final = 3
 _UNITS: Final[Mapping[Unit, str]] = {
     Unit.RATIO: "a share of 1",
     Unit.PERCENT: "a percentage",
@@ -33,18 +33,18 @@ Vector = list[tuple[Mapping[str, str], float]]
 
 @dataclass(frozen=True, slots=True)
 class NodeNames:
-    """How a series tells which node it is of: the first of these labels it has, without a port."""
+    """Labels that hold the node name of a series: the first one present counts, without a port."""
 
     labels: Sequence[str] = ("node", "instance")
 
     def of(self, labels: Mapping[str, str]) -> str:
-        """Name of the node; empty where no label tells."""
+        """Return the name of the node; empty if none of the labels is present."""
         value = next((labels[label] for label in self.labels if labels.get(label)), "")
         host, colon, port = value.rpartition(":")
         return host if colon and port.isdigit() else value
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """One statistic of one query over one window."""
 
     query: Query
@@ -53,11 +53,11 @@ class Asked(NamedTuple):
 
 
 class PrometheusProvider:
-    """Asks one server."""
+    """Client of one server."""
 
     name = provider_spec.PROMETHEUS
 
-    def __init__(self, reach: Reach, queries: Sequence[Query], nodes: KnownNodes, node_names: NodeNames) -> None:
+    def __init__(self, reach: Reach, queries: Sequence[Query], nodes: ReadKnownNodes, node_names: NodeNames) -> None:
         self._source = HttpSource(reach)
         self._address = reach.address
         self._queries = queries
@@ -66,47 +66,50 @@ class PrometheusProvider:
         self._gate = asyncio.Semaphore(_CONCURRENT_QUERIES)
 
     async def check(self) -> Sequence[str]:
-        """Ask each query once: it must give one series a node that exists, in a unit that makes sense as percent."""
+        """Run each query once and return a problem unless it has one plausible series for each existing node."""
         checks = await asyncio.gather(*(self._check(query) for query in self._queries))
         return [problem for problems in checks for problem in problems]
 
     async def fetch(self, window: Window) -> Fetched:
-        """What every query says of the window; those that fail cost their own part. Raises ProviderFailed if all do."""
-        asked = [Asked(query, method, window.duration) for query in self._queries for method in METHODS]
-        answers = await asyncio.gather(*(self._answer(one) for one in asked))
-        failed = [str(answer) for answer in answers if isinstance(answer, ProviderFailed)]
-        if failed and len(failed) == len(asked):
+        """Return the results of every query over the window; a failed query is reported and skipped.
+
+        Raises ProviderFailed if all queries fail.
+        """
+        requests = [Request(query, method, window.duration) for query in self._queries for method in METHODS]
+        results = await asyncio.gather(*(self._result(one) for one in requests))
+        failed = [str(result) for result in results if isinstance(result, ProviderFailed)]
+        if failed and len(failed) == len(requests):
             raise ProviderFailed(failed[0])
         known = self._nodes()
         by_node: dict[str, list[Metric]] = {}
-        for one, answer in zip(asked, answers, strict=True):
-            if not isinstance(answer, ProviderFailed):
-                for name, metric in records_of(answer, one, self._node_names, known):
+        for one, result in zip(requests, results, strict=True):
+            if not isinstance(result, ProviderFailed):
+                for name, metric in records_of(result, one, self._node_names, known):
                     by_node.setdefault(name, []).append(metric)
         nodes = {name: NodeMetrics(metrics, {}, _place(known.get(name))) for name, metrics in by_node.items()}
         return Fetched(nodes, failed)
 
     async def is_healthy(self) -> bool:
-        """Whether the server that is configured answers a query."""
+        """Return whether the configured server evaluates a query."""
         try:
-            await self._ask("vector(1)")
+            await self._query("vector(1)")
         except ProviderFailed:
             return False
         return True
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         await self._source.close()
 
-    async def _answer(self, asked: Asked) -> Vector | ProviderFailed:
-        query = asked.query
-        text = prometheus_queries.text(query.series, asked.method, asked.duration, is_expression=query.is_expression)
+    async def _result(self, request: Request) -> Vector | ProviderFailed:
+        query, method = request.query, request.method
+        text = prometheus_queries.text(query.series, method, request.duration, is_expression=query.is_expression)
         try:
-            return await self._ask(text)
+            return await self._query(text)
         except ProviderFailed as error:
             return error
 
-    async def _ask(self, text: str) -> Vector:
+    async def _query(self, text: str) -> Vector:
         async with self._gate:
             form = {"query": text}
             response = await self._source.send("POST", "/api/v1/query", accept=frozenset({200, *_USE_GET}), data=form)
@@ -116,11 +119,11 @@ class PrometheusProvider:
 
     async def _check(self, query: Query) -> Sequence[str]:
         try:
-            found = await self._ask(query.series)
+            found = await self._query(query.series)
         except ProviderFailed as error:
             return (str(error),)
         if not found:
-            return (f"{self._address}: {query.series} has no series, so {query.type} is not known from it",)
+            return (f"{self._address}: {query.series} has no series, so it gives no {query.type}",)
         known = self._nodes()
         names = Counter(self._node_names.of(labels) for labels, _value in found)
         naming = _naming_problems(query.series, names, set(known), self._node_names)
@@ -131,10 +134,10 @@ def _naming_problems(series: str, names: Counter[str], known: set[str], node_nam
     several = [name for name, count in names.items() if count > 1]
     unknown = [name for name in names if known and name not in known]
     if several:
-        yield f"{series} has several series for {_some(several)}, want one a node: the last one counts"
+        yield f"{series} has several series for {_some(several)}, want one for each node; the last one is used"
     if unknown:
         labels = " or ".join(node_names.labels)
-        yield f"{series}: {_some(unknown)} by label {labels} is no node of this cluster, want node names"
+        yield f"{series}: {_some(unknown)} in label {labels} is not a node of this cluster, want node names"
 
 
 def _unit_problems(query: Query, found: Vector, node_names: NodeNames, known: Mapping[str, KnownNode]) -> Iterable[str]:
@@ -144,30 +147,30 @@ def _unit_problems(query: Query, found: Vector, node_names: NodeNames, known: Ma
         name = node_names.of(labels)
         percent = _percent(value, query.unit, known.get(name))
         if percent is not None and percent > analysis.HIGHEST_PERCENT:
-            yield f"{query.series} is {value:g} for {name!r}, too much for {_UNITS[query.unit]}: what is its unit?"
+            yield f"{query.series} is {value:g} for {name!r}, too much for {_UNITS[query.unit]}; check its unit"
             return
 
 
 def _some(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED_AT_MOST
-    return ", ".join(repr(name) for name in names[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMES
+    return ", ".join(repr(name) for name in names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _place(node: KnownNode | None) -> Metadata:
     return node.metadata if node else Metadata()
 
 
-def vector(document: Any, asked: str) -> Vector:
-    """Labels and value of each series in an answer to an instant query. Raises ProviderFailed."""
+def vector(document: Any, query: str) -> Vector:
+    """Return labels and value of each series in the response to an instant query. Raises ProviderFailed."""
     try:
         if document["status"] != "success":
-            raise ProviderFailed(f"{asked}: {document.get('error', 'no error text')}")
+            raise ProviderFailed(f"{query}: {document.get('error', 'no error text')}")
         data = document["data"]
         if data["resultType"] != "vector":
-            raise ProviderFailed(f"{asked}: answered with a {data['resultType']}, want a vector")
+            raise ProviderFailed(f"{query}: got a {data['resultType']}, want a vector")
         return [(_labels(item["metric"]), float(item["value"][1])) for item in data["result"]]
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise ProviderFailed(f"{asked}: the answer is not Prometheus' ({error!r})") from error
+        raise ProviderFailed(f"{query}: the response is not a Prometheus response ({error!r})") from error
 
 
 def _labels(metric: Any) -> Mapping[str, str]:
@@ -177,15 +180,15 @@ def _labels(metric: Any) -> Mapping[str, str]:
 
 
 def records_of(
-    answer: Vector, asked: Asked, node_names: NodeNames, nodes: Mapping[str, KnownNode]
+    found: Vector, request: Request, node_names: NodeNames, nodes: Mapping[str, KnownNode]
 ) -> Iterable[tuple[str, Metric]]:
-    """Each series as a record of its node, in percent; a series that names no node is left out."""
-    for labels, value in answer:
+    """Yield each series as a record of its node, in percent; a series without a node name is skipped."""
+    for labels, value in found:
         name = node_names.of(labels)
-        percent = _percent(value, asked.query.unit, nodes.get(name))
+        percent = _percent(value, request.query.unit, nodes.get(name))
         if name and percent is not None:
-            operator = METHODS[asked.method]
-            yield name, Metric(asked.query.series, asked.query.type, operator, asked.duration, percent)
+            statistic = METHODS[request.method]
+            yield name, Metric(request.query.series, request.query.type, statistic, request.duration, percent)
 
 
 def _percent(value: float, unit: Unit, node: KnownNode | None) -> float | None:

@@ -1,7 +1,7 @@
-"""What is asked of a Prometheus: one entry a series, in presets for the stacks people run.
+"""Prometheus queries: one entry for each series, in presets for common monitoring stacks.
 
-A `series` exists in Prometheus (a recording rule); an `expression` is evaluated every minute of the window (a
-subquery), which costs the server more and needs no rules.
+A `series` exists in Prometheus, for example from a recording rule. An expression is evaluated for every minute of the
+window (a subquery): it needs no rules and costs the server more.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler_plugin.load_watcher.records import MetricType, Operator
+from scheduler_plugin.load_watcher.records import MetricType, Statistic
 
-METHODS: Final[Mapping[str, Operator]] = {"avg_over_time": Operator.AVG, "stddev_over_time": Operator.STD}
+METHODS: Final[Mapping[str, Statistic]] = {"avg_over_time": Statistic.AVG, "stddev_over_time": Statistic.STD}
 
 
 class Unit(enum.StrEnum):
-    """What a sample counts."""
+    """Unit of a sample."""
 
     RATIO = "ratio"
     PERCENT = "percent"
@@ -27,7 +27,7 @@ class Unit(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One series of every node. Cores and bytes become percent of the node's capacity."""
+    """Query with one series for each node. Cores and bytes are converted to percent of the node's capacity."""
 
     series: str
     """Name of the series with its selector, or an expression."""
@@ -36,10 +36,9 @@ class Query:
     is_expression: bool = False
 
 
-def text(series: str, method: str, duration: str, host: str = "", *, is_expression: bool = False) -> str:
-    """Build the query of one statistic over one window, of all hosts or of one."""
-    selected = f'{series}{{instance="{host}"}}' if host else series
-    return f"{method}(({selected})[{duration}:1m])" if is_expression else f"{method}({selected}[{duration}])"
+def text(series: str, method: str, duration: str, *, is_expression: bool = False) -> str:
+    """Build the query of one statistic over one window, for all nodes."""
+    return f"{method}(({series})[{duration}:1m])" if is_expression else f"{method}({series}[{duration}])"
 
 
 _KEPLER: Final = ("core", "uncore", "dram", "package", "other", "gpu", "platform")
@@ -68,7 +67,7 @@ PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
     ),
     "node-exporter": (
         Query(
-            # A share of what was counted: right as well while an exporter is younger than the two minutes.
+            # A share of the counted time: also correct while the exporter is younger than two minutes.
             '1 - sum by (instance) (rate(node_cpu_seconds_total{mode=~"idle|iowait|steal"}[2m]))'
             " / sum by (instance) (rate(node_cpu_seconds_total[2m]))",
             MetricType.CPU,
@@ -85,4 +84,4 @@ PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
         Query('koordlet_usage_memory_bytes{kind="node"}', MetricType.MEMORY, Unit.BYTES),
     ),
 }
-"""Name -> queries. `kube-prometheus` asks for what upstream's watcher asks for, all read as ratios as it does."""
+"""Name -> queries. `kube-prometheus` has the queries of upstream's watcher and, as it does, reads all as ratios."""

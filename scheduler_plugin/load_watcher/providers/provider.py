@@ -1,4 +1,4 @@
-"""What a provider of measurements is."""
+"""Interface of a provider of measurements."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from scheduler_plugin.load_watcher.records import NodeMetrics, Window
 
 
 class ProviderFailed(Exception):
-    """Nothing came; the message names the address, what was seen and what was wanted."""
+    """Nothing was delivered; the message names the address, the observed and the expected result."""
 
 
 class Fetched(NamedTuple):
-    """What came, and what did not: a part that failed never costs the parts that did not."""
+    """Result of one fetch: the nodes, and the parts that failed. A failed part never affects the other parts."""
 
     nodes: Mapping[str, NodeMetrics]
     """By Kubernetes node name; may be empty."""
     problems: Sequence[str] = ()
-    """One line for each query or node that gave nothing usable."""
+    """One line for each query or node without a usable result."""
     end: int | None = None
-    """When it ends, seconds since the epoch, where the source tells; None: with the window asked for."""
+    """End of the data in seconds since the epoch; None if the source does not report it: the end of the window."""
 
 
 class Provider(Protocol):
-    """One source of measurements. Methods may be called again at any time; none keeps state that matters."""
+    """Source of measurements. Every method can be called at any time and again; no method keeps relevant state."""
 
     name: str
-    """Name in the configuration, and `source` of its snapshots."""
+    """Name in the configuration and `source` of the snapshots."""
 
     async def check(self) -> Sequence[str]:
-        """Look once, at start, whether the source delivers what is wanted: one line for each thing that does not."""
+        """Check the source once, at start, and return one line for each problem."""
 
     async def fetch(self, window: Window) -> Fetched:
-        """Statistics of every node over the window. Raises ProviderFailed."""
+        """Return the statistics of every node over the window. Raises ProviderFailed."""
 
     async def is_healthy(self) -> bool:
-        """Whether the source answers right now."""
+        """Return whether the source responds now."""
 
     async def close(self) -> None:
-        """End its connections."""
+        """Close the connections."""

@@ -1,4 +1,4 @@
-"""What a configuration says of one provider: upstream's keys of `metricProvider`, and ours beside them."""
+"""Configuration of one provider: upstream's keys of `metricProvider`, and this project's additional keys."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ NEEDS: Final[Mapping[str, Sequence[str]]] = {
     SIGNALFX: ("token",),
     DATADOG: ("token", "applicationKey"),
 }
-"""Every provider by its name, and the keys that must not be empty; `catalog` builds them."""
+"""Name of every provider -> keys that must not be empty; `registry` builds the providers."""
 
 
 class ProviderSpec(pydantic.BaseModel):
-    """Keys are in camel case on the wire."""
+    """Settings of one provider, with camel-case keys on the wire."""
 
     model_config = pydantic.ConfigDict(
         alias_generator=alias_generators.to_camel, populate_by_name=True, extra="forbid", frozen=True
     )
 
     type: str
-    """Name in the catalog of providers."""
+    """Name in the registry of providers."""
     address: str = ""
-    """URL; empty means the provider's usual one."""
+    """URL; empty means the default of the provider."""
     token: str = pydantic.Field(default="", repr=False)
-    """Token or API key. Better in a file."""
+    """Token or API key; prefer `tokenFile`."""
     insecure_skip_verify: bool | None = None
     """Do not check the server's certificate."""
     token_file: str = ""
-    """File with the token, of a Secret; read when the provider is built."""
+    """File with the token, for example of a mounted Secret; read when the provider is built."""
     ca_file: str = ""
-    """Certificate authorities (PEM) of the server; empty means the system's."""
+    """PEM file with the certificate authorities of the server; empty means the system's."""
     queries: str = "kube-prometheus"
     """Preset of Prometheus queries."""
     node_label: str = ""
@@ -60,17 +60,17 @@ class ProviderSpec(pydantic.BaseModel):
     application_key: str = pydantic.Field(default="", repr=False)
     """Datadog's second key."""
     host_name_suffix: str = ""
-    """SignalFx and Datadog: what follows the node's name in the host's."""
+    """SignalFx and Datadog: suffix of the host name after the node name."""
     cluster_name: str = ""
-    """SignalFx and Datadog: the cluster whose hosts are meant."""
+    """SignalFx and Datadog: cluster whose hosts are read."""
 
 
 def problems(spec: ProviderSpec) -> list[str]:
-    """One line for each thing that is wrong with a specification: key, value seen, value wanted."""
+    """Return one line for each problem of a specification: the key, its value and the accepted values."""
     if spec.type not in NEEDS:
-        return [f"type is {spec.type!r}, wanted one of {', '.join(NEEDS)}"]
+        return [f"type is {spec.type!r}, want one of {', '.join(NEEDS)}"]
     given = spec.model_dump(by_alias=True) | {"token": spec.token or spec.token_file}
     found = [f"{key} is not set, and {spec.type} needs it" for key in NEEDS[spec.type] if not given[key]]
     if spec.queries not in PRESETS:
-        found.append(f"queries is {spec.queries!r}, wanted one of {', '.join(PRESETS)}")
+        found.append(f"queries is {spec.queries!r}, want one of {', '.join(PRESETS)}")
     return found

@@ -1,4 +1,4 @@
-"""Every provider: its name in the configuration, what it needs, and how it is built. The one list of them.
+"""Registry of providers: the name in the configuration, the required settings and the builder of each.
 
 | name                      | cpu, memory          | network, disk, energy | needs                                    |
 |---------------------------|----------------------|-----------------------|------------------------------------------|
@@ -18,78 +18,77 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from apiserver_client.session import Session
-from scheduler_plugin.load_watcher.known_nodes import KnownNodes
+from scheduler_plugin.load_watcher.known_nodes import ReadKnownNodes
 from scheduler_plugin.load_watcher.providers import (
     datadog,
     influxdb,
-    load_watcher,
     metrics_server,
     node_metric,
     prometheus,
     provider_spec,
+    remote_watcher,
     signalfx,
 )
-from scheduler_plugin.load_watcher.providers.hosts import Hosts
-from scheduler_plugin.load_watcher.providers.http_source import Reach
+from scheduler_plugin.load_watcher.providers.http_source import HostFilter, Reach
 from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
 from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 
 
 class ProviderContext(NamedTuple):
-    """What providers read from the process they run in."""
+    """State of the process that providers read."""
 
-    nodes: KnownNodes
+    nodes: ReadKnownNodes
     reports: node_metric.Reports
     api: Session | None
-    """Session with the apiserver; None where there is none."""
+    """Session with the apiserver; None without a connection."""
     resources: Sequence[str] = node_metric.RESOURCES
-    """Resources of the vectors in a report."""
+    """Resources in the vectors of a report, in this order."""
 
 
 Builder = Callable[[ProviderSpec, ProviderContext], Provider]
 
 
-def _node_metric(_spec: ProviderSpec, around: ProviderContext) -> Provider:
-    return node_metric.NodeMetricProvider(around.reports, around.nodes, around.resources)
+def _node_metric(_spec: ProviderSpec, context: ProviderContext) -> Provider:
+    return node_metric.NodeMetricProvider(context.reports, context.nodes, context.resources)
 
 
-def _metrics_server(_spec: ProviderSpec, around: ProviderContext) -> Provider:
-    if around.api is None:
-        raise ValueError("KubernetesMetricsServer needs a connection to the apiserver, and there is none")
-    return metrics_server.MetricsServerProvider(around.api, around.nodes)
+def _metrics_server(_spec: ProviderSpec, context: ProviderContext) -> Provider:
+    if context.api is None:
+        raise ValueError("KubernetesMetricsServer needs a connection to the apiserver; set kubeconfig")
+    return metrics_server.MetricsServerProvider(context.api, context.nodes)
 
 
-def _prometheus(spec: ProviderSpec, around: ProviderContext) -> Provider:
+def _prometheus(spec: ProviderSpec, context: ProviderContext) -> Provider:
     token = _secret(spec)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     reach = _reach(spec, prometheus.DEFAULT_ADDRESS, headers, prometheus.TIMEOUT_SECONDS)
     node_names = prometheus.NodeNames((spec.node_label,)) if spec.node_label else prometheus.NodeNames()
-    return prometheus.PrometheusProvider(reach, PRESETS[spec.queries], around.nodes, node_names)
+    return prometheus.PrometheusProvider(reach, PRESETS[spec.queries], context.nodes, node_names)
 
 
-def _influxdb(spec: ProviderSpec, around: ProviderContext) -> Provider:
+def _influxdb(spec: ProviderSpec, context: ProviderContext) -> Provider:
     reach = _reach(spec, "", {"Authorization": f"Token {_secret(spec)}"}, influxdb.TIMEOUT_SECONDS)
-    return influxdb.InfluxDbProvider(reach, influxdb.Bucket(spec.org, spec.bucket), around.nodes)
+    return influxdb.InfluxDbProvider(reach, influxdb.Bucket(spec.org, spec.bucket), context.nodes)
 
 
-def _load_watcher(spec: ProviderSpec, _around: ProviderContext) -> Provider:
-    return load_watcher.LoadWatcherProvider(spec.address)
+def _load_watcher(spec: ProviderSpec, _context: ProviderContext) -> Provider:
+    return remote_watcher.LoadWatcherProvider(spec.address)
 
 
-def _signalfx(spec: ProviderSpec, _around: ProviderContext) -> Provider:
+def _signalfx(spec: ProviderSpec, _context: ProviderContext) -> Provider:
     reach = _reach(spec, signalfx.DEFAULT_ADDRESS, signalfx.headers(_secret(spec)), signalfx.TIMEOUT_SECONDS)
-    return signalfx.SignalFxProvider(reach, Hosts(spec.host_name_suffix, spec.cluster_name))
+    return signalfx.SignalFxProvider(reach, HostFilter(spec.host_name_suffix, spec.cluster_name))
 
 
-def _datadog(spec: ProviderSpec, _around: ProviderContext) -> Provider:
+def _datadog(spec: ProviderSpec, _context: ProviderContext) -> Provider:
     headers = datadog.headers(_secret(spec), spec.application_key)
     reach = _reach(spec, datadog.DEFAULT_ADDRESS, headers, datadog.TIMEOUT_SECONDS)
-    return datadog.DatadogProvider(reach, Hosts(spec.host_name_suffix, spec.cluster_name))
+    return datadog.DatadogProvider(reach, HostFilter(spec.host_name_suffix, spec.cluster_name))
 
 
 def _secret(spec: ProviderSpec) -> str:
-    """Return the token, from the file where one is named. Raises ProviderFailed."""
+    """Return the token, from `tokenFile` if that is set. Raises ProviderFailed."""
     if not spec.token_file:
         return spec.token
     try:
@@ -114,9 +113,9 @@ PROVIDERS: Final[Mapping[str, Builder]] = {
     provider_spec.SIGNALFX: _signalfx,
     provider_spec.DATADOG: _datadog,
 }
-"""By name, as written in `metricProvider.type` and METRICS_PROVIDER_NAME."""
+"""Name in `metricProvider.type` and METRICS_PROVIDER_NAME -> builder."""
 
 
-def build(spec: ProviderSpec, around: ProviderContext) -> Provider:
-    """Build the provider of a specification without problems. Raises ProviderFailed where its token cannot be read."""
-    return PROVIDERS[spec.type](spec, around)
+def build(spec: ProviderSpec, context: ProviderContext) -> Provider:
+    """Build the provider of a specification without problems. Raises ProviderFailed if its token cannot be read."""
+    return PROVIDERS[spec.type](spec, context)

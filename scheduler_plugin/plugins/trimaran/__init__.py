@@ -1,1 +1,1 @@
-"""Trimaran's policies: pack by real load, balance its variation, bound the risk of overcommitment, save power."""
+"""Trimaran's plugins: pack by real load, balance its variation, limit the risk of overcommitment, save power."""

@@ -1,7 +1,7 @@
-"""Arguments of Trimaran's policies: upstream's names and defaults, ours beside them (design 3.4, 4.6).
+"""Arguments of Trimaran's plugins: upstream's names and defaults, with this project's additional keys.
 
-Nothing is silently replaced: a value outside of its range is a problem with path, value and what is wanted. Where
-upstream replaces one (reference trimaran section 1.1) ours is an error, but for null, which is "not given".
+A value outside its range is a problem with path, value and accepted values. Upstream replaces some such values by a
+default; here only null means "not given".
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ DEFAULT_WEIGHT: Final = 0.5
 
 
 class MetricProvider(ProviderSpec):
-    """Upstream's `metricProvider`; without a type it is NodeMetric, the reports of our own agents."""
+    """Upstream's `metricProvider`. The default type is NodeMetric, koordlet's reports."""
 
     type: str = provider_spec.NODE_METRIC
 
 
 class TrimaranArgs(pydantic.BaseModel):
-    """What all of them take."""
+    """Arguments that all of Trimaran's plugins take."""
 
     model_config = pydantic.ConfigDict(
         alias_generator=to_camel, extra="forbid", frozen=True, populate_by_name=True, use_attribute_docstrings=True
     )
 
     watcher_address: str | None = None
-    """URL of a load watcher, upstream's or ours; wins over metricProvider."""
+    """URL of a load watcher, upstream's or this project's; takes precedence over metricProvider."""
     metric_provider: MetricProvider | None = None
-    """Where measurements come from. Default: NodeMetric."""
+    """Source of measurements. Default: NodeMetric."""
     metric_provider_type: str | None = None
     """The same as metricProvider.type, as KEP-61 writes it."""
     metric_provider_address: str | None = None
@@ -52,9 +52,9 @@ class TrimaranArgs(pydantic.BaseModel):
     metric_provider_token: str | None = None
     """The same as metricProvider.token."""
     metric_providers: list[MetricProvider] | None = None
-    """Ours: several at once, in order of trust; they corroborate one another."""
+    """Addition to upstream: several providers, in order of trust, which corroborate one another."""
     formula: Formula = "corrected"
-    """corrected: upstream's with its known defects mended; upstream: the shipped code to the bit; kep: the design."""
+    """corrected: upstream's formula with its known defects fixed; upstream: equal to the shipped code; kep: KEP-61."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -62,7 +62,7 @@ class TrimaranArgs(pydantic.BaseModel):
         return {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else value
 
     def provider_specs(self) -> list[ProviderSpec]:
-        """Providers to ask, in order of trust."""
+        """Return the configured providers, in order of trust."""
         if self.watcher_address:
             return [ProviderSpec(type=provider_spec.LOAD_WATCHER, address=self.watcher_address)]
         if self.metric_providers:
@@ -79,7 +79,7 @@ class TrimaranArgs(pydantic.BaseModel):
         return [merged]
 
     def names_a_provider(self) -> bool:
-        """Whether any of the keys above was given."""
+        """Return whether any of the provider keys is given."""
         given = (
             self.watcher_address, self.metric_provider, self.metric_provider_type, self.metric_provider_address,
             self.metric_provider_token, self.metric_providers,
@@ -87,30 +87,30 @@ class TrimaranArgs(pydantic.BaseModel):
         return any(each is not None for each in given)
 
     def with_defaults(self) -> Self:
-        """Complete what is not given."""
+        """Fill in the defaults."""
         return self
 
 
 class TargetLoadPackingArgs(TrimaranArgs):
-    """Of TargetLoadPacking."""
+    """Arguments of TargetLoadPacking."""
 
     target_utilization: int | None = None
-    """Percent of CPU to fill nodes up to, 1..100; set it 10 points below what is wished. Default 40."""
+    """Percent of CPU to fill nodes up to, 1..100; set it 10 points below the intended utilisation. Default 40."""
     default_requests: dict[str, str] | None = None
     """CPU that a container without requests and limits is expected to use. Default 1000m; kep: 1m."""
     default_requests_multiplier: str | None = None
-    """What a container is expected to use, as a multiple of its request, where it has no limit. Default "1.5"."""
+    """Expected usage of a container without a limit, as a multiple of its request. Default "1.5"."""
 
     @pydantic.field_validator("default_requests", mode="before")
     @classmethod
     def _numbers_are_quantities(cls, value: Any) -> Any:
-        """`cpu: 1` is a quantity too, as everywhere in Kubernetes."""
+        """Accept numbers as quantities (`cpu: 1`), as Kubernetes does."""
         if not isinstance(value, dict):
             return value
         return {key: str(item) if type(item) in (int, float) else item for key, item in value.items()}
 
     def with_defaults(self) -> Self:
-        """Complete what is not given."""
+        """Fill in the defaults."""
         return self.model_copy(
             update={
                 "target_utilization": _given(self.target_utilization, _DEFAULT_TARGET_PERCENT),
@@ -120,24 +120,25 @@ class TargetLoadPackingArgs(TrimaranArgs):
         )
 
     def multiplier(self) -> float:
-        """Of the requests. Raises ValueError."""
+        """Return the multiplier of requests. Raises ValueError."""
         return float(_given(self.default_requests_multiplier, _DEFAULT_MULTIPLIER))
 
     def default_millis(self) -> int:
-        """Of a container that declares nothing. Raises quantities.InvalidQuantity."""
+        """Return the expected CPU of a container without requests and limits. Raises quantities.InvalidQuantity."""
         return quantities.cpu_millis((self.default_requests or {}).get(names.CPU, "0"))
 
 
 class LoadVariationRiskBalancingArgs(TrimaranArgs):
-    """Of LoadVariationRiskBalancing."""
+    """Arguments of LoadVariationRiskBalancing."""
 
     safe_variance_margin: float | None = None
-    """How many deviations above the mean count as risk, 0 or more. Default 1; 1, 2, 3 leave 16, 2.5, 0.15 %."""
+    """Standard deviations added to the mean, 0 or more. Default 1; with 1, 2, 3 (sensitivity 1, normally distributed
+    usage) the usage exceeds the sum 16, 2.5, 0.15 % of the time."""
     safe_variance_sensitivity: float | None = None
-    """Root that is taken of the deviation, 0 or more. Default 1; 2 makes small deviations weigh more."""
+    """The deviation is raised to 1/this, 0 or more. Default 1; 2 makes small deviations count more."""
 
     def with_defaults(self) -> Self:
-        """Complete what is not given."""
+        """Fill in the defaults."""
         return self.model_copy(
             update={
                 "safe_variance_margin": _given(self.safe_variance_margin, 1.0),
@@ -147,19 +148,19 @@ class LoadVariationRiskBalancingArgs(TrimaranArgs):
 
 
 class LowRiskOverCommitmentArgs(TrimaranArgs):
-    """Of LowRiskOverCommitment, also known as LoadRiskAwareCommitment."""
+    """Arguments of LowRiskOverCommitment, also known as LoadRiskAwareCommitment."""
 
     smoothing_window_size: int | None = None
-    """How many points the measured deviation was averaged over, 1 or more. Default 5."""
+    """Number of points over which the measured utilisation was averaged, 1 or more. Default 5."""
     smoothing_window_sizes: dict[str, int] | None = None
-    """Ours: the same per provider, by its name (G20)."""
+    """Addition to upstream: the same for each provider, by its name."""
     risk_limit_weights: dict[str, float] | None = None
-    """Share of the risk that limits promise, against the risk of the load, 0..1 for cpu and memory. Default 0.5."""
+    """Weight of the limit risk against the load risk, 0..1 for cpu and memory. Default 0.5."""
     risk_limit_weight: float | None = None
-    """One share for both, as KEP-357 writes it."""
+    """One weight for both resources, as KEP-357 writes it."""
 
     def with_defaults(self) -> Self:
-        """Complete what is not given; a resource that a given map lacks has `DEFAULT_WEIGHT`."""
+        """Fill in the defaults; a resource that is missing in a given map has `DEFAULT_WEIGHT`."""
         common = _given(self.risk_limit_weight, DEFAULT_WEIGHT)
         weights = self.risk_limit_weights or {}
         if not weights or self.risk_limit_weight is not None:
@@ -183,10 +184,10 @@ class PowerModel(pydantic.BaseModel):
 
 
 class PeaksArgs(TrimaranArgs):
-    """Of Peaks; upstream spells its two keys with capitals, which are taken as well."""
+    """Arguments of Peaks. Upstream's capitalised spelling of its two keys is accepted as well."""
 
     node_power_model: dict[str, PowerModel] | None = None
-    """Power model by node name; empty means the JSON file that the variable NODE_POWER_MODEL names."""
+    """Power model by node name; empty means the JSON file in the environment variable NODE_POWER_MODEL."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -196,7 +197,7 @@ class PeaksArgs(TrimaranArgs):
 
 
 def target_load_packing_problems(args: TargetLoadPackingArgs) -> list[Problem]:
-    """What is wrong with completed arguments of TargetLoadPacking."""
+    """Return the problems of completed arguments of TargetLoadPacking."""
     found = list(_provider_problems(args))
     if not 1 <= (args.target_utilization or 0) <= 100:
         found.append(config_problem.problem(("targetUtilization",), args.target_utilization, "1..100"))
@@ -218,7 +219,7 @@ def target_load_packing_problems(args: TargetLoadPackingArgs) -> list[Problem]:
 
 
 def load_variation_problems(args: LoadVariationRiskBalancingArgs) -> list[Problem]:
-    """What is wrong with completed arguments of LoadVariationRiskBalancing."""
+    """Return the problems of completed arguments of LoadVariationRiskBalancing."""
     found = list(_provider_problems(args))
     for key, value in (
         ("safeVarianceMargin", args.safe_variance_margin),
@@ -230,7 +231,7 @@ def load_variation_problems(args: LoadVariationRiskBalancingArgs) -> list[Proble
 
 
 def low_risk_problems(args: LowRiskOverCommitmentArgs) -> list[Problem]:
-    """What is wrong with completed arguments of LowRiskOverCommitment."""
+    """Return the problems of completed arguments of LowRiskOverCommitment."""
     found = list(_provider_problems(args))
     if (args.smoothing_window_size or 0) < 1:
         found.append(config_problem.problem(("smoothingWindowSize",), args.smoothing_window_size, "1 or more"))
@@ -248,9 +249,9 @@ def low_risk_problems(args: LowRiskOverCommitmentArgs) -> list[Problem]:
 
 
 def peaks_problems(args: PeaksArgs) -> list[Problem]:
-    """What is wrong with completed arguments of Peaks."""
+    """Return the problems of completed arguments of Peaks."""
     unusable = [
-        config_problem.problem(("nodePowerModel", name), model.model_dump(), "k0, k1 and k2 that are finite")
+        config_problem.problem(("nodePowerModel", name), model.model_dump(), "finite k0, k1 and k2")
         for name, model in (args.node_power_model or {}).items()
         if not all(map(math.isfinite, (model.k0, model.k1, model.k2)))
     ]
@@ -258,27 +259,28 @@ def peaks_problems(args: PeaksArgs) -> list[Problem]:
 
 
 def common_specs(all_args: Mapping[str, pydantic.BaseModel]) -> list[ProviderSpec]:
-    """Providers of all policies that run, by policy; empty where none of Trimaran's runs.
+    """Return the providers that all running plugins share; empty if none of Trimaran's plugins runs.
 
-    One load watcher serves them all: those that name no provider follow the one that does. Raises Contradiction.
+    `all_args` are the arguments by plugin. One load watcher serves all plugins, so a plugin without provider keys uses
+    the providers of the others. Raises Contradiction.
     """
     trimaran = {name: args for name, args in all_args.items() if isinstance(args, TrimaranArgs)}
     naming = {name: args.provider_specs() for name, args in trimaran.items() if args.names_a_provider()}
     for name, specs in naming.items():
         first = next(iter(naming))
         if specs != naming[first]:
-            raise Contradiction(name, f"the providers of {first}, or none: one load watcher serves all policies")
+            raise Contradiction(name, f"the providers of {first}, or none: one load watcher serves all plugins")
     if naming:
         return next(iter(naming.values()))
     return next((args.provider_specs() for args in trimaran.values()), [])
 
 
 class Contradiction(ValueError):
-    """Two policies name different providers."""
+    """Two plugins have different providers."""
 
-    def __init__(self, policy: str, wanted: str) -> None:
-        super().__init__(f"{policy}: want {wanted}")
-        self.policy = policy
+    def __init__(self, plugin: str, wanted: str) -> None:
+        super().__init__(f"{plugin}: want {wanted}")
+        self.plugin = plugin
         self.wanted = wanted
 
 
@@ -293,14 +295,14 @@ def _provider_problems(args: TrimaranArgs) -> Iterator[Problem]:
         for problem in provider_spec.problems(spec):
             yield config_problem.problem(path, shown, problem)
         if spec.type == provider_spec.NODE_METRIC and (spec.address or spec.token):
-            wanted = f"the type that the address or token is of: {spec.type}, the default, asks no server"
+            wanted = f"the type of the provider with this address or token: {spec.type}, the default, has no server"
             yield config_problem.problem(path, shown, wanted)
         if spec.type in types[:index]:
-            yield config_problem.problem(path, shown, f"each type at most once, {spec.type} stands before it")
+            yield config_problem.problem(path, shown, f"each type at most once, {spec.type} is listed before it")
 
 
 def _contradictions(args: TrimaranArgs) -> Iterator[Problem]:
-    """Keys of which one would hide the other; only watcherAddress wins, as upstream's."""
+    """Yield a problem for each pair of keys that contradict each other; watcherAddress may override, as upstream's."""
     nested = args.metric_provider.model_dump(exclude_unset=True) if args.metric_provider else {}
     flat = {
         "type": args.metric_provider_type,
@@ -314,7 +316,7 @@ def _contradictions(args: TrimaranArgs) -> Iterator[Problem]:
             seen = "(not shown)" if name == "token" else value
             yield config_problem.problem(path, seen, f"the same as metricProvider.{name}, or one of the two")
     if args.metric_providers and (nested or given):
-        wanted = "no metricProvider beside it: it is the list of all providers"
+        wanted = "metricProviders or metricProvider, not both"
         yield config_problem.problem(("metricProviders",), [spec.type for spec in args.metric_providers], wanted)
 
 

@@ -1,13 +1,15 @@
-"""What a policy goes by on a node that may not be measured: the first rung that holds (KEP-61; G4, G5, G6, G19).
+"""Fallback levels: the data that a plugin uses for a node without a fresh measurement (KEP-61).
 
-| rung        | holds where (minutes are a setting: measurement_age_seconds)              | the policy goes by      |
+The first level whose condition holds counts. 5 minutes is the default of the setting measurement_age_seconds.
+
+| level       | condition                                                                 | the plugin uses         |
 |-------------|---------------------------------------------------------------------------|-------------------------|
-| MEASURED    | a window that ended within 5 minutes knows the node                       | it, and pods since then |
-| BY_REQUESTS | no node at all has such a window: every provider is gone                  | requests, as best fit   |
-| PREDICTED   | every pod of the node is younger than 5 minutes: a new or an emptied node | what pods will use      |
-| UNKNOWN     | pods run there that nobody measures: the node's agent failed              | nothing: lowest score   |
+| MEASURED    | a window that ended within 5 minutes has the node                         | it, and the pods since  |
+| BY_REQUESTS | no node has such a window: every provider fails                           | requests, as best fit   |
+| PREDICTED   | every pod of the node is younger than 5 minutes: a new or an emptied node | predicted usage of pods |
+| UNKNOWN     | older pods run there without a measurement: the node's agent failed       | no data: lowest score   |
 
-Formula `upstream` knows no ladder: a node without measurements scores 0, old measurements are used without limit.
+Formula `upstream` has no fallback levels: a node without measurements scores 0, and measurements have no age limit.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from scheduler_plugin.state.node_columns import Floats
 
 
 class FallbackLevel(enum.IntEnum):
-    """What a node is judged by."""
+    """Data that a plugin uses for a node."""
 
     MEASURED = 0
     BY_REQUESTS = 1
@@ -30,15 +32,17 @@ class FallbackLevel(enum.IntEnum):
     UNKNOWN = 3
 
 
-Rungs = npt.NDArray[np.int8]
+FallbackLevels = npt.NDArray[np.int8]
 
 
-def rungs(window_end: Floats, oldest_pod_at: Floats, newest_end: float, now: float, oldest_seconds: float) -> Rungs:
-    """FallbackLevel of each node.
+def fallback_levels(
+    window_end: Floats, oldest_pod_at: Floats, newest_end: float, now: float, oldest_seconds: float
+) -> FallbackLevels:
+    """Return the FallbackLevel of each node.
 
-    `window_end`: of its reading, -inf without one; `oldest_pod_at`: when its oldest pod was placed, inf without any;
-    `newest_end`: of any node's reading. All in seconds since the epoch.
-    `oldest_seconds` is the age up to which a window says what is now, and a pod is one that was just placed.
+    `window_end`: end of its measurement, -inf without one; `oldest_pod_at`: when its oldest pod was placed, inf without
+    pods; `newest_end`: newest end of any node's measurement. All are in seconds since the epoch.
+    `oldest_seconds`: measurements older than this are ignored, and pods younger than this count as new.
     """
     is_measured = now - window_end <= oldest_seconds
     if math.isfinite(newest_end) and now - newest_end <= oldest_seconds:
@@ -46,14 +50,14 @@ def rungs(window_end: Floats, oldest_pod_at: Floats, newest_end: float, now: flo
         otherwise = np.where(is_new, FallbackLevel.PREDICTED, FallbackLevel.UNKNOWN)
     else:
         otherwise = np.full(len(window_end), FallbackLevel.BY_REQUESTS)
-    found: Rungs = np.where(is_measured, FallbackLevel.MEASURED, otherwise).astype(np.int8)
+    found: FallbackLevels = np.where(is_measured, FallbackLevel.MEASURED, otherwise).astype(np.int8)
     return found
 
 
 def best_fit(requested: Floats, allocatable: Floats) -> Floats:
-    """0..100: how full requests make the fullest resource of each node, shape (resources, nodes) -> (nodes,).
+    """Return the percentage that requests take of each node's fullest resource, shape (resources, nodes) -> (nodes,).
 
-    The fullest node that still has room is best; one that would be overcommitted is worst.
+    The fullest node with enough room is best; a node that would be overcommitted scores 0.
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         share = np.where(allocatable > 0.0, requested / allocatable, np.inf).max(axis=0)

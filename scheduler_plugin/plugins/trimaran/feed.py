@@ -1,7 +1,7 @@
-"""The load watcher inside of the extender: providers -> windows -> readings -> rows of the policies that read them.
+"""Load watcher inside the extender: providers -> windows -> measurements -> rows of the plugins that read them.
 
-One for all policies and profiles (B7). What takes long at thousands of nodes is done in a thread or in slices between
-the calls of kube-scheduler.
+All plugins and profiles share one feed. Work that takes long with thousands of nodes runs in a thread or in slices
+between the calls of kube-scheduler.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from prometheus_client import CollectorRegistry
 
 from api_types.kubernetes import pods, quantities
 from apiserver_client.session import Session
-from scheduler_plugin.decisions.metrics import FallbackCollector
 from scheduler_plugin.load_watcher import known_nodes, metrics
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import registry
@@ -23,43 +22,44 @@ from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher
 from scheduler_plugin.load_watcher.windows import Windows
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
+from scheduler_plugin.plugins.trimaran.metrics import FallbackCollector
 from scheduler_plugin.state.cluster import Cluster
 
 _ROWS_PER_TURN: Final = 20
 
 
-class MeasuredLoad:
-    """Keeps readings fresh."""
+class MeasurementFeed:
+    """Refreshes measurements and the rows of the plugins that read them."""
 
     def __init__(
         self,
         specs: Sequence[ProviderSpec],
-        readings: Measurements,
-        policies: Sequence[MeasuredPlugin],
+        measurements: Measurements,
+        plugins: Sequence[MeasuredPlugin],
         cluster: Cluster,
         clock: Callable[[], float],
     ) -> None:
         self._specs = specs
-        self._readings = readings
-        self._policies = policies
+        self._measurements = measurements
+        self._plugins = plugins
         self._cluster = cluster
         self._clock = clock
-        self._windows = Windows(readings.oldest_seconds)
+        self._windows = Windows(measurements.oldest_seconds)
         self._known: dict[str, tuple[pods.Node, KnownNode]] = {}
-        """Read again only when the object changes."""
+        """Node name -> node object and its decoded form, which is decoded again only when the object changes."""
         self._changed = asyncio.Event()
 
     async def run(self, api: Session, into: CollectorRegistry, interval_seconds: float) -> None:
-        """Refresh for ever. Raises ProviderFailed where a token cannot be read."""
-        around = registry.ProviderContext(
+        """Refresh until cancelled. Raises ProviderFailed if a token cannot be read."""
+        context = registry.ProviderContext(
             nodes=self._nodes,
             reports=self._cluster.reports,
             api=api,
             resources=self._cluster.resources,
         )
-        providers = [registry.build(spec, around) for spec in self._specs]
+        providers = [registry.build(spec, context) for spec in self._specs]
         counted = metrics.WatcherMetrics(into, [each.name for each in providers], self._windows, self._clock)
-        into.register(FallbackCollector(self._policies[0], self._cluster.vectors, self._clock))
+        into.register(FallbackCollector(self._plugins[0], self._cluster.vectors, self._clock))
         watcher = Watcher(providers, self._windows, clock=self._clock, expected=lambda: self._cluster.vectors.rows)
 
         def refreshed(outcome: Refreshed) -> None:
@@ -78,21 +78,21 @@ class MeasuredLoad:
         known = {}
         for name, entry in self._cluster.entries.items():
             if entry.node is not None:
-                kept = self._known.get(name)
-                known[name] = kept if kept and kept[0] is entry.node else (entry.node, _read(entry.node))
+                cached = self._known.get(name)
+                known[name] = cached if cached and cached[0] is entry.node else (entry.node, _read(entry.node))
         self._known = known
         return {name: node for name, (_object, node) in known.items()}
 
     async def _rewrite(self) -> None:
-        """Bring the rows up to date with each refresh."""
+        """Update the rows after each refresh."""
         while True:
             await self._changed.wait()
             self._changed.clear()
-            await asyncio.to_thread(self._readings.take, self._windows, self._clock())
+            await asyncio.to_thread(self._measurements.select, self._windows, self._clock())
             for count, entry in enumerate(list(self._cluster.entries.values()), start=1):
                 if self._cluster.entries.get(entry.name) is entry:
-                    for policy in self._policies:
-                        policy.write(entry)
+                    for plugin in self._plugins:
+                        plugin.write(entry)
                 if count % _ROWS_PER_TURN == 0:
                     await asyncio.sleep(0)
 

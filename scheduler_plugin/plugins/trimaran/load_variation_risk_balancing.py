@@ -1,4 +1,4 @@
-"""LoadVariationRiskBalancing: prefer nodes whose mean load and its variation are low together (KEP-61)."""
+"""LoadVariationRiskBalancing: prefer nodes with a low sum of mean load and its deviation (KEP-61)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from scheduler_plugin.state.node_columns import Floats, NodeEntry, Rows, grown
 
 
 class LoadVariationRiskBalancing(MeasuredPlugin):
-    """The policy; scores only."""
+    """Score plugin."""
 
     name = "LoadVariationRiskBalancing"
 
-    def __init__(self, args: LoadVariationRiskBalancingArgs, readings: Measurements) -> None:
-        super().__init__(args.formula, readings)
+    def __init__(self, args: LoadVariationRiskBalancingArgs, measurements: Measurements) -> None:
+        super().__init__(args.formula, measurements)
         self._margin = float(args.safe_variance_margin or 0.0)
         self._sensitivity = float(args.safe_variance_sensitivity or 0.0)
         self._recent: Floats = np.zeros((2, 0))
-        """Requests of pods that the newest measurement cannot contain."""
+        """Requests of the pods that the newest measurement cannot contain."""
 
     def grow(self, capacity: int) -> None:
-        """Make room for `capacity` rows."""
+        """Grow all columns to `capacity` rows."""
         super().grow(capacity)
         self._recent = grown(self._recent, capacity)
 
@@ -41,19 +41,19 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
         )
 
     def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
-        """0..100 by the worse of CPU and memory."""
+        """Score rows 0..100 by the worse of CPU and memory."""
         columns, demand = self.columns, of.demand
         if self._formula == "upstream":
             total = columns.allocatable[:, rows]
             scores = self._resource_scores(rows, total, node_columns.of_amounts(demand.shipped_request))
-            return load_variation.score(scores, columns.is_valid[:, rows])
+            return load_variation.score(scores, columns.is_measured[:, rows])
         request = node_columns.of_amounts(demand.request)
         measured = self._resource_scores(rows, columns.capacity[:, rows], request + self._recent[:, rows])
-        rungs = columns.rungs(rows, now)
+        levels = columns.fallback_levels(rows, now)
         return np.select(
-            [rungs == FallbackLevel.MEASURED, rungs == FallbackLevel.PREDICTED, rungs == FallbackLevel.BY_REQUESTS],
+            [levels == FallbackLevel.MEASURED, levels == FallbackLevel.PREDICTED, levels == FallbackLevel.BY_REQUESTS],
             [
-                load_variation.score(measured, columns.is_valid[:, rows]),
+                load_variation.score(measured, columns.is_measured[:, rows]),
                 self._by_requests(rows, request),
                 columns.best_fit(rows, demand.request),
             ],
@@ -61,7 +61,7 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
         )
 
     def _resource_scores(self, rows: Rows | slice, percent_of: Floats, request: Floats) -> Floats:
-        """Of each resource and candidate; percentages are of `percent_of`, fractions of allocatable."""
+        """Score each resource of each candidate; percentages are of `percent_of`, fractions of allocatable."""
         columns = self.columns
         total = columns.allocatable[:, rows]
         mean, deviation = (
@@ -77,7 +77,7 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
         return load_variation.shipped_resource_scores(of, total, self._margin, self._sensitivity)
 
     def _by_requests(self, rows: Rows | slice, request: Floats) -> Floats:
-        """Of a node whose pods are all new: their requests for the mean, and no deviation."""
+        """Score nodes with new pods only: their requests replace the mean, and the deviation is 0."""
         total = self.columns.allocatable[:, rows]
         nothing = np.zeros(total.shape)
         of = load_variation.fractions(nothing, nothing, self.columns.requested[:, rows] + request, total)

@@ -1,4 +1,4 @@
-"""LowRiskOverCommitment: prefer nodes where limits and real load leave little risk of overcommitment (KEP-357)."""
+"""LowRiskOverCommitment: prefer nodes with a low risk of overcommitment by limits and by measured load (KEP-357)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from scheduler_plugin.state.pod_resources import NOTHING, Amounts, PodResources
 
 
 class Declared(NamedTuple):
-    """Requests and limits as a formula counts them."""
+    """Requests and limits, as counted by a formula."""
 
     request: Amounts
     limit: Amounts
 
 
 def declared(demand: PodResources, formula: Formula) -> Declared:
-    """Of one pod: limits count as at least the requests, but for the KEP, where no limit is no promise."""
+    """Return requests and limits of one pod. Limits count at least as much as requests, except with formula `kep`."""
     if formula == "upstream":
         return Declared(demand.shipped_request, pod_resources.raised(demand.shipped_limit, demand.shipped_request))
     if formula == "kep":
@@ -35,12 +35,12 @@ def declared(demand: PodResources, formula: Formula) -> Declared:
 
 
 class LowRiskOverCommitment(MeasuredPlugin):
-    """The policy; scores only. The risk of the load does not depend on the pod: it is kept by row."""
+    """Score plugin. The load risk does not depend on the incoming pod, so it is cached by row."""
 
     name = "LowRiskOverCommitment"
 
-    def __init__(self, args: LowRiskOverCommitmentArgs, readings: Measurements) -> None:
-        super().__init__(args.formula, readings)
+    def __init__(self, args: LowRiskOverCommitmentArgs, measurements: Measurements) -> None:
+        super().__init__(args.formula, measurements)
         self._window = args.smoothing_window_size or 1
         self._windows: Mapping[str, int] = args.smoothing_window_sizes or {}
         weights: Mapping[str, float] = args.risk_limit_weights or {}
@@ -49,15 +49,16 @@ class LowRiskOverCommitment(MeasuredPlugin):
         self.limit: Floats = np.zeros((2, 0))
         self._has_best_effort: Bools = np.zeros(0, dtype=np.bool_)
         self._load_risk: Floats = np.zeros((2, 0))
-        self._is_old: Bools = np.zeros(0, dtype=np.bool_)
-        """Where the risk of the load has to be calculated anew."""
+        self._needs_load_risk: Bools = np.zeros(0, dtype=np.bool_)
+        """Rows whose load risk must be recomputed."""
 
     def grow(self, capacity: int) -> None:
-        """Make room for `capacity` rows."""
+        """Grow all columns to `capacity` rows."""
         super().grow(capacity)
         self.request, self.limit = grown(self.request, capacity), grown(self.limit, capacity)
         self._has_best_effort = grown(self._has_best_effort, capacity)
-        self._load_risk, self._is_old = grown(self._load_risk, capacity), grown(self._is_old, capacity)
+        self._load_risk = grown(self._load_risk, capacity)
+        self._needs_load_risk = grown(self._needs_load_risk, capacity)
 
     def _write_own(self, entry: NodeEntry) -> None:
         placed = [declared(pod.demand, self._formula) for pod in entry.load.pods.values() if pod.demand is not None]
@@ -65,24 +66,24 @@ class LowRiskOverCommitment(MeasuredPlugin):
         self.request[:, row] = node_columns.summed([each.request for each in placed])
         self.limit[:, row] = node_columns.summed([each.limit for each in placed])
         self._has_best_effort[row] = any(each.request == NOTHING and each.limit == NOTHING for each in placed)
-        self._is_old[row] = True
+        self._needs_load_risk[row] = True
 
     def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
-        """0..100 by the worse of CPU and memory."""
+        """Score rows 0..100 by the worse of CPU and memory."""
         own = declared(of.demand, self._formula)
         is_best_effort = own.request == NOTHING and own.limit == NOTHING
         if is_best_effort and self._formula == "upstream":
-            return np.zeros(self.columns.is_read[rows].shape)
+            return np.zeros(self.columns.has_measurement[rows].shape)
         limit_risks = self._limit_risks(own, rows, is_best_effort=is_best_effort)
         risks = overcommitment.total_risk(limit_risks, self._load_risks(rows), self.weights)
         if self._formula == "upstream":
-            return np.where(self.columns.is_read[rows], overcommitment.score(risks), 0.0)
-        rungs = self.columns.rungs(rows, now)
+            return np.where(self.columns.has_measurement[rows], overcommitment.score(risks), 0.0)
+        levels = self.columns.fallback_levels(rows, now)
         by_limits = overcommitment.score(overcommitment.total_risk(limit_risks, limit_risks, self.weights))
         return np.select(
             [
-                rungs == FallbackLevel.MEASURED,
-                (rungs == FallbackLevel.PREDICTED) | (rungs == FallbackLevel.BY_REQUESTS),
+                levels == FallbackLevel.MEASURED,
+                (levels == FallbackLevel.PREDICTED) | (levels == FallbackLevel.BY_REQUESTS),
             ],
             [overcommitment.score(risks), by_limits],
             default=0.0,
@@ -97,15 +98,15 @@ class LowRiskOverCommitment(MeasuredPlugin):
         return overcommitment.limit_risk(request, limit, capacity)
 
     def _load_risks(self, rows: Rows | slice) -> Floats:
-        candidates = np.arange(len(self._is_old))[rows]
-        old = candidates[self._is_old[candidates]]
-        if len(old):
-            self._load_risk[:, old] = self._calculated(old)
-            self._is_old[old] = False
+        candidates = np.arange(len(self._needs_load_risk))[rows]
+        outdated = candidates[self._needs_load_risk[candidates]]
+        if len(outdated):
+            self._load_risk[:, outdated] = self._computed_load_risks(outdated)
+            self._needs_load_risk[outdated] = False
         risks: Floats = self._load_risk[:, rows]
         return risks
 
-    def _calculated(self, rows: Rows) -> Floats:
+    def _computed_load_risks(self, rows: Rows) -> Floats:
         columns = self.columns
         capacity = columns.allocatable[:, rows]
         percent_of = capacity if self._formula == "upstream" else columns.capacity[:, rows]
@@ -115,7 +116,7 @@ class LowRiskOverCommitment(MeasuredPlugin):
         )
         of = load_variation.fractions(used, deviation, 0.0, capacity)
         windows = np.array([self._windows.get(name, self._window) for name in columns.providers], dtype=np.float64)
-        sigma = overcommitment.smoothed_sigma(of.mu, of.sigma, windows[columns.provider[rows]])
+        sigma = overcommitment.unsmoothed_sigma(of.mu, of.sigma, windows[columns.provider[rows]])
         request, limit = self.request[:, rows], self.limit[:, rows]
         if self._formula == "kep":
             risk, _fit = overcommitment.load_risk(of.mu, sigma, request, capacity)
@@ -123,4 +124,4 @@ class LowRiskOverCommitment(MeasuredPlugin):
             risk = overcommitment.conditioned_load_risk(
                 of.mu, sigma, request, limit, capacity, no_limits_are_certain=self._formula == "upstream"
             )
-        return np.where(columns.is_valid[:, rows], risk, 0.0)
+        return np.where(columns.is_measured[:, rows], risk, 0.0)

@@ -1,4 +1,4 @@
-"""What Trimaran's policies have in common: columns, the ladder, and scores kept for pods that declare the same."""
+"""Base of Trimaran's plugins: columns, fallback levels, and scores cached for pods with equal requests and limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler_plugin.framework import interface
 from scheduler_plugin.framework.equivalence_cache import EquivalenceCache
 from scheduler_plugin.framework.interface import Explained, Scores
 from scheduler_plugin.plugins.trimaran.args import Formula
-from scheduler_plugin.plugins.trimaran.fallback import Rungs
+from scheduler_plugin.plugins.trimaran.fallback import FallbackLevels
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.node_columns import MeasurementColumns
 from scheduler_plugin.state.node_columns import Floats, Ints, NodeColumns, NodeEntry, Rows
@@ -21,66 +21,66 @@ from scheduler_plugin.state.pod_resources import PodResources
 
 UNMEASURED_SECONDS: Final = 60.0
 """A pod placed later than this before the end of a window is not in its measurement yet."""
-_KEPT_SECONDS: Final = 10.0
-"""For how long scores are kept: a step of the ladder, after five minutes, may be seen so much later."""
+_CACHE_SECONDS: Final = 10.0
+"""Lifetime of cached scores: a change of the fallback level, after five minutes, can take effect this much later."""
 
 
 class ScoringClass(NamedTuple):
-    """Pods that get the same scores: all that these depend on beside the columns."""
+    """Cache key: everything that scores depend on, except the columns."""
 
     demand: PodResources
     period: int
-    """Of _KEPT_SECONDS since the epoch: what a node is judged by depends on the time."""
+    """Number of _CACHE_SECONDS since the epoch: the fallback level of a node depends on the time."""
 
 
 class MeasuredPlugin(abc.ABC):
-    """A policy that scores by what the load watcher tells; a `policy.Scorer` and `policy.Explainer`."""
+    """Plugin that scores by measured load; an `interface.Scorer` and an `interface.Explainer`."""
 
     name: str
     """Name in the configuration."""
 
-    def __init__(self, formula: Formula, readings: Measurements) -> None:
+    def __init__(self, formula: Formula, measurements: Measurements) -> None:
         self._formula = formula
-        self._kept = EquivalenceCache(self._compute)
+        self._cache = EquivalenceCache(self._compute)
         self._never: Floats = np.zeros(0)
-        """When a kept score of a row becomes wrong by itself: none is kept for longer than its period."""
-        self.columns = MeasurementColumns(readings)
+        """Infinity for every row: cached scores expire with their period, not row by row."""
+        self.columns = MeasurementColumns(measurements)
 
     def grow(self, capacity: int) -> None:
-        """Make room for `capacity` rows; a policy that has columns of its own grows them too."""
+        """Grow all columns to `capacity` rows."""
         self.columns.grow(capacity)
         self._never = np.full(capacity, math.inf)
 
     def write(self, entry: NodeEntry) -> None:
-        """Bring one node's row up to date, where anything changed that is read here."""
+        """Update the row of one node if any of its inputs changed."""
         if self.columns.write(entry):
             self._write_own(entry)
 
-    def rungs(self, rows: Rows, now: float) -> Rungs:
-        """What each candidate is judged by."""
-        return self.columns.rungs(rows, now)
+    def fallback_levels(self, rows: Rows, now: float) -> FallbackLevels:
+        """Return the fallback level of each candidate."""
+        return self.columns.fallback_levels(rows, now)
 
     def explain(self, pod: PodInfo, rows: Rows) -> Explained:  # noqa: ARG002  # the same for every pod
-        """What was measured of each candidate, until when, and on which rung that leaves it."""
+        """Return the measurement of each candidate, the end of its window and its fallback level."""
         return self.columns.explained(rows)
 
     def score(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> Scores | None:  # noqa: ARG002  # see Scorer
-        """Score each candidate; None for a pod whose spec cannot be read."""
+        """Score each candidate; None for a pod with an unreadable spec."""
         if pod.demand is None:
             return None
-        own = ScoringClass(pod.demand, int(now // _KEPT_SECONDS))
-        kept = self._kept.of(own, self.columns, self._never, now)
-        scores: Floats = kept[rows]
+        own = ScoringClass(pod.demand, int(now // _CACHE_SECONDS))
+        cached = self._cache.of(own, self.columns, self._never, now)
+        scores: Floats = cached[rows]
         return scores
 
     def normalize(self, scores: Scores) -> Ints:
-        """Scores are 0..100 already, unless a policy says otherwise."""
+        """Clip scores to 0..100; a plugin with another scale overrides this."""
         return interface.clipped(scores)
 
     @abc.abstractmethod
     def _write_own(self, entry: NodeEntry) -> None:
-        """Bring a row of the policy's own columns up to date; that of `columns` is."""
+        """Update a row of the plugin's own columns; the row of `columns` is already up to date."""
 
     @abc.abstractmethod
     def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
-        """Score rows for a class of pods, in the policy's own scale."""
+        """Score rows for a class of pods, in the plugin's own scale."""

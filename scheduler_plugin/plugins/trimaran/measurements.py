@@ -1,7 +1,8 @@
-"""What the load watcher says of each node, as the policies select it from its records (reference trimaran section 2).
+"""Measurements of each node, selected from the records of the load watcher.
 
-A node that the newest 15 minute window lacks is looked for in the shorter ones, then in the snapshots before: the
-first rung of the ladder (G4). Every reading keeps the end of its window, so that its age is never in doubt.
+A node that is missing in the newest 15 minute window is taken from the shorter windows, then from earlier snapshots
+(KEP-61). Mean and deviation are the last AVG and STD records of a resource; TargetLoadPacking uses the last AVG or
+Latest record of CPU and Peaks the first one, as upstream does. Every measurement has the end of its window.
 """
 
 from __future__ import annotations
@@ -10,55 +11,65 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Metric, MetricType, NodeMetrics, Operator, Snapshot
+from scheduler_plugin.load_watcher.records import (
+    DURATIONS_SECONDS,
+    Metric,
+    MetricType,
+    NodeMetrics,
+    Snapshot,
+    Statistic,
+)
 from scheduler_plugin.load_watcher.windows import KEPT, Windows
 
 OLDEST_SECONDS: Final = 300.0
-"""A window that ended longer ago says nothing of now (KEP-61: not older than 5 minutes); a setting says another age."""
+"""Default age limit of a window (KEP-61: not older than 5 minutes)."""
 
 
 class Utilisation(NamedTuple):
-    """Of one resource, in percent of capacity. `is_valid`: the resource was measured at all."""
+    """Utilisation of one resource in percent of capacity. `is_measured`: any record of the resource exists."""
 
     mean: float
     deviation: float
-    is_valid: bool
+    is_measured: bool
 
 
-class Reading(NamedTuple):
-    """Of one node."""
+class Measurement(NamedTuple):
+    """Measurement of one node."""
 
     cpu: Utilisation
     memory: Utilisation
     packing_percent: float
-    """CPU as TargetLoadPacking selects it; NaN where there is none."""
+    """CPU as TargetLoadPacking selects it; NaN without a record."""
     power_percent: float
-    """CPU as Peaks selects it; NaN where there is none."""
+    """CPU as Peaks selects it; NaN without a record."""
     duration: str
     end: float
-    """When its window ended, seconds since the epoch."""
+    """End of the window, in seconds since the epoch."""
     source: str
-    """Names of the providers it comes from, in order of trust."""
+    """Names of the providers, in order of trust."""
 
 
 def utilisation(metrics: Sequence[Metric], kind: MetricType) -> Utilisation:
-    """Mean and deviation: the last AVG, else the last without a statistic; any record makes the resource valid."""
+    """Return mean and deviation of a resource: the last AVG, else the last Latest or unnamed one; the last STD.
+
+    A missing mean or deviation is 0. Any record of the resource sets `is_measured`.
+    """
     of_kind = [metric for metric in metrics if metric.type == kind]
-    means = [metric.value for metric in of_kind if metric.operator == Operator.AVG]
-    moments = [metric.value for metric in of_kind if metric.operator in (Operator.LATEST, "")]
-    deviations = [metric.value for metric in of_kind if metric.operator == Operator.STD]
+    means = [metric.value for metric in of_kind if metric.operator == Statistic.AVG]
+    moments = [metric.value for metric in of_kind if metric.operator in (Statistic.LATEST, "")]
+    deviations = [metric.value for metric in of_kind if metric.operator == Statistic.STD]
     mean = (means or moments or [0.0])[-1]
     return Utilisation(mean, deviations[-1] if deviations else 0.0, bool(of_kind))
 
 
-def read(node: NodeMetrics, snapshot: Snapshot) -> Reading:
-    """Select from the records of one node."""
+def read(node: NodeMetrics, snapshot: Snapshot) -> Measurement:
+    """Select the measurement of one node from its records."""
     cpu = [
         metric.value
         for metric in node.metrics
-        if metric.type == MetricType.CPU and metric.operator in (Operator.AVG, Operator.LATEST)
+        if metric.type == MetricType.CPU and metric.operator in (Statistic.AVG, Statistic.LATEST)
     ]
-    return Reading(
+    return Measurement(
         utilisation(node.metrics, MetricType.CPU),
         utilisation(node.metrics, MetricType.MEMORY),
         cpu[-1] if cpu else math.nan,
@@ -70,22 +81,22 @@ def read(node: NodeMetrics, snapshot: Snapshot) -> Reading:
 
 
 class Measurements:
-    """The best reading of every node, for all policies of the process (B7: there is one, not one a plugin)."""
+    """Best measurement of every node, shared by all plugins of the process."""
 
     def __init__(self, oldest_seconds: float = OLDEST_SECONDS) -> None:
         self.oldest_seconds = oldest_seconds
-        """Age up to which windows count, in seconds."""
-        self._by_name: Mapping[str, Reading] = {}
+        """Age limit of windows, in seconds."""
+        self._by_name: Mapping[str, Measurement] = {}
         self.newest_end = -math.inf
-        """End of the newest window of any node: how long ago all providers fell silent."""
+        """End of the newest window of any node: the last time that any provider delivered data."""
 
-    def of(self, name: str) -> Reading | None:
-        """Of one node; None where no window knows it."""
+    def of(self, name: str) -> Measurement | None:
+        """Return the measurement of one node; None if no window has it."""
         return self._by_name.get(name)
 
-    def take(self, windows: Windows, now: float) -> None:
-        """Select anew from what the windows keep: longest window first, newest snapshot first."""
-        by_name: dict[str, Reading] = {}
+    def select(self, windows: Windows, now: float) -> None:
+        """Select the measurement of every node: newest snapshot first, and of these the longest window first."""
+        by_name: dict[str, Measurement] = {}
         for newest_first in range(KEPT):
             for duration in DURATIONS_SECONDS:
                 kept = windows.kept(duration)
@@ -98,4 +109,4 @@ class Measurements:
                     if name not in by_name and node.metrics:
                         by_name[name] = read(node, snapshot)
         self._by_name = by_name
-        self.newest_end = max((reading.end for reading in by_name.values()), default=self.newest_end)
+        self.newest_end = max((measurement.end for measurement in by_name.values()), default=self.newest_end)

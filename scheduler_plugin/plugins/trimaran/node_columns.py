@@ -1,4 +1,4 @@
-"""What Trimaran's policies read of each node: measurements, capacity, and what its pods declare.
+"""Columns that Trimaran's plugins read: measurements, capacity, and the requests and limits of pods, for each node.
 
 Axis 0 of two-dimensional columns is (cpu in milli-cores, memory in bytes), the last axis is the row.
 """
@@ -15,48 +15,48 @@ from api_types import names
 from api_types.kubernetes import pods, quantities
 from scheduler_plugin.framework.interface import Explained
 from scheduler_plugin.plugins.trimaran import fallback
-from scheduler_plugin.plugins.trimaran.fallback import Rungs
-from scheduler_plugin.plugins.trimaran.measurements import Measurements, Reading
+from scheduler_plugin.plugins.trimaran.fallback import FallbackLevels
+from scheduler_plugin.plugins.trimaran.measurements import Measurement, Measurements
 from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeEntry, RowChanges, Rows
 from scheduler_plugin.state.pod_resources import Amounts
 
 RESOURCES: Final = (names.CPU, names.MEMORY)
 CPU: Final = 0
-"""Its place among them."""
-_NOBODY: Final = math.inf
+"""Index of CPU in RESOURCES."""
+_NO_POD: Final = math.inf
 
 
 class MeasurementColumns(RowChanges):
-    """Columns over one set of rows."""
+    """Columns with one row for each node."""
 
-    def __init__(self, readings: Measurements) -> None:
+    def __init__(self, measurements: Measurements) -> None:
         super().__init__()
-        self._readings = readings
-        self._asked_at = 0.0
+        self._measurements = measurements
+        self._evaluated_at = 0.0
         self._capacities: dict[int, tuple[pods.Node | None, tuple[int, int]]] = {}
-        """By row: the node object and what it says; parsed again only when the object changes."""
-        self._written: dict[int, tuple[NodeEntry, pods.Node | None, Reading | None, int]] = {}
-        """By row: what its columns were made of."""
+        """Row -> node object and its capacity, which is parsed again only when the object changes."""
+        self._written: dict[int, tuple[NodeEntry, pods.Node | None, Measurement | None, int]] = {}
+        """Row -> inputs of its columns."""
         self.capacity: Floats = np.zeros((2, 0))
         self.allocatable: Floats = np.zeros((2, 0))
         self.mean_percent: Floats = np.zeros((2, 0))
         self.deviation_percent: Floats = np.zeros((2, 0))
-        self.is_valid: Bools = np.zeros((2, 0), dtype=np.bool_)
+        self.is_measured: Bools = np.zeros((2, 0), dtype=np.bool_)
         self.packing_percent: Floats = np.zeros(0)
         self.power_percent: Floats = np.zeros(0)
-        self.is_read: Bools = np.zeros(0, dtype=np.bool_)
+        self.has_measurement: Bools = np.zeros(0, dtype=np.bool_)
         self.window_end: Floats = np.zeros(0)
         self.oldest_pod_at: Floats = np.zeros(0)
         self.requested: Floats = np.zeros((2, 0))
         self.provider: Ints = np.zeros(0, dtype=np.int64)
-        """Which provider a reading is from: an index in `providers`."""
+        """Provider of the measurement: an index in `providers`."""
         self.providers: list[str] = [""]
-        """Names seen so far, the first of a reading's source; 0 stands for no reading."""
+        """Names of the providers seen so far, the first of each measurement's source; index 0 means no measurement."""
 
     def write(self, entry: NodeEntry) -> bool:
-        """Bring one node's row up to date; False where nothing changed that is read here (a report alone does not)."""
+        """Update the row of one node; return False if none of its inputs changed (a report alone is not an input)."""
         row = entry.row
-        state = (entry, entry.node, self._readings.of(entry.name), entry.load.pods_version)
+        state = (entry, entry.node, self._measurements.of(entry.name), entry.load.pods_version)
         known = self._written.get(row)
         if known is not None and known[3] == state[3] and all(map(operator.is_, known[:3], state[:3])):
             return False
@@ -64,22 +64,22 @@ class MeasurementColumns(RowChanges):
         self.changed(row)
         self.capacity[:, row] = self._capacity(entry)
         self.allocatable[:, row] = [entry.allocatable.get(name, 0) for name in RESOURCES]
-        self._write_reading(row, state[2])
+        self._write_measurement(row, state[2])
         placed = entry.load.pods.values()
-        self.oldest_pod_at[row] = min((pod.timestamp for pod in placed), default=_NOBODY)
+        self.oldest_pod_at[row] = min((pod.timestamp for pod in placed), default=_NO_POD)
         self.requested[:, row] = summed([pod.demand.request for pod in placed if pod.demand is not None])
         return True
 
-    def rungs(self, rows: Rows | slice, now: float) -> Rungs:
-        """What each candidate is judged by."""
-        self._asked_at = now
-        read = self._readings
-        return fallback.rungs(
+    def fallback_levels(self, rows: Rows | slice, now: float) -> FallbackLevels:
+        """Return the fallback level of each candidate."""
+        self._evaluated_at = now
+        read = self._measurements
+        return fallback.fallback_levels(
             self.window_end[rows], self.oldest_pod_at[rows], read.newest_end, now, read.oldest_seconds
         )
 
     def explained(self, rows: Rows) -> Explained:
-        """Copy what decisions read: percent of capacity, requests, end of the window, rung at the last call."""
+        """Copy the columns that decisions record, with the fallback level at the last evaluation as "fallbackLevel"."""
         return Explained(
             RESOURCES,
             {
@@ -87,29 +87,29 @@ class MeasurementColumns(RowChanges):
                 "deviationPercent": self.deviation_percent.take(rows, axis=1),
                 "requested": self.requested.take(rows, axis=1),
                 "windowEnd": self.window_end.take(rows),
-                "rung": self.rungs(rows, self._asked_at).astype(np.int64),
+                "fallbackLevel": self.fallback_levels(rows, self._evaluated_at).astype(np.int64),
             },
         )
 
     def best_fit(self, rows: Rows | slice, request: Amounts) -> Floats:
-        """Score of each candidate by requests alone, the pod's among them."""
+        """Score each candidate by requests alone, including those of the incoming pod."""
         return fallback.best_fit(self.requested[:, rows] + of_amounts(request), self.allocatable[:, rows])
 
-    def _write_reading(self, row: int, reading: Reading | None) -> None:
-        self.is_read[row] = reading is not None
-        if reading is None:
+    def _write_measurement(self, row: int, measurement: Measurement | None) -> None:
+        self.has_measurement[row] = measurement is not None
+        if measurement is None:
             self.window_end[row] = -math.inf
             self.packing_percent[row] = self.power_percent[row] = math.nan
-            self.is_valid[:, row] = False
+            self.is_measured[:, row] = False
             self.mean_percent[:, row] = self.deviation_percent[:, row] = 0.0
             self.provider[row] = 0
             return
-        self.provider[row] = self._provider(reading.source.partition(",")[0])
-        self.window_end[row] = reading.end
-        self.packing_percent[row] = reading.packing_percent
-        self.power_percent[row] = reading.power_percent
-        for index, of in enumerate((reading.cpu, reading.memory)):
-            self.is_valid[index, row] = of.is_valid
+        self.provider[row] = self._provider(measurement.source.partition(",")[0])
+        self.window_end[row] = measurement.end
+        self.packing_percent[row] = measurement.packing_percent
+        self.power_percent[row] = measurement.power_percent
+        for index, of in enumerate((measurement.cpu, measurement.memory)):
+            self.is_measured[index, row] = of.is_measured
             self.mean_percent[index, row] = of.mean
             self.deviation_percent[index, row] = of.deviation
 
@@ -126,12 +126,12 @@ class MeasurementColumns(RowChanges):
 
 
 def of_amounts(amounts: Amounts) -> Floats:
-    """CPU and memory as one column, shape (2, 1)."""
+    """Return CPU and memory as one column, shape (2, 1)."""
     return np.array([amounts], dtype=np.float64).T
 
 
 def summed(amounts: list[Amounts]) -> tuple[int, int]:
-    """Sum of CPU and of memory."""
+    """Return the sums of CPU and of memory."""
     return sum(each.cpu_millis for each in amounts), sum(each.memory_bytes for each in amounts)
 
 

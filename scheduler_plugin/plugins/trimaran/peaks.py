@@ -1,6 +1,6 @@
-"""Peaks: place a pod where it raises the power drawn the least (reference trimaran section 7).
+"""Peaks: place a pod on the node whose power draw rises the least.
 
-Utilisation is of the machine's capacity in every formula: that is what a power model was fitted to.
+Utilisation is a share of the machine's capacity in every formula, because power models are fitted to that.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _SHIPPED_SCALE: Final = 1e15
 
 
 class Peaks(MeasuredPlugin):
-    """The policy; scores only. A node without model or measurement is not scored, which is the lowest score."""
+    """Score plugin. A node without a power model or a measurement gets the lowest score."""
 
     name = "Peaks"
 
-    def __init__(self, args: PeaksArgs, readings: Measurements) -> None:
-        super().__init__(args.formula, readings)
+    def __init__(self, args: PeaksArgs, measurements: Measurements) -> None:
+        super().__init__(args.formula, measurements)
         self._models = args.node_power_model or {}
         self._k: Floats = np.zeros((2, 0))
-        """k1 and k2; k0 cancels out."""
+        """Coefficients k1 and k2 of each node; k0 cancels out."""
 
     def grow(self, capacity: int) -> None:
-        """Make room for `capacity` rows."""
+        """Grow all columns to `capacity` rows."""
         super().grow(capacity)
         self._k = grown(self._k, capacity)
 
@@ -44,24 +44,24 @@ class Peaks(MeasuredPlugin):
         self._k[:, entry.row] = (model.k1, model.k2)
 
     def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
-        """Rise of the power in watts, NaN where not known; as shipped: scaled to integers, 0 where not known."""
+        """Compute the rise of the power in watts, NaN if unknown; `upstream`: scaled to integers, 0 if unknown."""
         columns = self.columns
         capacity, percent = columns.capacity[node_columns.CPU, rows], columns.power_percent[rows]
-        wanted = of.demand.request.cpu_millis
-        if self._formula == "upstream" and wanted == of.demand.overhead_cpu_millis:
-            wanted = 0  # as shipped: overhead counts beside a request only
+        request_millis = of.demand.request.cpu_millis
+        if self._formula == "upstream" and request_millis == of.demand.overhead_cpu_millis:
+            request_millis = 0  # as shipped: overhead counts only together with a request
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            after = 100.0 * ((percent / 100.0) * capacity + wanted) / capacity
+            after = 100.0 * ((percent / 100.0) * capacity + request_millis) / capacity
         k1, k2 = self._k[:, rows]
         jumps = power.jump_watts(percent, after, k1, k2)
         is_known = (after <= 100.0) & np.isfinite(jumps)
         if self._formula == "upstream":
             return np.where(is_known, np.trunc(jumps * _SHIPPED_SCALE), 0.0)
-        is_known &= ((k1 != 0.0) | (k2 != 0.0)) & (columns.rungs(rows, now) == FallbackLevel.MEASURED)
+        is_known &= ((k1 != 0.0) | (k2 != 0.0)) & (columns.fallback_levels(rows, now) == FallbackLevel.MEASURED)
         return np.where(is_known, jumps, np.nan)
 
     def normalize(self, scores: Scores) -> Ints:
-        """The smallest rise is best."""
+        """Scale to 0..100, where the smallest rise is 100."""
         if self._formula == "upstream":
             return interface.clipped(power.shipped_scores(np.asarray(scores, dtype=np.float64)))
         return interface.clipped(power.score(np.asarray(scores, dtype=np.float64), np.isfinite(scores)))

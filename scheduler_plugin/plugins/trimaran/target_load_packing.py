@@ -1,4 +1,4 @@
-"""TargetLoadPacking: fill nodes up to a target CPU utilisation, then spread (KEP-61, reference trimaran section 4)."""
+"""TargetLoadPacking: fill nodes up to a target CPU utilisation, then spread (KEP-61)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from scheduler_plugin.state import rounding
 from scheduler_plugin.state.node_columns import Floats, NodeEntry, Rows, grown
 from scheduler_plugin.state.pod_resources import ContainerCpu, PodResources
 
-_MOST_PREDICTIONS: Final = 4096  # kept at a time
+_MAX_PREDICTIONS: Final = 4096  # cached at a time
 
 
 def predicted_millis(demand: PodResources, multiplier: float, default_millis: int, *, with_sidecars: bool) -> int:
-    """CPU a pod is predicted to use: each container's limit, else a multiple of its request, else a default."""
+    """Predict the CPU of a pod in milli-cores: each container's limit, else a multiple of its request or a default."""
     running: Iterable[ContainerCpu] = demand.containers + (demand.sidecars if with_sidecars else ())
     return sum(container_millis(each, multiplier, default_millis) for each in running) + demand.overhead_cpu_millis
 
 
 def container_millis(container: ContainerCpu, multiplier: float, default_millis: int) -> int:
-    """Of one container, in milli-cores."""
+    """Predict the CPU of one container in milli-cores."""
     if container.limit is not None:
         return container.limit
     if container.request is not None:
@@ -36,23 +36,23 @@ def container_millis(container: ContainerCpu, multiplier: float, default_millis:
 
 
 class TargetLoadPacking(MeasuredPlugin):
-    """The policy; scores only."""
+    """Score plugin."""
 
     name = "TargetLoadPacking"
 
-    def __init__(self, args: TargetLoadPackingArgs, readings: Measurements) -> None:
-        super().__init__(args.formula, readings)
+    def __init__(self, args: TargetLoadPackingArgs, measurements: Measurements) -> None:
+        super().__init__(args.formula, measurements)
         self._target_percent = float(args.target_utilization or 0)
-        self._multiplier = 1.0 if args.formula == "kep" else args.multiplier()
+        self._multiplier = args.multiplier()
         self._default_millis = args.default_millis()
         self._predictions: dict[PodResources, int] = {}
         self._recent_millis: Floats = np.zeros(0)
-        """Predicted for pods that the newest measurement cannot contain."""
+        """Predicted usage of the pods that the newest measurement cannot contain."""
         self._predicted_millis: Floats = np.zeros(0)
-        """Predicted for all pods of the node."""
+        """Predicted usage of all pods of the node."""
 
     def grow(self, capacity: int) -> None:
-        """Make room for `capacity` rows."""
+        """Grow all columns to `capacity` rows."""
         super().grow(capacity)
         self._recent_millis = grown(self._recent_millis, capacity)
         self._predicted_millis = grown(self._predicted_millis, capacity)
@@ -68,37 +68,39 @@ class TargetLoadPacking(MeasuredPlugin):
         self._recent_millis[row], self._predicted_millis[row] = recent, total
 
     def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
-        """0..100, 100 at the utilisation that is the target."""
-        columns, wanted = self.columns, float(self._predict(of.demand))
+        """Score rows 0..100, with 100 at the target utilisation."""
+        columns, pod_millis = self.columns, float(self._predict(of.demand))
         capacity = columns.capacity[node_columns.CPU, rows]
         total = capacity if self._formula == "upstream" else columns.allocatable[node_columns.CPU, rows]
         percent = columns.packing_percent[rows]
         used = (percent / 100.0) * capacity
-        utilisation = target_load.utilisation_percent(used, wanted, self._recent_millis[rows], total)
+        utilisation = target_load.utilisation_percent(used, pod_millis, self._recent_millis[rows], total)
         scores = np.where(np.isnan(percent), 0.0, target_load.score(utilisation, self._target_percent))
         if self._formula == "upstream":
             return scores
-        rungs = columns.rungs(rows, now)
-        predicted = target_load.utilisation_percent(self._predicted_millis[rows], wanted, np.zeros(total.shape), total)
+        levels = columns.fallback_levels(rows, now)
+        predicted = target_load.utilisation_percent(
+            self._predicted_millis[rows], pod_millis, np.zeros(total.shape), total
+        )
         scores = np.select(
-            [rungs == FallbackLevel.MEASURED, rungs == FallbackLevel.PREDICTED, rungs == FallbackLevel.BY_REQUESTS],
+            [levels == FallbackLevel.MEASURED, levels == FallbackLevel.PREDICTED, levels == FallbackLevel.BY_REQUESTS],
             [scores, target_load.score(predicted, self._target_percent), columns.best_fit(rows, of.demand.request)],
             default=0.0,
         )
         return np.where(total > 0.0, scores, 0.0)
 
     def _predict(self, demand: PodResources | None) -> int:
-        """Kept by demand: pods of a workload share it."""
+        """Return the predicted CPU in milli-cores, cached by requests and limits, which pods of a workload share."""
         if demand is None:
             return 0
         known = self._predictions.get(demand)
         if known is None:
-            if len(self._predictions) > _MOST_PREDICTIONS:
+            if len(self._predictions) > _MAX_PREDICTIONS:
                 self._predictions.clear()
-            known = self._predictions[demand] = self._predict_anew(demand)
+            known = self._predictions[demand] = self._predict_uncached(demand)
         return known
 
-    def _predict_anew(self, demand: PodResources) -> int:
+    def _predict_uncached(self, demand: PodResources) -> int:
         if self._formula == "kep":
             requests = demand.request.cpu_millis
             return requests or self._default_millis

@@ -123,7 +123,7 @@ def test_measurements_are_shown_once_for_any_number_of_plugins():
     ]
     data = Data({"cool": NodeMetrics(metrics)})
     windows.store(Snapshot(int(NOW), Window("15m", int(NOW) - 900, int(NOW)), "test", data))
-    made.readings.take(windows, NOW)
+    made.measurements.select(windows, NOW)
     for plugin in made.measured:
         for entry in made.cluster.entries.values():
             plugin.write(entry)

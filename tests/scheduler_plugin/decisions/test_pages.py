@@ -46,7 +46,7 @@ def test_every_metric_and_choice_of_the_tables_exists():
     table = DECISIONS.split("| metric | labels | meaning |")[1].split("\n\n")[0]
     documented = {name for row in table.splitlines()[2:] for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
     assert {name.removesuffix("_total") for name in documented} == shown
-    choices = DECISIONS.split("| `choice` | the pod went to | so |")[1].split("\n\n")[0]
+    choices = DECISIONS.split("| `choice` | node of the pod | conclusion |")[1].split("\n\n")[0]
     assert set(re.findall(r"^\| `(\w+)`", choices, re.MULTILINE)) == {choice.value for choice in Choice}
 
 

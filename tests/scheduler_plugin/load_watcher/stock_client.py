@@ -1,8 +1,8 @@
-"""What the client in stock Trimaran plugins sends to a `watcherAddress`, and how it reads the answer.
+"""Client of the stock Trimaran plugins for a `watcherAddress`.
 
-Written from recorded behaviour (reference trimaran sections 9 and 10), with nothing of the product: a watcher that this
-client understands is one that stock plugins understand. It is as picky: a value of another type is an error, what it
-does not know is skipped, what is missing or null is the zero value.
+It is written from the recorded behaviour of the stock client and uses no code of the product, so stock plugins can read
+every watcher that this client can read. It is as strict: a value of another type is an error, unknown keys are skipped,
+and missing or null keys have the zero value.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ HEADERS = {"Content-Type": "application/json"}
 
 
 class Refused(Exception):
-    """Another status than 200."""
+    """The status is not 200."""
 
 
 class Metric(NamedTuple):
-    """One record, by the names of the wire."""
+    """Record with the keys of the wire."""
 
     name: str
     type: str
@@ -32,22 +32,25 @@ class Metric(NamedTuple):
 
 
 def metrics_by_node(address: str) -> dict[str, list[Metric]]:
-    """Ask once, as every 30 seconds. A node whose list is empty is absent. Raises Refused, TypeError, ValueError."""
+    """Fetch the records once; the stock client does so every 30 seconds. A node without records is skipped.
+
+    Raises Refused, TypeError, ValueError.
+    """
     url = urlsplit(address)
     connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=TIMEOUT_SECONDS)
     try:
         connection.request("GET", f"{url.path}/watcher", headers=HEADERS)
-        answer = connection.getresponse()
-        body = answer.read()
+        response = connection.getresponse()
+        body = response.read()
     finally:
         connection.close()
-    if answer.status != http.client.OK:
-        raise Refused(f"received status code {answer.status} from watcher")
+    if response.status != http.client.OK:
+        raise Refused(f"received status code {response.status} from watcher")
     return _nodes(json.loads(body, parse_constant=_no_number))
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 def _nodes(document: Any) -> dict[str, list[Metric]]:
@@ -72,7 +75,7 @@ def _number(value: Any) -> float:
     if value is None:
         return 0.0
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     return float(value)
 
 
@@ -80,5 +83,5 @@ def _of_kind(value: Any, kind: type) -> Any:
     if value is None:
         return kind()
     if not isinstance(value, kind):
-        raise TypeError(f"{value!r} is no {kind.__name__}")
+        raise TypeError(f"{value!r} is not a {kind.__name__}")
     return value

@@ -46,7 +46,7 @@ def reopened(file: Path) -> Database:
     return other
 
 
-def test_what_was_written_is_there_after_opening_again(kept: Database, file: Path) -> None:
+def test_reads_written_snapshots_after_reopening(kept: Database, file: Path) -> None:
     written = [snapshot(NOW + 60 * step, value=float(step)) for step in range(3)]
     for one in written:
         kept.write(one)
@@ -54,7 +54,7 @@ def test_what_was_written_is_there_after_opening_again(kept: Database, file: Pat
     assert reopened(file).newest("15m", NOW, LATER) == written
 
 
-def test_only_the_last_five_of_the_window_asked_for_and_none_too_old_come_back(kept: Database) -> None:
+def test_returns_the_last_five_snapshots_within_the_age_limit(kept: Database) -> None:
     for step in range(8):
         kept.write(snapshot(NOW + 60 * step))
         kept.write(snapshot(NOW + 60 * step, "5m"))
@@ -62,21 +62,21 @@ def test_only_the_last_five_of_the_window_asked_for_and_none_too_old_come_back(k
     assert [one.window.end - NOW for one in kept.newest("5m", NOW + 360, LATER)] == [360, 420]
 
 
-def test_the_file_forgets_what_is_older_than_the_retention(kept: Database) -> None:
+def test_deletes_snapshots_older_than_the_retention(kept: Database) -> None:
     kept.write(snapshot(NOW))
     kept.write(snapshot(NOW + HOUR + 1))
     assert [one.window.end for one in kept.newest("15m", 0, LATER)] == [NOW + HOUR + 1]
 
 
-def test_a_file_that_is_no_database_is_set_aside_and_a_new_one_begins(file: Path) -> None:
-    file.write_bytes(b"this is no database" * 100)
+def test_renames_a_file_that_is_not_a_database_and_creates_a_new_one(file: Path) -> None:
+    file.write_bytes(b"not a database" * 100)
     other = reopened(file)
     other.write(snapshot(NOW))
     assert other.newest("15m", NOW, LATER)
-    assert file.with_name("watcher.sqlite.unreadable").read_bytes().startswith(b"this is no database")
+    assert file.with_name("watcher.sqlite.unreadable").read_bytes().startswith(b"not a database")
 
 
-def test_a_file_of_a_later_version_is_set_aside_too(file: Path) -> None:
+def test_renames_a_file_of_a_later_version(file: Path) -> None:
     later = sqlite3.connect(file)
     later.execute("PRAGMA user_version = 99")
     later.commit()
@@ -86,9 +86,7 @@ def test_a_file_of_a_later_version_is_set_aside_too(file: Path) -> None:
 
 
 @pytest.mark.parametrize("body", [b"no zlib", "text", None, 5, zlib.compress(b"[1]"), zlib.compress(b'{"window":{}}')])
-def test_a_file_whose_rows_cannot_be_read_is_set_aside_when_that_is_found(
-    kept: Database, file: Path, body: object
-) -> None:
+def test_renames_a_file_with_unreadable_rows(kept: Database, file: Path, body: object) -> None:
     kept.write(snapshot(NOW))
     with contextlib.closing(sqlite3.connect(file)) as other, other:
         other.execute("UPDATE snapshots SET body = ?", (body,))
@@ -98,7 +96,7 @@ def test_a_file_whose_rows_cannot_be_read_is_set_aside_when_that_is_found(
     assert kept.newest("15m", 0, LATER) == [snapshot(NOW)]
 
 
-def test_a_file_whose_schema_is_no_text_or_is_of_others_is_set_aside(kept: Database, file: Path) -> None:
+def test_renames_a_file_with_a_foreign_or_broken_schema(kept: Database, file: Path) -> None:
     kept.close()
     file.write_bytes(file.read_bytes().replace(b"sqlite_autoindex", b"sqlite_a\xd8toindex"))
     reopened(file).close()
@@ -109,19 +107,19 @@ def test_a_file_whose_schema_is_no_text_or_is_of_others_is_set_aside(kept: Datab
     assert reopened(file).newest("15m", 0, LATER) == [snapshot(NOW)]
 
 
-def test_what_a_clock_ahead_of_time_has_written_does_not_come_back(kept: Database) -> None:
+def test_ignores_snapshots_from_the_future(kept: Database) -> None:
     kept.write(snapshot(NOW))
     kept.write(snapshot(NOW + 600))
     assert kept.newest("15m", NOW - 300, NOW) == [snapshot(NOW)]
 
 
-def test_a_missing_folder_is_told_with_its_path(tmp_path: Path) -> None:
+def test_reports_the_path_of_a_missing_folder(tmp_path: Path) -> None:
     missing = tmp_path / "gone" / "watcher.sqlite"
     with pytest.raises(DatabaseUnusable, match=rf"{missing}.*kept in memory only"):
         Database(missing, retention_seconds=HOUR).open()
 
 
-def test_a_full_disk_is_told_and_what_was_there_stays(kept: Database, file: Path) -> None:
+def test_reports_a_full_disk_and_keeps_the_existing_rows(kept: Database, file: Path) -> None:
     kept.write(snapshot(NOW))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -135,7 +133,7 @@ def test_a_full_disk_is_told_and_what_was_there_stays(kept: Database, file: Path
     assert [one.window.end for one in kept.newest("15m", 0, LATER)] == [NOW]
 
 
-def test_g1_a_writer_killed_at_any_moment_leaves_whole_snapshots(file: Path) -> None:
+def test_g1_a_killed_writer_leaves_complete_snapshots(file: Path) -> None:
     code = f"""
 import sys
 sys.path[:0] = {sys.path!r}
@@ -158,6 +156,6 @@ for step in range(10**6):
     assert all(one == snapshot(one.window.end) for one in found)
 
 
-def test_using_it_before_it_is_open_is_an_error_that_says_so(file: Path) -> None:
+def test_use_before_open_is_an_error(file: Path) -> None:
     with pytest.raises(database.DatabaseUnusable, match="is not open"):
         Database(file, retention_seconds=HOUR).write(snapshot(NOW))

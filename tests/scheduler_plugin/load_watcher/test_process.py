@@ -1,4 +1,4 @@
-"""The real process, asked over its socket and ended by a signal."""
+"""Tests of the real process over its socket, ended by a signal."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def port_of(process: subprocess.Popen[str]) -> int:
     for line in process.stderr:
         if "serving on 127.0.0.1:" in line:
             return int(line.split("127.0.0.1:")[1].split()[0])
-    raise AssertionError("it never listened")
+    raise AssertionError("the process ended before it listened")
 
 
 def metrics_of(port: int) -> bytes:
@@ -60,16 +60,16 @@ def metrics_of(port: int) -> bytes:
             time.sleep(0.02)
 
 
-def test_b6_it_ends_on_sigterm_and_answers_at_once_after_kill_9(prometheus: Source, tmp_path: Path) -> None:
+def test_b6_ends_on_sigterm_and_serves_at_once_after_kill_9(prometheus: Source, tmp_path: Path) -> None:
     with start(prometheus, tmp_path) as first:
         before = metrics_of(port_of(first))
         first.send_signal(signal.SIGKILL)
     with start(prometheus, tmp_path) as second:
-        recalled = metrics_of(port_of(second))
+        restored = metrics_of(port_of(second))
         second.send_signal(signal.SIGTERM)
         assert second.wait(timeout=20) == 0
         assert second.stderr is not None
         second.stderr.close()
-    nodes = [json.loads(document)["data"]["NodeMetricsMap"]["n1"]["metrics"] for document in (before, recalled)]
+    nodes = [json.loads(document)["data"]["NodeMetricsMap"]["n1"]["metrics"] for document in (before, restored)]
     assert [metric["value"] for metric in nodes[0]] == [25.0, 25.0, 25.0, 25.0]
     assert nodes[0] == nodes[1]

@@ -34,16 +34,16 @@ SNAPSHOT = Snapshot(
 )
 
 
-def test_every_key_of_upstream_is_written_also_empty_ones() -> None:
+def test_encodes_every_key_of_upstream_also_empty_ones() -> None:
     assert json.loads(records.encode(SNAPSHOT)) == WIRE
 
 
-def test_a_document_is_read_back_as_it_was_written() -> None:
+def test_decodes_an_encoded_document() -> None:
     assert records.decode(records.encode(SNAPSHOT)) == SNAPSHOT
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_b3_a_value_that_is_no_number_never_reaches_the_wire(value: float) -> None:
+def test_b3_encode_rejects_nan_and_infinite_values(value: float) -> None:
     broken = Snapshot(data=Data({"bad": NodeMetrics([Metric(type="CPU", operator="AVG", value=value)])}))
     with pytest.raises(ValueError, match="node bad: CPU AVG is"):
         records.encode(broken)
@@ -59,33 +59,33 @@ def test_b3_a_value_that_is_no_number_never_reaches_the_wire(value: float) -> No
         {"tomorrow": 1, "data": {"NodeMetricsMap": {}, "other": 2}},
     ],
 )
-def test_what_upstreams_client_tolerates_is_an_empty_snapshot(document: object) -> None:
+def test_decodes_documents_that_upstreams_client_accepts_as_empty(document: object) -> None:
     assert records.decode(json.dumps(document).encode()).data.nodes == {}
 
 
-def test_a_null_among_records_costs_nothing_but_itself() -> None:
+def test_skips_a_null_record() -> None:
     body = b'{"data":{"NodeMetricsMap":{"a":{"metrics":[null,{"type":"CPU","value":5}]}}}}'
     assert records.decode(body).data.nodes["a"].metrics == [Metric(type="CPU", value=5.0)]
 
 
-def test_decimals_of_the_timestamp_are_cut() -> None:
+def test_truncates_decimals_of_the_timestamp() -> None:
     assert records.decode(b'{"timestamp": 15.9}').timestamp == 15
 
 
 @pytest.mark.parametrize(
     "body", [b"[]", b"7", b'{"data": {"NodeMetricsMap": {"a": {"metrics": [{"value": "20"}]}}}}', b"{"]
 )
-def test_a_document_of_another_shape_is_an_error(body: bytes) -> None:
+def test_rejects_a_document_of_another_shape(body: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         records.decode(body)
 
 
-def test_a_window_ends_where_it_is_asked_to() -> None:
+def test_a_window_ends_at_the_given_time() -> None:
     assert records.window_ending_at("10m", 1000.9) == Window("10m", 400, 1000)
 
 
 @given(st.floats(min_value=0.0, max_value=105.0) | st.sampled_from([4.4e-16, 1e-5, 9.99e-6, 1e-300]))
-def test_no_value_needs_an_exponent_on_the_wire(value: float) -> None:
+def test_encodes_no_exponents(value: float) -> None:
     window = records.window_ending_at("15m", 1000)
     node = NodeMetrics([Metric(type="CPU", operator="STD", value=value)])
     body = records.encode(Snapshot(1000, window, "test", Data({"n": node})))

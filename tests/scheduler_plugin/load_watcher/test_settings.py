@@ -10,16 +10,16 @@ from scheduler_plugin.load_watcher.settings import LoadWatcherSettings, provider
 
 
 def problems_of(chosen: LoadWatcherSettings, **environ: str) -> tuple[str, ...]:
-    with pytest.raises(SettingsError) as refused:
+    with pytest.raises(SettingsError) as raised:
         provider_specs(chosen, environ)
-    return refused.value.problems
+    return raised.value.problems
 
 
-def test_without_a_name_metrics_server_is_asked_as_upstream_does() -> None:
+def test_the_default_provider_is_metrics_server_as_upstreams() -> None:
     assert [spec.type for spec in provider_specs(LoadWatcherSettings(), {})] == ["KubernetesMetricsServer"]
 
 
-def test_g7_several_names_are_several_providers_in_order_of_trust() -> None:
+def test_g7_several_names_give_several_providers_in_order_of_trust() -> None:
     specs = provider_specs(LoadWatcherSettings(), {"METRICS_PROVIDER_NAME": "NodeMetric, Prometheus"})
     assert [spec.type for spec in specs] == ["NodeMetric", "Prometheus"]
 
@@ -27,18 +27,18 @@ def test_g7_several_names_are_several_providers_in_order_of_trust() -> None:
 @pytest.mark.parametrize(
     ("environ", "problem"),
     [
-        ({"METRICS_PROVIDER_NAME": "Prometeus"}, "provider 1: type is 'Prometeus', wanted one of NodeMetric, "),
+        ({"METRICS_PROVIDER_NAME": "Prometeus"}, "provider 1: type is 'Prometeus', want one of NodeMetric, "),
         ({"METRICS_PROVIDER_NAME": "SignalFx"}, "provider 1: token is not set, and SignalFx needs it"),
-        ({"METRICS_PROVIDER_NAME": "Prometheus", "METRICS_PROVIDER_QUERIES": "x"}, "queries is 'x', wanted one of"),
-        ({"METRICS_PROVIDER_NAME": "NodeMetric,NodeMetric"}, "provider NodeMetric is named twice"),
+        ({"METRICS_PROVIDER_NAME": "Prometheus", "METRICS_PROVIDER_QUERIES": "x"}, "queries is 'x', want one of"),
+        ({"METRICS_PROVIDER_NAME": "NodeMetric,NodeMetric"}, "provider NodeMetric is listed twice"),
     ],
 )
-def test_a_wrong_provider_is_an_error_with_what_was_wanted(environ: dict[str, str], problem: str) -> None:
-    (told,) = problems_of(LoadWatcherSettings(), **environ)
-    assert problem in told
+def test_a_wrong_provider_is_an_error_with_the_accepted_values(environ: dict[str, str], problem: str) -> None:
+    (found,) = problems_of(LoadWatcherSettings(), **environ)
+    assert problem in found
 
 
-def test_a_file_names_providers_with_the_keys_of_metric_provider(tmp_path: Path) -> None:
+def test_a_providers_file_has_the_keys_of_metric_provider(tmp_path: Path) -> None:
     file = tmp_path / "providers.yaml"
     file.write_text("- type: NodeMetric\n- {type: Prometheus, address: 'http://p:9090', insecureSkipVerify: true}\n")
     first, second = provider_specs(LoadWatcherSettings(providers_file=str(file)), {})
@@ -53,21 +53,21 @@ def test_a_file_names_providers_with_the_keys_of_metric_provider(tmp_path: Path)
         ("- {type: NodeMetric, adress: x}", "0.adress: Extra inputs are not permitted"),
         ("type: NodeMetric", "the document: Input should be a valid list"),
         ("- [", "are not YAML"),
-        ("[]", "names no provider, wanted one at least"),
+        ("[]", "lists no provider, want at least one"),
     ],
 )
-def test_every_problem_of_the_file_is_told_with_its_place(tmp_path: Path, content: str, problem: str) -> None:
+def test_reports_every_problem_of_the_file_with_its_path(tmp_path: Path, content: str, problem: str) -> None:
     file = tmp_path / "providers.yaml"
     file.write_text(content)
-    told = problems_of(LoadWatcherSettings(providers_file=str(file)))
-    assert any(str(file) in line and problem in line for line in told)
+    found = problems_of(LoadWatcherSettings(providers_file=str(file)))
+    assert any(str(file) in line and problem in line for line in found)
 
 
-@pytest.mark.parametrize(("upstreams", "ours"), [("warn", "warning"), ("TRACE", "debug"), ("Error", "error")])
-def test_upstreams_names_of_log_levels_are_known(upstreams: str, ours: str) -> None:
-    assert __main__.with_upstreams_names({"LOG_LEVEL": upstreams})["KOORD_LOAD_WATCHER_LOG_LEVEL"] == ours
+@pytest.mark.parametrize(("upstreams", "level"), [("warn", "warning"), ("TRACE", "debug"), ("Error", "error")])
+def test_accepts_upstreams_names_of_log_levels(upstreams: str, level: str) -> None:
+    assert __main__.with_upstreams_names({"LOG_LEVEL": upstreams})["KOORD_LOAD_WATCHER_LOG_LEVEL"] == level
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    (told,) = problems_of(LoadWatcherSettings(providers_file=str(tmp_path / "gone.yaml")))
-    assert "cannot read the providers" in told
+def test_reports_a_missing_file(tmp_path: Path) -> None:
+    (found,) = problems_of(LoadWatcherSettings(providers_file=str(tmp_path / "gone.yaml")))
+    assert "cannot read the providers" in found

@@ -1,4 +1,4 @@
-"""Stock Trimaran's client against our running process."""
+"""Tests of the stock Trimaran client against a running load watcher."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.scheduler_plugin.load_watcher.stock_client import Metric
 class Running(NamedTuple):
     address: str
     body: bytes
-    """Its document, once it has one."""
+    """First document that it served."""
 
 
 @pytest.fixture(scope="module")
 def watcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Two nodes: one whose deviation rounding alone makes, and one that says nothing usable."""
+    """Run a watcher of two nodes: one with a deviation from rounding errors alone, and one without usable data."""
 
     def answer(asked: Asked) -> Answer:
         is_deviation = b"stddev" in asked.body
@@ -42,7 +42,7 @@ def watcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         process.stderr.close()
 
 
-def test_it_reads_the_records_that_its_plugins_select_by(watcher: Running) -> None:
+def test_the_stock_client_reads_the_records_that_its_plugins_select(watcher: Running) -> None:
     nodes = stock_client.metrics_by_node(watcher.address)
     cpu, memory = "instance:node_cpu_utilisation:rate1m", "instance:node_memory_utilisation:ratio"
     assert nodes == {
@@ -55,21 +55,21 @@ def test_it_reads_the_records_that_its_plugins_select_by(watcher: Running) -> No
     }
 
 
-def test_the_document_has_upstreams_keys_at_every_level_in_upstreams_order(watcher: Running) -> None:
+def test_the_document_has_upstreams_keys_in_upstreams_order(watcher: Running) -> None:
     top = json.loads(watcher.body)
     assert list(top) == ["timestamp", "window", "source", "data"]
     assert list(top["window"]) == ["duration", "start", "end"]
     assert list(top["data"]) == ["NodeMetricsMap"]
     (node,) = top["data"]["NodeMetricsMap"].values()
     assert list(node) == ["metrics", "tags", "metadata"]
-    assert list(node["metadata"])[:1] == ["dataCenter"]  # `pool`, of the design text, follows
+    assert list(node["metadata"])[:1] == ["dataCenter"]  # KEP-61's `pool` follows
     for metric in node["metrics"]:
         assert list(metric) == ["name", "type", "operator", "rollup", "value"]
     assert {type(top[key]) for key in ("timestamp",)} | {type(top["window"][key]) for key in ("start", "end")} == {int}
     assert all(math.isfinite(metric["value"]) for metric in node["metrics"])
 
 
-def test_the_answer_calls_itself_json_and_an_unknown_path_is_a_status_that_the_client_tells(watcher: Running) -> None:
+def test_responses_have_a_json_type_and_the_client_reports_the_status_of_an_unknown_path(watcher: Running) -> None:
     request = urllib.request.Request(f"{watcher.address}/watcher", headers=stock_client.HEADERS)
     with urllib.request.urlopen(request, timeout=5) as answer:
         assert answer.headers["Content-Type"] == "application/json"
@@ -78,7 +78,7 @@ def test_the_answer_calls_itself_json_and_an_unknown_path_is_a_status_that_the_c
 
 
 @pytest.mark.parametrize("value", ['"20"', "NaN", "true", "[]"])
-def test_the_client_of_these_tests_is_as_picky_as_the_stock_one(value: str) -> None:
+def test_the_client_of_these_tests_is_as_strict_as_the_stock_one(value: str) -> None:
     record = f'{{"type": "CPU", "operator": "AVG", "value": {value}}}'
     body = f'{{"data": {{"NodeMetricsMap": {{"n": {{"metrics": [{record}]}}}}}}}}'.encode()
     with metrics_source.answering(lambda _asked: Answer(body)) as source, pytest.raises((TypeError, ValueError)):

@@ -1,4 +1,4 @@
-"""What fits, what scores what, and which nodes of a large cluster are looked at, after kube-scheduler's own rules."""
+"""Tests of fit, scores and sampling by kube-scheduler's rules."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def model(*nodes):
     return KubeSchedulerModel(list(nodes))
 
 
-def test_a_node_is_full_when_the_sum_of_requests_would_pass_what_is_allocatable():
+def test_a_node_is_full_if_the_requests_would_exceed_allocatable():
     two = model(factories.node("a", cpu="4", memory="8Gi"), factories.node("b", cpu="2", memory="8Gi"))
     two.add(0, {"cpu": 3000})
     misfits = two.misfits({"cpu": 1001, "memory": 8 * GIB})
@@ -25,15 +25,15 @@ def test_a_node_is_full_when_the_sum_of_requests_would_pass_what_is_allocatable(
     assert two.misfits({"cpu": 1001}) == {}
 
 
-def test_a_resource_that_no_node_has_fits_nowhere_and_pods_are_counted():
+def test_an_unknown_resource_fits_nowhere_and_the_number_of_pods_is_limited():
     one = model(factories.node("a", pods="1"))
     assert one.misfits({"example.com/gpu": 1})["Insufficient example.com/gpu"].tolist() == [True]
     one.add(0, {})
     assert one.misfits({})["Too many pods"].tolist() == [True]
 
 
-def test_scores_are_those_of_the_worked_example():
-    # 10 cores, 10 GiB; 3 cores and 1 GiB requested, the pod asks for 2 cores and 1 GiB:
+def test_scores_the_worked_example():
+    # 10 cores, 10 GiB; 3 cores and 1 GiB requested, the pod requests 2 cores and 1 GiB:
     # least (50 + 80) / 2 = 65; balanced 1 - |0.5 - 0.2| / 2 = 0.85
     one = model(factories.node("a", cpu="10", memory="10Gi"))
     one.add(0, {"cpu": 3000, "memory": GIB})
@@ -43,31 +43,31 @@ def test_scores_are_those_of_the_worked_example():
     assert one.scores(wanted, np.array([0]), Weights()).tolist() == [10 * 65 + 10 * 85]
 
 
-def test_a_pod_without_requests_counts_a_little_and_has_no_balance():
+def test_a_pod_without_requests_counts_defaults_and_has_no_balanced_score():
     # 1 core, 2000 MiB: (90 + 90) / 2
     one = model(factories.node("a", cpu="1", memory="2000Mi"))
     assert one.scores({}, np.array([0]), ONLY_LEAST).tolist() == [90]
     assert one.scores({}, np.array([0]), ONLY_BALANCED).tolist() == [0]
 
 
-def test_the_extender_speaks_ten_times_as_loud_as_its_weight():
+def test_multiplies_the_weight_of_the_extender_by_ten():
     total = kube_scheduler_model.with_extender(np.array([5, 5]), np.array([0, 100]), Weights(1, 1, 2))
     assert total.tolist() == [5, 2005]
 
 
-def test_a_small_cluster_is_looked_at_whole_and_a_large_one_by_turns():
+def test_samples_a_small_cluster_completely_and_a_large_one_in_turns():
     small = model(*[factories.node(f"n{index}") for index in range(99)])
     assert small.sample(np.ones(99, dtype=bool)).tolist() == list(range(99))
     large = model(*[factories.node(f"n{index}") for index in range(500)])
     fits = np.ones(500, dtype=bool)
     fits[1] = False
     first, second = large.sample(fits), large.sample(fits)
-    assert len(first) == len(second) == 230  # of 500, says the table of the reference
+    assert len(first) == len(second) == 230  # of 500 nodes: (50 - 500 / 125) % = 46 %
     assert first.tolist() == [0, *range(2, 231)]
     assert second[0] == 231
 
 
-def test_weights_are_read_from_kube_schedulers_own_configuration():
+def test_reads_weights_from_kube_schedulers_configuration():
     scores = {"enabled": [{"name": "NodeResourcesFit", "weight": 7}], "disabled": [{"name": "*"}]}
     document = {"profiles": [{"plugins": {"score": scores}}], "extenders": [{"weight": 3}]}
     assert kube_scheduler_model.weights_of(document) == Weights(least=7, balanced=0, extender=3)
@@ -75,7 +75,7 @@ def test_weights_are_read_from_kube_schedulers_own_configuration():
     assert kube_scheduler_model.weights_of({"pluginConfig": []}) == Weights(10, 10, 1)
 
 
-def test_another_strategy_is_refused_and_not_simulated_wrongly():
+def test_rejects_an_unsupported_scoring_strategy():
     args = {"scoringStrategy": {"type": "MostAllocated"}}
     document = {"profiles": [{"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}]}
     with pytest.raises(CannotModel, match="MostAllocated"):

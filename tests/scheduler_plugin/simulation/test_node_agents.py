@@ -1,4 +1,4 @@
-"""Usage of nodes over time, and reports that know the past and not the future."""
+"""Tests of the usage of nodes over time, and of reports without later usage."""
 
 import numpy as np
 import pytest
@@ -27,18 +27,18 @@ def usage_of(report, statistic=None, window="5m0s"):
 
 @pytest.fixture
 def raw_reports(monkeypatch):
-    """Reports as documents, before they are decoded the way the watch does it."""
+    """Return reports as documents, without decoding."""
     monkeypatch.setattr("scheduler_plugin.simulation.node_agents._as_received", lambda document: document)
 
 
-def test_a_pod_adds_its_series_from_its_start_and_the_last_value_holds_to_its_end():
+def test_a_pod_adds_its_usage_from_its_start_and_repeats_the_last_value():
     one = agents(SimulatedNode(factories.node("a"), other_usage=(50.0, 0.0)))
     one.place(pod("p", 100.0, 300.0, lifetime_seconds=240.0), 0, at_seconds=120.0)
     assert one.demand[0, 0].tolist() == [50, 50, 150, 350, 350, 350, 50, 50, 50, 50]
     assert one.pod_counts[0].tolist() == [0, 0, 1, 1, 1, 1, 0, 0, 0, 0]
 
 
-def test_a_report_tells_the_step_before_it_and_not_the_one_it_stands_in_front_of(raw_reports):
+def test_a_report_contains_the_previous_step_and_not_the_next(raw_reports):
     one = agents(SimulatedNode(factories.node("a")))
     one.place(pod("p", 100.0, 200.0, 400.0), 0, at_seconds=0.0)
     (at_120,) = one.due(120.0)
@@ -49,7 +49,7 @@ def test_a_report_tells_the_step_before_it_and_not_the_one_it_stands_in_front_of
     assert at_180["status"]["updateTime"] == "2023-11-14T22:16:20Z"  # 1,700,000,180
 
 
-def test_windows_are_told_once_they_are_half_covered(raw_reports):
+def test_reports_a_window_after_half_of_it(raw_reports):
     one = agents(SimulatedNode(factories.node("a")), steps=40)
     one.place(pod("p", *[100.0 * step for step in range(1, 31)]), 0, at_seconds=0.0)
     (early,) = one.due(120.0)
@@ -66,17 +66,17 @@ def test_windows_are_told_once_they_are_half_covered(raw_reports):
     ]
 
 
-def test_pods_that_want_more_than_the_node_has_share_what_there_is(raw_reports):
+def test_pods_share_the_capacity_of_an_overloaded_node(raw_reports):
     one = agents(SimulatedNode(factories.node("a", cpu="1")))
     one.place(pod("greedy", 1500.0), 0, at_seconds=0.0)
     one.place(pod("modest", 500.0), 0, at_seconds=0.0)
     (report,) = one.due(60.0)
     assert usage_of(report) == "1000m"
-    told = {each["name"]: each["podUsage"]["resources"]["cpu"] for each in report["status"]["podsMetric"]}
-    assert told == {"greedy": "750m", "modest": "250m"}
+    used = {each["name"]: each["podUsage"]["resources"]["cpu"] for each in report["status"]["podsMetric"]}
+    assert used == {"greedy": "750m", "modest": "250m"}
 
 
-def test_nodes_report_at_moments_of_their_own_and_a_silent_agent_never_again(raw_reports):
+def test_nodes_report_at_different_moments_and_a_silent_agent_never(raw_reports):
     recorded = {"metadata": {"name": "c"}, "status": {"updateTime": "2023-11-14T22:00:00Z"}}
     three = agents(
         SimulatedNode(factories.node("a")),
@@ -87,13 +87,13 @@ def test_nodes_report_at_moments_of_their_own_and_a_silent_agent_never_again(raw
     assert [each["metadata"]["name"] for each in first] == ["a", "b", "c"]
     assert first[2] is recorded
     later = three.due(70.0)
-    told = {each["metadata"]["name"]: each["status"]["updateTime"] for each in later}
-    assert told == {"a": "2023-11-14T22:14:20Z", "b": "2023-11-14T22:13:40Z"}
+    updated = {each["metadata"]["name"]: each["status"]["updateTime"] for each in later}
+    assert updated == {"a": "2023-11-14T22:14:20Z", "b": "2023-11-14T22:13:40Z"}
     assert BEGINNING == 1_700_000_000
 
 
 @pytest.mark.parametrize("series", [[], [np.nan], [-1.0]])
-def test_a_series_that_cannot_be_used_is_named(series):
+def test_names_an_unusable_series(series):
     with pytest.raises(ValueError, match="series 0"):
         from_series(
             node_count=1,

@@ -1,4 +1,4 @@
-"""What a recording means: who runs, who arrives when, what each uses, and who reports."""
+"""Tests of the conversion of a recording: running and arriving pods, usage, and reporting nodes."""
 
 import json
 import math
@@ -46,7 +46,7 @@ def by_name(made):
     return {each.pod.metadata.name: each for each in made.pods}
 
 
-def test_bound_pods_run_and_the_others_arrive_in_the_order_they_were_created():
+def test_bound_pods_run_and_the_others_arrive_in_order_of_creation():
     made = scenario(
         [
             created(pod_document("late"), 9),
@@ -63,7 +63,7 @@ def test_bound_pods_run_and_the_others_arrive_in_the_order_they_were_created():
     }
 
 
-def test_everything_is_placed_anew_but_what_belongs_to_its_node():
+def test_everything_places_all_pods_again_except_pinned_ones():
     made = scenario(
         [
             pod_document("web", node="n1", phase="Running", scheduled=-60),
@@ -76,7 +76,7 @@ def test_everything_is_placed_anew_but_what_belongs_to_its_node():
     assert by_name(made)["web"].pod.status.conditions is None
 
 
-def test_usage_is_the_annotations_the_files_the_reports_or_a_share_of_requests_in_that_order():
+def test_usage_comes_from_annotation_file_report_or_requests_in_that_order():
     hints = {ANNOTATION: json.dumps({"cpu": "3", "afterSeconds": 40, "lifetimeSeconds": 60})}
     known = {"cpu": "1", "memory": "4Gi"}
     made = scenario(
@@ -103,7 +103,7 @@ def test_usage_is_the_annotations_the_files_the_reports_or_a_share_of_requests_i
     assert found["filed"].lifetime_seconds == math.inf
 
 
-def test_what_a_node_uses_beyond_its_pods_stays_and_is_never_negative():
+def test_other_usage_of_a_node_stays_and_is_never_negative():
     metrics = [
         report("n1", "2", factories.reported("a", "500m", "0")),
         report("n2", "1", factories.reported("b", "1500m", "0")),
@@ -114,7 +114,7 @@ def test_what_a_node_uses_beyond_its_pods_stays_and_is_never_negative():
     assert made.began_at == factories.NOW
 
 
-def test_an_agent_that_had_fallen_silent_stays_silent():
+def test_a_silent_agent_stays_silent():
     metrics = [report("n1", "2"), report("n2", "2", updated=-180), report("n3", "2", updated=-179)]
     made = scenario([], nodes=("n1", "n2", "n3", "n4"), metrics=metrics)
     assert [each.agent_reports for each in made.nodes] == [True, False, True, False]
@@ -130,17 +130,17 @@ def test_an_agent_that_had_fallen_silent_stays_silent():
         ({"metadata": {"name": "p"}, "spec": []}, "Pod p: "),
     ],
 )
-def test_an_object_that_cannot_be_replayed_is_named(pod, wrong):
+def test_names_an_unusable_object(pod, wrong):
     with pytest.raises(BadRecording, match=wrong):
         scenario([pod])
 
 
 @pytest.mark.parametrize("status", [{"podsMetric": 5}, {"updateTime": 5}, {"nodeMetric": "x"}])
-def test_a_report_that_cannot_be_read_is_named(status):
+def test_names_an_unreadable_report(status):
     with pytest.raises(BadRecording, match="NodeMetric n1: Expected"):
         scenario([], metrics=[{"metadata": {"name": "n1"}, "status": status}])
 
 
-def test_a_cluster_without_nodes_is_refused():
+def test_rejects_a_cluster_without_nodes():
     with pytest.raises(BadRecording, match="no nodes"):
         scenario([], nodes=())

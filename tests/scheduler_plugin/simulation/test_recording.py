@@ -1,4 +1,4 @@
-"""A recording taken from an apiserver is the one that kubectl would have put into files; a bad file is named."""
+"""Tests that a recording from an apiserver equals one from kubectl's files, and that a bad file is named."""
 
 import pytest
 import yaml
@@ -10,7 +10,7 @@ from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.simulation.test_recorded_cluster import node, report
 
 
-async def test_the_three_kinds_are_listed_once_each(tmp_path):
+async def test_lists_each_kind_once(tmp_path):
     kubeconfig = tmp_path / "kubeconfig"
     async with apiserver.running() as running:
         running.on("GET", "/api/v1/nodes", apiserver.page("5", node("n1"), node("n2")))
@@ -30,7 +30,7 @@ async def test_the_three_kinds_are_listed_once_each(tmp_path):
     assert [each["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] for each in found.metrics] == ["1"]
 
 
-def test_a_file_that_is_nested_too_deeply_is_named(tmp_path):
+def test_names_a_file_with_too_deep_nesting(tmp_path):
     file = tmp_path / "pods.json"
     file.write_text('{"items":' * 100_000)
     with pytest.raises(BadRecording, match=r"pods\.json: "):

@@ -1,4 +1,4 @@
-"""Who places pods where, and what it does to the nodes: small cases that can be followed by hand."""
+"""Tests of placements and of their effect on nodes, with small examples."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def parts(load_aware=None, **document):
 
 
 def a_cluster(shares, requests, *, nodes=2, cores=10, at_seconds=None, lifetime_seconds=None, steps=60):
-    """Pods that use an even share of the cores they request."""
+    """Build a scenario of pods that use a constant share of the cores they request."""
     return scenario.from_series(
         node_count=nodes,
         node_cpu_millis=1000 * cores,
@@ -39,20 +39,20 @@ def nodes_of(result):
     return [result.placements[index].node for index in sorted(result.placements)]
 
 
-def test_kube_scheduler_alone_goes_by_requests_and_the_product_by_usage():
-    # The first pod requests 4 cores and uses almost none, the second requests 2 and uses all of 10 % more.
+def test_kube_scheduler_alone_decides_by_requests_and_the_product_by_usage():
+    # The first pod requests 4 cores and uses almost none; the second requests 3 and uses them.
     cluster = a_cluster([0.05, 1.0, 1.0], [4, 3, 2], at_seconds=[0, 0, 600])
     stock = Replay(cluster).run()
     first, second, third = nodes_of(stock)
     assert first != second
-    assert third == second  # the node with fewer requests, though it is the one that works
+    assert third == second  # the node with fewer requests, although it is the busy one
     product = Replay(cluster, parts()).run()
     first, second, third = nodes_of(product)
     assert first != second
     assert third == first
 
 
-def test_a_hot_node_is_refused_and_the_refusals_are_counted():
+def test_rejects_a_hot_node_and_counts_the_rejections():
     cluster = a_cluster([1.0, 1.0], [7, 1], nodes=1, at_seconds=[0, 300])
     result = Replay(cluster, parts({"usageThresholds": {"cpu": 65}})).run()
     assert nodes_of(result) == ["node-0"]
@@ -67,34 +67,34 @@ def test_a_pod_waits_until_another_leaves():
     result = Replay(cluster).run()
     assert [result.placements[index].at_seconds for index in (0, 1)] == [0, 600]
     assert result.rejections == {"Insufficient cpu": 10}
-    told = outcome.summary(result)
-    assert (told.placed, told.waited, told.never_placed, told.mean_wait_seconds) == (2, 1, 0, 300)
+    summary = outcome.summary(result)
+    assert (summary.placed, summary.waited, summary.never_placed, summary.mean_wait_seconds) == (2, 1, 0, 300)
 
 
-def test_the_summary_is_that_of_the_worked_example():
+def test_summarises_the_worked_example():
     # One node of 10 cores with 9 used for half of an hour, one idle: a quarter of the node-time is hot.
     cluster = a_cluster([1.0], [9], lifetime_seconds=[1800])
-    told = outcome.summary(Replay(cluster).run())
-    assert told.hot_ratio == 0.25
-    assert told.spread == pytest.approx(0.45 / 2)
-    assert told.nodes_used == 0.5
-    assert told.overload_ratio == 0
+    summary = outcome.summary(Replay(cluster).run())
+    assert summary.hot_ratio == 0.25
+    assert summary.spread == pytest.approx(0.45 / 2)
+    assert summary.nodes_used == 0.5
+    assert summary.overload_ratio == 0
 
 
-def test_overload_is_what_cannot_be_had():
+def test_overload_is_demand_above_capacity():
     cluster = a_cluster([1.0, 3.0], [5, 5], nodes=1)
-    told = outcome.summary(Replay(cluster).run())
-    assert told.overload_ratio == pytest.approx(10 / 20)
-    assert told.peak == pytest.approx(2.0)
+    summary = outcome.summary(Replay(cluster).run())
+    assert summary.overload_ratio == pytest.approx(10 / 20)
+    assert summary.peak == pytest.approx(2.0)
 
 
-def test_a_run_repeats_with_its_seed_and_ties_fall_otherwise_with_another():
+def test_a_run_is_repeatable_and_another_seed_breaks_ties_differently():
     cluster = a_cluster([0.5] * 12, [1] * 12, nodes=8, at_seconds=[60.0 * index for index in range(12)])
     one, same, other = (nodes_of(Replay(cluster, parts(), seed=seed).run()) for seed in (1, 1, 2))
     assert one == same != other
 
 
-def test_load_aware_placement_spreads_unequal_pods_better_than_requests_do():
+def test_load_aware_placement_spreads_unequal_pods_better_than_requests():
     random = np.random.default_rng(3)
     shares = random.choice([0.05, 0.95], 120)
     cluster = a_cluster(
@@ -105,7 +105,7 @@ def test_load_aware_placement_spreads_unequal_pods_better_than_requests_do():
     assert by_load.placed == by_requests.placed == 120
 
 
-def test_a_packing_policy_leaves_nodes_empty_that_a_spreading_one_uses():
+def test_a_packing_plugin_uses_fewer_nodes_than_a_spreading_one():
     packing = {
         "score": {"enabled": [{"name": "TargetLoadPacking"}], "disabled": [{"name": "LoadAwareScheduling"}]},
     }
@@ -115,7 +115,7 @@ def test_a_packing_policy_leaves_nodes_empty_that_a_spreading_one_uses():
     assert packed.nodes_used < spread.nodes_used / 2
 
 
-def test_pods_that_run_from_the_beginning_stay_and_do_not_count_as_placed():
+def test_running_pods_stay_and_do_not_count_as_placed():
     running = factories.pod("old", node="n1", requests={"cpu": "6"}, phase="Running")
     arriving = factories.pod("new", requests={"cpu": "6"})
     usage = np.array([[1000.0], [0.0]])
@@ -130,14 +130,14 @@ def test_pods_that_run_from_the_beginning_stay_and_do_not_count_as_placed():
     assert result.demand[0].tolist() == [[1000] * 10, [0] + [1000] * 9]
 
 
-def test_progress_ends_at_one_and_never_goes_back():
-    told = []
-    Replay(a_cluster([0.5] * 5, [1] * 5, at_seconds=[0, 600, 1200, 1800, 2400])).run(told.append)
-    assert told == sorted(told)
-    assert told[-1] == 1.0
+def test_progress_grows_to_1():
+    shares = []
+    Replay(a_cluster([0.5] * 5, [1] * 5, at_seconds=[0, 600, 1200, 1800, 2400])).run(shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
 
 
-def test_pods_of_nodes_that_are_not_in_the_scenario_are_left_out():
+def test_ignores_pods_of_unknown_nodes():
     elsewhere = factories.pod("old", node="far-away", requests={"cpu": "8"}, phase="Running")
     usage = np.array([[1000.0], [0.0]])
     here = [scenario.SimulatedNode(factories.node("n1", cpu="10"))]

@@ -1,4 +1,4 @@
-"""Usage over time as people write it down."""
+"""Tests of the parser of usage files."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from scheduler_plugin.simulation import usage_file
 from scheduler_plugin.simulation.usage_file import BadUsage
 
 
-def test_a_line_holds_until_the_next_of_its_pod_and_the_first_also_before():
+def test_a_line_applies_until_the_next_and_the_first_also_before():
     text = "pod,seconds,cpu,memory\na/x,90,500m,1Ki\na/x,30,1,2Ki\nb/y,0,0,0\n"
     series = usage_file.series(text, 60)
     assert {pod: own.tolist() for pod, own in series.items()} == {
@@ -28,6 +28,6 @@ def test_a_line_holds_until_the_next_of_its_pod_and_the_first_also_before():
         (f"pod,seconds,cpu,memory\n{'a' * 200_000},0,1,1\n", "line 2 cannot be read: field larger"),
     ],
 )
-def test_a_line_that_says_nothing_usable_is_named(text, wrong):
+def test_names_an_unusable_line(text, wrong):
     with pytest.raises(BadUsage, match=wrong):
         usage_file.series(text, 60)

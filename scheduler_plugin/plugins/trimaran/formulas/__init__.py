@@ -1,1 +1,1 @@
-"""The arithmetic of Trimaran's policies, over arrays of nodes; no state, no clock, no configuration objects."""
+"""Formulas of Trimaran's plugins over arrays of nodes; without state, clock or configuration objects."""

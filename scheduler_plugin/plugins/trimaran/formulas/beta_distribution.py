@@ -1,7 +1,7 @@
-"""The beta distribution with a given mean and deviation, and the chance to stay below a threshold, over arrays.
+"""Beta distributions with given means and deviations, and their probability of staying below a threshold, over arrays.
 
 The regularised incomplete beta function is evaluated by its continued fraction (Abramowitz and Stegun 26.5.8) with
-Lentz's method, on the side of the mean where it converges fast; for narrow distributions by Gauss-Legendre quadrature.
+Lentz's method, on the side of the mean with fast convergence; for narrow distributions by Gauss-Legendre quadrature.
 Large parameters go through Stirling's series (6.1.41) in a form in which the large terms cancel before they are
 computed.
 """
@@ -17,16 +17,16 @@ from scheduler_plugin.state.rounding import Bools, Floats
 
 _TINY: Final = 1e-300
 _PRECISION: Final = 1e-15
-_MOST_STEPS: Final = 2000
-"""Steps grow with the root of the parameters."""
-_WORTH_LEAVING_OUT: Final = 0.5
-"""Share of elements still going on below which the others are taken out of the loop."""
+_MAX_STEPS: Final = 2000
+"""The number of steps grows with the root of the parameters."""
+_COMPACT_BELOW: Final = 0.5
+"""Share of unconverged elements below which the converged ones are removed from the loop."""
 _NARROW: Final = 1000.0
-"""Both parameters above: a narrow distribution, integrated by quadrature at a cost that does not grow."""
+"""A distribution with both parameters above this is narrow, and is integrated by quadrature at a constant cost."""
 _RESOLUTION: Final = 1e-7
-"""Of a deviation, as a fraction of capacity: a smaller one is lost when the second moment has been rounded."""
+"""Smallest deviation, as a fraction of capacity: rounding of the second moment loses a smaller one."""
 _FAR: Final = 12.0
-"""Deviations from the mean beyond which nothing is left."""
+"""Deviations from the mean beyond which the probability is negligible."""
 _nodes, _weights = np.polynomial.legendre.leggauss(32)
 _POINTS: Final = 0.5 * (_nodes + 1.0)
 _WEIGHTS: Final = 0.5 * _weights
@@ -43,14 +43,14 @@ class Fit(NamedTuple):
 
 
 class Probability(NamedTuple):
-    """Chance to stay at or below the threshold, and the distribution it comes from, where one was needed."""
+    """Probability of staying at or below the threshold, and the fitted distributions."""
 
     value: Floats
     fit: Fit
 
 
 def match_moments(first: Floats, second: Floats) -> Fit:
-    """The distributions with these first two moments; a variance that no distribution on [0, 1] has is refused."""
+    """Fit distributions to their first two moments; a variance that is impossible on [0, 1] is not fitted."""
     variance = second - first * first
     largest = first * (1.0 - first)
     is_fitted = (first >= 0.0) & (first <= 1.0) & (variance >= 0.0) & (variance < largest)
@@ -61,15 +61,15 @@ def match_moments(first: Floats, second: Floats) -> Fit:
 
 
 def largest_variance(mean: Floats) -> Floats:
-    """Of any distribution on [0, 1] with that mean: mean * (1 - mean); 0 outside (0, 1)."""
+    """Return the largest variance of any distribution on [0, 1] with that mean: mean * (1 - mean); 0 outside (0, 1)."""
     return np.where((mean > 0.0) & (mean < 1.0), mean * (1.0 - mean), 0.0)
 
 
 def probability_below(mu: Floats, sigma: Floats, threshold: Floats) -> Probability:
-    """P(utilisation <= threshold) for utilisation of mean `mu` and deviation `sigma`, all fractions of capacity.
+    """Compute P(utilisation <= threshold) for utilisation of mean `mu` and deviation `sigma`, fractions of capacity.
 
-    Without deviation, to within `_RESOLUTION`, it is certainty either way; without a distribution that fits it is 0,
-    the careful answer.
+    A deviation below `_RESOLUTION` counts as none, which gives 0 or 1. Without a fitting distribution the result is 0,
+    the pessimistic value.
     """
     is_certain = (mu == 0.0) | (sigma < _RESOLUTION)
     fit = match_moments(np.where(is_certain, 0.0, mu), np.where(is_certain, 0.0, sigma * sigma + mu * mu))
@@ -79,26 +79,13 @@ def probability_below(mu: Floats, sigma: Floats, threshold: Floats) -> Probabili
 
 
 def distribution(of: Fit, x: Floats) -> Floats:
-    """Cumulative distribution at x; 0 outside [0, 1] and for parameters that are no distribution."""
+    """Return the cumulative distribution at x; 0 outside [0, 1] and for parameters that are not positive."""
     alpha, beta, x = np.broadcast_arrays(of.alpha, of.beta, np.asarray(x, dtype=np.float64))
     values = np.where(x == 1.0, 1.0, 0.0)
     inside = (x > 0.0) & (x < 1.0) & (alpha > 0.0) & (beta > 0.0) & np.isfinite(alpha) & np.isfinite(beta)
     if inside.any():
         values[inside] = _regularised(alpha[inside], beta[inside], x[inside])
     values[~((alpha > 0.0) & (beta > 0.0))] = 0.0
-    return values
-
-
-def density(of: Fit, x: Floats) -> Floats:
-    """Probability density at x; 0 outside [0, 1] and for parameters that are no distribution."""
-    alpha, beta, x = np.broadcast_arrays(of.alpha, of.beta, np.asarray(x, dtype=np.float64))
-    values = np.zeros(x.shape)
-    inside = (x >= 0.0) & (x <= 1.0) & (alpha > 0.0) & (beta > 0.0)
-    alpha, beta, x = alpha[inside], beta[inside], x[inside]
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        powers = x ** (alpha - 1.0) * (1.0 - x) ** (beta - 1.0)
-        value = powers * np.exp(-_log_beta(alpha, beta))
-    values[inside] = np.where(value >= 0.0, value, 0.0)
     return values
 
 
@@ -112,7 +99,7 @@ def _log_beta(alpha: Floats, beta: Floats) -> Floats:
 
 
 def _stirling_rest(of: Floats) -> Floats:
-    """What ln gamma(z) has beyond (z - 1/2) ln z - z + ln(2 pi) / 2, for z above `_NARROW`: right to the last digit."""
+    """Return ln gamma(z) - ((z - 1/2) ln z - z + ln(2 pi) / 2) for z above `_NARROW`, exact to the last digit."""
     inverse = 1.0 / np.maximum(of, _NARROW)
     return inverse / 12.0 - inverse**3 / 360.0
 
@@ -127,7 +114,7 @@ def _regularised(alpha: Floats, beta: Floats, x: Floats) -> Floats:
 
 
 def _by_quadrature(alpha: Floats, beta: Floats, x: Floats) -> Floats:
-    """Integrate the density of a narrow, nearly normal distribution from x outwards, where it is not yet nothing."""
+    """Integrate the density of a narrow, nearly normal distribution from x away from the mean."""
     scale = alpha + beta
     mean, rest = alpha / scale, beta / scale
     deviation = np.sqrt(mean * rest / (scale + 1.0))
@@ -157,13 +144,13 @@ def _by_continued_fraction(alpha: Floats, beta: Floats, x: Floats) -> Floats:
 
 
 def _continued_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
-    """Lentz's method for all elements at once; those that have converged are left alone."""
+    """Evaluate the fraction by Lentz's method for all elements at once; converged elements leave the loop."""
     result = np.empty_like(x)
     left = np.arange(len(x))
     c = np.ones_like(x)
     d = 1.0 / _away_from_zero(1.0 - (a + b) * x / (a + 1.0))
     value = d.copy()
-    for step in range(1, _MOST_STEPS):
+    for step in range(1, _MAX_STEPS):
         even = step * (b - step) * x / ((a + 2 * step - 1.0) * (a + 2 * step))
         odd = -(a + step) * (a + b + step) * x / ((a + 2 * step) * (a + 2 * step + 1.0))
         for term in (even, odd):
@@ -171,11 +158,11 @@ def _continued_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
             c = _away_from_zero(1.0 + term / c)
             change = c * d
             value = value * change
-        going_on = np.abs(change - 1.0) >= _PRECISION
-        if going_on.mean() < _WORTH_LEAVING_OUT:
-            result[left[~going_on]] = value[~going_on]
-            left = left[going_on]
-            a, b, x, c, d, value = (each[going_on] for each in (a, b, x, c, d, value))
+        unconverged = np.abs(change - 1.0) >= _PRECISION
+        if unconverged.mean() < _COMPACT_BELOW:
+            result[left[~unconverged]] = value[~unconverged]
+            left = left[unconverged]
+            a, b, x, c, d, value = (each[unconverged] for each in (a, b, x, c, d, value))
             if not len(left):
                 break
     result[left] = value

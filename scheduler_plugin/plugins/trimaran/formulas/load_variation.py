@@ -1,11 +1,10 @@
 """LoadVariationRiskBalancing (KEP-61): equalise mean plus deviation of utilisation over the nodes.
 
-Resources of a kind stand on the first axis: arrays of shape (resources, nodes).
+Arrays have the shape (resources, nodes).
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -22,12 +21,12 @@ class Fractions(NamedTuple):
 
 
 def used(percent: Floats, capacity: Floats) -> Floats:
-    """Percent of capacity -> amount in capacity's unit."""
+    """Convert percent of capacity to an amount in the unit of `capacity`."""
     return percent * capacity / 100.0
 
 
 def fractions(used_mean: Floats, used_deviation: Floats, request: Floats | float, capacity: Floats) -> Fractions:
-    """Of each resource and node with the pod's request on it; all in one unit, broadcast to one shape."""
+    """Return the fractions of each resource and node, with the pod's request; all arguments have one unit."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         mu = np.clip((used_mean + request) / capacity, 0.0, 1.0)
         sigma = np.clip(used_deviation / capacity, 0.0, 1.0)
@@ -36,33 +35,26 @@ def fractions(used_mean: Floats, used_deviation: Floats, request: Floats | float
 
 
 def shipped_resource_scores(of: Fractions, capacity: Floats, margin: float, sensitivity: float) -> Floats:
-    """(1 - (mu + margin * sigma^(1/sensitivity)) / 2) * 100; 0 without capacity, not rounded.
+    """Compute (1 - (mu + margin * sigma^(1/sensitivity)) / 2) * 100; 0 without capacity, not rounded.
 
-    Sensitivity 0 leaves only a deviation as large as the node; a negative one is ignored.
+    With sensitivity 0 only a deviation as large as the node counts. Sensitivity is not negative.
     """
-    sigma = of.sigma
-    if sensitivity >= 0.0:
-        sigma = sigma ** (1.0 / sensitivity if sensitivity > 0.0 else np.inf)
+    sigma = of.sigma ** (1.0 / sensitivity if sensitivity > 0.0 else np.inf)
     sigma = np.clip(sigma * margin, 0.0, 1.0)
     risk = (of.mu + sigma) / 2.0
     return np.where(capacity > 0.0, (1.0 - risk) * 100.0, 0.0)
 
 
 def designed_resource_scores(of: Fractions, request_fraction: Floats, margin: float) -> Floats:
-    """The KEP's (1 - min(1, M + r + margin * V)) * 100, with `of` taken without the request.
+    """Compute the KEP's (1 - min(1, M + r + margin * V)) * 100, with `of` taken without the request.
 
-    To nine decimals: what is 42.5 on paper shall be rounded as on paper.
+    The result has nine decimals, so that an exact 42.5 rounds as 42.5.
     """
     scores: Floats = np.round((1.0 - np.minimum(1.0, of.mu + request_fraction + margin * of.sigma)) * 100.0, 9)
     return scores
 
 
-def score(resource_scores: Floats, is_valid: Bools) -> Floats:
-    """Smallest score of the resources that have data, rounded, shape (nodes,); 0 where none has."""
-    smallest = np.min(np.where(is_valid, resource_scores, np.inf), axis=0)
+def score(resource_scores: Floats, is_measured: Bools) -> Floats:
+    """Return the smallest score of the measured resources, rounded, shape (nodes,); 0 without a measured resource."""
+    smallest = np.min(np.where(is_measured, resource_scores, np.inf), axis=0)
     return rounding.half_away_from_zero(np.where(np.isfinite(smallest), smallest, 0.0))
-
-
-def overrun_probability(margin: float) -> float:
-    """Chance that usage exceeds mean + margin * deviation if normally distributed (KEP-61: 16, 2.5, 0.15 %)."""
-    return 0.5 * math.erfc(margin / math.sqrt(2.0))

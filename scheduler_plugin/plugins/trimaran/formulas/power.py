@@ -1,4 +1,4 @@
-"""Peaks: place a pod where it raises the power drawn the least; power = k0 + k1 * exp(k2 * utilisation percent)."""
+"""Peaks: place a pod where the power draw rises the least; power = k0 + k1 * exp(k2 * utilisation percent)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from scheduler_plugin.state.rounding import Bools, Floats
 
 
 def jump_watts(from_percent: Floats, to_percent: Floats, k1: Floats, k2: Floats) -> Floats:
-    """Rise of the power drawn between two utilisations; k0 cancels out."""
+    """Compute the rise of the power draw between two utilisations; k0 cancels out."""
     with np.errstate(over="ignore", invalid="ignore"):
         rise: Floats = k1 * (np.exp(k2 * to_percent) - np.exp(k2 * from_percent))
     return rise
 
 
 def score(jumps: Floats, is_known: Bools) -> Floats:
-    """0..100 of each candidate, the smallest jump 100; those not known score 0 and stretch no scale."""
+    """Score each candidate 0..100, the smallest jump 100; unknown ones score 0 and do not affect the scale."""
     scores = np.zeros(len(jumps))
     known = jumps[is_known]
     if len(known):
@@ -25,7 +25,7 @@ def score(jumps: Floats, is_known: Bools) -> Floats:
 
 
 def shipped_scores(raw: Floats) -> Floats:
-    """As shipped: raw scores are jumps * 1e15, cut to integers; all 0 stays 0, else the lowest is 100."""
+    """Scale raw scores as shipped: they are jumps * 1e15, cut to integers; all 0 stays 0, else the lowest is 100."""
     if not len(raw):
         return raw
     lowest, highest = raw.min(), raw.max()

@@ -17,7 +17,7 @@ from scheduler_plugin.state.rounding import Floats
 def utilisation_percent(
     used_millis: Floats, pod_millis: float, recent_millis: Floats, capacity_millis: Floats
 ) -> Floats:
-    """CPU utilisation of each node with the pod on it, in percent, shape (nodes,); 0 where there is no capacity.
+    """Compute the CPU utilisation of each node with the pod, in percent, shape (nodes,); 0 without capacity.
 
     `used_millis` is measured; `recent_millis` is the predicted usage of pods that the measurement cannot contain yet.
     """
@@ -27,7 +27,7 @@ def utilisation_percent(
 
 
 def score(utilisation: Floats, target_percent: float) -> Floats:
-    """0..100 for each utilisation in percent; the target, in (0, 100], scores 100."""
+    """Score each utilisation in percent 0..100; the target, in (0, 100], scores 100."""
     rising = (100.0 - target_percent) * utilisation / target_percent + target_percent
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         falling = target_percent * (100.0 - utilisation) / (100.0 - target_percent)

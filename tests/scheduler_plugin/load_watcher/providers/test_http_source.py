@@ -1,4 +1,4 @@
-"""Servers that do what they should not, over real sockets."""
+"""Faulty servers over real sockets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"
 
 @contextlib.asynccontextmanager
 async def sending(part: bytes, pause_seconds: float) -> AsyncIterator[str]:
-    """Serve one part after the other, until the client has had enough."""
+    """Serve the same part repeatedly until the client disconnects."""
     serving = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -49,24 +49,24 @@ async def failure(address: str, *, timeout_seconds: float = 5.0, token: str = "t
         await source.close()
 
 
-async def test_an_answer_that_drips_in_is_given_up_after_the_time_out_of_the_whole() -> None:
+async def test_a_slow_response_fails_after_the_time_out() -> None:
     async with sending(b" ", 0.01) as address:
-        assert await failure(address, timeout_seconds=0.1) == f"{address}/page did not answer within 0.1 s"
+        assert await failure(address, timeout_seconds=0.1) == f"{address}/page did not respond within 0.1 s"
 
 
-async def test_an_answer_that_does_not_end_is_given_up_at_the_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_source, "_LARGEST_ANSWER_BYTES", 1 << 20)
+async def test_an_endless_response_fails_at_the_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_source, "_LARGEST_RESPONSE_BYTES", 1 << 20)
     async with sending(b" " * 400_000, 0) as address:
-        assert await failure(address) == f"{address}/page answered more than 1 MiB"
+        assert await failure(address) == f"{address}/page returned more than 1 MiB"
 
 
-async def test_a_token_that_no_header_can_hold_is_told_without_it() -> None:
-    told = await failure("http://127.0.0.1:9", token="schlüssel")
-    assert told.startswith("http://127.0.0.1:9/page cannot be reached: ")
-    assert "schl" not in told
+async def test_the_error_about_an_invalid_token_does_not_show_it() -> None:
+    message = await failure("http://127.0.0.1:9", token="schlüssel")
+    assert message.startswith("http://127.0.0.1:9/page cannot be reached: ")
+    assert "schl" not in message
 
 
-async def test_a_redirect_is_not_followed_and_the_status_is_told() -> None:
+async def test_a_redirect_is_not_followed_and_its_status_is_reported() -> None:
     with metrics_source.answering(lambda _asked: Answer(b"moved", 302)) as source:
-        assert await failure(source.address) == f"{source.address}/page answered 302: moved"
+        assert await failure(source.address) == f"{source.address}/page returned 302: moved"
         assert len(source.asked) == 1

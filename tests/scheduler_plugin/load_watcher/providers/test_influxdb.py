@@ -1,4 +1,4 @@
-"""Answers are as InfluxDB 2.7 prints them; the real one is asked in e2e."""
+"""Tests with responses in the format of InfluxDB 2.7; e2e uses the real server."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def provider(address: str) -> influxdb.InfluxDbProvider:
     return influxdb.InfluxDbProvider(reach, influxdb.Bucket("koord", "history"), lambda: NODES)
 
 
-async def test_mean_and_deviation_come_in_percent_of_capacity() -> None:
+async def test_returns_mean_and_deviation_in_percent_of_capacity() -> None:
     with metrics_source.answering(lambda _asked: Answer(ROWS.encode())) as source:
-        asking = provider(source.address)
-        fetched = await asking.fetch(WINDOW)
-        await asking.close()
+        client = provider(source.address)
+        fetched = await client.fetch(WINDOW)
+        await client.close()
     assert [(metric.type, metric.operator, metric.value) for metric in fetched.nodes["n1"].metrics] == [
         ("CPU", "AVG", 37.5),
         ("Memory", "AVG", 25.0),
@@ -46,45 +46,45 @@ async def test_mean_and_deviation_come_in_percent_of_capacity() -> None:
     assert f"range(start: {WINDOW.start}, stop: {WINDOW.end})" in asked.body.decode()
 
 
-async def test_a_refusal_is_told_with_what_the_server_says() -> None:
+async def test_an_error_status_is_reported_with_the_servers_text() -> None:
     with metrics_source.answering(lambda _asked: Answer(b'{"message":"bucket not found"}', 404)) as source:
-        asking = provider(source.address)
+        client = provider(source.address)
         with pytest.raises(ProviderFailed, match=r"404: .*bucket not found"):
-            await asking.fetch(WINDOW)
-        await asking.close()
+            await client.fetch(WINDOW)
+        await client.close()
 
 
-async def test_the_check_tells_that_the_bucket_holds_nothing_of_ours() -> None:
+async def test_check_reports_a_bucket_without_koordlet_points() -> None:
     with metrics_source.answering(lambda _asked: Answer(b"")) as source:
-        asking = provider(source.address)
-        assert list(await asking.check()) == [
-            f"{source.address}: bucket 'history' holds no koordlet_usage of nodes of the last hour"
+        client = provider(source.address)
+        assert list(await client.check()) == [
+            f"{source.address}: bucket 'history' has no koordlet_usage of nodes in the last hour"
         ]
-        await asking.close()
+        await client.close()
 
 
 @pytest.mark.parametrize("bucket", ['a"b', "a\\b", "${x}"])
-def test_the_name_of_a_bucket_cannot_leave_its_quotes(bucket: str) -> None:
+def test_the_name_of_a_bucket_is_quoted(bucket: str) -> None:
     text = influxdb.flux(bucket, WINDOW)
     inside = text[text.index('"') + 1 : text.index('") |> range')]
     assert inside.replace("\\\\", "").replace('\\"', "").replace("\\$", "").count('"') == 0
     assert "${" not in inside.replace("\\${", "")
 
 
-def test_a_row_that_cannot_be_read_is_an_error() -> None:
-    with pytest.raises(ProviderFailed, match="cannot be read"):
+def test_rejects_an_unreadable_row() -> None:
+    with pytest.raises(ProviderFailed, match="cannot read a row"):
         influxdb.percents(ROWS.replace("1.5", "much"), "5m", NODES)
 
 
-def test_what_is_no_table_is_an_error() -> None:
-    with pytest.raises(ProviderFailed, match="is no CSV"):
+def test_rejects_a_response_that_is_not_csv() -> None:
+    with pytest.raises(ProviderFailed, match="did not return CSV"):
         influxdb.percents("{" + "x" * 200_000, "5m", NODES)
 
 
-async def test_an_answer_that_breaks_off_with_an_error_is_no_answer() -> None:
+async def test_rejects_a_response_that_ends_with_an_error_table() -> None:
     broken = ROWS + "\r\n,error,reference\r\n,Failed to parse query,897\r\n"
     with metrics_source.answering(lambda _asked: Answer(broken.encode())) as source:
-        asking = provider(source.address)
-        with pytest.raises(ProviderFailed, match="broke off its answer: Failed to parse query"):
-            await asking.fetch(WINDOW)
-        await asking.close()
+        client = provider(source.address)
+        with pytest.raises(ProviderFailed, match="aborted the query: Failed to parse query"):
+            await client.fetch(WINDOW)
+        await client.close()

@@ -31,14 +31,14 @@ def provider(**reports: NodeReport) -> NodeMetricProvider:
     return NodeMetricProvider(lambda: reports, lambda: {"n": NODE})
 
 
-def told(fetched: Fetched) -> list[tuple[str, str, float]]:
+def values(fetched: Fetched) -> list[tuple[str, str, float]]:
     return [(metric.type, metric.operator, metric.value) for metric in fetched.nodes["n"].metrics]
 
 
-async def test_g14_mean_and_deviation_of_the_window_come_in_percent_of_capacity_with_the_place() -> None:
+async def test_g14_returns_mean_and_deviation_in_percent_of_capacity_with_metadata() -> None:
     known = report(_10m={"avg": usage("1", "250"), "std": usage("400m", "10")}, _5m={"avg": usage("3", "750")})
     fetched = await provider(n=known).fetch(records.window_ending_at("10m", AT + 30))
-    assert told(fetched) == [
+    assert values(fetched) == [
         ("CPU", "AVG", 25.0),
         ("Memory", "AVG", 25.0),
         ("CPU", "STD", 10.0),
@@ -48,25 +48,25 @@ async def test_g14_mean_and_deviation_of_the_window_come_in_percent_of_capacity_
     assert not fetched.problems
 
 
-async def test_without_the_window_the_usage_of_the_moment_stands_in() -> None:
+async def test_uses_current_usage_if_the_report_lacks_the_window() -> None:
     fetched = await provider(n=report()).fetch(records.window_ending_at("15m", AT))
-    assert told(fetched) == [("CPU", "Latest", 50.0), ("Memory", "Latest", 50.0)]
+    assert values(fetched) == [("CPU", "Latest", 50.0), ("Memory", "Latest", 50.0)]
 
 
 @pytest.mark.parametrize(("later", "count"), [(300, 1), (301, 0)])
-async def test_g4_a_report_older_than_five_minutes_says_nothing(later: int, count: int) -> None:
+async def test_g4_ignores_a_report_older_than_five_minutes(later: int, count: int) -> None:
     fetched = await provider(n=report()).fetch(records.window_ending_at("15m", AT + later))
     assert len(fetched.nodes) == count
     assert len(fetched.problems) == 1 - count
 
 
-async def test_a_node_that_never_reported_is_told() -> None:
+async def test_reports_a_node_without_any_report() -> None:
     fetched = await provider().fetch(records.window_ending_at("15m", AT))
     assert fetched.problems == ["node n: no report yet, want one of the last 300 s"]
     assert not await provider().is_healthy()
 
 
 async def test_a_node_without_capacity_has_no_percentage() -> None:
-    asking = NodeMetricProvider(lambda: {"n": report()}, lambda: {"n": KnownNode(0, 1000)})
-    fetched = await asking.fetch(records.window_ending_at("15m", AT))
-    assert told(fetched) == [("Memory", "Latest", 50.0)]
+    without_cpu = NodeMetricProvider(lambda: {"n": report()}, lambda: {"n": KnownNode(0, 1000)})
+    fetched = await without_cpu.fetch(records.window_ending_at("15m", AT))
+    assert values(fetched) == [("Memory", "Latest", 50.0)]

@@ -1,4 +1,4 @@
-"""SignalFx and Datadog have no server to be had: the server here answers in recorded shapes."""
+"""Tests of SignalFx and Datadog against a server that returns recorded responses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fakes import metrics_source
 from tests.fakes.metrics_source import Answer, Asked, Source
 
 WINDOW = records.window_ending_at("15m", 1000)
-AROUND = registry.ProviderContext(dict, dict, None)
+CONTEXT = registry.ProviderContext(dict, dict, None)
 
 
 def signalfx_answer(asked: Asked) -> Answer:
@@ -51,13 +51,13 @@ def datadog_source() -> Iterator[Source]:
 def build(kind: str, source: Source, **more: str) -> Provider:
     spec = ProviderSpec.model_validate({"type": kind, "address": source.address, "token": "key", **more})
     assert provider_spec.problems(spec) == []
-    return registry.build(spec, AROUND)
+    return registry.build(spec, CONTEXT)
 
 
-async def test_signalfx_gives_the_mean_of_each_series_of_a_host(signalfx_source: Source) -> None:
-    asking = build("SignalFx", signalfx_source, clusterName="c1")
-    fetched = await asking.fetch(WINDOW)
-    await asking.close()
+async def test_signalfx_returns_the_mean_of_each_series_of_a_host(signalfx_source: Source) -> None:
+    client = build("SignalFx", signalfx_source, clusterName="c1")
+    fetched = await client.fetch(WINDOW)
+    await client.close()
     assert {name: [(m.type, m.operator, m.value) for m in node.metrics] for name, node in fetched.nodes.items()} == {
         "h1": [("CPU", "AVG", 30.0), ("Memory", "AVG", 30.0)]
     }
@@ -66,10 +66,10 @@ async def test_signalfx_gives_the_mean_of_each_series_of_a_host(signalfx_source:
     assert "cluster:c1" in signalfx_source.asked[0].query["query"]
 
 
-async def test_datadog_gives_the_mean_of_the_points_that_are_there(datadog_source: Source) -> None:
-    asking = build("Datadog", datadog_source, applicationKey="app")
-    fetched = await asking.fetch(WINDOW)
-    await asking.close()
+async def test_datadog_returns_the_mean_of_the_existing_points(datadog_source: Source) -> None:
+    client = build("Datadog", datadog_source, applicationKey="app")
+    fetched = await client.fetch(WINDOW)
+    await client.close()
     assert {name: [(m.type, m.operator, m.value) for m in node.metrics] for name, node in fetched.nodes.items()} == {
         "h1": [("CPU", "AVG", 20.0), ("Memory", "AVG", 40.0)]
     }
@@ -80,20 +80,20 @@ async def test_datadog_gives_the_mean_of_the_points_that_are_there(datadog_sourc
 
 
 @pytest.mark.parametrize("kind", ["SignalFx", "Datadog"])
-async def test_an_answer_of_another_shape_is_told_and_nothing_comes(kind: str) -> None:
+async def test_rejects_a_response_of_another_shape(kind: str) -> None:
     with metrics_source.answering(lambda _asked: Answer(b'{"message": "hello"}')) as source:
-        asking = build(kind, source, applicationKey="app")
-        with pytest.raises(ProviderFailed, match=f"the answer is not {kind}'s"):
-            await asking.fetch(WINDOW)
-        assert await asking.is_healthy()
-        await asking.close()
+        client = build(kind, source, applicationKey="app")
+        with pytest.raises(ProviderFailed, match=f"the response is not a {kind} "):
+            await client.fetch(WINDOW)
+        assert await client.is_healthy()
+        await client.close()
 
 
 @pytest.mark.parametrize("kind", ["SignalFx", "Datadog"])
-async def test_b5_health_asks_the_configured_address(kind: str) -> None:
+async def test_b5_health_checks_the_configured_address(kind: str) -> None:
     with metrics_source.answering(lambda _asked: Answer(b"", 503)) as source:
-        asking = build(kind, source, applicationKey="app")
-        assert not await asking.is_healthy()
-        assert await asking.check()
-        await asking.close()
+        client = build(kind, source, applicationKey="app")
+        assert not await client.is_healthy()
+        assert await client.check()
+        await client.close()
     assert source.asked

@@ -1,4 +1,4 @@
-"""Against a server that speaks Prometheus' API; the real one is asked in e2e."""
+"""Tests against a server with Prometheus' API; e2e uses the real server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def answer(*series: tuple[str, str]) -> Answer:
     return Answer(json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}).encode())
 
 
-def asked_for(asked: Asked) -> str:
+def query_of(asked: Asked) -> str:
     return asked.query.get("query") or parse_qs(asked.body.decode())["query"][0]
 
 
@@ -37,12 +37,12 @@ def provider(address: str, queries: Sequence[Query] = (CPU, MEMORY)) -> promethe
     return prometheus.PrometheusProvider(Reach(address, headers, 2.0), queries, lambda: NODES, prometheus.NodeNames())
 
 
-async def test_each_query_is_asked_for_its_mean_and_deviation_over_the_window() -> None:
+async def test_queries_mean_and_deviation_of_each_series_over_the_window() -> None:
     with metrics_source.answering(lambda _asked: answer(("n1:9100", "0.25"))) as source:
-        asking = provider(source.address)
-        fetched = await asking.fetch(WINDOW)
-        await asking.close()
-    assert {asked_for(asked) for asked in source.asked} == {
+        client = provider(source.address)
+        fetched = await client.fetch(WINDOW)
+        await client.close()
+    assert {query_of(asked) for asked in source.asked} == {
         f"{method}({series}[10m])"
         for method in ("avg_over_time", "stddev_over_time")
         for series in ("cpu:ratio", "memory:ratio")
@@ -58,16 +58,16 @@ async def test_each_query_is_asked_for_its_mean_and_deviation_over_the_window() 
     assert fetched.nodes["n1"].metadata == Metadata("dc-1")
 
 
-async def test_b4_one_failed_query_costs_its_own_part() -> None:
+async def test_b4_a_failed_query_affects_only_its_own_part() -> None:
     def flaky(asked: Asked) -> Answer:
-        if asked_for(asked) == "avg_over_time(cpu:ratio[10m])":
+        if query_of(asked) == "avg_over_time(cpu:ratio[10m])":
             return Answer(b'{"status":"error","error":"query timed out"}', 503)
         return answer(("n1", "0.25"))
 
     with metrics_source.answering(flaky) as source:
-        asking = provider(source.address)
-        fetched = await asking.fetch(WINDOW)
-        await asking.close()
+        client = provider(source.address)
+        fetched = await client.fetch(WINDOW)
+        await client.close()
     assert len(fetched.nodes["n1"].metrics) == 3
     (problem,) = fetched.problems
     assert source.address in problem
@@ -75,47 +75,47 @@ async def test_b4_one_failed_query_costs_its_own_part() -> None:
     assert "query timed out" in problem
 
 
-async def test_when_every_query_fails_nothing_came() -> None:
+async def test_fetch_fails_if_every_query_fails() -> None:
     with metrics_source.answering(lambda _asked: Answer(b"no", 401)) as source:
-        asking = provider(source.address)
+        client = provider(source.address)
         with pytest.raises(ProviderFailed, match="401: no"):
-            await asking.fetch(WINDOW)
-        assert not await asking.is_healthy()
-        await asking.close()
+            await client.fetch(WINDOW)
+        assert not await client.is_healthy()
+        await client.close()
 
 
-async def test_a_server_that_takes_no_post_is_asked_by_get() -> None:
+async def test_uses_get_if_the_server_rejects_post() -> None:
     def only_get(asked: Asked) -> Answer:
         return Answer(b"", 405) if asked.method == "POST" else answer(("n1", "0.5"))
 
     with metrics_source.answering(only_get) as source:
-        asking = provider(source.address, [CPU])
-        fetched = await asking.fetch(WINDOW)
-        await asking.close()
+        client = provider(source.address, [CPU])
+        fetched = await client.fetch(WINDOW)
+        await client.close()
     assert [metric.value for metric in fetched.nodes["n1"].metrics] == [50.0, 50.0]
 
 
-async def test_b5_health_asks_the_configured_address() -> None:
+async def test_b5_health_checks_the_configured_address() -> None:
     with metrics_source.answering(lambda _asked: answer()) as source:
-        asking = provider(source.address)
-        assert await asking.is_healthy()
-        await asking.close()
-    assert [asked_for(asked) for asked in source.asked] == ["vector(1)"]
+        client = provider(source.address)
+        assert await client.is_healthy()
+        await client.close()
+    assert [query_of(asked) for asked in source.asked] == ["vector(1)"]
     assert not await provider("http://127.0.0.1:9").is_healthy()
 
 
-async def test_amounts_become_percent_of_the_nodes_capacity() -> None:
+async def test_converts_amounts_to_percent_of_the_nodes_capacity() -> None:
     values = {"koordlet_usage_cpu_cores": "1", "koordlet_usage_memory_bytes": str(2 * 2**30)}
 
     def koordlet(asked: Asked) -> Answer:
-        text = asked_for(asked)
+        text = query_of(asked)
         value = next(value for name, value in values.items() if name in text)
         return answer(("n1", value), ("stranger", value))
 
     with metrics_source.answering(koordlet) as source:
-        asking = provider(source.address, PRESETS["koordlet"])
-        fetched = await asking.fetch(WINDOW)
-        await asking.close()
+        client = provider(source.address, PRESETS["koordlet"])
+        fetched = await client.fetch(WINDOW)
+        await client.close()
     assert fetched.nodes.keys() == {"n1"}
     assert {(metric.type, metric.value) for metric in fetched.nodes["n1"].metrics} == {("CPU", 25.0), ("Memory", 25.0)}
 
@@ -124,26 +124,29 @@ async def test_amounts_become_percent_of_the_nodes_capacity() -> None:
     ("reply", "problem"),
     [
         (answer(("n1", "1"), ("n2", "1")), None),
-        (answer(), "cpu:ratio has no series, so CPU is not known from it"),
-        (answer(("n1:9100", "1"), ("n1:9200", "1")), "several series for 'n1', want one a node"),
-        (answer(("10.0.0.7:9100", "1")), "'10.0.0.7' by label node or instance is no node of this cluster"),
+        (answer(), "cpu:ratio has no series, so it gives no CPU"),
+        (
+            answer(("n1:9100", "1"), ("n1:9200", "1")),
+            "several series for 'n1', want one for each node",
+        ),
+        (answer(("10.0.0.7:9100", "1")), "'10.0.0.7' in label node or instance is not a node of this cluster"),
         (
             answer(("n1", "0.2"), ("n2", "31.5")),
-            "cpu:ratio is 31.5 for 'n2', too much for a share of 1: what is its unit?",
+            "cpu:ratio is 31.5 for 'n2', too much for a share of 1; check its unit",
         ),
-        (Answer(b"<html>"), "no JSON"),
+        (Answer(b"<html>"), "did not return JSON"),
         (
             Answer(b'{"status":"success","data":{"resultType":"vector","result":[{"metric":null,"value":[1,"1"]}]}}'),
-            "the answer is not Prometheus'",
+            "the response is not a Prometheus response",
         ),
         (Answer(b'{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}'), "want a vector"),
     ],
 )
-async def test_the_check_at_start_tells_what_a_query_does_not_deliver(reply: Answer, problem: str | None) -> None:
+async def test_check_reports_the_problems_of_a_query(reply: Answer, problem: str | None) -> None:
     with metrics_source.answering(lambda _asked: reply) as source:
-        asking = provider(source.address, [CPU])
-        problems = await asking.check()
-        await asking.close()
+        client = provider(source.address, [CPU])
+        problems = await client.check()
+        await client.close()
     assert len(problems) == (0 if problem is None else 1)
     assert problem is None or problem in problems[0]
 
@@ -157,10 +160,10 @@ async def test_the_check_at_start_tells_what_a_query_does_not_deliver(reply: Ans
         ({}, ""),
     ],
 )
-def test_a_series_names_its_node_by_label_and_without_port(labels: dict[str, str], name: str) -> None:
+def test_reads_the_node_name_from_a_label_without_port(labels: dict[str, str], name: str) -> None:
     assert prometheus.NodeNames().of(labels) == name
 
 
-def test_an_expression_is_asked_as_a_subquery() -> None:
+def test_an_expression_becomes_a_subquery() -> None:
     text = prometheus_queries.text("1 - a", "avg_over_time", "5m", is_expression=True)
     assert text == "avg_over_time((1 - a)[5m:1m])"

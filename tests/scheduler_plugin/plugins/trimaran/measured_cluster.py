@@ -1,4 +1,4 @@
-"""A cluster in memory whose nodes are measured by a load watcher document, and one Trimaran policy over it."""
+"""In-memory cluster with the measurements of a load watcher document, and one Trimaran plugin over it."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def metrics(
 
 
 class MeasuredCluster:
-    """Nodes of 4 cores and 8 GiB unless said otherwise."""
+    """Cluster with nodes of 4 cores and 8 GiB by default."""
 
-    def __init__(self, policy: str, measurement_age_seconds: float = 300.0, **args: Any) -> None:
+    def __init__(self, plugin: str, measurement_age_seconds: float = 300.0, **args: Any) -> None:
         chosen = loader.parse(
             {
-                "plugins": {"score": {"enabled": [{"name": policy}]}},
-                "pluginConfig": [{"name": policy, "args": args}],
+                "plugins": {"score": {"enabled": [{"name": plugin}]}},
+                "pluginConfig": [{"name": plugin, "args": args}],
             }
         )
         self.parts = assembly.Parts(chosen, assumed_ttl_seconds=1e9, measurement_age_seconds=measurement_age_seconds)
-        (self.policy,) = self.parts.measured
+        (self.plugin,) = self.parts.measured
         self._windows = Windows(math.inf)
         self._placed = 0
 
@@ -71,20 +71,20 @@ class MeasuredCluster:
         self.refresh()
 
     def refresh(self, now: float = NOW) -> None:
-        self.parts.readings.take(self._windows, now)
+        self.parts.measurements.select(self._windows, now)
         for entry in self.parts.cluster.entries.values():
             self.parts.vectors.write(entry)
 
     def scores(self, spec: Mapping[str, Any], names: Sequence[str], now: float = NOW) -> list[int]:
         facts = pod_info.read(_pod("incoming", spec), self.parts.estimator_args)
         rows = self.parts.vectors.find(list(names))
-        by_policy = {own.plugin: own.scores for own in self.parts.cycle.scores_by_plugin(facts, rows, now)}
-        scores: list[int] = by_policy[self.policy.name].tolist()
+        by_plugin = {own.plugin: own.scores for own in self.parts.cycle.scores_by_plugin(facts, rows, now)}
+        scores: list[int] = by_plugin[self.plugin.name].tolist()
         return scores
 
-    def rungs(self, names: Sequence[str], now: float = NOW) -> list[int]:
-        rungs: list[int] = self.policy.rungs(self.parts.vectors.find(list(names)), now).tolist()
-        return rungs
+    def fallback_levels(self, names: Sequence[str], now: float = NOW) -> list[int]:
+        levels: list[int] = self.plugin.fallback_levels(self.parts.vectors.find(list(names)), now).tolist()
+        return levels
 
 
 def _pod(uid: str, spec: Mapping[str, Any]) -> pods.Pod:

@@ -1,4 +1,4 @@
-"""The extender's own load watcher over a cluster state: reports in, rows, rungs and metrics out."""
+"""Tests of the extender's load watcher: reports in, rows, fallback levels and metrics out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from api_types.kubernetes import pods
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
-from scheduler_plugin.plugins.trimaran.feed import MeasuredLoad
+from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
 
 NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
@@ -39,11 +39,13 @@ def report(name: str, cpu: str) -> NodeMetric:
 
 
 async def measured(running: assembly.Parts, registry: prometheus_client.CollectorRegistry, now: list[float]) -> None:
-    """Let it refresh once."""
-    load = MeasuredLoad(running.provider_specs, running.readings, running.measured, running.cluster, lambda: now[0])
-    task = asyncio.create_task(load.run(None, registry, 3600))  # type: ignore[arg-type]  # NodeMetric needs no session
+    """Run the feed until its first refresh is complete."""
+    feed = MeasurementFeed(
+        running.provider_specs, running.measurements, running.measured, running.cluster, lambda: now[0]
+    )
+    task = asyncio.create_task(feed.run(None, registry, 3600))  # type: ignore[arg-type]  # NodeMetric needs no session
     async with asyncio.timeout(20):
-        while running.readings.of("hot") is None:
+        while running.measurements.of("hot") is None:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
     task.cancel()
@@ -51,7 +53,7 @@ async def measured(running: assembly.Parts, registry: prometheus_client.Collecto
         await task
 
 
-async def test_reports_reach_the_policy_in_percent_and_the_ladder_is_told() -> None:
+async def test_feed_converts_reports_to_percent_and_exports_the_levels() -> None:
     running, registry, now = parts(), prometheus_client.CollectorRegistry(), [NOW]
     for name in ("hot", "cool", "silent"):
         running.cluster.node_changed(node(name))
@@ -61,14 +63,20 @@ async def test_reports_reach_the_policy_in_percent_and_the_ladder_is_told() -> N
     running.cluster.metric_changed(report("cool", "1"))
     await measured(running, registry, now)
 
-    (policy,) = running.measured
+    (plugin,) = running.measured
     rows = running.vectors.find(["hot", "cool", "silent"])
-    assert policy.columns.packing_percent[rows[:2]].tolist() == [75.0, 25.0]
-    assert policy.rungs(rows, NOW).tolist() == [FallbackLevel.MEASURED, FallbackLevel.MEASURED, FallbackLevel.UNKNOWN]
-    told = {rung: registry.get_sample_value("koord_scheduler_plugin_ladder_nodes", {"rung": rung}) for rung in
-            ("measured", "by_requests", "predicted", "unknown")}  # fmt: skip
-    assert told == {"measured": 2, "by_requests": 0, "predicted": 0, "unknown": 1}
+    assert plugin.columns.packing_percent[rows[:2]].tolist() == [75.0, 25.0]
+    assert plugin.fallback_levels(rows, NOW).tolist() == [
+        FallbackLevel.MEASURED,
+        FallbackLevel.MEASURED,
+        FallbackLevel.UNKNOWN,
+    ]
+    counts = {
+        level: registry.get_sample_value("koord_scheduler_plugin_fallback_level_nodes", {"level": level})
+        for level in ("measured", "by_requests", "predicted", "unknown")
+    }
+    assert counts == {"measured": 2, "by_requests": 0, "predicted": 0, "unknown": 1}
     assert registry.get_sample_value("koord_load_watcher_nodes", {"window": "15m"}) == 2
 
     now[0] = NOW + 301
-    assert registry.get_sample_value("koord_scheduler_plugin_ladder_nodes", {"rung": "by_requests"}) == 3
+    assert registry.get_sample_value("koord_scheduler_plugin_fallback_level_nodes", {"level": "by_requests"}) == 3

@@ -5,14 +5,14 @@ import pytest
 from scheduler_plugin.config.loader import InvalidConfiguration
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import MeasuredCluster, metrics, pod
 
-POLICY = "LoadVariationRiskBalancing"
+PLUGIN = "LoadVariationRiskBalancing"
 
 KEP_NODES = {"N1": (20.0, 80.0, 20.0, 60.0), "N2": (50.0, 1.0, 80.0, 0.05), "N3": (30.0, 10.0, 40.0, 5.0)}
 """KEP-61's figure: mean and deviation of CPU, then of memory, of three nodes of 4 cores and 8 GB."""
 
 
 def three_nodes(**args: object) -> list[int]:
-    cluster = MeasuredCluster(POLICY, **args)
+    cluster = MeasuredCluster(PLUGIN, **args)
     for name in KEP_NODES:
         cluster.node(name, capacity={"cpu": "4", "memory": "8G"})
     cluster.measure(
@@ -24,17 +24,17 @@ def three_nodes(**args: object) -> list[int]:
     return cluster.scores(pod("500m", "1G"), list(KEP_NODES))
 
 
-def test_the_worked_example_of_kep_61_comes_out_as_printed() -> None:
+def test_scores_the_worked_example_of_kep_61_as_printed() -> None:
     assert three_nodes(formula="kep") == [0, 7, 43]
 
 
 @pytest.mark.parametrize("formula", ["upstream", "corrected"])
-def test_the_shipped_formula_scores_the_same_nodes_as_the_reference_says(formula: str) -> None:
+def test_scores_the_example_of_kep_61_as_the_shipped_code_does(formula: str) -> None:
     assert three_nodes(formula=formula) == [44, 54, 71]
 
 
-def test_of_two_nodes_with_the_same_mean_the_steadier_one_is_preferred() -> None:
-    cluster = MeasuredCluster(POLICY)
+def test_prefers_the_steadier_of_two_nodes_with_the_same_mean() -> None:
+    cluster = MeasuredCluster(PLUGIN)
     for name in ("steady", "swinging"):
         cluster.node(name)
     cluster.measure({"steady": metrics(50, 50, 1, 1), "swinging": metrics(50, 50, 30, 1)})
@@ -42,8 +42,8 @@ def test_of_two_nodes_with_the_same_mean_the_steadier_one_is_preferred() -> None
     assert steady > swinging
 
 
-def test_g11_a_pod_placed_just_now_weighs_on_its_node() -> None:
-    cluster = MeasuredCluster(POLICY)
+def test_g11_counts_a_recently_placed_pod_on_its_node() -> None:
+    cluster = MeasuredCluster(PLUGIN)
     for name in ("a", "b"):
         cluster.node(name)
     cluster.place("a", pod("2", "1Gi"), age_seconds=20)
@@ -52,8 +52,8 @@ def test_g11_a_pod_placed_just_now_weighs_on_its_node() -> None:
     assert busy < free
 
 
-def test_a_provider_without_deviation_leaves_the_mean() -> None:
-    cluster = MeasuredCluster(POLICY)
+def test_scores_by_the_mean_without_a_deviation() -> None:
+    cluster = MeasuredCluster(PLUGIN)
     cluster.node("n")
     cluster.measure({"n": metrics(50, 50)})
     assert cluster.scores({"containers": []}, ["n"]) == [75]
@@ -61,14 +61,14 @@ def test_a_provider_without_deviation_leaves_the_mean() -> None:
 
 @pytest.mark.parametrize("key", ["safeVarianceMargin", "safeVarianceSensitivity"])
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
-def test_an_argument_below_0_is_refused_and_not_replaced(key: str, value: float) -> None:
+def test_rejects_a_negative_or_infinite_argument(key: str, value: float) -> None:
     with pytest.raises(InvalidConfiguration, match=rf"{key}: seen .*, want a number of 0 or more"):
-        MeasuredCluster(POLICY, **{key: value})
+        MeasuredCluster(PLUGIN, **{key: value})
 
 
 @pytest.mark.parametrize(("formula", "score"), [("corrected", 75), ("upstream", 88)])
 def test_b16_pod_level_requests_count(formula: str, score: int) -> None:
-    cluster = MeasuredCluster(POLICY, formula=formula)
+    cluster = MeasuredCluster(PLUGIN, formula=formula)
     cluster.node("n")
     cluster.measure({"n": metrics(25, 0)})
     spec = {"containers": [{"name": "c"}], "resources": {"requests": {"cpu": "1"}}}

@@ -21,7 +21,7 @@ def measured(formula: str = "corrected", **loads: float) -> MeasuredCluster:
     return cluster
 
 
-def test_the_pod_goes_where_it_raises_the_power_least() -> None:
+def test_prefers_the_smallest_rise_of_power() -> None:
     assert measured(flat=50, steep=50).scores(pod("1"), ["flat", "steep"]) == [100, 0]
     assert measured(flat=10, other=60).scores(pod("1"), ["flat", "other"]) == [100, 0]
 
@@ -33,7 +33,7 @@ def test_b12_a_node_without_model_measurement_or_room_is_not_the_best(name: str)
     assert measured("upstream", **loads).scores(pod("1"), list(loads)) == [0, 100]
 
 
-def test_as_shipped_the_overhead_counts_beside_a_request_only() -> None:
+def test_upstream_counts_overhead_only_together_with_a_request() -> None:
     def scores(formula: str, cpu: str | None) -> list[int]:
         return measured(formula, flat=50, steep=50).scores(pod(cpu, overhead={"cpu": "1"}), ["flat", "steep"])
 
@@ -41,7 +41,7 @@ def test_as_shipped_the_overhead_counts_beside_a_request_only() -> None:
     assert scores("upstream", "1") == scores("corrected", None) == scores("corrected", "1") == [100, 0]
 
 
-def test_b12_models_of_the_file_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_b12_uses_the_models_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "models.json"
     file.write_text(json.dumps({"flat": FLAT, "steep": STEEP}))
     monkeypatch.setenv(power_models.VARIABLE, str(file))
@@ -52,13 +52,13 @@ def test_b12_models_of_the_file_are_used(tmp_path: Path, monkeypatch: pytest.Mon
     assert cluster.scores(pod("1"), ["flat", "steep"]) == [100, 0]
 
 
-def test_without_any_model_the_configuration_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_a_configuration_without_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(power_models.VARIABLE, raising=False)
     with pytest.raises(InvalidConfiguration, match="nodePowerModel: seen null, want power models by node name"):
         MeasuredCluster("Peaks")
 
 
-def test_a_model_with_an_unknown_key_is_refused_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_a_model_with_an_unknown_key_and_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "models.json"
     file.write_text('{"n": {"k0": 1, "k9": 1}}')
     monkeypatch.setenv(power_models.VARIABLE, str(file))
@@ -66,11 +66,11 @@ def test_a_model_with_an_unknown_key_is_refused_with_its_place(tmp_path: Path, m
         MeasuredCluster("Peaks")
 
 
-def test_upstreams_capital_keys_are_taken() -> None:
+def test_accepts_upstreams_capitalised_keys() -> None:
     assert MeasuredCluster("Peaks", NodePowerModel={"flat": FLAT}, WatcherAddress="http://watcher:2020")
 
 
-def test_b12_a_jump_too_large_for_an_integer_is_still_a_jump() -> None:
+def test_b12_handles_a_jump_above_the_integer_range() -> None:
     cluster = MeasuredCluster("Peaks", nodePowerModel={"huge": {"k0": 0, "k1": 1e6, "k2": 0.05}, "flat": FLAT})
     for name in ("huge", "flat"):
         cluster.node(name)

@@ -5,11 +5,11 @@ import pytest
 from scheduler_plugin.config.loader import InvalidConfiguration
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import MeasuredCluster, metrics, pod
 
-POLICY = "TargetLoadPacking"
+PLUGIN = "TargetLoadPacking"
 
 
 def measured(percent: float = 20.0, **args: object) -> MeasuredCluster:
-    cluster = MeasuredCluster(POLICY, **args)
+    cluster = MeasuredCluster(PLUGIN, **args)
     cluster.node("n")
     cluster.measure({"n": metrics(percent)})
     return cluster
@@ -25,12 +25,12 @@ def measured(percent: float = 20.0, **args: object) -> MeasuredCluster:
         (pod("0", overhead={"cpu": "800m"}), 100),
     ],
 )
-def test_a_pod_counts_with_its_limit_else_a_multiple_of_its_request_else_the_default(spec: object, score: int) -> None:
+def test_predicts_the_limit_else_a_multiple_of_the_request_else_the_default(spec: object, score: int) -> None:
     assert measured().scores(spec, ["n"]) == [score]  # type: ignore[arg-type]
 
 
-def test_it_packs_onto_the_node_that_comes_nearest_below_the_target() -> None:
-    cluster = MeasuredCluster(POLICY, targetUtilization=70)
+def test_packs_onto_the_node_nearest_below_the_target() -> None:
+    cluster = MeasuredCluster(PLUGIN, targetUtilization=70)
     loads = {"idle": 0.0, "half": 50.0, "full": 80.0}
     for name in loads:
         cluster.node(name)
@@ -39,7 +39,7 @@ def test_it_packs_onto_the_node_that_comes_nearest_below_the_target() -> None:
     assert half > idle > full
 
 
-def test_g11_a_pod_placed_after_the_window_counts_until_a_window_holds_it() -> None:
+def test_g11_counts_a_pod_placed_after_the_window_until_a_window_contains_it() -> None:
     cluster = measured(0.0)
     cluster.place("n", pod(limit_cpu="1600m"), age_seconds=30)
     assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [100]
@@ -47,13 +47,13 @@ def test_g11_a_pod_placed_after_the_window_counts_until_a_window_holds_it() -> N
     assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [100]
 
 
-def test_b10_pods_that_ran_before_the_start_are_not_counted_twice() -> None:
+def test_b10_does_not_count_running_pods_twice() -> None:
     cluster = measured(40.0)
     cluster.place("n", pod(limit_cpu="2"), age_seconds=3600)
     assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [100]
 
 
-def test_b8_and_b9_a_deleted_pod_is_forgotten_whatever_the_deletion_tells() -> None:
+def test_b8_and_b9_removes_a_deleted_pod_with_or_without_uid() -> None:
     cluster = measured(0.0)
     by_uid = cluster.place("n", pod(limit_cpu="1600m"), age_seconds=10)
     by_name = cluster.place("n", pod(limit_cpu="1600m"), age_seconds=10)
@@ -62,29 +62,29 @@ def test_b8_and_b9_a_deleted_pod_is_forgotten_whatever_the_deletion_tells() -> N
     assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [40]
 
 
-def test_g12_a_best_effort_pod_is_predicted_at_a_millicore_by_the_design_and_as_configured() -> None:
+def test_g12_predicts_a_best_effort_pod_at_a_millicore_or_as_configured() -> None:
     assert measured(40.0, formula="kep").scores(pod(), ["n"]) == [40]  # one millicore above the target
     assert measured(15.0, defaultRequests={"cpu": "1"}).scores(pod(), ["n"]) == [100]
 
 
 @pytest.mark.parametrize("target", [0, 101, -1])
-def test_b11_a_target_outside_of_1_to_100_is_refused(target: int) -> None:
+def test_b11_rejects_a_target_outside_1_to_100(target: int) -> None:
     with pytest.raises(InvalidConfiguration, match=rf"targetUtilization: seen {target}, want 1..100"):
-        MeasuredCluster(POLICY, targetUtilization=target)
+        MeasuredCluster(PLUGIN, targetUtilization=target)
 
 
 @pytest.mark.parametrize("multiplier", ["NaN", "Inf", "-1", "0", "x", ""])
-def test_a_multiplier_that_is_no_number_above_0_is_refused(multiplier: str) -> None:
+def test_rejects_a_multiplier_that_is_not_a_positive_number(multiplier: str) -> None:
     if not multiplier:
-        assert MeasuredCluster(POLICY, defaultRequestsMultiplier=None)
+        assert MeasuredCluster(PLUGIN, defaultRequestsMultiplier=None)
         multiplier = " "
     with pytest.raises(InvalidConfiguration, match="defaultRequestsMultiplier"):
-        MeasuredCluster(POLICY, defaultRequestsMultiplier=multiplier)
+        MeasuredCluster(PLUGIN, defaultRequestsMultiplier=multiplier)
 
 
 @pytest.mark.parametrize(("formula", "score"), [("corrected", 0), ("upstream", 40)])
-def test_b13_a_node_without_cpu_scores_nothing(formula: str, score: int) -> None:
-    cluster = MeasuredCluster(POLICY, formula=formula)
+def test_b13_a_node_without_cpu_scores_0(formula: str, score: int) -> None:
+    cluster = MeasuredCluster(PLUGIN, formula=formula)
     cluster.node("n", capacity={"memory": "8Gi"})
     cluster.measure({"n": metrics(20.0)})
     assert cluster.scores(pod("1"), ["n"]) == [score]
@@ -92,9 +92,9 @@ def test_b13_a_node_without_cpu_scores_nothing(formula: str, score: int) -> None
 
 @pytest.mark.parametrize(("formula", "score"), [("corrected", 100), ("upstream", 70)])
 def test_b15_utilisation_is_of_allocatable(formula: str, score: int) -> None:
-    cluster = MeasuredCluster(POLICY, formula=formula)
+    cluster = MeasuredCluster(PLUGIN, formula=formula)
     cluster.node("n", capacity={"cpu": "8"}, allocatable={"cpu": "4"})
-    cluster.measure({"n": metrics(20.0)})  # 1600m: 20 % of the machine, 40 % of what pods may have
+    cluster.measure({"n": metrics(20.0)})  # 1600m: 20 % of the machine, 40 % of allocatable
     assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [score]
 
 

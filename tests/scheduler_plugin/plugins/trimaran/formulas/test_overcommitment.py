@@ -1,4 +1,4 @@
-"""Expected numbers are printed in KEP-357: story 1 (4 cores) and the first node of story 2 (3910 milli-cores)."""
+"""Tests with the numbers of KEP-357's examples: story 1 (4 cores) and the first node of story 2 (3910 milli-cores)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def conditioned(mu: float, sigma: float, request: float, limit: float, *, certai
     return float(risk[0])
 
 
-def test_the_first_node_of_the_kep_has_its_printed_risks() -> None:
+def test_the_first_node_of_the_kep_has_the_printed_risks() -> None:
     capacity = array(3910)
     mu, measured = array(2452.89) / capacity, array(467.45) / capacity
-    sigma = overcommitment.smoothed_sigma(mu, measured, 5)
+    sigma = overcommitment.unsmoothed_sigma(mu, measured, 5)
     load, _fit = overcommitment.load_risk(mu, sigma, array(2517), capacity)
     limit = overcommitment.limit_risk(array(2617), array(5816), capacity)
     risk = overcommitment.total_risk(limit, load, 0.5)
@@ -37,7 +37,7 @@ def test_the_first_node_of_the_kep_has_its_printed_risks() -> None:
 
 
 @pytest.mark.parametrize(("request_millis", "limit_millis", "risk"), [(3000, 9000, 0.8333), (2000, 8000, 0.6667)])
-def test_limit_risk_is_the_share_of_the_excess_that_cannot_be_given(
+def test_limit_risk_is_the_share_of_the_excess_above_capacity(
     request_millis: float, limit_millis: float, risk: float
 ) -> None:
     found = overcommitment.limit_risk(array(request_millis), array(limit_millis), array(4000))
@@ -50,9 +50,9 @@ def test_limits_within_the_node_are_no_risk(limit: float, request: float) -> Non
 
 
 @given(mu=fraction, sigma=fraction, window=st.integers(1, 100))
-def test_a_smoothed_deviation_always_fits_a_distribution(mu: float, sigma: float, window: int) -> None:
-    smoothed = overcommitment.smoothed_sigma(array(mu), array(sigma), window)[0]
-    assert 0 <= smoothed**2 <= 0.99 * mu * (1 - mu) + 1e-12
+def test_an_unsmoothed_deviation_always_fits_a_distribution(mu: float, sigma: float, window: int) -> None:
+    unsmoothed = overcommitment.unsmoothed_sigma(array(mu), array(sigma), window)[0]
+    assert 0 <= unsmoothed**2 <= 0.99 * mu * (1 - mu) + 1e-12
 
 
 @given(mu=fraction, sigma=fraction, low=fraction, high=fraction)
@@ -65,18 +65,18 @@ def test_more_requests_never_make_the_load_riskier(mu: float, sigma: float, low:
 @given(mu=fraction, sigma=fraction, request=fraction, limit=st.floats(0, 3))
 @example(mu=1.3e-156, sigma=1.3e-156, request=0.5, limit=0.0)
 @example(mu=1e-6, sigma=1e-14, request=1e-6, limit=1e-6)
-def test_knowing_the_limits_never_raises_the_risk(mu: float, sigma: float, request: float, limit: float) -> None:
+def test_the_condition_on_limits_never_raises_the_risk(mu: float, sigma: float, request: float, limit: float) -> None:
     unconditioned, _fit = overcommitment.load_risk(array(mu), array(sigma), array(request), array(1.0))
     assert 0 <= conditioned(mu, sigma, request, limit) <= unconditioned[0] + 1e-9
 
 
 @pytest.mark.parametrize("sigma", [0.0, 5e-17, 1e-10, 1e-8, 2e-7])
-def test_steady_usage_below_the_requests_is_no_risk_however_its_deviation_is_rounded(sigma: float) -> None:
+def test_steady_usage_below_the_requests_is_no_risk_with_a_rounding_error_as_deviation(sigma: float) -> None:
     risk, _fit = overcommitment.load_risk(array(0.9), array(sigma), array(0.95), array(1.0))
     assert risk == [0.0]
 
 
-def test_a_hot_node_whose_pods_declare_nothing_is_a_risk_unless_as_shipped() -> None:
+def test_a_hot_node_with_best_effort_pods_is_a_risk_except_as_shipped() -> None:
     assert conditioned(0.9, 0.1, 0.0, 0.0) == pytest.approx(1.0)
     assert conditioned(0.9, 0.1, 0.0, 0.0, certain=True) == 0.0
 

@@ -32,5 +32,5 @@ def test_without_candidates_there_are_no_scores() -> None:
     )
 
 
-def test_as_shipped_an_unknown_node_wins() -> None:
+def test_shipped_scores_prefer_an_unknown_node() -> None:
     assert power.shipped_scores(np.array([2e15, 10e15, 0.0])).tolist() == [80.0, 0.0, 100.0]

@@ -1,4 +1,4 @@
-"""Another load watcher (`watcherAddress`): upstream's or ours, read as upstream's client reads it."""
+"""Another load watcher (`watcherAddress`), upstream's or this project's, read as upstream's client reads it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFa
 from scheduler_plugin.load_watcher.records import Window
 
 OLDEST_SECONDS: Final = 300.0
-"""An answer about a window that ended earlier is refused: upstream's watcher serves its last one for ever (B2)."""
+"""An older window is refused, because upstream's watcher serves its last snapshot without an age limit."""
 _TIMEOUT_SECONDS: Final = 55.0
 
 
 class LoadWatcherProvider:
-    """Asks one watcher. Upstream's knows one window only and ignores which one was asked for."""
+    """Client of one load watcher. Upstream's has a single window and ignores the `window` parameter."""
 
     name = provider_spec.LOAD_WATCHER
 
@@ -28,29 +28,32 @@ class LoadWatcherProvider:
         self._source = HttpSource(Reach(address, {"Content-Type": "application/json"}, _TIMEOUT_SECONDS))
 
     async def check(self) -> Sequence[str]:
-        """Tell when it does not answer."""
-        return () if await self.is_healthy() else (f"{self._address}/watcher/health does not answer with 200",)
+        """Return a problem if the health page does not return 200."""
+        return () if await self.is_healthy() else (f"{self._address}/watcher/health did not return 200",)
 
     async def fetch(self, window: Window) -> Fetched:
-        """What it serves now. Raises ProviderFailed."""
+        """Return the snapshot that the other watcher serves now. Raises ProviderFailed."""
         response = await self._source.send("GET", "/watcher", params={"window": window.duration})
         return read(response.content, f"{self._address}/watcher", window.end)
 
     async def is_healthy(self) -> bool:
-        """Whether it says so itself."""
-        return await self._source.answers("GET", "/watcher/health")
+        """Return whether the other watcher reports itself healthy."""
+        return await self._source.is_ok("GET", "/watcher/health")
 
     async def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         await self._source.close()
 
 
 def read(body: bytes, address: str, now: float) -> Fetched:
-    """Nodes of a document that have metrics, and its end. Raises ProviderFailed for a broken or an old one."""
+    """Return the nodes of a document that have metrics, and the end of its window.
+
+    Raises ProviderFailed if the document is malformed or its window ended more than `OLDEST_SECONDS` before `now`.
+    """
     try:
         snapshot = records.decode(body)
     except msgspec.DecodeError as error:
-        raise ProviderFailed(f"{address} answered what is no load watcher document: {error}") from error
+        raise ProviderFailed(f"{address} did not return a load watcher document: {error}") from error
     age = now - snapshot.window.end
     if snapshot.window.end and age > OLDEST_SECONDS:
         raise ProviderFailed(f"{address} serves a window that ended {age:.0f} s ago, want {OLDEST_SECONDS:.0f} at most")
