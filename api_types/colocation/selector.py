@@ -106,8 +106,8 @@ def _virtual_nodes(selector: NodeSelector) -> Iterator[dict[str, str]]:
 def overlapping(selectors: Sequence[NodeSelector | None]) -> list[tuple[int, int]]:
     """Positions of each two selectors that claim the same virtual node, the earlier first; in order.
 
-    Approximate by design: it sees contradictions in the document alone, and of a huge one the beginning. `conflicting`
-    asks a real node.
+    Approximate by design: it sees contradictions in the document alone, and of a huge one the beginning. `matching`
+    checks a real node.
     """
     found: set[tuple[int, int]] = set()
     asked: set[frozenset[tuple[str, str]]] = set()
@@ -120,11 +120,6 @@ def overlapping(selectors: Sequence[NodeSelector | None]) -> list[tuple[int, int
         if len(asked) * len(selectors) >= _MOST_QUESTIONS or len(found) >= _MOST_OVERLAPS:
             break
     return sorted(found)
-
-
-def conflicting(selectors: Sequence[NodeSelector | None], labels: Mapping[str, str]) -> bool:
-    """Whether more than one selector matches a node with these labels."""
-    return len(matching(selectors, labels)) > 1
 
 
 def matching(selectors: Iterable[NodeSelector | None], labels: Mapping[str, str]) -> tuple[int, ...]:

@@ -131,11 +131,6 @@ def priority_class(pod: pods.Pod) -> PriorityClass:
     return PriorityClass.BATCH if qos_class(pod) is QoSClass.BE else PriorityClass.PROD
 
 
-def priority_value(pod: pods.Pod) -> int:
-    """Numeric priority with default: as stated and non-zero, else the default of the pod's class."""
-    return pod.spec.priority or BANDS[priority_class(pod)].default
-
-
 def translated_resource(priority_class: PriorityClass, resource: str) -> str | None:
     """Name under which a class requests a native resource; None where it cannot (Free, or not cpu/memory)."""
     if priority_class in (PriorityClass.PROD, PriorityClass.NONE):

@@ -410,7 +410,6 @@ ADAPTERS = {
     "Histogram.IsEmpty": is_empty,
     "priority class (raw)": lambda case: {"priority_class": pq.raw_priority_class(_pod(case["pod"]))},
     "priority class with default (cpu in milli)": lambda case: {"priority_class": pq.priority_class(_pod(case["pod"]))},
-    "priority value with default": lambda case: {"priority": pq.priority_value(_pod(case["pod"]))},
     "qos class (raw)": lambda case: {"qos_class": pq.raw_qos_class(_pod(case["pod"]))},
 }
 CHECKS = {
@@ -427,8 +426,7 @@ CHECKS = {
     "defaultMemoryHistogram percentile bounds": _check_default(buckets.MEMORY_BYTES, "samples_bytes"),
 }
 _ABOUT_A_POD = (
-    "priority class (raw)", "priority class with default (cpu in milli)", "priority value with default",
-    "qos class (raw)",
+    "priority class (raw)", "priority class with default (cpu in milli)", "qos class (raw)",
 )  # fmt: skip
 _NO_POD = "codebase style: a pod is a value that is never absent, so nothing is answered about one that is not there"
 DIFFERENT_ON_PURPOSE = [

@@ -17,6 +17,8 @@ NOT_MAPPED: Final = (
         "MinResourceList (cpu in milli)",
         "no lists are intersected: a formula has both terms of a resource, or says which is missing (design 4.4, 5)",
     ),
+    ("node conflict", "the manager reports the two entries that match a node, from `matching`; no boolean is needed"),
+    ("priority value with default", "decisions depend on the priority class; no component needs its default number"),
     ("lowriskovercommitment.NewBetaDistribution", "distributions are arrays here; moments are matched, not printed"),
     ("lowriskovercommitment.Print", "diagnostic text; /debug/pods shows what a decision was made of"),
     ("config.encodeV1", "the effective configuration is served in the shape of the file, with absent keys left out"),

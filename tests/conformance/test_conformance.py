@@ -68,8 +68,6 @@ NOTHING = dict.fromkeys(CALCULATE)
     ("function", "given", "expected", "outcome"),
     [
         ("GetNodeColocationStrategy", {"config": {"enable": False}, "node": None}, {"strategy": None}, "passed"),
-        ("node conflict", {"selectors": [], "node_labels": None}, {"conflict": False}, "passed"),
-        ("priority value with default", {"pod": None}, {"priority": 0}, "different"),
         (CLASS, {"pod": {"containers": [{"requests": {"cpu": 100}, "limits": {"cpu": 200}}]}}, PROD, "passed"),
         (CLASS, {"pod": {"containers": [{"resources": {"limits": {"cpu_milli": 5}}}]}}, PROD, "passed"),
         (CLASS, {"pod": {"containers": [{"requests": {"cpu": 0}}], "kube_qos": None}}, BATCH, "passed"),

@@ -88,6 +88,5 @@ def test_an_enormous_document_is_compared_in_a_moment_too(monkeypatch):
 def test_a_real_node_shows_a_conflict_that_the_document_does_not():
     selectors = [selector(matchLabels={"a": "1"}), selector(matchLabels={"b": "1"})]
     assert node_selector.overlapping(selectors) == []
-    assert node_selector.conflicting(selectors, {"a": "1", "b": "1"})
     assert node_selector.matching(selectors, {"a": "1", "b": "1"}) == (0, 1)
-    assert not node_selector.conflicting(selectors, {"a": "1", "b": "2"})
+    assert node_selector.matching(selectors, {"a": "1", "b": "2"}) == (0,)
