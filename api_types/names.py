@@ -29,7 +29,6 @@ BATCH_MEMORY: Final = "kubernetes.io/batch-memory"
 MID_RESOURCES: Final = (MID_CPU, MID_MEMORY)
 
 LABEL_PRIORITY_CLASS: Final = "koordinator.sh/priority-class"
-LABEL_SUB_PRIORITY: Final = "koordinator.sh/priority"
 LABEL_QOS: Final = "koordinator.sh/qosClass"
 LABEL_CPU_RECLAIM_RATIO: Final = "node.koordinator.sh/cpu-reclaim-ratio"
 LABEL_MEMORY_RECLAIM_RATIO: Final = "node.koordinator.sh/memory-reclaim-ratio"
@@ -53,8 +52,10 @@ ANNOTATION_STATIC_POD_HASH: Final = "kubernetes.io/config.hash"
 
 ANNOTATION_RESET_PREDICTION: Final = "koordinator.sh/reset-prediction"
 """On a NodeMetric, any text: a text it did not have before makes the agent forget its recorded history, once."""
-ANNOTATION_MID_RECEIPT: Final = "koordinator.sh/mid-resource-receipt"
-"""Ours: every term of the published Mid resources, its source and time, the reason code (design 4.4)."""
+ANNOTATION_MID_STATUS: Final = "koordinator.sh/mid-resource-status"
+"""Of this project: every term of the published Mid resources, its source and time, the reason code."""
+OLD_ANNOTATION_MID_STATUS: Final = "koordinator.sh/mid-resource-receipt"
+"""Key of the same annotation in earlier releases: the manager removes it from each node."""
 
 ANNOTATION_COLOCATION_CONFIG_STATUS: Final = "koordinator.sh/colocation-config-status"
 """Ours, on the users' ConfigMap: what became of the document, as a condition in YAML."""

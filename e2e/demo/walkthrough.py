@@ -130,7 +130,7 @@ class Walkthrough:
         )
         tell.wait("Mid resources are offered", lambda: self.mid() if (self.mid() or (0, 0))[1] > 0 else None, 240)
         tell.run("get", "node", self.node, "--output=jsonpath={.status.allocatable}")
-        annotation = "{.metadata.annotations.koordinator\\.sh/mid-resource-receipt}"
+        annotation = "{.metadata.annotations.koordinator\\.sh/mid-resource-status}"
         receipt = tell.run("get", "node", self.node, f"--output=jsonpath={annotation}", show=False)
         tell.show(json.dumps(json.loads(receipt), indent=1))
 

@@ -18,7 +18,7 @@ from e2e.support import waiting
 SUITE_NAMESPACE = "koordinator-system"
 CONFIG_MAP = "slo-controller-config"
 MID_CPU, MID_MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
-RECEIPT = "koordinator.sh/mid-resource-receipt"
+RECEIPT = "koordinator.sh/mid-resource-status"
 
 _GONE = 404
 _API_VERSIONS = {

@@ -47,5 +47,8 @@ def test_what_the_manager_may_change_is_what_it_writes():
         return set(re.findall("'([^']+)'", text))
 
     assert told("koord-suite-manager-nodes", "ours") == set(names.MID_RESOURCES)
-    assert told("koord-suite-manager-nodes", "receipt") == {names.ANNOTATION_MID_RECEIPT}
+    assert told("koord-suite-manager-nodes", "status") == {
+        names.ANNOTATION_MID_STATUS,
+        names.OLD_ANNOTATION_MID_STATUS,
+    }
     assert told("koord-suite-manager-config", "status") == {names.ANNOTATION_COLOCATION_CONFIG_STATUS}

@@ -79,7 +79,7 @@ def test_static_mode_needs_no_prediction():
 )
 def test_a_value_that_cannot_be_is_refused_by_name(status, said):
     with pytest.raises(BadReport, match=said):
-        mid_report.check_usable(report(**status), mid_report.mid_policy(slo.MidColocationPolicy()))
+        mid_report.usable_report(report(**status), mid_report.mid_policy(slo.MidColocationPolicy()))
 
 
 def test_a_policy_without_keys_is_the_default():
