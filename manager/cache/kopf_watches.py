@@ -3,7 +3,7 @@
 Why kopf: the manager is an operator, and kopf is the operator framework that Python users of Kubernetes know. It lists,
 watches, re-lists, re-authenticates and retries; this project's own code decides and writes (docs/decisions/0012).
 
-kopf runs as its documentation on embedding asks: in a thread of its own with its own event loop, a registry of its
+kopf runs as its documentation on embedding advises: in a thread of its own with its own event loop, a registry of its
 own, a ready flag and a stop flag. Handlers are `on.event` handlers only, which keep no state on objects: no finalizers,
 no annotations, no peering. A handler decodes the object and hands it over to the main loop, thread-safely. The store,
 the configuration and the work queue belong to the main loop.

@@ -16,6 +16,7 @@ from e2e.support.cluster_client import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT,
 from e2e.support.installation import Suite
 from tools.localcluster.access import Cluster
 
+OLD_RECEIPT = "koordinator.sh/mid-resource-receipt"
 PREFIX = f"system:serviceaccount:{SUITE_NAMESPACE}:"
 WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 WRITTEN_BY = {
@@ -91,7 +92,7 @@ def test_the_manager_touches_nothing_of_a_node_but_its_keys_and_its_annotation(r
     for body in (event["requestObject"] for event in patches):
         assert set(body) <= {"metadata", "status"}
         assert set(body.get("metadata", {})) <= {"annotations", "resourceVersion", "uid"}
-        assert set(body.get("metadata", {}).get("annotations") or {}) <= {RECEIPT}
+        assert set(body.get("metadata", {}).get("annotations") or {}) <= {RECEIPT, OLD_RECEIPT}
         assert set(body.get("status", {})) <= {"capacity", "allocatable"}
         for values in body.get("status", {}).values():
             assert set(values) <= {MID_CPU, MID_MEMORY}
