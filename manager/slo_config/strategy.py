@@ -48,7 +48,7 @@ class Layer:
 
     @property
     def refused(self) -> bool:
-        """Whether the source is left out because of its problems."""
+        """Check whether the source is left out because of its problems."""
         return config_problem.refuses(self.problems)
 
 
