@@ -13,7 +13,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]+))?\)")
 PAGE = re.compile(r"(?<![\w/])docs/[\w/-]+\.(?:md|svg|py)\b")
 GONE = re.compile(
     r"\bdesign [0-9]|\bkoordinator-(?:core|loadaware)\b(?!-\d|\.json)|\breference trimaran\b|\bagent-cost [0-9]"
-    r"|\bdeadlines section\b|\bcodebase decision\b|\bissue [0-9]+\b"
+    r"|\bdeadlines section\b|\bcodebase decision\b|\bissue [0-9]{1,2}\b"
 )
 
 
