@@ -1,8 +1,8 @@
-# The three components, a target each:  docker build --target koordlet --tag koord-suite/koordlet .
+# The three components, one target each:  docker build --target koordlet --tag koord-suite/koordlet .
 #
-# Dependencies come as wheels made outside (`python -m tools.localcluster wheels` fills dist/wheels): the build needs no network
-# and the result holds no compiler and no pip. BASE is any image with a `python3` of 3.11 or newer; the wheels must be
-# made for that version.
+# `python -m tools.images wheels` collects the dependencies as wheels in dist/wheels, so the build needs no network and
+# the result holds no compiler and no pip. BASE is any image with a `python3` of 3.11 or newer; the wheels must be for
+# that version (--python-version).
 ARG BASE=docker.io/library/python:3.12-slim
 
 FROM ${BASE} AS wheels
@@ -19,7 +19,7 @@ RUN install-wheels manager
 FROM wheels AS scheduler-libraries
 RUN install-wheels scheduler
 
-# Byte code is made here, once, and never checked against its source: the file systems of the pods are read-only.
+# Byte code is compiled once and never checked against its source: the file systems of the pods are read-only.
 FROM ${BASE} AS sources
 WORKDIR /app
 COPY api_types api_types
@@ -38,8 +38,8 @@ COPY --from=sources /app/apiserver_client apiserver_client
 COPY --from=sources /app/component_base component_base
 USER 65532:65532
 
-# The agent runs without docstrings, which saves 4 MiB on every node. What is not compiled here would be at each start, and
-# that costs 5 MiB for as long as it runs (docs/benchmarks/agent-cost.md).
+# The agent runs without docstrings, which saves 4 MiB on every node. Modules that are not compiled here would be compiled
+# at each start, which costs 5 MiB for the life of the process (docs/benchmarks/agent-cost.md).
 FROM component AS koordlet
 USER 0:0
 RUN python3 -c "import compileall, py_compile, re, sysconfig; \

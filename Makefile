@@ -1,4 +1,4 @@
-# One verb a target; `make help` lists them. Everything runs from the virtual environment this file makes.
+# `make help` lists the targets. Everything runs in the virtual environment that this file makes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml constraints.txt
 venv: $(STAMP) ## Make the virtual environment, pinned by constraints.txt
 
 .PHONY: demo
-demo: $(STAMP) ## Show the main job on a real cluster, step by step (about 10 minutes the first time; needs root)
+demo: $(STAMP) ## Show the suite at work on a real cluster, step by step (about 15 minutes the first time; needs root)
 	@$(BIN)/python -m e2e.demo
 
 .PHONY: test
@@ -29,11 +29,11 @@ test: $(STAMP) ## Run all tests but the cluster ones
 	@$(BIN)/pytest tests
 
 .PHONY: e2e
-e2e: $(STAMP) ## Run the user stories on a real cluster (needs root or KUBECONFIG)
+e2e: $(STAMP) ## Run the end-to-end cases on a real cluster (needs root or KUBECONFIG)
 	@$(BIN)/pytest e2e tests/charts
 
 .PHONY: e2e-long
-e2e-long: $(STAMP) ## Run the user stories that wait for minutes: outages, degrade times, idle clusters
+e2e-long: $(STAMP) ## Run the cases that wait for minutes: outages, degrade times, idle clusters, the demo
 	@$(BIN)/pytest e2e --long
 
 .PHONY: bench
@@ -55,7 +55,7 @@ bench-compare: $(STAMP) ## Compare agent, extender and manager with REF=folder o
 check: lint types imports verify docs ## Check format, lint, types, import contracts, generated files and the docs
 
 .PHONY: format
-format: $(STAMP) ## Format and mend what can be mended
+format: $(STAMP) ## Format, and fix what ruff can fix
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
@@ -73,7 +73,7 @@ imports: $(STAMP) ## Check the import contracts
 	@$(BIN)/lint-imports
 
 .PHONY: verify
-verify: $(STAMP) ## Fail when a generated file is stale (repair: make update)
+verify: $(STAMP) ## Fail when a generated file is stale (fix: make update)
 	@$(BIN)/python -m crds.generate --check
 
 ACTIONLINT := .cache/actionlint/actionlint
@@ -86,7 +86,7 @@ lint-workflows: $(ACTIONLINT) ## Check the GitHub workflows (needs Go the first 
 	@$(ACTIONLINT)
 
 .PHONY: update
-update: $(STAMP) ## Write every generated file anew
+update: $(STAMP) ## Write all generated files
 	@$(BIN)/python -m crds.generate
 
 .PHONY: docs

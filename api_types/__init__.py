@@ -1,4 +1,4 @@
-"""What the components tell one another through the kube-apiserver: models, quantities, names.
+"""Types that the components exchange through the kube-apiserver: models, quantities, names.
 
-Types and their arithmetic only. No I/O, no clock, no client; nothing here knows a component.
+Types and their arithmetic only: no I/O, no clock, no client, and no import of a component.
 """

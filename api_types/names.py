@@ -1,6 +1,7 @@
-"""Names on the wire: API group, labels, annotations, resources, well-known objects.
+"""Define the names on the wire: API group, labels, annotations, resources, well-known objects.
 
-All of them are Koordinator's unless marked `ours`, so that each component also works beside upstream's other two.
+All of them are Koordinator's unless marked "of this project". Each component therefore also works beside the other
+components of Koordinator.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ NODE_METRIC_SINGULAR: Final = "nodemetric"
 NAMESPACE: Final = "koordinator-system"
 SLO_CONTROLLER_CONFIG: Final = "slo-controller-config"
 COLOCATION_CONFIG_KEY: Final = "colocation-config"
-SCHEDULER_NAME: Final = "koord-scheduler"
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -29,7 +29,6 @@ BATCH_MEMORY: Final = "kubernetes.io/batch-memory"
 MID_RESOURCES: Final = (MID_CPU, MID_MEMORY)
 
 LABEL_PRIORITY_CLASS: Final = "koordinator.sh/priority-class"
-LABEL_SUB_PRIORITY: Final = "koordinator.sh/priority"
 LABEL_QOS: Final = "koordinator.sh/qosClass"
 LABEL_CPU_RECLAIM_RATIO: Final = "node.koordinator.sh/cpu-reclaim-ratio"
 LABEL_MEMORY_RECLAIM_RATIO: Final = "node.koordinator.sh/memory-reclaim-ratio"
@@ -49,12 +48,12 @@ ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED: Final = (
 )
 ANNOTATION_RESERVE_POD: Final = "scheduling.koordinator.sh/reserve-pod"
 ANNOTATION_STATIC_POD_HASH: Final = "kubernetes.io/config.hash"
-"""On a mirror pod: the UID of the static pod, which is the one in the names of its cgroups."""
+"""On a mirror pod: the UID of the static pod, which its cgroup names contain."""
 
 ANNOTATION_RESET_PREDICTION: Final = "koordinator.sh/reset-prediction"
-"""On a NodeMetric, any text: a text it did not have before makes the agent forget its recorded history, once."""
+"""On a NodeMetric, any text: each new value makes the agent discard its recorded history once."""
 ANNOTATION_MID_RECEIPT: Final = "koordinator.sh/mid-resource-receipt"
 """Ours: every term of the published Mid resources, its source and time, the reason code (design 4.4)."""
 
 ANNOTATION_COLOCATION_CONFIG_STATUS: Final = "koordinator.sh/colocation-config-status"
-"""Ours, on the users' ConfigMap: what became of the document, as a condition in YAML."""
+"""Of this project, on the ConfigMap of the users: the status of the document, as a condition in YAML."""

@@ -1,4 +1,4 @@
-"""Base of the pydantic models that travel through the apiserver, and the field types they share."""
+"""Define the base of the pydantic models that travel through the apiserver, and the field types they share."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _INITIALISMS: Final = {"cpu": "CPU", "id": "ID", "uid": "UID"}
 
 
 def camel_case(field: str) -> str:
-    """Kubernetes' spelling of a field: `mid_cpu_threshold_percent` -> `midCPUThresholdPercent`."""
+    """Return the name of a field in the Kubernetes API: `mid_cpu_threshold_percent` -> `midCPUThresholdPercent`."""
     first, *rest = field.split("_")
     return first + "".join(_INITIALISMS.get(word, word.capitalize()) for word in rest)
 
 
 class WireModel(pydantic.BaseModel):
-    """A model spelled in camelCase on the wire; fields we do not know are ignored, absent ones stay absent."""
+    """Base of the models with camelCase names on the wire. Unknown fields are ignored, absent fields stay absent."""
 
     model_config = pydantic.ConfigDict(
         alias_generator=camel_case,
@@ -28,15 +28,15 @@ class WireModel(pydantic.BaseModel):
     )
 
     def to_wire(self) -> dict[str, Any]:
-        """JSON-ready dict with the wire's names; what is None is left out."""
+        """Return a JSON-ready dict with the names of the wire. Fields that are None are left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def _checked_quantity(value: Any) -> str | int:
     if isinstance(value, float):
-        raise ValueError("want an integer or a quantity as text")  # noqa: TRY004  # pydantic turns only ValueError into a problem
+        raise ValueError("want an integer or a quantity as text")  # noqa: TRY004  # pydantic reports only ValueError
     quantities.parse(value)
-    return value  # type: ignore[no-any-return]  # parse refuses all but text and numbers
+    return value  # type: ignore[no-any-return]  # parse rejects everything but text and numbers
 
 
 Quantity = Annotated[
@@ -44,7 +44,7 @@ Quantity = Annotated[
     pydantic.PlainValidator(_checked_quantity),
     pydantic.WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": quantities.PATTERN}),
 ]
-"""A Kubernetes quantity, kept as it was written."""
+"""A Kubernetes quantity, kept exactly as written."""
 
 ResourceList = dict[str, Quantity]
 """Resource name -> quantity."""
@@ -55,4 +55,4 @@ Timestamp = Annotated[
     pydantic.PlainSerializer(times.format_rfc3339, return_type=str, when_used="json"),
     pydantic.WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
-"""A moment, in whole seconds of UTC on the wire as metav1.Time is."""
+"""A time; on the wire in whole seconds of UTC, as metav1.Time."""

@@ -1,5 +1,6 @@
-"""The only package that opens a connection to the kube-apiserver: credentials, objects, watches, one error family.
+"""Connect to the kube-apiserver: credentials, objects, watches, one family of errors.
 
-It hides the HTTP library, its exceptions and the parser of kubeconfig files. Objects travel as JSON and are decoded
-straight into the type the caller asks for. What an object means, and whether to try again, is the caller's business.
+No other package opens such a connection. The HTTP library, its exceptions and the parser of kubeconfig files stay
+hidden. Objects travel as JSON and are decoded directly into the type of the caller. Callers interpret objects and
+decide about retries.
 """

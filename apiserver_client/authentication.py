@@ -1,7 +1,7 @@
-"""Puts our credentials on each request: a token that is read again when it rotates, a program that prints one.
+"""Authenticate requests: a fixed token, a token file that is read again when it rotates, or an exec program.
 
-The kubelet replaces a pod's token long before it expires, so a re-read each minute is enough; a 401 re-reads at once
-and tries one more time, but only when there is something new to try.
+The kubelet replaces the token of a pod long before it expires, so a re-read each minute is enough. A 401 re-reads at
+once and retries once, if the token is a new one.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from typing import Any, Protocol
 
 from apiserver_client import connection, errors
 
-REREAD_SECONDS = 60.0  # as client-go: a minute is short against the 10 minutes of the shortest projected token
+REREAD_SECONDS = 60.0  # as client-go; the shortest projected token is valid for 10 minutes
 
 
 class Authentication(Protocol):
-    """Knows the Authorization header of a request. Both raise NoCredentials."""
+    """Source of the Authorization header. Both methods raise NoCredentials."""
 
     async def header(self) -> str | None:
-        """Value to send; None where a client certificate is all."""
+        """Return the value to send; None where a client certificate is the only credential."""
 
     async def after_refusal(self, refused: str | None) -> str | None:
-        """Value to send the call again with, now that `refused` met a 401; None where there is no point."""
+        """Return the value for a retry after `refused` got a 401; None where a retry is pointless."""
 
 
-def of(who: connection.Connection) -> Authentication:
-    """Authentication of a connection, in kubectl's order of precedence."""
-    if who.token_path is not None:
-        return TokenFileAuth(who.read_token)
-    if who.token:
-        return FixedAuth(_bearer(who.token))
-    if who.username:
-        return FixedAuth(basic(who.username, who.password or ""))
-    if who.exec_command:
-        return ExecAuth(who.exec_command)
+def of(to: connection.Connection) -> Authentication:
+    """Return the authentication of a connection, in kubectl's order of precedence."""
+    if to.token_path is not None:
+        return TokenFileAuth(to.read_token)
+    if to.token:
+        return FixedAuth(_bearer(to.token))
+    if to.username:
+        return FixedAuth(basic(to.username, to.password or ""))
+    if to.exec_command:
+        return ExecAuth(to.exec_command)
     return FixedAuth(None)
 
 
 def basic(username: str, password: str) -> str:
-    """Value of an Authorization header with a password (RFC 7617)."""
+    """Return the Authorization header of a user name and password (RFC 7617)."""
     return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
 
 
@@ -52,21 +52,24 @@ def _bearer(token: str) -> str:
 
 
 class FixedAuth:
-    """What never changes: a token, a password, nothing."""
+    """Authentication that never changes: a token, a password, or none."""
 
     def __init__(self, header: str | None) -> None:
         self._header = header
 
     async def header(self) -> str | None:
-        """Always the same."""
+        """Return the fixed value."""
         return self._header
 
     async def after_refusal(self, refused: str | None) -> None:
-        """Nothing new to try."""
+        """Return None: there is no other value."""
 
 
 class TokenFileAuth:
-    """A token in a file that somebody else replaces. `read` raises NoCredentials; `clock` is monotonic seconds."""
+    """Authentication by a token file that another process replaces.
+
+    `read` raises NoCredentials; `clock` returns monotonic seconds.
+    """
 
     def __init__(self, read: Callable[[], str | None], clock: Callable[[], float] = time.monotonic) -> None:
         self._read = read
@@ -80,44 +83,44 @@ class TokenFileAuth:
                 self._token = self._read()
             except errors.NoCredentials:
                 if self._token is None:
-                    raise  # a file that is gone for a moment costs nothing while the last token is good
+                    raise  # a file that is absent for a moment does no harm while the last token is valid
             self._read_at = now
         return _bearer(self._token or "")
 
     async def header(self) -> str:
-        """The token of at most a minute ago."""
+        """Return the token, read at most a minute ago."""
         return self._current(now=self._clock())
 
     async def after_refusal(self, refused: str | None) -> str | None:
-        """What the file holds by now, if that is another token."""
+        """Return the token that the file contains now, if it is another one."""
         fresh = self._current(now=self._clock(), at_once=True)
         return fresh if fresh != refused else None
 
 
 class ExecAuth:
-    """A token printed by a program; asked for when there is none yet and after a 401."""
+    """Authentication by a token that a program prints; the program runs at first use and after a 401."""
 
     def __init__(self, command: connection.ExecCommand) -> None:
         self._command = command
         self._header: str | None = None
-        self._asking = asyncio.Lock()
+        self._running = asyncio.Lock()
 
     async def header(self) -> str:
-        """The token that was printed last."""
+        """Return the last printed token."""
         return await self._other_than(None)
 
     async def after_refusal(self, refused: str | None) -> str:
-        """Another token."""
+        """Run the program for another token, and return it."""
         return await self._other_than(refused)
 
     async def _other_than(self, refused: str | None) -> str:
-        async with self._asking:  # many requests at once start the program once
+        async with self._running:  # concurrent requests run the program once
             if self._header is None or self._header == refused:
-                self._header = _bearer(await _ask(self._command))
+                self._header = _bearer(await _run(self._command))
             return self._header
 
 
-async def _ask(command: connection.ExecCommand) -> str:
+async def _run(command: connection.ExecCommand) -> str:
     program = command.argv[0]
     info = {"apiVersion": command.api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
     environment = os.environ | dict(command.environment) | {"KUBERNETES_EXEC_INFO": json.dumps(info)}
@@ -134,8 +137,8 @@ async def _ask(command: connection.ExecCommand) -> str:
         raise errors.NoCredentials(f"cannot run the credential program {program}: {error}{hint}") from error
     printed, complaint = await process.communicate()
     if process.returncode:
-        said = " ".join(complaint.decode(errors="replace").split())
-        raise errors.NoCredentials(f"the credential program {program} ended with {process.returncode}: {said}")
+        message = " ".join(complaint.decode(errors="replace").split())
+        raise errors.NoCredentials(f"the credential program {program} ended with {process.returncode}: {message}")
     try:
         answer: Any = json.loads(printed)
         token = answer["status"]["token"]

@@ -1,7 +1,7 @@
-"""The body of a chunked answer (RFC 9112, 7.1) out of the bytes of its connection. Pure: who reads owns the connection.
+"""Decode a chunked body (RFC 9112, 7.1) from the bytes of its connection. The caller owns the connection.
 
-A watch has a chunk for each event. What a library in Python does for a chunk costs more than the event itself; here
-all that have arrived together are taken out in one loop.
+A watch has a chunk for each event. A library in Python spends more on a chunk than the event itself costs; here one
+loop takes all the chunks that arrived together.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ _HEXADECIMAL: Final = frozenset(b"0123456789abcdefABCDEF")
 
 
 class Malformed(ValueError):
-    """Bytes that are no chunked body."""
+    """Bytes that are not a chunked body."""
 
 
 class Body:
-    """Takes bytes as they come, cut anywhere. `ended` once the last chunk has come; what follows is not looked at."""
+    """Decoder of bytes that are split anywhere. `ended` is set after the last chunk; later bytes are ignored."""
 
     def __init__(self) -> None:
         self.ended = False
         self._missing = 0
-        """Bytes of the chunk at hand that have not come yet."""
+        """Bytes of the present chunk that have not arrived."""
         self._begun = b""
-        """A size line that has not come whole."""
+        """Start of a size line that has not arrived completely."""
         self._before_size = b""
-        """What closes the chunk before, and so comes first in a size line."""
+        """End of the chunk before, which precedes a size line."""
 
     def taken_from(self, data: bytes) -> bytes:
-        """What of the body is in `data`. Raises Malformed."""
+        """Return the bytes of the body in `data`. Raises Malformed."""
         pieces = []
         if self._begun:
             data, self._begun = self._begun + data, b""
@@ -44,7 +44,7 @@ class Body:
                 continue
             lead = data[at : at + len(self._before_size)]
             if not self._before_size.startswith(lead):
-                raise Malformed(f"{data[at : at + 40]!r} where a chunk should have ended")
+                raise Malformed(f"{data[at : at + 40]!r} where the end of a chunk is expected")
             end = data.find(_LINE_END, at + len(lead))
             if end < 0:
                 self._begun = data[at:]
@@ -61,5 +61,5 @@ class Body:
 def _size(line: bytes) -> int:
     digits = line.partition(b";")[0].rstrip(b" \t")
     if not digits or not _HEXADECIMAL.issuperset(digits):
-        raise Malformed(f"{line[:40]!r} where the size of a chunk should be")
+        raise Malformed(f"{line[:40]!r} where the size of a chunk is expected")
     return int(digits, 16)

@@ -1,7 +1,7 @@
-"""Tell the users of an object what happened to it: a Kubernetes Event, as `kubectl describe` shows it.
+"""Post Kubernetes Events on an object, as `kubectl describe` shows them.
 
-Saying the same thing again raises the count of the same Event instead of adding another: its name is derived from the
-object, the reason and the message. The apiserver forgets an Event after an hour.
+An equal Event raises the count of the first one instead of adding another: its name is derived from the object, the
+reason and the message. The apiserver deletes an Event after an hour.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import msgspec
 from api_types.kubernetes import times
 from apiserver_client import errors, objects, resources, session
 
-LONGEST_MESSAGE = 1024  # characters: the apiserver refuses more
-_CLUSTER_WIDE_NAMESPACE = "default"  # where Events of objects without a namespace live
+LONGEST_MESSAGE = 1024  # characters: the apiserver rejects more
+_CLUSTER_WIDE_NAMESPACE = "default"  # namespace of the Events of cluster-wide objects
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The object an Event is about."""
+    """Object that an Event refers to."""
 
     resource: resources.Resource
     name: str
@@ -48,8 +48,8 @@ def body(
     if len(message) > LONGEST_MESSAGE:
         message = message[: LONGEST_MESSAGE - 1] + "…"
     about = subject.resource
-    said = (about.kind, subject.namespace, subject.name, subject.uid, severity, reason, message, reporter)
-    moment = times.format_rfc3339(now)
+    identity = (about.kind, subject.namespace, subject.name, subject.uid, severity, reason, message, reporter)
+    time = times.format_rfc3339(now)
     namespace = subject.namespace or _CLUSTER_WIDE_NAMESPACE
     reference = {
         "apiVersion": about.api_version,
@@ -63,7 +63,7 @@ def body(
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{subject.name[:200]}.{hashlib.sha256(repr(said).encode()).hexdigest()[:16]}",
+            "name": f"{subject.name[:200]}.{hashlib.sha256(repr(identity).encode()).hexdigest()[:16]}",
             "namespace": namespace,
         },
         "involvedObject": {key: value for key, value in reference.items() if value},
@@ -72,14 +72,14 @@ def body(
         "message": message,
         "source": {"component": reporter},
         "reportingComponent": reporter,
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
+        "firstTimestamp": time,
+        "lastTimestamp": time,
         "count": 1,
     }
 
 
 async def record(api: session.Session, event: dict[str, Any]) -> None:
-    """Write an Event made by `body`, or count it when it is there already. Raises errors.ApiServerError."""
+    """Write an Event made by `body`, or raise the count of the existing one. Raises errors.ApiServerError."""
     name, namespace = event["metadata"]["name"], event["metadata"]["namespace"]
     try:
         await objects.create(api, resources.EVENTS, event, namespace=namespace)

@@ -1,6 +1,6 @@
-"""Where the kube-apiserver is and who we are to it, as plain values. No connection is opened here.
+"""Define the address of the kube-apiserver and the client's identity, as plain values. No connection is opened here.
 
-The manager gives these values to kopf, which brings a client of its own; everybody else hands them to a `Session`.
+The manager gives these values to kopf, which has a client of its own; other callers pass them to a `Session`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class ExecCommand:
 class Connection:
     """Server, trust and identity. Paths are absolute; `..._data` is PEM; of path and data at most one is given.
 
-    `token_path` is to be read again and again, because the kubelet rotates what it holds; `read_token` does. `origin`
-    says where all this was found, for error messages. Not in `repr`: secrets.
+    `read_token` reads `token_path` again at each call, because the kubelet rotates the token. `origin` names the source
+    of the values, for error messages. `repr` contains no secrets.
     """
 
     server: str
@@ -52,11 +52,11 @@ class Connection:
     client_key_data: bytes | None = None
 
     def __repr__(self) -> str:
-        """Without secrets, so that it may be logged."""
+        """Return a text without secrets, which may be logged."""
         return f"Connection(server={self.server!r}, namespace={self.namespace!r}, origin={self.origin!r})"
 
     def read_token(self) -> str | None:
-        """Bearer token as of now; None where we log in otherwise. Raises NoCredentials when its file has none."""
+        """Return the present bearer token; None without one. Raises NoCredentials when its file has none."""
         if self.token_path is None:
             return self.token
         try:
@@ -68,14 +68,16 @@ class Connection:
         return token
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """Context that trusts the cluster's CA alone; None for a server without TLS.
+        """Return a context that trusts only the CA of the cluster; None for a server without TLS.
 
-        Raises NoCredentials when a certificate or key is missing or is none.
+        Raises NoCredentials when a certificate or key is missing or invalid.
         """
         if not self.server.startswith("https://"):
             return None
         if self.insecure and (self.ca_path or self.ca_data):
-            raise errors.NoCredentials(f"{self.origin}: insecure-skip-tls-verify and a certificate authority: give one")
+            raise errors.NoCredentials(
+                f"{self.origin}: insecure-skip-tls-verify and a certificate authority are both set, want one of them"
+            )
         cluster = models.Cluster(
             server=self.server,
             certificate_auth=_text(self.ca_path),

@@ -1,4 +1,4 @@
-"""Which credentials are ours: a kubeconfig asked for, KUBECONFIG, the pod's service account, ~/.kube/config."""
+"""Find the credentials: the given kubeconfig, KUBECONFIG, the pod's service account, ~/.kube/config."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def find(
     service_account: Path = SERVICE_ACCOUNT,
     home: Path | None = None,
 ) -> connection.Connection:
-    """Connection from the first source that is there, in the order of this module's title.
+    """Return the connection of the first source that exists, in the order of this module's title.
 
-    `context` names one of a kubeconfig, so it leaves the service account out. A source that is there and broken is an
-    error, never a reason to go on to the next. Raises NoCredentials, which names all that was tried.
+    `context` names one of a kubeconfig, so it excludes the service account. A source that exists and is invalid is an
+    error, and the next one is not tried. Raises NoCredentials, which names everything that was tried.
     """
     variables = os.environ if environ is None else environ
     if path:
@@ -41,12 +41,12 @@ def find(
     tried.append(f"{default} does not exist")
     raise errors.NoCredentials(
         f"no credentials for a kube-apiserver: {'; '.join(tried)}. "
-        "Name a kubeconfig, or run as a pod with a service account"
+        "Set a kubeconfig, or run as a pod with a service account"
     )
 
 
 def in_cluster(variables: Mapping[str, str], service_account: Path) -> connection.Connection | str:
-    """Connection of the pod's service account, or why there is none."""
+    """Return the connection of the pod's service account, or the reason why there is none."""
     host, port = variables.get("KUBERNETES_SERVICE_HOST"), variables.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         return "not in a pod (KUBERNETES_SERVICE_HOST is not set)"

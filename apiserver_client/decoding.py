@@ -1,7 +1,7 @@
-"""JSON of the apiserver to the types callers ask for, each object on its own so that a bad one spoils no other.
+"""Decode JSON of the apiserver into the types of the callers, each object separately.
 
-The scan that separates the objects of a page costs little and builds nothing; the objects are then decoded one by one,
-with pauses for the event loop in between.
+A malformed object therefore does not affect the others. The scan that separates the objects of a page costs little and
+builds nothing; the objects are then decoded one by one, with pauses for the event loop between them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Key(NamedTuple):
 
 
 class Metadata(msgspec.Struct, rename="camel", frozen=True):
-    """What a watch needs to know of each object."""
+    """Identity and version of an object."""
 
     name: str = ""
     namespace: str = ""
@@ -33,18 +33,18 @@ class Metadata(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """Any object, read for its identity only."""
+    """Any object, decoded for its identity only."""
 
     metadata: Metadata = Metadata()
 
     @property
     def key(self) -> Key:
-        """Identity of the object."""
+        """Return the identity of the object."""
         return Key(self.metadata.namespace, self.metadata.name)
 
 
 class PageMetadata(msgspec.Struct, rename="camel", frozen=True):
-    """Where a list stands: its resource version, and the token of its next page (empty at the end)."""
+    """Resource version of a list, and the token of its next page (empty at the end)."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
@@ -83,7 +83,7 @@ def decode(what: object, data: bytes | msgspec.Raw, into: type[T]) -> T:
 
 
 def identify(data: msgspec.Raw, kind: str) -> Envelope:
-    """Read who an object of `kind` is. Raises DecodeError."""
+    """Decode the identity of an object of `kind`. Raises DecodeError."""
     return decode(f"a {kind}", data, Envelope)
 
 
@@ -97,13 +97,13 @@ def decode_object(data: msgspec.Raw, kind: str, key: Key, into: type[T]) -> T:
 
 
 class LineSplitter:
-    """Whole lines out of chunks that end anywhere. The rest is kept as pieces: a large object is joined once."""
+    """Splitter of chunks into whole lines. The rest is kept as pieces, so that a large object is joined once."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
 
     def lines(self, chunk: bytes) -> Iterator[bytes]:
-        """Lines that `chunk` completes, without line ends and without empty ones."""
+        """Yield the lines that `chunk` completes, without line ends and without empty lines."""
         start = 0
         while (end := chunk.find(b"\n", start)) >= 0:
             line = chunk[start:end]

@@ -1,24 +1,24 @@
-"""Everything that can go wrong between us and the kube-apiserver. Callers see no other exception of this package.
+"""Define the errors of this package. Callers see no other exception of it.
 
 ```
 ApiServerError
-+-- NoCredentials       nothing to log in with, or a broken kubeconfig; names what was tried
++-- NoCredentials       no credentials, or an invalid kubeconfig; names the sources that were tried
 +-- Unreachable         no answer: refused, timed out, connection lost; names the server
 |   +-- Untrusted       TLS failed: wrong CA, wrong host name, client certificate refused
-|   +-- Silent          a watch whose peer sent nothing for too long
-+-- NotLeader            we may not write now: nothing was sent
-+-- DecodeError      an answer that is not the JSON asked for; names the field
-+-- Refused             the apiserver answered with an error: `status`, `reason`, `server_message`, `causes`
+|   +-- WatchTimeout    the peer of a watch sent nothing for too long
++-- NotLeader           write blocked: this process is not the leader; nothing was sent
++-- DecodeError         an answer that is not the expected JSON; names the field
++-- StatusError         the apiserver answered with an error: `status`, `reason`, `server_message`, `causes`
     +-- BadRequest      400
     +-- Unauthorized    401
     +-- Forbidden       403, names the verb and the resource to grant
     +-- NotFound        404, this object does not exist
-    +-- UnknownResource 404, the type itself does not exist: the CRD is not installed. Not a NotFound on purpose:
-    |                   who creates what is missing must not try it here
-    +-- Conflict        409, somebody else wrote in between
+    +-- UnknownResource 404, the type itself does not exist: the CRD is not installed. Not a NotFound: a caller
+    |                   that creates missing objects must not try it here
+    +-- Conflict        409, another client wrote in between
     +-- AlreadyExists   409 on create
     +-- Gone            410, the resource version or continue token has expired: list again
-    +-- Invalid         422, `causes` holds what the apiserver says of each field
+    +-- Invalid         422, `causes` has the fault of each field
     +-- Throttled       429, `retry_after_seconds` where the apiserver gave it
     +-- ServerError     5xx
 ```
@@ -34,11 +34,11 @@ import msgspec
 
 
 class ApiServerError(Exception):
-    """Anything between us and the kube-apiserver."""
+    """Base of all errors of this package."""
 
 
 class NoCredentials(ApiServerError):
-    """Nothing to log in with, or a kubeconfig that is broken."""
+    """No credentials, or an invalid kubeconfig."""
 
 
 class Unreachable(ApiServerError):
@@ -50,20 +50,20 @@ class Untrusted(Unreachable):
 
 
 class WatchTimeout(Unreachable):
-    """The peer of a watch sent nothing for longer than a living apiserver would."""
+    """The peer of a watch sent nothing for longer than a working apiserver would."""
 
 
 class NotLeader(ApiServerError):
-    """A write that was not sent, because the session's owner said that it may not write now."""
+    """A write that was not sent, because this process may not write now."""
 
 
 class DecodeError(ApiServerError):
-    """An answer that does not have the shape asked for."""
+    """An answer that does not have the expected type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What was asked, in the words of HTTP and in those of RBAC (`resource` is "nodes/status", `verb` "patch")."""
+    """A request in the terms of HTTP and of RBAC (`resource` is "nodes/status", `verb` is "patch")."""
 
     method: str
     path: str
@@ -72,12 +72,12 @@ class Call:
     group: str = ""
 
     def __str__(self) -> str:
-        """As error messages name it."""
+        """Return the text for error messages."""
         return f"{self.method} {self.path}"
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """What the apiserver says of one field of an object it refused."""
+    """Fault of one field of a rejected object."""
 
     reason: str = ""
     message: str = ""
@@ -94,32 +94,32 @@ class StatusError(ApiServerError):
         self.server_message = " ".join(answer.message.split())
         self.causes = answer.details.causes
         self.retry_after_seconds = retry_after_seconds
-        said = ": ".join(part for part in (f"{status} {self.reason}".strip(), self.server_message) if part)
-        way_out = self.way_out()
-        super().__init__(f"{call}: {said}" + (f"; {way_out}" if way_out else ""))
+        text = ": ".join(part for part in (f"{status} {self.reason}".strip(), self.server_message) if part)
+        fix = self.fix()
+        super().__init__(f"{call}: {text}" + (f"; {fix}" if fix else ""))
 
-    def way_out(self) -> str:
-        """What the reader can do about it; empty where the message says it all."""
+    def fix(self) -> str:
+        """Return the fix for the operator; empty where the message is complete."""
         return ""
 
 
 class BadRequest(StatusError):
-    """400: the request makes no sense to the apiserver."""
+    """400: the request is invalid."""
 
 
 class Unauthorized(StatusError):
-    """401: the apiserver does not know who we are."""
+    """401: the apiserver does not accept the credentials."""
 
-    def way_out(self) -> str:
-        """A token that has expired, or the credentials of another cluster."""
+    def fix(self) -> str:
+        """Return the likely cause."""
         return "the token or certificate has expired or belongs to another cluster"
 
 
 class Forbidden(StatusError):
-    """403: the apiserver knows us, and we may not."""
+    """403: the credentials lack the permission."""
 
-    def way_out(self) -> str:
-        """Name the rule that is missing."""
+    def fix(self) -> str:
+        """Return the missing RBAC rule."""
         return (
             f"grant it by RBAC (verbs: [{self.call.verb}], resources: [{self.call.resource}], "
             f'apiGroups: ["{self.call.group}"]), or an admission policy refused it'
@@ -133,8 +133,8 @@ class NotFound(StatusError):
 class UnknownResource(StatusError):
     """404: the apiserver does not serve this type at all."""
 
-    def way_out(self) -> str:
-        """Install the CRD."""
+    def fix(self) -> str:
+        """Return the CRD to install."""
         plural = self.call.resource.partition("/")[0]
         name = f"{plural}.{self.call.group}" if self.call.group else plural
         return f"the apiserver does not serve {name}: install its CRD (the chart does, value crds.install)"
@@ -157,15 +157,15 @@ class Invalid(StatusError):
 
 
 class Throttled(StatusError):
-    """429: the apiserver has too much to do."""
+    """429: the apiserver is overloaded."""
 
 
 class ServerError(StatusError):
-    """5xx: the apiserver failed, or something in front of it did."""
+    """5xx: the apiserver failed, or a proxy in front of it."""
 
 
 class Details(msgspec.Struct, rename="camel", frozen=True):
-    """The part of a Status that says what it is about."""
+    """Object, causes and delay of a Status."""
 
     name: str = ""
     causes: tuple[Cause, ...] = ()
@@ -173,7 +173,7 @@ class Details(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """A `v1.Status`: how the apiserver says no."""
+    """A `v1.Status`, the error document of the apiserver."""
 
     message: str = ""
     reason: str = ""
@@ -191,11 +191,13 @@ _BY_STATUS: dict[int, type[StatusError]] = {
     422: Invalid,
     429: Throttled,
 }
-LONGEST_FOREIGN_TEXT = 300  # characters of an answer that is no Status: enough to recognise a proxy's error page
+LONGEST_FOREIGN_TEXT = (
+    300  # characters of an answer that is not a Status: enough to recognise the error page of a proxy
+)
 
 
 def refusal(call: Call, status: int, body: bytes, retry_after: str = "") -> StatusError:
-    """Turn an answer with an error status into the error it stands for. `retry_after` is the header of that name."""
+    """Convert an answer with an error status to its exception. `retry_after` is the header of that name."""
     try:
         answer = msgspec.json.decode(body, type=Status)
     except msgspec.DecodeError:
@@ -204,10 +206,10 @@ def refusal(call: Call, status: int, body: bytes, retry_after: str = "") -> Stat
 
 
 def refusal_of(call: Call, status: int, answer: Status, retry_after: str = "") -> StatusError:
-    """Turn a Status into the error it stands for: an ERROR event of a watch carries one without an HTTP answer."""
+    """Convert a Status to its exception: an ERROR event of a watch has one without an HTTP answer."""
     kind = _BY_REASON.get(answer.reason) or _BY_STATUS.get(status)
     if kind is None and status == 404:
-        # A missing object is named in the details; a missing type is not (or the answer is no Status at all).
+        # A missing object is named in the details; a missing type is not (or the answer is not a Status).
         kind = NotFound if answer.details.name else UnknownResource
     if kind is None:
         kind = ServerError if status >= 500 else StatusError

@@ -1,7 +1,7 @@
-"""A kubeconfig, or several as in KUBECONFIG, to one Connection. What is wrong with it is said in one line.
+"""Parse a kubeconfig, or several as in KUBECONFIG, into one Connection. Errors are one line.
 
-Like kubectl: of several files the first that has an entry wins, relative paths are relative to the file they stand in,
-files of a list that do not exist are passed over.
+As in kubectl, the first of several files that has an entry wins, relative paths are relative to their file, and missing
+files of a list are skipped.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ class _File:
 
 
 def load(paths: Sequence[Path], context: str | None = None) -> connection.Connection:
-    """Connection of `context`, or of the current context.
+    """Return the connection of `context`, or of the current context.
 
-    Raises NoCredentials for a file that is missing or no kubeconfig, and for a context, cluster or user that is not in
-    it.
+    Raises NoCredentials for a file that is missing or invalid, and for an unknown context, cluster or user.
     """
     files = [_read(path) for path in paths if len(paths) == 1 or path.is_file()]
     where = ", ".join(str(path) for path in paths)

@@ -1,8 +1,8 @@
-"""Read and write objects: one function a verb. Nothing is tried again here: the caller knows what a repeat would mean.
+"""Read and write objects, one function for each verb. Nothing is retried here: the caller knows what is safe.
 
-`decode` is the type that an answer is decoded into, a plain dictionary unless given; fields it does not declare cost
-nothing. A body is anything msgspec encodes (dictionaries, structs), or bytes that are JSON already.
-Every function raises errors.ApiServerError: Unreachable, DecodeError, NoCredentials or a kind of Refused.
+`decode` is the type of the decoded answer, a plain dictionary unless given; fields that it does not declare cost
+nothing. A body is anything that msgspec encodes (dictionaries, structs), or bytes of JSON.
+Every function raises errors.ApiServerError: Unreachable, DecodeError, NoCredentials or a kind of StatusError.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T", default=dict[str, Any])
 Body = Mapping[str, Any] | msgspec.Struct | bytes
 
 PAGE_SIZE = 500  # as kubectl and client-go
-ITEMS_PER_LOOP_TURN = 4  # four objects of 13 kB are decoded in 0.2 ms: nobody else on the loop waits longer for us
+ITEMS_PER_LOOP_TURN = 4  # four objects of 13 kB are decoded in 0.2 ms: other tasks of the loop wait no longer
 
 _MERGE_PATCH = "application/merge-patch+json"
 _JSON = "application/json"
@@ -28,7 +28,7 @@ _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 
 class Listing(msgspec.Struct, Generic[T], frozen=True):
-    """All objects of a list, as of one moment in the life of the cluster."""
+    """All objects of a list, as of one resource version."""
 
     items: list[T]
     resource_version: str
@@ -43,8 +43,8 @@ async def get(
     decode: type[T] = dict,  # type: ignore[assignment]
 ) -> T:
     """Read one object. Raises NotFound, UnknownResource."""
-    asked = call("GET", "get", resource, name, namespace)
-    return decoding.decode(asked, await api.send(asked), decode)
+    request = call("GET", "get", resource, name, namespace)
+    return decoding.decode(request, await api.send(request), decode)
 
 
 async def list_all(
@@ -59,11 +59,11 @@ async def list_all(
     metadata_only: bool = False,
     on_unreadable: Callable[[errors.DecodeError], None] | None = None,
 ) -> Listing[T]:
-    """Read all objects that the selectors leave, in all namespaces unless one is given, page by page.
+    """Read all objects that the selectors match, in all namespaces unless one is given, page by page.
 
-    `metadata_only` has the apiserver leave all but `metadata` out: a tenth of the bytes of a NodeMetric of 50 pods.
-    `on_unreadable` is told of an object that cannot be decoded, which is then left out; without it that is raised.
-    Raises Gone when the list took longer than the apiserver remembers (5 minutes): start again.
+    With `metadata_only` the apiserver sends only `metadata`: a tenth of the bytes of a NodeMetric of 50 pods.
+    `on_unreadable` gets the error of an object that cannot be decoded, which is then skipped; without it the error is
+    raised. Raises Gone when the list takes longer than the apiserver keeps its version (5 minutes): start again.
     """
     items: list[T] = []
     version = ""
@@ -99,18 +99,18 @@ async def list_pages(
     page_size: int = PAGE_SIZE,
     accept: str = _JSON,
 ) -> AsyncIterator[decoding.Page]:
-    """Pages of a list, their items not decoded. A page size of 0 asks for all at once."""
-    asked = call("GET", "list", resource, None, namespace)
+    """Yield the pages of a list, their items not decoded. A page size of 0 requests one page."""
+    request = call("GET", "list", resource, None, namespace)
     query = dict(parameters)
     if page_size:
         query["limit"] = str(page_size)
     while True:
-        page = decoding.decode(asked, await api.send(asked, parameters=query, accept=accept), decoding.Page)
+        page = decoding.decode(request, await api.send(request, parameters=query, accept=accept), decoding.Page)
         yield page
         if not page.metadata.continue_:
             return
         query["continue"] = page.metadata.continue_
-        query.pop("resourceVersion", None)  # the token carries it, and the apiserver takes only one of both
+        query.pop("resourceVersion", None)  # the token contains it, and the apiserver accepts only one of both
 
 
 async def create(
@@ -121,11 +121,11 @@ async def create(
     namespace: str | None = None,
     decode: type[T] = dict,  # type: ignore[assignment]
 ) -> T:
-    """Create an object; the answer is what was stored. Raises AlreadyExists, Invalid."""
+    """Create an object; return the stored one. Raises AlreadyExists, Invalid."""
     if resource.namespaced and namespace is None:
-        raise ValueError(f"a {resource.kind} is created in a namespace, and none was given")
-    asked = call("POST", "create", resource, None, namespace)
-    return decoding.decode(asked, await api.send(asked, body=_encode(body)), decode)
+        raise ValueError(f"a {resource.kind} is created in a namespace, want one")
+    request = call("POST", "create", resource, None, namespace)
+    return decoding.decode(request, await api.send(request, body=_encode(body)), decode)
 
 
 async def replace(
@@ -138,11 +138,12 @@ async def replace(
     subresource: str = "",
     decode: type[T] = dict,  # type: ignore[assignment]
 ) -> T:
-    """Put a whole object in place of the stored one. With `metadata.resourceVersion` in the body, only over the version
-    that was read: raises Conflict otherwise. Raises NotFound, Invalid.
-    """  # noqa: D205
-    asked = call("PUT", "update", resource, name, namespace, subresource=subresource)
-    return decoding.decode(asked, await api.send(asked, body=_encode(body)), decode)
+    """Replace an object. Raises NotFound, Invalid.
+
+    With `metadata.resourceVersion` in the body only that version is replaced: raises Conflict otherwise.
+    """
+    request = call("PUT", "update", resource, name, namespace, subresource=subresource)
+    return decoding.decode(request, await api.send(request, body=_encode(body)), decode)
 
 
 async def replace_status(
@@ -154,7 +155,7 @@ async def replace_status(
     namespace: str | None = None,
     decode: type[T] = dict,  # type: ignore[assignment]
 ) -> T:
-    """Replace the status of an object, as `replace`; the body is the whole object, all but its status is ignored."""
+    """Replace the status of an object, as `replace`; the body is the whole object, of which only the status is used."""
     return await replace(api, resource, name, body, namespace=namespace, subresource="status", decode=decode)
 
 
@@ -169,8 +170,8 @@ async def merge_patch(
     decode: type[T] = dict,  # type: ignore[assignment]
 ) -> T:
     """Merge `body` into an object; None deletes a key (RFC 7386). Raises NotFound, Invalid, Conflict."""
-    asked = call("PATCH", "patch", resource, name, namespace, subresource=subresource)
-    return decoding.decode(asked, await api.send(asked, body=_encode(body), content_type=_MERGE_PATCH), decode)
+    request = call("PATCH", "patch", resource, name, namespace, subresource=subresource)
+    return decoding.decode(request, await api.send(request, body=_encode(body), content_type=_MERGE_PATCH), decode)
 
 
 async def merge_patch_status(
@@ -194,14 +195,14 @@ async def delete(
     namespace: str | None = None,
     uid: str | None = None,
 ) -> None:
-    """Delete an object; with `uid` only this very one: raises Conflict for a namesake. Raises NotFound."""
-    asked = call("DELETE", "delete", resource, name, namespace)
+    """Delete an object; with `uid` only this one: raises Conflict for another object of the name. Raises NotFound."""
+    request = call("DELETE", "delete", resource, name, namespace)
     options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}} if uid else None
-    await api.send(asked, body=_encode(options) if options else None)
+    await api.send(request, body=_encode(options) if options else None)
 
 
 def selectors(field_selector: str | None, label_selector: str | None) -> dict[str, str]:
-    """Selectors as query parameters."""
+    """Return the selectors as query parameters."""
     given = {"fieldSelector": field_selector, "labelSelector": label_selector}
     return {name: text for name, text in given.items() if text}
 
@@ -215,7 +216,7 @@ def call(
     *,
     subresource: str = "",
 ) -> errors.Call:
-    """What is asked of the apiserver, in the words of HTTP and of RBAC."""
+    """Describe a request in the terms of HTTP and of RBAC."""
     path = resource.path(name, namespace=namespace, subresource=subresource)
     granted = f"{resource.plural}/{subresource}" if subresource else resource.plural
     return errors.Call(method, path, verb, granted, resource.group)

@@ -1,4 +1,4 @@
-"""The resource types this project reads and writes, and the paths they live under."""
+"""Define the resource types that this project reads and writes, and their paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from api_types import names
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A type of object: where it is served, and what one of it is called. `group` is empty for the core group."""
+    """A resource type: its group, version and names. `group` is empty for the core group."""
 
     group: str
     version: str
@@ -21,20 +21,20 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """Value of `apiVersion` in an object of this type."""
+        """Return the value of `apiVersion` in an object of this type."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, name: str | None = None, *, namespace: str | None = None, subresource: str = "") -> str:
-        """Path of one object, or of the collection where `name` is None; all namespaces where `namespace` is None.
+        """Return the path of one object, or of the collection if `name` is None; all namespaces if `namespace` is None.
 
-        Raises ValueError when name or namespace is missing or does not belong there: the URL would mean another object.
+        Raises ValueError when name or namespace is missing or not applicable: the URL would mean another object.
         """
         if name == "":
-            raise ValueError(f"a {self.kind} has a name, and this one is empty")
+            raise ValueError(f"the name of a {self.kind} is empty")
         if namespace is not None and not self.namespaced:
-            raise ValueError(f"{self.plural} are cluster-wide, and namespace {namespace!r} was given")
+            raise ValueError(f"{self.plural} are cluster-wide: got namespace {namespace!r}, want none")
         if self.namespaced and (namespace == "" or (namespace is None and name is not None)):
-            raise ValueError(f"a {self.kind} lives in a namespace, and none was given for {name!r}")
+            raise ValueError(f"a {self.kind} has a namespace: got none for {name!r}")
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if namespace is not None:
             parts += ["namespaces", quote(namespace, safe="")]

@@ -1,9 +1,9 @@
-"""One pooled HTTP session with the kube-apiserver: sends calls, gives bytes or raises an `errors.ApiServerError`.
+"""Send calls to the kube-apiserver over one pool of connections: returns bytes or raises `errors.ApiServerError`.
 
-Proxies, CA bundles and .netrc of the environment are not used: a pod's HTTPS_PROXY is meant for the outside world and
-would swallow the cluster's own address; `proxy-url` of a kubeconfig is honoured. HTTP/1.1, so that each watch has a
-connection of its own and one broken connection breaks one watch. Answers come uncompressed, as the control plane's own
-components ask for them: on a cluster's network gzip costs more than it saves.
+Proxies, CA bundles and .netrc of the environment are ignored: the HTTPS_PROXY of a pod is for addresses outside of the
+cluster and would also capture the address of the apiserver. `proxy-url` of a kubeconfig is used. The protocol is
+HTTP/1.1: each watch has a connection of its own, so a broken connection breaks one watch. Answers are uncompressed, as
+for the components of the control plane: within a cluster gzip costs more than it saves.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Parameters = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long we wait, in seconds.
+    """Time-outs in seconds.
 
-    `request` bounds a whole call, at the apiserver's own bound of 60 s; `read` bounds the time between two arrivals.
+    `request` bounds a whole call, at the apiserver's own bound of 60 s; `read` bounds the time between two reads.
     """
 
     connect: float = 5.0
@@ -40,14 +40,14 @@ class Timeouts:
     request: float = 60.0
 
 
-# At most 32 connections, far more than watches and parallel writes of any component; an idle one is dropped before the
-# apiserver drops it (90 s), yet lives from one minutely report to the next.
+# At most 32 connections, far more than the watches and parallel writes of any component. An idle one is closed before
+# the apiserver closes it (90 s), yet lasts from one report to the next (60 s).
 _MOST_CONNECTIONS: Final = 32
 _MOST_IDLE_CONNECTIONS: Final = 8
 _LONGEST_IDLE_SECONDS: Final = 75.0
 _WARNINGS_REMEMBERED: Final = 64
 _MOST_BYTES_AT_ONCE: Final = 2**17
-_FAULTS_OF_LIBRARY: Final = (
+_LIBRARY_ERRORS: Final = (
     httpcore2.NetworkError,
     httpcore2.ProtocolError,
     httpcore2.ProxyError,
@@ -77,12 +77,12 @@ class Session:
 
     @property
     def server(self) -> str:
-        """URL of the apiserver."""
+        """Return the URL of the apiserver."""
         return self.connection.server
 
     @property
     def namespace(self) -> str:
-        """Namespace of the service account, or of the context."""
+        """Return the namespace of the service account, or of the context."""
         return self.connection.namespace
 
     async def send(
@@ -94,11 +94,11 @@ class Session:
         content_type: str = "application/json",
         accept: str = "application/json",
     ) -> bytes:
-        """Send a call, give the body of a good answer. Raises Unreachable, Refused, NoCredentials, NotLeader."""
+        """Send a call; return the body of a 2xx answer. Raises Unreachable, StatusError, NoCredentials, NotLeader."""
         if call.method != "GET" and not self._may_write():
-            raise errors.NotLeader(f"{call}: not sent, this process may not write now")
+            raise errors.NotLeader(f"{call}: write blocked: not the leader")
         headers = {"Accept": accept} | ({"Content-Type": content_type} if body is not None else {})
-        with self._faults_of(call):
+        with self._errors_of(call):
             try:
                 async with (
                     asyncio.timeout(self._timeouts.request),
@@ -107,8 +107,8 @@ class Session:
                     content = await answer.aread()
             except TimeoutError as error:
                 raise errors.Unreachable(f"{call}: {self.server} did not answer in time") from error
-        self._pass_on_warnings(call, answer)
-        if not _is_good(answer):
+        self._log_warnings(call, answer)
+        if not _is_success(answer):
             raise _refusal(call, answer)
         return content
 
@@ -116,14 +116,15 @@ class Session:
     async def stream(
         self, call: errors.Call, *, parameters: Parameters, silence_seconds: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Send a call whose answer does not end; gives its bytes as they come. Leaving closes the connection.
+        """Send a call with an endless answer; yield its bytes as they arrive. Leaving closes the connection.
 
-        Raises Refused at once, Silent when nothing came for `silence_seconds`, Unreachable when the connection breaks.
+        Raises StatusError at once, WatchTimeout when nothing arrives for `silence_seconds`, Unreachable when the
+        connection breaks.
         """
         headers = {"Accept": "application/json"}
-        with self._faults_of(call, silence_seconds):
+        with self._errors_of(call, silence_seconds):
             async with self._answer(call, parameters, headers=headers, read_seconds=silence_seconds) as answer:
-                if not _is_good(answer):
+                if not _is_success(answer):
                     await answer.aread()
                     raise _refusal(call, answer)
                 chunked_body = _values(answer, b"transfer-encoding") == ["chunked"]
@@ -139,7 +140,7 @@ class Session:
         body: bytes | None = None,
         read_seconds: float | None = None,
     ) -> AsyncIterator[httpcore2.Response]:
-        """An answer whose body is not read yet. After a 401 the call is sent once more, if there is a fresh token."""
+        """Yield an answer whose body is not read yet. After a 401 retry once, if there is a new token."""
         used = await self._authentication.header()
         for last_attempt in (False, True):
             async with self._pool.stream(
@@ -160,8 +161,8 @@ class Session:
     def _url(self, call: errors.Call, parameters: Parameters | None) -> httpcore2.URL:
         query = "?" + urlencode(parameters, quote_via=quote) if parameters else ""
         try:
-            return httpcore2.URL(self.server + call.path + query)  # a kubeconfig's server may have a path of its own
-        except (ValueError, TypeError) as error:  # a port that is none, letters that are not ASCII
+            return httpcore2.URL(self.server + call.path + query)  # the server of a kubeconfig may have a path
+        except (ValueError, TypeError) as error:  # an invalid port, letters that are not ASCII
             raise self._unreachable(call, error) from error
 
     def _headers(self, of_call: Mapping[str, str], authorization: str | None) -> list[tuple[bytes, bytes]]:
@@ -181,14 +182,14 @@ class Session:
         return {"timeout": timeout} | ({"sni_hostname": name} if name else {})
 
     @contextlib.contextmanager
-    def _faults_of(self, call: errors.Call, silence_seconds: float | None = None) -> Iterator[None]:
+    def _errors_of(self, call: errors.Call, silence_seconds: float | None = None) -> Iterator[None]:
         try:
             yield
         except httpcore2.ReadTimeout as error:
             if silence_seconds is None:
                 raise errors.Unreachable(f"{call}: {self.server} did not answer in time") from error
             raise errors.WatchTimeout(f"{call}: {self.server} sent nothing for {silence_seconds:g} s") from error
-        except _FAULTS_OF_LIBRARY as error:
+        except _LIBRARY_ERRORS as error:
             raise self._unreachable(call, error) from error
 
     def _unreachable(self, call: errors.Call, error: Exception) -> errors.Unreachable:
@@ -201,8 +202,8 @@ class Session:
         what = str(root) or type(root).__name__
         return errors.Unreachable(f"{call}: cannot reach {self.server}: {what} ({self.connection.origin})")
 
-    def _pass_on_warnings(self, call: errors.Call, answer: httpcore2.Response) -> None:
-        """Log what the apiserver warns of, once: a field its CRD does not know is dropped in silence otherwise."""
+    def _log_warnings(self, call: errors.Call, answer: httpcore2.Response) -> None:
+        """Log each warning of the apiserver once: it drops a field that its CRD does not have, with only a warning."""
         for warning in _values(answer, b"warning"):
             if warning not in self._warned and len(self._warned) < _WARNINGS_REMEMBERED:
                 self._warned.add(warning)
@@ -217,9 +218,9 @@ async def open_session(
     user_agent: str,
     timeouts: Timeouts | None = None,
 ) -> AsyncIterator[Session]:
-    """Open a session with the credentials that `credentials.find` finds. No request is sent yet.
+    """Open a session with the credentials of `credentials.find`. No request is sent yet.
 
-    `user_agent` is "program/version", as the apiserver's audit log shows it. Raises NoCredentials.
+    `user_agent` is "program/version", which the audit log of the apiserver shows. Raises NoCredentials.
     """
     async with connect(credentials.find(kubeconfig, context), user_agent=user_agent, timeouts=timeouts) as session:
         yield session
@@ -233,7 +234,7 @@ async def connect(
     timeouts: Timeouts | None = None,
     may_write: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[Session]:
-    """Open a session over a connection at hand. `may_write` is asked before each call that changes something.
+    """Open a session for a connection. `may_write` is called before each write.
 
     Raises NoCredentials when its certificates cannot be loaded.
     """
@@ -260,7 +261,7 @@ def _proxy(to: connection.Connection) -> httpcore2.Proxy | None:
 
 
 async def _chunked_body(answer: httpcore2.Response, silence_seconds: float) -> AsyncIterator[bytes]:
-    """The body straight from the connection, all that has come at once: a chunk more costs next to nothing."""
+    """Yield the body directly from the connection, all available bytes at once: a further chunk is almost free."""
     connection_of_answer: sockets.Stream = answer.extensions["network_stream"]
     body = chunked.Body()
     while not body.ended:
@@ -275,12 +276,12 @@ async def _chunked_body(answer: httpcore2.Response, silence_seconds: float) -> A
             yield piece
 
 
-def _is_good(answer: httpcore2.Response) -> bool:
+def _is_success(answer: httpcore2.Response) -> bool:
     return HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES
 
 
 def _values(answer: httpcore2.Response, name: bytes) -> list[str]:
-    """What each header of a name, in lower case, says."""
+    """Return the values of the headers of a name in lower case."""
     return [text.decode("latin-1") for key, text in answer.headers if key.lower() == name]
 
 
@@ -290,9 +291,9 @@ def _refusal(call: errors.Call, answer: httpcore2.Response) -> errors.StatusErro
 
 
 def _root(error: BaseException) -> BaseException:
-    """The error underneath: TLS, DNS or a refused connection, below what the libraries wrapped around it.
+    """Return the root cause of an error of the libraries: TLS, DNS or a refused connection.
 
-    One of them keeps the error it wraps as its argument only. Never the context: that may be the caller's own trouble.
+    One library keeps the wrapped error as its argument only. The context is ignored: it may be an error of the caller.
     """
     while True:
         wrapped = error.args[0] if error.args else None

@@ -1,7 +1,7 @@
-"""TCP and TLS for httpcore2, on asyncio's own transports: a read costs a third of what it costs through anyio.
+"""Provide TCP and TLS to httpcore2 on asyncio transports: a read costs a third of a read through anyio.
 
-A read of a head ends where the head ends. So nothing of the answer's body is in the hands of httpcore2 yet when it has
-given us the head, and who reads a watch can go on reading here.
+While a response header is expected, `read` never returns bytes beyond its blank line. httpcore2 therefore buffers no
+bytes of the body, and the watch can read the body directly from this stream.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import httpcore2
 
 _HEAD_END: Final = b"\r\n\r\n"
 _MOST_UNREAD: Final = 2**16
-"""Bytes that may wait for a reader before the peer has to. No head is longer."""
+"""Bytes that may wait for the reader before reading pauses. No header is longer."""
 _BUFFER_BYTES: Final = 2**15
-"""As much is taken from the socket, or from TLS, at one go."""
+"""Bytes that one read takes from the socket, or from TLS."""
 _NEXT_ADDRESS_SECONDS: Final = 0.25
-"""How long an address of a name may take before the next is tried beside it (RFC 8305)."""
+"""Delay before the next address of a name is tried in parallel (RFC 8305)."""
 
 
 class Network(httpcore2.AsyncNetworkBackend):
-    """Opens connections."""
+    """Network backend of httpcore2 that opens `Stream`s."""
 
     async def connect_tcp(
         self,
@@ -34,14 +34,14 @@ class Network(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> Stream:
         """Connect. Raises ConnectTimeout, ConnectError."""
-        assert (local_address, socket_options) == (None, None), "nobody here asks for them"
+        assert (local_address, socket_options) == (None, None), "not used here"
         loop, stream = asyncio.get_running_loop(), Stream()
         try:
             async with asyncio.timeout(timeout):
                 await loop.create_connection(lambda: stream, host, port, happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS)
         except TimeoutError as error:
             raise httpcore2.ConnectTimeout(error) from error
-        except (OSError, UnicodeError) as error:  # a name that is none is a UnicodeError
+        except (OSError, UnicodeError) as error:  # an invalid name is a UnicodeError
             raise httpcore2.ConnectError(error) from error
         return stream
 
@@ -60,21 +60,21 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
         self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._deadline = 0.0
-        self._alarm: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note how to send."""
+        """Keep the transport for writes."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Where to put what comes."""
+        """Return the buffer for received bytes."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Keep what came for the reader."""
+        """Keep the received bytes for the reader."""
         self._received.append(bytes(self._buffer[:nbytes]))
         self._unread += nbytes
         if self._unread > _MOST_UNREAD and not self._paused:
@@ -83,19 +83,19 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
         self._wake()
 
     def eof_received(self) -> None:
-        """Note that nothing more will come."""
+        """Record the end of the stream."""
         self._ended = True
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Note that the connection is gone, and why."""
+        """Record the loss of the connection, and its cause."""
         self._ended, self._error = True, self._error or exc
         self._wake()
 
-    # What httpcore2 calls, and who reads a watch.
+    # Called by httpcore2 and by the watch.
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
-        """Wait for bytes; none are the end. Raises ReadTimeout when none come in `timeout` seconds, ReadError."""
+        """Wait for bytes; empty at the end. Raises ReadTimeout when none arrive in `timeout` seconds, ReadError."""
         while not self._ended and not (self._has_head() if self._head_expected else self._received):
             await self._arrival(timeout)
         if not self._received and self._error is not None:
@@ -104,7 +104,7 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
         end = min(len(data), max_bytes)
         if self._head_expected and (found := data.find(_HEAD_END, 0, end)) >= 0:
             end = found + len(_HEAD_END)
-            self._head_expected = data.startswith(b"HTTP/1.1 1")  # after an interim answer comes another head
+            self._head_expected = data.startswith(b"HTTP/1.1 1")  # another header follows an interim answer
         self._received = [data[end:]] if end < len(data) else []
         self._unread = len(data) - end
         if self._paused and not self._ended:
@@ -113,7 +113,7 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
         return data[:end]
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002, ASYNC109
-        """Send; never waits, as the bytes are in memory already. That they do not leave shows when no answer comes."""
+        """Send without waiting, as the bytes are in memory. A failure to send shows as a missing answer."""
         if not buffer:
             return
         if self._ended:
@@ -127,14 +127,14 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> Stream:
-        """Talk TLS from now on. Raises ConnectTimeout, ConnectError."""
+        """Switch to TLS. Raises ConnectTimeout, ConnectError."""
         loop, plain = asyncio.get_running_loop(), self._connected()
         try:
             async with asyncio.timeout(timeout):
                 self._transport = await loop.start_tls(plain, self, ssl_context, server_hostname=server_hostname)
         except TimeoutError as error:
             raise httpcore2.ConnectTimeout(error) from error
-        except OSError as error:  # ssl.SSLError is one
+        except OSError as error:  # includes ssl.SSLError
             raise httpcore2.ConnectError(error) from error
         finally:
             if self._transport is plain:
@@ -142,16 +142,16 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
         return self
 
     async def aclose(self) -> None:
-        """Close at once: what was to be sent has been answered, or is not wanted any more."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        """Close at once: pending bytes have been answered, or are no longer needed."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._ended = True
         self._connected().abort()
-        await asyncio.sleep(0)  # in which the socket is closed
+        await asyncio.sleep(0)  # the event loop closes the socket now
 
     def get_extra_info(self, info: str) -> Any:
-        """Of the connection; `is_readable` says of an idle one that the peer has closed it."""
+        """Return a property of the connection; `is_readable` on an idle one means that the peer has closed it."""
         return bool(self._received or self._ended) if info == "is_readable" else self._connected().get_extra_info(info)
 
     def _connected(self) -> asyncio.Transport:
@@ -168,11 +168,11 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
         self._waiter = loop.create_future()
         if timeout is not None:
             self._deadline = loop.time() + timeout
-            if self._alarm is not None and self._alarm.when() > self._deadline:
-                self._alarm.cancel()
-                self._alarm = None
-            if self._alarm is None:
-                self._alarm = loop.call_at(self._deadline, self._look_at_the_clock)
+            if self._timer is not None and self._timer.when() > self._deadline:
+                self._timer.cancel()
+                self._timer = None
+            if self._timer is None:
+                self._timer = loop.call_at(self._deadline, self._check_deadline)
         else:
             self._deadline = float("inf")
         try:
@@ -180,14 +180,14 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
         finally:
             self._waiter = None
 
-    def _look_at_the_clock(self) -> None:
-        """One alarm serves many reads: that of a read which succeeded goes off in vain, and is set anew if need be."""
-        self._alarm = None
+    def _check_deadline(self) -> None:
+        """Fail the present read after its deadline. One timer serves many reads, and is set again if it fires early."""
+        self._timer = None
         if self._waiter is None or self._waiter.done():
             return
         loop = asyncio.get_running_loop()
         if loop.time() < self._deadline:
-            self._alarm = loop.call_at(self._deadline, self._look_at_the_clock)
+            self._timer = loop.call_at(self._deadline, self._check_deadline)
         else:
             self._waiter.set_exception(httpcore2.ReadTimeout())
 

@@ -1,15 +1,15 @@
-"""List, then watch, for ever: one stream of typed events that survives whatever happens to the connection.
+"""List, then watch: one endless stream of typed events that survives every failure of the connection.
 
-What a consumer may rely on:
+The stream guarantees:
 
-- every object of a list comes as `Changed`, then `Synced` names all that exist: drop what is not among them;
-- changes come in the order of the apiserver, deletions as `Deleted`; a list repeats what is known already;
-- nothing is lost: a broken watch goes on from the last version seen; when the apiserver has forgotten that version
-  (410) everything is listed again, and an object deleted meanwhile is missing from `Synced`;
-- the stream never ends and never raises for what happens outside of it. A missing CRD and a missing permission are
-  tried again like a broken connection, and show in `WatchState`, which metrics, readiness and liveness read.
+- every object of a list arrives as `Changed`, then `Synced` has all existing keys: drop the other objects;
+- changes arrive in the order of the apiserver, deletions as `Deleted`; a list repeats known objects;
+- nothing is lost: a broken watch resumes from the last version; when the apiserver no longer has that version (410)
+  everything is listed again, and an object deleted meanwhile is missing from `Synced`;
+- the stream never ends and never raises for external failures. A missing CRD and a missing permission are retried
+  like a broken connection, and show in `WatchState`, which metrics, readiness and liveness read.
 
-A peer that died without a word is found by its silence: an apiserver sends bookmarks about once a minute.
+A dead peer is detected by its silence: an apiserver sends bookmarks about once a minute.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ T = TypeVar("T", default=dict[str, Any])
 Key = decoding.Key
 
 SILENCE_SECONDS = 90.0
-"""Bookmarks come every 60 to 62 s (seen: 60.4 s on 1.34). 90 s leaves a slow apiserver half a minute, as reconnecting
-would slow it further, and still finds a dead peer before a NodeMetric of the same cluster expires (180 s). Types that
-an apiserver keeps no cache of (Events) get no bookmarks: a quiet watch of them reconnects that often, no loss."""
+"""Bookmarks come every 60 to 62 s (measured: 60.4 s on 1.34). 90 s leaves a slow apiserver half a minute, as
+reconnecting would slow it further, and still detects a dead peer before a NodeMetric expires (180 s). Types without a
+cache in the apiserver (Events) get no bookmarks: a quiet watch of them reconnects that often, without loss."""
 
 SERVER_TIMEOUT_SECONDS = 300.0
-"""The apiserver is asked to end each watch after this long to twice as long, drawn at random, as client-go does: so
-watches spread over the replicas of an apiserver again after one of them was away."""
+"""Requested length of each watch: this long to twice as long, drawn at random, as in client-go. Watches therefore
+spread over the replicas of an apiserver again after one of them was away."""
 
 SHORTEST_WATCH_SECONDS = 1.0
-"""A watch that the other side ends sooner is a fault, lest a broken proxy keeps us reconnecting without a pause."""
+"""A watch that the peer ends sooner counts as a failure: a broken proxy must not cause reconnects without a pause."""
 
 
 class Changed(msgspec.Struct, Generic[T], frozen=True):
-    """The object exists, and this is its state."""
+    """The object exists, in this state."""
 
     key: Key
     object: T
 
 
 class Deleted(msgspec.Struct, Generic[T], frozen=True):
-    """The object is gone, or the selectors leave it out now; `object` is its last state, None where unreadable."""
+    """The object is deleted, or no longer matches; `object` is its last state, None where it cannot be decoded."""
 
     key: Key
     object: T | None
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """The object exists but cannot be decoded: what was known of it is out of date. `reason` names the field."""
+    """The object exists but cannot be decoded: its last known state is outdated. `reason` names the field."""
 
     key: Key
     reason: str
@@ -72,7 +72,7 @@ class Synced(msgspec.Struct, frozen=True):
     """A list is complete: exactly these objects exist."""
 
     keys: AbstractSet[Any]
-    """Keys, or what `remember` made of them."""
+    """Keys, or the results of `remember` for them."""
 
 
 Event = Changed[T] | Deleted[T] | Unreadable | Synced
@@ -80,14 +80,14 @@ Event = Changed[T] | Deleted[T] | Unreadable | Synced
 
 @dataclass(slots=True)
 class WatchState:
-    """How a watch is doing. Written by the watch only; counters only grow."""
+    """State of a watch. Written by the watch only; counters never decrease."""
 
     synced: bool = False
-    """A list has been completed, once: the consumer has seen everything there was."""
+    """Whether a list has been completed: the consumer has seen every object."""
     last_activity: float | None = None
-    """Monotonic seconds of the last sign of life: a page, an event, a bookmark."""
+    """Monotonic seconds of the last activity: a page, an event, a bookmark."""
     last_error: errors.ApiServerError | None = None
-    """What stands between us and the apiserver now; None while all is well."""
+    """Present failure; None while the watch works."""
     lists: int = 0
     reconnects: int = 0
     events: int = 0
@@ -115,13 +115,13 @@ async def list_then_watch(
     uniform: Callable[[], float] = random.random,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncGenerator[Event[T], None]:
-    """Follow all objects that the selectors leave; never ends. See the head of this module for what it promises.
+    """Follow all objects that the selectors match; never ends. The head of this module has the guarantees.
 
-    `state`, if given, is kept up to date; `on_state` is called with it after each list, fault and recovery.
-    `first_list_from_cache` takes the first list from the memory of the apiserver at hand: cheaper for the cluster,
-    right for an agent on each node, but it may be a little old, and older apiservers do not page it.
-    `Synced` holds what `remember` makes of each key, in a `remember_in()`: digests, packed, save 260 bytes an object
-    where there are very many.
+    `state`, if given, is updated; `on_state` is called with it after each list, failure and recovery.
+    `first_list_from_cache` takes the first list from the watch cache of the apiserver: cheaper for the cluster, right
+    for an agent on each node, but it may be slightly old, and older apiservers do not page it.
+    `Synced` has the results of `remember` for each key, in a `remember_in()`: packed digests save 260 bytes for each
+    object of a large list.
     Iterate within `contextlib.aclosing`, or cancel the task: both close the connection at once.
     """
     watch = _Watch(
@@ -147,14 +147,14 @@ async def list_then_watch(
             async with contextlib.aclosing(watch.list() if watch.version is None else watch.follow()) as events:
                 async for event in events:
                     yield event
-                    del event  # the next may be long in coming, and `Synced` is large
+                    del event  # the next may arrive much later, and `Synced` is large
         except errors.ApiServerError as error:
             await sleep(watch.failed(error))
 
 
 @dataclass(slots=True)
 class _Watch(Generic[T]):
-    """One watch: where it stands, and how it takes the next step."""
+    """State and steps of one watch."""
 
     api: session.Session
     resource: resources.Resource
@@ -173,19 +173,19 @@ class _Watch(Generic[T]):
     now: Callable[[], float]
     uniform: Callable[[], float]
     version: str | None = None
-    """Where to go on; None when everything must be listed first."""
+    """Version to resume from; None when everything must be listed first."""
     failures: int = 0
-    """Failed steps since the last sign of life."""
+    """Failed steps since the last activity."""
     expired: bool = False
-    """The last failure was an expired version: the list that follows does not prove that a watch will hold."""
+    """Whether the last failure was an expired version: the list that follows does not prove that a watch works."""
     began: float | None = None
-    """When the running watch began, monotonic seconds."""
+    """Start of the running watch, in monotonic seconds."""
     whole_list: bool = False
-    """The last list outlived its continue token: ask for all at once."""
+    """Whether the last list outlived its continue token: request one page."""
     _turn: int = 0
 
     async def list(self) -> AsyncGenerator[Event[T], None]:
-        """List everything, then say so."""
+        """List everything, then yield `Synced`."""
         keys = self.remember_in()
         version = ""
         pages = objects.list_pages(
@@ -207,11 +207,11 @@ class _Watch(Generic[T]):
         self.version, self.whole_list, self.from_cache = version, False, False
         self.state.lists += 1
         yield Synced(keys)
-        self.state.synced = True  # not before: now the consumer has taken all of it and asks for more
+        self.state.synced = True  # only now: the consumer has processed the whole list and requests the next event
         self.on_state(self.state)
 
     async def follow(self) -> AsyncGenerator[Event[T], None]:
-        """Watch from the last version on, until the apiserver ends it."""
+        """Watch from the last version until the apiserver ends the watch."""
         assert self.version is not None
         call = objects.call("GET", "watch", self.resource, None, self.namespace)
         query = {
@@ -258,7 +258,7 @@ class _Watch(Generic[T]):
             return Unreadable(key, str(error))
 
     async def _pause(self) -> None:
-        """Let others on the loop run: bytes that have arrived are read without waiting."""
+        """Let other tasks of the loop run: available bytes are read without waiting."""
         self._turn = (self._turn + 1) % objects.ITEMS_PER_LOOP_TURN
         if self._turn == 0:
             await asyncio.sleep(0)
@@ -275,8 +275,8 @@ class _Watch(Generic[T]):
         self._connected()
 
     def failed(self, error: errors.ApiServerError) -> float:
-        """Take note of a failure, decide where to go on; seconds to wait before that."""
-        self._forgive(error)
+        """Record a failure and decide the next step. Return the seconds to wait before it."""
+        self._reset_failures(error)
         recovery = watch_recovery.after(error, self.failures, wait=self.wait, uniform=self.uniform)
         self._log(error)
         if self.version is None:
@@ -291,20 +291,20 @@ class _Watch(Generic[T]):
         self.on_state(self.state)
         return recovery.seconds
 
-    def _forgive(self, error: errors.ApiServerError) -> None:
-        """Forget earlier failures where they are over.
+    def _reset_failures(self, error: errors.ApiServerError) -> None:
+        """Reset the count of failures where they are over.
 
-        They are after a watch that held for long, a quiet one that a balancer cuts now and then; and where the version
-        expired meanwhile: the apiserver is there again, and the list should not wait as long as the outage has taught.
+        They are over after a watch that worked for long, such as a quiet one that a load balancer cuts; and where the
+        version expired meanwhile: the apiserver answers again, and the list must not wait as long as during the outage.
         """
-        held = self.began is not None and self.now() - self.began > self.wait.longest_seconds
+        worked = self.began is not None and self.now() - self.began > self.wait.longest_seconds
         expired_first = isinstance(error, errors.Gone) and not self.expired
-        if expired_first or (held and not isinstance(error, errors.WatchTimeout)):
+        if expired_first or (worked and not isinstance(error, errors.WatchTimeout)):
             self.failures = 0
         self.began = None
 
     def _log(self, error: errors.ApiServerError) -> None:
-        """Log a first failure for the curious, a second or another kind for everybody, the same again for nobody."""
+        """Log the first failure at info, the second or another kind at warning, repetitions at debug."""
         if self.failures == 0:
             level = logging.INFO
         elif self.failures == 1 or type(error) is not type(self.state.last_error):

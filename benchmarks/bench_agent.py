@@ -1,11 +1,11 @@
-"""RSS and CPU of the whole agent, by the kernel's own count: `python -m koordlet run` beside an apiserver on loopback.
+"""RSS and CPU of the whole agent as counted by the kernel: `python -m koordlet run` beside an API server on loopback.
 
     python -m benchmarks.bench_agent [--pods N ...] [--minutes M] [--tree files|live] [--env NAME=VALUE ...]
 
-`files` is a v2 tree of ordinary files in memory, so the kernel's own work for a cgroup read is not in the numbers;
-`live` is real v1 cgroups with a process in each container that touches memory twice a second (needs root). All sizes
-run at the same time, each with an agent of its own. The agent's environment is the chart's; reports go to an apiserver
-in this process every 30 s.
+`files` is a v2 tree of ordinary files in memory, so the kernel's own work for a cgroup read is not included; `live` is
+real v1 cgroups with a process in each container that touches memory twice a second (needs root). All sizes run at the
+same time, each with an agent of its own. The agent's environment is that of the chart; reports go to an API server in
+this process every 30 s.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.host_trees import live_cgroups, plain_files
 CONTAINERS = 2
 NODE = "bench"
 _COMPILE_SECONDS = 180.0
-# Only what a shell does by itself: a command would be a process more, twice a second in every container.
+# Only shell builtins: a command would be one more process, twice a second in every container.
 TOUCH = 'while :; do printf -v s "%04096d" 1; read -r -t 0.5 _; done'
 
 
@@ -49,7 +49,7 @@ def qos_of(number: int) -> str:
 
 
 def pod(number: int) -> dict[str, Any]:
-    """A pod of about 8 KB, most of which the agent has no use for, as in a real cluster."""
+    """Return a pod of about 8 KB, most of which the agent does not need, as in a real cluster."""
     requests = {} if qos_of(number) == "besteffort" else {"cpu": "100m", "memory": "128Mi"}
     names = [f"container-{index}" for index in range(CONTAINERS)]
     return {
@@ -117,30 +117,30 @@ def objects(server: cluster.Cluster, pods: int) -> None:
 
 
 def agent_environment(arguments: argparse.Namespace, folder: str) -> dict[str, str]:
-    """The chart's, with byte code in a folder of this run."""
+    """Return the environment of the chart, with byte code in a folder of this run."""
     more = dict(pair.split("=", 1) for pair in arguments.env)
     cache = {"PYTHONPYCACHEPREFIX": f"{folder}/bytecode", "PYTHONDONTWRITEBYTECODE": ""}
     return {**agent_process.CHART_ENVIRONMENT, **cache, **more}
 
 
 class Cost(NamedTuple):
-    """What an agent took."""
+    """Resources used by an agent."""
 
     pods: int
     cpu_micros: float
-    """A second of real time."""
+    """Per second of real time."""
     first: agent_process.Usage
     last: agent_process.Usage
 
 
 async def until_reported(server: cluster.Cluster) -> None:
-    """Wait for a report: by then everything that the agent imports is compiled."""
+    """Wait for a report: by then all modules that the agent imports are compiled."""
     while not server.get("nodemetrics", NODE)["status"]:
         await asyncio.sleep(0.5)
 
 
 async def measure(pods: int, arguments: argparse.Namespace) -> Cost:
-    """Run an agent beside so many pods."""
+    """Run an agent with so many pods and measure it."""
     tree = live_tree if arguments.tree == "live" else file_tree
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, tree(Path(folder) / "host", pods):
         async with cluster.running() as server:
@@ -152,7 +152,7 @@ async def measure(pods: int, arguments: argparse.Namespace) -> Cost:
             )  # fmt: skip
             environment = agent_environment(arguments, folder)
             start = functools.partial(agent_process.running, *flags, environment=environment, python=arguments.python)
-            async with start():  # compiles, as an image has been beforehand: to do so at start costs 5 MiB for ever
+            async with start():  # compiles, as in an image; compilation at start would cost 5 MiB permanently
                 async with asyncio.timeout(_COMPILE_SECONDS):
                     await until_reported(server)
             async with start() as process:
@@ -166,7 +166,7 @@ async def measure(pods: int, arguments: argparse.Namespace) -> Cost:
 
 
 def row(cost: Cost, fewer: Cost | None) -> str:
-    """A line of the table; what a pod costs is the difference to an agent with fewer of them."""
+    """Return a line of the table; the cost of a pod is the difference to an agent with fewer pods."""
     first, last = cost.first, cost.last
     mib = [f"{size / 2**20:.1f}" for size in (first.rss_bytes, last.rss_bytes, last.anonymous_bytes)]
     growth = ["", ""]
@@ -178,7 +178,7 @@ def row(cost: Cost, fewer: Cost | None) -> str:
 
 
 def machine_busy_seconds() -> float:
-    """CPU time that all processes of the machine took since boot."""
+    """Return the CPU time of all processes of the machine since boot."""
     times = psutil.cpu_times()
     return times.user + times.nice + times.system + times.irq + times.softirq
 
@@ -206,7 +206,7 @@ def main() -> None:
     parser.add_argument("--env", nargs="*", default=[], metavar="NAME=VALUE", help="more of the agent's environment")
     parser.add_argument("--python", nargs="*", default=[], metavar="FLAG", help="flags of the agent's interpreter")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # groups are removed on the way out
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # groups are removed at the end
     if arguments.tree == "live" and (reason := live_cgroups.why_not("v1")):
         raise SystemExit(f"bench_agent --tree live {reason}")
     asyncio.run(bench(arguments))

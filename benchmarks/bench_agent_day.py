@@ -2,10 +2,10 @@
 
     python -m benchmarks.bench_agent_day [--hours H] [--pods N] [--pods-a-day N]
 
-Everything but the loop and the connection to the apiserver is the agent's own: it ticks every simulated second over a
-v2 tree of files, learns every 30 s, builds and serialises a report every 60 s, and writes a checkpoint every 10
-minutes. Half of the pods stay all day; the others live one after another. RSS is that of the whole process, by the
-kernel's count, so the little that this driver needs is in it.
+Everything but the loop and the connection to the API server is the agent's own: it ticks every simulated second over a
+v2 tree of files, trains every 30 s, builds and serialises a report every 60 s, and writes a checkpoint every 10
+minutes. Half of the pods stay all day; the others live one after another. RSS is that of the whole process as counted
+by the kernel, so it includes the little that this driver needs.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ from api_types.kubernetes import pods as pod_types
 from benchmarks import bench_agent
 from koordlet import node_observer
 from koordlet.cluster import pods as pods_on_node
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
 from koordlet.cluster.view import ClusterView
 from koordlet.prediction import checkpoint
 from koordlet.prediction.allocation import WholeAmounts
+from koordlet.report.builder import ReportBuilder
 from tests.fakes import agent_process
 from tests.host_trees import plain_files
 from tests.host_trees.clock import Clock
 
 START = 1.7e9
 TRAIN, REPORT, CHANGE, CHECKPOINT, ROW = 30, 60, 30, 600, 7200
-"""Ticks between two of each; CHANGE is when what the kernel says of the pods moves on."""
+"""Ticks between two of each; CHANGE is when the counters of the pods change."""
 CPUS = 64
 MEMORY = 256 << 30
-POLICY = predict_policy.in_force(None)
+POLICY = spec_in_force.predict_policy(None)
 
 
 class Day:
@@ -54,6 +55,7 @@ class Day:
         self.view.allocatable = self.view.capacity = WholeAmounts(CPUS * 1000, MEMORY)
         self.view.pods.synced = True
         self.observer = node_observer.NodeObserver(folder / "host", 1500, self.clock)
+        self.reports = ReportBuilder(self.observer)
         self.groups: dict[Path, tuple[float, int]] = {}
         self.replaceable: collections.deque[int] = collections.deque()
         self.ticks_a_pod = 86_400 // pods_a_day
@@ -65,7 +67,7 @@ class Day:
                 self.replaceable.append(number)
 
     def start_pod(self) -> None:
-        """Bind a pod and make its groups."""
+        """Bind a pod and create its groups."""
         number, self.started = self.started, self.started + 1
         text = msgspec.json.encode(bench_agent.pod(number))
         self.view.pods.put(pods_on_node.describe(msgspec.json.decode(text, type=pod_types.Pod)))
@@ -86,13 +88,13 @@ class Day:
         return [self.host.pod(uid, qos), *(self.host.container(uid, identity, qos) for identity in identities)]
 
     def move(self, group: Path) -> None:
-        """Let a group have used some CPU and hold some memory."""
+        """Let a group use some CPU and memory."""
         cpu_seconds, _ = self.groups.get(group, (0.0, 0))
         self.groups[group] = cpu_seconds + self.chance.uniform(0, 0.5), self.chance.randrange(64 << 20, 512 << 20)
         self.host.set_group(group, *self.groups[group])
 
     def tick(self, number: int) -> None:
-        """One simulated second."""
+        """Simulate one second."""
         self.clock.advance(1.0)
         now = START + number
         if number % self.ticks_a_pod == 0:
@@ -106,18 +108,18 @@ class Day:
         self.host.set_node(self.busy_ticks, 128 << 30, MEMORY, CPUS)
         self.observer.observe(now, self.view)
         if number % TRAIN == 0:
-            self.observer.train(now, predict_policy.parameters(POLICY))
+            self.observer.train(now, spec_in_force.predict_parameters(POLICY))
         if number % REPORT == 0:
-            observation = self.observer.report(now, self.view, POLICY, None)
-            assert observation is not None, "a measured node has a report"
-            json.dumps(observation.status.to_wire())
+            report = self.reports.build(now, self.view, POLICY, None)
+            assert report is not None, "a measured node has a report"
+            json.dumps(report.status.to_wire())
         if number % CHECKPOINT == 0:
             problem = checkpoint.save(self.checkpoint, self.observer.server.export(), bench_agent.NODE, now)
             assert problem is None, problem
 
 
 def bench(hours: float, pods: int, pods_a_day: int) -> None:
-    """Print a row for each two simulated hours, and what changed between the first and the last."""
+    """Print a row for each two simulated hours, and the change between the first and the last."""
     print("| hour | pods so far | RSS, MiB | tracked series | series in the checkpoint | KiB of it | files kept open |")
     print("|---|---|---|---|---|---|---|")
     rss = []
@@ -132,12 +134,12 @@ def bench(hours: float, pods: int, pods_a_day: int) -> None:
                 observer = day.observer
                 modelled, size = len(observer.server.export().keys), day.checkpoint.stat().st_size
                 print(
-                    f"| {number / 3600:g} | {day.started} | {rss[-1] / 2**20:.1f} | {observer.tracked_series} "
-                    f"| {modelled} | {size / 1024:.0f} | {observer.collect_statistics.descriptors_kept} |",
+                    f"| {number / 3600:g} | {day.started} | {rss[-1] / 2**20:.1f} | {observer.cache.series_count} "
+                    f"| {modelled} | {size / 1024:.0f} | {observer.collector.statistics.open_files} |",
                     flush=True,
                 )
         spent = time.process_time() - begin
-        day.observer.close()
+        day.observer.collector.close()
     print(f"\n{pods} pods at a time; {spent:.0f} s of CPU, this driver's share included.")
     if len(rss) > 1:
         print(f"RSS from the first row to the last: {(rss[-1] - rss[0]) / 2**10:+.0f} KiB.")

@@ -1,9 +1,9 @@
-"""Every predictor of the catalog on real CPU traces, against the oracle that knows the next 24 hours.
+"""Compare every predictor with the oracle of the next 24 hours, on real CPU traces.
 
     python -m benchmarks.bench_backtest [--traces FOLDER] [--machines N] [--seed N] [--processes N]
 
 Without a folder, or where it has no traces, the excerpt in benchmarks/backtest/data is used; the tables name it.
-A folder has `azure_v1_vm_cpu_avg.csv.gz` and `azure_v1_vm_cpu_max.csv.gz`. What the columns mean is said in
+A folder has `azure_v1_vm_cpu_avg.csv.gz` and `azure_v1_vm_cpu_max.csv.gz`. The columns are described in
 docs/benchmarks/prediction-accuracy.md.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from api_types.colocation import presets
 from benchmarks.backtest import scores, traces
 from benchmarks.backtest.cell import CellReplay, Setting, replay_cell
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import registry
 
@@ -33,7 +33,7 @@ POLICIES = {
     "max of v1 and RC": PredictParameters(predictor="max", members=("n-sigma-v1", "resource-central")),
     "percentile, cold 24 h": PredictParameters(predictor="percentile", cold_start_period_seconds=DAY_SECONDS),
     **{
-        f"preset {preset}": predict_policy.parameters(predict_policy.in_force(strategy.node_predict_policy))
+        f"preset {preset}": spec_in_force.predict_parameters(spec_in_force.predict_policy(strategy.node_predict_policy))
         for preset, strategy in presets.PRESETS.items()
     },
 }
@@ -52,7 +52,7 @@ HEADER = (
 
 
 def cells(folder: Path | None, machines: int | None, seed: int) -> list[tuple[str, Path, Setting]]:
-    """Title, file and setting of each table."""
+    """Return title, file and setting of each table."""
     mean, largest = (None if folder is None else folder / f"azure_v1_vm_cpu_{value}.csv.gz" for value in ("avg", "max"))
     if mean is None or largest is None or not (mean.exists() and largest.exists()):
         if folder is not None:
@@ -69,7 +69,7 @@ def cells(folder: Path | None, machines: int | None, seed: int) -> list[tuple[st
 
 
 def table(replayed: CellReplay, interval_hours: float) -> list[tuple[str, ...]]:
-    """A row for the oracle and one for each policy."""
+    """Return a row for the oracle and one for each policy."""
 
     def row(name: str, peaks: np.ndarray, raised: np.ndarray) -> tuple[str, ...]:
         found = scores.score(peaks, replayed.oracle, replayed.requests, interval_hours)
@@ -93,7 +93,7 @@ def table(replayed: CellReplay, interval_hours: float) -> list[tuple[str, ...]]:
     best = scores.score(replayed.oracle, replayed.oracle, replayed.requests, interval_hours).savings
     rows = [row("oracle", replayed.oracle, replayed.oracle)]
     for name, peaks in zip(POLICIES, replayed.peaks, strict=True):
-        offered = np.minimum(peaks, replayed.requests)  # nobody is offered less than nothing
+        offered = np.minimum(peaks, replayed.requests)  # a published amount is never negative
         rows.append(row(name, offered, np.maximum(offered, replayed.usage)))
     return rows
 

@@ -1,12 +1,13 @@
-"""CPU of one tick on real v1 cgroups with live processes, beside two usual ways to know the same, in the same run.
+"""CPU of one tick on real v1 cgroups with live processes, compared with two usual methods in the same run.
 
     python -m benchmarks.bench_collect [--ticks N] [--pause SECONDS]
 
-The usual ways: open() every file anew and split it into a dict; ask psutil about every process of every container.
+The usual methods: open() every file each time and split it into a dict; query psutil for every process of every
+container.
 
-Needs root and cgroup v1. Every container holds a process that touches memory about twice a second, so that no kernel
-counter stands still. CPU is that of this thread, median over the ticks; the pause between ticks lets caches cool as
-they do in an agent.
+Needs root and cgroup v1. Every container has a process that touches memory about twice a second, so that every kernel
+counter changes. CPU is that of this thread, median over the ticks; the pause between ticks lets caches cool as they do
+in an agent.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ CONTAINERS = 2
 
 
 def populate(host: LiveCgroups, pods: int) -> list[str]:
-    """Make the groups of `pods` pods over the three QoS classes; return the groups of pods and containers."""
+    """Create the groups of `pods` pods over the three QoS classes; return the groups of pods and containers."""
     groups = []
     for number in range(pods):
         qos = ("", "burstable/", "besteffort/")[number % 3]
@@ -59,7 +60,7 @@ def naive_tick(cgroup_root: Path, groups: list[str]) -> dict[str, tuple[int, int
 
 
 def psutil_tick(cgroup_root: Path, containers: list[str], known: dict[int, psutil.Process]) -> dict[str, list[float]]:
-    """Add up what psutil says of the processes of each container; memory is RSS, which counts shared pages again."""
+    """Sum psutil's values over the processes of each container; memory is RSS, which counts shared pages repeatedly."""
     usage = {}
     for container in containers:
         cpu_seconds, rss_bytes = 0.0, 0
@@ -74,7 +75,7 @@ def psutil_tick(cgroup_root: Path, containers: list[str], known: dict[int, psuti
 
 
 def median_cpu_ms(tick: Callable[[], object], ticks: int, pause: float) -> float:
-    """Thread CPU milliseconds of a tick, median."""
+    """Return the thread CPU milliseconds of a tick, median."""
     costs = []
     for _ in range(ticks):
         time.sleep(pause)
@@ -92,7 +93,7 @@ def bench(pods: int, ticks: int, pause: float) -> None:
             groups = populate(host, pods)
             collector = SnapshotCollector(host.host_root)
             collector.collect(time.time())
-            gc.freeze()  # as the agent does: the processes above are thousands of objects that it has not
+            gc.freeze()  # as the agent does: the processes above are thousands of objects that the agent does not have
             measured = len(collector.collect(time.time()).pods)
             assert measured == pods, f"{measured} of {pods} pods measured"
             kept = median_cpu_ms(lambda: collector.collect(time.time()), ticks, pause)
@@ -123,7 +124,7 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=30, help="ticks measured for each row (default %(default)s)")
     parser.add_argument("--pause", type=float, default=0.2, help="seconds between ticks (default %(default)s)")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # groups are removed on the way out
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # groups are removed at the end
     if reason := live_cgroups.why_not("v1"):
         raise SystemExit(f"bench_collect {reason}")
     print("| pods x containers | tick, CPU ms | open and split, CPU ms | | psutil, CPU ms | | wall ms of the sources |")

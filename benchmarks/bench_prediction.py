@@ -1,9 +1,9 @@
-"""Cost of training, percentiles, predictions and the checkpoint, beside a histogram object a series, same run.
+"""Cost of training, percentiles, predictions and the checkpoint, compared with one histogram object per series.
 
     python -m benchmarks.bench_prediction [--series N] [--pods N] [--repeat N]
 
-CPU is that of this thread, median of the repetitions; "wall" is what the checkpoint takes with the disk. The targets
-are those of the design for 500 series and 250 pods.
+CPU is that of this thread, median of the repetitions; "wall" is the time of the checkpoint with the disk. The targets
+are for 500 series and 250 pods.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ RATIOS = (0.5, 0.9, 0.95, 0.99)
 
 
 class ObjectHistogram:
-    """One decaying histogram as an object with a list of weights, the usual way."""
+    """One decaying histogram as an object with a list of weights, the usual implementation."""
 
     def __init__(self, scheme: buckets.ExponentialBuckets, half_life_seconds: float) -> None:
         self.scheme, self.half_life_seconds = scheme, half_life_seconds
@@ -78,7 +78,7 @@ class ObjectHistogram:
 
 
 def usage(keys: list[SeriesKey], rng: random.Random) -> dict[SeriesKey, UsageSample]:
-    """One value a series: a tenth of a core to some cores, hundreds of MiB."""
+    """Return one value per series: a tenth of a core to some cores, hundreds of MiB."""
     return {
         key: UsageSample(rng.gammavariate(2.0, 0.2 + 0.01 * (row % 50)), rng.gauss(4e8, 2e7))
         for row, key in enumerate(keys)
@@ -86,7 +86,7 @@ def usage(keys: list[SeriesKey], rng: random.Random) -> dict[SeriesKey, UsageSam
 
 
 def cpu_ms(work: Callable[[], object], repeat: int, clock: Callable[[], float] = time.thread_time) -> float:
-    """Milliseconds of one call, median."""
+    """Return the milliseconds of one call, median."""
     costs = []
     for _ in range(repeat):
         begin = clock()
@@ -95,15 +95,15 @@ def cpu_ms(work: Callable[[], object], repeat: int, clock: Callable[[], float] =
     return statistics.median(costs)
 
 
-def row(what: str, ours: float, objects: float | None, target: float | None) -> None:
+def row(what: str, bank: float, objects: float | None, target: float | None) -> None:
     """Print one line of the table."""
     beside = "" if objects is None else f"{objects:.2f}"
     wanted = "" if target is None else f"{target:.1f}"
-    print(f"{what:<46}{ours:>10.3f}{beside:>12}{wanted:>10}")
+    print(f"{what:<46}{bank:>10.3f}{beside:>12}{wanted:>10}")
 
 
 def bench_histograms(keys: list[SeriesKey], repeat: int) -> None:
-    """Training and percentiles, ours beside one object a series."""
+    """Measure training and percentiles, of the bank and of one object per series."""
     rng = random.Random(3)
     rounds = [usage(keys, rng) for _ in range(16)]
     models = UsageModels(max_pods=len(keys))
@@ -142,7 +142,7 @@ def bench_histograms(keys: list[SeriesKey], repeat: int) -> None:
 
 
 def bench_server(keys: list[SeriesKey], pods: int, repeat: int) -> None:
-    """Every predictor on a day of history, then its checkpoint."""
+    """Measure every predictor on a day of history, then its checkpoint."""
     rng = random.Random(4)
     rounds = [usage(keys, rng) for _ in range(97)]
     server = PredictionServer(PredictParameters(), max_pods=len(keys))
@@ -182,7 +182,7 @@ def main() -> None:
     options = parser.parse_args()
     pods = options.series - len(NODE_SERIES)
     keys = [*NODE_SERIES, *(SeriesKey(SeriesKind.POD, f"pod-{number:032d}") for number in range(pods))]
-    print(f"{'CPU milliseconds':<46}{'ours':>10}{'objects':>12}{'target':>10}")
+    print(f"{'CPU milliseconds':<46}{'bank':>10}{'objects':>12}{'target':>10}")
     bench_histograms(keys, options.repeat)
     bench_server(keys, options.pods, options.repeat)
 

@@ -44,10 +44,10 @@ def measure(nodes: int, arguments: argparse.Namespace) -> list[str]:
             results: dict[str, list[Result]] = {label: [] for label in variants}
             for number in range(arguments.rounds):
                 for index, (label, variant) in enumerate(variants.items()):
-                    progress.say(f"{nodes} nodes, {sampling(percent)}, round {number + 1}: {label}")
+                    progress.report(f"{nodes} nodes, {sampling(percent)}, round {number + 1}: {label}")
                     names = [f"pod-{percent}-{number}-{index}-{each}" for each in range(arguments.pods)]
                     result = scheduling_rounds.play(plane, fleet, variant, percent=percent, bound=bound, names=names)
-                    progress.say(f"{result.pods_per_second:.0f} pods/s, cycle {result.cycle_mean:.2f} ms")
+                    progress.report(f"{result.pods_per_second:.0f} pods/s, cycle {result.cycle_mean:.2f} ms")
                     results[label].append(result)
             rows += table(nodes, percent, results)
     return rows

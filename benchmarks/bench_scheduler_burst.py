@@ -75,7 +75,7 @@ def main() -> int:
         fleet = scheduling_rounds.prepare(plane, arguments.nodes, alike=True)
         for own_scores in (True, False):
             for index, (label, variant) in enumerate(variants.items()):
-                progress.say(f"{label}, kube-scheduler's own scores {'on' if own_scores else 'off'}")
+                progress.report(f"{label}, kube-scheduler's own scores {'on' if own_scores else 'off'}")
                 names = [f"burst-{int(own_scores)}-{index}-{number}" for number in range(arguments.pods)]
                 found = pods_by_node(plane, fleet, variant, names, seconds=arguments.seconds, own_scores=own_scores)
                 if label == SUITE:

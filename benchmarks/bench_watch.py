@@ -1,9 +1,9 @@
-"""What one watch event costs the process that watches, from the socket on: layer by layer, at a rate and in a burst.
+"""Measure the cost of one watch event in the watching process, from the socket: by layer, at a rate and in a burst.
 
     python -m benchmarks.bench_watch [--rates R ...] [--events N] [--rounds K]
 
-A server in a process of its own sends pods of 5 kB over one TLS connection as a kube-apiserver does, each event a chunk
-and a write of its own; rate 0 is as fast as it can. CPU is that of the watching process, in its user and kernel time.
+A server in another process sends pods of 5 kB over one TLS connection as a kube-apiserver does: each event is one chunk
+and one write; rate 0 is as fast as possible. CPU is the user and kernel time of the watching process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Layer = Callable[[session.Session, ssl.SSLContext, int], Awaitable[float]]
 
 
 async def _bytes_alone(api: session.Session, trust: ssl.SSLContext, events: int) -> float:
-    """The floor: asyncio's TLS, and nobody looks at the bytes but for their ends of lines."""
+    """Read by TLS of asyncio and only count line ends: the lower bound."""
     port = urlsplit(api.server).port
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
     writer.write(b"GET /api/v1/pods?watch=true HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -49,7 +49,7 @@ async def _bytes_alone(api: session.Session, trust: ssl.SSLContext, events: int)
 
 
 async def _stream(api: session.Session, _trust: ssl.SSLContext, events: int) -> float:
-    """`Session.stream`: HTTP too."""
+    """Read by `Session.stream`: with HTTP."""
     call = objects.call("GET", "watch", resources.PODS, None, None)
     seen = 0
     async with api.stream(call, parameters={"watch": "true"}, silence_seconds=90) as chunks:
@@ -62,7 +62,7 @@ async def _stream(api: session.Session, _trust: ssl.SSLContext, events: int) -> 
 
 
 async def _events(api: session.Session, _trust: ssl.SSLContext, events: int) -> float:
-    """`list_then_watch`: lines, JSON and types too, for a consumer that does nothing."""
+    """Read by `list_then_watch`: with lines, JSON and types, for a consumer that does nothing."""
     seen, began = 0, 0.0
     async with contextlib.aclosing(watching.list_then_watch(api, resources.PODS, decode=pods.Pod)) as all_events:
         async for event in all_events:
@@ -114,11 +114,11 @@ def _run_server(port_to: Connection, folder: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def _serving(folder: pathlib.Path) -> Iterator[str]:
-    ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_run_server, args=(theirs, folder), daemon=True)
+    receiver, sender = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_run_server, args=(sender, folder), daemon=True)
     process.start()
     try:
-        yield f"https://127.0.0.1:{ours.recv()}"
+        yield f"https://127.0.0.1:{receiver.recv()}"
     finally:
         process.terminate()
         process.join()

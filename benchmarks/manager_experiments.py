@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from benchmarks import node_fleet, prometheus_page, synthetic_cluster
-from tools.localcluster import progress
+from tools.localcluster import content_cache, progress
 from tools.localcluster.apiserver_requests import RequestError
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import ports
@@ -116,7 +116,7 @@ class Bench:
         self.rows: list[str] = []
         self._python_flags, self._source = tuple(python_flags), source
         self._expected: set[str] = set()
-        plane.install_suite()
+        plane.install(content_cache.REPOSITORY / "crds/slo.koordinator.sh_nodemetrics.yaml", "koordinator-system")
         node_fleet.patch_config(self.api, NAMESPACE, CONFIG)
         with progress.step(f"registering {nodes} nodes"):
             self.fleet.create_nodes()
@@ -204,7 +204,7 @@ class Bench:
             manager_rss=manager.running.rss_mebibytes(),
             floor_rss=floor.rss_mebibytes(),
         )
-        progress.say(phase.row())
+        progress.report(phase.row())
         return phase
 
     def _cpu(self, manager: Manager, floor: Running) -> Cost:
@@ -289,5 +289,5 @@ class Bench:
         return time.monotonic() - began
 
     def _note(self, what: str, value: str) -> None:
-        progress.say(f"{what}: {value}")
+        progress.report(f"{what}: {value}")
         self.rows.append(f"| {self.nodes} | {what} | {value} |")

@@ -183,7 +183,7 @@ def pod(name: str) -> dict[str, Any]:
 def prepare(plane: ControlPlane, nodes: int, *, alike: bool = False) -> node_fleet.Fleet:
     """Create nodes with reports, a namespace and a priority class."""
     api = plane.connect()
-    plane.install_suite()
+    plane.install(content_cache.REPOSITORY / "crds/slo.koordinator.sh_nodemetrics.yaml", "koordinator-system")
     api.send("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     api.send(
         "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": PRIORITY_CLASS}, "value": 9000}

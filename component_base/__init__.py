@@ -1,4 +1,4 @@
-"""What makes a Python program a well-behaved long-running process: settings, logs, and its probe and metrics endpoint.
+"""Shared base of the long-running processes: settings, logs, tasks, and the endpoint of probes and metrics.
 
-Shared by the three components; knows none of them, nor Kubernetes objects, nor the apiserver.
+Imports no component, and uses neither Kubernetes objects nor the apiserver.
 """

@@ -1,7 +1,7 @@
-"""The port of a process for people and probes: /healthz, /readyz, /metrics and a few read-only pages of its own.
+"""Serve /healthz, /readyz, /metrics and the read-only debug pages of a process.
 
-It answers from a thread of its own, so that a stuck event loop is seen as unhealthy instead of as a time-out. What it
-calls must therefore be safe to call from another thread: read values, change nothing.
+The server has a thread of its own, so that a blocked event loop shows as unhealthy instead of as a time-out. Probes and
+routes must therefore be safe to call from another thread: they read values and change nothing.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 
 
 class ProbeResult(NamedTuple):
-    """Answer of a probe: whether all is well, and in words what was looked at."""
+    """Result of a probe, with a text for people."""
 
     ok: bool
     text: str
 
 
 class Page(NamedTuple):
-    """Answer of a page."""
+    """Response of a page."""
 
     content_type: str
     body: bytes
@@ -42,16 +42,16 @@ Route = Callable[[Mapping[str, str]], Page]
 
 
 class CannotListen(Exception):
-    """The address is taken or not ours; the message names it."""
+    """The address is in use or not of this host; the message names it."""
 
 
 def json_page(value: Any) -> Page:
-    """Show a value as indented JSON."""
+    """Return a page with a value as indented JSON."""
     return Page("application/json", json.dumps(value, indent=2, default=str).encode() + b"\n")
 
 
 class HttpEndpoint:
-    """Serves probes, metrics and pages; `port` 0 takes any free one (see the attribute `port` after `start`)."""
+    """Server of probes, metrics and pages; `port` 0 takes any free port (see the attribute `port` after `start`)."""
 
     def __init__(
         self,
@@ -76,20 +76,20 @@ class HttpEndpoint:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Listen and answer. Raises CannotListen."""
+        """Start to listen and serve. Raises CannotListen."""
         try:
             self._server = _Server((self.address, self.port), _handler(self._routes))
         except OSError as error:
             raise CannotListen(
                 f"cannot listen on {self.address}:{self.port} for probes and metrics: {error.strerror or error}; "
-                "end the process that holds it or choose another port"
+                "end the process that uses it or choose another port"
             ) from error
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._serve, args=(self._server,), name="http-endpoint", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop answering and free the port."""
+        """Stop serving and free the port."""
         if self._server is not None and self._thread is not None:
             server, self._server = self._server, None
             server.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
@@ -97,7 +97,7 @@ class HttpEndpoint:
             server.server_close()
 
     def _serve(self, server: http.server.ThreadingHTTPServer) -> None:
-        """Answer until stopped. `serve_forever` would wake twice a second, which costs 0.01 % of a core."""
+        """Serve until stopped. `serve_forever` would wake twice a second, which costs 0.01 % of a core."""
         while self._server is server:
             server.handle_request()
 
@@ -109,17 +109,17 @@ class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 128
-    """Clients that may connect at the same moment: beyond that the kernel drops them without a word."""
+    """Length of the queue of new connections: the kernel silently drops clients beyond it."""
 
 
-def probe_page(verdict: ProbeResult) -> Page:
-    """Show a verdict: 200 when all is well, 503 when not."""
-    status = HTTPStatus.OK if verdict.ok else HTTPStatus.SERVICE_UNAVAILABLE
-    return Page("text/plain; charset=utf-8", verdict.text.encode() + b"\n", status)
+def probe_page(result: ProbeResult) -> Page:
+    """Return the page of a result: status 200 when ok, 503 otherwise."""
+    status = HTTPStatus.OK if result.ok else HTTPStatus.SERVICE_UNAVAILABLE
+    return Page("text/plain; charset=utf-8", result.text.encode() + b"\n", status)
 
 
 def _find(routes: Mapping[str, Route], path: str) -> tuple[Route | None, str]:
-    """Route of a path: its own, or the one of the longest prefix that ends in `/` (the rest is its query `path`)."""
+    """Return the route of a path, or of its longest prefix that ends in `/` (the rest is its query `path`)."""
     if path in routes:
         return routes[path], ""
     prefixes = [prefix for prefix in routes if prefix.endswith("/") and path.startswith(prefix)]
@@ -131,16 +131,16 @@ def _find(routes: Mapping[str, Route], path: str) -> tuple[Route | None, str]:
 
 def _handler(routes: Mapping[str, Route]) -> type[http.server.BaseHTTPRequestHandler]:
     class Handler(http.server.BaseHTTPRequestHandler):
-        timeout = 10  # seconds a client may take to send its request
+        timeout = 10  # seconds that a client may take to send its request
 
-        def do_GET(self) -> None:  # the names http.server asks for
+        def do_GET(self) -> None:  # names required by http.server
             self._answer()
 
         def do_HEAD(self) -> None:
             self._answer()
 
         def do_POST(self) -> None:
-            """Read like GET: no page changes anything, and some clients ask that way."""
+            """Serve as GET: no page changes anything, and some clients use POST."""
             self._answer()
 
         def _answer(self) -> None:
@@ -156,7 +156,7 @@ def _handler(routes: Mapping[str, Route]) -> type[http.server.BaseHTTPRequestHan
             if self.command != "HEAD":
                 self.wfile.write(page.body)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the signature http.server asks for
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # signature required by http.server
             log.debug(format, *args)
 
     return Handler
@@ -166,7 +166,7 @@ def _page(routes: Mapping[str, Route], target: str) -> Page:
     try:
         url = urllib.parse.urlsplit(target)
     except ValueError as error:
-        return Page("text/plain", f"this is no URL: {error}\n".encode(), HTTPStatus.BAD_REQUEST)
+        return Page("text/plain", f"not a URL: {error}\n".encode(), HTTPStatus.BAD_REQUEST)
     route, rest = _find(routes, url.path)
     query = {**dict(urllib.parse.parse_qsl(url.query)), "path": urllib.parse.unquote(rest)}
     return route(query) if route else _not_found(routes)

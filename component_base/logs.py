@@ -1,4 +1,4 @@
-"""Structured logs on standard error: one line an event, as text for people or JSON for collectors."""
+"""Configure the logs on standard error: one line for each event, as text for people or JSON for collectors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pythonjsonlogger.json import JsonFormatter
 
 
 class LogFormat(enum.StrEnum):
-    """How a log line looks."""
+    """Format of a log line."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class LogLevel(enum.StrEnum):
-    """From which level on lines are written."""
+    """Lowest level that is written."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -27,7 +27,7 @@ class LogLevel(enum.StrEnum):
 
 
 def configure(log_format: LogFormat, level: LogLevel) -> None:
-    """Send every logger's lines to standard error in one format, time in UTC."""
+    """Send the lines of all loggers to standard error in one format, time in UTC."""
     formatter: logging.Formatter
     if log_format is LogFormat.JSON:
         formatter = JsonFormatter(
@@ -45,4 +45,4 @@ def configure(log_format: LogFormat, level: LogLevel) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.value.upper())
-    logging.getLogger("httpx2").setLevel(logging.WARNING)  # one line a request says nothing an operator needs
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for each request has no information for an operator

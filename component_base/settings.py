@@ -1,8 +1,8 @@
-"""Settings of a process: one pydantic model, filled from flags, environment variables and a file, validated once.
+"""Load the settings of a process into one pydantic model, from flags, environment variables and a file.
 
 Precedence: flag, environment variable, `--settings-file`, default. A field `probe_port` is the flag `--probe-port`,
 the variable `<PREFIX>_PROBE_PORT` and the key `probe-port` of the file. Each field's description is its line in
-`--help`. Every error is reported at once, each naming where the value came from, what it was and what is wanted.
+`--help`. All errors are reported together, each with the source of the value, the value seen and the value wanted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ModelT = TypeVar("ModelT", bound=pydantic.BaseModel)
 
 
 class SettingsError(Exception):
-    """Settings that cannot be used; `problems` holds one line for each thing that is wrong."""
+    """Invalid settings; `problems` has one line for each problem."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -29,14 +29,14 @@ class SettingsError(Exception):
 
 
 class Settings(pydantic.BaseModel):
-    """Base of a component's settings: frozen, unknown keys refused, a docstring under each field is its help text."""
+    """Base of the settings of a component: frozen, unknown keys refused, the docstring of a field is its help text."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     @pydantic.field_validator("*", mode="before")
     @classmethod
-    def _is_no_truth_for_a_number(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
-        """`http-port: true` in a file would be port 1."""
+    def _reject_bool_for_number(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+        """Reject a boolean for a number: `http-port: true` in a file would be port 1."""
         if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation in {int, float}:
             raise ValueError("want a number")
         return value
@@ -51,7 +51,7 @@ def _variable(prefix: str, field: str) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser, model: type[Settings], env_prefix: str) -> None:
-    """Add one flag per field of the model, and `--settings-file`, to the parser."""
+    """Add one flag for each field of the model, and `--settings-file`, to the parser."""
     parser.add_argument(
         "--settings-file",
         metavar="FILE",
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser, model: type[Settings], env_pr
 def from_sources(
     model: type[ModelT], arguments: argparse.Namespace, environ: Mapping[str, str], env_prefix: str
 ) -> ModelT:
-    """Merge the sources and validate. Raises SettingsError with every problem found."""
+    """Merge the sources and validate. Raises SettingsError with every problem."""
     file_name = arguments.settings_file or environ.get(f"{env_prefix}_SETTINGS_FILE")
     problems: list[str] = []
     layers: list[tuple[str, Any, str]] = []
@@ -91,7 +91,7 @@ def from_sources(
     try:
         loaded = model.model_validate(values)
     except pydantic.ValidationError as error:
-        # What is missing may stand in the file that cannot be read.
+        # A missing key may be in the file that cannot be read.
         items = [item for item in error.errors() if not (problems and item["type"] == "missing")]
         raise SettingsError([*problems, *(_line(item, origin, env_prefix) for item in items)]) from error
     if problems:
@@ -122,7 +122,9 @@ def _file_values(file_name: str | None) -> dict[str, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise SettingsError([f"the settings file {file_name} holds {type(content).__name__}, want a mapping of names"])
+        raise SettingsError(
+            [f"the settings file {file_name} contains {type(content).__name__}, want a mapping of names"]
+        )
     return content
 
 

@@ -1,4 +1,4 @@
-"""The tasks of a process that go on until it is told to stop, or until one of them fails."""
+"""Run the tasks of a process until a stop signal, or until one of them fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 async def run(work: Sequence[Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
-    """Do all at once until `stop` is set. Raises what ended a task before that."""
+    """Run all tasks concurrently until `stop` is set. Raises the error of a task that ends before that."""
     tasks = [asyncio.create_task(each) for each in work]
     stopped = asyncio.create_task(stop.wait())
     done, _pending = await asyncio.wait([*tasks, stopped], return_when=asyncio.FIRST_COMPLETED)
@@ -16,4 +16,4 @@ async def run(work: Sequence[Coroutine[Any, Any, None]], stop: asyncio.Event) ->
         task.cancel()
     await asyncio.gather(*tasks, stopped, return_exceptions=True)
     for task in done - {stopped}:
-        task.result()  # a task that ended by itself failed: say how
+        task.result()  # a task that ended by itself failed: raise its error

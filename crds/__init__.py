@@ -1,1 +1,1 @@
-"""The CRD that the models generate, and its generator."""
+"""The CRD of NodeMetric, and its generator."""

@@ -1,6 +1,6 @@
-"""The tables of docs/reference/configuration.md, from the models that the manager validates with.
+"""Generate the tables of docs/reference/configuration.md from the models by which the manager validates.
 
-The prose of the page is written by hand; a table stands between `<!-- table NAME: written by make update -->` and
+The prose of the page is written by hand. A table is between `<!-- table NAME: written by make update -->` and
 `<!-- end -->`.
 """
 
@@ -23,12 +23,12 @@ Row = tuple[str, ...]
 
 
 def page(text: str) -> str:
-    """Page with its tables written anew. Raises ValueError for a table that is not known."""
+    """Return the page with its tables generated again. Raises ValueError for an unknown table."""
 
     def table(match: re.Match[str]) -> str:
         name = match["name"]
         if name not in TABLES:
-            raise ValueError(f"configuration.md asks for the table {name}, want one of {', '.join(TABLES)}")
+            raise ValueError(f"configuration.md: unknown table {name}, want one of {', '.join(TABLES)}")
         return f"{match['start']}\n{_table(*TABLES[name]())}{match['end']}"
 
     pattern = r"(?P<start><!-- table (?P<name>[\w-]+): written by make update -->)\n.*?(?P<end><!-- end -->)"
@@ -52,11 +52,11 @@ def _rows(keys: Iterator[slo.Key], model: type[slo.StrategyModel], below: str = 
 
 
 def _wanted(schema: Mapping[str, Any], path: KeyPath, key: slo.Key) -> str:
-    said = problem.wanted_at(schema, path)
+    text = problem.wanted_at(schema, path)
     items = problem.wanted_at(schema, (*path, 0))
     advised = [mark.value for mark in key.info.metadata if isinstance(mark, slo.AtMostAdvised)]
-    each = f"; each {items}" if said.startswith("a list") else ""
-    return said + each + (f"; above {advised[0]:g} accepted with a warning" if advised else "")
+    each = f"; each {items}" if text.startswith("a list") else ""
+    return text + each + (f"; above {advised[0]:g} accepted with a warning" if advised else "")
 
 
 def _default(key: slo.Key) -> str:
@@ -70,7 +70,7 @@ def _mid() -> Iterator[Row]:
 
 
 def _metric() -> Iterator[Row]:
-    """Every key that no other table has."""
+    """Yield the rows of every key that is in no other table."""
     yield _HEAD
     others = {key.path for key in slo.keys(slo.MidColocationPolicy)}
     rest = (key for key in slo.keys(slo.ColocationStrategy) if key.path not in others and not key.unused)
@@ -106,7 +106,7 @@ def _labels() -> Iterator[Row]:
 
 
 def _presets() -> Iterator[Row]:
-    yield "preset", "what it does to Mid", "on what risk"
+    yield "preset", "effect on Mid", "risk"
     for name, expected in colocation_presets.EXPECTATIONS.items():
         yield f"`{name}`", expected.mid, expected.risk
 
@@ -135,7 +135,7 @@ _ALLOCATABLE, _REQUESTED, _MEAN, _STDEV = 16_000, 12_000, 4_000, 400
 
 
 def _example() -> Iterator[Row]:
-    yield "preset", "Peak[Prod]", "reclaimable", "cap", "unallocated share", "Mid", "reached"
+    yield "preset", "Peak[Prod]", "reclaimable", "cap", "unallocated share", "Mid", "reached after"
     for name in (None, *colocation_presets.PRESETS):
         layers = [slo.DEFAULTS] if name is None else [slo.DEFAULTS, colocation_presets.PRESETS[name]]
         chosen = slo.merge(*layers)

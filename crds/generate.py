@@ -22,7 +22,7 @@ HEAD = "# Generated from api_types/node_metric/types.py by `make update`. Do not
 
 
 def generated() -> dict[pathlib.Path, str]:
-    """Content of each generated file."""
+    """Return the content of each generated file."""
     crd = HEAD + yaml_text.dump(crd_manifest.manifest())
     page = ROOT / "docs" / "reference" / "configuration.md"
     return {
@@ -34,7 +34,7 @@ def generated() -> dict[pathlib.Path, str]:
 
 
 def main() -> int:
-    """Write or check."""
+    """Write the generated files, or check them. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m crds.generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is stale")
     check = parser.parse_args().check

@@ -1,1 +1,1 @@
-"""Stories told on a real cluster: what a user does, and what the cluster then shows."""
+"""End-to-end tests on a real cluster: actions of a user, and the resulting state of the cluster."""

@@ -1,4 +1,4 @@
-"""The cluster and the suite that all stories share, and what each story gets of its own."""
+"""Fixtures: the cluster and the suite that all cases share, and a namespace of its own for each case."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from e2e.support import node_thresholds, slo_config, waiting
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
 from e2e.support.scheduling import SchedulingHelper
+from tools.images import loading
 from tools.localcluster import __main__ as cluster_command
 from tools.localcluster import fake_nodes as fakes
 from tools.localcluster import layout, progress, running
 from tools.localcluster.access import Cluster
-from tools.localcluster.providers.catalog import PROVIDERS
+from tools.localcluster.providers.registry import PROVIDERS
 
 LAST = (
     "test_apiserver_outage",
@@ -28,11 +29,13 @@ LAST = (
     "test_service_accounts",
     "test_foreign_crd",
     "test_uninstall",
+    "test_demo",
 )
-"""Stories that disturb the cluster, those that judge what the others left behind, those that take the suite away."""
+"""Cases to run last: those that disturb the cluster, check for traces of the others, or remove the suite."""
 LONG = (
     "test_apiserver_outage",
     "test_checkpoint_survives_restart",
+    "test_demo",
     "test_agent_away",
     "test_agent_killed",
     "test_idle_writes",
@@ -42,53 +45,51 @@ LONG = (
     "test_load_step_reports_early",
     "test_no_prediction",
 )
-"""Stories that wait for minutes: outages, degrade times, idle clusters. `make e2e-long` tells them, and only them."""
+"""Cases that wait for minutes: outages, degrade times, idle clusters. `make e2e-long` runs them, and only them."""
 CASES = Path(__file__).parent / "cases"
 FAKE_NODES = 2
-DEMO_NAMESPACE, STORY_PREFIX = "demo", "story-"
+DEMO_NAMESPACE, CASE_PREFIX = "demo", "case-"
 DEFAULT_TIMEOUT_SECONDS = 420
 _NAMED_AT_MOST = 10  # files: more are a whole run, not a choice
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("e2e")
-    group.addoption(
-        "--provider", choices=list(PROVIDERS), help="who provides the cluster (default: the one that is up)"
-    )
-    group.addoption("--long", action="store_true", help="the stories that wait for minutes, and only them")
-    group.addoption("--keep-cluster", action="store_true", help="leave cluster and suite as the last story leaves them")
+    group.addoption("--provider", choices=list(PROVIDERS), help="provider of the cluster (default: the one that is up)")
+    group.addoption("--long", action="store_true", help="the cases that wait for minutes, and only them")
+    group.addoption("--keep-cluster", action="store_true", help="leave cluster and suite as the last case leaves them")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose and order the stories, and give each the time it needs. A file that is named is told anyway."""
-    stories = [item for item in items if CASES in item.path.parents]
-    if len({item.path for item in stories}) > _NAMED_AT_MOST:
-        left_out = [item for item in stories if (item.path.stem in LONG) is not config.getoption("--long")]
+    """Choose and order the cases, and set a time limit for each. A file that is named is run in any case."""
+    cases = [item for item in items if CASES in item.path.parents]
+    if len({item.path for item in cases}) > _NAMED_AT_MOST:
+        left_out = [item for item in cases if (item.path.stem in LONG) is not config.getoption("--long")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-        stories = [item for item in stories if item not in left_out]
+        cases = [item for item in cases if item not in left_out]
 
     def place(item: pytest.Item) -> int:
         return LAST.index(item.path.stem) + 1 if item.path.stem in LAST else 0
 
-    # Tests of the chart come last: they need the helm that the first story builds.
-    items[:] = sorted(stories, key=place) + [item for item in items if item not in stories]
-    for item in stories:
+    # Tests of the chart come last: they need the helm that the first case builds.
+    items[:] = sorted(cases, key=place) + [item for item in items if item not in cases]
+    for item in cases:
         if item.get_closest_marker("timeout") is None:
-            # Of the story alone: the first one also waits for all that is built once.
+            # Of the case alone: the first one also waits for all that is built once.
             item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECONDS, func_only=True))
 
 
 @contextlib.contextmanager
 def _progress_is_shown(pytestconfig: pytest.Config) -> Iterator[None]:
-    """What takes minutes the first time (building a control plane, images) tells so as it goes, not when it fails."""
+    """Show progress lines at once: building a control plane and images takes minutes the first time."""
     with pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         yield
 
 
 @pytest.fixture(scope="session")
 def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
-    """A cluster: the one that is up, or one that is started here and ended at the end."""
+    """Return the cluster that is up, or start one and end it after the last case."""
     was_up = running.name() is not None
     provider = pytestconfig.getoption("--provider")
     with _progress_is_shown(pytestconfig):
@@ -100,68 +101,72 @@ def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def eyes(cluster: Cluster) -> Iterator[ClusterClient]:
-    """The cluster through the official client."""
+def cluster_client(cluster: Cluster) -> Iterator[ClusterClient]:
+    """Return a connection to the cluster through the official client."""
     seeing = ClusterClient(cluster.kubeconfig)
     yield seeing
     seeing.close()
 
 
 @pytest.fixture(scope="session")
-def suite(cluster: Cluster, eyes: ClusterClient, pytestconfig: pytest.Config) -> Iterator[Suite]:
-    """The suite from this checkout, configured as stories start; afterwards what was there before."""
+def suite(cluster: Cluster, cluster_client: ClusterClient, pytestconfig: pytest.Config) -> Iterator[Suite]:
+    """Install the suite from this checkout with the base configuration; restore the earlier release at the end."""
     if cluster.provider != "existing":
-        _clear_stage(eyes)
+        _clear_stage(cluster_client)
     with _progress_is_shown(pytestconfig):
-        installed = Suite(cluster, running.load_images())
+        installed = Suite(cluster, loading.load())
     earlier = installed.revision()
-    document = slo_config.read(eyes) if earlier else None
+    document = slo_config.read(cluster_client) if earlier else None
     if earlier:
-        slo_config.write(eyes, slo_config.BASE)
+        slo_config.write(cluster_client, slo_config.BASE)
     installed.install()
-    with _real_nodes_never_hot(cluster, eyes):
+    with _real_nodes_never_hot(cluster, cluster_client):
         yield installed
     if pytestconfig.getoption("--keep-cluster"):
         return
     if earlier:
         installed.roll_back(earlier)
-        slo_config.write(eyes, document)
+        slo_config.write(cluster_client, document)
     else:
-        slo_config.write(eyes, slo_config.changed(enable=False))
-        names = [each["metadata"]["name"] for each in eyes.list("Node")]
-        waiting.until("no node offers Mid", lambda: [eyes.mid(name) for name in names], lambda seen: not any(seen))
+        slo_config.write(cluster_client, slo_config.changed(enable=False))
+        names = [each["metadata"]["name"] for each in cluster_client.list("Node")]
+        waiting.until(
+            "no node offers Mid", lambda: [cluster_client.mid(name) for name in names], lambda seen: not any(seen)
+        )
         installed.uninstall()
 
 
 @contextlib.contextmanager
-def _real_nodes_never_hot(cluster: Cluster, eyes: ClusterClient) -> Iterator[None]:
-    """Let pods onto real nodes however busy the machine is; the story of hot nodes sets thresholds of its own."""
+def _real_nodes_never_hot(cluster: Cluster, cluster_client: ClusterClient) -> Iterator[None]:
+    """Allow pods on real nodes, also on a busy machine; the case of hot nodes sets its own thresholds."""
     for name in cluster.real_nodes():
-        node_thresholds.set_threshold(eyes, name, node_thresholds.NEVER_HOT)
+        node_thresholds.set_threshold(cluster_client, name, node_thresholds.NEVER_HOT)
     yield
     for name in cluster.real_nodes():
-        node_thresholds.set_threshold(eyes, name, None)
+        node_thresholds.set_threshold(cluster_client, name, None)
 
 
-def _clear_stage(eyes: ClusterClient) -> None:
-    """Take away what a demo or an interrupted session left: its Mid pods would count in every story."""
-    names = [each["metadata"]["name"] for each in eyes.list("Namespace")]
-    left = [name for name in names if name == DEMO_NAMESPACE or name.startswith(STORY_PREFIX)]
+def _clear_stage(cluster_client: ClusterClient) -> None:
+    """Delete what a demo or an interrupted session left: its Mid pods would count in every case."""
+    names = [each["metadata"]["name"] for each in cluster_client.list("Namespace")]
+    left = [name for name in names if name == DEMO_NAMESPACE or name.startswith(CASE_PREFIX)]
     for name in left:
-        progress.say(f"deleting namespace {name}, left by a demo or an earlier session")
-        eyes.delete("Namespace", name)
-    waiting.until("they are gone", lambda: [eyes.find("Namespace", name) for name in left], lambda seen: not any(seen))
+        progress.report(f"deleting namespace {name}, left by a demo or an earlier session")
+        cluster_client.delete("Namespace", name)
+    waiting.until(
+        "they are gone", lambda: [cluster_client.find("Namespace", name) for name in left], lambda seen: not any(seen)
+    )
 
 
 @pytest.fixture(scope="session")
 def node(cluster: Cluster) -> str:
-    """Name of the real node."""
+    """Return the name of the real node."""
     return cluster.real_nodes()[0]
 
 
 @pytest.fixture(scope="session")
 def fake_nodes(cluster: Cluster, suite: Suite) -> Iterator[list[str]]:
-    """Names of fake nodes, of which there are as many as before afterwards."""
+    """Return the names of fake nodes; restore their earlier number at the end."""
     before = len(cluster.get("nodes", f"--selector={layout.FAKE_NODE_LABEL}")["items"])
     fakes.set_count(cluster, max(FAKE_NODES, before))
     yield [f"{fakes.PREFIX}{index}" for index in range(FAKE_NODES)]
@@ -169,27 +174,27 @@ def fake_nodes(cluster: Cluster, suite: Suite) -> Iterator[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def namespace(eyes: ClusterClient, suite: Suite, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace of the story's own; its pods are gone before the next story begins."""
-    name = STORY_PREFIX + re.sub(r"^test-|[^a-z0-9-]", "", request.path.stem.replace("_", "-"))
-    waiting.until(f"no namespace {name}", lambda: eyes.find("Namespace", name) is None, within_seconds=60)
-    eyes.create("Namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    waiting.until(f"a service account in {name}", lambda: eyes.find("ServiceAccount", "default", name))
+def namespace(cluster_client: ClusterClient, suite: Suite, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Create a namespace for the case; delete its pods before the next case begins."""
+    name = CASE_PREFIX + re.sub(r"^test-|[^a-z0-9-]", "", request.path.stem.replace("_", "-"))
+    waiting.until(f"no namespace {name}", lambda: cluster_client.find("Namespace", name) is None, within_seconds=60)
+    cluster_client.create("Namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    waiting.until(f"a service account in {name}", lambda: cluster_client.find("ServiceAccount", "default", name))
     yield name
-    for pod in eyes.list("Pod", name):
-        eyes.delete("Pod", pod["metadata"]["name"], name, grace_seconds=1)
-    waiting.until(f"no pods in {name}", lambda: eyes.list("Pod", name), lambda pods: not pods)
-    eyes.delete("Namespace", name)
+    for pod in cluster_client.list("Pod", name):
+        cluster_client.delete("Pod", pod["metadata"]["name"], name, grace_seconds=1)
+    waiting.until(f"no pods in {name}", lambda: cluster_client.list("Pod", name), lambda pods: not pods)
+    cluster_client.delete("Namespace", name)
 
 
 @pytest.fixture(scope="module")
-def court(eyes: ClusterClient, suite: Suite, namespace: str) -> SchedulingHelper:
-    """Where schedulers are asked about pods of the story."""
-    return SchedulingHelper(eyes, namespace, suite.workload)
+def scheduling(cluster_client: ClusterClient, suite: Suite, namespace: str) -> SchedulingHelper:
+    """Return a helper that hands pods of the case to schedulers."""
+    return SchedulingHelper(cluster_client, namespace, suite.workload)
 
 
 @pytest.fixture
-def configure(eyes: ClusterClient, suite: Suite) -> Iterator[Callable[[dict | str], None]]:
-    """Edit the configuration; afterwards it is what stories start from."""
-    yield lambda document: slo_config.write(eyes, document)
-    slo_config.write(eyes, slo_config.BASE)
+def configure(cluster_client: ClusterClient, suite: Suite) -> Iterator[Callable[[dict | str], None]]:
+    """Return a function that edits the configuration; restore the base configuration at the end."""
+    yield lambda document: slo_config.write(cluster_client, document)
+    slo_config.write(cluster_client, slo_config.BASE)

@@ -1,4 +1,4 @@
-"""`python -m koordlet run` on a node, `python -m koordlet preview` on any machine."""
+"""Command line of the agent: `koordlet run` on a node, `koordlet preview` on any machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from component_base import http_endpoint, logs, settings
 from koordlet import debug_pages, node_observer
 from koordlet.agent import Agent
 from koordlet.cli import preview
-from koordlet.prediction.predictors import registry as catalog
+from koordlet.prediction.predictors import registry as predictor_registry
 from koordlet.settings import ENV_PREFIX, KoordletSettings
 
 log = logging.getLogger("koordlet")
@@ -40,23 +40,23 @@ def _seconds(text: str) -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m koordlet", description="Measures and predicts the load of a node.")
+    parser = argparse.ArgumentParser(prog="koordlet", description="Measure and predict the usage of a node.")
     commands = parser.add_subparsers(dest="command", metavar="{run,preview}", required=True)
-    run = commands.add_parser("run", help="run as the agent of a node of a cluster")
+    run = commands.add_parser("run", help="run as the agent of a cluster node")
     settings.add_arguments(run, KoordletSettings, ENV_PREFIX)
     show = commands.add_parser("preview", help="print the NodeMetric status of this machine, without a cluster")
     show.add_argument("--for", dest="seconds", type=_seconds, default=60.0, metavar="DURATION", help="default: 1m")
     show.add_argument(
         "--predictor",
-        choices=(*catalog.PREDICTORS, preview.ALL),
-        help="print a table of what this predictor, or each of them, predicts, in place of the status",
+        choices=(*predictor_registry.PREDICTORS, preview.ALL),
+        help="print a table of the predictions of this predictor, or of all, in place of the status",
     )
     settings.add_arguments(show, KoordletSettings, ENV_PREFIX)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; 2 means that the settings are wrong, 1 that something else is."""
+    """Run a command. Return 0 on success, 2 for wrong settings and 1 for any other failure."""
     arguments = _parser().parse_args(argv)
     try:
         chosen = settings.from_sources(KoordletSettings, arguments, os.environ, ENV_PREFIX)
@@ -70,20 +70,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         asyncio.run(_run(chosen))
     except (errors.NoCredentials, http_endpoint.CannotListen) as error:
-        log.error("%s", error)  # noqa: TRY400  # the message is the whole story, a traceback would hide it
+        log.error("%s", error)  # noqa: TRY400  # the message is complete, a traceback would hide it
         return 1
     return 0
 
 
 def _refuse(problems: Sequence[str]) -> int:
     for problem in problems:
-        print(f"koordlet: {problem}", file=sys.stderr)  # noqa: T201  # the settings of the log may be what is wrong
+        print(f"koordlet: {problem}", file=sys.stderr)  # noqa: T201  # the log settings themselves may be wrong
     return _WRONG_SETTINGS
 
 
 async def _run(chosen: KoordletSettings) -> None:
     log.info("settings: %s", chosen.model_dump_json())
-    # A series more for each histogram, which only says when this process began.
+    # Saves a series for each histogram, which would only have the start time of this process.
     prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
     for default in (ProcessCollector, PlatformCollector, GCCollector):
@@ -99,12 +99,12 @@ async def _run(chosen: KoordletSettings) -> None:
         health=agent.health,
         ready=agent.ready,
         registry=registry,
-        routes=debug_pages.routes(observer, loop) if chosen.enable_debug_pages else None,
+        routes=debug_pages.routes(agent.reports, loop) if chosen.enable_debug_pages else None,
     )
     endpoint.start()
     try:
         async with session.open_session(chosen.kubeconfig or None, user_agent="koordlet") as api:
-            gc.freeze()  # what start-up made stays; a full collection then costs microseconds (agent-cost 4.2)
+            gc.freeze()  # excludes the objects of the start-up, so that a full collection costs microseconds
             await agent.run(api)
     finally:
         endpoint.stop()

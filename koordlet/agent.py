@@ -1,7 +1,7 @@
-"""The agent: wires its parts together and does the tick, in the order the data flows.
+"""The agent: wires its parts together and runs the tick, in the order of the data flow.
 
-collect -> remember -> (every 30 s) learn -> (where wanted) record -> (when due) report; all on one event loop, so
-nothing needs a lock. Clocks are read here and handed down.
+Each tick collects and caches. Every 30 s it trains, at its interval it exports, and when due it reports. All of it runs
+on one event loop, so no lock is needed. Clocks are read here and passed down.
 """
 
 from __future__ import annotations
@@ -18,64 +18,68 @@ from prometheus_client import CollectorRegistry
 from apiserver_client import backoff, session
 from component_base.http_endpoint import ProbeResult
 from koordlet import metrics
-from koordlet.cluster import collect_policy, predict_policy
+from koordlet.cluster import spec_in_force
 from koordlet.cluster.view import ClusterView
-from koordlet.influxdb_exporter import switch
-from koordlet.node_observer import NodeObserver, Observation
+from koordlet.influxdb_exporter import exporter
+from koordlet.node_observer import NodeObserver
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report import schedule, writer
+from koordlet.report.builder import BuiltReport, ReportBuilder
 from koordlet.settings import KoordletSettings
 
 log = logging.getLogger(__name__)
 
 TICK_SECONDS: Final = 1.0
 TRAIN_SECONDS: Final = 30.0
-HISTORY_DRAIN_SECONDS: Final = 3.0
-"""Of the 5 s in which the agent ends."""
+EXPORT_DRAIN_SECONDS: Final = 3.0
+"""Time for the last export. The agent has 5 s to end."""
 _STUCK_TICKS: Final = 10.0
-"""Healthy means that the last tick is not older: ten missed ticks are no longer a busy machine."""
+"""Largest age of the last tick of a healthy agent: ten missed ticks are more than a busy machine."""
 
 
 class Agent:
-    """One node's agent. `run` lives until `stop` is set."""
+    """Agent of one node. `run` returns when `stop` is set."""
 
     def __init__(self, settings: KoordletSettings, observer: NodeObserver, registry: CollectorRegistry) -> None:
         self.settings = settings
         self.observer = observer
+        self.reports = ReportBuilder(observer)
         self.view = ClusterView(settings.node_name)
         self.counts = metrics.Counts()
         self.stop = asyncio.Event()
-        self.kept = Checkpointer(settings.state_dir, settings.node_name, observer.server)
+        self.checkpointer = Checkpointer(settings.state_dir, settings.node_name, observer.server)
         self._tick_times = metrics.TickTimes()
         self._published: schedule.Published | None = None
         self._last_tick = time.monotonic()
         self._schedule = schedule.ReportSchedule()
         self._failures = 0
         self._last_outcome: writer.Outcome | None = None
-        self.history = switch.start(settings)
-        registry.register(metrics.AgentCollector(observer, self.counts, self._tick_times, self.view.watches, self.kept))
-        if self.history is not None:
-            registry.register(metrics.HistoryCollector(self.history))
+        self.exporter = exporter.start(settings)
+        registry.register(
+            metrics.AgentCollector(self.reports, self.counts, self._tick_times, self.view.watches, self.checkpointer)
+        )
+        if self.exporter is not None:
+            registry.register(metrics.ExporterCollector(self.exporter))
 
     async def run(self, api: session.Session) -> None:
         """Observe and report until `stop` is set, then write the checkpoint."""
-        self.kept.restore()
+        self.checkpointer.restore()
         async with asyncio.TaskGroup() as group:
             background = [
                 group.create_task(self.view.watch(api)),
-                group.create_task(self.kept.keep(self.settings.checkpoint_interval_seconds)),
+                group.create_task(self.checkpointer.run(self.settings.checkpoint_interval_seconds)),
             ]
             try:
                 await self._tick_until_stopped(api, group)
             finally:
                 for task in background:
                     task.cancel()
-                if self.history is not None:
-                    self.history.writer.ask_to_drain(HISTORY_DRAIN_SECONDS)
-        await self.kept.save()
-        if self.history is not None:
-            await asyncio.to_thread(self.history.writer.join)
-        self.observer.close()
+                if self.exporter is not None:
+                    self.exporter.writer.request_drain(EXPORT_DRAIN_SECONDS)
+        await self.checkpointer.save()
+        if self.exporter is not None:
+            await asyncio.to_thread(self.exporter.writer.join)
+        self.observer.collector.close()
 
     async def _tick_until_stopped(self, api: session.Session, group: asyncio.TaskGroup) -> None:
         reporting: asyncio.Task[None] | None = None
@@ -84,85 +88,85 @@ class Agent:
         while not self.stop.is_set():
             self._tick_times.lateness.add(max(time.monotonic() - next_tick, 0.0))
             self._tick()
-            self.kept.follow(self.view.reset_wanted)
+            self.checkpointer.handle_reset(self.view.reset_request)
             now = time.monotonic()
             if now >= next_training:
                 self._train()
                 next_training = now + TRAIN_SECONDS
-            self._record_history(now)
-            if (reporting is None or reporting.done()) and self._schedule.may_look(now):
+            self._export(now)
+            if (reporting is None or reporting.done()) and self._schedule.is_check_due(now):
                 reporting = group.create_task(self._try_to_report(api, now))
             next_tick = max(next_tick + TICK_SECONDS, time.monotonic())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(next_tick - time.monotonic()):  # wait_for would make a task of it
+                async with asyncio.timeout(next_tick - time.monotonic()):  # wait_for would create a task for it
                     await self.stop.wait()
         if reporting is not None:
             reporting.cancel()
 
     def _tick(self) -> None:
-        """Collect and remember; whatever goes wrong in one tick is logged, and the next one is tried."""
+        """Collect and cache. Log any error of a tick; the next tick runs all the same."""
         begin = time.monotonic()
         try:
             self.observer.observe(time.time(), self.view)
         except Exception:
-            log.exception("a tick failed")
+            log.exception("tick failed; the next tick runs in 1 s")
         self.counts.ticks += 1
         self._last_tick = time.monotonic()
         self._tick_times.duration.add(self._last_tick - begin)
 
     def _train(self) -> None:
-        policy = predict_policy.in_force(self.view.spec.predict_policy)
+        policy = spec_in_force.predict_policy(self.view.spec.predict_policy)
         try:
-            done = self.observer.train(time.time(), predict_policy.parameters(policy))
+            done = self.observer.train(time.time(), spec_in_force.predict_parameters(policy))
         except Exception:
-            log.exception("a round of training failed")
+            log.exception("training failed; the next one runs in 30 s")
             return
         self.counts.trainings += 1
         self.counts.unusable_values += done.unusable_values
 
-    def _record_history(self, now: float) -> None:
-        """Hand the means since the last time to the sink, which never makes anybody wait."""
-        if self.history is None or not self.history.is_due(now):
+    def _export(self, now: float) -> None:
+        """Queue the means since the last export. Never blocks."""
+        if self.exporter is None or not self.exporter.is_due(now):
             return
         try:
             at = time.time()
-            means = self.observer.means(at, self.history.interval_seconds)
-            self.history.record(at, means, self.view.pods.by_uid(), self.observer.prediction)
+            means = self.observer.cache.means(at, self.exporter.interval_seconds)
+            self.exporter.export(at, means, self.view.pods.by_uid(), self.reports.prediction)
         except Exception:
-            log.exception("a record of the history failed")
+            log.exception("export to InfluxDB failed; the next one runs after the interval")
 
     async def _try_to_report(self, api: session.Session, now: float) -> None:
         try:
             await self._report_if_due(api, now)
         except Exception:
-            log.exception("a report failed")
+            log.exception("report failed unexpectedly; trying again after the longest backoff")
             self._schedule.failed(now, backoff.DEFAULT.longest_seconds)
 
     async def _report_if_due(self, api: session.Session, now: float) -> None:
         """Publish when the interval has passed, or early when the prediction moved."""
         if self.view.resource_version is None:
             return
-        policy = predict_policy.in_force(self.view.spec.predict_policy)
-        wanted = collect_policy.report_interval_seconds(self.view.spec.metric_collect_policy)
+        policy = spec_in_force.predict_policy(self.view.spec.predict_policy)
+        wanted = spec_in_force.report_interval_seconds(self.view.spec.metric_collect_policy)
         interval = schedule.seconds_between_reports(wanted, policy.force_update_interval_seconds or 0)
-        self._schedule.looked(now, policy.check_interval_seconds or 0, interval)
-        observation = self.observer.report(time.time(), self.view, policy, self.kept.problem_text)
-        if observation is None:
+        self._schedule.checked(now, policy.check_interval_seconds or 0, interval)
+        report = self.reports.build(time.time(), self.view, policy, self.checkpointer.problem_text)
+        if report is None:
             return
         is_early = not self._schedule.is_due(now)
-        if is_early and not self._is_news(observation, policy.resource_diff_threshold_percent or 0):
+        if is_early and not self._has_moved(report, policy.resource_diff_threshold_percent or 0):
             return
-        sent = await writer.send(api, self.settings.node_name, observation.status, self.view.resource_version)
-        self._note(sent, observation, now, interval)
+        sent = await writer.send(api, self.settings.node_name, report.status, self.view.resource_version)
+        self._note(sent, report, now, interval)
         self.counts.early_reports += is_early and sent.outcome is writer.Outcome.WRITTEN
 
-    def _is_news(self, observation: Observation, threshold_percent: float) -> bool:
-        allocatable = observation.allocatable
+    def _has_moved(self, report: BuiltReport, threshold_percent: float) -> bool:
+        allocatable = report.allocatable
         if self._published is None or allocatable is None:
             return True
-        return schedule.is_news(observation.publishes, self._published, allocatable, threshold_percent)
+        return schedule.has_moved(report.publishes, self._published, allocatable, threshold_percent)
 
-    def _note(self, sent: writer.Sent, observation: Observation, now: float, interval_seconds: float) -> None:
+    def _note(self, sent: writer.Sent, report: BuiltReport, now: float, interval_seconds: float) -> None:
         self.counts.reports[sent.outcome] += 1
         if sent.outcome is not self._last_outcome:
             log.log(
@@ -179,19 +183,19 @@ class Agent:
             self._schedule.failed(now, pause)
             return
         self._failures = 0
-        self.view.saw_version(sent.resource_version)
-        self.observer.conditions = observation.status.conditions or []
-        self._published = observation.publishes
+        self.view.set_resource_version(sent.resource_version)
+        self.reports.conditions = report.status.conditions or []
+        self._published = report.publishes
         self.counts.last_report_seconds = time.time()
         self._schedule.written(now, interval_seconds, random.random())  # noqa: S311  # spreads load, hides nothing
 
     def health(self) -> ProbeResult:
-        """Whether the tick goes on."""
+        """Return whether the tick still runs."""
         age = time.monotonic() - self._last_tick
         return ProbeResult(age < _STUCK_TICKS * TICK_SECONDS, f"last tick {age:.1f} s ago")
 
     def ready(self) -> ProbeResult:
-        """Whether the agent knows its pods and measures its node."""
+        """Return whether the agent knows its pods and measures its node."""
         missing = [name for name, state in self.view.watches.items() if not state.synced]
         if missing:
             faults = {str(state.last_error) for state in self.view.watches.values() if state.last_error}

@@ -1,7 +1,7 @@
-"""Pages that show what a prediction was made of, so that it can be checked by code that shares nothing with ours.
+"""Debug pages with the inputs of a prediction, so that independent code can verify it.
 
-`/debug/samples` gives every raw sample held and the instants of training and of prediction. Built on the event loop,
-not in the thread of the HTTP endpoint: what it reads is being written there.
+`/debug/samples` returns every cached raw sample and the times of training and of prediction. The pages are built on the
+event loop, not in the thread of the HTTP endpoint, because the loop writes the data they read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from component_base.http_endpoint import Page, Route, json_page
 from koordlet.metric_cache.interface import WindowSamples
-from koordlet.node_observer import NodeObserver
+from koordlet.report.builder import ReportBuilder
 from koordlet.samples import RESOURCES
 
 _TIMEOUT_SECONDS: Final = 5.0
@@ -25,38 +25,40 @@ def _column(values: npt.NDArray[Any]) -> list[float | None]:
     return [None if math.isnan(value) else value for value in values.tolist()]
 
 
-def _table(held: WindowSamples) -> dict[str, Any]:
+def _table(cached: WindowSamples) -> dict[str, Any]:
     return {
-        "atSeconds": held.at_seconds.tolist(),
+        "atSeconds": cached.at_seconds.tolist(),
         "series": [
             {
                 "kind": key.kind,
                 "identity": key.identity,
-                **{resource: _column(held.values[row, index]) for row, resource in enumerate(RESOURCES)},
+                **{resource: _column(cached.values[row, index]) for row, resource in enumerate(RESOURCES)},
             }
-            for index, key in enumerate(held.keys)
+            for index, key in enumerate(cached.keys)
         ],
     }
 
 
-def samples(observer: NodeObserver) -> dict[str, Any]:
-    """Every raw sample held: times, and per series and resource one value a time, null where there was none.
+def samples(reports: ReportBuilder) -> dict[str, Any]:
+    """Return every cached raw sample: times, and for each series and resource one value per time, null for no value.
 
-    Containers are measured less often, and are a table of their own.
+    Containers are measured less often and have a table of their own.
     """
+    observer = reports.observer
+    until_seconds = observer.newest_at_seconds or 0.0
     return {
-        **_table(observer.held_samples()),
+        **_table(observer.cache.cached(until_seconds)),
         "trainedAtSeconds": list(observer.trained_at_seconds),
-        "predictedAtSeconds": list(observer.predicted_at_seconds),
-        "containers": _table(observer.held_container_samples()),
+        "predictedAtSeconds": list(reports.predicted_at_seconds),
+        "containers": _table(observer.cache.containers.cached(until_seconds)),
     }
 
 
-def routes(observer: NodeObserver, loop: asyncio.AbstractEventLoop) -> Mapping[str, Route]:
-    """The pages, by path."""
+def routes(reports: ReportBuilder, loop: asyncio.AbstractEventLoop) -> Mapping[str, Route]:
+    """Return the pages, by path."""
 
     async def build() -> dict[str, Any]:
-        return samples(observer)
+        return samples(reports)
 
     def show_samples(_query: Mapping[str, str]) -> Page:
         return json_page(asyncio.run_coroutine_threadsafe(build(), loop).result(_TIMEOUT_SECONDS))

@@ -1,10 +1,10 @@
-"""The agent's /metrics. Values are read from the agent when somebody asks, so that a tick pays nothing for them."""
+"""The agent's /metrics. Values are read when a scrape arrives, so a tick does no work for them."""
 
 from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import Metric
@@ -13,9 +13,9 @@ from prometheus_client.registry import Collector
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from apiserver_client.watching import WatchState
-from koordlet.influxdb_exporter.exporter import HistoryRecorder
-from koordlet.node_observer import NodeObserver
+from koordlet.influxdb_exporter.exporter import InfluxDbExporter
 from koordlet.prediction.checkpointer import Checkpointer
+from koordlet.report.builder import ReportBuilder
 from koordlet.report.writer import Outcome
 from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind
 
@@ -31,7 +31,7 @@ _KINDS = {
 
 @dataclass(slots=True)
 class Counts:
-    """What happened since the agent started."""
+    """Counts of events since the agent started."""
 
     ticks: int = 0
     trainings: int = 0
@@ -39,80 +39,81 @@ class Counts:
     reports: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
     early_reports: int = 0
     last_report_seconds: float | None = None
-    """Unix time of the last report that was written."""
+    """Unix time of the last written report."""
 
 
 _TICK_BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 class Durations:
-    """How many durations lay below each bound. To add one costs a tenth of what a histogram of the library does."""
+    """Number of durations below each bound. An addition costs a tenth of one to a histogram of the library."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(_TICK_BOUNDS_SECONDS) + 1)
         self._total_seconds = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one."""
+        """Count one duration."""
         self._counts[bisect.bisect_left(_TICK_BOUNDS_SECONDS, seconds)] += 1
         self._total_seconds += seconds
 
     def metric(self, name: str, documentation: str) -> Metric:
-        """As Prometheus has it: each bucket holds the ones before it."""
+        """Return the histogram in Prometheus' form: each bucket includes the ones before it."""
         bounds = (*map(str, _TICK_BOUNDS_SECONDS), "+Inf")
         buckets = list(zip(bounds, itertools.accumulate(self._counts), strict=True))
         return HistogramMetricFamily(name, documentation, buckets, self._total_seconds)
 
 
 class TickTimes:
-    """How long a tick takes and how late it begins, the only metrics that are counted as it happens."""
+    """Duration and lateness of ticks, the only metrics that are counted during a tick."""
 
     def __init__(self) -> None:
         self.duration = Durations()
         self.lateness = Durations()
 
     def metrics(self) -> Iterator[Metric]:
-        """Both."""
+        """Return both histograms."""
         yield self.duration.metric(
-            "koordlet_tick_duration_seconds", "Wall time of one tick: collect, sum up, remember."
+            "koordlet_tick_duration_seconds", "Wall time of one tick: collect, aggregate, cache."
         )
         yield self.lateness.metric(
             "koordlet_tick_lateness_seconds",
-            "Time by which a tick began after its second: a starved or blocked agent.",
+            "Delay of a tick after its second; high for a starved or blocked agent.",
         )
 
 
 class AgentCollector(Collector):
-    """Reads the agent when Prometheus asks."""
+    """Reads the agent for a scrape."""
 
     def __init__(
         self,
-        observer: NodeObserver,
+        reports: ReportBuilder,
         counts: Counts,
         tick_times: TickTimes,
         watches: Mapping[str, WatchState],
-        kept: Checkpointer,
+        checkpointer: Checkpointer,
     ) -> None:
-        self._observer = observer
-        self._kept = kept
+        self._reports = reports
+        self._observer = reports.observer
+        self._checkpointer = checkpointer
         self._counts = counts
         self._tick_times = tick_times
         self._watches_of = watches
 
     def collect(self) -> Iterable[Metric]:
-        """All metrics of the agent itself."""
+        """Return all metrics of the agent itself."""
         yield from self._tick_times.metrics()
         yield from self._usage()
         yield from self._sources()
-        yield from self._stalls()
+        yield from self._measurements()
         yield from self._prediction()
-        yield from self._reports()
+        yield from self._outcomes()
         yield from self._watches()
 
     def _usage(self) -> Iterator[Metric]:
-        cpu = GaugeMetricFamily("koordlet_usage_cpu_cores", "Newest CPU usage, by what used it.", labels=["kind"])
+        cpu = GaugeMetricFamily("koordlet_usage_cpu_cores", "Newest CPU usage, by kind.", labels=["kind"])
         memory = GaugeMetricFamily(
-            "koordlet_usage_memory_bytes", "Newest memory usage without page cache, by what used it.", labels=["kind"]
+            "koordlet_usage_memory_bytes", "Newest memory usage without page cache, by kind.", labels=["kind"]
         )
         for kind, key in _KINDS.items():
             if (usage := self._observer.newest.get(key)) is not None:
@@ -123,21 +124,21 @@ class AgentCollector(Collector):
             yield GaugeMetricFamily(
                 "koordlet_sample_timestamp_seconds", "Unix time of the newest sample.", self._observer.newest_at_seconds
             )
-        yield GaugeMetricFamily("koordlet_tracked_series", "Series held in memory.", self._observer.tracked_series)
+        yield GaugeMetricFamily("koordlet_tracked_series", "Series in memory.", self._observer.cache.series_count)
         yield CounterMetricFamily("koordlet_ticks", "Ticks done.", self._counts.ticks)
         yield CounterMetricFamily(
-            "koordlet_refused_samples", "Samples refused: too many series.", self._observer.refused_samples
+            "koordlet_refused_samples", "Samples refused: too many series.", self._observer.cache.refused_samples
         )
 
     def _sources(self) -> Iterator[Metric]:
-        statistics = self._observer.collect_statistics
-        reads = CounterMetricFamily("koordlet_source_reads", "Times a source was read.", labels=["source"])
+        statistics = self._observer.collector.statistics
+        reads = CounterMetricFamily("koordlet_source_reads", "Reads of a source.", labels=["source"])
         failures = CounterMetricFamily(
             "koordlet_source_failures", "Reads of a source that gave no data.", labels=["source"]
         )
         spent = CounterMetricFamily("koordlet_source_seconds", "Wall time spent reading a source.", labels=["source"])
         supported = GaugeMetricFamily(
-            "koordlet_source_supported", "Whether the machine has what a source reads.", labels=["source"]
+            "koordlet_source_supported", "Whether the machine has the files of a source.", labels=["source"]
         )
         for name, source in sorted(statistics.sources.items()):
             reads.add_metric([name], source.reads)
@@ -145,70 +146,65 @@ class AgentCollector(Collector):
             spent.add_metric([name], source.total_seconds)
             supported.add_metric([name], float(source.supported))
         yield from (reads, failures, spent, supported)
-        yield GaugeMetricFamily("koordlet_tracked_cgroups", "Pods and containers followed.", statistics.groups)
-        yield GaugeMetricFamily("koordlet_kept_files", "Cgroup files kept open.", statistics.descriptors_kept)
+        yield GaugeMetricFamily("koordlet_tracked_cgroups", "Pods and containers measured.", statistics.groups)
+        yield GaugeMetricFamily("koordlet_kept_files", "Cgroup files that stay open.", statistics.open_files)
 
-    def _stalls(self) -> Iterator[Metric]:
-        node = CounterMetricFamily(
-            "koordlet_node_stalled_seconds",
-            "Time that some or all work of the machine waited for a resource.",
-            labels=["resource", "kind"],
-        )
-        pods = CounterMetricFamily(
-            "koordlet_pod_stalled_seconds",
-            "Time that some or all work of a pod waited for a resource.",
-            labels=["namespace", "pod", "resource", "kind"],
-        )
-        throttled = GaugeMetricFamily(
-            "koordlet_pod_throttled_ratio",
-            "Share of CPU periods in which a pod, or the worst of its containers, had used up its limit.",
-            labels=["namespace", "pod"],
-        )
-        _add_stalled(node, (), self._observer.node_stalled_seconds)
-        for pod, stall in self._observer.pod_stalls:
-            _add_stalled(pods, (pod.namespace, pod.name), stall.stalled_seconds)
-            if stall.throttled_ratio is not None:
-                throttled.add_metric([pod.namespace, pod.name], stall.throttled_ratio)
-        yield from (node, pods, throttled)
+    def _measurements(self) -> Iterator[Metric]:
+        pods = self._observer.pods_by_uid
+        for collector in self._observer.collector.collectors:
+            for metric in collector.metrics:
+                labels = ("namespace", "pod", *metric.labels) if metric.is_of_pods else metric.labels
+                family = (CounterMetricFamily if metric.is_counter else GaugeMetricFamily)(
+                    metric.name, metric.documentation, labels=labels
+                )
+                for measured in collector.measurements(metric):
+                    pod = pods.get(measured.pod_uid) if metric.is_of_pods else None
+                    if pod is not None:
+                        family.add_metric([pod.namespace, pod.name, *measured.labels], measured.value)
+                    elif not metric.is_of_pods:
+                        family.add_metric(measured.labels, measured.value)
+                yield family
 
     def _prediction(self) -> Iterator[Metric]:
-        yield CounterMetricFamily("koordlet_trainings", "Rounds of training done.", self._counts.trainings)
+        yield CounterMetricFamily("koordlet_trainings", "Completed trainings.", self._counts.trainings)
         yield CounterMetricFamily(
             "koordlet_unusable_values",
-            "Values kept out of the training: NaN, infinite, negative.",
+            "Values excluded from training: NaN, infinite, negative.",
             self._counts.unusable_values,
         )
         writes = CounterMetricFamily("koordlet_checkpoint_writes", "Checkpoints written.", labels=["outcome"])
-        writes.add_metric(["written"], self._kept.writes)
-        writes.add_metric(["failed"], self._kept.failures)
+        writes.add_metric(["written"], self._checkpointer.writes)
+        writes.add_metric(["failed"], self._checkpointer.failures)
         yield writes
-        if self._kept.written_seconds is not None:
+        if self._checkpointer.written_seconds is not None:
             yield GaugeMetricFamily(
                 "koordlet_checkpoint_timestamp_seconds",
-                "Unix time of the newest checkpoint that can be used.",
-                self._kept.written_seconds,
+                "Unix time of the newest usable checkpoint.",
+                self._checkpointer.written_seconds,
             )
         without = CounterMetricFamily(
             "koordlet_reports_without_prediction",
-            "Times a report was prepared and there was no prediction, by reason.",
+            "Reports built without a prediction, by reason.",
             labels=["reason"],
         )
-        for cause, count in self._observer.without_prediction.items():
+        for cause, count in self._reports.without_prediction.items():
             without.add_metric([cause], count)
         yield without
         cpu = GaugeMetricFamily("koordlet_prod_peak_cpu_cores", "Predicted CPU peak of Prod.", labels=["predictor"])
         memory = GaugeMetricFamily(
             "koordlet_prod_peak_memory_bytes", "Predicted memory peak of Prod.", labels=["predictor"]
         )
-        pods = GaugeMetricFamily("koordlet_prod_pods", "Prod pods by recorded history.", labels=["history"])
-        if (prediction := self._observer.prediction) is not None:
+        pods = GaugeMetricFamily(
+            "koordlet_prod_pods", "Prod pods, warm or cold by their recorded history.", labels=["history"]
+        )
+        if (prediction := self._reports.prediction) is not None:
             cpu.add_metric([prediction.parameters.predictor], prediction.prod[Resource.CPU].peak)
             memory.add_metric([prediction.parameters.predictor], prediction.prod[Resource.MEMORY].peak)
             pods.add_metric(["warm"], prediction.warm_pods)
             pods.add_metric(["cold"], prediction.cold_pods)
         yield from (cpu, memory, pods)
 
-    def _reports(self) -> Iterator[Metric]:
+    def _outcomes(self) -> Iterator[Metric]:
         reports = CounterMetricFamily("koordlet_reports", "NodeMetric reports by outcome.", labels=["outcome"])
         for outcome, count in self._counts.reports.items():
             reports.add_metric([outcome], count)
@@ -219,14 +215,14 @@ class AgentCollector(Collector):
         if self._counts.last_report_seconds is not None:
             yield GaugeMetricFamily(
                 "koordlet_last_report_timestamp_seconds",
-                "Unix time of the last report that was written.",
+                "Unix time of the last written report.",
                 self._counts.last_report_seconds,
             )
 
     def _watches(self) -> Iterator[Metric]:
-        synced = GaugeMetricFamily("koordlet_watch_synced", "Whether a watch has seen a whole list.", labels=["watch"])
-        events = CounterMetricFamily("koordlet_watch_events", "Events a watch has seen.", labels=["watch"])
-        reconnects = CounterMetricFamily("koordlet_watch_reconnects", "Times a watch reconnected.", labels=["watch"])
+        synced = GaugeMetricFamily("koordlet_watch_synced", "Whether a watch has a complete list.", labels=["watch"])
+        events = CounterMetricFamily("koordlet_watch_events", "Events received by a watch.", labels=["watch"])
+        reconnects = CounterMetricFamily("koordlet_watch_reconnects", "Reconnects of a watch.", labels=["watch"])
         for name, state in self._watches_of.items():
             synced.add_metric([name], float(state.synced))
             events.add_metric([name], state.events)
@@ -234,34 +230,24 @@ class AgentCollector(Collector):
         yield from (synced, events, reconnects)
 
 
-def _add_stalled(
-    family: CounterMetricFamily, whose: Sequence[str], stalled_seconds: Mapping[str, Mapping[str, float]]
-) -> None:
-    for resource, kinds in stalled_seconds.items():
-        for kind, seconds in kinds.items():
-            family.add_metric([*whose, resource, kind], seconds)
+class ExporterCollector(Collector):
+    """Reads the InfluxDB exporter for a scrape; registered only where there is one."""
 
-
-class HistoryCollector(Collector):
-    """Reads the sink of the history; registered only where there is one."""
-
-    def __init__(self, history: HistoryRecorder) -> None:
-        self._history = history
+    def __init__(self, exporter: InfluxDbExporter) -> None:
+        self._exporter = exporter
 
     def collect(self) -> Iterable[Metric]:
-        """What waits, what was written, what was not and why."""
-        queue, writer = self._history.queue, self._history.writer
-        yield GaugeMetricFamily(
-            "koordlet_history_queued_points", "Points of the history that wait to be written.", queue.depth
-        )
-        yield CounterMetricFamily("koordlet_history_written_points", "Points InfluxDB has taken.", queue.written)
+        """Return queued, written and dropped points and failed writes."""
+        queue, writer = self._exporter.queue, self._exporter.writer
+        yield GaugeMetricFamily("koordlet_history_queued_points", "Points queued for InfluxDB.", queue.depth)
+        yield CounterMetricFamily("koordlet_history_written_points", "Points written to InfluxDB.", queue.written)
         dropped = CounterMetricFamily(
-            "koordlet_history_dropped_points", "Points given up, by reason.", labels=["reason"]
+            "koordlet_history_dropped_points", "Points dropped, by reason.", labels=["reason"]
         )
         for reason, count in queue.dropped.items():
             dropped.add_metric([reason], count)
         failures = CounterMetricFamily(
-            "koordlet_history_write_failures", "Requests to InfluxDB that failed, by kind of failure.", labels=["kind"]
+            "koordlet_history_write_failures", "Failed requests to InfluxDB, by kind of failure.", labels=["kind"]
         )
         for failure, count in writer.failures.items():
             failures.add_metric([failure], count)
@@ -269,6 +255,6 @@ class HistoryCollector(Collector):
         if writer.last_success_seconds is not None:
             yield GaugeMetricFamily(
                 "koordlet_history_last_success_timestamp_seconds",
-                "Unix time of the last request that InfluxDB took.",
+                "Unix time of the last successful request to InfluxDB.",
                 writer.last_success_seconds,
             )

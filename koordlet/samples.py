@@ -1,8 +1,8 @@
-"""The values that flow through the agent: one usage sample, one snapshot of the node, the key of a series.
+"""The values that flow through the agent: usage samples, snapshots of the node, and keys of series.
 
-Everything in a snapshot belongs to one instant: differences (system = node - pods) are only ever taken inside one
-snapshot, never across two clocks (design 3.3). A value that could not be measured is missing, with a `NoData` that
-says why; it is never a zero.
+Everything in a snapshot belongs to one instant. Differences (system = node - pods) are computed inside one snapshot
+only, never across two clocks. A value that could not be measured is missing, with a `NoData` that has the reason; it is
+never zero.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ RESOURCES = (Resource.CPU, Resource.MEMORY)
 
 
 class UsageSample(NamedTuple):
-    """Usage at one instant. A rate (CPU) is the mean since the snapshot before."""
+    """Usage at one instant. A rate (CPU) is the mean since the previous snapshot."""
 
     cpu_cores: float
     memory_bytes: float
 
 
 class SeriesKind(enum.StrEnum):
-    """What a series follows."""
+    """Subject of a series."""
 
     NODE = "node"
-    SYSTEM = "system"  # node - sum of pods, floored at 0
-    UNRESERVED_SYSTEM = "unreserved-system"  # S of design 4.3: system usage beyond what the node reserves
+    SYSTEM = "system"  # node - sum of pods, at least 0
+    UNRESERVED_SYSTEM = "unreserved-system"  # S of the formulas: system usage beyond the node's reservation
     CLASS = "class"  # sum over the pods of one priority class
     PROD_AND_UNRESERVED_SYSTEM = "prod-and-unreserved-system"  # prod + S
     POD = "pod"
@@ -58,7 +58,7 @@ PROD_AND_UNRESERVED_SYSTEM = SeriesKey(SeriesKind.PROD_AND_UNRESERVED_SYSTEM)
 
 
 class NumaSample(NamedTuple):
-    """Usage of one NUMA node, and the part of it that is not the pods'; None where that is not known."""
+    """Usage of one NUMA node, and its share of the system usage; None where that is unknown."""
 
     node: UsageSample
     system: UsageSample | None
@@ -66,7 +66,7 @@ class NumaSample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NoData:
-    """A source that gave no value: what was read, at which path, and why it is no data. Not an error of the agent."""
+    """A source without a value: its name, its path, and the reason. Not an error of the agent."""
 
     source: str
     path: str
@@ -75,11 +75,11 @@ class NoData:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What one tick measured, all of one instant.
+    """Measurements of one tick, all of one instant.
 
-    `pods` and `containers` are keyed by the UID in the cgroup's name and by container id; `system` is None when node
-    or pods could not be measured. A pod's first reading has no rate, so it is in `unmeasured_pods` and, because its
-    usage would otherwise count as system usage, `system` is None while a pod is unmeasured.
+    `pods` and `containers` are keyed by the UID in the cgroup's name and by container id. `system` is None when node or
+    pods could not be measured. The first reading of a pod has no rate, so the pod is in `unmeasured_pods`; `system` is
+    None while any pod is unmeasured, because its usage would count as system usage.
     """
 
     at_seconds: float
@@ -89,6 +89,6 @@ class Snapshot:
     pods: Mapping[str, UsageSample] = field(default_factory=dict)
     containers: Mapping[str, UsageSample] = field(default_factory=dict)
     unmeasured_pods: frozenset[str] = frozenset()
-    numa: Mapping[int, NumaSample] = field(default_factory=dict)
-    """By NUMA node; only in some snapshots, and on machines of several (`numa_usage`)."""
+    series: Mapping[str, Mapping[SeriesKey, UsageSample]] = field(default_factory=dict)
+    """Name of a collector -> its own series of this tick, such as those of NUMA nodes."""
     no_data: tuple[NoData, ...] = ()

@@ -1,4 +1,4 @@
-"""Settings of the agent. What may change while it runs stands in the NodeMetric's spec instead."""
+"""Settings of the agent. Settings that may change at run time are in the NodeMetric's spec instead."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ DEFAULT_HTTP_PORT: Final = 9316
 
 
 class KoordletSettings(settings.Settings):
-    """Validated once at start, frozen."""
+    """Settings of one process, validated once at the start and frozen."""
 
     node_name: str = pydantic.Field("", max_length=253)
-    """Name of the node the agent runs on, which is also the name of its NodeMetric; needed by `run`."""
+    """Name of the node and of its NodeMetric; required by `run`."""
     kubeconfig: str = ""
     """Kubeconfig file; empty means KUBECONFIG, then the pod's service account, then ~/.kube/config."""
     host_root: str = "/"
-    """Folder with the host's /proc, /sys/fs/cgroup and /sys/devices/system in it, such as /host in a container."""
+    """Folder that contains the host's /proc, /sys/fs/cgroup and /sys/devices/system, such as /host in a container."""
     state_dir: str = "/var/lib/koordlet"
-    """Folder of the prediction checkpoint; empty keeps the history in memory only."""
+    """Folder of the prediction checkpoint; empty keeps the recorded history in memory only."""
     checkpoint_interval_seconds: int = pydantic.Field(600, ge=10, le=86400)
     """Time between two checkpoints, in seconds; one more is written on SIGTERM."""
     max_series: int = pydantic.Field(1500, ge=64, le=100_000)
-    """Most pods held at once, and most containers; samples of more are refused and counted."""
+    """Largest number of cached pods, and of cached containers; samples of more are refused and counted."""
     http_address: str = "0.0.0.0"  # noqa: S104  # kubelet probes reach a pod from outside
     """Address of /healthz, /readyz and /metrics."""
     http_port: int = pydantic.Field(DEFAULT_HTTP_PORT, ge=0, le=65535)
     """Port of /healthz, /readyz and /metrics."""
     enable_debug_pages: bool = False
-    """Serve /debug/samples and /debug/predictions: every raw sample held, for checking a prediction by hand."""
+    """Serve /debug/samples: every cached raw sample, to verify a prediction by hand."""
     influxdb_url: str = ""
-    """Address of an InfluxDB 2 that keeps the history, such as https://influxdb:8086; empty keeps none."""
+    """Address of an InfluxDB 2 to export to, such as https://influxdb:8086; empty disables the exporter."""
     influxdb_org: str = ""
     """Organization of the bucket."""
     influxdb_bucket: str = ""
-    """Bucket to write to. It has to exist; its retention is how long the history lasts."""
+    """Bucket to write to. It has to exist; its retention limits the exported history."""
     influxdb_token_file: str = ""
-    """File with a token that may write to the bucket; read before each write, so that it may change."""
+    """File with a token that may write to the bucket; read before each write, so the token may change."""
     influxdb_ca_file: str = ""
-    """File with the certificate authorities (PEM) to trust with https; empty means those of the system."""
+    """File with trusted certificate authorities (PEM) for https; empty uses those of the system."""
     influxdb_interval_seconds: int = pydantic.Field(10, ge=1, le=600)
-    """Time between two points of a series, which are means over this time, in seconds."""
+    """Time between two points of a series, in seconds; a point is the mean over this time."""
     influxdb_timeout_ms: int = pydantic.Field(5000, ge=100, le=60_000)
-    """Longest wait for an answer, in milliseconds."""
+    """Timeout of a request, in milliseconds."""
     influxdb_batch_points: int = pydantic.Field(1000, ge=1, le=10_000)
-    """Most points in one request."""
+    """Largest number of points in one request."""
     influxdb_queue_points: int = pydantic.Field(10_000, ge=1, le=100_000)
-    """Most points that wait while InfluxDB is away, 0.3 KB each; when it is full the oldest are dropped and counted."""
+    """Largest number of points queued while InfluxDB is away, 0.3 KB each; a full queue drops and counts the oldest."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT
-    """How a log line looks: text or json."""
+    """Format of log lines: text or json."""
     log_level: logs.LogLevel = logs.LogLevel.INFO
-    """From which level on lines are written: debug, info, warning or error."""
+    """Lowest level of log lines: debug, info, warning or error."""
 
     @pydantic.field_validator("influxdb_url")
     @classmethod
-    def _is_an_address(cls, url: str) -> str:
+    def _validate_address(cls, url: str) -> str:
         parts = urlsplit(url)
         if url and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0):
             raise ValueError("want http://HOST:PORT or https://HOST:PORT")
@@ -71,23 +71,23 @@ class KoordletSettings(settings.Settings):
         return url
 
     def required_for_run(self) -> list[str]:
-        """Problems that keep `run` from starting though each setting by itself is valid."""
+        """Return the problems that prevent `run` although each setting is valid by itself."""
         problems = []
         if not self.node_name:
-            problems = [f"node-name is not set: give --node-name or {ENV_PREFIX}_NODE_NAME (spec.nodeName of the pod)"]
-        return problems + self._required_for_history()
+            problems = [f"node-name is not set: set --node-name or {ENV_PREFIX}_NODE_NAME (spec.nodeName of the pod)"]
+        return problems + self._required_for_exporter()
 
-    def _required_for_history(self) -> list[str]:
+    def _required_for_exporter(self) -> list[str]:
         if not self.influxdb_url:
             return []
         needed = ("influxdb_org", "influxdb_bucket", "influxdb_token_file")
         missing = [field.replace("_", "-") for field in needed if not getattr(self, field)]
-        problems = [f"{name} is not set, which influxdb-url needs: give --{name}" for name in missing]
+        problems = [f"{name} is not set, but influxdb-url requires it: set --{name}" for name in missing]
         if self.influxdb_ca_file and not self.influxdb_url.startswith("https:"):
             problems.append(
                 f"influxdb-ca-file is {self.influxdb_ca_file!r} but influxdb-url is {self.influxdb_url!r}:"
                 " want an https address, or no CA file"
             )
         if importlib.util.find_spec("influxdb_client") is None:
-            problems.append("influxdb-url is set and influxdb-client is not installed: want koord-suite[influxdb]")
+            problems.append("influxdb-url is set, but influxdb-client is not installed: install koord-suite[influxdb]")
         return problems

@@ -1,4 +1,4 @@
-"""Fixtures every test has: what a program does to its process is undone for the next test."""
+"""Fixtures of every test: changes of a program to its process are undone for the next test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _log_as_before() -> Iterator[None]:
-    """Commands configure the root logger; their handlers would write to a stream that is closed by then."""
+    """Restore the root logger: handlers of a command would write to a closed stream."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield

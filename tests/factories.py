@@ -1,4 +1,4 @@
-"""Valid objects with overrides, for tests that need one and care for a detail of it."""
+"""Make valid objects with overrides, for tests of one detail."""
 
 from __future__ import annotations
 
@@ -77,5 +77,5 @@ _UPSTREAM_NODE_METRIC: dict[str, Any] = {
 
 
 def upstream_node_metric(**overrides: Any) -> dict[str, Any]:
-    """A NodeMetric in the shape of section 3 of Koordinator's CRD, with every field its agent can write."""
+    """Return a NodeMetric with every field that Koordinator's agent can write, by Koordinator's CRD."""
     return _merge(copy.deepcopy(_UPSTREAM_NODE_METRIC), overrides)

@@ -1,6 +1,6 @@
-"""The /metrics of all our programs: the same conventions everywhere, counters from 0 on, labels from known sets.
+"""The /metrics of all programs: the same conventions everywhere, counters from 0, labels from known sets.
 
-What only one part promises (a node's series go with it, what nobody measured has no value) is tested beside that part.
+The rules of one part (the series of a deleted node end, an unmeasured value is absent) are tested with that part.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scheduler_plugin.load_watcher.metrics import WatcherMetrics
 from scheduler_plugin.load_watcher.windows import Windows
 from tests.host_trees.plain_files import PlainHost
 
-# What promtool's linter refuses in a name.
+# Patterns that promtool's linter rejects in a name.
 NOT_BASE_UNITS = (
     "milliseconds|minutes|hours|days|weeks|millicores|kelvin|kilobytes|megabytes|gigabytes|kib|mib|gib|percent|percents"
 )
@@ -80,7 +80,7 @@ Families = dict[str, metrics_core.Metric]
 
 @pytest.fixture(params=PARTS)
 def page(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Families]]:
-    """Prefix of a part's metrics, and all of them as it starts."""
+    """Return the prefix of the metrics of a part, and all of its metrics at its start."""
     prometheus_client.disable_created_metrics()
     registry = CollectorRegistry()
     PARTS[request.param](registry, tmp_path)
@@ -100,12 +100,12 @@ def test_names_and_help_follow_the_conventions(page: tuple[str, Families]) -> No
         assert ("timestamp" in name) == name.endswith("_timestamp_seconds"), name
 
 
-def test_what_is_a_time_or_an_amount_has_its_unit_in_its_name(page: tuple[str, Families]) -> None:
+def test_times_and_amounts_have_their_unit_in_their_name(page: tuple[str, Families]) -> None:
     for name, family in page[1].items():
         assert re.search(rf"_({UNITS})$", name) or not SAYS_A_UNIT.search(family.documentation), name
 
 
-def test_counters_are_there_from_the_start_as_zero_and_named_as_such(page: tuple[str, Families]) -> None:
+def test_counters_exist_as_zero_from_the_start_and_are_named_as_such(page: tuple[str, Families]) -> None:
     counters = [family for family in page[1].values() if family.type == "counter"]
     assert counters
     for family in counters:
@@ -125,6 +125,6 @@ def test_labels_are_from_known_sets_and_none_of_them_is_large(page: tuple[str, F
             assert len(found) <= LARGEST_SET, f"{family.name}: {label}"
 
 
-def test_a_gauge_does_not_look_like_a_part_of_a_histogram(page: tuple[str, Families]) -> None:
+def test_a_gauge_is_not_named_like_a_part_of_a_histogram(page: tuple[str, Families]) -> None:
     for name, family in page[1].items():
         assert family.type == "histogram" or not re.search(r"_(count|sum|bucket)$", name), name

@@ -1,4 +1,4 @@
-"""The size budget of CONTRIBUTING.md: a file that outgrows it splits by subject, never into part one and two."""
+"""The size budget of CONTRIBUTING.md: a file beyond it is split by subject, never into part one and two."""
 
 import ast
 import pathlib

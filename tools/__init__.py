@@ -1,1 +1,1 @@
-"""Tools of the project that import nothing of the product."""
+"""Tools of the project. They import nothing of the product."""

@@ -1,7 +1,4 @@
-"""What upstream's admission webhook refuses and its controllers accept: accepted here too, and pointed out.
-
-Source: koordinator-core 4.2 ("webhook range"), 4.5.
-"""
+"""Report values that Koordinator's admission webhook rejects and its controllers accept: accepted here with advice."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from api_types.wire_model import camel_case
 
 
 def strategy_advice(strategy: slo.ColocationStrategy, path: KeyPath = ()) -> Iterator[Problem]:
-    """Values that are beyond what makes sense, though nothing breaks."""
+    """Yield advice on values that are accepted but exceed the useful range."""
     for field, info in type(strategy).model_fields.items():
         value = getattr(strategy, field)
         for mark in info.metadata:
@@ -25,17 +22,17 @@ def strategy_advice(strategy: slo.ColocationStrategy, path: KeyPath = ()) -> Ite
 
 
 def parameter_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
-    """`strategy_advice` for the cluster and for every entry, and entries that cannot switch a node on."""
+    """Yield `strategy_advice` for the cluster and for every entry, and advice on entries that cannot enable a node."""
     yield from strategy_advice(config)
     for position, entry in enumerate(config.node_configs or ()):
         path = ("nodeConfigs", position)
         yield from strategy_advice(entry, path)
         if entry.enable and not config.enable:
-            yield _advice((*path, "enable"), True, "enable: true for the cluster too, which otherwise wins")
+            yield _advice((*path, "enable"), True, "enable: true for the cluster too, whose value otherwise wins")
 
 
 def selector_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
-    """Entries that select nothing or everything."""
+    """Yield advice on entries that select no node or every node."""
     for position, entry in enumerate(config.node_configs or ()):
         selector = entry.node_selector
         if selector is None or node_selector.is_empty(selector):
@@ -45,7 +42,7 @@ def selector_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
 
 
 def overlap_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
-    """Entries that select nodes which an earlier one selects too."""
+    """Yield advice on entries that select nodes of an earlier entry."""
     earlier: dict[int, list[int]] = {}
     for first, second in overlapping_entries(config):
         earlier.setdefault(second, []).append(first)
@@ -54,12 +51,12 @@ def overlap_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
 
 
 def overlapping_entries(config: slo.ColocationConfig) -> list[tuple[int, int]]:
-    """Positions of each two entries of which the document shows that they select the same nodes."""
+    """Return the positions of each two entries whose selectors in the document match the same nodes."""
     return node_selector.overlapping([entry.node_selector for entry in config.node_configs or ()])
 
 
 def overlap(config: slo.ColocationConfig, winners: Sequence[int], position: int, node: str = "") -> Problem:
-    """Say that an entry's nodes belong to earlier ones; `node` is one that shows it."""
+    """Report that nodes of an entry belong to earlier entries; `node` is an example."""
     selector = (config.node_configs or [])[position].node_selector
     others = ", ".join(f"nodeConfigs[{winner}]" for winner in winners)
     example = f", as on node {node}" if node else ""
@@ -68,14 +65,14 @@ def overlap(config: slo.ColocationConfig, winners: Sequence[int], position: int,
 
 
 def idle_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
-    """Entries that set nothing: their nodes get the cluster strategy, whatever later entries say."""
+    """Yield advice on entries that set nothing: their nodes get the cluster strategy, whatever later entries set."""
     for position, entry in enumerate(config.node_configs or ()):
         if not slo.merge(entry).model_fields_set:
             yield _advice(("nodeConfigs", position), {"name": entry.name}, "at least one key of a strategy")
 
 
 def name_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
-    """Entries without a name, or with the name of an earlier one."""
+    """Yield advice on entries without a name, or with the name of an earlier one."""
     taken: set[str] = set()
     for position, entry in enumerate(config.node_configs or ()):
         if not entry.name or entry.name in taken:

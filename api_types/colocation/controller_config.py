@@ -1,9 +1,8 @@
-"""Keys of `colocation-config`: one catalog of their types, ranges, defaults and meanings.
+"""Define the keys of `colocation-config`: their types, ranges, defaults and meanings.
 
-A strategy stands at the top level of the document (for the cluster), in a `nodeConfigs` entry (for the nodes it
-selects) and in a node's annotation. Every key is optional: None is "not set here", while a present zero, false or
-empty text is a value. Ranges are checked and defaults filled in from the annotations below and from nowhere else.
-Reading JSON text is `colocation_document`'s part. Source: design 3.2, koordinator-core 4.2.
+A strategy is set at the top level of the document (for the cluster), in a `nodeConfigs` entry (for the nodes it
+selects) and in an annotation of a node. Every key is optional: None means "not set here", while a present zero, false
+or empty text is a value. The annotations below are the only source of ranges and defaults. `document` parses the text.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ ModelT = TypeVar("ModelT", bound=pydantic.BaseModel)
 
 
 class Default(NamedTuple):
-    """Value in force where no layer sets the key."""
+    """Value of a key that no layer sets."""
 
     value: Any
 
 
 class AtMostAdvised(NamedTuple):
-    """Bound that upstream's webhook enforces and its controllers do not: beyond it a value is accepted and reported."""
+    """Bound of Koordinator's webhook that its controllers do not enforce: a value beyond it is accepted with advice."""
 
     value: float
 
 
 class Unused(NamedTuple):
-    """Marks a key that upstream knows and this project does not use."""
+    """Mark a key that Koordinator has and this project does not use."""
 
     by: str
 
@@ -67,13 +66,15 @@ MemoryCollectPolicy = Literal["usageWithHotPageCache", "usageWithoutPageCache", 
 MidFloor = Literal["allocated", "none"]
 Preset = Literal["conservative", "balanced", "aggressive"]
 SinglePredictor = Literal["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile"]
-PredictorName = Literal["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "max"]
+PredictorName = Literal[SinglePredictor, "max"]
+PREDICTOR_NAMES: Final[tuple[str, ...]] = typing.get_args(PredictorName)
+"""Names of all predictors; the agent's registry has an entry for each."""
 STATIC: Final = "static"
-"""The one value of `midReclaimMode` that changes anything."""
+"""The only value of `midReclaimMode` that has an effect."""
 
 
 class StrategyModel(wire_model.WireModel):
-    """Base of the models here: types are taken strictly, as upstream's JSON decoder does; instances do not change."""
+    """Base of the models here: types are strict, as in Koordinator's JSON decoder; instances are immutable."""
 
     model_config = pydantic.ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
 
@@ -86,14 +87,14 @@ class MetricAggregatePolicy(StrategyModel):
 
 
 class PredictPolicy(StrategyModel):
-    """How the agent predicts the peak of the Prod pods, and how often it reports."""
+    """Parameters of the predicted peak of the Prod pods, and of the reporting intervals."""
 
     resource_diff_threshold_percent: Annotated[PositivePercent | None, Default(5)] = None
-    """Report early when the prediction moved by more than this share of what was published."""
+    """Report early when the prediction moves by more than this share of the published one."""
     cold_start_period_seconds: Annotated[Annotated[int, pydantic.Field(ge=0, le=604800)] | None, Default(7200)] = None
-    """A pod with less recorded history than this is cold: charged its full request. `percentile` wants 86400."""
+    """A pod with less recorded history is cold: it counts with its full request. Use 86400 with `percentile`."""
     predictor: Annotated[PredictorName | None, Default("n-sigma-v2")] = None
-    """Name in the predictor catalog; `percentile` without coldStartPeriodSeconds 86400 is short ten times as often."""
+    """Name of the predictor; `percentile` without coldStartPeriodSeconds 86400 under-predicts ten times as often."""
     n: Annotated[Annotated[float, pydantic.Field(gt=0, le=20)] | None, Default(5.0)] = None
     """N of N-sigma: standard deviations above the mean."""
     percentile: Annotated[PercentileRank | None, Default(99.0)] = None
@@ -108,38 +109,38 @@ class PredictPolicy(StrategyModel):
         Annotated[list[SinglePredictor], pydantic.Field(min_length=1)] | None,
         Default(["n-sigma-v2", "resource-central"]),
     ] = None
-    """Predictors that `max` takes the largest answer of."""
+    """Predictors of which `max` takes the largest peak."""
     safety_margin_percent: Percent | None = None
-    """Raises the predicted part of a peak, not the cold requests; where unset, 10 for `percentile` and 0 otherwise."""
+    """Raises the predicted part of a peak, not the cold requests; if unset, 10 for `percentile` and 0 otherwise."""
     cpu_half_life_seconds: Annotated[HalfLifeSeconds | None, Default(43200)] = None
     """Time after which a CPU sample weighs half."""
     memory_half_life_seconds: Annotated[HalfLifeSeconds | None, Default(86400)] = None
     """Time after which a memory sample weighs half."""
     check_interval_seconds: Annotated[Positive | None, Default(20)] = None
-    """How often the agent looks whether an early report is due."""
+    """Time between two checks of whether an early report is due."""
     force_update_interval_seconds: Annotated[Positive | None, Default(600)] = None
-    """Upper bound on the time between two reports, whatever the report interval."""
+    """Longest time between two reports, whatever the report interval."""
 
 
 class MidColocationPolicy(StrategyModel):
-    """How the Mid resources of a node are calculated."""
+    """Parameters from which the Mid resources of a node are calculated."""
 
     enable: Annotated[bool | None, Default(False)] = None
     """Whether the node takes part in colocation."""
     degrade_time_minutes: Annotated[Positive | None, Default(15)] = None
     """Age of the sample, and of the last prediction, beyond which Mid resources are withdrawn."""
     mid_reclaim_mode: str | None = None
-    """`static` publishes a share of the node's capacity; unset or empty, what the prediction leaves."""
+    """`static` publishes a share of the node's capacity; unset or empty publishes what the prediction leaves."""
     mid_cpu_threshold_percent: Annotated[Percent | None, Default(100)] = None
     """Cap on reclaimed CPU, as a share of the node's allocatable (of its capacity in static mode)."""
     mid_memory_threshold_percent: Annotated[Percent | None, Default(100)] = None
     """Cap on reclaimed memory, as a share of the node's allocatable (of its capacity in static mode)."""
     mid_reclaim_ratio_percent: Annotated[Percent | None, Default(100)] = None
-    """Share of the Prod requests that counts as reclaimable before the predicted peak is taken off."""
+    """Share of the Prod requests that counts as reclaimable, before the predicted peak is subtracted."""
     mid_unallocated_percent: Annotated[Percent | None, Default(0)] = None
-    """Share of what no Prod pod requests that is added to Mid."""
+    """Share of the resources that no Prod pod requests that is added to Mid."""
     mid_floor: Annotated[MidFloor | None, Default("allocated")] = None
-    """`allocated` never publishes less than the bound Mid pods request; `none` publishes the formula."""
+    """`allocated` publishes at least the requests of the bound Mid pods; `none` publishes the result of the formula."""
     mid_max_increase_percent: Annotated[PositivePercent | None, Default(100)] = None
     """Largest rise per update, as a share of the node's allocatable."""
     mid_static_cpu_reserved_percent: Annotated[Natural | None, Default(0), AtMostAdvised(100)] = None
@@ -149,10 +150,10 @@ class MidColocationPolicy(StrategyModel):
 
 
 class ColocationStrategy(MidColocationPolicy):
-    """Every key a layer may set."""
+    """Every key that a layer may set."""
 
     preset: Preset | None = None
-    """Named set of values that lies between the defaults and the cluster strategy."""
+    """Named set of values, between the defaults and the cluster strategy."""
     metric_aggregate_duration_seconds: Annotated[Positive | None, Default(300)] = None
     """Window of the reported usages; the agent's floor is 60."""
     metric_report_interval_seconds: Annotated[Positive | None, Default(60)] = None
@@ -160,53 +161,53 @@ class ColocationStrategy(MidColocationPolicy):
     metric_aggregate_policy: MetricAggregatePolicy | None = None
     """Windows of the aggregated usages."""
     metric_memory_collect_policy: Annotated[MemoryCollectPolicy | None, Default("usageWithoutPageCache")] = None
-    """Which memory counts as used."""
+    """Memory that counts as used."""
     update_time_threshold_seconds: Annotated[Positive | None, Default(300)] = None
-    """Published Mid resources are written again after this time even where they did not move."""
+    """Published Mid resources are written again after this time even if they have not changed."""
     resource_diff_threshold: Annotated[
         Annotated[float, pydantic.Field(gt=0)] | None, Default(0.1), AtMostAdvised(1)
     ] = None
-    """Relative change of a Mid resource, as a ratio, that is worth a write."""
+    """Smallest relative change of a Mid resource, as a ratio, that is written."""
     node_predict_policy: PredictPolicy | None = None
-    """How the agent predicts; `predictPolicy` is an alias."""
+    """Parameters of the prediction; `predictPolicy` is an alias."""
     cpu_reclaim_threshold_percent: Annotated[Natural | None, Default(60), _BATCH] = None
     """Batch only: share of CPU capacity that may be in use."""
     memory_reclaim_threshold_percent: Annotated[Natural | None, Default(65), _BATCH] = None
     """Batch only: share of memory capacity that may be in use."""
     cpu_calculate_policy: Annotated[str | None, Default("usage"), _BATCH] = None
-    """Batch only: what counts as used CPU."""
+    """Batch only: CPU that counts as used."""
     memory_calculate_policy: Annotated[str | None, Default("usage"), _BATCH] = None
-    """Batch only: what counts as used memory."""
+    """Batch only: memory that counts as used."""
     batch_cpu_threshold_percent: Annotated[Natural | None, _BATCH] = None
     """Batch only: cap on CPU, as a share of capacity."""
     batch_memory_threshold_percent: Annotated[Natural | None, _BATCH] = None
     """Batch only: cap on memory, as a share of capacity."""
     extensions: Annotated[dict[str, Any] | None, Unused("third parties")] = None
-    """Bag of third parties' settings, merged by key."""
+    """Settings of third parties, merged by key."""
 
 
 class NodeConfig(ColocationStrategy):
-    """Overrides for the nodes a selector matches; its strategy keys stand beside name and selector."""
+    """Overrides for the nodes that a selector matches, at the same level as name and selector."""
 
     name: str | None = None
-    """Name of the entry, for people."""
+    """Name of the entry, shown in messages."""
     node_selector: NodeSelector | None = None
-    """Which nodes; a missing selector matches none, an empty one matches every node."""
+    """Selector of the nodes; a missing selector matches no node, an empty one every node."""
 
 
 class ColocationConfig(ColocationStrategy):
-    """The whole document: the cluster strategy's keys, and overrides per node."""
+    """The whole document: the keys of the cluster strategy, and overrides for nodes."""
 
     node_configs: list[NodeConfig] | None = None
     """Overrides; the first entry whose selector matches a node applies to it."""
 
 
 ALIASES: Final[Mapping[str, str]] = {"predictPolicy": "nodePredictPolicy"}
-"""Other spellings of keys, and the key each stands for."""
+"""Alias -> key."""
 
 
 def merge_objects(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Overlay a JSON object on another: objects merge by key, everything else replaces. Raises TypeError."""
+    """Overlay a JSON object on another: objects merge by key, other values replace. Raises TypeError."""
     if not isinstance(base, Mapping) or not isinstance(over, Mapping):
         raise TypeError(f"cannot merge {type(over).__name__} into {type(base).__name__}, want two objects")
     merged = dict(base)
@@ -217,7 +218,7 @@ def merge_objects(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str,
 
 
 def merge(*layers: ColocationStrategy) -> ColocationStrategy:
-    """Overlay strategies, lowest first; keys that are not set show what lies below."""
+    """Overlay strategies, lowest first; a key that is not set keeps the value of the lower layers."""
     merged: dict[str, Any] = {}
     for layer in layers:
         merged = merge_objects(merged, layer.to_wire())
@@ -225,7 +226,7 @@ def merge(*layers: ColocationStrategy) -> ColocationStrategy:
 
 
 def nested_model(annotation: Any) -> type[pydantic.BaseModel] | None:
-    """Model that a field of this annotation holds one or several of, None for other fields."""
+    """Return the model of which a field of this annotation holds one or several; None for other fields."""
     if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
         return annotation
     found = (nested_model(part) for part in typing.get_args(annotation))
@@ -233,7 +234,7 @@ def nested_model(annotation: Any) -> type[pydantic.BaseModel] | None:
 
 
 def with_defaults(model: type[ModelT]) -> ModelT:
-    """Instance of a model here in which every key that has a default is set to it."""
+    """Return an instance of a model here in which every key with a default is set to it."""
     values: dict[str, Any] = {}
     for field, info in model.model_fields.items():
         if nested := nested_model(info.annotation):
@@ -245,23 +246,23 @@ def with_defaults(model: type[ModelT]) -> ModelT:
 
 
 DEFAULTS: Final = with_defaults(ColocationStrategy)
-"""The lowest layer: every key's default."""
+"""The lowest layer: the default of every key."""
 
 
 class Key(NamedTuple):
-    """A key of a strategy: its path on the wire, as `nodePredictPolicy.n`, and its field."""
+    """A key of a strategy: its path on the wire, such as `nodePredictPolicy.n`, and its field."""
 
     path: str
     info: FieldInfo
 
     @property
     def unused(self) -> str | None:
-        """What the key is for, where it has no effect here."""
+        """Return the purpose of a key that has no effect here; None for a key that has one."""
         return next((mark.by for mark in self.info.metadata if isinstance(mark, Unused)), None)
 
 
 def keys(model: type[pydantic.BaseModel], prefix: str = "") -> Iterator[Key]:
-    """Every key of a model that holds a value of its own, nested ones in the place of the object they are in."""
+    """Yield every key of a model that holds a value; the keys of a nested object replace that object."""
     for field, info in model.model_fields.items():
         path = f"{prefix}{wire_model.camel_case(field)}"
         if nested := nested_model(info.annotation):
@@ -271,7 +272,7 @@ def keys(model: type[pydantic.BaseModel], prefix: str = "") -> Iterator[Key]:
 
 
 def unused_keys(strategy: pydantic.BaseModel) -> dict[str, str]:
-    """Keys that are set and have no effect here: wire name -> what they are for."""
+    """Return the keys that are set and have no effect here: wire name -> purpose."""
     known = type(strategy).model_fields
     set_here = [Key(wire_model.camel_case(field), known[field]) for field in sorted(strategy.model_fields_set)]
     return {key.path: key.unused for key in set_here if key.unused}

@@ -1,9 +1,8 @@
-"""JSON text of `colocation-config`, and of a node's strategy annotation -> models, with every problem named.
+"""Parse `colocation-config`, and the strategy annotation of a node, into models; report every problem.
 
-Rules of upstream's decoder, so that a document means the same to both: keys match whatever their case, the last of
-two equal keys wins (and is pointed out), null is "not set", a value of the wrong type fails the whole document.
-Stricter on purpose: an unknown key or a value out of range fails the layer it stands in (design 3.2). Nothing here
-raises for bad text.
+The rules of Koordinator's decoder apply, so that a document means the same to both: keys match in any case, the last of
+two equal keys wins (with advice), null means "not set", a value of the wrong type fails the whole document. Stricter on
+purpose: an unknown key or a value out of range fails its layer. No function here raises for malformed text.
 """
 
 from __future__ import annotations
@@ -28,27 +27,27 @@ from api_types.wire_model import camel_case
 
 _ENTRIES: Final = "nodeConfigs"
 _SELECTOR: Final = "nodeSelector"
-_DEEPEST: Final = 64  # arbitrary; a document has seven levels, the rest is for extensions
+_DEEPEST: Final = 64  # arbitrary; a document has seven levels, the others are for extensions
 _INT64: Final = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a text says. `config` is None where the document is refused; entries that are refused set nothing."""
+    """Result of parsing. `config` is None where the document is refused; entries that are refused set nothing."""
 
     config: slo.ColocationConfig | None
     problems: tuple[Problem, ...] = ()
     unused: tuple[str, ...] = ()
-    """Key paths that are known to upstream and have no effect here."""
+    """Key paths that Koordinator knows and that have no effect here."""
 
 
 def unused_text(unused: Iterable[str]) -> str:
-    """Say of key paths that they are accepted without effect."""
+    """Describe key paths that are accepted without effect."""
     return f"accepted without effect, this project publishes no Batch resources: {', '.join(unused)}"
 
 
 def read_config(text: str | None) -> Reading:
-    """Read the document. An absent or empty text sets nothing, so that the defaults are in force."""
+    """Parse the document. An absent or empty text sets nothing, so that the defaults are in force."""
     if not text:
         return Reading(slo.ColocationConfig())
     document, problems = _object(text, slo.ColocationConfig)
@@ -66,7 +65,7 @@ def read_config(text: str | None) -> Reading:
 
 
 def read_strategy(text: str) -> tuple[slo.ColocationStrategy | None, tuple[Problem, ...]]:
-    """Read a node's strategy annotation; None where it is refused as a whole."""
+    """Parse the strategy annotation of a node; None where it is refused as a whole."""
     document, problems = _object(text, slo.ColocationStrategy)
     if config_problem.refuses(problems):
         return None, tuple(dataclasses.replace(each, effect=_without_document(each.effect)) for each in problems)
@@ -79,7 +78,7 @@ def _without_document(effect: Effect) -> Effect:
 
 
 def _object(text: str, model: type[pydantic.BaseModel]) -> tuple[dict[str, Any], list[Problem]]:
-    """JSON object in a text with the model's own keys, and everything that is wrong with it."""
+    """Return the JSON object of a text, with the keys of the model, and every problem of it."""
     try:
         raw = json.loads(text, object_pairs_hook=_last_wins, parse_constant=_no_constant, parse_int=_integer)
     except (ValueError, RecursionError) as error:
@@ -94,7 +93,7 @@ def _object(text: str, model: type[pydantic.BaseModel]) -> tuple[dict[str, Any],
 
 
 def _is_too_deep(value: Any) -> bool:
-    """Whether it is nested more deeply than anything sensible is; what follows here and elsewhere is recursive."""
+    """Return whether the nesting is deeper than any valid document; later code here and elsewhere is recursive."""
     level = [value]
     for _ in range(_DEEPEST):
         containers = [each for each in level if isinstance(each, (dict, list))]
@@ -103,7 +102,7 @@ def _is_too_deep(value: Any) -> bool:
 
 
 class _JsonObject(dict[str, Any]):
-    """A JSON object that remembers which of its keys were given more than once."""
+    """A JSON object with the set of its repeated keys."""
 
     repeated: frozenset[str] = frozenset()
 
@@ -111,52 +110,52 @@ class _JsonObject(dict[str, Any]):
 def _last_wins(pairs: list[tuple[str, Any]]) -> _JsonObject:
     result = _JsonObject()
     for key, value in pairs:
-        result.pop(key, None)  # so that keys that differ in case alone stay in the order of their last mention
+        result.pop(key, None)  # keys that differ in case alone keep the order of their last occurrence
         result[key] = value
     result.repeated = frozenset(key for key, count in Counter(key.lower() for key, _ in pairs).items() if count > 1)
     return result
 
 
 def _no_constant(text: str) -> None:
-    raise ValueError(f"{text} is no JSON number")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _integer(text: str) -> int | float:
-    """An integer beyond 64 bits is kept as a float, and so refused wherever an integer is wanted."""
+    """Parse an integer; one beyond 64 bits becomes a float, which is refused where an integer is wanted."""
     value = float(text)
     return int(text) if abs(value) < 2**65 and int(text) in _INT64 else value
 
 
 def _fold(value: Any, model: type[pydantic.BaseModel], path: KeyPath, problems: list[Problem]) -> Any:
-    """Spell keys as the model does, drop nulls, resolve aliases, report and drop unknown keys."""
+    """Rename keys as in the model, drop nulls, resolve aliases, report and drop unknown keys."""
     if isinstance(value, list):
         return [_fold(item, model, (*path, position), problems) for position, item in enumerate(value)]
     if not isinstance(value, dict):
         return value
     fields = {camel_case(field): info for field, info in model.model_fields.items()}
     result: dict[str, Any] = {}
-    for key, item in _resolve_aliases(_spell(value, fields, path, problems), fields, path, problems):
+    for key, item in _resolve_aliases(_own_keys(value, fields, path, problems), fields, path, problems):
         nested = slo.nested_model(fields[key].annotation)
         result[key] = _fold(item, nested, (*path, key), problems) if nested else item
     return result
 
 
-def _spell(value: dict[str, Any], fields: Iterable[str], path: KeyPath, problems: list[Problem]) -> dict[str, Any]:
+def _own_keys(value: dict[str, Any], fields: Iterable[str], path: KeyPath, problems: list[Problem]) -> dict[str, Any]:
     known = [*fields, *(alias for alias, key in slo.ALIASES.items() if key in fields)]
     by_lower_case = {key.lower(): key for key in known}
     result: dict[str, Any] = {}
     for key, item in value.items():
-        spelled = by_lower_case.get(key.lower())
-        if spelled is None:
+        own = by_lower_case.get(key.lower())
+        if own is None:
             problems.append(_unknown_key(key, item, known, path))
         elif item is None:
-            result.pop(spelled, None)
+            result.pop(own, None)
         else:
-            result[spelled] = item
+            result[own] = item
     for key in sorted(getattr(value, "repeated", ())):
-        if spelled := by_lower_case.get(key):
-            kept = config_problem.quoted(result.get(spelled))
-            problems.append(Problem((*path, spelled), kept, "the key once: the last one counts", Effect.ADVICE))
+        if own := by_lower_case.get(key):
+            kept = config_problem.quoted(result.get(own))
+            problems.append(Problem((*path, own), kept, "the key once: the last one counts", Effect.ADVICE))
     return result
 
 
@@ -197,7 +196,7 @@ def _type_and_range_problems(document: Any, model: type[pydantic.BaseModel]) -> 
 
 def _problem_of(error: Any, model: type[pydantic.BaseModel]) -> Problem:
     path: KeyPath = error["loc"]
-    custom = error["type"].startswith("duration_")  # our own, whose text says what is wanted
+    custom = error["type"].startswith("duration_")  # custom errors, whose text names the wanted value
     wanted = error["msg"].removeprefix("want ") if custom else config_problem.wanted_at(_schema(model), path)
     wrong_type = error["type"].endswith("_type")
     effect = Effect.DOCUMENT_REFUSED if wrong_type else _effect_in(path)
@@ -205,7 +204,7 @@ def _problem_of(error: Any, model: type[pydantic.BaseModel]) -> Problem:
 
 
 def _selector_faults(document: dict[str, Any]) -> Iterator[Problem]:
-    """Selectors of the right types that mean nothing."""
+    """Yield a problem for each selector of the right types that is invalid."""
     entries = document.get(_ENTRIES)
     for position, entry in enumerate(entries if isinstance(entries, list) else ()):
         try:
@@ -220,7 +219,7 @@ def _selector_faults(document: dict[str, Any]) -> Iterator[Problem]:
 
 
 def _without_bad_entries(document: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
-    """Entries with a problem keep name and selector alone; a bad selector goes too, and so selects nothing."""
+    """Reduce entries with a problem to name and selector; drop an invalid selector, which then selects nothing."""
     problems = [problem for problem in problems if problem.effect is not Effect.ADVICE]
     bad = {problem.path[1] for problem in problems if problem.path[:1] == (_ENTRIES,)}
     bad_selector = {problem.path[1] for problem in problems if problem.path[2:3] == (_SELECTOR,)}
@@ -242,4 +241,4 @@ def _unused(config: slo.ColocationConfig) -> Iterator[str]:
     yield from slo.unused_keys(config)
     for position, entry in enumerate(config.node_configs or ()):
         for key in slo.unused_keys(entry):
-            yield config_problem.spelled((_ENTRIES, position, key))
+            yield config_problem.format_path((_ENTRIES, position, key))

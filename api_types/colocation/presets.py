@@ -1,6 +1,6 @@
-"""Values of the key `preset`: named sets of the keys that decide about risk, and what to expect of each.
+"""Define the values of the key `preset`: named sets of the keys that determine risk, and the effect of each.
 
-A preset lies between the defaults and the cluster strategy: a key that is written in any layer wins over it.
+A preset is a layer between the defaults and the cluster strategy: a key that any other layer sets wins over it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from api_types.colocation.controller_config import ColocationStrategy, PredictPo
 
 
 class Expectation(NamedTuple):
-    """What a preset does to Mid, and on what risk."""
+    """Effect of a preset on Mid, and its risk."""
 
     mid: str
     risk: str
@@ -41,25 +41,25 @@ PRESETS: Final[Mapping[Preset, ColocationStrategy]] = {
     ),
 }
 
-# Whatever the distribution of a usage, it exceeds mean + N * stdev for at most 1 / (1 + N^2) of the time (Cantelli's
+# Whatever its distribution, a usage exceeds mean + N * stdev for at most 1 / (1 + N^2) of the time (Cantelli's
 # inequality): 3.8 % for N = 5, 5.9 % for N = 4, 10 % for N = 3.
 EXPECTATIONS: Final[Mapping[Preset, Expectation]] = {
     "conservative": Expectation(
         "At most 40 % of a node's CPU and 30 % of its memory, rising by at most a tenth of the node with each report. "
-        "A pod that has been watched for less than a day offers nothing.",
+        "A pod with less than a day of recorded history adds nothing.",
         "The larger of two predictions counts, raised by a tenth. Usage is above mean + 5 stdev for at most 3.8 % of "
-        "the time, whatever its distribution. Mid pods are hardly ever short, and much that is idle stays unused.",
+        "the time, whatever its distribution. Mid pods are rarely short, and much idle capacity stays unused.",
     ),
     "balanced": Expectation(
         "At most 65 % of a node's CPU and 50 % of its memory, rising by at most a quarter of the node with each "
-        "report. A pod offers what it does not use two hours after it was first watched.",
-        "Usage is above mean + 4 stdev for at most 5.9 % of the time. Bursts of several Prod pods at once may be felt "
-        "by Mid pods.",
+        "report. A pod adds its unused requests after two hours of recorded history.",
+        "Usage is above mean + 4 stdev for at most 5.9 % of the time. Simultaneous bursts of several Prod pods "
+        "may slow Mid pods down.",
     ),
     "aggressive": Expectation(
         "At most 90 % of a node's CPU and 80 % of its memory, plus half of what no Prod pod requests, at once. A pod "
-        "offers what it does not use after half an hour.",
-        "Usage may be above mean + 3 stdev for up to 10 % of the time, and Prod pods that arrive find half of the free "
-        "part promised. Mid pods feel every burst and memory may run short: for pods that may be killed and restarted.",
+        "adds its unused requests after half an hour of recorded history.",
+        "Usage may be above mean + 3 stdev for up to 10 % of the time, and half of the free part is already published "
+        "when Prod pods arrive. Every burst slows Mid pods down, memory may run short: for pods that may be killed.",
     ),
 }

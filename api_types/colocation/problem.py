@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, said so that its author can mend it: key path, value seen, value wanted."""
+"""Describe the problems of a configuration by key path, value seen and value wanted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST_SEEN: Final = 100  # characters of a value that are quoted; an Event's 
 
 
 class Effect(enum.StrEnum):
-    """What follows from a problem."""
+    """Effect of a problem."""
 
     DOCUMENT_REFUSED = "the document is refused, the last good configuration stays in force"
     LAYER_IGNORED = "this layer is ignored, what lies below it stays in force"
@@ -23,7 +23,7 @@ class Effect(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong. `str()` is one line for Events, logs and `check-config`."""
+    """One problem. `str()` is one line for Events, logs and `check-config`."""
 
     path: KeyPath
     seen: str
@@ -31,21 +31,21 @@ class Problem:
     effect: Effect
 
     def __str__(self) -> str:
-        """Key path, value seen, value wanted."""
-        return f"{spelled(self.path)}: seen {self.seen}, want {self.wanted}"
+        """Return the key path, the value seen and the value wanted."""
+        return f"{format_path(self.path)}: seen {self.seen}, want {self.wanted}"
 
     def with_effect(self) -> str:
-        """The same, and what follows from it."""
+        """Return the problem with its effect."""
         return f"{self} ({self.effect.value})"
 
 
 def problem(path: KeyPath, seen: Any, wanted: str, effect: Effect = Effect.DOCUMENT_REFUSED) -> Problem:
-    """Problem about a value as it was read."""
+    """Return the problem of a value as it was parsed."""
     return Problem(path, quoted(seen), wanted, effect)
 
 
-def spelled(path: KeyPath) -> str:
-    """Text of a key path: ("nodeConfigs", 0, "enable") -> "nodeConfigs[0].enable"."""
+def format_path(path: KeyPath) -> str:
+    """Format a key path: ("nodeConfigs", 0, "enable") -> "nodeConfigs[0].enable"."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{_on_one_line(part)}" for part in path)
     return text.removeprefix(".") or "the document"
 
@@ -55,23 +55,23 @@ def _on_one_line(key: str) -> str:
 
 
 def quoted(value: Any) -> str:
-    """JSON of a value, cut where it is long."""
+    """Return the JSON of a value, truncated where it is long."""
     text = json.dumps(value, ensure_ascii=False, default=str).encode(errors="replace").decode()
     return text if len(text) <= _LONGEST_SEEN else text[:_LONGEST_SEEN] + "..."
 
 
 def refuses(problems: Sequence[Problem]) -> bool:
-    """Whether any of the problems is more than advice."""
+    """Return whether any of the problems is more than advice."""
     return any(problem.effect is not Effect.ADVICE for problem in problems)
 
 
 def wanted_at(schema: Mapping[str, Any], path: KeyPath) -> str:
-    """What the JSON schema asks for at a key path, in words."""
+    """Describe in words what the JSON schema requires at a key path."""
     return in_words(_at(schema, path))
 
 
 def keys_at(schema: Mapping[str, Any], path: KeyPath) -> list[str]:
-    """Keys that the JSON schema knows of the object at a key path."""
+    """Return the keys that the JSON schema has for the object at a key path."""
     return list(_at(schema, path).get("properties", {}))
 
 
@@ -94,7 +94,7 @@ def _resolved(schema: Any, definitions: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def in_words(schema: Mapping[str, Any]) -> str:
-    """Type and range of a JSON schema: {"type": "integer", "minimum": 1} -> "an integer, at least 1"."""
+    """Describe type and range of a JSON schema: {"type": "integer", "minimum": 1} -> "an integer, at least 1"."""
     if "enum" in schema:
         return "one of " + ", ".join(map(str, schema["enum"]))
     kind = {

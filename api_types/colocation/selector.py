@@ -1,6 +1,7 @@
-"""Kubernetes label selectors of `nodeConfigs`: matching, and finding selectors that claim the same node.
+"""Match the label selectors of `nodeConfigs`, and find selectors that match the same node.
 
-Source: the Kubernetes documentation on labels and selectors; the overlap test is koordinator-core 4.5's.
+The rules are those of the Kubernetes documentation on labels and selectors; the overlap test is that of Koordinator's
+webhook.
 """
 
 from __future__ import annotations
@@ -17,18 +18,20 @@ from api_types.wire_model import WireModel
 _WITH_VALUES = ("In", "NotIn")
 _WITHOUT_VALUES = ("Exists", "DoesNotExist")
 OPERATORS = _WITH_VALUES + _WITHOUT_VALUES
-_MOST_VIRTUAL_NODES: Final = 256  # arbitrary; a selector that is written by hand is about a few
-_MOST_QUESTIONS: Final = 1_000_000  # selectors asked for a virtual node: half a second, all of a thousand entries
-_MOST_OVERLAPS: Final = 10_000  # arbitrary; so many have one cause
+_MOST_VIRTUAL_NODES: Final = 256  # arbitrary; a selector written by hand has few values
+_MOST_MATCHES: Final = (
+    1_000_000  # selectors matched against a virtual node: half a second, enough for a thousand entries
+)
+_MOST_OVERLAPS: Final = 10_000  # arbitrary; so many have the same cause
 
 
 class Requirement(WireModel):
-    """One demand on the value of one label."""
+    """One requirement on the value of one label."""
 
     model_config = pydantic.ConfigDict(strict=True, frozen=True)
 
     key: str = ""
-    """Label the demand is about."""
+    """Label of the requirement."""
     operator: str = ""
     """In, NotIn, Exists or DoesNotExist."""
     values: list[str] | None = None
@@ -36,97 +39,97 @@ class Requirement(WireModel):
 
 
 class NodeSelector(WireModel):
-    """A label selector: every label and every expression has to hold; an empty one matches every node."""
+    """A label selector: every label and every expression must match; an empty selector matches every node."""
 
     model_config = pydantic.ConfigDict(strict=True, frozen=True)
 
     match_labels: dict[str, str] | None = None
     """Labels with exactly these values."""
     match_expressions: list[Requirement] | None = None
-    """Demands that may name several values, or none."""
+    """Requirements that may have several values, or none."""
 
 
 def is_empty(selector: NodeSelector) -> bool:
-    """Whether the selector demands nothing, and so matches every node."""
+    """Return whether the selector has no requirement, and so matches every node."""
     return not selector.match_labels and not selector.match_expressions
 
 
 def fault(selector: NodeSelector) -> tuple[str, object, str] | None:
-    """First thing that makes a selector unusable: (key path inside it, value seen, value wanted); None if fine."""
-    for index, demand in enumerate(selector.match_expressions or ()):
+    """Return the first fault of a selector as (key path inside it, value seen, value wanted); None if it is valid."""
+    for index, requirement in enumerate(selector.match_expressions or ()):
         path = f"matchExpressions[{index}]"
-        if not demand.key:
-            return f"{path}.key", demand.key, "the name of a label"
-        if demand.operator not in OPERATORS:
-            return f"{path}.operator", demand.operator, "one of " + ", ".join(OPERATORS)
-        if demand.operator in _WITH_VALUES and not demand.values:
-            return f"{path}.values", demand.values, f"at least one value for the operator {demand.operator}"
-        if demand.operator in _WITHOUT_VALUES and demand.values:
-            return f"{path}.values", demand.values, f"no values for the operator {demand.operator}"
+        if not requirement.key:
+            return f"{path}.key", requirement.key, "the name of a label"
+        if requirement.operator not in OPERATORS:
+            return f"{path}.operator", requirement.operator, "one of " + ", ".join(OPERATORS)
+        if requirement.operator in _WITH_VALUES and not requirement.values:
+            return f"{path}.values", requirement.values, f"at least one value for the operator {requirement.operator}"
+        if requirement.operator in _WITHOUT_VALUES and requirement.values:
+            return f"{path}.values", requirement.values, f"no values for the operator {requirement.operator}"
     return None
 
 
 def matches(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether a node with these labels is selected. No selector, and an unusable one, select nothing."""
+    """Return whether a node with these labels is selected. No selector, and an invalid one, select nothing."""
     if selector is None:
         return False
     for key, value in (selector.match_labels or {}).items():
         if labels.get(key) != value:
             return False
-    demands = selector.match_expressions or ()
-    return not demands or (fault(selector) is None and all(_holds(demand, labels) for demand in demands))
+    requirements = selector.match_expressions or ()
+    return not requirements or (
+        fault(selector) is None and all(_holds(requirement, labels) for requirement in requirements)
+    )
 
 
-def _holds(demand: Requirement, labels: Mapping[str, str]) -> bool:
-    present = demand.key in labels
-    match demand.operator:
+def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    present = requirement.key in labels
+    match requirement.operator:
         case "Exists":
             return present
         case "DoesNotExist":
             return not present
         case "In":
-            return present and labels[demand.key] in (demand.values or ())
+            return present and labels[requirement.key] in (requirement.values or ())
         case _:  # NotIn is satisfied by a node without the label, as in Kubernetes
-            return not present or labels[demand.key] not in (demand.values or ())
+            return not present or labels[requirement.key] not in (requirement.values or ())
 
 
 def _virtual_nodes(selector: NodeSelector) -> Iterator[dict[str, str]]:
-    """Label sets the selector is about: its labels, with one value per expression in turn.
+    """Yield label sets that the selector mentions: its labels, with one value of each expression in turn.
 
-    Set i takes value i of each expression, modulo its number of values; after the least common multiple of the numbers
-    they repeat. Expressions without values add no label. NotIn contributes the values it forbids, as upstream's does.
+    Set i takes value i of each expression, modulo its number of values; the sets repeat after the least common multiple
+    of these numbers. Expressions without values add no label. NotIn adds the values that it forbids, as in Koordinator.
     """
-    expressions = [demand for demand in selector.match_expressions or () if demand.values]
-    sets = math.lcm(*(len(demand.values or ()) for demand in expressions))
+    expressions = [requirement for requirement in selector.match_expressions or () if requirement.values]
+    sets = math.lcm(*(len(requirement.values or ()) for requirement in expressions))
     for index in range(min(sets, _MOST_VIRTUAL_NODES)):
-        chosen = {demand.key: (demand.values or [])[index % len(demand.values or ())] for demand in expressions}
+        chosen = {
+            requirement.key: (requirement.values or [])[index % len(requirement.values or ())]
+            for requirement in expressions
+        }
         yield {**(selector.match_labels or {}), **chosen}
 
 
 def overlapping(selectors: Sequence[NodeSelector | None]) -> list[tuple[int, int]]:
-    """Positions of each two selectors that claim the same virtual node, the earlier first; in order.
+    """Return the positions of each two selectors that match the same virtual node, the earlier first; in order.
 
-    Approximate by design: it sees contradictions in the document alone, and of a huge one the beginning. `conflicting`
-    asks a real node.
+    The result is approximate: it depends on the document alone, and on the beginning of a huge one. `matching`
+    evaluates a real node.
     """
     found: set[tuple[int, int]] = set()
-    asked: set[frozenset[tuple[str, str]]] = set()
+    checked: set[frozenset[tuple[str, str]]] = set()
     for labels in itertools.chain.from_iterable(_virtual_nodes(each) for each in selectors if each is not None):
         virtual_node = frozenset(labels.items())
-        if virtual_node in asked:
+        if virtual_node in checked:
             continue
-        asked.add(virtual_node)
+        checked.add(virtual_node)
         found.update(itertools.islice(itertools.combinations(matching(selectors, labels), 2), _MOST_OVERLAPS))
-        if len(asked) * len(selectors) >= _MOST_QUESTIONS or len(found) >= _MOST_OVERLAPS:
+        if len(checked) * len(selectors) >= _MOST_MATCHES or len(found) >= _MOST_OVERLAPS:
             break
     return sorted(found)
 
 
-def conflicting(selectors: Sequence[NodeSelector | None], labels: Mapping[str, str]) -> bool:
-    """Whether more than one selector matches a node with these labels."""
-    return len(matching(selectors, labels)) > 1
-
-
 def matching(selectors: Iterable[NodeSelector | None], labels: Mapping[str, str]) -> tuple[int, ...]:
-    """Positions of the selectors that match a node with these labels."""
+    """Return the positions of the selectors that match a node with these labels."""
     return tuple(position for position, selector in enumerate(selectors) if matches(selector, labels))

@@ -1,13 +1,13 @@
-"""What a node keeps back from pods: by its kubelet, and by the annotation `node.koordinator.sh/reservation`.
+"""Compute the resources that a node reserves: by its kubelet, and by `node.koordinator.sh/reservation`.
 
 ```
 reserved(r)        = max( capacity(r) - allocatable(r), annotated(r) )
 NodeAllocatable(r) = min( allocatable(r), capacity(r) - annotated(r) ) = capacity(r) - reserved(r)
 ```
 
-The annotation is a JSON object: `resources`, quantities by resource name; `reservedCPUs`, a list such as "0-3,8", whose
-number of CPUs stands in place of a cpu quantity. `applyPolicy` says who must keep off those CPUs, which changes no sum.
-Decision 0007. Source of the format: koordinator-core 4.9.
+The annotation is a JSON object in Koordinator's format. `resources` maps resource names to quantities. `reservedCPUs`
+is a list such as "0-3,8"; its number of CPUs replaces a cpu quantity. `applyPolicy` restricts which pods may use those
+CPUs and changes no sum. See decision 0007.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _PATH: Final[KeyPath] = ("metadata", "annotations", names.ANNOTATION_NODE_RESERV
 
 
 class Amounts(NamedTuple):
-    """Resources in whole units, and why the annotation is not in them, where it is not."""
+    """Resources in whole units, and the problems for which the annotation was ignored."""
 
     resources: pods.Resources
     problems: tuple[Problem, ...]
 
 
 def annotated(annotations: Mapping[str, str]) -> Amounts:
-    """What the annotation reserves; nothing where there is none, or where anything of it cannot be right."""
+    """Return the reservation of the annotation; empty where it is absent, or where any part of it is invalid."""
     text = annotations.get(names.ANNOTATION_NODE_RESERVATION)
     if not text:
         return Amounts({}, ())
@@ -51,7 +51,7 @@ def annotated(annotations: Mapping[str, str]) -> Amounts:
 
 
 def allocatable(node: pods.Node) -> Amounts:
-    """NodeAllocatable of design 4.4: what is left to pods, never less than zero. Raises quantities.InvalidQuantity."""
+    """Return NodeAllocatable, the resources left to pods, never below zero. Raises quantities.InvalidQuantity."""
     by_kubelet, capacity = pods.allocatable(node), pods.units(node.status.capacity)
     found = annotated(pods.annotations_of(node.metadata))
     left = {name: capacity[name] - value for name, value in found.resources.items() if name in capacity}

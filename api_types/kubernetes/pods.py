@@ -1,7 +1,7 @@
-"""The parts of Pod and Node that this project reads, and the arithmetic of requests and limits.
+"""Decode the parts of Pod and Node that this project reads, and compute requests and limits.
 
-Slim msgspec structs: a decoder skips every field that is not declared, so a 9 kB pod costs microseconds
-(docs: codebase decision 2). `Resources` maps a resource name to its integer in this project's unit (native cpu in
+The msgspec structs are slim: a decoder skips every field that is not declared, so a 9 kB pod costs microseconds.
+`Resources` maps a resource name to its integer in this project's unit (native cpu in
 milli-cores, everything else in base units; see `quantities.resource_units`).
 """
 
@@ -21,7 +21,7 @@ QuantityMap = dict[str, str | int | float]
 
 
 class OwnerReference(msgspec.Struct, rename="camel", gc=False, frozen=True):
-    """Who owns an object."""
+    """Owner of an object."""
 
     kind: str = ""
     name: str = ""
@@ -29,21 +29,20 @@ class OwnerReference(msgspec.Struct, rename="camel", gc=False, frozen=True):
 
 
 class ObjectMeta(msgspec.Struct, rename="camel", frozen=True):
-    """Identity and hints of an object."""
+    """Identity, labels and annotations of an object."""
 
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
     creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
 
 
 class ResourceRequirements(msgspec.Struct, rename="camel", frozen=True):
-    """Requests and limits as they stand on the wire."""
+    """Requests and limits as on the wire."""
 
     requests: QuantityMap | None = None
     limits: QuantityMap | None = None
@@ -61,7 +60,7 @@ class Container(msgspec.Struct, rename="camel", frozen=True):
 
 
 class PodSpec(msgspec.Struct, rename="camel", frozen=True):
-    """What a pod asks for, and where it was put."""
+    """Resources that a pod requests, and its node."""
 
     containers: list[Container] = []
     init_containers: list[Container] | None = None
@@ -69,7 +68,6 @@ class PodSpec(msgspec.Struct, rename="camel", frozen=True):
     resources: ResourceRequirements | None = None
     node_name: str = ""
     priority: int | None = None
-    scheduler_name: str = ""
 
 
 class Condition(msgspec.Struct, rename="camel", frozen=True):
@@ -81,14 +79,14 @@ class Condition(msgspec.Struct, rename="camel", frozen=True):
 
 
 class ContainerStatus(msgspec.Struct, rename="camel", frozen=True):
-    """Which id of the container runtime belongs to which container of the spec."""
+    """Id that the container runtime gave to a container of the spec."""
 
     name: str = ""
     container_id: str = msgspec.field(default="", name="containerID")
 
 
 class PodStatus(msgspec.Struct, rename="camel", frozen=True):
-    """How far a pod has come."""
+    """Phase, QoS class and conditions of a pod."""
 
     phase: str = ""
     qos_class: str = ""
@@ -105,7 +103,7 @@ class Pod(msgspec.Struct, rename="camel", frozen=True):
 
 
 class NodeStatus(msgspec.Struct, rename="camel", frozen=True):
-    """What a node has, and what of it pods may request."""
+    """Capacity of a node, and the part of it that pods may request."""
 
     capacity: QuantityMap | None = None
     allocatable: QuantityMap | None = None
@@ -119,22 +117,22 @@ class Node(msgspec.Struct, rename="camel", frozen=True):
 
 
 def labels_of(meta: ObjectMeta) -> Mapping[str, str]:
-    """Labels, empty where there are none."""
+    """Return the labels; empty where the object has none."""
     return meta.labels or {}
 
 
 def annotations_of(meta: ObjectMeta) -> Mapping[str, str]:
-    """Annotations, empty where there are none."""
+    """Return the annotations; empty where the object has none."""
     return meta.annotations or {}
 
 
 def is_terminal(pod: Pod) -> bool:
-    """Whether the pod has ended for good: it runs nothing and requests nothing any more."""
+    """Return whether the pod has ended: it runs nothing and requests nothing."""
     return pod.status.phase in ("Succeeded", "Failed")
 
 
 def units(wire: QuantityMap | None) -> Resources:
-    """Turn a resource list of the wire into integers. Raises quantities.InvalidQuantity."""
+    """Convert a resource list of the wire to integers. Raises quantities.InvalidQuantity."""
     return {name: quantities.resource_units(name, value) for name, value in (wire or {}).items()}
 
 
@@ -161,7 +159,7 @@ def _is_sidecar(container: Container) -> bool:
 
 
 def _effective(main: Iterable[_Exact], init: Iterable[tuple[_Exact, bool]]) -> _Exact:
-    """Kubernetes' effective sum: containers + sidecars, raised to each init container with the sidecars before it.
+    """Compute the effective sum: containers + sidecars, at least each init container with the sidecars before it.
 
     Source: Kubernetes documentation, "Sidecar containers", resource sharing within containers.
     """
@@ -190,7 +188,7 @@ def _pod_level(spec: PodSpec, wire: QuantityMap | None, total: _Exact) -> None:
 
 
 def requests(spec: PodSpec) -> Resources:
-    """Effective requests of a pod: containers, sidecars, init peak, pod-level resources, overhead.
+    """Compute the effective requests of a pod: containers, sidecars, init peak, pod-level resources, overhead.
 
     Raises quantities.InvalidQuantity.
     """
@@ -204,7 +202,7 @@ def requests(spec: PodSpec) -> Resources:
 
 
 def limits(spec: PodSpec) -> Resources:
-    """Effective limits: the sum over the containers that have one; overhead only where a limit exists.
+    """Compute the effective limits: the sum over the containers that have one; overhead only where a limit exists.
 
     Raises quantities.InvalidQuantity.
     """
@@ -220,10 +218,10 @@ def limits(spec: PodSpec) -> Resources:
 
 
 def allocatable(node: Node) -> Resources:
-    """Native allocatable of a node: where amplification is used, the raw-allocatable annotation replaces or adds keys.
+    """Return the native allocatable of a node. With amplification the raw-allocatable annotation replaces or adds keys.
 
-    An annotation that is malformed or empty is ignored, as upstream does. Raises quantities.InvalidQuantity for a
-    broken `status.allocatable`.
+    An annotation that is malformed or empty is ignored, as Koordinator does. Raises quantities.InvalidQuantity for a
+    malformed `status.allocatable`.
     """
     result = units(node.status.allocatable)
     text = annotations_of(node.metadata).get(names.ANNOTATION_RAW_ALLOCATABLE)

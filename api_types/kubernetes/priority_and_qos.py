@@ -1,7 +1,7 @@
-"""Priority bands and QoS classes, and which pod belongs to which (koordinator-core 5.1, 5.2).
+"""Determine the priority class and the QoS class of a pod, by Koordinator's rules.
 
-"Raw" is what the pod itself says; "with default" fills the gap from Kubernetes' own QoS class, so that every pod has
-a class: BestEffort pods are Batch, all others Prod. `spec.priorityClassName` is never read.
+"Raw" is the class that the pod states. "With default" fills the gap from the QoS class of Kubernetes, so that every pod
+has a class: BestEffort pods are Batch, all others Prod. `spec.priorityClassName` is never read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from api_types.kubernetes import pods
 
 
 class PriorityClass(enum.StrEnum):
-    """Koordinator's priority class; NONE is a pod that names no class and whose priority lies in no band."""
+    """Koordinator's priority class; NONE for a pod without a class label whose priority is in no band."""
 
     PROD = "koord-prod"
     MID = "koord-mid"
@@ -35,7 +35,7 @@ class QoSClass(enum.StrEnum):
 
 
 class KubeQoS(enum.StrEnum):
-    """Kubernetes' own QoS class."""
+    """QoS class of Kubernetes."""
 
     GUARANTEED = "Guaranteed"
     BURSTABLE = "Burstable"
@@ -43,18 +43,17 @@ class KubeQoS(enum.StrEnum):
 
 
 class Band(NamedTuple):
-    """Numeric priorities of one class, both ends included, and the value assumed where a pod has none."""
+    """Numeric priorities of one class, both ends included."""
 
     lowest: int
     highest: int
-    default: int
 
 
 BANDS: Final = {
-    PriorityClass.PROD: Band(9000, 9999, 9500),
-    PriorityClass.MID: Band(7000, 7999, 7500),
-    PriorityClass.BATCH: Band(5000, 5999, 5500),
-    PriorityClass.FREE: Band(3000, 3999, 3500),
+    PriorityClass.PROD: Band(9000, 9999),
+    PriorityClass.MID: Band(7000, 7999),
+    PriorityClass.BATCH: Band(5000, 5999),
+    PriorityClass.FREE: Band(3000, 3999),
 }
 
 _QOS_OF_KUBE_QOS: Final = {
@@ -66,7 +65,7 @@ _NATIVE: Final = (names.CPU, names.MEMORY)
 
 
 def class_of_priority(priority: int | None) -> PriorityClass:
-    """Class whose band holds the numeric priority; NONE for no priority and for the gaps between bands."""
+    """Return the class whose band contains the priority; NONE without a priority and for the gaps between bands."""
     if priority is not None:
         for priority_class, band in BANDS.items():
             if band.lowest <= priority <= band.highest:
@@ -75,7 +74,7 @@ def class_of_priority(priority: int | None) -> PriorityClass:
 
 
 def raw_priority_class(pod: pods.Pod) -> PriorityClass:
-    """Class the pod states. A class label decides alone, even where it names no class; else the numeric priority."""
+    """Return the class of the label, NONE for an unknown one; without a label the class of the numeric priority."""
     label = pods.labels_of(pod.metadata).get(names.LABEL_PRIORITY_CLASS)
     if label is None:
         return class_of_priority(pod.spec.priority)
@@ -86,7 +85,7 @@ def raw_priority_class(pod: pods.Pod) -> PriorityClass:
 
 
 def raw_qos_class(pod: pods.Pod) -> QoSClass:
-    """QoS class the pod's label states, NONE for a missing or unknown label."""
+    """Return the QoS class of the pod's label; NONE for a missing or unknown label."""
     try:
         return QoSClass(pods.labels_of(pod.metadata).get(names.LABEL_QOS, ""))
     except ValueError:
@@ -94,7 +93,7 @@ def raw_qos_class(pod: pods.Pod) -> QoSClass:
 
 
 def kube_qos(pod: pods.Pod) -> KubeQoS:
-    """Kubernetes QoS class: the status' word where set, else computed from native cpu and memory of all containers."""
+    """Return the Kubernetes QoS class: of the status, else computed from native cpu and memory of all containers."""
     try:
         return KubeQoS(pod.status.qos_class)
     except ValueError:
@@ -119,25 +118,20 @@ def _computed_kube_qos(spec: pods.PodSpec) -> KubeQoS:
 
 
 def qos_class(pod: pods.Pod) -> QoSClass:
-    """QoS class with default: the label, else Guaranteed -> LSR, Burstable -> LS, BestEffort -> BE."""
+    """Return the QoS class with default: the label, else Guaranteed -> LSR, Burstable -> LS, BestEffort -> BE."""
     return raw_qos_class(pod) or _QOS_OF_KUBE_QOS[kube_qos(pod)]
 
 
 def priority_class(pod: pods.Pod) -> PriorityClass:
-    """Priority class with default: as stated, else BE -> Batch and every other pod -> Prod."""
+    """Return the priority class with default: as stated, else BE -> Batch and every other pod -> Prod."""
     stated = raw_priority_class(pod)
     if stated:
         return stated
     return PriorityClass.BATCH if qos_class(pod) is QoSClass.BE else PriorityClass.PROD
 
 
-def priority_value(pod: pods.Pod) -> int:
-    """Numeric priority with default: as stated and non-zero, else the default of the pod's class."""
-    return pod.spec.priority or BANDS[priority_class(pod)].default
-
-
 def translated_resource(priority_class: PriorityClass, resource: str) -> str | None:
-    """Name under which a class requests a native resource; None where it cannot (Free, or not cpu/memory)."""
+    """Return the name by which a class requests a native resource; None for Free, and for other than cpu and memory."""
     if priority_class in (PriorityClass.PROD, PriorityClass.NONE):
         return resource
     return _EXTENDED.get((priority_class, resource))

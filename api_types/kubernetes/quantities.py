@@ -1,4 +1,4 @@
-"""Kubernetes quantities as exact integers: CPU in milli-cores, memory in bytes, both rounded up.
+"""Convert Kubernetes quantities to exact integers: CPU in milli-cores, memory in bytes, both rounded up.
 
 Grammar (Kubernetes API conventions): a signed decimal number, then nothing, a decimal suffix (n u m k M G T P E), a
 binary suffix (Ki Mi Gi Ti Pi Ei) or a decimal exponent (e3, E-2). Arithmetic is exact (`Decimal`, `int`); a float
@@ -13,7 +13,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Final
 
 Quantity = str | int | float | Decimal
-"""What may stand on the wire where a quantity is expected."""
+"""Types that the wire may have where a quantity is expected."""
 
 _NUMBER: Final = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
 _SUFFIX: Final = r"[numkMGTPE]|[KMGTPE]i"
@@ -29,7 +29,7 @@ _SCALE: Final = {
     **{suffix + "i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
 }
 MOST: Final = 2**63 - 1
-"""Kubernetes counts no higher, in whatever unit; three digits of an exponent do."""
+"""Largest amount that Kubernetes counts, in any unit. The grammar allows larger ones: an exponent has three digits."""
 
 
 class InvalidQuantity(ValueError):
@@ -47,7 +47,7 @@ def _parse_text(text: str) -> Decimal:
 
 
 def parse(quantity: Quantity) -> Decimal:
-    """Exact value of a quantity in its base unit (cores, bytes). Raises InvalidQuantity."""
+    """Return the exact value of a quantity in its base unit (cores, bytes). Raises InvalidQuantity."""
     if isinstance(quantity, bool) or not isinstance(quantity, (str, int, float, Decimal)):
         raise InvalidQuantity(f"{quantity!r} is not a quantity, want text or a number")
     if isinstance(quantity, str):
@@ -65,7 +65,7 @@ def round_up(value: Decimal) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def _units_of_text(text: str, units_in_one: int) -> int:
-    """Objects repeat a few spellings; looking one up costs a fraction of reading it."""
+    """Cache conversions: objects repeat a few texts, and a lookup costs a fraction of parsing."""
     return round_up(_parse_text(text) * units_in_one)
 
 
@@ -77,22 +77,22 @@ def _exact_units_of_text(text: str, units_in_one: int) -> int | Decimal:
 
 
 def cpu_millis(quantity: Quantity) -> int:
-    """Milli-cores of a native `cpu` quantity, a fraction of one rounded up."""
+    """Convert a native `cpu` quantity to milli-cores, rounded up."""
     return _units_of_text(quantity, 1000) if type(quantity) is str else round_up(parse(quantity) * 1000)
 
 
 def whole_units(quantity: Quantity) -> int:
-    """Count base units (bytes; milli-cores for mid-cpu and batch-cpu, which count them) of a quantity, rounded up."""
+    """Convert a quantity to base units (bytes; milli-cores for mid-cpu and batch-cpu), rounded up."""
     return _units_of_text(quantity, 1) if type(quantity) is str else round_up(parse(quantity))
 
 
 def resource_units(resource: str, quantity: Quantity) -> int:
-    """Integer of a named resource in the unit we count it in: native cpu in milli, all else in base units."""
+    """Convert a quantity to this project's unit of the resource: native cpu in milli-cores, others in base units."""
     return cpu_millis(quantity) if resource == "cpu" else whole_units(quantity)
 
 
 def exact_resource_units(resource: str, quantity: Quantity) -> int | Decimal:
-    """Like `resource_units` but not rounded, for terms of a sum: Kubernetes adds up first, and rounds once."""
+    """Convert like `resource_units` without rounding, for terms of a sum: Kubernetes adds first and rounds once."""
     units_in_one = 1000 if resource == "cpu" else 1
     if type(quantity) is str:
         return _exact_units_of_text(quantity, units_in_one)
@@ -100,15 +100,15 @@ def exact_resource_units(resource: str, quantity: Quantity) -> int | Decimal:
 
 
 def format_cpu_millis(cpu_millis: int) -> str:
-    """Canonical text of native cpu: 1450 -> "1450m", 2000 -> "2"."""
+    """Format native cpu: 1450 -> "1450m", 2000 -> "2"."""
     return f"{cpu_millis}m" if cpu_millis % 1000 else str(cpu_millis // 1000)
 
 
 def format_bytes(memory_bytes: int) -> str:
-    """Text of a byte count: the plain integer, which needs no rounding to stay exact."""
+    """Format a byte count as the plain integer, which is exact without rounding."""
     return str(memory_bytes)
 
 
 def format_units(resource: str, units: int) -> str:
-    """Inverse of `resource_units`."""
+    """Format an amount in the unit of `resource_units`."""
     return format_cpu_millis(units) if resource == "cpu" else str(units)

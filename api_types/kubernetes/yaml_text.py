@@ -1,7 +1,7 @@
-"""Objects as YAML text that Kubernetes' own parsers read back the same.
+"""Write objects as YAML that the parsers of Kubernetes read back unchanged.
 
-They follow YAML 1.1 to the letter where PyYAML does not: a bare `n` or `y`, such as the key of N-sigma's N, is a
-boolean to them. Repeated values are written twice instead of as anchors, which nobody reads.
+They follow YAML 1.1 where PyYAML does not: a bare `n` or `y`, such as the key of N-sigma's N, is a boolean to them.
+Repeated values are written in full instead of as anchors, which people read with difficulty.
 """
 
 from __future__ import annotations
@@ -27,5 +27,5 @@ _Dumper.add_representer(str, _text)
 
 
 def dump(value: Any) -> str:
-    """YAML of plain values, keys in their order."""
+    """Write plain values as YAML, keys in their order."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)

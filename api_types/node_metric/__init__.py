@@ -1,1 +1,1 @@
-"""The NodeMetric resource, its CRD, and the Mid formula that reads it."""
+"""Define the NodeMetric resource, its CRD, its readers and the Mid formula."""

@@ -1,8 +1,8 @@
-"""The CustomResourceDefinition document of NodeMetric, built from the models.
+"""Build the CustomResourceDefinition of NodeMetric from the models.
 
-pydantic's JSON schema is close to a structural schema, not equal to one: references are inlined, titles and defaults
-dropped (the apiserver would write defaults on every read, which a reader of the model does not expect), optional means
-absent and never null.
+The JSON schema of pydantic is close to a structural schema but not equal. References are inlined. Titles and defaults
+are dropped: the apiserver would fill in defaults on every read, which readers of the model do not expect. Optional
+means absent, never null.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ COLUMNS: Final = (
     ("CPU", "string", ".status.nodeMetric.nodeUsage.resources.cpu", "Mean CPU usage of the node."),
     ("Memory", "string", ".status.nodeMetric.nodeUsage.resources.memory", "Mean memory usage of the node, in bytes."),
     ("Prod-CPU-Peak", "string", ".status.prodPeakMetric.resource.resources.cpu", "Predicted CPU peak of Prod pods."),
-    ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether the report can be relied on."),
+    ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether the report is usable."),
     ("Sample-Age", "date", ".status.updateTime", "Age of the sample."),
 )
 """Name, type, JSON path and description of each printer column."""
@@ -32,14 +32,14 @@ def _resolved(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, 
     if "anyOf" in schema:
         choices = [choice for choice in schema["anyOf"] if choice.get("type") != "null"]
         if len(choices) != 1:
-            raise ValueError(f"a structural schema has one type, this field has {len(choices)}: {schema}")
+            raise ValueError(f"want one type in a structural schema, this field has {len(choices)}: {schema}")
         rest = {key: value for key, value in schema.items() if key != "anyOf"}
         return _resolved({**choices[0], **rest}, definitions)
     return schema
 
 
 def _in_openapi_3_0(schema: dict[str, Any]) -> dict[str, Any]:
-    """Spell const and exclusive bounds, which JSON schema 2020 has as values, the way OpenAPI 3.0 does."""
+    """Convert const and exclusive bounds, which JSON schema 2020 has as values, to OpenAPI 3.0."""
     result = dict(schema)
     if "const" in result:
         result["enum"] = [result.pop("const")]
@@ -64,7 +64,7 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
 
 
 def structural_schema() -> dict[str, Any]:
-    """The OpenAPI v3 schema of a NodeMetric, as the apiserver wants it."""
+    """Return the OpenAPI v3 schema of a NodeMetric, as the apiserver requires it."""
     schema = node_metric.NodeMetric.model_json_schema(by_alias=True)
     result = _structural(schema, schema.get("$defs", {}))
     properties = result["properties"]
@@ -74,7 +74,7 @@ def structural_schema() -> dict[str, Any]:
 
 
 def manifest() -> dict[str, Any]:
-    """The whole CustomResourceDefinition document."""
+    """Return the whole CustomResourceDefinition document."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

@@ -1,7 +1,7 @@
-"""A NodeMetric report and a node's policy -> the inputs of the Mid formula, and what makes a report unusable.
+"""Make the inputs of the Mid formula from a NodeMetric report and the policy of its node.
 
-Decodes the few fields it needs, from a dict (`msgspec.convert`) or from bytes. A reader that needs more of the status
-may extend `MidReport`. Source: design 3.3, 4.4, 5 ("absent is not zero").
+Decodes the few fields that it needs, from a dict (`msgspec.convert`) or from bytes. A reader that needs more of the
+status may extend `MidReport`. An absent value is never read as zero.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from api_types.node_metric.mid_resource import MID_OF_NATIVE, MidInputs, NoPredi
 
 
 class BadReport(Exception):
-    """The report holds a value that cannot be: negative, beyond what can be counted, or not a quantity."""
+    """A value of the report is invalid: negative, too large to count, or not a quantity."""
 
 
 class WireResources(msgspec.Struct, frozen=True, gc=False):
@@ -70,7 +70,7 @@ class MidPolicy:
 
 
 def mid_policy(policy: slo.MidColocationPolicy) -> MidPolicy:
-    """Fill the defaults in."""
+    """Return the policy with the defaults filled in."""
 
     def value(field: str) -> int:
         own = getattr(policy, field)
@@ -94,7 +94,7 @@ def mid_policy(policy: slo.MidColocationPolicy) -> MidPolicy:
 
 
 def reported_requests(report: MidReport) -> Requests | None:
-    """Requests of the report's own snapshot, None where the agent does not send them. Raises BadReport."""
+    """Return the requests of the report's own snapshot; None where the agent does not report them. Raises BadReport."""
     if report.allocated is None:
         return None
     return Requests(
@@ -116,7 +116,7 @@ def _amounts(wire: pods.QuantityMap, where: str) -> pods.Resources:
 
 
 def _prediction(metric: WireMetric | None, where: str) -> pods.Resources | None:
-    """Amounts of a metric that has both cpu and memory, None otherwise: half a prediction is none. Raises BadReport."""
+    """Return the amounts of a metric that has both cpu and memory, None otherwise. Raises BadReport."""
     if metric is None:
         return None
     amounts = _amounts(metric.resource.resources or {}, where)

@@ -1,4 +1,4 @@
-"""Mid resources of a node: the formula and its terms. Pure, exact integers: milli-cores and bytes.
+"""Compute the Mid resources of a node and every term of the formula, in integers of milli-cores and bytes.
 
 ```
 Reclaimable = max(0, min( midReclaimRatio * Allocated[Prod] - Peak[Prod],  NodeAllocatable - Peak[Prod] ))
@@ -6,10 +6,11 @@ Mid         = min( Reclaimable, NodeAllocatable * midThreshold )
               + midUnallocatedPercent * max( NodeAllocatable - Allocated[Prod], 0 )
 Mid         = max( Mid, Allocated[Mid] )                                              if midFloor = allocated
 ```
-Without Peak, or with a Peak that is of another snapshot than the requests (upstream's agent), Reclaimable is what the
-report calls so. In static mode Reclaimable is `Capacity * midStaticReserved`, the cap is `Capacity * midThreshold`, and
-nothing unallocated is added. Shares are floored. The manager publishes `calculate`'s value, the scheduler's Mid guard
-asks it for the newest report; `mid_report` makes the inputs for both. Source: design 4.4, koordinator-core 4.9.
+Without a Peak, or with a Peak of another snapshot than the requests (Koordinator's agent), Reclaimable is the value of
+the report. In static mode Reclaimable is `Capacity * midStaticReserved`, the cap is `Capacity * midThreshold`, and
+nothing unallocated is added. Shares are rounded down. The manager publishes the value of `calculate`; the scheduler's
+Mid guard evaluates it for the newest report; `mid_report` makes the inputs for both.
+See docs/concepts/mid-resources.md.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ MID_OF_NATIVE: Final[Mapping[str, str]] = {names.CPU: names.MID_CPU, names.MEMOR
 
 
 class NoPredictionError(Exception):
-    """Nothing is known of what Prod pods will need."""
+    """The future usage of the Prod pods is unknown."""
 
 
 class Source(enum.StrEnum):
-    """What Reclaimable was taken from."""
+    """Source of the Reclaimable term."""
 
     PEAK = "peak"
     REPORTED = "reported"
@@ -39,7 +40,7 @@ class Source(enum.StrEnum):
 
 @dataclass(frozen=True)
 class MidInputs:
-    """What is known about one resource of one node, in milli-cores or bytes; shares in percent."""
+    """Inputs for one resource of one node, in milli-cores or bytes; shares in percent."""
 
     allocatable: int
     capacity: int
@@ -48,12 +49,12 @@ class MidInputs:
     peak_prod: int | None = None
     """Predicted peak, of the same snapshot as `allocated_prod`."""
     reclaimable_reported: int | None = None
-    """What the report calls reclaimable; used where there is no peak."""
+    """Reclaimable amount of the report; used where there is no peak."""
     reclaim_ratio_percent: int = 100
     threshold_percent: int = 100
     unallocated_percent: int = 0
     floor: bool = True
-    """Whether never less than `allocated_mid` is published."""
+    """Whether at least `allocated_mid` is published."""
     static_percent: int | None = None
     """Share of capacity; set in static mode only."""
 
@@ -72,12 +73,12 @@ class MidTerms:
 
 
 def share(amount: int, percent: int) -> int:
-    """`percent` of an amount, floored."""
+    """Return `percent` of an amount, rounded down."""
     return amount * percent // 100
 
 
 def calculate(inputs: MidInputs) -> MidTerms:
-    """Evaluate the formula at the head of this module. Raises NoPrediction."""
+    """Evaluate the formula at the head of this module. Raises NoPredictionError."""
     unallocated = max(inputs.allocatable - inputs.allocated_prod, 0)
     if inputs.static_percent is not None:
         source, unallocated_share = Source.STATIC, 0
@@ -98,4 +99,4 @@ def _reclaimable(inputs: MidInputs) -> tuple[Source, int]:
         return Source.PEAK, max(0, min(charged, inputs.allocatable) - inputs.peak_prod)
     if inputs.reclaimable_reported is not None:
         return Source.REPORTED, max(0, inputs.reclaimable_reported)
-    raise NoPredictionError("neither the peak of the Prod pods nor what they leave is known")
+    raise NoPredictionError("the report has neither prodPeakMetric nor prodReclaimableMetric")

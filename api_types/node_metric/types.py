@@ -1,8 +1,8 @@
-"""NodeMetric: what a node's agent measured and predicted, and the policy it does so by.
+"""Define the NodeMetric resource: measurements and predictions of a node's agent, and the policies that it follows.
 
-The koordlet owns `status` and replaces it; the manager owns `spec`. Fields marked "ours" are unknown to upstream's
-components, which ignore them; we tolerate their absence, because upstream's agent does not send them. Descriptions
-below become the CRD's. Source: design 3.3, koordinator-core section 3.
+The koordlet owns `status` and replaces it; the manager owns `spec`. Fields marked "extension" are unknown to
+Koordinator's components, which ignore them; readers accept their absence, because Koordinator's agent does not report
+them. The descriptions below become those of the CRD.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from api_types.wire_model import ResourceList, Timestamp, WireModel
 
 
 class NodeMemoryCollectPolicy(enum.StrEnum):
-    """Which memory counts as used."""
+    """Memory that counts as used."""
 
     WITH_HOT_PAGE_CACHE = "usageWithHotPageCache"
     WITHOUT_PAGE_CACHE = "usageWithoutPageCache"
@@ -33,7 +33,7 @@ class AggregatePolicy(WireModel):
 
 
 class MetricCollectPolicy(WireModel):
-    """How the node's agent collects and reports."""
+    """Intervals and windows of the node's agent."""
 
     aggregate_duration_seconds: int | None = None
     """Window of the plain usages, in seconds (at least 60)."""
@@ -42,22 +42,22 @@ class MetricCollectPolicy(WireModel):
     node_aggregate_policy: AggregatePolicy | None = None
     """Windows of the aggregated usages."""
     node_memory_collect_policy: NodeMemoryCollectPolicy | None = None
-    """Which memory counts as used."""
+    """Memory that counts as used."""
 
 
 class NodeMetricSpec(WireModel):
     """The merged policies of this node, written by the manager."""
 
     metric_collect_policy: MetricCollectPolicy | None = None
-    """How the agent collects and reports."""
+    """Intervals and windows of the agent."""
     predict_policy: controller_config.PredictPolicy | None = None
-    """Ours: how the agent predicts."""
+    """Extension: parameters of the prediction."""
     mid_colocation_policy: controller_config.MidColocationPolicy | None = None
-    """Ours: how the Mid resources of this node are calculated."""
+    """Extension: parameters from which the Mid resources of this node are calculated."""
 
 
 class DeviceTopology(WireModel):
-    """Where a device sits in the machine."""
+    """Position of a device in the machine."""
 
     socket_id: int | None = None
     node_id: int | None = None
@@ -83,17 +83,17 @@ class Condition(WireModel):
     """A condition, as metav1.Condition."""
 
     type: str
-    """What the condition is about."""
+    """Type of the condition, such as Ready."""
     status: Literal["True", "False", "Unknown"]
-    """Whether it holds."""
+    """True, False or Unknown."""
     reason: str | None = None
-    """One word that says why."""
+    """Reason in one CamelCase word."""
     message: str | None = None
-    """A sentence that says why, naming the path or address that was tried."""
+    """Details for people, with the path or address that was tried."""
     last_transition_time: Timestamp | None = None
-    """When the status last changed."""
+    """Time of the last change of the status."""
     observed_generation: int | None = None
-    """Generation of the spec the condition was judged by."""
+    """Generation of the spec from which the condition was computed."""
 
 
 class DeviceInfo(WireModel):
@@ -126,7 +126,7 @@ class AggregatedUsage(WireModel):
     duration: str | None = None
     """Length of the window, as Go duration text."""
     usage: dict[str, ResourceMap] | None = None
-    """Statistic (avg, p50, p90, p95, p99; ours: std) to usage; empty while the data span less than half the window."""
+    """Statistic (avg, p50, p90, p95, p99; extension: std) to usage; empty while data cover less than half of it."""
 
 
 class NumaUsage(WireModel):
@@ -135,24 +135,24 @@ class NumaUsage(WireModel):
     numa_node_id: int
     """Number of the node."""
     node_usage: ResourceMap = ResourceMap()
-    """Usage of everything that runs on its CPUs and is in its memory."""
+    """Usage of its CPUs and of its memory."""
     system_usage: ResourceMap = ResourceMap()
-    """The part of it that is not the pods'; empty where it is not known."""
+    """Part of it outside pods; empty where it is unknown."""
 
 
 class NodeMetricInfo(WireModel):
     """Usage of the node."""
 
     node_usage: ResourceMap = ResourceMap()
-    """Mean usage of everything that runs."""
+    """Mean usage of the whole node."""
     system_usage: ResourceMap = ResourceMap()
-    """Mean usage of everything that runs outside pods."""
+    """Mean usage outside pods."""
     aggregated_node_usages: list[AggregatedUsage] | None = None
-    """Statistics of the node's usage, one entry a window."""
+    """Statistics of the node's usage, one entry for each window."""
     aggregated_system_usages: list[AggregatedUsage] | None = None
-    """Statistics of the system's usage, one entry a window."""
+    """Statistics of the usage outside pods, one entry for each window."""
     numa_usages: list[NumaUsage] | None = None
-    """Mean usage of each NUMA node; absent on a machine of one, where it would say what nodeUsage says."""
+    """Mean usage of each NUMA node; absent on a machine with one NUMA node, where it equals nodeUsage."""
 
 
 class PodMetricInfo(WireModel):
@@ -169,11 +169,11 @@ class PodMetricInfo(WireModel):
     extensions: dict[str, Any] | None = pydantic.Field(
         None, json_schema_extra={"x-kubernetes-preserve-unknown-fields": True}
     )
-    """What third parties add."""
+    """Additions of third parties."""
 
 
 class HostApplicationMetricInfo(WireModel):
-    """Mean usage of one application that runs outside pods."""
+    """Mean usage of one application outside pods."""
 
     name: str | None = None
     usage: ResourceMap = ResourceMap()
@@ -182,7 +182,7 @@ class HostApplicationMetricInfo(WireModel):
 
 
 class ReclaimableMetric(WireModel):
-    """Resources in a wrapper, as upstream has it."""
+    """Resources in a wrapper, as in Koordinator."""
 
     resource: ResourceMap = ResourceMap()
 
@@ -197,7 +197,7 @@ class AllocatedMetric(WireModel):
 
 
 class NodePrediction(WireModel):
-    """Prediction for everything that runs on the node."""
+    """Prediction for the whole node."""
 
     mean: ResourceList
     stdev: ResourceList
@@ -205,14 +205,14 @@ class NodePrediction(WireModel):
 
 
 class ProdPrediction(WireModel):
-    """Predicted peak of the Prod pods and its terms; a term the predictor has no use for is absent."""
+    """Predicted peak of the Prod pods and its terms; a term that the predictor does not use is absent."""
 
     peak: ResourceList
-    """The peak that is reported, as in prodPeakMetric."""
+    """Reported peak, as in prodPeakMetric."""
     class_peak: ResourceList | None = None
-    """Peak from the series of the class as a whole, with system usage beyond what the node reserves."""
+    """Peak predicted from the usage of the class as a whole, with system usage beyond what the node reserves."""
     pod_sum_peak: ResourceList | None = None
-    """Peak from the series of the single warm pods, summed."""
+    """Sum of the peaks predicted from the usage of each warm pod."""
     cold_requests: ResourceList | None = None
     """Requests of the Prod pods with too little recorded history; part of every peak."""
     system_peak: ResourceList | None = None
@@ -220,29 +220,29 @@ class ProdPrediction(WireModel):
 
 
 class Prediction(WireModel):
-    """How the peak was predicted."""
+    """Predictor, parameters and terms of a prediction."""
 
     predictor: str
-    """Name in the predictor catalog."""
+    """Name of the predictor."""
     parameters: controller_config.PredictPolicy
-    """Every parameter the predictor was given."""
+    """Every parameter of the predictor."""
     time: Timestamp
-    """When the prediction was made."""
+    """Time of the prediction."""
     since: Timestamp | None = None
     """Start of the recorded history."""
     warm_pods: int
     """Prod pods predicted from their history."""
     cold_pods: int
-    """Prod pods charged their request."""
+    """Prod pods with too little history, counted with their request."""
     node: NodePrediction | None = None
     prod: ProdPrediction
 
 
 class NodeMetricStatus(WireModel):
-    """What the agent measured and predicted, all of one snapshot."""
+    """Measurements and predictions of the agent, all of one snapshot."""
 
     observed_generation: int | None = None
-    """Ours: generation of the spec this report follows."""
+    """Extension: generation of the spec that this report follows."""
     update_time: Timestamp | None = None
     """Time of the sample."""
     node_metric: NodeMetricInfo | None = None
@@ -256,11 +256,11 @@ class NodeMetricStatus(WireModel):
     prod_peak_metric: ReclaimableMetric | None = None
     """Predicted peak of the Prod pods; absent when there is no prediction."""
     allocated: AllocatedMetric | None = None
-    """Ours: requests bound on this node."""
+    """Extension: requests bound on this node."""
     prediction: Prediction | None = None
-    """Ours: how the peak was predicted; absent when there is no prediction."""
+    """Extension: predictor, parameters and terms; absent when there is no prediction."""
     conditions: list[Condition] | None = None
-    """Ours: Ready, WarmingUp, SourceDegraded, PredictionDegraded."""
+    """Extension: Ready, WarmingUp, SourceDegraded, PredictionDegraded."""
 
 
 class NodeMetric(WireModel):

@@ -1,4 +1,4 @@
-"""Many machines at once: placed from a seed, replayed in as many processes as there are cores."""
+"""Place pods on many machines from a seed, and replay them in one process for each core."""
 
 import functools
 import os
@@ -16,7 +16,7 @@ HORIZON_HOURS = 24
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A cell and when it is looked at. The last prediction is made a horizon before the trace ends."""
+    """A cell and the times of its predictions. The last prediction is made one horizon before the end of the trace."""
 
     machines: int
     slots: int

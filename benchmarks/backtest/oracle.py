@@ -1,16 +1,16 @@
-"""The smallest peak nobody could have done without, known only afterwards (Bashir et al., EuroSys 2021).
+"""Compute the oracle: the smallest sufficient peak, known only afterwards (Bashir et al., EuroSys 2021).
 
     PO(t) = max over u in (t, t + H] of the sum over p in J(t) of min(U_p(u), L_p)
 
-J(t) are the pods that run at t. One that arrives later does not count, one that has left counts 0: what the scheduler
-does next is no part of the forecast. Without a future the oracle is the sum of the limits.
+J(t) are the pods that run at t. A pod that arrives later does not count, one that has left counts 0: later decisions
+of the scheduler are not part of the prediction. Without a future the oracle is the sum of the limits.
 """
 
 import numpy as np
 
 
 def usage_of_pods(pods, cores):
-    """Usage of each pod, (pods, steps): that of its series while it runs, 0 before and after.
+    """Return the usage of each pod, (pods, steps): that of its series while it runs, 0 before and after.
 
     `cores` is (series, steps).
     """
@@ -21,12 +21,12 @@ def usage_of_pods(pods, cores):
 
 
 def running_at(pods, step):
-    """Whether each pod runs at a step."""
+    """Return whether each pod runs at a step."""
     return np.array([pod.start <= step < pod.end for pod in pods], bool)
 
 
 def peak(usage, limits, running, step, horizon_steps):
-    """Oracle at a step from the usage (pods, steps), the limits and who runs (both one element a pod), in cores."""
+    """Return the oracle at a step, in cores, from usage (pods, steps), limits and running pods (one element each)."""
     future = usage[running, step + 1 : step + 1 + horizon_steps]
     if future.shape[1] == 0:
         return float(limits[running].sum())

@@ -1,8 +1,8 @@
-"""Which series runs as a pod on which machine, and when: drawn from a seed, so that a run can be repeated.
+"""Place series as pods on machines over time, from a seed, so that a run can be repeated.
 
 A machine has a fixed number of slots, all taken from the beginning. A pod lives for an exponentially distributed time
 and is replaced in the next step by a pod of a series that is not on the machine: the same series twice on one machine
-would peak together, which two pods of a real machine do not. A series that comes back is a new pod without history.
+would peak together, which two pods of a real machine do not. A series that returns is a new pod without history.
 """
 
 import random
@@ -21,13 +21,13 @@ class Pod:
 
 
 def draw_requests(series_count: int, seed: int) -> list[int]:
-    """Cores each series requests; the traces do not tell."""
+    """Draw the cores that each series requests; the traces do not contain them."""
     rng = random.Random(f"requests {seed}")
     return [rng.choice(REQUESTS_CORES) for _ in range(series_count)]
 
 
 def place(series_count: int, steps: int, slots: int, mean_life_steps: float, rng: random.Random) -> list[Pod]:
-    """Pods of one machine over the whole time, by slot and start; a last pod ends with the trace (ValueError)."""
+    """Return the pods of one machine over all steps by slot and start; a last pod ends with the trace (ValueError)."""
     if slots >= series_count:
         raise ValueError(f"{slots} slots and {series_count} series: want more series, one that arrives has to be new")
     waiting = list(range(series_count))

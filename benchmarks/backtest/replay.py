@@ -1,7 +1,7 @@
-"""One machine, step by step, through the agent's own prediction: what is measured, learned and answered as on a node.
+"""Replay one machine step by step through the prediction of the agent, as on a node.
 
-All pods are Prod. Nothing but pods runs, so the system uses nothing and nothing is reserved for it. The traces have no
-memory; every pod is given a steady one, and the answers for memory are left out.
+All pods are Prod. Only pods run, so the system uses nothing and nothing is reserved for it. The traces have no memory:
+every pod gets a constant one, and the predictions of memory are ignored.
 """
 
 from dataclasses import dataclass
@@ -20,23 +20,23 @@ START_SECONDS = 1.7e9
 MEMORY_BYTES = 2.0**30
 NOTHING = UsageSample(0.0, 0.0)
 NOTHING_RESERVED = Reserved(0.0, 0.0)
-ALLOCATABLE = WholeAmounts(10**9, 2**50)  # bounds what may be offered, not the peak
+ALLOCATABLE = WholeAmounts(10**9, 2**50)  # bounds Mid resources, not the peak
 
 
 class Unanswered(Exception):
-    """A predictor had no answer where the back-test expects one; the text says which, when and why."""
+    """A predictor had no prediction where the back-test expects one; the text names the predictor, time and reason."""
 
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """What one machine was predicted and what came of it; `peaks` is (policies, times), the others (times,)."""
+    """Predictions and results of one machine; `peaks` is (policies, times), the others (times,)."""
 
     peaks: np.ndarray
-    """As the predictor answers, neither limited by the requests nor raised to the usage."""
+    """As predicted, neither limited by the requests nor raised to the usage."""
     oracle: np.ndarray
     requests: np.ndarray
     usage: np.ndarray
-    """Of the moment of the prediction."""
+    """Requests at the time of the prediction."""
 
 
 def replay(pods, cores, requests_cores, policies, predict_at, horizon_steps, step_seconds):
@@ -72,14 +72,14 @@ def replay(pods, cores, requests_cores, policies, predict_at, horizon_steps, ste
 
 
 def measured(at_seconds, pods, cores):
-    """Series of one instant, as the agent derives them from its snapshot of the node."""
+    """Return the series of one step, as the agent derives them from its snapshot of the node."""
     of_pods = {pod.uid: UsageSample(float(used), MEMORY_BYTES) for pod, used in zip(pods, cores, strict=True)}
     node = UsageSample(float(cores.sum()), MEMORY_BYTES * len(pods))
     return series.series_of(Snapshot(at_seconds, node, NOTHING, of_pods), {}, NOTHING_RESERVED)
 
 
 def cpu_peak(server, policy, at_seconds, pods):
-    """Answer by one policy. A policy holds from a round of training on, so there is one without samples first."""
+    """Predict by one policy. A policy applies from the next training round, so one without samples runs first."""
     server.configure(policy)
     server.train(at_seconds, {})
     answer = server.predict(at_seconds, pods, ALLOCATABLE)

@@ -1,9 +1,9 @@
-"""How good predictions were, against the oracle: how often short, by how much, and how much they let others use.
+"""Score predictions against the oracle: rate and severity of violations, and savings.
 
     violation(m, t) = P < PO            severity(m, t) = max(0, PO - P) / PO            savings(t) = 1 - sum P / sum L
 
-Definitions of Bashir et al. (EuroSys 2021). A violation is a forecast that came out too low, not yet a machine that was
-too full. Violations cluster, so their episodes are counted too: runs of predictions that are all violations.
+Definitions of Bashir et al. (EuroSys 2021). A violation is a prediction that was too low, not yet an overloaded
+machine. Violations cluster, so their episodes are counted too: runs of predictions that are all violations.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Score:
 
 
 def score(peaks, oracle, requests, interval_hours):
-    """Score of predictions; the three arrays are (machines, times), in cores."""
+    """Score predictions; the three arrays are (machines, times), in cores."""
     violations = oracle - peaks > ROUNDING_CORES
     severity = np.where(violations, np.divide(oracle - peaks, oracle, out=np.zeros_like(oracle), where=oracle > 0), 0)
     rates = violations.mean(axis=1)

@@ -1,4 +1,4 @@
-"""CPU usage of virtual machines over time, read from a gzipped wide CSV: a column `t` of seconds, then one a series.
+"""Read CPU usage of virtual machines from a gzipped wide CSV: a column `t` of seconds, then one for each series.
 
 A value is the share of the virtual machine that was used, in steps of half a percent; an empty cell is a missing one.
 """
@@ -23,7 +23,7 @@ class Traces:
 
 
 def read(path: Path) -> Traces:
-    """Every series of a file (ValueError naming the file where its times are not evenly spaced)."""
+    """Return every series of a file. Raises ValueError with the file where its times are not evenly spaced."""
     with gzip.open(path, "rt", newline="") as file:
         rows = csv.reader(file)
         names = tuple(next(rows)[1:])

@@ -53,7 +53,7 @@ def _flags(parser: argparse.ArgumentParser) -> str:
 
 
 def _row(action: argparse.Action) -> markdown.Row:
-    text = (action.help or "").replace("%%", "%")
+    text = " ".join((action.help or "").replace("%%", "%").split())
     default, variable = "", ""
     if setting := _OF_SETTING.match(text):
         text, default, variable = setting["text"], setting["default"].removeprefix("default: "), setting["variable"]

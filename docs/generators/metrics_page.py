@@ -15,20 +15,20 @@ from apiserver_client.backoff import Backoff
 from docs.generators import markdown
 from koordlet import node_observer
 from koordlet.agent import Agent
-from koordlet.influxdb_exporter.exporter import HistoryRecorder
+from koordlet.influxdb_exporter.exporter import InfluxDbExporter
 from koordlet.influxdb_exporter.queue import PointQueue
 from koordlet.influxdb_exporter.writer import Writer
-from koordlet.metrics import HistoryCollector
+from koordlet.metrics import ExporterCollector
 from koordlet.settings import KoordletSettings
 from manager.metrics import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.slo_config.evaluation import State
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.config import loader
-from scheduler_plugin.decisions.metrics import FallbackCollector
 from scheduler_plugin.extender import metrics as extender_metrics
 from scheduler_plugin.load_watcher.metrics import WatcherMetrics
 from scheduler_plugin.load_watcher.windows import Windows
+from scheduler_plugin.plugins.trimaran.metrics import FallbackCollector
 
 _INTRODUCTION: Final = """
 Every program serves `/metrics` in Prometheus' text format on the port of its probes: koordlet on 9316, koord-manager on
@@ -47,18 +47,18 @@ def koordlet_registry() -> CollectorRegistry:
             node_observer.NodeObserver(pathlib.Path(folder), 100),
             registry,
         )
-        agent.observer.newest_at_seconds = agent.counts.last_report_seconds = agent.kept.written_seconds = 0.0
-    registry.register(HistoryCollector(_idle_history()))
+        agent.observer.newest_at_seconds = agent.counts.last_report_seconds = agent.checkpointer.written_seconds = 0.0
+    registry.register(ExporterCollector(_idle_exporter()))
     return registry
 
 
-def _idle_history() -> HistoryRecorder:
+def _idle_exporter() -> InfluxDbExporter:
     """Return an InfluxDB exporter that was never started: its counters alone are read."""
     queue = PointQueue(1)
     nowhere: Any = None
     exporter = Writer(queue, nowhere, batch_points=1, timeout_ms=1, backoff=Backoff(1.0, 1.0))
     exporter.last_success_seconds = 0.0
-    return HistoryRecorder("n1", queue, exporter, interval_seconds=1, first_seconds=0.0)
+    return InfluxDbExporter("n1", queue, exporter, interval_seconds=1, first_seconds=0.0)
 
 
 def manager_registry() -> CollectorRegistry:

@@ -1,8 +1,8 @@
 #!/usr/bin/python3 -IS
-"""The first process of the virtual machine: mount what a Linux needs, run pytest, say how it ended, leave.
+"""The first process of the virtual machine: mount the system folders, run pytest, write its exit code, power off.
 
-A kernel that panics ends qemu with exit code 0. So the way out is the port of qemu's debug exit, which makes the code
-odd, and the last line on the second serial port is `RC=` and pytest's own exit code.
+A kernel panic ends qemu with exit code 0. Therefore this process ends the machine by the port of qemu's debug exit,
+which makes the code odd, and the last line on the second serial port is `RC=` and pytest's own exit code.
 """
 
 import ctypes
@@ -48,11 +48,11 @@ def leave():
 def main():
     try:
         mount_all()
-        verdict = str(run_tests())
+        result_text = str(run_tests())
     except Exception:
-        verdict = traceback.format_exc()
+        result_text = traceback.format_exc()
     with RESULT.open("wb", buffering=0) as result:
-        result.write(f"\nRC={verdict}\n".encode())
+        result.write(f"\nRC={result_text}\n".encode())
         termios.tcdrain(result)
     leave()
 

@@ -1,6 +1,6 @@
 """Kernel and root file system of the virtual machine: Debian's cloud kernel, and the Python base image on ext4.
 
-Made once (under a minute) and kept under the hash of what they are made from. The code under test is not in it.
+Built once (under a minute) and cached under the hash of the inputs. The code under test is not in it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands
 
 PACKAGES = {"mmdebstrap": ("mmdebstrap",), "e2fsprogs": ("mke2fs",), "qemu-system-x86": ("qemu-system-x86_64",)}
-"""Debian packages this needs, with what shows that they are there."""
+"""Required Debian packages, with the programs that show their presence."""
 KERNEL = "linux-image-cloud-amd64"
 """The package that depends on the newest kernel: drivers of serial port, NVMe and ext4 are built in, no modules."""
 LIBRARIES = ("psutil", "pytest")
@@ -36,14 +36,14 @@ cp boot/vmlinuz-* "$1/vmlinuz"
 
 @dataclass(frozen=True)
 class Image:
-    """What qemu boots."""
+    """Kernel and root file system for qemu."""
 
     kernel: Path
     root: Path
 
 
 def image() -> Image:
-    """Kernel and root file system, made on first use. Needs root."""
+    """Return kernel and root file system, built on first use. Needs root."""
     key = content_cache.digest(
         KERNEL, FETCH_KERNEL, debian_base.FINISH, " ".join((*debian_base.PACKAGES, *debian_base.UNUSED)),
         " ".join(LIBRARIES), SIZE, INIT, wheels.CONSTRAINTS,

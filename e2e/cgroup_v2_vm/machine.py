@@ -15,7 +15,7 @@ from tools.localcluster import content_cache, progress
 from tools.localcluster.errors import ClusterProblem
 
 DEADLINE_SECONDS = 300
-"""Arbitrary, several times what the tests take on an idle machine; qemu is killed then."""
+"""Several times the duration of the tests on an idle machine; then qemu is killed."""
 
 LEFT_BY_ITSELF = 1
 """Exit code of qemu after the guest wrote 0 to the debug exit: 2 * 0 + 1."""
@@ -23,7 +23,7 @@ LEFT_BY_ITSELF = 1
 
 @dataclass(frozen=True)
 class Ended:
-    """How pytest ended inside."""
+    """Result of pytest in the virtual machine."""
 
     exit_code: int
     output: str
@@ -40,7 +40,7 @@ def run_pytest(code: Sequence[str], arguments: Sequence[str]) -> Ended:
         _pack(folder / "code.tar", code, arguments)
         qemu = subprocess.run(_command(booted, folder), capture_output=True, text=True, check=False)
         output = _text(folder / "output")
-        ended = verdict(qemu.returncode, output)
+        ended = result_of(qemu.returncode, output)
         if ended is None:
             raise ClusterProblem(
                 f"the virtual machine ended with exit code {qemu.returncode}; {LEFT_BY_ITSELF} and a last line RC=<n> "
@@ -50,8 +50,8 @@ def run_pytest(code: Sequence[str], arguments: Sequence[str]) -> Ended:
     return ended
 
 
-def verdict(qemu_exit_code: int, output: str) -> Ended | None:
-    """How pytest ended, None unless the guest both said so last and left by its own will."""
+def result_of(qemu_exit_code: int, output: str) -> Ended | None:
+    """Return the result of pytest; None unless the guest has written it last and has powered off by itself."""
     found = re.search(r"^RC=(\d+)\s*\Z", output, re.MULTILINE)
     if qemu_exit_code != LEFT_BY_ITSELF or found is None:
         return None

@@ -1,1 +1,1 @@
-"""`python -m e2e.demo`: the main job on a real cluster, told step by step, with the commands a user would type."""
+"""Show the suite on a real cluster, step by step, with the commands a user would type: `python -m e2e.demo`."""

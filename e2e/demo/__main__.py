@@ -1,4 +1,4 @@
-"""Start a cluster, tell the story, say what to try next. The cluster stays up; run it again as often as you like."""
+"""Start a cluster, run the walkthrough, list what to try next. The cluster stays up; the demo can be run again."""
 
 from __future__ import annotations
 
@@ -6,39 +6,61 @@ import argparse
 import sys
 import time
 
-from e2e.demo.narration import Gone, Narrator
+from e2e.demo.console import Console, DemoStopped
 from e2e.demo.walkthrough import Walkthrough
+from tools.images import loading
 from tools.localcluster import __main__ as cluster_command
 from tools.localcluster import running
 from tools.localcluster.errors import ClusterProblem
 
-NEXT = """
+ACCESS = 'eval "$(.venv/bin/python -m tools.localcluster env)"'
+NEXT = f"""
 What to try next (the cluster stays up):
-  eval "$(.venv/bin/python -m tools.localcluster env)"          # KUBECONFIG, and kubectl and helm on the PATH
+  {ACCESS}          # KUBECONFIG, and kubectl and helm on the PATH
   kubectl get nodemetrics --watch                        # measured and predicted, as it changes
   kubectl -n koordinator-system edit configmap slo-controller-config
                                                          # try a typo: an Event names it, the last good one stays
-  kubectl -n demo scale deployment shop --replicas=2     # requests rise, the prediction follows, Mid moves
-  make cluster-down                                      # leaves nothing behind
+  kubectl -n demo get pods                               # shop and the Mid workers are still running
+  make cluster-down                                      # stops the cluster and leaves nothing behind
 """
+CLEAN_UP = f"""
+To clean up:
+  make cluster-down                                      # stops the local cluster and leaves nothing behind
+To inspect the cluster before:
+  {ACCESS} && kubectl get pods --all-namespaces
+To keep the cluster and remove only the demo and the suite:
+  kubectl delete namespace demo && helm --namespace koordinator-system uninstall koord-suite
+  .venv/bin/python -m tools.localcluster fake-nodes 0
+"""
+INTERRUPTED = 130
 
 
 def main() -> int:
-    """Tell the story; 1 when it broke off, with one line that says where."""
+    """Run the demo and return its exit code: 1 when a check fails, 130 after Ctrl-C."""
     argparse.ArgumentParser(prog="python -m e2e.demo", description=__doc__).parse_args()
-    started = time.monotonic()
     try:
-        if code := cluster_command.main(["up"]):
-            return code
-        images = running.load_images()
-        story = Walkthrough(Narrator(running.cluster()), images)
-        for chapter in story.chapters():
+        code = run()
+    except KeyboardInterrupt:
+        print("\nthe demo was interrupted", file=sys.stderr)
+        code = INTERRUPTED
+    if code:
+        print(CLEAN_UP, file=sys.stderr)
+    return code
+
+
+def run() -> int:
+    """Start the cluster, load the images, run every chapter, and return an exit code."""
+    started = time.monotonic()
+    if code := cluster_command.main(["up"]):
+        return code
+    try:
+        images = loading.load()
+        for chapter in Walkthrough(Console(running.cluster()), images).chapters():
             chapter()
-    except (ClusterProblem, Gone, AssertionError) as problem:
-        print(f"\nthe demo broke off: {problem}", file=sys.stderr)
-        print('look around: eval "$(.venv/bin/python -m tools.localcluster env)"', file=sys.stderr)
+    except (ClusterProblem, DemoStopped) as problem:
+        print(f"\nthe demo stopped: {problem}", file=sys.stderr)
         return 1
-    print(f"\n\033[1mDone\033[0m in {time.monotonic() - started:.0f} s.{NEXT}")
+    print(f"\n\033[1mDone\033[0m in {time.monotonic() - started:.0f} s.\n{NEXT}")
     return 0
 
 

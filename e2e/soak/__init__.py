@@ -1,1 +1,1 @@
-"""Hours of churn, edits and kills on a control plane of our own, to see whether memory stays flat and Mid right."""
+"""Hours of churn, edits and kills on a separate control plane, to check that memory stays flat and Mid right."""

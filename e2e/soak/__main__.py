@@ -1,9 +1,9 @@
-"""`python -m e2e.soak [--minutes N]`: churn, edits and kills for hours; ends with a table, and 1 where it went wrong.
+"""`python -m e2e.soak [--minutes N]`: churn, edits and kills for hours. Prints a table; exit code 1 after a failure.
 
-Every step: pods come and go. Every half minute: fake nodes report. Every minute: the configuration is edited, and what
-every node offers is held against the formula of its newest report. Tokens last ten minutes and are rotated. Every few
-minutes, for the first two thirds of the time, one of our processes is killed. In the last third nothing is killed:
-memory is judged over the longest life.
+Every step: pods are created and deleted. Every half minute: fake nodes report. Every minute: the configuration is
+edited, and Mid of every node is compared with the formula for its newest report. Tokens are valid for ten minutes and
+are rotated. Every few minutes, for the first two thirds of the time, one of the suite's processes is killed. In the
+last third nothing is killed: memory growth is measured over the longest life.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tools.localcluster.errors import ClusterProblem
 STEP_SECONDS = 3.0
 REPORT_SECONDS = 30.0
 EDIT_SECONDS = 60.0
-LOOK_SECONDS = 5.0
+SAMPLE_SECONDS = 5.0
 TOKEN_SECONDS = host_components.TOKEN_SECONDS * 0.8  # when the kubelet rotates one
 SETTLE_SECONDS = 100.0
 """A killed manager's Lease ends after 15 s, an agent needs half a minute for its first prediction."""
@@ -32,7 +32,7 @@ START_SECONDS = 300.0
 
 
 class Soak:
-    """One run; `problems` is what went wrong."""
+    """One run, with its problems."""
 
     def __init__(self, on: Stage, seconds: float, seed: int) -> None:
         self._on = on
@@ -40,14 +40,14 @@ class Soak:
         self._chance = random.Random(seed)
         self._churn = Churn(on, self._chance)
         self._began = time.monotonic()
-        self._next = dict.fromkeys(("report", "edit", "look", "token"), 0.0)
+        self._next = dict.fromkeys(("report", "edit", "sample", "token"), 0.0)
         self._kill_at = self._chance.uniform(60, 120)
         self.samples: list[Sample] = []
         self.problems: list[str] = []
         self.kills = self.compared = 0
 
     def run(self) -> None:
-        """To the end. Raises waiting.NotSo where there is no Mid to begin with."""
+        """Run to the end. Raises waiting.TimeLimitExceeded when no Mid is published at the begin."""
         self._begin()
         self._began = time.monotonic()
         while (elapsed := time.monotonic() - self._began) < self._seconds:
@@ -56,14 +56,14 @@ class Soak:
         self._compare()
 
     def _begin(self) -> None:
-        """Pods come and go until their node offers Mid: without pods there is nothing to predict."""
+        """Create and delete pods until their node has Mid: without pods there is nothing to predict."""
         while not self._offers_mid():
             self._churn.pods()
 
     def _offers_mid(self) -> bool:
         try:
-            mid_formula.wait_published(self._on.eyes, NODE, within_seconds=STEP_SECONDS)
-        except waiting.NotSo:
+            mid_formula.wait_published(self._on.cluster_client, NODE, within_seconds=STEP_SECONDS)
+        except waiting.TimeLimitExceeded:
             if time.monotonic() - self._began > START_SECONDS:
                 raise
             return False
@@ -76,8 +76,8 @@ class Soak:
         return True
 
     def _step(self, elapsed: float) -> None:
-        if self._is_due("look", LOOK_SECONDS, elapsed):
-            self._look(elapsed)
+        if self._is_due("sample", SAMPLE_SECONDS, elapsed):
+            self._sample(elapsed)
         if self._is_due("token", TOKEN_SECONDS, elapsed):
             self._on.account.rotate()
         self._churn.pods()
@@ -90,34 +90,34 @@ class Soak:
             self._kill_at = elapsed + self._chance.uniform(90, 240)
             self._kill()
 
-    def _look(self, elapsed: float) -> None:
+    def _sample(self, elapsed: float) -> None:
         for name, part in self._on.parts.items():
-            running = part.look()  # started again where it has ended, as the kubelet would
+            running = part.ensure_running()  # started again where it has ended, as the kubelet would
             self.samples.append(Sample(name, running.process.pid, elapsed, running.rss_mebibytes()))
 
     def _kill(self) -> None:
         name = self._chance.choice(sorted(self._on.parts))
-        process = self._on.parts[name].look().process
+        process = self._on.parts[name].ensure_running().process
         process.kill()
         process.wait(10)
         self.kills += 1
-        progress.say(f"killed {name}")
+        progress.report(f"killed {name}")
 
     def _compare(self) -> None:
-        """What each node offers, against the formula; a difference that lasts is drift."""
+        """Compare Mid of each node with the formula; a difference that lasts is drift."""
         for name in (NODE, *FAKE_NODES):
-            if "updateTime" not in (self._on.eyes.find("NodeMetric", name) or {}).get("status", {}):
+            if "updateTime" not in (self._on.cluster_client.find("NodeMetric", name) or {}).get("status", {}):
                 continue
-            self._look(time.monotonic() - self._began)
+            self._sample(time.monotonic() - self._began)
             try:
-                mid_formula.wait_published(self._on.eyes, name, within_seconds=SETTLE_SECONDS)
-            except waiting.NotSo as drift:
+                mid_formula.wait_published(self._on.cluster_client, name, within_seconds=SETTLE_SECONDS)
+            except waiting.TimeLimitExceeded as drift:
                 self.problems.append(str(drift))
-                progress.say(f"drift: {drift}")
+                progress.report(f"drift: {drift}")
             self.compared += 1
 
     def table(self) -> str:
-        """What was seen."""
+        """Return the results as a table."""
         churn = self._churn
         lines = [
             f"{self._seconds / 60:.0f} minutes: {churn.created} pods created, {churn.deleted} deleted,",
@@ -128,14 +128,14 @@ class Soak:
             "|---|---|---|---|---|---|---|",
         ]
         for row in memory.rows(self.samples):
-            told = "too short to tell | |"
+            memory_text = "too short | |"
             if row.growth is not None:
-                told = f"{row.first_mebibytes:.1f} MiB | {row.last_mebibytes:.1f} MiB | {row.growth:+.1%}"
+                memory_text = f"{row.first_mebibytes:.1f} MiB | {row.last_mebibytes:.1f} MiB | {row.growth:+.1%}"
             life = f"{row.longest_life_seconds / 60:.1f} min"
-            lines.append(f"| {row.name} | {row.lives} | {life} | {told} | {row.most_mebibytes:.1f} MiB |")
+            lines.append(f"| {row.name} | {row.lives} | {life} | {memory_text} | {row.most_mebibytes:.1f} MiB |")
         return "\n".join(lines)
 
-    def judge(self) -> None:
+    def check(self) -> None:
         """Add memory that grows to the problems."""
         for row in memory.rows(self.samples):
             if row.growth is not None and row.growth > memory.MOST_GROWTH:
@@ -143,7 +143,7 @@ class Soak:
 
 
 def main() -> int:
-    """Run, print, and say whether all was well."""
+    """Run, print the table, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m e2e.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=120.0, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="of everything that is drawn by chance (default: 1)")
@@ -152,8 +152,8 @@ def main() -> int:
         with stage() as on:
             soak = Soak(on, arguments.minutes * 60, arguments.seed)
             soak.run()
-            soak.judge()
-    except (ClusterProblem, waiting.NotSo) as broken_off:
+            soak.check()
+    except (ClusterProblem, waiting.TimeLimitExceeded) as broken_off:
         print(f"the soak broke off: {broken_off}", file=sys.stderr)
         return 1
     print(soak.table())

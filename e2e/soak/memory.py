@@ -1,4 +1,4 @@
-"""Resident memory of our processes over time, by incarnation, and what it says about growth. No I/O."""
+"""Resident memory of the suite's processes over time, for each process life, and its growth. No I/O."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 WARM_SECONDS = 120.0
-"""A process that begins fills its caches; growth counts from here on."""
+"""Length of the warm-up, in which a process fills its caches; growth counts after it."""
 MOST_GROWTH = 0.10
-"""Of the memory at the beginning, over the longest life; beyond it memory is not flat."""
+"""Allowed growth over the longest life, as a share of the memory at its begin."""
 SHORTEST_LIFE_SECONDS = 300.0
-"""Of a life that is judged."""
+"""Length of a life whose growth is computed."""
 
 
 class Sample(NamedTuple):
-    """One look at one process."""
+    """Memory of one process at one time."""
 
     name: str
     pid: int
@@ -24,27 +24,27 @@ class Sample(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What became of one part."""
+    """Result of one component."""
 
     name: str
     lives: int
     longest_life_seconds: float
     first_mebibytes: float | None
-    """Median of the first fifth of the longest life, once warm; None where it was too short to tell."""
+    """Median of the first fifth of the longest life after its warm-up; None where that was too short."""
     last_mebibytes: float | None
     """Median of its last fifth."""
     most_mebibytes: float
 
     @property
     def growth(self) -> float | None:
-        """As a share of the first."""
+        """Return the growth as a share of the first value."""
         if self.first_mebibytes is None or self.last_mebibytes is None:
             return None
         return self.last_mebibytes / self.first_mebibytes - 1
 
 
 def rows(samples: Iterable[Sample]) -> list[Row]:
-    """One for each part, by name."""
+    """Return one row for each component, sorted by name."""
     lives: dict[str, dict[int, list[Sample]]] = {}
     for sample in samples:
         lives.setdefault(sample.name, {}).setdefault(sample.pid, []).append(sample)
@@ -55,13 +55,13 @@ def _row(name: str, lives: dict[int, list[Sample]]) -> Row:
     longest = max(lives.values(), key=_seconds)
     warm = [each.mebibytes for each in longest if each.at_seconds >= longest[0].at_seconds + WARM_SECONDS]
     fifth = len(warm) // 5
-    is_told = fifth > 0 and _seconds(longest) >= SHORTEST_LIFE_SECONDS
+    is_long = fifth > 0 and _seconds(longest) >= SHORTEST_LIFE_SECONDS
     return Row(
         name,
         len(lives),
         _seconds(longest),
-        statistics.median(warm[:fifth]) if is_told else None,
-        statistics.median(warm[-fifth:]) if is_told else None,
+        statistics.median(warm[:fifth]) if is_long else None,
+        statistics.median(warm[-fifth:]) if is_long else None,
         max(each.mebibytes for life in lives.values() for each in life),
     )
 

@@ -1,4 +1,4 @@
-"""A kubelet's part on the soak's node: a pod there has real cgroups, and a process in them that works a little."""
+"""Replacement for a kubelet on the soak's node: pods get real cgroups, each with a process that uses some CPU."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PodGroups:
         self._groups: dict[str, _Group] = {}
 
     def follow(self, wanted: Mapping[str, bool]) -> None:
-        """Have the groups of these pods and no others: UID -> whether it is a Mid pod, which asks for no native cpu."""
+        """Make the groups of exactly these pods: UID -> whether it is a Mid pod, which requests no native cpu."""
         for uid in self._groups.keys() - wanted.keys():
             path, process = self._groups.pop(uid)
             self._live.end(process)

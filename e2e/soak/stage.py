@@ -1,7 +1,7 @@
-"""The stage of a soak: all three parts, a second manager and a real kube-scheduler beside a control plane of their own.
+"""The stage of a soak: all components, a second manager and a real kube-scheduler with a control plane of their own.
 
-There is no kubelet: pods are bound by kube-scheduler through our extender, and said to run by the soak itself, which
-also makes the cgroups of those on the node of the real agent.
+There is no kubelet: kube-scheduler binds pods through the extender, and the soak itself sets them to Running and makes
+the cgroups of those on the node of the real agent.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 from kubernetes.client.exceptions import ApiException
 
 from e2e.soak.pod_groups import PodGroups
-from e2e.support import fake_reports, host_components, slo_config, workloads
-from e2e.support.cluster_client import MID_CPU, MID_MEMORY, ClusterClient
+from e2e.support import fake_fleet, host_components, slo_config, workloads
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_components import Account, Part
+from e2e.support.names import MID_CPU, MID_MEMORY
 from tools.localcluster import standalone_control_plane
 from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane
@@ -26,15 +27,15 @@ NODE = "lone"
 FAKE_NODES = [f"fake-{index}" for index in range(10)]
 NAMESPACE = "default"
 _SOON_FULL = ("--decision-record-mebibytes", 1)
-"""Decision records take what they may, 16 MiB by default, which two hours of this churn do not fill."""
+"""Limit of the decision records; two hours of this churn do not fill the default of 16 MiB."""
 _CLASSES = {"koord-prod": 9000, "koord-mid": 7000}
 
 
 class Stage(NamedTuple):
-    """What a soak acts on."""
+    """The running components and the client that changes their objects."""
 
     plane: ControlPlane
-    eyes: ClusterClient
+    cluster_client: ClusterClient
     account: Account
     parts: dict[str, Part]
     groups: PodGroups
@@ -42,17 +43,17 @@ class Stage(NamedTuple):
 
 @contextmanager
 def stage() -> Iterator[Stage]:
-    """Everything at work; all of it is gone afterwards."""
+    """Run all components, and end them afterwards."""
     with ExitStack() as stack:
         plane = stack.enter_context(standalone_control_plane.running())
-        plane.install_suite()
-        eyes = stack.enter_context(closing(ClusterClient(plane.kubeconfig)))
+        host_components.prepare(plane)
+        cluster_client = stack.enter_context(closing(ClusterClient(plane.kubeconfig)))
         for name, value in _CLASSES.items():
-            eyes.create("PriorityClass", {"metadata": {"name": name}, "value": value, **_priority_class()})
+            cluster_client.create("PriorityClass", {"metadata": {"name": name}, "value": value, **_priority_class()})
         for name in (NODE, *FAKE_NODES):
-            host_components.add_node(eyes, name)
-        host_components.configure(eyes, slo_config.BASE)
-        account = Account(plane, eyes, "parts", plane.places.addresses.apiserver)
+            host_components.add_node(cluster_client, name)
+        host_components.configure(cluster_client, slo_config.BASE)
+        account = Account(plane, cluster_client, "parts", plane.places.addresses.apiserver)
         groups = stack.enter_context(closing(PodGroups(plane.places.state / "host")))
         calls = ports.free_port()
         agent = ("--node-name", NODE, "--host-root", groups.host_root, "--state-dir", plane.places.state)
@@ -64,7 +65,7 @@ def stage() -> Iterator[Stage]:
         }
         parts = {name: Part(plane, name, account, *argv) for name, argv in programs.items()}
         plane.start_scheduler(_scheduling(calls))
-        yield Stage(plane, eyes, account, parts, groups)
+        yield Stage(plane, cluster_client, account, parts, groups)
 
 
 def _priority_class() -> dict[str, str]:
@@ -90,10 +91,10 @@ def _is_mid(pod: dict[str, Any]) -> bool:
 
 
 class Churn:
-    """Pods come and go, fake nodes report, the configuration changes: a little with every step."""
+    """Creates and deletes pods, reports for fake nodes and changes the configuration, a little with every step."""
 
     def __init__(self, on: Stage, chance: random.Random, most_pods: int = 60) -> None:
-        self._eyes = on.eyes
+        self._cluster_client = on.cluster_client
         self._groups = on.groups
         self._chance = chance
         self._most = most_pods
@@ -102,20 +103,20 @@ class Churn:
 
     @property
     def created(self) -> int:
-        """Pods created so far."""
+        """Return the number of pods created so far."""
         return self._made
 
     def pods(self) -> None:
         """Create some, let those that are bound run, delete some."""
         for _ in range(3):
             self._create()
-        known = self._eyes.list("Pod", NAMESPACE)
+        known = self._cluster_client.list("Pod", NAMESPACE)
         for pod in known:
             if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
-                self._say_running(pod["metadata"]["name"])
+                self._set_running(pod["metadata"]["name"])
         doomed = self._chance.sample(known, max(len(known) - self._most, min(2, len(known))))
         for pod in doomed:
-            self._eyes.delete("Pod", pod["metadata"]["name"], NAMESPACE, grace_seconds=0)
+            self._cluster_client.delete("Pod", pod["metadata"]["name"], NAMESPACE, grace_seconds=0)
             self.deleted += 1
         here = [pod for pod in known if pod not in doomed and pod["spec"].get("nodeName") == NODE]
         self._groups.follow({pod["metadata"]["uid"]: _is_mid(pod) for pod in here})
@@ -129,26 +130,26 @@ class Churn:
         else:
             made = workloads.pod(name, "none", requests={"cpu": f"{cpu}m", "memory": f"{memory}Mi"})
         made["spec"]["schedulerName"] = workloads.SCHEDULER
-        self._eyes.create("Pod", made, NAMESPACE)
+        self._cluster_client.create("Pod", made, NAMESPACE)
 
-    def _say_running(self, name: str) -> None:
+    def _set_running(self, name: str) -> None:
         try:
-            self._eyes.core.patch_namespaced_pod_status(name, NAMESPACE, {"status": {"phase": "Running"}})
+            self._cluster_client.core.patch_namespaced_pod_status(name, NAMESPACE, {"status": {"phase": "Running"}})
         except ApiException as gone:
             if gone.status != 404:
                 raise
 
     def reports(self) -> None:
-        """Every fake node reports something else."""
+        """Write a new report for every fake node."""
         for name in FAKE_NODES:
             cpu = self._chance.randint(500, 6000)
-            sound = fake_reports.status(
+            sound = fake_fleet.prod_status(
                 cpu_millis=cpu, memory_mib=4 * cpu, prod_cpu_millis=cpu + 3000, prod_memory_mib=4 * cpu + 9000
             )
-            fake_reports.report(self._eyes, name, sound)
+            fake_fleet.report(self._cluster_client, name, sound)
 
     def edit(self) -> None:
-        """Change what nodes offer, how it is predicted, and how often it is told."""
+        """Change the Mid policy, the predict policy and the report interval."""
         self.edits += 1
         document = slo_config.changed(
             midReclaimRatioPercent=self._chance.randint(50, 100),
@@ -156,4 +157,4 @@ class Churn:
             metricReportIntervalSeconds=self._chance.choice([30, 31, 32]),
         )
         document["nodePredictPolicy"]["n"] = self._chance.choice([2, 3, 4])
-        slo_config.write(self._eyes, document)
+        slo_config.write(self._cluster_client, document)

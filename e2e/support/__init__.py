@@ -1,5 +1,5 @@
-"""What the user stories of `e2e/cases/` share: the installed suite, workloads, eyes on the cluster, second opinions.
+"""Support of the cases in `e2e/cases/`: the installed suite, workloads, a cluster client, reference models.
 
-Nothing here imports the product. What is checked is read through the official Kubernetes client, and what is expected
-is worked out anew, so that a mistake would have to be made twice to stay hidden.
+Nothing here imports the product. Checked values are read through the official Kubernetes client, and expected values
+are computed independently, so that one mistake cannot hide another.
 """

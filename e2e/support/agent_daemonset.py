@@ -1,4 +1,4 @@
-"""The agent's DaemonSet as stories disturb it: restarted, or changed for a while."""
+"""Restart the agent's DaemonSet, or change it for the time of a case."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from e2e.support import waiting
-from e2e.support.cluster_client import SUITE_NAMESPACE
 from e2e.support.installation import Suite
+from e2e.support.names import SUITE_NAMESPACE
 
 DAEMON_SET = "koordlet"
 ROLLOUT_SECONDS = 120
@@ -21,16 +21,16 @@ PodSpec = dict[str, Any]
 
 
 def restart(suite: Suite) -> dt.datetime:
-    """Replace the agent by one of the same kind, as `kubectl rollout restart` does; returns when it was asked for."""
-    asked = dt.datetime.now(dt.UTC)
+    """Restart the agent as `kubectl rollout restart` does, and return the time of the request."""
+    requested_at = dt.datetime.now(dt.UTC)
     suite.cluster.run("rollout", "restart", f"daemonset/{DAEMON_SET}", *_WHERE)
     _wait(suite)
-    return asked
+    return requested_at
 
 
 @contextlib.contextmanager
 def changed(suite: Suite, change: Callable[[PodSpec], None]) -> Iterator[None]:
-    """Replace the agent by one whose pod's spec is changed, in place, and put it back afterwards."""
+    """Change the spec of the agent's pod, and restore it afterwards."""
     before = suite.cluster.get("daemonset", DAEMON_SET, *_WHERE)["spec"]["template"]["spec"]
     other = copy.deepcopy(before)
     change(other)
@@ -43,7 +43,7 @@ def changed(suite: Suite, change: Callable[[PodSpec], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def away(suite: Suite) -> Iterator[None]:
-    """Have no agent, and have it back afterwards."""
+    """Remove the agent from all nodes, and restore it afterwards."""
 
     def nowhere(spec: PodSpec) -> None:
         spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), "koord-suite.io/no-such-node": "true"}

@@ -1,4 +1,4 @@
-"""An agent and the one that follows it: what the first had learnt and told, and what the second knows at once."""
+"""Compare the last report of an agent with the first report of its successor."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from e2e.support import agent_daemonset, prediction_model, prod_pods, waiting, workloads
-from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient, moment
+from e2e.support.cluster_client import ClusterClient, moment
 from e2e.support.installation import Suite
+from e2e.support.names import SUITE_NAMESPACE
 
 TRAININGS = 2
 _NOT_KEPT = "--state-dir="
@@ -19,27 +20,29 @@ Status = dict[str, Any]
 
 
 class Succession(NamedTuple):
-    """Statuses of an agent and of its successor, which keep their history, and of a successor that keeps none."""
+    """Statuses of an agent and of its successor with the same checkpoint, and of a successor without checkpoint."""
 
     before: Status
     ended_at: dt.datetime
-    """When the first was told to end, or was ended."""
+    """Time at which the first agent was ended."""
     after: Status
     forgetful: Status
     forgetful_since: dt.datetime
 
 
-def tide(suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> None:
-    """Run a pod whose load comes and goes, so that there is something to learn."""
+def tide(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str) -> None:
+    """Run a pod with an alternating load, so that the prediction has a deviation."""
     arguments = workloads.load(cores="0.05,0.15", phase_seconds=2, memory_mib=100)
     requests = {"cpu": "200m", "memory": "256Mi"}
-    eyes.create("Pod", workloads.pod("tide", suite.workload, *arguments, requests=requests, nodes=[node]), namespace)
-    eyes.wait_running(namespace, "tide")
+    cluster_client.create(
+        "Pod", workloads.pod("tide", suite.workload, *arguments, requests=requests, nodes=[node]), namespace
+    )
+    cluster_client.wait_running(namespace, "tide")
 
 
 @contextlib.contextmanager
 def kept_on_disk(suite: Suite, *arguments: str) -> Iterator[None]:
-    """Have an agent that keeps its history, with more arguments; afterwards one that keeps none, as before."""
+    """Run an agent that writes checkpoints, with more arguments; afterwards one without, as before."""
 
     def change(spec: agent_daemonset.PodSpec) -> None:
         (container,) = spec["containers"]
@@ -52,61 +55,63 @@ def kept_on_disk(suite: Suite, *arguments: str) -> Iterator[None]:
 
 def follow(
     suite: Suite,
-    eyes: ClusterClient,
+    cluster_client: ClusterClient,
     node: str,
     end: Callable[[], None],
     *,
     settled_seconds: float,
     is_kept: Callable[[float], bool] = lambda _trained_at: True,
 ) -> tuple[Status, dt.datetime, Status]:
-    """End an agent once it has told all it learnt: its last report, when it was ended, and its successor's first.
+    """End an agent after it has reported its newest training.
 
-    It is ended within so many seconds of a training, as the next one, half a minute later, shall not be near; and once
-    `is_kept` says that all up to this training is safe.
+    Return its last report, the time of its end, and its successor's first report. The end is within `settled_seconds`
+    of a training, so that the next one, half a minute later, is not near, and after `is_kept` holds for that training.
     """
 
-    def told_all() -> Status | None:
-        status = eyes.node_metric(node)["status"]
+    def newest_training_reported() -> Status | None:
+        status = cluster_client.node_metric(node)["status"]
         page = suite.agent_page("/debug/samples")
         trained = page["trainedAtSeconds"]
         if len(trained) < TRAININGS or dt.datetime.now(dt.UTC).timestamp() > trained[-1] + settled_seconds:
             return None
         predicted = prediction_model.predicted_at(page, status)
-        is_told = predicted is not None and predicted > trained[-1]
-        return status if is_told and is_kept(trained[-1]) else None
+        is_reported = predicted is not None and predicted > trained[-1]
+        return status if is_reported and is_kept(trained[-1]) else None
 
-    before = waiting.until("a report of all it learnt", told_all, within_seconds=_LEARNT_SECONDS, every_seconds=1)
+    before = waiting.until(
+        "a report of the newest training", newest_training_reported, within_seconds=_LEARNT_SECONDS, every_seconds=1
+    )
     ended_at = dt.datetime.now(dt.UTC)
     end()
-    after = first_report(suite, eyes, node)
+    after = first_report(suite, cluster_client, node)
     trained = suite.agent_page("/debug/samples")["trainedAtSeconds"]
     assert not trained or trained[0] > moment(after["updateTime"]).timestamp(), "the successor has learnt already"
     return before, ended_at, after
 
 
-def container(suite: Suite, eyes: ClusterClient) -> dict[str, Any]:
-    """Status of the container of the agent that is there now."""
+def container(suite: Suite, cluster_client: ClusterClient) -> dict[str, Any]:
+    """Return the container status of the running agent."""
     (pod,) = suite.pods(agent_daemonset.DAEMON_SET)
-    (found,) = eyes.get("Pod", pod, SUITE_NAMESPACE)["status"]["containerStatuses"]
+    (found,) = cluster_client.get("Pod", pod, SUITE_NAMESPACE)["status"]["containerStatuses"]
     return found
 
 
-def started(suite: Suite, eyes: ClusterClient) -> dt.datetime:
-    """When the agent that runs now was started."""
-    return moment(container(suite, eyes)["state"]["running"]["startedAt"])
+def started(suite: Suite, cluster_client: ClusterClient) -> dt.datetime:
+    """Return the start time of the running agent."""
+    return moment(container(suite, cluster_client)["state"]["running"]["startedAt"])
 
 
-def first_report(suite: Suite, eyes: ClusterClient, node: str) -> Status:
-    """Of the agent that runs now."""
-    return eyes.wait_report(node, started(suite, eyes), within_seconds=30)["status"]
+def first_report(suite: Suite, cluster_client: ClusterClient, node: str) -> Status:
+    """Return the first report of the running agent."""
+    return cluster_client.wait_report(node, started(suite, cluster_client), within_seconds=30)["status"]
 
 
 def predicted(status: Status, of: str, term: str, resource: str) -> int:
-    """One amount of a prediction, milli-cores or bytes."""
+    """Return one amount of a prediction, in milli-cores or bytes."""
     return prod_pods.READ[resource](status["prediction"][of][term][resource])
 
 
 def knows_nothing_older(seen: Succession) -> bool:
-    """Whether the agent that keeps nothing has nothing from before its start."""
+    """Return whether the agent without checkpoint has no history from before its start."""
     prediction = seen.forgetful.get("prediction")
     return prediction is None or moment(prediction["since"]) >= seen.forgetful_since

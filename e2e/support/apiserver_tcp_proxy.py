@@ -1,7 +1,7 @@
-"""The way to an apiserver, as a plain TCP port of loopback: byte by byte to its TLS port, until it is told to fail.
+"""TCP proxy in front of an apiserver: plain HTTP on loopback, forwarded to the TLS port, with faults on demand.
 
-The connections that are there can fall silent as behind a firewall that has forgotten them, be cut, or be refused, and
-every request can be answered with a status of our choice.
+Existing connections can become silent, as behind a firewall that has dropped their state; connections can be cut or
+refused; every request can get a chosen status.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 _CHUNK_BYTES = 65536
-_LAST_SECONDS = 0.1  # connections that were cut are let go of
+_LAST_SECONDS = 0.1  # for the event loop to release cut connections
 
 
-class FaultyLink:
-    """A link that works, until one of its methods is called; `mend` makes it work again."""
+class FlakyApiserverProxy:
+    """A proxy without faults until one of its methods is called; `recover` ends all faults."""
 
     def __init__(self, port: int, authority: Path) -> None:
         self.requests_answered = 0
-        """How many requests were answered here, and not by the apiserver."""
+        """Number of requests that the proxy answered instead of the apiserver."""
         self._port = port
         self._trust = ssl.create_default_context(cafile=str(authority))
         self._silent: set[asyncio.Task[Any]] = set()
@@ -39,7 +39,7 @@ class FaultyLink:
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def close(self) -> None:
-        """Cut everything and listen no more."""
+        """Cut all connections and stop listening."""
         self._call(self._server.close)
         self._do(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -47,7 +47,7 @@ class FaultyLink:
         self._loop.close()
 
     def silence(self) -> None:
-        """Carry no more bytes of the connections there are, either way, and tell nobody. New ones work."""
+        """Stop forwarding bytes of the existing connections in both directions, without closing them. New ones work."""
         self._call(lambda: [self._hush(task) for task in list(self._pumps)])
 
     def refuse(self) -> None:
@@ -60,8 +60,8 @@ class FaultyLink:
         self._answer = status
         self._call(self._cut)
 
-    def mend(self) -> None:
-        """Carry bytes again, for connections that begin from now on."""
+    def recover(self) -> None:
+        """Forward bytes again, for new connections."""
         self._refusing, self._answer = False, None
         self._call(self._cut)
 
@@ -110,7 +110,7 @@ class FaultyLink:
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             if self._silent & set(pumps):
-                await asyncio.Event().wait()  # both ends keep their connection, and hear nothing
+                await asyncio.Event().wait()  # both ends keep their connection and receive nothing
         finally:
             for pump in pumps:
                 pump.cancel()
@@ -128,8 +128,8 @@ class FaultyLink:
         body = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status}).encode()
         head = f"HTTP/1.1 {status} No\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         while True:
-            asked = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-            length = next((int(line[15:]) for line in asked.split("\r\n") if line.startswith("content-length:")), 0)
+            request = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            length = next((int(line[15:]) for line in request.split("\r\n") if line.startswith("content-length:")), 0)
             await reader.readexactly(length)
             self.requests_answered += 1
             writer.write(head.encode() + body)

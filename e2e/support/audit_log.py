@@ -1,4 +1,4 @@
-"""The apiserver's audit log, as stories read it: who wrote what, when, and with which body."""
+"""Writes in the apiserver's audit log: client, time, target and body."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 
 
 class Write(NamedTuple):
-    """A write that the apiserver has answered."""
+    """A completed write."""
 
     at: dt.datetime
-    """When it was received."""
+    """Time of receipt."""
     user: str
     pod: str
-    """Name of the pod that asked, '' for anybody else."""
+    """Name of the pod that sent it, '' for other clients."""
     agent: str
     """User-Agent."""
     verb: str
@@ -30,16 +30,16 @@ class Write(NamedTuple):
     """None where the policy does not record it."""
 
 
-def writes(audit_log: Path, since: dt.datetime, is_ours: Callable[[Write], bool] = lambda _: True) -> Iterator[Write]:
-    """Writes since a moment, in the order in which they were answered."""
+def writes(audit_log: Path, since: dt.datetime, accept: Callable[[Write], bool] = lambda _: True) -> Iterator[Write]:
+    """Yield the accepted writes since a time, in the order of their completion."""
     with audit_log.open() as lines:
         for line in lines:
             if not line.endswith("\n"):
-                return  # it is being written
+                return  # the apiserver is still writing it
             event = json.loads(line)
             if event["stage"] == "ResponseComplete" and event["verb"] in WRITES:
                 found = _write(event)
-                if found.at >= since and is_ours(found):
+                if found.at >= since and accept(found):
                     yield found
 
 

@@ -1,6 +1,6 @@
-"""A pod's own accounts, read from its cgroup by this process: what the agent's report is held against.
+"""The kernel's accounting of a pod, read from its cgroup by this process, as reference for the agent's report.
 
-The pod's folder is found by its UID in the folder's name, whatever hierarchy, driver or runtime made it.
+The pod's folder is found by the UID in its name, with any hierarchy, driver and runtime.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _EVERY_SECONDS = 0.25
 
 
 class Account(NamedTuple):
-    """What the kernel had counted at one moment."""
+    """Counters of the kernel at one time."""
 
     at_seconds: float
     cpu_seconds: float
     memory_bytes: int
-    """Anonymous memory: what the processes hold, page cache aside."""
+    """Anonymous memory of the processes, without page cache."""
 
 
 class CgroupWitness:
-    """Reads a pod's accounts all the time, until it is closed. Raises LookupError where its cgroup is not visible."""
+    """Reads a pod's counters until it is closed. Raises LookupError when the cgroup is not visible."""
 
     def __init__(self, pod_uid: str) -> None:
         names = {f"pod{pod_uid}", f"pod{pod_uid.replace('-', '_')}.slice"}

@@ -1,4 +1,4 @@
-"""The cluster as it is seen from outside: through the official client, as plain dicts, with its own quantities."""
+"""Access to the cluster through the official client: objects as plain dicts, quantities parsed by the client."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.utils.quantity import parse_quantity
 
 from e2e.support import waiting
-
-SUITE_NAMESPACE = "koordinator-system"
-CONFIG_MAP = "slo-controller-config"
-MID_CPU, MID_MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
-RECEIPT = "koordinator.sh/mid-resource-receipt"
+from e2e.support.names import MID_CPU, MID_MEMORY, STATUS_ANNOTATION
 
 _GONE = 404
 _API_VERSIONS = {
@@ -33,22 +29,22 @@ Dict = dict[str, Any]
 
 
 def moment(text: str) -> dt.datetime:
-    """A time as objects state it."""
+    """Parse a time in the format of the apiserver."""
     return dt.datetime.fromisoformat(text)
 
 
 def cpu_millis(quantity: str) -> int:
-    """Whole milli-cores of a native CPU quantity."""
+    """Return the whole milli-cores of a native CPU quantity."""
     return int(parse_quantity(quantity) * 1000)
 
 
 def units(quantity: str) -> int:
-    """Whole units of any other quantity."""
+    """Return the whole units of any other quantity."""
     return int(parse_quantity(quantity))
 
 
 def cores_or_bytes(resources: Mapping[str, str]) -> tuple[Decimal, Decimal]:
-    """CPU in cores and memory in bytes of a native resource list."""
+    """Return CPU in cores and memory in bytes of a native resource list."""
     return parse_quantity(resources["cpu"]), parse_quantity(resources["memory"])
 
 
@@ -68,11 +64,11 @@ class ClusterClient:
         return self.dynamic.resources.get(api_version=_API_VERSIONS.get(kind, "v1"), kind=kind)
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Dict:
-        """One object. Raises ApiException."""
+        """Return one object. Raises ApiException."""
         return self._kind(kind).get(name=name, namespace=namespace).to_dict()
 
     def find(self, kind: str, name: str, namespace: str | None = None) -> Dict | None:
-        """One object, None where there is none."""
+        """Return one object, or None."""
         try:
             return self.get(kind, name, namespace)
         except ApiException as refused:
@@ -81,7 +77,7 @@ class ClusterClient:
             raise
 
     def list(self, kind: str, namespace: str | None = None, **selectors: str) -> list[Dict]:
-        """Objects of a kind; selectors are `label_selector` and `field_selector`."""
+        """Return the objects of a kind; selectors are `label_selector` and `field_selector`."""
         return self._kind(kind).get(namespace=namespace, **selectors).to_dict()["items"]
 
     def create(self, kind: str, body: Dict, namespace: str | None = None) -> Dict:
@@ -89,17 +85,17 @@ class ClusterClient:
         return self._kind(kind).create(body=body, namespace=namespace).to_dict()
 
     def patch(self, kind: str, name: str, body: Dict, namespace: str | None = None) -> Dict:
-        """Merge-patch an object."""
+        """Apply a merge patch to an object."""
         content_type = "application/merge-patch+json"
         return self._kind(kind).patch(body=body, name=name, namespace=namespace, content_type=content_type).to_dict()
 
     def patch_status(self, kind: str, name: str, body: Dict, **options: str) -> Dict:
-        """Merge-patch the status of a cluster-scoped object; `dry_run="All"` only asks whether it might be done."""
+        """Apply a merge patch to the status of a cluster-scoped object; with `dry_run="All"` only check permission."""
         status = self._kind(kind).status
         return status.patch(body=body, name=name, content_type="application/merge-patch+json", **options).to_dict()
 
     def delete(self, kind: str, name: str, namespace: str | None = None, *, grace_seconds: int | None = None) -> None:
-        """Delete an object that may be gone already."""
+        """Delete an object; a missing object is fine."""
         options = {} if grace_seconds is None else {"body": {"gracePeriodSeconds": grace_seconds}}
         try:
             self._kind(kind).delete(name=name, namespace=namespace, **options)
@@ -107,16 +103,16 @@ class ClusterClient:
             if refused.status != _GONE:
                 raise
 
-    # what the stories ask for again and again
+    # shortcuts of many cases
 
     def node_metric(self, node: str) -> Dict:
-        """The NodeMetric of a node."""
+        """Return the NodeMetric of a node."""
         return self.get("NodeMetric", node)
 
     def mid(self, node: str) -> tuple[int, int] | None:
-        """Mid CPU (milli-cores) and memory (bytes) that a node offers; None while it offers none.
+        """Return Mid CPU (milli-cores) and memory (bytes) of a node, or None when it has none.
 
-        Capacity and allocatable must agree, as must the presence of both keys.
+        Capacity and allocatable must be equal, and both keys must be present or absent together.
         """
         status = self.get("Node", node)["status"]
         offers = [
@@ -127,18 +123,18 @@ class ClusterClient:
         assert len(offers[0]) in {0, 2}, f"{node} carries one Mid resource without the other: {offers[0]}"
         return (units(offers[0][MID_CPU]), units(offers[0][MID_MEMORY])) if offers[0] else None
 
-    def receipt(self, node: str) -> Dict | None:
-        """The receipt of a node's Mid resources."""
-        text = (self.get("Node", node)["metadata"].get("annotations") or {}).get(RECEIPT)
+    def mid_status(self, node: str) -> Dict | None:
+        """Return the status annotation of a node's Mid resources, or None."""
+        text = (self.get("Node", node)["metadata"].get("annotations") or {}).get(STATUS_ANNOTATION)
         return json.loads(text) if text else None
 
     def events_of(self, name: str, namespace: str, reason: str | None = None) -> list[Dict]:
-        """Events about an object, by its name."""
+        """Return the Events about an object, by its name."""
         selector = f"involvedObject.name={name}" + (f",reason={reason}" if reason else "")
         return self.list("Event", namespace, field_selector=selector)
 
     def pod_phase(self, name: str, namespace: str) -> str:
-        """Phase of a pod, with the reason where it has one."""
+        """Return the phase of a pod, with its reason if any."""
         status = self.get("Pod", name, namespace)["status"]
         return status["phase"] + (f" ({status['reason']}: {status.get('message')})" if status.get("reason") else "")
 

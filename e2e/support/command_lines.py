@@ -1,4 +1,4 @@
-"""Our programs as a newcomer starts them: from a terminal, on this machine."""
+"""Run the suite's programs as from a terminal of this machine."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 _END_SECONDS = 15
 
 
-class Said(NamedTuple):
-    """How a program ended, and all it said."""
+class Output(NamedTuple):
+    """Exit code and complete output of a program."""
 
     code: int
     text: str
 
     def line_with(self, *words: str) -> str:
-        """The first line that names all of it; there must be one, and no traceback around it."""
+        """Return the first line with all the words; there must be one, and no traceback."""
         assert "Traceback" not in self.text, self.text
         for line in self.text.splitlines():
             if all(word in line for word in words):
@@ -36,10 +36,10 @@ def run(
     folder: Path = REPOSITORY,
     environment: Mapping[str, str] | None = None,
     wrapper: tuple[str, ...] = (),
-) -> Said:
-    """Run `python -m words...` to its end, or until it says `until`, and then tell it to end.
+) -> Output:
+    """Run `python -m words...` to its end, or end it once it has printed `until`.
 
-    With `until`, a program that has not said it within the time has said too little, which the caller finds out.
+    A program that has not printed `until` within the time is ended too; the caller checks the output.
     """
     argv = [*wrapper, sys.executable, "-m", *words]
     settings = {**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})}
@@ -54,7 +54,7 @@ def run(
         finally:
             if program.poll() is None:
                 program.kill()
-    return Said(program.returncode, text)
+    return Output(program.returncode, text)
 
 
 def _listen(program: subprocess.Popen[str], until: str, within_seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""A DaemonSet of a story, made and bound by Kubernetes' own controller and a scheduler."""
+"""DaemonSet of a case, whose pods Kubernetes' own controller creates and a scheduler binds."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from e2e.support import waiting, workloads
 from e2e.support.scheduling import SchedulingHelper
 
 
-def placed(court: SchedulingHelper, name: str, scheduler: str, nodes: list[str]) -> list[str]:
+def placed(scheduling: SchedulingHelper, name: str, scheduler: str, nodes: list[str]) -> list[str]:
     """Run a DaemonSet on these nodes until each of its pods is bound, then delete it; names of the nodes, sorted."""
-    template = workloads.pod(name, court.image, scheduler=scheduler, nodes=nodes)
+    template = workloads.pod(name, scheduling.image, scheduler=scheduler, nodes=nodes)
     del template["metadata"]["name"]
     labels = template["metadata"]["labels"]
     body = {
@@ -17,13 +17,13 @@ def placed(court: SchedulingHelper, name: str, scheduler: str, nodes: list[str])
         "metadata": {"name": name},
         "spec": {"selector": {"matchLabels": labels}, "template": template},
     }
-    court.eyes.create("DaemonSet", body, court.namespace)
+    scheduling.cluster_client.create("DaemonSet", body, scheduling.namespace)
 
     def bound_to() -> list[str]:
-        pods = court.eyes.list("Pod", court.namespace, label_selector=f"app={name}")
+        pods = scheduling.cluster_client.list("Pod", scheduling.namespace, label_selector=f"app={name}")
         return sorted(pod["spec"].get("nodeName", "") for pod in pods)
 
     try:
         return waiting.until("a pod on each node", bound_to, lambda seen: len(seen) == len(nodes) and all(seen))
     finally:
-        court.eyes.delete("DaemonSet", name, court.namespace)
+        scheduling.cluster_client.delete("DaemonSet", name, scheduling.namespace)

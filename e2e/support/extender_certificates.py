@@ -1,4 +1,4 @@
-"""Who is who where both ends of a connection show a certificate: the extender, its callers, and strangers."""
+"""Certificates for mutual TLS: of the extender, of its callers, and of an authority that neither trusts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXTENDER, CALLERS, STRANGERS = "extender", "callers", "strangers"
 
 
 def made(folders: pytest.TempPathFactory, served: str) -> dict[str, Path]:
-    """A folder each with an authority, `ca.crt`, and `one.crt` of it, by which the extender serves a name."""
+    """Make one folder for each, with an authority `ca.crt` and a certificate `one.crt` that serves the given name."""
     found = {name: folders.mktemp(name) for name in (EXTENDER, CALLERS, STRANGERS)}
     for name, folder in found.items():
         certificates.make_authority(folder)

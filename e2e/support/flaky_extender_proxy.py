@@ -1,4 +1,4 @@
-"""A line between kube-scheduler and its extender that is slow, or answers nonsense in the extender's place."""
+"""HTTP proxy between kube-scheduler and its extender that is slow or returns nonsense, on demand."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 
-class FaultyLine:
-    """An HTTP server that passes calls on, and has no faults at first."""
+class FlakyExtenderProxy:
+    """An HTTP server that forwards calls, without faults at first."""
 
     def __init__(self) -> None:
         self.extender_address: str = ""
@@ -18,7 +18,7 @@ class FaultyLine:
         self.delay_seconds = 0.0
         """How long an answer is held back."""
         self.answers: dict[str, tuple[int, bytes]] = {}
-        """Status and body that calls of a verb are answered instead of being passed on."""
+        """Status and body that calls of a verb are response instead of being passed on."""
         line = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -39,7 +39,7 @@ class FaultyLine:
 
         class Server(ThreadingHTTPServer):
             def handle_error(self, *_: object) -> None:
-                """Callers hang up on a slow line."""
+                """Ignore errors: callers close slow connections."""
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -47,21 +47,21 @@ class FaultyLine:
 
     @property
     def address(self) -> str:
-        """URL for kube-scheduler."""
+        """Return the URL for kube-scheduler."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def pass_on(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """What the extender answers."""
+        """Forward a call and return the extender's status and body."""
         connection = http.client.HTTPConnection(urlsplit(self.extender_address).netloc, timeout=10)
         try:
             connection.request("POST", path, body, {"Content-Type": "application/json"})
-            answered = connection.getresponse()
-            return answered.status, answered.read()
+            response = connection.getresponse()
+            return response.status, response.read()
         finally:
             connection.close()
 
-    def mend(self) -> None:
-        """No more faults."""
+    def recover(self) -> None:
+        """End all faults."""
         self.delay_seconds, self.answers = 0.0, {}
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""The three parts as processes of this machine, beside a control plane of their own: for faults that no pod survives.
+"""The three components as processes of this machine, with a control plane of their own: for faults that end pods.
 
-Each logs in with the token of a service account, read from a file as a pod's is.
+Each authenticates with the token of a service account, read from a file as in a pod.
 """
 
 from __future__ import annotations
@@ -13,21 +13,28 @@ from typing import Any
 import yaml
 from kubernetes import client
 
-from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient
-from tools.localcluster import standalone_control_plane
+from e2e.support.cluster_client import ClusterClient
+from e2e.support.names import SUITE_NAMESPACE
+from tools.localcluster import content_cache, standalone_control_plane
 from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane
 
-TOKEN_SECONDS = 600  # the least there is
+TOKEN_SECONDS = 600  # the minimum that the apiserver grants
+CRD_FILE = content_cache.REPOSITORY / "crds/slo.koordinator.sh_nodemetrics.yaml"
+
+
+def prepare(plane: ControlPlane) -> None:
+    """Create what the components need before they start: the CRD and the namespace."""
+    plane.install(CRD_FILE, SUITE_NAMESPACE)
 
 
 class Account:
-    """A service account that may do anything, and the files that log in as it."""
+    """A service account with the role cluster-admin, and the files that authenticate as it."""
 
-    def __init__(self, plane: ControlPlane, eyes: ClusterClient, name: str, server: str) -> None:
+    def __init__(self, plane: ControlPlane, cluster_client: ClusterClient, name: str, server: str) -> None:
         self.name = name
         self.user = f"system:serviceaccount:{SUITE_NAMESPACE}:{name}"
-        self._eyes = eyes
+        self._cluster_client = cluster_client
         self._token = plane.places.state / f"{name}.token"
         self.kubeconfig = plane.places.state / f"{name}.kubeconfig"
         authority = str(plane.places.certificates / "ca.crt") if server.startswith("https") else None
@@ -38,26 +45,26 @@ class Account:
             role_ref=client.V1RoleRef(api_group="rbac.authorization.k8s.io", kind="ClusterRole", name="cluster-admin"),
             subjects=[client.RbacV1Subject(kind="ServiceAccount", name=name, namespace=SUITE_NAMESPACE)],
         )
-        client.RbacAuthorizationV1Api(eyes.api_client).create_cluster_role_binding(binding)
+        client.RbacAuthorizationV1Api(cluster_client.api_client).create_cluster_role_binding(binding)
         self.renew()
 
     def token(self) -> str:
-        """The one in the file."""
+        """Return the token in the file."""
         return self._token.read_text()
 
     def renew(self) -> None:
-        """Make the account anew, which ends every token it had, and put one of the new account into the file."""
-        self._eyes.delete("ServiceAccount", self.name, SUITE_NAMESPACE)
+        """Delete and create the account, which revokes its tokens, and write a new token to the file."""
+        self._cluster_client.delete("ServiceAccount", self.name, SUITE_NAMESPACE)
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": self.name}}
-        self._eyes.create("ServiceAccount", account, SUITE_NAMESPACE)
+        self._cluster_client.create("ServiceAccount", account, SUITE_NAMESPACE)
         self.rotate()
 
     def rotate(self) -> None:
-        """Put a fresh token into the file, as the kubelet does long before the old one ends."""
-        asked = client.AuthenticationV1TokenRequest(
+        """Write a new token to the file, as the kubelet does before the old one expires."""
+        request = client.AuthenticationV1TokenRequest(
             spec=client.V1TokenRequestSpec(expiration_seconds=TOKEN_SECONDS, audiences=[])
         )
-        given = self._eyes.core.create_namespaced_service_account_token(self.name, SUITE_NAMESPACE, asked)
+        given = self._cluster_client.core.create_namespaced_service_account_token(self.name, SUITE_NAMESPACE, request)
         fresh = self._token.with_suffix(".new")
         fresh.write_text(given.status.token)
         fresh.rename(self._token)
@@ -76,7 +83,7 @@ def _write_kubeconfig(path: Path, cluster: dict[str, Any], token: Path) -> None:
 
 
 class Part:
-    """One program of ours that is started again whenever it has ended, as the kubelet would."""
+    """One component that is started again whenever it has ended, as the kubelet would."""
 
     def __init__(self, plane: ControlPlane, name: str, account: Account, *argv: object, run: str = "-m") -> None:
         self.name = name
@@ -84,15 +91,15 @@ class Part:
         self._plane = plane
         own = ("--kubeconfig", account.kubeconfig, "--http-address", "127.0.0.1", "--http-port", self.port)
         self._argv = (run, *argv, *own)
-        self.look()
+        self.ensure_running()
         plane.wait_for_page(self._plane.process(name), self.port, "/healthz")
 
-    def look(self) -> standalone_control_plane.Running:
-        """The process that runs now."""
+    def ensure_running(self) -> standalone_control_plane.Running:
+        """Return the running process, started again when it has ended."""
         return self._plane.start_python(self.name, *self._argv)
 
     def metric(self, name: str, **labels: str) -> float:
-        """A sample of its metrics. Raises LookupError."""
+        """Return a sample of its metrics. Raises LookupError."""
         wanted = name + ("{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "}" if labels else "")
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as page:
             for line in page.read().decode().splitlines():
@@ -101,14 +108,14 @@ class Part:
         raise LookupError(f"{self.name} has no metric {wanted}")
 
 
-def add_node(eyes: ClusterClient, name: str) -> None:
-    """A node of 16 cores and 64 GiB."""
+def add_node(cluster_client: ClusterClient, name: str) -> None:
+    """Create a node of 16 cores and 64 GiB."""
     have = {"cpu": "16", "memory": "64Gi", "pods": "110"}
-    eyes.create("Node", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
-    eyes.patch_status("Node", name, {"status": {"capacity": have, "allocatable": have}})
+    cluster_client.create("Node", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    cluster_client.patch_status("Node", name, {"status": {"capacity": have, "allocatable": have}})
 
 
-def configure(eyes: ClusterClient, document: dict[str, Any]) -> None:
+def configure(cluster_client: ClusterClient, document: dict[str, Any]) -> None:
     """Make the ConfigMap that users edit."""
     body = {
         "apiVersion": "v1",
@@ -116,4 +123,4 @@ def configure(eyes: ClusterClient, document: dict[str, Any]) -> None:
         "metadata": {"name": "slo-controller-config"},
         "data": {"colocation-config": json.dumps(document)},
     }
-    eyes.create("ConfigMap", body, SUITE_NAMESPACE)
+    cluster_client.create("ConfigMap", body, SUITE_NAMESPACE)

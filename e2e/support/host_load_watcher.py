@@ -1,4 +1,4 @@
-"""The stand-alone load watcher as a process of this machine: `python -m scheduler_plugin.load_watcher`."""
+"""The load watcher as a process of this machine: `python -m scheduler_plugin.load_watcher`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class HostWatcher:
         processes.start(Program(_NAME, argv, environment), self._folder)
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """Send SIGKILL, and wait for the end."""
         process = processes.find(_NAME, self._folder)
         assert process is not None, "the watcher does not run"
         process.kill()
@@ -51,7 +51,7 @@ class HostWatcher:
         processes.stop(_NAME, self._folder)
 
     def document(self) -> dict[str, Any] | None:
-        """What it serves over 15 minutes; None while it does not, or does not listen."""
+        """Return the document with 15-minute windows; None while it does not serve one, or does not listen."""
         try:
             with urllib.request.urlopen(f"{self.url}/watcher", timeout=5) as answer:
                 document: dict[str, Any] = json.loads(answer.read())
@@ -65,6 +65,6 @@ class HostWatcher:
         assert found is not None
         return found
 
-    def said(self) -> str:
-        """Its log."""
+    def log(self) -> str:
+        """Return its log."""
         return (self._folder / f"{_NAME}.log").read_text(errors="replace")

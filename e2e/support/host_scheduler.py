@@ -1,7 +1,7 @@
-"""Schedulers of a story's own: the real kube-scheduler and our extender, as processes of this machine.
+"""Schedulers of one case: the real kube-scheduler and the suite's extender, as processes of this machine.
 
-Each serves the pods that name it, beside the installed one, and is configured by the chart from values as users write
-them. So a story tries as many configurations side by side as it likes, and may kill, freeze and restart what it wants.
+Each schedules the pods that name it, in parallel with the installed one, and is configured by the chart from values as
+users write them. A case can run several configurations at once, and can kill, freeze and restart the processes.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from e2e.support import waiting
-from e2e.support.cluster_client import SUITE_NAMESPACE
 from e2e.support.installation import CHART, RELEASE
+from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster import content_cache, go_binaries, health
 from tools.localcluster.access import Cluster
 from tools.localcluster.host import ports, processes
 from tools.localcluster.host.processes import Program
 
-FOLDER: Final = content_cache.ROOT / "story-schedulers"
+FOLDER: Final = content_cache.ROOT / "case-schedulers"
 PATIENT: Final = "5s"
-"""httpTimeout where it is not the subject: a busy machine shall not decide about placement."""
+"""httpTimeout where it is not the subject: long, so that a busy machine does not influence placement."""
 
 _TEMPLATE: Final = "templates/scheduler/config.yaml"
 _KUBE_SCHEDULER, _EXTENDER = "kube-scheduler", "extender"
 _START_SECONDS: Final = 90.0
 _WENT_ON: Final = re.compile(r'"Skipping extender as it returned error.*? err="(.*)"$', re.MULTILINE)
-"""Of filter calls: those of bind always fail, because the extender refuses to bind."""
+"""Errors of filter calls only: bind calls always fail, because the extender refuses to bind."""
 
 Values = Mapping[str, Any]
 """`scheduler.plugin` of the chart's values: plugins, pluginArgs, httpTimeout."""
 
 
 class HostScheduler:
-    """One pair of processes. `address` is where kube-scheduler calls: the extender, or what stands in between."""
+    """One pair of processes. `address` is where kube-scheduler calls: the extender, or a proxy before it."""
 
     def __init__(
         self,
@@ -62,24 +62,24 @@ class HostScheduler:
         self._folder = FOLDER / name
         self._port, self._extender_port, self._http_port = ports.free_ports(3)
         self._tls = tls
-        """`tlsConfig` of kube-scheduler, where the extender is told by `flags` to serve over TLS."""
+        """`tlsConfig` of kube-scheduler, where `flags` make the extender serve over TLS."""
         self._address = address or self.extender_address
         self._values = {"httpTimeout": PATIENT, **values}
         self._flags = flags
 
     @property
     def extender_address(self) -> str:
-        """URL of the extender itself."""
+        """Return the URL of the extender itself."""
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._extender_port}"
 
     @property
     def probe_address(self) -> str:
-        """HOST:PORT of the extender's probes and pages, as `explain-pod --address` takes it."""
+        """Return HOST:PORT of the extender's probes and pages, as `explain-pod --address` takes it."""
         return f"127.0.0.1:{self._http_port}"
 
     @property
     def policy_file(self) -> Path:
-        """The extender's configuration, once it has started."""
+        """Return the extender's configuration file; it exists after the start."""
         return self._folder / "scheduler-plugin.yaml"
 
     def start(self) -> None:
@@ -107,7 +107,7 @@ class HostScheduler:
             processes.stop(each, self._folder)
 
     def _write_configuration(self) -> None:
-        """What the chart makes of the values, but for names and places."""
+        """Write the configuration that the chart renders, with other names and paths."""
         self._folder.mkdir(parents=True, exist_ok=True)
         values = json.dumps({"scheduler": {"name": self.name, "plugin": self._values}})
         words = ("helm", "template", RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE, "--values=-")
@@ -144,20 +144,20 @@ class HostScheduler:
         self._wait(_EXTENDER, f"http://{self.probe_address}/readyz")
 
     def extender_ends(self) -> None:
-        """SIGTERM, and wait until it is gone."""
+        """Send SIGTERM to the extender, and wait for its end."""
         processes.stop(_EXTENDER, self._folder)
 
     def extender_is_killed(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """Send SIGKILL to the extender, and wait for its end."""
         self._extender().kill()
         waiting.until("the extender is gone", lambda: processes.find(_EXTENDER, self._folder) is None)
 
     def extender_freezes(self) -> None:
-        """SIGSTOP: the kernel still takes its connections, nobody answers."""
+        """Send SIGSTOP: the kernel still accepts connections, and no process answers."""
         self._extender().suspend()
 
     def extender_thaws(self) -> None:
-        """SIGCONT, if it lives."""
+        """Send SIGCONT to the extender, if it runs."""
         process = processes.find(_EXTENDER, self._folder)
         if process is not None:
             process.resume()
@@ -168,42 +168,42 @@ class HostScheduler:
         assert found is not None
         return found
 
-    # what they say
+    # metrics, logs and pages of both processes
 
-    def went_on_without(self) -> list[str]:
-        """Why kube-scheduler went on without the extender: its error for each filter call that failed."""
+    def ignored_errors(self) -> list[str]:
+        """Return the errors of failed filter calls that kube-scheduler has ignored."""
         return _WENT_ON.findall(self._log(_KUBE_SCHEDULER).read_text(errors="replace"))
 
     def attempts(self, result: str) -> int:
-        """How many scheduling attempts kube-scheduler has counted: scheduled, unschedulable or error."""
+        """Return the number of scheduling attempts with a result: scheduled, unschedulable or error."""
         return int(_sum(f"https://127.0.0.1:{self._port}/metrics", "scheduler_schedule_attempts_total", result=result))
 
-    def answered(self, verb: str, outcome: str = "ok") -> int:
-        """How many calls the extender has counted."""
+    def calls_counted(self, verb: str, outcome: str = "ok") -> int:
+        """Return the number of calls that the extender has counted."""
         return self._of_extender("requests_total", verb=verb, outcome=outcome)
 
     def held(self, kind: str) -> int:
-        """How many objects of a kind the extender holds: nodes, pods, unconfirmed_pods ..."""
+        """Return the number of objects of a kind in the extender's cache: nodes, pods, unconfirmed_pods ..."""
         return self._of_extender("tracked_objects", kind=kind)
 
     def _of_extender(self, name: str, **labels: str) -> int:
         return int(_sum(f"http://{self.probe_address}/metrics", f"koord_scheduler_plugin_{name}", **labels))
 
     def extender_page(self, path: str) -> str:
-        """A page of the extender's probe port. Raises OSError."""
+        """Return a page of the extender's probe port. Raises OSError."""
         return _page(f"http://{self.probe_address}{path}")
 
     def _log(self, program: str) -> Path:
         return self._folder / f"{program}.log"
 
     def _wait(self, program: str, url: str) -> None:
-        health.wait(f"{self.name}: {url}", lambda: health.answers(url), _START_SECONDS, program, self._folder)
+        health.wait(f"{self.name}: {url}", lambda: health.responds(url), _START_SECONDS, program, self._folder)
 
 
 @contextlib.contextmanager
 def running(cluster: Cluster, configurations: Mapping[str, Values]) -> Iterator[dict[str, HostScheduler]]:
-    """Start one scheduler for each configuration, all at the same time; their pods name it `story-<key>`."""
-    made = {key: HostScheduler(cluster, f"story-{key}", values) for key, values in configurations.items()}
+    """Start one scheduler for each configuration, all at the same time; their pods name it `case-<key>`."""
+    made = {key: HostScheduler(cluster, f"case-{key}", values) for key, values in configurations.items()}
     with started(*made.values()):
         yield made
 

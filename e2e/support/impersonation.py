@@ -1,4 +1,4 @@
-"""The cluster as one of its service accounts: with a token of its own and nothing else, through kubectl."""
+"""Access to the cluster as one of its service accounts, with a token of its own, through kubectl."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from e2e.support import waiting
-from e2e.support.cluster_client import SUITE_NAMESPACE
+from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
 _SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
 
 def service_account(cluster: Cluster, name: str, folder: Path, *, pod: str | None = None) -> Cluster:
-    """The cluster as a service account of the suite; with `pod` the token is bound to it, as the one mounted in it."""
+    """Return the cluster as a service account of the suite; with `pod` the token is bound to it, like a mounted one."""
     bound = ["--bound-object-kind=Pod", f"--bound-object-name={pod}"] if pod else []
     token = cluster.run("create", "token", name, "--namespace", SUITE_NAMESPACE, *bound).strip()
     config = json.loads(cluster.run("config", "view", "--raw", "--minify", "--flatten", "--output=json"))

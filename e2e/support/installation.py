@@ -1,4 +1,4 @@
-"""The suite in the cluster under test: installed by helm from this checkout's chart and images, and taken away."""
+"""Install and remove the suite in the cluster under test, by helm, from this checkout's chart and images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.support import slo_config
-from e2e.support.cluster_client import SUITE_NAMESPACE
+from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 
@@ -29,18 +29,18 @@ class Suite:
     images: Mapping[str, str]
     """Image name (koordlet, workload ...) -> reference."""
     since: dt.datetime = dataclasses.field(default_factory=lambda: dt.datetime.now(dt.UTC))
-    """When this session took the suite over; what the audit log says before that is of others."""
+    """Start of this session; earlier lines of the audit log belong to other sessions."""
 
     @property
     def workload(self) -> str:
-        """Image of pods with a known load."""
+        """Return the image of pods with a known load."""
         return self.images["workload"]
 
     def values(self) -> dict[str, Any]:
-        """Chart values for tests: our images, debug pages, history in memory, colocation on from the start."""
+        """Return chart values for tests: images of this checkout, debug pages, no checkpoint, colocation on."""
         return {
             "colocationConfig": slo_config.BASE,
-            "crds": {"install": not self._someone_else_owns_the_crd()},
+            "crds": {"install": not self._crd_has_another_owner()},
             "koordlet": {
                 "image": self._image("koordlet"),
                 # A history from an earlier run would be part of the prediction and not of the raw samples.
@@ -54,7 +54,7 @@ class Suite:
             },
         }
 
-    def _someone_else_owns_the_crd(self) -> bool:
+    def _crd_has_another_owner(self) -> bool:
         found = self.cluster.run("get", "crd", CRD, "--ignore-not-found", "--output=json").strip()
         labels = json.loads(found)["metadata"].get("labels", {}) if found else None
         return labels is not None and labels.get("app.kubernetes.io/managed-by") != "Helm"
@@ -64,11 +64,11 @@ class Suite:
         return {"repository": repository, "tag": tag}
 
     def install(self, *flags: str) -> None:
-        """Install, or upgrade what is there, and wait until it is ready. Raises ClusterProblem."""
+        """Install or upgrade, and wait until the suite is ready. Raises ClusterProblem."""
         self._helm("upgrade", "--install", "--create-namespace", "--values=-", *flags, stdin=json.dumps(self.values()))
 
     def switch_extender(self, *, on: bool) -> None:
-        """Have kube-scheduler ask the extender, or place pods like the default scheduler."""
+        """Enable the extender, or let kube-scheduler place pods like the default scheduler."""
         self._helm("upgrade", "--reuse-values", f"--set=scheduler.plugin.enabled={str(on).lower()}")
 
     def _helm(self, verb: str, *flags: str, stdin: str | None = None) -> None:
@@ -76,42 +76,42 @@ class Suite:
         self.cluster.run("helm", verb, *where, *flags, stdin=stdin, timeout_seconds=HELM_SECONDS + 30)
 
     def revision(self) -> int | None:
-        """Revision of the release that is installed, None where there is none."""
+        """Return the revision of the installed release, or None."""
         try:
-            told = self.cluster.run("helm", "status", RELEASE, "--namespace", SUITE_NAMESPACE, "--output=json")
+            text = self.cluster.run("helm", "status", RELEASE, "--namespace", SUITE_NAMESPACE, "--output=json")
         except ClusterProblem:
             return None
-        return int(json.loads(told)["version"])
+        return int(json.loads(text)["version"])
 
     def roll_back(self, revision: int) -> None:
-        """Put an earlier release back."""
+        """Restore an earlier release."""
         self.cluster.run(
             *("helm", "rollback", RELEASE, str(revision), "--namespace", SUITE_NAMESPACE, "--wait"),
             timeout_seconds=HELM_SECONDS,
         )
 
     def uninstall(self) -> None:
-        """Take the suite away."""
+        """Remove the suite."""
         self.cluster.run(
             "helm", "uninstall", RELEASE, "--namespace", SUITE_NAMESPACE, "--wait", timeout_seconds=HELM_SECONDS
         )
         self.cluster.run("delete", "namespace", SUITE_NAMESPACE, "--wait=false")
 
     def pods(self, name: str) -> list[str]:
-        """Names of the pods of one workload: koordlet, koord-manager, koord-scheduler."""
+        """Return the names of the pods of one workload: koordlet, koord-manager, koord-scheduler."""
         selector = f"--selector=app.kubernetes.io/name={name},app.kubernetes.io/instance={RELEASE}"
         listed = self.cluster.get("pods", "--namespace", SUITE_NAMESPACE, selector)["items"]
         return [pod["metadata"]["name"] for pod in listed if "deletionTimestamp" not in pod["metadata"]]
 
     def agent_page(self, path: str) -> Any:
-        """A JSON page of the (only) real node's agent, through the apiserver."""
+        """Return a JSON page of the (only) real node's agent, through the apiserver."""
         (pod,) = self.pods("koordlet")
         return json.loads(
             self.cluster.run("get", "--raw", f"/api/v1/namespaces/{SUITE_NAMESPACE}/pods/{pod}:9316/proxy{path}")
         )
 
     def agent_metric(self, name: str) -> float:
-        """A metric without labels of the (only) real node's agent. Raises LookupError while it has none."""
+        """Return a metric without labels of the (only) real node's agent. Raises LookupError when it has none."""
         (pod,) = self.pods("koordlet")
         page = self.cluster.run("get", "--raw", f"/api/v1/namespaces/{SUITE_NAMESPACE}/pods/{pod}:9316/proxy/metrics")
         for line in page.splitlines():

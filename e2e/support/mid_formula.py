@@ -1,4 +1,4 @@
-"""The Mid formula (design 4.4), evaluated on what the cluster publishes, in exact fractions.
+"""Reference model of the Mid formula, evaluated on published objects in exact fractions (docs/reference/formulas.md).
 
 Reclaimable = max(0, min( ratio * Allocated[Prod] - Peak[Prod],  NodeAllocatable - Peak[Prod] ))
 Mid         = min( Reclaimable, NodeAllocatable * threshold )  +  share * max( NodeAllocatable - Allocated[Prod], 0 )
@@ -13,16 +13,17 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from e2e.support import waiting
-from e2e.support.cluster_client import MID_CPU, MID_MEMORY, ClusterClient, cpu_millis, units
+from e2e.support.cluster_client import ClusterClient, cpu_millis, units
+from e2e.support.names import MID_CPU, MID_MEMORY
 
 FLOORS = 3
-"""Amounts of the formula that are each floored to a whole unit; the exact value may be that much larger."""
+"""Number of terms of the formula that are floored to a whole unit; the exact value may be that much larger."""
 
 
 def evaluate(
     *, policy: Mapping[str, Any], prod: int, mid: int, peak: int, allocatable: int, threshold: str
 ) -> Fraction:
-    """Mid of one resource, before it is floored."""
+    """Return Mid of one resource, before it is floored."""
     ratio, share, cap = (
         Fraction(policy.get(key, default), 100)
         for key, default in (("midReclaimRatioPercent", 100), ("midUnallocatedPercent", 0), (threshold, 100))
@@ -33,7 +34,7 @@ def evaluate(
 
 
 def of(node: Mapping[str, Any], node_metric: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
-    """Mid CPU in milli-cores and memory in bytes, from a Node and its NodeMetric as they are published."""
+    """Return Mid CPU in milli-cores and memory in bytes, from a published Node and its NodeMetric."""
     policy, status = node_metric["spec"]["midColocationPolicy"], node_metric["status"]
     peak, allocated = status["prodPeakMetric"]["resource"]["resources"], status["allocated"]
     allocatable = node["status"]["allocatable"]
@@ -55,37 +56,37 @@ def of(node: Mapping[str, Any], node_metric: Mapping[str, Any]) -> tuple[Fractio
 
 
 def is_floor_of(published: int, exact: Fraction) -> bool:
-    """Whether a published integer is the exact value with its terms floored."""
+    """Return whether a published integer is the exact value with its terms floored."""
     return math.floor(exact) - FLOORS < published <= exact
 
 
 class Published(NamedTuple):
-    """What a node offers, and the NodeMetric it was calculated from."""
+    """Mid resources of a node, and the NodeMetric that they were calculated from."""
 
     offered: tuple[int, int]
     node: dict[str, Any]
     node_metric: dict[str, Any]
 
     def exact(self) -> tuple[Fraction, Fraction]:
-        """What the formula gives."""
+        """Return the values of the formula."""
         return of(self.node, self.node_metric)
 
     def is_due(self) -> bool:
-        """Whether the formula gives what is offered."""
+        """Return whether the published values are those of the formula."""
         return all(map(is_floor_of, self.offered, self.exact()))
 
 
-def wait_published(eyes: ClusterClient, node: str, *, within_seconds: float = 75.0) -> Published:
-    """Wait until a node offers what the formula gives for its newest report, by its receipt the one that was used.
+def wait_published(cluster_client: ClusterClient, node: str, *, within_seconds: float = 75.0) -> Published:
+    """Wait until a node has the Mid resources of the formula for its newest report, which its annotation must name.
 
-    A report, and an edited policy, each take a moment from the NodeMetric to the node.
+    A report, and an edited policy, each take some time from the NodeMetric to the node.
     """
 
-    def look() -> tuple[Published, str | None]:
-        seen, receipt = eyes.get("Node", node), eyes.receipt(node)
+    def read() -> tuple[Published, str | None]:
+        seen, mid_status = cluster_client.get("Node", node), cluster_client.mid_status(node)
         allocatable = seen["status"]["allocatable"]
         offered = units(allocatable[MID_CPU]), units(allocatable[MID_MEMORY])
-        return Published(offered, seen, eyes.node_metric(node)), receipt and receipt.get("sample")
+        return Published(offered, seen, cluster_client.node_metric(node)), mid_status and mid_status.get("sample")
 
     def holds(seen: tuple[Published, str | None]) -> bool:
         published, sample = seen
@@ -97,5 +98,5 @@ def wait_published(eyes: ClusterClient, node: str, *, within_seconds: float = 75
         due = [float(value) for value in published.exact()]
         return f"{published.offered} offered by the sample of {sample}; {due} due by the report of {reported}"
 
-    what = f"{node} offers what the formula gives"
-    return waiting.until(what, look, holds, within_seconds=within_seconds, show=shown)[0]
+    what = f"{node} has the Mid resources of the formula"
+    return waiting.until(what, read, holds, within_seconds=within_seconds, show=shown)[0]

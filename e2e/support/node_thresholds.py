@@ -1,4 +1,4 @@
-"""What decides where pods go: a node's own load thresholds."""
+"""Set the load thresholds of one node."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 from typing import Final
 
 from e2e.support.cluster_client import ClusterClient
+from e2e.support.names import THRESHOLDS_ANNOTATION
 
-THRESHOLDS: Final = "scheduling.koordinator.sh/usage-thresholds"
 NEVER_HOT: Final = 0
-"""Not checked. A busy machine's usage and what new pods are expected to use may well be more than 100 %."""
+"""Switches the check off: on a busy machine, usage and the expected usage of new pods may exceed 100 %."""
 
 
-def set_threshold(eyes: ClusterClient, node: str, percent: int | None) -> None:
-    """Call a node hot above so many percent of its CPU or memory; None leaves it to the scheduler's configuration."""
+def set_threshold(cluster_client: ClusterClient, node: str, percent: int | None) -> None:
+    """Set the threshold of CPU and memory in percent; None restores that of the scheduler's configuration."""
     limits = None if percent is None else json.dumps({"usageThresholds": {"cpu": percent, "memory": percent}})
-    eyes.patch("Node", node, {"metadata": {"annotations": {THRESHOLDS: limits}}})
+    cluster_client.patch("Node", node, {"metadata": {"annotations": {THRESHOLDS_ANNOTATION: limits}}})

@@ -1,4 +1,4 @@
-"""The processes behind pods, where pods run on this machine: to be killed or frozen as no API call would do it."""
+"""Processes of pods on this machine, to kill or freeze them, which the API cannot do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import psutil
 
 
 def find(pod: str, *words: str) -> psutil.Process:
-    """The process of a pod whose command line holds all the words. Raises LookupError where none is seen."""
+    """Return the process of a pod whose command line has all the words. Raises LookupError."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             if set(words) <= set(process.cmdline()) and process.environ().get("HOSTNAME") == pod:

@@ -1,4 +1,4 @@
-"""The prediction of a node, worked out again from raw samples by plain sums: design 4.2 and 4.3 and nothing else.
+"""Reference model of a node's prediction, computed from raw samples by plain sums (docs/reference/formulas.md).
 
 Every half minute each series gives one value: the p90 of its samples of the last 30 s. Its weight in mean and
 deviation halves with every half-life of age. There are no buckets, no running moments and no arrays here.
@@ -26,17 +26,17 @@ class Moments(NamedTuple):
     stdev: float
 
     def sig(self, n: float) -> float:
-        """Mean + N * stdev."""
+        """Return mean + N * stdev."""
         return self.mean + n * self.stdev
 
 
 def p90(values: list[float]) -> float:
-    """The value at index max(trunc(n * 0.9) - 1, 0) of the ascending order."""
+    """Return the value at index max(trunc(n * 0.9) - 1, 0) of the ascending order."""
     return sorted(values)[max(int(len(values) * 0.9) - 1, 0)]
 
 
 def moments(values: Iterable[tuple[float, float]], half_life_seconds: float) -> Moments:
-    """Of (time, value) pairs."""
+    """Return mean and deviation of (time, value) pairs."""
     pairs = list(values)
     newest = max(at for at, _ in pairs)
     weights = [2.0 ** ((at - newest) / half_life_seconds) for at, _ in pairs]
@@ -47,7 +47,7 @@ def moments(values: Iterable[tuple[float, float]], half_life_seconds: float) -> 
 
 
 def predicted_at(page: Mapping[str, Any], status: Mapping[str, Any]) -> float | None:
-    """When a report's prediction was made; the report says it in whole seconds, and a training may lie in the same."""
+    """Return the time of a report's prediction; the report has whole seconds, and a training may be in the same one."""
     if "prediction" not in status:
         return None
     reported = dt.datetime.fromisoformat(status["prediction"]["time"]).timestamp()
@@ -57,7 +57,7 @@ def predicted_at(page: Mapping[str, Any], status: Mapping[str, Any]) -> float | 
 
 @dataclass(frozen=True)
 class RawSamples:
-    """What the agent's /debug/samples shows, up to a moment."""
+    """Samples of the agent's page /debug/samples, up to a time."""
 
     at_seconds: list[float]
     trained_at_seconds: list[float]
@@ -73,11 +73,11 @@ class RawSamples:
         )
 
     def is_whole(self) -> bool:
-        """Whether every value that was trained on can be worked out: nothing before the first sample was needed."""
+        """Return whether the samples cover every training: none used a value before the first sample."""
         return bool(self.trained_at_seconds) and self.at_seconds[0] > self.trained_at_seconds[0] - 2 * WINDOW_SECONDS
 
     def learnt(self, key: Key) -> dict[str, list[tuple[float, float]]]:
-        """What was learnt of a series: resource -> (time of training, value)."""
+        """Return the training values of a series: resource -> (time of training, value)."""
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in RESOURCES}
         columns = self.series[key]
         for trained in self.trained_at_seconds:
@@ -89,7 +89,7 @@ class RawSamples:
         return found
 
     def moments(self, key: Key, resource: str, half_life_seconds: float) -> Moments:
-        """Mean and deviation of a series."""
+        """Return mean and deviation of a series."""
         return moments(self.learnt(key)[resource], half_life_seconds)
 
 
@@ -104,7 +104,7 @@ class Peaks:
 
     @property
     def peak(self) -> float:
-        """Peak[Prod]."""
+        """Return Peak[Prod]."""
         return max(self.class_peak, self.pod_sum_peak + self.system_peak) + self.cold_requests
 
 
@@ -117,7 +117,7 @@ def prod_peaks(
     n: float,
     half_life_seconds: float,
 ) -> Peaks:
-    """max( sig(prod + S), sum over warm Prod pods sig(p) + sig(S) ) + C, term by term."""
+    """Return the terms of max( sig(prod + S), sum over warm Prod pods sig(p) + sig(S) ) + C."""
 
     def sig(key: Key) -> float:
         return raw.moments(key, resource, half_life_seconds).sig(n)
@@ -131,7 +131,7 @@ def prod_peaks(
 
 
 def node_peak(raw: RawSamples, resource: str, *, uids: Iterable[str], n: float, half_life_seconds: float) -> float:
-    """max( sig(node), sum over all pods sig(p) + sig(system) )."""
+    """Return max( sig(node), sum over all pods sig(p) + sig(system) )."""
 
     def sig(key: Key) -> float:
         return raw.moments(key, resource, half_life_seconds).sig(n)

@@ -1,4 +1,4 @@
-"""Which pods count as Prod, and what they request: by the protocol and by Kubernetes' own rules, not by the product."""
+"""Reference model of the Prod pods and their requests, by Koordinator's and Kubernetes' rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ READ = {"cpu": cpu_millis, "memory": units}
 
 
 def class_of(pod: Mapping[str, Any]) -> str:
-    """Class with default (koordinator-core 5): the numeric priority's band, else by Kubernetes' own QoS class."""
+    """Return the priority class: the band of the numeric priority, else by the QoS class of Kubernetes."""
     for band, name in BAND.items():
         if pod["spec"].get("priority") in band:
             return name
@@ -21,14 +21,14 @@ def class_of(pod: Mapping[str, Any]) -> str:
 
 
 def among(pods: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The Prod pods that have not ended."""
+    """Return the Prod pods that have not ended."""
     return [pod for pod in pods if class_of(pod) == "prod" and pod["status"]["phase"] not in ENDED]
 
 
 def requested(pod: Mapping[str, Any], resource: str) -> int:
-    """What a pod requests of cpu (milli-cores) or memory (bytes).
+    """Return the request of a pod for cpu (milli-cores) or memory (bytes).
 
-    Its containers and sidecars together, or an init container beside the sidecars before it, whichever is more.
+    This is the sum of its containers and sidecars, or an init container with the sidecars before it, if that is more.
     """
 
     def of(container: Mapping[str, Any]) -> int:

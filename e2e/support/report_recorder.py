@@ -1,4 +1,4 @@
-"""Every report of a node as the apiserver hands it out, with the moment it arrived."""
+"""Record every report of a node from a watch, with its time of arrival."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from e2e.support.cluster_client import ClusterClient
 
 
 class Report(NamedTuple):
-    """A status, and when it was seen."""
+    """A status, and its time of arrival."""
 
     at: dt.datetime
     status: dict[str, Any]
@@ -21,16 +21,16 @@ class Report(NamedTuple):
 class ReportWitness:
     """Watches the NodeMetric of a node until it is closed. Writes to the spec are no reports."""
 
-    def __init__(self, eyes: ClusterClient, node: str) -> None:
+    def __init__(self, cluster_client: ClusterClient, node: str) -> None:
         self.reports: list[Report] = []
-        self._eyes = eyes
+        self._cluster_client = cluster_client
         self._node = node
         self._closed = False
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening, after a last look."""
+        """Stop watching, after a last read."""
         self._closed = True
         self._thread.join()
 
@@ -38,7 +38,7 @@ class ReportWitness:
         last = ""
         while True:
             is_last = self._closed
-            found = self._eyes.find("NodeMetric", self._node) or {}
+            found = self._cluster_client.find("NodeMetric", self._node) or {}
             status = found.get("status") or {}
             if status.get("updateTime", "") != last:
                 last = status.get("updateTime", "")
@@ -48,5 +48,5 @@ class ReportWitness:
             time.sleep(0.1)
 
     def gaps_seconds(self) -> list[float]:
-        """Time between each two reports."""
+        """Return the time between each two reports."""
         return [(after.at - before.at).total_seconds() for before, after in itertools.pairwise(self.reports)]

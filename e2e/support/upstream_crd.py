@@ -1,4 +1,4 @@
-"""NodeMetric's CRD and the PriorityClasses as Koordinator installs them, which know nothing of our fields."""
+"""NodeMetric's CRD and the PriorityClasses as Koordinator installs them, without the suite's additional fields."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _STATUS = _object(
 
 
 def crd() -> dict[str, Any]:
-    """The CRD, of version v1alpha1."""
+    """Return the CRD, of version v1alpha1."""
     schema = _object(apiVersion=_TEXT, kind=_TEXT, metadata={"type": "object"}, spec=_SPEC, status=_STATUS)
     version = {
         "name": "v1alpha1",
@@ -78,7 +78,7 @@ def crd() -> dict[str, Any]:
 
 
 def priority_classes() -> list[dict[str, Any]]:
-    """The four classes."""
+    """Return the four classes."""
     values = {"koord-prod": 9000, "koord-mid": 7000, "koord-batch": 5000, "koord-free": 3000}
     return [
         {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}

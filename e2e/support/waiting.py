@@ -1,4 +1,4 @@
-"""Waiting for something to become so, with a deadline and a message of what was seen last."""
+"""Poll the cluster until a condition holds, with a time limit and a message with the value seen last."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ T = TypeVar("T")
 _SHOWN_CHARACTERS = 1500
 
 
-class NotSo(AssertionError):
-    """What was waited for did not happen."""
+class TimeLimitExceeded(AssertionError):
+    """A condition did not hold within the time limit."""
 
 
 def until(
     what: str,
-    look: Callable[[], T],
+    read: Callable[[], T],
     accept: Callable[[T], object] = bool,
     *,
     within_seconds: float = 60.0,
     every_seconds: float = 0.5,
     show: Callable[[T], str] = repr,
 ) -> T:
-    """Look until what is seen is accepted, and return it.
+    """Read until the value is accepted, and return it.
 
-    A refused or failed look counts as seen and is repeated: what is waited for may not exist yet. Raises NotSo, with
-    what was seen last as `show` puts it.
+    A failed read is repeated, because the object may not exist yet. Raises TimeLimitExceeded, with the value seen last
+    as `show` formats it.
     """
     deadline = time.monotonic() + within_seconds
     while True:
         try:
-            value = look()
+            value = read()
             if accept(value):
                 return value
             seen = show(value)
         except (ApiException, ClusterProblem, LookupError) as problem:
             seen = f"{type(problem).__name__}: {problem}"
         if time.monotonic() > deadline:
-            raise NotSo(f"{what}: not so within {within_seconds:.0f} s; last seen: {_shortened(seen)}")
+            raise TimeLimitExceeded(f"{what}: not so within {within_seconds:.0f} s; last seen: {_shortened(seen)}")
         time.sleep(every_seconds)
 
 

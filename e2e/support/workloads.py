@@ -1,11 +1,11 @@
-"""Pods of the stories."""
+"""Manifests of the pods of the cases."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from e2e.support.cluster_client import MID_CPU, MID_MEMORY
+from e2e.support.names import MID_CPU, MID_MEMORY
 from tools.localcluster.access import Cluster
 
 FAKE = "koord-suite.io/fake"
@@ -19,7 +19,7 @@ time.sleep(600)
 """
 _APART = """
 import subprocess, sys
-quiet = subprocess.DEVNULL  # `kubectl exec` ends only once nobody holds its streams
+quiet = subprocess.DEVNULL  # `kubectl exec` ends only after all processes have closed its streams
 subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=quiet, stderr=quiet, start_new_session=True)
 """
 
@@ -35,7 +35,7 @@ def pod(
     nodes: list[str] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """A pod with one container; `nodes` are the names of the nodes it may run on, fake ones among them."""
+    """Return a pod with one container; `nodes` are the names of the nodes it may run on, also fake ones."""
     spec: dict[str, Any] = {
         "schedulerName": scheduler,
         "priorityClassName": priority_class,
@@ -65,7 +65,7 @@ def pod(
 
 
 def load(*, cores: str = "0", memory_mib: int = 0, phase_seconds: float | None = None) -> list[str]:
-    """Arguments of the workload image; several levels of `cores`, comma-separated, take turns."""
+    """Return arguments of the workload image; several levels of `cores`, comma-separated, take turns."""
     phases = [] if phase_seconds is None else [f"--phase-seconds={phase_seconds}"]
     return [f"--cpu-cores={cores}", f"--memory-mib={memory_mib}", *phases]
 
@@ -73,7 +73,7 @@ def load(*, cores: str = "0", memory_mib: int = 0, phase_seconds: float | None =
 def mid_pod(
     name: str, image: str, *, cpu_millis: int, memory_mib: int, nodes: list[str] | None = None, cores: str = "0"
 ) -> dict[str, Any]:
-    """A Mid pod as the proposal writes one."""
+    """Return a Mid pod, as in the Koordinator node prediction proposal."""
     wanted = {MID_CPU: str(cpu_millis), MID_MEMORY: f"{memory_mib}Mi"}
     made = pod(
         name,
@@ -91,6 +91,6 @@ def mid_pod(
 
 
 def take_memory(cluster: Cluster, namespace: str, pod: str, mebibytes: int) -> None:
-    """Let a running pod take more memory, and hold it."""
+    """Make a running pod allocate and hold more memory."""
     program = _HOLD.format(mib=mebibytes)
     cluster.run("exec", pod, "--namespace", namespace, "--", "python3", "-c", _APART, program)

@@ -1,4 +1,4 @@
-"""Predictions side by side, as a table for people: CPU in cores, memory in MiB. Pure."""
+"""Table of predictions side by side: CPU in cores, memory in MiB. Pure."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _HEADER: Final = ("predictor", "resource", "peak", "reclaimable", "class", "pods
 _NONE: Final = "-"
 
 
-def table(answers: Mapping[str, Prediction | NoPrediction]) -> str:
-    """One row for each predictor and resource; one that cannot answer says why. A term it does not have is a dash."""
+def table(predictions: Mapping[str, Prediction | NoPrediction]) -> str:
+    """Return one row for each predictor and resource, or the reason for no prediction. A missing term is a dash."""
     rows: list[Sequence[str]] = [_HEADER]
-    for name, answer in answers.items():
-        if isinstance(answer, NoPrediction):
-            rows.append((name, f"no prediction: {answer.reason}"))
+    for name, prediction in predictions.items():
+        if isinstance(prediction, NoPrediction):
+            rows.append((name, f"no prediction: {prediction.reason}"))
         else:
-            rows += [(name, *_cells(answer, resource)) for resource in RESOURCES]
+            rows += [(name, *_cells(prediction, resource)) for resource in RESOURCES]
     widths = [max(len(row[column]) for row in rows if len(row) == len(_HEADER)) for column in range(len(_HEADER))]
     widths[0] = max(len(row[0]) for row in rows)
     return "".join("  ".join(_aligned(row, widths)).rstrip() + "\n" for row in rows)
 
 
-def _cells(answer: Prediction, resource: Resource) -> list[str]:
-    peak: Peak = answer.prod[resource]
+def _cells(prediction: Prediction, resource: Resource) -> list[str]:
+    peak: Peak = prediction.prod[resource]
     terms = (peak.class_peak, peak.pod_sum_peak, peak.system_peak, peak.cold_requests)
-    reclaimable = answer.prod_reclaimable.in_cores_or_bytes(resource)
+    reclaimable = prediction.prod_reclaimable.in_cores_or_bytes(resource)
     return [_unit(resource), *(_shown(value, resource) for value in (peak.peak, reclaimable, *terms))]
 
 
@@ -44,7 +44,7 @@ def _shown(value: float | None, resource: Resource) -> str:
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """Words to the left, numbers to the right."""
+    """Align words to the left and numbers to the right."""
     return [
         cell.ljust(width) if column < 2 else cell.rjust(width)
         for column, (cell, width) in enumerate(zip(row, widths, strict=False))

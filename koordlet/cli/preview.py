@@ -1,4 +1,4 @@
-"""What the agent would publish for this machine, measured here and now, without a cluster."""
+"""The `preview` command: the report of this machine, measured here and now, without a cluster."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from api_types.kubernetes import yaml_text
-from koordlet import node_observer
 from koordlet.cli import predictor_table
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
+from koordlet.cluster.interface import NoCluster
+from koordlet.node_observer import NodeObserver
 from koordlet.prediction.predictors import registry
+from koordlet.report.builder import ReportBuilder
 from koordlet.settings import KoordletSettings
 
 LEAST_SECONDS: Final = 3.0
@@ -22,14 +24,14 @@ ALL: Final = "all"
 
 
 def show(settings: KoordletSettings, seconds: float, predictor: str | None) -> int:
-    """Observe for so long, print the status as YAML; progress goes to standard error.
+    """Observe for `seconds` and print the status as YAML; progress goes to standard error.
 
-    With a predictor, or `ALL` of them, a table of what each predicts is printed in place of the status.
+    With a predictor, or `ALL` of them, print a table of their predictions in place of the status.
     """
-    observer = node_observer.NodeObserver(Path(settings.host_root), settings.max_series)
-    policy = predict_policy.in_force(None)
-    cluster = node_observer.NoCluster(observer)
-    print(f"measuring {settings.host_root} for {seconds:g} s ...", file=sys.stderr)  # noqa: T201  # a command's progress
+    observer = NodeObserver(Path(settings.host_root), settings.max_series)
+    policy = spec_in_force.predict_policy(None)
+    cluster = NoCluster(observer.machine_capacity)
+    print(f"measuring {settings.host_root} for {seconds:g} s ...", file=sys.stderr)  # noqa: T201  # progress of a command
     begin = time.monotonic()
     trained = 0
     for tick in range(int(seconds) + 1):
@@ -37,22 +39,25 @@ def show(settings: KoordletSettings, seconds: float, predictor: str | None) -> i
         observer.observe(time.time(), cluster)
         due = int((time.monotonic() - begin) / _TRAIN_SECONDS)
         if due > trained:
-            observer.train(time.time(), predict_policy.parameters(policy))
+            observer.train(time.time(), spec_in_force.predict_parameters(policy))
             trained = due
     if not trained:
-        observer.train(time.time(), predict_policy.parameters(policy))
+        observer.train(time.time(), spec_in_force.predict_parameters(policy))
     now = time.time()
-    observation = observer.report(now, cluster, policy, None)
+    report = ReportBuilder(observer).build(now, cluster, policy, None)
     chosen = list(registry.PREDICTORS) if predictor == ALL else [predictor] if predictor else []
-    compared = [predict_policy.parameters(policy).for_predictor(name) for name in chosen]
-    answers = dict(zip(chosen, observer.compare(now, cluster, compared), strict=True))
-    observer.close()
-    if observation is None:
+    parameters = spec_in_force.predict_parameters(policy)
+    predictions = {
+        name: observer.server.predict(now, cluster.pods.active(), cluster.allocatable, parameters.for_predictor(name))
+        for name in chosen
+    }
+    observer.collector.close()
+    if report is None:
         for each in observer.no_data:
             print(f"koordlet: {each.source} {each.path}: {each.reason}", file=sys.stderr)  # noqa: T201
         return 1
-    if answers:
-        sys.stdout.write(predictor_table.table(answers))
+    if predictions:
+        sys.stdout.write(predictor_table.table(predictions))
         return 0
-    sys.stdout.write(yaml_text.dump({"status": observation.status.to_wire()}))
+    sys.stdout.write(yaml_text.dump({"status": report.status.to_wire()}))
     return 0

@@ -1,1 +1,1 @@
-"""What the agent knows of the cluster: its node, its NodeMetric, the pods on the node."""
+"""State of the cluster that the agent needs: its node, its NodeMetric, the pods on the node."""

@@ -1,7 +1,7 @@
-"""Which pods are bound to this node, and what of them the agent needs: identity, class, requests, container names.
+"""Pods bound to this node, with what the agent needs of them: identity, class, requests, container ids.
 
-Kept from the apiserver's watch. Collecting never waits for it: a cgroup carries the pod's UID in its name, and the
-two are joined here.
+The table follows the watch of the API server. Collecting never waits for it: a cgroup has the pod's UID in its name,
+and the two are joined by that UID.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from api_types.kubernetes import priority_and_qos as pq
 
 @dataclass(frozen=True, slots=True)
 class PodOnNode:
-    """A pod bound to this node. Requests are in milli-cores and bytes, Mid requests in the tier's own units."""
+    """A pod bound to this node. Requests are in millicores and bytes, Mid requests in the units of Mid resources."""
 
     uid: str
-    """UID in the names of its cgroups: its own, or for a static pod the hash its mirror pod states."""
+    """UID in the names of its cgroups: its own, or for a static pod the hash in its mirror pod."""
     namespace: str
     name: str
     priority_class: pq.PriorityClass
@@ -30,11 +30,11 @@ class PodOnNode:
     mid_memory_request_bytes: int
     is_terminated: bool
     container_ids: frozenset[str]
-    """Ids of the named containers, without the runtime's prefix, as in the names of their cgroups."""
+    """Ids of the named containers, without the prefix of the runtime, as in the names of their cgroups."""
 
 
 def describe(pod: pods.Pod) -> PodOnNode:
-    """Boil a pod down to what the agent needs."""
+    """Extract what the agent needs from a pod."""
     requests = pods.requests(pod.spec)
     static_uid = pods.annotations_of(pod.metadata).get(names.ANNOTATION_STATIC_POD_HASH)
     return PodOnNode(
@@ -57,30 +57,30 @@ def describe(pod: pods.Pod) -> PodOnNode:
 
 
 class PodTable:
-    """The pods bound to this node, by namespace and name."""
+    """Pods bound to this node, by namespace and name."""
 
     def __init__(self) -> None:
         self._pods: dict[tuple[str, str], PodOnNode] = {}
         self.synced = False
 
     def put(self, pod: PodOnNode) -> None:
-        """Add a pod or replace what was known of it."""
+        """Add or replace a pod."""
         self._pods[pod.namespace, pod.name] = pod
 
     def drop(self, namespace: str, name: str) -> None:
-        """Forget a pod that is gone; unknown ones are ignored."""
+        """Remove a pod; unknown pods are ignored."""
         self._pods.pop((namespace, name), None)
 
     def keep_only(self, keys: Collection[tuple[str, str]]) -> None:
-        """Forget every pod that a complete list did not name."""
+        """Remove every pod that is missing in a complete list."""
         for key in self._pods.keys() - set(keys):
             del self._pods[key]
         self.synced = True
 
     def active(self) -> list[PodOnNode]:
-        """Pods that have not ended, sorted by namespace and name."""
+        """Return the pods that have not terminated, sorted by namespace and name."""
         return [pod for _key, pod in sorted(self._pods.items()) if not pod.is_terminated]
 
     def by_uid(self) -> Mapping[str, PodOnNode]:
-        """Pods that have not ended, by the UID in the names of their cgroups."""
+        """Return the pods that have not terminated, by the UID in the names of their cgroups."""
         return {pod.uid: pod for pod in self._pods.values() if not pod.is_terminated}

@@ -1,6 +1,6 @@
-"""What the agent knows of the cluster: the pods of its node, the node's resources, its own NodeMetric.
+"""The cluster as the agent sees it: the pods of its node, the node's resources, its own NodeMetric.
 
-Three watches keep it up to date; readers see plain values. While the apiserver is away the last view stands.
+Three watches keep it up to date; readers get plain values. While the API server is away, the last known values remain.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from api_types import names
 from api_types.kubernetes import node_reservation, pods, quantities
 from api_types.node_metric import types as node_metric
 from apiserver_client import resources, session, watching
-from koordlet.cluster import collect_policy
 from koordlet.cluster import pods as pods_on_node
+from koordlet.cluster import spec_in_force
 from koordlet.prediction.allocation import WholeAmounts
 
 log = logging.getLogger(__name__)
@@ -26,29 +26,29 @@ T = TypeVar("T")
 
 
 class ClusterView:
-    """The newest view; `watch` keeps it so."""
+    """Newest known state of the cluster, kept current by `watch`."""
 
     def __init__(self, node_name: str) -> None:
         self.node_name = node_name
         self.may_lack_pods = False
         self.pods = pods_on_node.PodTable()
         self.allocatable: WholeAmounts | None = None
-        """What the node leaves to pods: less than its status says where an annotation reserves more."""
+        """Resources that the node leaves to pods: less than in its status where an annotation reserves more."""
         self.reservation_problem: str | None = None
-        """Why that annotation is not followed."""
+        """Why that annotation is ignored; None when it is not."""
         self.capacity: WholeAmounts | None = None
         self.spec = node_metric.NodeMetricSpec()
         self.generation: int | None = None
         self.resource_version: str | None = None
-        """Version of the own NodeMetric; None while there is none."""
-        self.reset_wanted = ""
-        """Text of the annotation that asks to forget the history, '' where there is none."""
+        """Version of the agent's NodeMetric; None while there is none."""
+        self.reset_request = ""
+        """Value of the annotation that requests a reset of the recorded history, '' where there is none."""
         self.spec_problem: str | None = None
-        """Why the newest spec is not followed; the one before it is."""
+        """Why the newest spec is ignored and the previous one stays in force; None when it is valid."""
         self.watches = {name: watching.WatchState() for name in ("pods", "node", "node_metric")}
 
     async def watch(self, api: session.Session) -> None:
-        """Keep the view up to date, for ever."""
+        """Keep the view up to date until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_pods(api))
             group.create_task(self._watch_node(api))
@@ -57,7 +57,7 @@ class ClusterView:
     def _events(
         self, api: session.Session, watch: str, resource: resources.Resource, field: str, decode: type[T]
     ) -> AsyncGenerator[watching.Event[T], None]:
-        """Follow the objects of one type in which a field names this node."""
+        """Watch the objects of one type in which a field is the name of this node."""
         return watching.list_then_watch(
             api, resource, field_selector=f"{field}={self.node_name}", decode=decode, state=self.watches[watch]
         )
@@ -77,18 +77,18 @@ class ClusterView:
             self.pods.put(pods_on_node.describe(pod))
         except (
             quantities.InvalidQuantity
-        ) as problem:  # the apiserver checks quantities, so this is no pod of its making
-            log.warning("pod %s/%s is left out: %s", pod.metadata.namespace, pod.metadata.name, problem)
+        ) as problem:  # the API server validates quantities, so this pod was not created by it
+            log.warning("pod %s/%s is ignored: %s", pod.metadata.namespace, pod.metadata.name, problem)
 
     async def _watch_node(self, api: session.Session) -> None:
         async for event in self._events(api, "node", resources.NODES, "metadata.name", pods.Node):
             if isinstance(event, watching.Changed):
                 allocatable = node_reservation.allocatable(event.object)
                 self.allocatable = _cpu_and_memory(allocatable.resources)
-                self._note_reservation("; ".join(map(str, allocatable.problems)) or None)
+                self._set_reservation_problem("; ".join(map(str, allocatable.problems)) or None)
                 self.capacity = _cpu_and_memory(pods.units(event.object.status.capacity))
 
-    def _note_reservation(self, problem: str | None) -> None:
+    def _set_reservation_problem(self, problem: str | None) -> None:
         if problem is not None and problem != self.reservation_problem:
             log.warning("Node %s: %s; the annotation is ignored", self.node_name, problem)
         self.reservation_problem = problem
@@ -107,27 +107,27 @@ class ClusterView:
         metadata = found["metadata"]
         assert isinstance(metadata, dict)
         self.resource_version = metadata["resourceVersion"]
-        self.reset_wanted = (metadata.get("annotations") or {}).get(names.ANNOTATION_RESET_PREDICTION, "")
+        self.reset_request = (metadata.get("annotations") or {}).get(names.ANNOTATION_RESET_PREDICTION, "")
         try:
             spec = node_metric.NodeMetricSpec.model_validate(found.get("spec") or {})
         except pydantic.ValidationError as error:
             first = error.errors()[0]
-            self._keep_spec(f"spec.{'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}")
+            self._reject_spec(f"spec.{'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}")
             return
         try:
-            collect_policy.aggregate_windows_seconds(spec.metric_collect_policy)
-        except ValueError as problem:  # the schema, ours and upstream's, takes any text for a duration
-            self._keep_spec(f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: {problem}")
+            spec_in_force.aggregate_windows_seconds(spec.metric_collect_policy)
+        except ValueError as problem:  # the schema, like Koordinator's, accepts any text as a duration
+            self._reject_spec(f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: {problem}")
             return
         self.spec, self.spec_problem = spec, None
         self.generation = metadata.get("generation")
 
-    def _keep_spec(self, problem: str) -> None:
+    def _reject_spec(self, problem: str) -> None:
         self.spec_problem = problem
-        log.warning("NodeMetric %s: %s; the spec before it is followed", self.node_name, problem)
+        log.warning("NodeMetric %s: %s; the previous spec stays in force", self.node_name, problem)
 
-    def saw_version(self, resource_version: str) -> None:
-        """Remember the version our own write made, so that the next need not wait for the watch."""
+    def set_resource_version(self, resource_version: str) -> None:
+        """Store the version of the agent's own write, so that the next write need not wait for the watch."""
         self.resource_version = resource_version
 
 

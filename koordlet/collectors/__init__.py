@@ -1,6 +1,6 @@
-"""What runs on the node, read from /proc and cgroup files, once a tick, into one `samples.Snapshot`.
+"""Collectors: usage of node, pods and NUMA nodes from /proc and cgroup files, once a tick, as one `samples.Snapshot`.
 
-Readers (`node_usage`, `pod_usage`, `cgroup_layout`, `cgroup_discovery`, `kept_files`) touch files and nothing else: no
-subprocess, no network, no write. What text and counters mean is in `cgroup_names`, `cgroup_files` and `counter_rates`,
-which touch nothing. `catalog` lists the collectors and makes the snapshot.
+Collectors read files and do nothing else: no subprocess, no network, no write. `registry` is the list of collectors and
+`snapshot` the tick over them. Parsers of file contents (`cgroup.files`, `cgroup.names`, `cgroup.cpu_stat`,
+`numa.files`, `pressure_files`) and `rates` do no I/O.
 """

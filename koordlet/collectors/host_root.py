@@ -1,4 +1,4 @@
-"""Where the host's folders are seen from: `/` on a bare machine, a mount point in a container."""
+"""Location of the host's folders: `/` on a bare machine, a mount point in a container."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class HostRoot:
     cgroup_root: Path
     """The host's `/sys/fs/cgroup`, for example `/host/sys/fs/cgroup`."""
     numa_root: Path = Path("/sys/devices/system/node")
-    """The folder of NUMA nodes. Missing on a kernel that knows none."""
+    """The folder of NUMA nodes. Missing on a kernel without NUMA support."""
 
     @classmethod
     def at(cls, root: Path) -> HostRoot:

@@ -1,37 +1,67 @@
-"""How long the whole machine stood still for want of CPU, memory or I/O, from /proc/pressure."""
+"""Pressure of the machine: time that its tasks waited for CPU, memory or I/O, from /proc/pressure."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar, Final, Self
 
 from koordlet.collectors import pressure_files
+from koordlet.collectors.interface import NO_SERIES, Collector, Host, Measurement, MetricDescription, Tick
 from koordlet.collectors.statistics import CollectStatistics
-from koordlet.samples import NoData
+from koordlet.samples import NoData, SeriesKey, UsageSample
 
-_SOURCE = "node pressure"
+_SOURCE: Final = "node pressure"
 _UNSUPPORTED = (errno.ENOENT, errno.EOPNOTSUPP)
-"""No such file: a kernel without pressure. Operation not supported: it was switched off at boot."""
+"""ENOENT: the kernel has no pressure files. EOPNOTSUPP: pressure was disabled at boot."""
 
-PRESSURE_TICKS = 10
-"""The files are read every so many ticks: totals lose nothing by it, and nobody scrapes more often."""
+NODE_PRESSURE_TICKS: Final = 10
+"""Ticks between two readings. The totals are counters, so nothing is lost, and scrapes are not more frequent."""
+
+WAITED_SECONDS: Final = MetricDescription(
+    "koordlet_node_stalled_seconds",
+    "Time that some or all tasks of the machine waited for a resource.",
+    ("resource", "kind"),
+    is_counter=True,
+)
 
 
-class NodePressure:
-    """Reads the three files. Totals start at boot."""
+class NodePressure(Collector):
+    """Totals of the three pressure files since boot."""
+
+    name: ClassVar[str] = _SOURCE
+    metrics: ClassVar[Sequence[MetricDescription]] = (WAITED_SECONDS,)
 
     def __init__(self, proc_root: Path, statistics: CollectStatistics) -> None:
         self._folder = proc_root / "pressure"
         self._statistics = statistics
         self._ticks = 0
         self.no_data: tuple[NoData, ...] = ()
-        self.stalled_seconds: Mapping[str, Mapping[str, float]] = {}
-        """Resource -> kind -> seconds stalled since boot; without the resources that have no data."""
+        self.waited_seconds: Mapping[str, Mapping[str, float]] = {}
+        """Resource -> kind -> seconds waited since boot; without the resources that have no data."""
 
-    def collect(self) -> tuple[NoData, ...]:
-        """Read the files when it is time; return what was wrong with them at the last reading."""
-        if self._ticks % PRESSURE_TICKS == 0:
+    @classmethod
+    def on(cls, host: Host) -> Self:
+        """Construct the collector for a host."""
+        return cls(host.root.proc_root, host.statistics)
+
+    def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
+        """Read the files when it is time, and add the problems of the last reading to the tick."""
+        tick.no_data += self.measure()
+        return NO_SERIES
+
+    def measurements(self, metric: MetricDescription) -> Iterable[Measurement]:  # noqa: ARG002  # there is only one
+        """Return the time that tasks waited, by resource and kind."""
+        return [
+            Measurement(seconds, (resource, kind))
+            for resource, kinds in self.waited_seconds.items()
+            for kind, seconds in kinds.items()
+        ]
+
+    def measure(self) -> tuple[NoData, ...]:
+        """Read the files when it is time; return the problems of the last reading."""
+        if self._ticks % NODE_PRESSURE_TICKS == 0:
             with self._statistics.timed(_SOURCE):
                 self._read()
         self._ticks += 1
@@ -42,7 +72,7 @@ class NodePressure:
         for resource in pressure_files.RESOURCES:
             path = self._folder / resource
             try:
-                totals[resource] = pressure_files.stalled_seconds(path.read_bytes())
+                totals[resource] = pressure_files.waited_seconds(path.read_bytes())
             except OSError as problem:
                 if problem.errno in _UNSUPPORTED:
                     absent += 1
@@ -53,4 +83,4 @@ class NodePressure:
         self._statistics.source(_SOURCE).supported = absent < len(pressure_files.RESOURCES)
         self._statistics.failed(_SOURCE, len(wrong))
         self.no_data = tuple(wrong)
-        self.stalled_seconds = totals
+        self.waited_seconds = totals

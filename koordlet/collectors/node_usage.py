@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import psutil
 
 from koordlet.collectors import rates
+from koordlet.collectors.interface import NO_SERIES, Collector, Host, Tick
 from koordlet.collectors.rates import CpuReading, NoRate
 from koordlet.collectors.statistics import CollectStatistics
-from koordlet.samples import NoData, UsageSample
+from koordlet.samples import NoData, SeriesKey, UsageSample
 
 _SOURCE = "node usage"
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -34,26 +35,26 @@ class NodeMemory(NamedTuple):
 
     @property
     def usage_bytes(self) -> int:
-        """Memory in use that could not be had without swapping."""
+        """Memory in use that cannot be freed without swapping."""
         return self.total_bytes - self.available_bytes
 
     @property
     def usage_with_page_cache_bytes(self) -> int:
-        """Memory in use with what the page cache holds."""
+        """Memory in use including the page cache."""
         return self.total_bytes - self.free_bytes
 
 
 class MachineFacts(NamedTuple):
-    """What the machine has."""
+    """CPUs and memory of the machine."""
 
     cpu_count: int
-    """CPUs that are online."""
+    """Number of online CPUs."""
     memory_bytes: int
     """MemTotal."""
 
 
 class UnreadableProc(Exception):
-    """A file of the host's /proc is missing or not what a kernel prints. Callers turn it into `NoData`."""
+    """A file of the host's /proc is missing or has an unexpected format. Callers turn it into `NoData`."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -63,14 +64,14 @@ class UnreadableProc(Exception):
 
 @contextmanager
 def _reading(proc_root: Path, file: str, wanted: str) -> Iterator[None]:
-    """Point psutil at the host's /proc, and back: elsewhere in this process it means the process's own."""
+    """Set psutil's /proc to the host's, and back: for other users of psutil it is the process's own."""
     own, psutil.PROCFS_PATH = psutil.PROCFS_PATH, str(proc_root)
     try:
         yield
     except OSError as problem:
         raise UnreadableProc(proc_root / file, problem.strerror or str(problem)) from problem
     except (KeyError, IndexError, TypeError, ValueError) as problem:
-        raise UnreadableProc(proc_root / file, f"{problem}; {wanted} wanted") from problem
+        raise UnreadableProc(proc_root / file, f"{problem}; want {wanted}") from problem
     finally:
         psutil.PROCFS_PATH = own
 
@@ -78,9 +79,9 @@ def _reading(proc_root: Path, file: str, wanted: str) -> Iterator[None]:
 def busy_cpu_seconds(proc_root: Path) -> float:
     """Return the CPU time that all CPUs spent working since boot, a whole number of clock ticks.
 
-    psutil would take any first line for that of the CPUs, and only one of as many columns as its own kernel prints.
+    psutil would accept any first line as that of the CPUs, and only one with as many columns as its own kernel prints.
     """
-    with _reading(proc_root, "stat", "a first line of ten CPU times is"):
+    with _reading(proc_root, "stat", "a first line of ten CPU times"):
         with (proc_root / "stat").open("rb") as file:
             name, *columns = file.readline().split()
         user, nice, system, _idle, _iowait, irq, softirq = map(int, columns[:7])
@@ -92,7 +93,7 @@ def busy_cpu_seconds(proc_root: Path) -> float:
 
 def memory(proc_root: Path) -> NodeMemory:
     """Return the node's memory."""
-    with _reading(proc_root, "meminfo", "MemTotal, MemFree and MemAvailable in kB are"):
+    with _reading(proc_root, "meminfo", "MemTotal, MemFree and MemAvailable in kB"):
         read = psutil.virtual_memory()
         if not 0 <= read.available <= read.total or read.total == 0:
             raise ValueError(f"{read.available} bytes are available of {read.total}")
@@ -100,9 +101,9 @@ def memory(proc_root: Path) -> NodeMemory:
 
 
 def machine_facts(proc_root: Path) -> MachineFacts | None:
-    """Return what the machine has, None when its /proc does not say."""
+    """Return CPUs and memory of the machine, None when its /proc cannot be read."""
     try:
-        with _reading(proc_root, "stat", "a line for every CPU is"):
+        with _reading(proc_root, "stat", "a line for every CPU"):
             cpu_count = len(psutil.cpu_times(percpu=True))
         return MachineFacts(cpu_count, memory(proc_root).total_bytes) if cpu_count else None
     except UnreadableProc:
@@ -111,14 +112,16 @@ def machine_facts(proc_root: Path) -> MachineFacts | None:
 
 @dataclass(frozen=True, slots=True)
 class NodeMeasurement:
-    """What one tick learnt of the node."""
+    """Result of one tick for the node."""
 
     usage: UsageSample | None
     no_data: tuple[NoData, ...] = ()
 
 
-class NodeUsage:
-    """Follows the node's counters from tick to tick. Without a CPU rate there is no sample, of memory either."""
+class NodeUsage(Collector):
+    """Usage of the node from tick to tick. Without a CPU rate there is no sample, not even of memory."""
+
+    name: ClassVar[str] = _SOURCE
 
     def __init__(
         self,
@@ -131,8 +134,20 @@ class NodeUsage:
         self._monotonic_ns = monotonic_ns
         self._before: CpuReading | None = None
 
-    def collect(self, cpu_count: int | None = None) -> NodeMeasurement:
-        """Read the node once; both resources or neither."""
+    @classmethod
+    def on(cls, host: Host) -> Self:
+        """Construct the collector for a host."""
+        return cls(host.root.proc_root, host.statistics, host.monotonic_ns)
+
+    def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
+        """Add the usage of the node to the tick."""
+        measured = self.measure(tick.cpu_count)
+        tick.node = measured.usage
+        tick.no_data += measured.no_data
+        return NO_SERIES
+
+    def measure(self, cpu_count: int | None = None) -> NodeMeasurement:
+        """Read the node once. Return both resources or neither."""
         with self._statistics.timed(_SOURCE):
             try:
                 now = CpuReading(0, round(busy_cpu_seconds(self._proc_root) * 1e9), self._monotonic_ns())

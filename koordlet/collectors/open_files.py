@@ -1,8 +1,9 @@
-"""Small kernel files that are read again and again through descriptors that stay open.
+"""Small kernel files that are read repeatedly through descriptors that stay open.
 
-Reading 660 cgroup files this way costs a third of opening each anew. Every kept descriptor pins about 4.5 KB of kernel
-memory and counts against RLIMIT_NOFILE, so keeping is a privilege out of a budget: beyond it, a file is opened for
-each read, slower and with the same answer. A descriptor does not keep a deleted group alive; reading it gives ENODEV.
+Reading 660 cgroup files this way costs a third of opening each of them again. Every open descriptor pins about 4.5 KB
+of kernel memory and counts against RLIMIT_NOFILE, so their number has a budget. Beyond the budget a file is opened for
+each read, which is slower and gives the same result. A descriptor does not keep a deleted group alive; reading it gives
+ENODEV.
 """
 
 from __future__ import annotations
@@ -11,67 +12,67 @@ import os
 import resource
 
 _BUFFER_BYTES = 8192
-"""Several times what the longest of these files has (memory.stat, 2 KB), so one read gets all of it."""
+"""Several times the size of the longest of these files (memory.stat, 2 KB), so one read returns all of it."""
 
 _RESERVED_DESCRIPTORS = 256
-"""Left to everything else in the process: connections, log, checkpoint."""
+"""Reserved for everything else in the process: connections, log, checkpoint."""
 
 _MOST_DESCRIPTORS = 65536
 """More than the largest node can use; some hosts have no hard limit at all."""
 
 
 class DescriptorBudget:
-    """How many descriptors may still be kept."""
+    """Number of descriptors that may still stay open."""
 
     def __init__(self, descriptors: int) -> None:
         self.left = max(descriptors, 0)
-        self.kept = 0
+        self.open_files = 0
 
     @classmethod
     def of_process(cls) -> DescriptorBudget:
-        """Raise this process's soft limit to its hard limit, and keep a reserve of it."""
+        """Raise the soft limit of this process to its hard limit, and return the limit less a reserve as budget."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
         if soft != resource.RLIM_INFINITY and soft < wanted:
             try:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            except (OSError, ValueError):  # a sandbox may forbid it: make do with the soft limit
+            except (OSError, ValueError):  # a sandbox may forbid it: use the soft limit
                 wanted = soft
         return cls(wanted - _RESERVED_DESCRIPTORS)
 
     def take(self) -> bool:
-        """Count one descriptor as kept, unless the budget is spent."""
+        """Count one more open descriptor and return True, or return False when the budget is spent."""
         if self.left == 0:
             return False
         self.left -= 1
-        self.kept += 1
+        self.open_files += 1
         return True
 
     def give_back(self) -> None:
         """Count one descriptor as closed."""
         self.left += 1
-        self.kept -= 1
+        self.open_files -= 1
 
 
 class CachedFile:
-    """One file; open from its first read on, if the budget allows."""
+    """One file, open from its first read on if the budget allows."""
 
     __slots__ = ("_budget", "_descriptor", "inode", "path")
 
     def __init__(self, path: str, budget: DescriptorBudget) -> None:
         self.path = path
         self.inode = 0
-        """Inode of the file that the last read came from: another group under the same name has another one."""
+        """Inode of the file of the last read: another group under the same name has another inode."""
         self._budget = budget
         self._descriptor: int | None = None
 
     def read(self) -> bytes:
-        """Return the whole content as of now. OSError: ENODEV or ENOENT when the group is gone."""
+        """Return the whole content as of now. Raises OSError: ENODEV or ENOENT when the group is gone."""
         descriptor = self._descriptor
         return self._open_and_read() if descriptor is None else os.pread(descriptor, _BUFFER_BYTES, 0)
 
     def close(self) -> None:
-        """Close the descriptor; a later read opens the path anew."""
+        """Close the descriptor; a later read opens the path again."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

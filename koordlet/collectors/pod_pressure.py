@@ -1,55 +1,72 @@
-"""What pods had to wait for: CPU beyond their limits (throttling), and any resource (pressure, cgroup v2 only).
+"""Throttling of pods by their CPU limits, and pressure of pods: time waited for any resource (cgroup v2 only).
 
-Each pod is read every `STALL_TICKS` ticks, by turns, and a new one at once. All of it is counters, which lose nothing
-by being read rarely. The files are opened for each reading: kept open they would cost more memory than they save time.
+Each pod is read every `POD_PRESSURE_TICKS` ticks, in turns, and a new pod at once. The values are counters, so rare
+reading loses nothing. The files are opened for each reading: open files would cost more memory than they save time.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, Final, Self, TypeVar
 
 from koordlet.collectors import pressure_files
 from koordlet.collectors.cgroup import cpu_stat
 from koordlet.collectors.cgroup.cpu_stat import CpuPeriods
 from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.cgroup.layout import CgroupLayout
+from koordlet.collectors.interface import NO_SERIES, Collector, Host, Measurement, MetricDescription, Tick
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget
 from koordlet.collectors.statistics import CollectStatistics
-from koordlet.samples import NoData
+from koordlet.samples import NoData, SeriesKey, UsageSample
 
 _T = TypeVar("_T")
 
-STALL_TICKS = 30
-"""As often as predictions learn; costs about a tenth of reading the usage."""
+POD_PRESSURE_TICKS: Final = 30
+"""Ticks between two readings of a pod, as between two trainings. Costs about a tenth of reading the usage."""
 
 _THROTTLING, _PRESSURE = "pod throttling", "pod pressure"
 _ABSENT = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP)
-"""The group ended, or counts no pressure (cgroup.pressure = 0): nothing is at fault."""
-_KEEP_NONE = DescriptorBudget(0)
+"""Not a fault: the group ended, or counts no pressure (cgroup.pressure = 0)."""
+_NO_DESCRIPTORS = DescriptorBudget(0)
+
+THROTTLED_RATIO: Final = MetricDescription(
+    "koordlet_pod_throttled_ratio",
+    "Share of CPU periods in which a pod, or the worst of its containers, had used up its limit.",
+    is_of_pods=True,
+)
+WAITED_SECONDS: Final = MetricDescription(
+    "koordlet_pod_stalled_seconds",
+    "Time that some or all tasks of a pod waited for a resource.",
+    ("resource", "kind"),
+    is_counter=True,
+    is_of_pods=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class PodStall:
-    """What one pod waited for."""
+class PodWaits:
+    """Throttling and pressure of one pod."""
 
     throttled_ratio: float | None = None
-    """Share of the periods since the reading before in which the pod, or the worst of its containers, was throttled,
-    0..1. None: not known, or hardly a period passed (no limit, or no work)."""
-    stalled_seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Resource -> kind -> seconds stalled since the pod's group was made; empty where the kernel counts none."""
+    """Share of the periods since the previous reading in which the pod, or the worst of its containers, was throttled,
+    0..1. None: unknown, or too few periods passed (no limit, or no work)."""
+    waited_seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Resource -> kind -> seconds waited since the pod's group was created; empty where the kernel counts none."""
     no_data: tuple[NoData, ...] = ()
 
 
-class PodPressure:
-    """Follows the counters of every pod."""
+class PodPressure(Collector):
+    """Throttling and pressure of every pod, from reading to reading."""
+
+    name: ClassVar[str] = "pod pressure and throttling"
+    metrics: ClassVar[Sequence[MetricDescription]] = (WAITED_SECONDS, THROTTLED_RATIO)
 
     def __init__(self, statistics: CollectStatistics) -> None:
-        self.pods: dict[str, PodStall] = {}
-        """By UID, each as of its last reading."""
+        self.pods: dict[str, PodWaits] = {}
+        """Pod UID -> values of its last reading."""
         self._statistics = statistics
         self._periods: dict[str, dict[str, tuple[int, CpuPeriods]]] = {}
         """Pod UID -> group -> inode and counters of the last reading."""
@@ -58,19 +75,47 @@ class PodPressure:
         self._pressure_mount: Path | None = None
         self._ticks = 0
 
-    def collect(self, groups: FollowedGroups | None) -> tuple[NoData, ...]:
-        """Read the pods whose turn it is; return what was wrong at the last reading of any."""
+    @classmethod
+    def on(cls, host: Host) -> Self:
+        """Construct the collector for a host."""
+        return cls(host.statistics)
+
+    def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
+        """Read the pods that are due, and add the problems of the last reading of each pod to the tick."""
+        tick.no_data += self.measure(tick.groups)
+        return NO_SERIES
+
+    def measurements(self, metric: MetricDescription) -> Iterable[Measurement]:
+        """Return the values of every pod as of its last reading."""
+        pods = list(self.pods.items())  # the thread of a scrape reads while a tick may add pods
+        if metric is THROTTLED_RATIO:
+            return [
+                Measurement(waits.throttled_ratio, pod_uid=uid)
+                for uid, waits in pods
+                if waits.throttled_ratio is not None
+            ]
+        return [
+            Measurement(seconds, (resource, kind), uid)
+            for uid, waits in pods
+            for resource, kinds in waits.waited_seconds.items()
+            for kind, seconds in kinds.items()
+        ]
+
+    def measure(self, groups: FollowedGroups | None) -> tuple[NoData, ...]:
+        """Read the pods that are due; return the problems of the last reading of each pod."""
         found = groups.pods if groups else {}
-        if groups is not None and (groups.layout != self._layout or self._ticks % STALL_TICKS == 0):
+        if groups is not None and (groups.layout != self._layout or self._ticks % POD_PRESSURE_TICKS == 0):
             self._probe(groups.layout)
         for gone in self.pods.keys() - found.keys():
             del self.pods[gone]
             self._periods.pop(gone, None)
         self._ticks += 1
         due = [
-            uid for turn, uid in enumerate(found, start=self._ticks) if turn % STALL_TICKS == 0 or uid not in self.pods
+            uid
+            for turn, uid in enumerate(found, start=self._ticks)
+            if turn % POD_PRESSURE_TICKS == 0 or uid not in self.pods
         ]
-        self.pods |= dict.fromkeys(due, PodStall())
+        self.pods |= dict.fromkeys(due, PodWaits())
         if self._throttling_mount is not None:
             with self._statistics.timed(_THROTTLING):
                 for uid in due:
@@ -82,7 +127,7 @@ class PodPressure:
         return tuple(no_data for pod in self.pods.values() for no_data in pod.no_data)
 
     def _probe(self, layout: CgroupLayout) -> None:
-        """Look at the group above all pods for what this kernel counts. In v1, limits may have a mount of their own."""
+        """Detect in the group above all pods what this kernel counts. In v1, limits may have a mount of their own."""
         self._layout = layout
         root = layout.roots_of_pods[0]
         self._throttling_mount = _first(
@@ -91,7 +136,7 @@ class PodPressure:
         )
         self._pressure_mount = _first(
             (layout.cpu.path,),
-            lambda mount: pressure_files.stalled_seconds((mount / root / "cpu.pressure").read_bytes()),
+            lambda mount: pressure_files.waited_seconds((mount / root / "cpu.pressure").read_bytes()),
         )
         self._statistics.source(_THROTTLING).supported = self._throttling_mount is not None
         self._statistics.source(_PRESSURE).supported = self._pressure_mount is not None
@@ -114,14 +159,14 @@ class PodPressure:
         totals = {}
         for resource in pressure_files.RESOURCES:
             path = f"{mount}/{group}/{resource}.pressure"
-            read = self._read(_PRESSURE, uid, path, pressure_files.stalled_seconds)
+            read = self._read(_PRESSURE, uid, path, pressure_files.waited_seconds)
             if read is not None:
                 totals[resource] = read[1]
-        self.pods[uid] = replace(self.pods[uid], stalled_seconds=totals)
+        self.pods[uid] = replace(self.pods[uid], waited_seconds=totals)
 
     def _read(self, source: str, uid: str, path: str, parse: Callable[[bytes], _T]) -> tuple[int, _T] | None:
-        """Read one file; return the inode and what is in it."""
-        file = CachedFile(path, _KEEP_NONE)
+        """Return the inode and the parsed content of a file, None where it has no data."""
+        file = CachedFile(path, _NO_DESCRIPTORS)
         try:
             text = file.read()
             return file.inode, parse(text)
@@ -132,13 +177,13 @@ class PodPressure:
         except ValueError as problem:
             reason = str(problem)
         self._statistics.failed(source)
-        stall = self.pods[uid]
-        self.pods[uid] = replace(stall, no_data=(*stall.no_data, NoData(source, path, reason)))
+        waits = self.pods[uid]
+        self.pods[uid] = replace(waits, no_data=(*waits.no_data, NoData(source, path, reason)))
         return None
 
 
 def _first(mounts: Iterable[Path], read: Callable[[Path], object]) -> Path | None:
-    """Return the first mount that `read` can make sense of."""
+    """Return the first mount on which `read` succeeds."""
     for mount in mounts:
         try:
             read(mount)

@@ -1,11 +1,11 @@
-"""CPU and memory of every pod and container, from the files of their cgroups.
+"""Usage of pods and containers (CPU and memory), from the files of their cgroups.
 
-All CPU counters are read first, in one short pass right after the node's own counter, then all memory files. A pod
-counts once, by its own group, which contains those of its containers. A pod whose usage since the tick before is not
-known (new, gone, unreadable) leaves the sum over pods unknown, and `PodMeasurements.complete` says so.
+All CPU counters are read first, in one short pass directly after the node's own counter, then all memory files. A pod
+counts once, by its own group, which contains those of its containers. A pod whose usage since the previous tick is
+unknown (new, gone, unreadable) makes the sum over pods unknown: `PodMeasurements.complete` is False then.
 
-Pods, on which decisions rest, are measured every tick; containers, on which none does, every `CONTAINER_TICKS` ticks,
-by turns. Their CPU usage is then the mean over those ticks: a counter loses nothing by being read rarely.
+Decisions depend on pods, so pods are measured every tick. No decision depends on containers, so each is measured every
+`CONTAINER_TICKS` ticks, in turns. Its CPU usage is then the mean over those ticks.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar, Self
 
+from koordlet.collectors import rates
 from koordlet.collectors.cgroup import batch as cgroup_batch
 from koordlet.collectors.cgroup.batch import CgroupBatch
 from koordlet.collectors.cgroup.discovery import CgroupDiscovery, DiscoveredGroups, FollowedGroups
 from koordlet.collectors.cgroup.layout import CgroupLayout
 from koordlet.collectors.cgroup.reader import CgroupReader
+from koordlet.collectors.interface import NO_SERIES, Collector, Host, Tick
 from koordlet.collectors.open_files import DescriptorBudget
 from koordlet.collectors.statistics import CollectStatistics
-from koordlet.samples import NoData, UsageSample
+from koordlet.samples import NoData, SeriesKey, UsageSample
 
 CONTAINER_TICKS = 5
 """Ticks from one measurement of a container to the next."""
@@ -32,19 +35,21 @@ _DISCOVERY = "pod discovery"
 
 @dataclass(frozen=True, slots=True)
 class PodMeasurements:
-    """What one tick learnt of the pods."""
+    """Result of one tick for the pods."""
 
     pods: Mapping[str, UsageSample] = field(default_factory=dict)
     containers: Mapping[str, UsageSample] = field(default_factory=dict)
-    """By container id: those whose turn it was."""
+    """Container id -> usage, of the containers whose turn it was."""
     unmeasured_pods: frozenset[str] = frozenset()
     complete: bool = False
-    """Whether `pods` is all that ran in pods since the tick before: none is unmeasured and none went away."""
+    """Whether `pods` is all that ran in pods since the tick before: no pod is unmeasured and none is gone."""
     no_data: tuple[NoData, ...] = ()
 
 
-class PodUsage:
-    """Follows the groups of pods and containers from tick to tick."""
+class PodUsage(Collector):
+    """Usage of pods and containers from tick to tick, and of the system as the rest of the node."""
+
+    name: ClassVar[str] = "pod usage"
 
     def __init__(
         self,
@@ -59,22 +64,41 @@ class PodUsage:
         self._monotonic_ns = monotonic_ns
         self._pods = CgroupBatch(statistics)
         self._containers = tuple(CgroupBatch(statistics) for _ in range(CONTAINER_TICKS))
-        """One for each turn."""
+        """One batch for each turn."""
         self.followed_groups: FollowedGroups | None = None
-        """Those of the last tick; None where no group could be found."""
+        """Groups of the last tick; None where no group could be found."""
         self._followed: tuple[DiscoveredGroups, frozenset[str] | None] | None = None
         self._pods_before: frozenset[str] = frozenset()
         self._ticks = 0
 
-    def collect(
+    @classmethod
+    def on(cls, host: Host) -> Self:
+        """Construct the collector for a host."""
+        discovery = CgroupDiscovery(host.root.cgroup_root)
+        return cls(discovery, DescriptorBudget.of_process(), host.statistics, host.monotonic_ns)
+
+    def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
+        """Add the usage of pods, containers and system to the tick, and the groups found."""
+        measured = self.measure(tick.cpu_count, tick.named_containers, tick.machine_bytes)
+        tick.pods = measured.pods
+        tick.containers = measured.containers
+        tick.unmeasured_pods = measured.unmeasured_pods
+        tick.are_pods_complete = measured.complete
+        tick.groups = self.followed_groups
+        tick.no_data += measured.no_data
+        if tick.node is not None and measured.complete:
+            tick.system = rates.system_usage(tick.node, measured.pods.values())
+        return NO_SERIES
+
+    def measure(
         self,
         cpu_count: int | None = None,
         named_containers: frozenset[str] | None = None,
         machine_bytes: int | None = None,
     ) -> PodMeasurements:
-        """Measure all pods, and of the containers that are named (None: of all) those whose turn it is.
+        """Measure all pods, and of the named containers (None: of all) those whose turn it is.
 
-        The machine's CPUs and memory bound what is possible; None sets no bound.
+        The machine's CPUs and memory are upper bounds of valid values; None sets no bound.
         """
         with self._statistics.timed(_DISCOVERY):
             found = self._discovery.refresh(self._monotonic_ns() / 1e9)
@@ -93,11 +117,11 @@ class PodUsage:
             pods = self._pods.usage(pod_rates, machine_bytes)
             containers = turn.usage(container_rates, machine_bytes)
         for path in (*self._pods.ended, *turn.ended):
-            self._discovery.look_again(path)
+            self._discovery.invalidate(path)
         return self._measurements(pods, containers, found)
 
     def close(self) -> None:
-        """Close every file; a later tick begins anew."""
+        """Close every file; a later tick opens them again."""
         for batch in self._batches():
             batch.keep_only({})
         self._followed = self.followed_groups = None
@@ -106,7 +130,7 @@ class PodUsage:
         return self._pods, *self._containers
 
     def _follow(self, found: DiscoveredGroups, named_containers: frozenset[str] | None) -> None:
-        """Open and close readers so that they are those of the groups found."""
+        """Open and close readers so that they match the groups found."""
         if self._followed is not None:
             before, named_before = self._followed
             if before is found and named_before == named_containers:
@@ -133,12 +157,12 @@ class PodUsage:
         )
 
     def _open(self, layout: CgroupLayout, batches: Sequence[CgroupBatch], paths: Mapping[str, str]) -> None:
-        """Close the readers that are not wanted any more; put those that are missing where there are fewest."""
+        """Close the readers of groups that are gone; open missing readers in the batch with the fewest."""
         for batch in batches:
             batch.keep_only(paths)
-        kept = {identity for batch in batches for identity in batch.readers}
+        known = {identity for batch in batches for identity in batch.readers}
         for identity, path in paths.items():
-            if identity not in kept:
+            if identity not in known:
                 fewest = min(batches, key=lambda batch: len(batch.readers))
                 fewest.readers[identity] = CgroupReader(layout, path, self._budget)
 
@@ -149,6 +173,6 @@ class PodUsage:
         complete = not unmeasured and self._pods_before <= pods.keys()
         self._pods_before = frozenset(self._pods.readers)
         self._statistics.groups = sum(len(batch.readers) for batch in self._batches())
-        self._statistics.descriptors_kept = self._budget.kept
+        self._statistics.open_files = self._budget.open_files
         faults = (no_data for batch in self._batches() for no_data in batch.no_data)
         return PodMeasurements(pods, containers, unmeasured, complete, (*found.unmeasurable.values(), *faults))

@@ -1,8 +1,7 @@
-"""Two readings of a CPU counter become a rate, or a reason why they do not; node minus pods becomes system usage.
+"""Conversion of two readings of a CPU counter to a rate or a reason for none; system usage as node minus pods.
 
-A rate divides by the time that really passed between the two reads, on a clock that no one can set. A counter that
-went back, or that belongs to another group than the one before, says nothing about the time between: it yields no
-sample, never a number.
+A rate divides by the real time between the two reads, on a clock that cannot be set. A counter that went back, or that
+belongs to another group than before, has no information on the time between: it gives no sample, never a number.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import NamedTuple
 from koordlet.samples import UsageSample
 
 _IMPOSSIBLE_RATE_FACTOR = 2
-"""A rate above this many times the machine's CPUs is refused. Not 1: the stamp of a delayed read is late."""
+"""A rate above this many times the machine's CPUs is rejected. Not 1: the time stamp of a delayed read is late."""
 
 
 class CpuReading(NamedTuple):
     """A cumulative CPU counter at one instant."""
 
     counter: int
-    """Which counter it is: a new group under an old name has another one (for cgroup files the inode number)."""
+    """Identity of the counter: a new group under an old name has another one (for cgroup files the inode number)."""
     cpu_nanoseconds: int
     """CPU time used since the counter began."""
     at_nanoseconds: int
@@ -32,16 +31,16 @@ class NoRate(enum.StrEnum):
     """Why two readings give no rate."""
 
     FIRST_READING = "first reading: a rate needs two"
-    OTHER_COUNTER = "the group was recreated since the reading before"
+    OTHER_COUNTER = "the group was recreated since the previous reading"
     WENT_BACK = "the counter went back"
-    NO_TIME_PASSED = "no time passed since the reading before"
-    IMPOSSIBLE = "the rate is more than the machine's CPUs can do"
+    NO_TIME_PASSED = "no time passed since the previous reading"
+    IMPOSSIBLE = "the rate exceeds the machine's CPUs"
 
 
 def cpu_cores(before: CpuReading | None, now: CpuReading, cpu_count: int | None) -> float | NoRate:
-    """Mean number of cores in use between two readings: (now - before) CPU time / elapsed time.
+    """Return the mean number of cores in use between two readings: (now - before) CPU time / elapsed time.
 
-    `cpu_count` bounds what is possible; None sets no bound.
+    `cpu_count` bounds the valid rates; None sets no bound.
     """
     if before is None:
         return NoRate.FIRST_READING
@@ -59,7 +58,7 @@ def cpu_cores(before: CpuReading | None, now: CpuReading, cpu_count: int | None)
 
 
 def system_usage(node: UsageSample, pods: Iterable[UsageSample]) -> UsageSample:
-    """System = max(node - sum of pods, 0), for each resource. All of one snapshot, and all the pods there are."""
+    """Return max(node - sum of pods, 0) for each resource. All values are of one snapshot, and of all pods."""
     cpu_cores_left, memory_bytes_left = node
     for pod in pods:
         cpu_cores_left -= pod.cpu_cores

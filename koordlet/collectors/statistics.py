@@ -1,4 +1,4 @@
-"""What collecting costs and how often it fails, as plain numbers that an exporter of metrics reads."""
+"""Cost and failures of collecting, as plain numbers for /metrics."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class SourceStatistics:
-    """Of one source, since the process began."""
+    """Statistics of one source since the process began."""
 
     reads: int = 0
-    """Times the source was read, whatever came of it."""
+    """Number of reads, successful or not."""
     failures: int = 0
-    """Files of the source that gave no value, gone groups not counted."""
+    """Number of files without a value; files of ended groups are not counted."""
     last_seconds: float = 0.0
     """Wall time of the last read of the whole source."""
     total_seconds: float = 0.0
     """Wall time of all reads."""
     supported: bool = True
-    """Whether the machine has what the source reads; where it has not, nothing is wrong and nothing is read."""
+    """Whether the machine has the files of the source. Where it has not, nothing is read and nothing is wrong."""
 
 
 @dataclass(slots=True)
 class CollectStatistics:
-    """Of all collectors together."""
+    """Statistics of all collectors together."""
 
     sources: dict[str, SourceStatistics] = field(default_factory=dict)
     groups: int = 0
-    """Pods and containers followed now."""
-    descriptors_kept: int = 0
-    """Files kept open now; two a group unless the process may not open that many."""
+    """Number of pods and containers read now."""
+    open_files: int = 0
+    """Number of files open now: two per group unless the process may not open that many."""
 
     @contextmanager
     def timed(self, source: str) -> Iterator[None]:

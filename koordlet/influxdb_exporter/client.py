@@ -1,7 +1,7 @@
-"""InfluxDB 2 as the destination of the history, through influxdb-client. Imported only where it is switched on.
+"""Client of InfluxDB 2, through influxdb-client. Imported only where the exporter is enabled.
 
-Everything is explicit that the client leaves to defaults: one connection, whole milliseconds, no retries below us (the
-writer has its own), TLS always verified. Redirects are not followed, so the token goes to no other server.
+All defaults of the client are set explicitly: one connection, whole milliseconds, no retries (the writer retries), TLS
+always verified. Redirects are not followed, so the token reaches no other server.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONGEST_TEXT: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A bucket and how to reach it. `ca_file` empty means the certificate authorities of the system."""
+    """A bucket and its address. An empty `ca_file` selects the certificate authorities of the system."""
 
     url: str
     org: str
@@ -43,7 +43,7 @@ class Target:
 
 
 class InfluxDb:
-    """A `Destination`. The token is read before each write: a rotated Secret is followed. One thread uses it."""
+    """A `Destination`. Reads the token before each write, so a rotated Secret takes effect. One thread uses it."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -68,7 +68,7 @@ class InfluxDb:
         except transport.HTTPError as error:
             raise _no_answer(target.url, timeout_ms, error) from error
         if status != _NO_CONTENT:
-            text = f"{target.url} answered {status}, want {_NO_CONTENT}: is this an InfluxDB 2?"
+            text = f"{target.url} returned status {status}, want {_NO_CONTENT}; check that it is an InfluxDB 2"
             raise WriteFailed(Failure.UNEXPECTED, text)
 
     def _connected(self, token: str, timeout_ms: int) -> InfluxDBClient:
@@ -77,7 +77,7 @@ class InfluxDb:
                 self._client.close()
             target = self._target
             if target.ca_file and not Path(target.ca_file).is_file():
-                raise WriteFailed(Failure.CREDENTIALS, f"{target.ca_file} is no file, want certificates (PEM)")
+                raise WriteFailed(Failure.CREDENTIALS, f"{target.ca_file} is not a file, want certificates (PEM)")
             self._client = InfluxDBClient(
                 url=target.url,
                 token=token,
@@ -92,30 +92,30 @@ class InfluxDb:
         return self._client
 
     def _refusal(self, error: ApiException) -> WriteFailed:
-        """What a status means, and what to do about it. Headers are never shown: ours carry the token."""
+        """Return the failure for a status, with the fix. Headers are never logged: they have the token."""
         target, status = self._target, error.status
-        if not status:  # how the client reports a failed handshake
+        if not status:  # a failed handshake
             return WriteFailed(Failure.UNREACHABLE, f"{target.url}: {_one_line(error.reason)}")
         failure = _FAILURE_OF_STATUS.get(status, Failure.SERVER_ERROR if status >= 500 else Failure.UNEXPECTED)
-        way_out = {
-            Failure.UNAUTHORIZED: f"; want in {target.token_file} a token that may write to bucket {target.bucket!r}"
-            f" of org {target.org!r}; points wait",
-            Failure.NOT_FOUND: f"; want bucket {target.bucket!r} in org {target.org!r}; points wait",
+        fix = {
+            Failure.UNAUTHORIZED: f"; {target.token_file} needs a token that may write to bucket {target.bucket!r}"
+            f" of org {target.org!r}; points stay queued",
+            Failure.NOT_FOUND: f"; create bucket {target.bucket!r} in org {target.org!r}; points stay queued",
             Failure.REFUSED: "; these points are dropped",
-        }.get(failure, "; points wait")
-        text = f"{target.url} answered {status}: {_one_line(error.message)}{way_out}"
+        }.get(failure, "; points stay queued")
+        text = f"{target.url} returned status {status}: {_one_line(error.message)}{fix}"
         return WriteFailed(failure, text, _retry_after_seconds(error))
 
 
 def _no_answer(url: str, timeout_ms: int, error: transport.HTTPError) -> WriteFailed:
-    """A refused connection counts among urllib3's time-outs, and is none."""
+    """Return the failure for a request without a response. urllib3's timeouts include refused connections."""
     if isinstance(error, transport.TimeoutError) and not isinstance(error, transport.NewConnectionError):
-        return WriteFailed(Failure.TIMEOUT, f"{url} did not answer within {timeout_ms} ms")
+        return WriteFailed(Failure.TIMEOUT, f"{url} did not respond within {timeout_ms} ms")
     return WriteFailed(Failure.UNREACHABLE, f"{url} cannot be reached: {_one_line(error)}")
 
 
 def _token(file: str) -> str:
-    """The token in a file. It is never part of an error's text."""
+    """Return the token in a file. It is never part of an error's text."""
     try:
         token = Path(file).read_text(encoding="ascii").strip()
     except OSError as error:
@@ -123,14 +123,14 @@ def _token(file: str) -> str:
     except UnicodeDecodeError:
         token = ""
     if not token or not token.isprintable() or " " in token:
-        raise WriteFailed(Failure.CREDENTIALS, f"{file} holds no token, want one word of ASCII")
+        raise WriteFailed(Failure.CREDENTIALS, f"{file} has no token, want one word of ASCII")
     return token
 
 
 def _retry_after_seconds(error: ApiException) -> float:
-    """Seconds the server asks us to wait; a date, which is rare, counts as no wish."""
-    wish = str(error.retry_after or "")
-    return float(wish) if wish.isdecimal() else 0.0
+    """Return the seconds of Retry-After; a date, which is rare, counts as none."""
+    seconds = str(error.retry_after or "")
+    return float(seconds) if seconds.isdecimal() else 0.0
 
 
 def _one_line(text: object) -> str:

@@ -1,16 +1,16 @@
-"""What is known of a node at one moment -> the points of its history (named in docs/how-to/influxdb.md). Pure.
+"""Points of a node's usage and predictions at one instant, as named in docs/how-to/influxdb.md. Pure.
 
-Cardinality is bounded by what the cluster names: node, kind, predictor, namespace and pod. UIDs and container ids, of
-which there are ever new ones, are no tags.
+Tags are node, kind, predictor, namespace and pod, which bounds the cardinality. UIDs and container ids, which are
+always new, are not tags.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from koordlet.cluster.pods import PodOnNode
-from koordlet.influxdb_exporter import line_protocol
 from koordlet.metric_cache import series
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.peaks import NodePeak
@@ -28,14 +28,36 @@ _KIND_OF_SERIES: Final = {
     **{SeriesKey(SeriesKind.CLASS, known): known.removeprefix("koord-") for known in series.CLASSES},
 }
 
+_MEASUREMENT = str.maketrans({",": r"\,", " ": r"\ ", "\n": r"\n"})
+_KEY_OR_TAG = str.maketrans({",": r"\,", "=": r"\=", " ": r"\ ", "\n": r"\n"})
+
+
+def line(measurement: str, tags: Mapping[str, str], fields: Mapping[str, float], at_seconds: int) -> str | None:
+    """Return one point in line protocol, `measurement,tag=value field=1.5 1700000000`; None without any field value.
+
+    `at_seconds` is Unix time. Tags keep the given order (InfluxDB is fastest with tags sorted by key). Tags without a
+    value and fields that are not finite are left out, because line protocol cannot express them. All fields are
+    floats: the first write fixes the type of a field in a bucket, and later points of another type are refused (422).
+    """
+    values = ",".join(f"{key}={float(value)!r}" for key, value in fields.items() if math.isfinite(value))
+    if not values:
+        return None
+    labels = "".join(f",{key}={tag_value(value)}" for key, value in tags.items() if value)
+    return f"{measurement.translate(_MEASUREMENT)}{labels} {values} {at_seconds:d}"
+
+
+def tag_value(text: str) -> str:
+    """Escape the value of a tag. A trailing backslash would escape the separator, so it is dropped."""
+    return text.rstrip("\\").translate(_KEY_OR_TAG)
+
 
 def usage(
     node_name: str, at_seconds: int, means: Mapping[SeriesKey, UsageSample], pods: Mapping[str, PodOnNode]
 ) -> list[str]:
-    """Mean usage of node, system, classes and pods, a line each.
+    """Return the mean usage of node, system, classes and pods, one line each.
 
-    `pods` is keyed by the UID in the names of the cgroups. A pod that the apiserver has not named yet is left out; the
-    node and, as Prod, the classes contain it.
+    `pods` is keyed by the UID in the names of the cgroups. A pod that is not listed yet is left out; the node and, as
+    Prod, the classes contain it.
     """
     return list(_usage(node_name, at_seconds, means, pods))
 
@@ -52,12 +74,12 @@ def _usage(
         if not tags["kind"]:
             continue
         fields = {"cpu_cores": mean.cpu_cores, "memory_bytes": mean.memory_bytes}
-        if (line := line_protocol.line(measurement, tags, fields, at_seconds)) is not None:
-            yield line
+        if (written := line(measurement, tags, fields, at_seconds)) is not None:
+            yield written
 
 
 def predicted(node_name: str, at_seconds: int, prediction: Prediction) -> list[str]:
-    """One prediction: peak, requests and reclaimable of Prod; mean, deviation and peak of the node where known."""
+    """Return the lines of a prediction: peak, requests, reclaimable of Prod; mean, deviation, peak of the node."""
     prod = {
         **_amounts("peak", prediction.prod_peak),
         **_amounts("allocated", prediction.prod_allocated),
@@ -68,10 +90,10 @@ def predicted(node_name: str, at_seconds: int, prediction: Prediction) -> list[s
     tags = {"node": node_name, "predictor": prediction.parameters.predictor}
     node = prediction.node
     lines = [
-        line_protocol.line(PROD_PREDICTION, tags, prod, at_seconds),
-        line_protocol.line(NODE_PREDICTION, {"node": node_name}, _of_node(node), at_seconds) if node else None,
+        line(PROD_PREDICTION, tags, prod, at_seconds),
+        line(NODE_PREDICTION, {"node": node_name}, _of_node(node), at_seconds) if node else None,
     ]
-    return [line for line in lines if line is not None]
+    return [each for each in lines if each is not None]
 
 
 def _amounts(name: str, amounts: WholeAmounts) -> dict[str, float]:

@@ -1,6 +1,6 @@
-"""Points that wait to be written: so many and no more. Whoever adds never waits; the oldest make room.
+"""Bounded queue of points. Adding never blocks; the oldest points are dropped when it is full.
 
-The newest are worth most: a dashboard shows the present, and a long outage leaves one hole, not many small ones.
+The newest points are worth most: a dashboard shows the present, and a long outage leaves one gap, not many small ones.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ class DropReason(enum.StrEnum):
     """Why a point was never written."""
 
     QUEUE_FULL = "queue_full"
-    REFUSED = "refused"  # the server can never take it: malformed, or a field of another type
-    SHUTDOWN = "shutdown"  # still waiting when the time to drain was over
+    REFUSED = "refused"  # rejected by the server for good: malformed, or a field of another type
+    SHUTDOWN = "shutdown"  # still queued when the time to drain was over
 
 
 class PointQueue:
     """A queue of lines between one thread that adds and one that takes.
 
-    Lines that were taken are remembered until they are `done` or put back, so that `depth` counts them and nothing is
-    lost uncounted: added = written + dropped + depth, always.
+    Lines that were taken are counted in `depth` until `done`, `refused` or `put_back`, so every line is accounted for:
+    added = written + dropped + depth, always.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -37,43 +37,43 @@ class PointQueue:
 
     @property
     def depth(self) -> int:
-        """Points that wait or are on their way, at most `capacity` and one batch."""
+        """Number of points that are queued or in flight, at most `capacity` and one batch."""
         return len(self._waiting) + len(self._taken)
 
     def add(self, lines: Sequence[str]) -> None:
-        """Add points, the oldest of all giving way where there is no room."""
+        """Add points, and drop the oldest ones beyond the capacity."""
         with self._lock:
             self.added += len(lines)
             self._waiting.extend(lines)
             self._shed()
 
     def take(self, most: int) -> Sequence[str]:
-        """The oldest points, at most so many. They are on their way until `done`, `refused` or `put_back`."""
+        """Return at most `most` of the oldest points. They are in flight until `done`, `refused` or `put_back`."""
         with self._lock:
             self._taken = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
             return self._taken
 
     def done(self) -> None:
-        """The points on their way were written."""
+        """Count the points in flight as written."""
         with self._lock:
             self.written += len(self._taken)
             self._taken = ()
 
     def refused(self) -> None:
-        """The points on their way can never be written."""
+        """Drop the points in flight, which can never be written."""
         with self._lock:
             self.dropped[DropReason.REFUSED] += len(self._taken)
             self._taken = ()
 
     def put_back(self) -> None:
-        """The points on their way were not written: they are the oldest again."""
+        """Queue the points in flight again, as the oldest ones."""
         with self._lock:
             self._waiting.extendleft(reversed(self._taken))
             self._taken = ()
             self._shed()
 
     def abandon(self) -> int:
-        """Give up everything that is left, and return how many points that were."""
+        """Drop all points, and return their number."""
         with self._lock:
             left = self.depth
             self.dropped[DropReason.SHUTDOWN] += left

@@ -1,7 +1,7 @@
-"""The one thread that writes: takes batches from the queue, sends them, waits longer after each failure.
+"""The writer thread: takes batches from the queue, sends them, and backs off after each failure.
 
-Points stay queued while the server is away or says no to us (token, bucket); points that it can never take are dropped.
-A repeated write changes nothing, because InfluxDB knows a point by its measurement, tags and time.
+Points remain queued while the server is away or denies access (token, bucket); points that it rejects for good are
+dropped. Writing a point twice changes nothing, because InfluxDB identifies it by measurement, tags and time.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from koordlet.influxdb_exporter.queue import PointQueue
 
 log = logging.getLogger(__name__)
 
-_LONGEST_WISH_SECONDS: Final = 300.0
-"""A server that asks for more patience than this (Retry-After) gets this much."""
+_LONGEST_RETRY_AFTER_SECONDS: Final = 300.0
+"""Longest pause for a Retry-After of the server."""
 
 
 class Failure(enum.StrEnum):
-    """What went wrong with a write."""
+    """Kind of a failed write."""
 
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
@@ -38,7 +38,7 @@ class Failure(enum.StrEnum):
 
 
 class WriteFailed(Exception):
-    """A write that did not succeed; the text is one line for whoever runs the agent."""
+    """A failed write; the text is one line for the operator of the agent."""
 
     def __init__(self, failure: Failure, text: str, retry_after_seconds: float = 0.0) -> None:
         super().__init__(text)
@@ -47,14 +47,17 @@ class WriteFailed(Exception):
 
 
 class Destination(Protocol):
-    """Where points go."""
+    """Receiver of points."""
 
     def write(self, lines: Sequence[str], timeout_ms: int) -> None:
         """Write points of line protocol with times in seconds. Raises WriteFailed."""
 
 
 class Writer:
-    """`start` it once and `stop` it once. `turn` is one step of the thread, and may be called without it."""
+    """Thread that sends batches. `start` it once, and end it once with `request_drain` and `join`.
+
+    `turn` is one step of the thread, and may be called without it.
+    """
 
     def __init__(
         self,
@@ -82,29 +85,29 @@ class Writer:
         self._drain_until: float | None = None
         self._has_points = threading.Event()
         self._is_ending = threading.Event()
-        # A daemon: no server that never answers keeps the process alive after the time to drain.
-        self._thread = threading.Thread(target=self._run, name="history-writer", daemon=True)
+        # A daemon thread: a server that never answers does not keep the process alive after the time to drain.
+        self._thread = threading.Thread(target=self._run, name="influxdb-writer", daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Say that there are points. Does not cut a pause after a failure short."""
+        """Signal queued points. Does not shorten a pause after a failure."""
         self._has_points.set()
 
-    def ask_to_drain(self, seconds: float) -> None:
-        """Write what is left, for so long at most and until the first failure, then end. Returns at once."""
+    def request_drain(self, seconds: float) -> None:
+        """Write the queued points for at most `seconds`, until the first failure, then end. Returns at once."""
         self._drain_until = self._monotonic() + seconds
         self._is_ending.set()
         self._has_points.set()
 
     def join(self) -> None:
-        """Wait for the end of the time to drain, at most; whatever is left then is counted as dropped."""
+        """Wait for the end of draining, at most its time. Points that remain are counted as dropped."""
         if self._drain_until is not None:
             self._thread.join(max(self._drain_until - self._monotonic(), 0.0))
         if left := self._queue.abandon():
-            log.warning("history: ended with %d points not written", left)
+            log.warning("InfluxDB exporter: ended with %d points not written", left)
 
     def _run(self) -> None:
         while self._drain_until is None:
@@ -117,13 +120,13 @@ class Writer:
         self.drain()
 
     def drain(self) -> None:
-        """Write until nothing is left, the time is over or a write fails: a server that was away gets one chance."""
+        """Write until the queue is empty, the time is over or a write fails: a server that was away gets one try."""
         pause: float | None = 0.0
         while pause == 0.0 and self._monotonic() < (self._drain_until or 0.0):
             pause = self.turn()
 
     def turn(self) -> float | None:
-        """Write one batch. Returns the seconds until the next turn: None until woken, 0 when there is more."""
+        """Write one batch. Return the seconds until the next turn: None until woken, 0 when there are more points."""
         lines = self._queue.take(self._batch_points)
         if not lines:
             return None
@@ -132,7 +135,7 @@ class Writer:
         except WriteFailed as problem:
             return self._failed(problem)
         except Exception as error:
-            return self._failed(WriteFailed(Failure.UNEXPECTED, f"a write failed in an unexpected way: {error!r}"))
+            return self._failed(WriteFailed(Failure.UNEXPECTED, f"unexpected error of a write: {error!r}"))
         self._queue.done()
         self._succeeded()
         return 0.0 if self._queue.depth else None
@@ -149,15 +152,17 @@ class Writer:
         if self._last_failure is not None:
             dropped = sum(self._queue.dropped.values())
             log.info(
-                "history: writing again, %d points waiting, %d dropped since the start", self._queue.depth, dropped
+                "InfluxDB exporter: writing again, %d points queued, %d dropped since the start",
+                self._queue.depth,
+                dropped,
             )
             self._last_failure = None
 
     def _failed(self, problem: WriteFailed) -> float:
-        """Count it, say it once, and return how long to wait."""
+        """Count a failure, log it once, and return the pause in seconds."""
         self.failures[problem.failure] += 1
         if problem.failure is not self._last_failure:
-            log.warning("history: %s", problem)
+            log.warning("InfluxDB exporter: %s", problem)
             self._last_failure = problem.failure
         if problem.failure is Failure.REFUSED:
             self._queue.refused()
@@ -166,4 +171,4 @@ class Writer:
         self._queue.put_back()
         pause = self._backoff.seconds(self._failed_in_a_row, self._uniform)
         self._failed_in_a_row += 1
-        return max(pause, min(problem.retry_after_seconds, _LONGEST_WISH_SECONDS))
+        return max(pause, min(problem.retry_after_seconds, _LONGEST_RETRY_AFTER_SECONDS))

@@ -1,4 +1,5 @@
-"""The recent past of every series, in memory of fixed size, and the aggregates that reports and training ask of it.
+"""Metric cache: recent samples of every series in memory of fixed size, and aggregates of them.
 
-`cache` says what a metric cache is, `embedded` is the one decisions are made from, `aggregation` is the arithmetic.
+`interface` defines a metric cache, `ring` is the implementation, `store` holds all rings of the agent, and
+`aggregation` is the arithmetic.
 """

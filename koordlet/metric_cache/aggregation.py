@@ -1,8 +1,8 @@
 """Aggregates over the last axis of arrays of samples, where NaN is no sample.
 
-Percentile p of n samples is the one at index max(trunc(float32(n) * float32(p)) - 1, 0) of the ascending order, which
-is what Koordinator's agent reports: no interpolation, and for n = 10 the 9th sample for p90, p95 and p99 alike.
-An aggregate over no samples is NaN, a count of none is 0.
+Percentile p of n samples is the one at index max(trunc(float32(n) * float32(p)) - 1, 0) of the ascending order, as in
+Koordinator's agent: no interpolation, and for n = 10 the 9th sample for p90, p95 and p99 alike. An aggregate over no
+samples is NaN, and their count is 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COLD_SHARE = 0.5
 
 
 class Statistic(enum.StrEnum):
-    """The aggregates there are."""
+    """Available aggregates."""
 
     AVG = "avg"
     P50 = "p50"
@@ -34,8 +34,6 @@ class Statistic(enum.StrEnum):
     P95 = "p95"
     P99 = "p99"
     STD = "std"
-    LAST = "last"
-    COUNT = "count"
 
 
 PERCENTILES: Mapping[Statistic, float] = {
@@ -76,15 +74,6 @@ def percentiles(values: Samples, ratios: Sequence[float]) -> Aggregate:
     return np.moveaxis(taken, -1, 0).astype(np.float64)
 
 
-def last(values: Samples, at_seconds: NDArray[np.float64]) -> Aggregate:
-    """Return the sample with the newest stamp, the one appended last of several. `at_seconds` is [sample]."""
-    if values.shape[-1] == 0:
-        return np.full(values.shape[:-1], np.nan)
-    newest_first = values[..., np.argsort(at_seconds, kind="stable")[::-1]]
-    index = np.argmax(~np.isnan(newest_first), axis=-1)
-    return np.take_along_axis(newest_first, index[..., np.newaxis], axis=-1)[..., 0].astype(np.float64)
-
-
 def span_seconds(values: Samples, at_seconds: NDArray[np.float64]) -> Aggregate:
     """Return the time between the oldest and the newest sample, 0 if there are none. `at_seconds` is [sample]."""
     present = ~np.isnan(values)
@@ -94,7 +83,7 @@ def span_seconds(values: Samples, at_seconds: NDArray[np.float64]) -> Aggregate:
 
 
 def is_cold(span: float, window_seconds: float) -> bool:
-    """Tell whether samples that span so many seconds are too few to speak for a window."""
+    """Return whether samples that span so many seconds are too few to represent a window."""
     return span < COLD_SHARE * window_seconds
 
 
@@ -118,12 +107,12 @@ class Aggregates:
         return UsageSample(float(cpu_cores), float(memory_bytes))
 
     def is_cold(self, key: SeriesKey) -> bool:
-        """Tell whether the CPU samples of a series span too little of the window."""
+        """Return whether the CPU samples of a series span too little of the window."""
         return is_cold(float(self.spans[RESOURCES.index(Resource.CPU), self.series[key]]), self.window_seconds)
 
 
 def aggregate(samples: WindowSamples, statistics: Collection[Statistic]) -> Aggregates:
-    """Calculate statistics of all series of a window together."""
+    """Compute statistics of all series of a window together."""
     values, at_seconds = samples.values, samples.at_seconds
     wanted = [statistic for statistic in PERCENTILES if statistic in statistics]
     found: dict[Statistic, NDArray[np.floating]] = {}
@@ -133,9 +122,5 @@ def aggregate(samples: WindowSamples, statistics: Collection[Statistic]) -> Aggr
         found[Statistic.AVG] = average(values)
     if Statistic.STD in statistics:
         found[Statistic.STD] = standard_deviation(values)
-    if Statistic.LAST in statistics:
-        found[Statistic.LAST] = last(values, at_seconds)
-    if Statistic.COUNT in statistics:
-        found[Statistic.COUNT] = count(values).astype(np.float64)
     series = {key: index for index, key in enumerate(samples.keys)}
     return Aggregates(samples.window.seconds, series, found, span_seconds(values, at_seconds))

@@ -1,7 +1,7 @@
-"""The recent past of every container, one sample a round of turns.
+"""Ring of container samples, one sample per round of turns.
 
-Containers are measured by turns, each every `CONTAINER_TICKS` ticks. A ring with a slot a tick would be four fifths
-empty: 11 KB a container. Nothing is decided by it; it is shown.
+Containers are measured in turns, each every `CONTAINER_TICKS` ticks. A ring with a slot per tick would be four fifths
+empty: 11 KB per container. No decision depends on it; the debug page shows it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from koordlet.metric_cache.ring import RingCache
 from koordlet.samples import SeriesKey, SeriesKind, UsageSample
 
 
-class ContainerHistory:
-    """Gathers the containers of a round, and remembers them as of its last tick."""
+class ContainerRing:
+    """Gathers the containers of a round, and caches them with the time of its last tick."""
 
     def __init__(self, window_seconds: float, max_containers: int) -> None:
         self.cache = RingCache(window_seconds, CONTAINER_TICKS, max_containers)
@@ -24,13 +24,13 @@ class ContainerHistory:
         self._ticks = 0
 
     def append(self, at_seconds: float, containers: Mapping[str, UsageSample]) -> None:
-        """Add what one tick measured, by container id."""
+        """Add the samples of one tick, by container id."""
         self._round |= {SeriesKey(SeriesKind.CONTAINER, identity): usage for identity, usage in containers.items()}
         self._ticks += 1
         if self._ticks % CONTAINER_TICKS == 0:
             self.cache.append(at_seconds, self._round)
             self._round = {}
 
-    def held(self, until_seconds: float) -> WindowSamples:
-        """Every sample held."""
+    def cached(self, until_seconds: float) -> WindowSamples:
+        """Return every cached sample."""
         return self.cache.samples(self.cache.keys(), Window(until_seconds, self._window_seconds))

@@ -1,6 +1,6 @@
-"""What a metric cache is: samples of one instant go in, the samples of a window come out as arrays.
+"""Interface of a metric cache: takes samples of one instant, returns the samples of a window as arrays.
 
-An archive of history (InfluxDB) is not one of these: it is written to, and nothing the agent decides reads it.
+The InfluxDB exporter is not a metric cache: the agent writes to it, and no decision reads it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from koordlet.samples import SeriesKey, SeriesKind, UsageSample
+from koordlet.samples import SeriesKey, UsageSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class WindowSamples:
 
 
 class MetricCache(Protocol):
-    """Remembers the recent past of many series."""
+    """Caches recent samples of many series."""
 
     def append(self, at_seconds: float, samples: Mapping[SeriesKey, UsageSample]) -> None:
-        """Add the samples of one instant. A value that is no finite number of at least zero is no sample."""
+        """Add the samples of one instant. A value that is not a finite number of at least zero is no sample."""
 
-    def keys(self, kind: SeriesKind | None = None) -> list[SeriesKey]:
-        """Return the series that are remembered, of one kind or all, the oldest first."""
+    def keys(self) -> list[SeriesKey]:
+        """Return the cached series, the oldest first."""
 
     def samples(self, keys: Sequence[SeriesKey], window: Window) -> WindowSamples:
-        """Return what is known of these series in the window; a series that is not remembered has no samples."""
+        """Return the samples of these series in the window; a series that is not cached has none."""

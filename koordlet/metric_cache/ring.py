@@ -1,13 +1,13 @@
-"""The metric cache that decisions are made from: a ring of fixed size in this process's memory.
+"""The metric cache on which decisions are based: a ring of fixed size in the memory of this process.
 
-One row for each series, one column ("slot") for each append; the newest append overwrites the oldest. Rows are taken
-at first sight and go back to a free list when a series had no sample for the whole window. The array has its full
-size from the start, and the kernel gives it memory as rows are first used: 14 KB a series at 1,800 slots.
+One row for each series, one column ("slot") for each append; the newest append overwrites the oldest. A new series
+takes a row, and a series without a sample in the whole window returns it to a free list. The array has its full size
+from the start, and the kernel provides memory when rows are first used: 14 KB per series at 1,800 slots.
 
-float32 keeps 24 bits, a relative error below 1e-7: less than the counters themselves are worth.
+float32 has 24 bits, a relative error below 1e-7: less than the accuracy of the counters.
 
-Clocks step. Slots are in the order of appending, and a query selects by stamp: after a step back the samples stamped
-in the future are invisible until their time has come, after a step forward those before are older than they were.
+Clocks step. Slots are in the order of appending, and a query selects by time stamp. After a step back, samples stamped
+in the future are invisible until that time; after a step forward, earlier samples appear older than they are.
 """
 
 from __future__ import annotations
@@ -25,29 +25,28 @@ from koordlet.samples import RESOURCES, SeriesKey, SeriesKind, UsageSample
 
 _COUNTED_KINDS = frozenset({SeriesKind.POD, SeriesKind.CONTAINER})
 _UNCOUNTED_SERIES = 32
-"""Rows for node, system and classes, of which there are a dozen: pods never crowd them out."""
+"""Rows for the dozen series of node, system and classes, so that pods never displace them."""
 
 _EXPIRY_APPENDS = 60
-"""Appends between two searches for series that ended: rows need not come back sooner."""
+"""Appends between two searches for ended series: rows are not needed back sooner."""
 
 
 class RingCache:
     """`MetricCache` over a ring. Threads may share it.
 
-    `window_seconds` at one append every `interval_seconds` is what it holds (fewer seconds if appends come faster,
-    more if they come slower). `max_series` limits the pods and containers remembered at a time; samples of others are
-    refused and counted.
+    It holds `window_seconds` at one append every `interval_seconds` (fewer seconds if appends are more frequent, more
+    if less frequent). `max_series` limits the cached pods and containers; samples of more are refused and counted.
     """
 
     def __init__(self, window_seconds: float = 1800.0, interval_seconds: float = 1.0, max_series: int = 1500) -> None:
         self.refused_samples = 0
-        """Samples of pods and containers that found no row, since the start."""
+        """Samples of pods and containers without a row, since the start."""
         self._window_seconds = window_seconds
         self._max_series = max_series
         self._slots = math.ceil(window_seconds / interval_seconds)
         rows = max_series + _UNCOUNTED_SERIES
         self._no_row = rows
-        """A row that takes the samples of refused series, and that no query reads."""
+        """A row for the samples of refused series, which no query reads."""
         self._at_seconds = np.empty(self._slots, np.float64)
         self._values = np.empty((len(RESOURCES), rows + 1, self._slots), np.float32)
         self._last_append = np.zeros(rows + 1, np.int64)
@@ -61,7 +60,7 @@ class RingCache:
 
     @property
     def series_count(self) -> int:
-        """Series remembered now."""
+        """Number of cached series."""
         return len(self._rows)
 
     def append(self, at_seconds: float, samples: Mapping[SeriesKey, UsageSample]) -> None:
@@ -80,13 +79,13 @@ class RingCache:
             if self._appends % _EXPIRY_APPENDS == 0:
                 self._expire(at_seconds)
 
-    def keys(self, kind: SeriesKind | None = None) -> list[SeriesKey]:
-        """Return the series that are remembered (see `MetricCache`)."""
+    def keys(self) -> list[SeriesKey]:
+        """Return the cached series (see `MetricCache`)."""
         with self._lock:
-            return [key for key in self._rows if kind is None or key.kind is kind]
+            return list(self._rows)
 
     def samples(self, keys: Sequence[SeriesKey], window: Window) -> WindowSamples:
-        """Return what is known of these series in the window (see `MetricCache`)."""
+        """Return the samples of these series in the window (see `MetricCache`)."""
         with self._lock:
             first = max(self._appends - self._slots, 0)
             stamps = self._at_seconds[np.arange(first, self._appends) % self._slots]
@@ -99,7 +98,7 @@ class RingCache:
             return WindowSamples(window, tuple(keys), stamps[inside], values)
 
     def _recorded(self, rows: Sequence[int], numbers: NDArray[np.intp]) -> NDArray[np.float32]:
-        """[resource, row, number]: the values of some appends, by their ascending numbers, copied in whole runs."""
+        """Return [resource, row, number]: the values of some appends, by ascending number, copied in whole runs."""
         start, stop = int(numbers[0]) % self._slots, int(numbers[-1]) % self._slots + 1
         if start < stop:
             values = self._values[:, rows, start:stop]
@@ -128,7 +127,7 @@ class RingCache:
 
 
 def _clean(samples: Collection[UsageSample]) -> NDArray[np.float64]:
-    """[resource, sample], with NaN for what no usage can be."""
+    """Return [resource, sample], with NaN for values that are not usage."""
     flat = np.fromiter(itertools.chain.from_iterable(samples), np.float64, len(RESOURCES) * len(samples))
     values = flat.reshape(-1, len(RESOURCES)).T
     return np.where((values >= 0) & (values <= np.finfo(np.float32).max), values, np.nan)

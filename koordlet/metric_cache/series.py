@@ -1,7 +1,7 @@
-"""From one snapshot to the series that are predicted: node, system, priority classes, pods (design 4.2, 4.3).
+"""The predicted series of one snapshot: node, system, priority classes, pods.
 
-A series whose value is not known at this instant is left out. A class is unknown while one of its pods is unmeasured;
-the system is unknown while any pod is (its usage would count as system usage), which the snapshot already says.
+A series without a known value at this instant is left out. A class is unknown while one of its pods is unmeasured. The
+system is unknown while any pod is (its usage would count as system usage), and is missing in the snapshot then.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ PROD: Final = SeriesKey(SeriesKind.CLASS, PriorityClass.PROD)
 
 
 class Reserved(NamedTuple):
-    """What the node keeps back from pods: its capacity without what it leaves to them (`node_reservation`)."""
+    """Resources that the node reserves: its capacity less what it leaves to pods (`node_reservation`)."""
 
     cpu_cores: float
     memory_bytes: float
 
 
 def counted_class(priority_class: PriorityClass | None) -> PriorityClass:
-    """Class a pod counts for: Prod where it is not known yet or none, which errs on the safe side."""
+    """Return the class to which a pod is charged: Prod where it is unknown or none, which errs on the safe side."""
     return priority_class or PriorityClass.PROD
 
 
 def series_of(
     snapshot: Snapshot, class_of_pod: Mapping[str, PriorityClass], reserved: Reserved | None
 ) -> dict[SeriesKey, UsageSample]:
-    """All series of one instant.
+    """Return all series of one instant.
 
-    `class_of_pod` is keyed by the UID in the cgroup's name. Without `reserved` (the node's capacity is not known) the
-    series that need it are left out. A value that is no usage (NaN, infinite, negative) counts as not measured.
+    `class_of_pod` is keyed by the UID in the cgroup's name. Without `reserved` (unknown capacity of the node) the
+    series that need it are left out. A value that is not usage (NaN, infinite, negative) counts as not measured.
     """
     snapshot = _with_usages_only(snapshot)
     series = {} if snapshot.node is None else {NODE: snapshot.node}
@@ -67,7 +67,7 @@ def series_of(
 
 
 def _with_usages_only(snapshot: Snapshot) -> Snapshot:
-    """The same snapshot unless it holds what no usage can be: one such pod spoils the system, which is node - pods."""
+    """Drop values that are not usage. One such pod invalidates the system, which is node - pods."""
     spoilt = [uid for uid, usage in snapshot.pods.items() if not _is_usage(usage)]
     node, system = (each if each is not None and _is_usage(each) else None for each in (snapshot.node, snapshot.system))
     if not spoilt and node is snapshot.node and system is snapshot.system:
@@ -82,12 +82,12 @@ def _with_usages_only(snapshot: Snapshot) -> Snapshot:
 
 
 def _is_usage(sample: UsageSample) -> bool:
-    return 0 <= sample.cpu_cores < math.inf and 0 <= sample.memory_bytes < math.inf  # NaN is neither
+    return 0 <= sample.cpu_cores < math.inf and 0 <= sample.memory_bytes < math.inf  # false for NaN
 
 
 def _class_sums(snapshot: Snapshot, class_of_pod: Mapping[str, PriorityClass]) -> dict[SeriesKey, UsageSample]:
     if not snapshot.pods and snapshot.system is None:
-        return {}  # no pods, or none that could be measured: the snapshot cannot tell
+        return {}  # no pods, or no measured pods: the sums are unknown
     members: dict[PriorityClass, list[UsageSample]] = {known: [] for known in CLASSES}
     for uid, usage in snapshot.pods.items():
         members[counted_class(class_of_pod.get(uid))].append(usage)

@@ -1,5 +1,5 @@
-"""What each series of this node will need at its peak: decayed statistics, predictors, and a checkpoint of both.
+"""Prediction: decayed statistics of each series of the node, predictors of peaks, and a checkpoint of the statistics.
 
-Everything here is arithmetic on values passed in, `now` included; only `checkpoint` touches a disk. Nothing in this
-package measures usage, talks to the apiserver or knows what a NodeMetric looks like.
+Everything is arithmetic on values passed in, the time included; only `checkpoint` and `checkpointer` use a disk. This
+package measures no usage, does not access the API server and does not depend on the NodeMetric type.
 """

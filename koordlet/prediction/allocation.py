@@ -1,17 +1,26 @@
-"""Which pods of the node are charged to which class, and what they request, in exact integers."""
+"""Requests of the pods charged to Prod, and the reclaimable part of them, in exact integers.
+
+    Reclaimable = max(0, min( Allocated[Prod] - Peak[Prod],  NodeAllocatable - Peak[Prod] ))
+
+The manager applies its own ratios to it.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.metric_cache.series import counted_class
 from koordlet.samples import Resource
 
+# Floating-point noise of a sum, in steps of the result: 0.55 core is 550.0000000000001 millicores, and means 550.
+_NOISE: Final = 1e-6
 
-class PodOnNode(Protocol):
-    """What a prediction needs to know of a pod that is bound to this node."""
+
+class ChargedPod(Protocol):
+    """Properties of a pod bound to this node that a prediction reads."""
 
     @property
     def uid(self) -> str:
@@ -19,7 +28,7 @@ class PodOnNode(Protocol):
 
     @property
     def priority_class(self) -> PriorityClass:
-        """Class with default; NONE counts as Prod."""
+        """Priority class with the default applied; NONE counts as Prod."""
 
     @property
     def cpu_request_millis(self) -> int:
@@ -31,27 +40,37 @@ class PodOnNode(Protocol):
 
     @property
     def is_terminated(self) -> bool:
-        """Succeeded or Failed. A pod that is only being deleted still runs and counts."""
+        """Whether the phase is Succeeded or Failed. A pod in deletion still runs and counts."""
 
 
 class WholeAmounts(NamedTuple):
-    """An amount of each resource in the units the apiserver is told: whole millicores and bytes."""
+    """An amount of each resource in the units of the API server: whole millicores and bytes."""
 
     cpu_millis: int
     memory_bytes: int
 
     def in_cores_or_bytes(self, resource: Resource) -> float:
-        """One of the two in the unit of usage."""
+        """Return the amount of one resource in the unit of usage."""
         return self.cpu_millis / 1000 if resource is Resource.CPU else float(self.memory_bytes)
 
 
-def charged_to_prod(pods: Iterable[PodOnNode]) -> list[PodOnNode]:
-    """Pods that run and count as Prod, each UID once."""
+def charged_to_prod(pods: Iterable[ChargedPod]) -> list[ChargedPod]:
+    """Return the pods that run and count as Prod, each UID once."""
     running = {pod.uid: pod for pod in pods if not pod.is_terminated}
     return [pod for pod in running.values() if counted_class(pod.priority_class) == PriorityClass.PROD]
 
 
-def requested_by(pods: Iterable[PodOnNode]) -> WholeAmounts:
-    """Sum of the native requests."""
+def requested_by(pods: Iterable[ChargedPod]) -> WholeAmounts:
+    """Return the sum of the native requests."""
     chosen = list(pods)
     return WholeAmounts(sum(pod.cpu_request_millis for pod in chosen), sum(pod.memory_request_bytes for pod in chosen))
+
+
+def whole_peak(cpu_cores: float, memory_bytes: float) -> WholeAmounts:
+    """Round a predicted peak up to whole millicores and bytes."""
+    return WholeAmounts(math.ceil(cpu_cores * 1000 - _NOISE), math.ceil(memory_bytes - _NOISE))
+
+
+def prod_reclaimable(allocated: WholeAmounts, peak: WholeAmounts, allocatable: WholeAmounts) -> WholeAmounts:
+    """Return the reclaimable amount of each resource from Allocated[Prod], Peak[Prod] and the node's allocatable."""
+    return WholeAmounts(*(max(0, min(a, n) - p) for a, p, n in zip(allocated, peak, allocatable, strict=True)))

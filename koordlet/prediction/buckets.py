@@ -1,7 +1,7 @@
-"""Which bucket of a histogram a value falls into (koordinator-core 1.5).
+"""Buckets of histograms, and the bucket of a value.
 
 Bucket n spans [start(n), start(n + 1)); the last one is open-ended, and a value below zero counts as zero. A percentile
-reads the upper end of its bucket, so that it errs on the safe side by at most one bucket width.
+is the upper end of its bucket, so it errs on the safe side by at most one bucket width.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
-BoolArray = npt.NDArray[np.bool_]
 
 
 class Buckets(Protocol):
-    """A fixed division of the values from 0 upwards."""
+    """A fixed partition of the values from 0 upwards."""
 
     @property
     def starts(self) -> FloatArray:
@@ -27,38 +26,14 @@ class Buckets(Protocol):
 
     @property
     def epsilon(self) -> float:
-        """A bucket that weighs less than this does not count as the lowest or highest one in use."""
+        """A bucket with less weight is neither the lowest nor the highest bucket in use."""
 
     @property
     def identity(self) -> str:
         """The scheme and its numbers as text; equal text means equal buckets."""
 
     def index_of(self, values: FloatArray) -> IntArray:
-        """Bucket of each value (finite numbers)."""
-
-
-@dataclass(frozen=True)
-class LinearBuckets:
-    """Buckets of one size: start(n) = n * size, ceil(max / size) + 1 of them."""
-
-    max_value: float
-    bucket_size: float
-    epsilon: float
-    starts: FloatArray = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        _require_positive(max_value=self.max_value, bucket_size=self.bucket_size, epsilon=self.epsilon)
-        count = math.ceil(self.max_value / self.bucket_size) + 1
-        object.__setattr__(self, "starts", np.arange(count) * self.bucket_size)
-
-    @property
-    def identity(self) -> str:
-        """See `Buckets.identity`."""
-        return repr(self)
-
-    def index_of(self, values: FloatArray) -> IntArray:
-        """Bucket of each value: trunc(value / size), clamped to the ends."""
-        return _clamped(np.trunc(values / self.bucket_size), len(self.starts))
+        """Return the bucket of each value (finite numbers)."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +64,11 @@ class ExponentialBuckets:
         return repr(self)
 
     def index_of(self, values: FloatArray) -> IntArray:
-        """Bucket of each value: trunc(ln(value * (r - 1) / first + 1) / ln r), clamped to the ends."""
+        """Return the bucket of each value: trunc(ln(value * (r - 1) / first + 1) / ln r), clamped to the ends."""
         growth = self.ratio - 1
         above_first = np.maximum(values, self.first_bucket_size)
         position = np.log(above_first * growth / self.first_bucket_size + 1) / math.log(self.ratio)
-        # At the first start the two logarithms are equal, and numpy's may be a bit less than math's.
+        # At the first start the two logarithms are equal, and numpy's may be slightly less than math's.
         position = np.maximum(np.trunc(position), 1)
         return _clamped(np.where(values < self.first_bucket_size, 0, position), len(self.starts))
 
@@ -108,10 +83,10 @@ def _clamped(position: FloatArray, count: int) -> IntArray:
     return np.clip(position, 0, count - 1).astype(np.intp)
 
 
-# A thousandth of the smallest sample weight that matters, 0.1 (koordinator-core 1.5).
+# A thousandth of the smallest relevant sample weight, 0.1, as in Koordinator's agent.
 EPSILON: Final = 0.0001
 
-# The first bucket is far below what upstream takes (0.025 core, 5 MiB): idle pods are the rule, and a first bucket of
-# 25 millicores reads them high by a factor of ten (agent-cost 3.3).
+# The first bucket is far below that of Koordinator's agent (0.025 core, 5 MiB): most pods are idle, and a first bucket
+# of 25 millicores overstates them by a factor of ten.
 CPU_CORES: Final = ExponentialBuckets(max_value=1024, first_bucket_size=0.001, ratio=1.05, epsilon=EPSILON)
 MEMORY_BYTES: Final = ExponentialBuckets(max_value=2**41, first_bucket_size=2**20, ratio=1.05, epsilon=EPSILON)

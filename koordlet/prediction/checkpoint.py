@@ -1,7 +1,7 @@
-"""The checkpoint file: written whole or not at all, and never a reason to stop (design 5).
+"""The checkpoint file: written completely or not at all. No error of it stops the agent.
 
-A write goes to a temporary file in the same folder, is forced to the disk, renamed over the old one, and the folder is
-forced too. Whatever goes wrong is answered as a problem that names the path; the agent then goes on in memory.
+A write goes to a temporary file in the same folder, which is flushed to the disk and renamed over the old one; then the
+folder is flushed too. Every error is returned as a problem with the path, and the agent continues in memory.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from koordlet.prediction.usage_models import ModelsState
 _MISSING: Final = "Missing"
 _LESS_HISTORY: Final = "LessHistory"
 _REASON_OF_ERRNO: Final = {
-    errno.ENOSPC: ("DiskFull", "free some space on that disk"),
-    errno.EDQUOT: ("DiskFull", "raise the quota or free some space"),
+    errno.ENOSPC: ("DiskFull", "free space on that disk"),
+    errno.EDQUOT: ("DiskFull", "raise the quota or free space"),
     errno.EROFS: ("ReadOnlyDisk", "mount the state folder read-write"),
-    errno.EACCES: ("NoPermission", "give the agent's user the folder (an init container with chown does)"),
-    errno.EPERM: ("NoPermission", "give the agent's user the folder (an init container with chown does)"),
+    errno.EACCES: ("NoPermission", "give the folder to the agent's user, for example by chown in an init container"),
+    errno.EPERM: ("NoPermission", "give the folder to the agent's user, for example by chown in an init container"),
     errno.ENOENT: ("NoFolder", "create the folder or mount it"),
-    errno.ENOTDIR: ("NoFolder", "name a folder for the state"),
+    errno.ENOTDIR: ("NoFolder", "set state-dir to a folder"),
 }
-# What a checkpoint of 500 series takes.
+# Size of a checkpoint of 500 series.
 _PROBED_BYTES: Final = 1 << 20
 # Rounding of the sums on both sides of the comparison.
 _ROUNDING: Final = 1e-6
@@ -35,19 +35,19 @@ _ROUNDING: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class CheckpointProblem:
-    """A checkpoint that was not read or not written: a short reason for a condition, and one clear line."""
+    """Why a checkpoint was not read or not written: a short reason for a condition, and a one-line message."""
 
     reason: str
     message: str
 
     @property
     def is_first_start(self) -> bool:
-        """There simply is no checkpoint yet."""
+        """Whether there is no checkpoint yet."""
         return self.reason == _MISSING
 
 
 def load(path: Path, node_name: str) -> Stored | CheckpointProblem:
-    """Models stored for this node."""
+    """Return the models stored for this node."""
     try:
         return checkpoint_format.decode(path.read_bytes(), node_name)
     except FileNotFoundError as error:
@@ -61,7 +61,7 @@ def load(path: Path, node_name: str) -> Stored | CheckpointProblem:
 
 
 def probe(path: Path) -> CheckpointProblem | None:
-    """Try whether a checkpoint could be written, by writing as many bytes and removing them."""
+    """Test whether a checkpoint can be written, by writing as many bytes and removing them."""
     temporary = _temporary(path)
     try:
         _write(temporary, bytes(_PROBED_BYTES))
@@ -83,13 +83,16 @@ def save(
 ) -> CheckpointProblem | None:
     """Replace the checkpoint.
 
-    One that carries more history than these models is kept, unless this is a `reset` on purpose: an agent that could
-    not read its checkpoint at start must not wipe it out a minute later. After about a half-life the new history
-    outweighs the old one and is written. `reset_mark` is kept with it: the last wish to reset that was followed.
+    A checkpoint with more recorded history than these models is not overwritten unless `reset` is set: an agent that
+    could not read its checkpoint at the start must not erase it a minute later. After about a half-life the new history
+    outweighs the old one and is written. `reset_mark`, the last reset request that was handled, is stored with it.
     """
     try:
         if not reset and _carries_less_than_stored(path, models, node_name, now_seconds):
-            text = f"{path} is kept: it carries more history than the models of this process; remove it to start anew"
+            text = (
+                f"{path} is not overwritten: it has more history than the models of this process; "
+                "remove it to discard that history"
+            )
             return CheckpointProblem(_LESS_HISTORY, text)
         _replace(path, checkpoint_format.encode(models, node_name, now_seconds, reset_mark))
     except OSError as error:
@@ -101,10 +104,10 @@ def _carries_less_than_stored(path: Path, models: ModelsState, node_name: str, n
     try:
         stored = checkpoint_format.decode(path.read_bytes(), node_name)
     except (FileNotFoundError, CheckpointError):
-        return False  # nothing this agent could use is lost
+        return False  # nothing usable is lost
     passed_seconds = max(now_seconds - stored.saved_seconds, 0.0)
     for resource, weight in checkpoint_format.carried_weight(models, now_seconds).items():
-        # Of two half-lives the shorter: a change of policy since may have let these models forget faster.
+        # The shorter of two half-lives: a changed policy may have made these models decay faster.
         half_life = min(stored.models.banks[resource].half_life_seconds, models.banks[resource].half_life_seconds)
         left = stored.carried_weight[resource] * 2.0 ** -(passed_seconds / half_life)
         if weight < left * (1 - _ROUNDING):
@@ -146,6 +149,6 @@ def _remove(temporary: Path) -> None:
 
 
 def problem_of(error: OSError, what: str) -> CheckpointProblem:
-    """What an error of the disk means for the agent; `what` begins the line and names the path."""
-    reason, way_out = _REASON_OF_ERRNO.get(error.errno or 0, ("InputOutputError", "look at the disk"))
-    return CheckpointProblem(reason, f"{what}: {error.strerror or error}; history is kept in memory only: {way_out}")
+    """Convert an error of the disk to a problem. `what` begins the message and has the path."""
+    reason, fix = _REASON_OF_ERRNO.get(error.errno or 0, ("InputOutputError", "check the disk"))
+    return CheckpointProblem(reason, f"{what}: {error.strerror or error}; history is kept in memory only: {fix}")

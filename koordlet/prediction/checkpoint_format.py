@@ -1,12 +1,12 @@
-"""Models <-> the bytes of a checkpoint.
+"""Encoding of models as the bytes of a checkpoint, and decoding.
 
     magic (8) | version (u32) | header length (u32) | body length (u64) | CRC32 of header and body (u32)
-    header: JSON - node, saved at, last wish to reset that was followed, one [kind, identity] a row,
+    header: JSON - node, saved at, last handled reset request, one [kind, identity] a row,
             and for each resource: buckets, half-life, reference, and the weight carried by the series that never expire
     body:   for each resource, little-endian: cells in use (u32), their weights (f64), five columns of all rows (f64)
 
-Weights are stored to the last bit: rounding could tip a percentile into the next bucket, 5 % away. What does not fit
-this reader is refused with a reason, never guessed at.
+Weights are stored to the last bit: rounding could move a percentile to the next bucket, 5 % away. Bytes that this
+decoder does not accept are refused with a reason, never guessed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FLOAT: Final = np.dtype("<f8")
 
 
 class Refusal(enum.StrEnum):
-    """Why stored bytes are no models of this node."""
+    """Why stored bytes cannot be used as models of this node."""
 
     NOT_A_CHECKPOINT = "NotACheckpoint"
     OTHER_VERSION = "OtherVersion"
@@ -47,7 +47,7 @@ class Refusal(enum.StrEnum):
 
 
 class CheckpointError(Exception):
-    """The bytes cannot be used; `refusal` says which way, the text what was seen and what was wanted."""
+    """The bytes cannot be used. `refusal` is the kind; the text has the value seen and the value wanted."""
 
     def __init__(self, refusal: Refusal, detail: str) -> None:
         super().__init__(detail)
@@ -63,11 +63,11 @@ class Stored:
     carried_weight: Mapping[Resource, float]
     """Weight at `saved_seconds` of the samples of all series that never expire."""
     reset_mark: str
-    """Text of the last wish to reset that was followed, '' if there was none."""
+    """Text of the last reset request that was handled, '' if there was none."""
 
 
 def encode(models: ModelsState, node_name: str, saved_seconds: float, reset_mark: str = "") -> bytes:
-    """Bytes of a checkpoint."""
+    """Return the bytes of a checkpoint."""
     weight = carried_weight(models, saved_seconds)
     header = {
         "node": node_name,
@@ -96,7 +96,7 @@ def encode(models: ModelsState, node_name: str, saved_seconds: float, reset_mark
 
 
 def decode(data: bytes, node_name: str) -> Stored:
-    """Content of a checkpoint of this node (Refused)."""
+    """Return the content of a checkpoint of this node. Raises CheckpointError."""
     content, header_length = _verified_content(data)
     try:
         header = json.loads(bytes(content[:header_length]))
@@ -107,13 +107,13 @@ def decode(data: bytes, node_name: str) -> Stored:
         mark = str(header.get("resetMark", ""))
         return Stored(float(header["savedAt"]), ModelsState(keys, banks), weight, mark)
     except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(Refusal.CORRUPT, f"the header does not make sense: {error!r}") from error
+        raise CheckpointError(Refusal.CORRUPT, f"the header is invalid: {error!r}") from error
 
 
 def carried_weight(models: ModelsState, at_seconds: float) -> dict[Resource, float]:
-    """Weight of all samples of the series that never expire, as they are worth at a time: how much history this is.
+    """Return the weight of all samples of the series that never expire, decayed to a time: the amount of history.
 
-    While the clock is behind the newest sample, for it was set back, that is the time of the newest.
+    While the clock is behind the newest sample, because it was set back, that time is the time of the newest sample.
     """
     lasting = np.array([key.kind is not SeriesKind.POD for key in models.keys], bool)
     carried = {}
@@ -176,5 +176,5 @@ def _banks(headers: Mapping[str, Mapping[str, Any]], body: memoryview, rows: int
             columns=take(_COLUMNS * rows, _FLOAT).reshape(_COLUMNS, rows),
         )
     if offset != len(body):
-        raise ValueError(f"{len(body) - offset} bytes left over")
+        raise ValueError(f"{len(body) - offset} bytes too many")
     return banks

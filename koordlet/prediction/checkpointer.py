@@ -1,7 +1,7 @@
-"""The recorded history over restarts: read once at start, written every few minutes and at the end, reset on purpose.
+"""Checkpointer: restores the recorded history at the start, saves it every few minutes and at the end, and resets it.
 
-Whoever wants a node to forget sets the annotation `koordinator.sh/reset-prediction` of its NodeMetric to a text it did
-not have before. That is done once for each text, also over restarts: the checkpoint remembers the last one.
+To reset a node, set the annotation `koordinator.sh/reset-prediction` of its NodeMetric to a new text. Each text
+triggers one reset, also across restarts: the checkpoint stores the last text that was handled.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ log = logging.getLogger(__name__)
 
 FILE_NAME: Final = "prediction.checkpoint"
 _FIRST_SECONDS: Final = 60.0
-"""After the first round of training: a crash on the first day of a node loses little."""
+"""Delay of the first checkpoint, after the first training: a crash on the first day of a node loses little."""
 
 
 class Checkpointer:
-    """Keeps what a server has learnt in a folder; in memory only where there is no folder, or it cannot be used."""
+    """Saves the models of a server in a folder; keeps them in memory only without a folder or with an unusable one."""
 
     def __init__(self, folder: str, node_name: str, server: PredictionServer) -> None:
         self.path = Path(folder) / FILE_NAME if folder else None
@@ -36,32 +36,32 @@ class Checkpointer:
         self.writes = 0
         self.failures = 0
         self.written_seconds: float | None = None
-        """Unix time of the checkpoint on disk, None while there is none that can be used."""
+        """Unix time of the checkpoint on disk, None without a usable one."""
         self._node_name = node_name
         self._server = server
         self._reset_mark = ""
-        self._knows_reset_mark = True
+        self._is_reset_mark_known = True
         self._is_reset_due = False
         self._wake = asyncio.Event()
-        self._one_write = threading.Lock()
-        """Held by the thread that writes: to cancel its waiter, as at the end, does not stop it."""
+        self._write_lock = threading.Lock()
+        """Held by the writing thread. Cancelling its waiter, as at the end, does not stop the thread."""
 
     def restore(self) -> None:
-        """Take over what is on disk, and see whether it can be written.
+        """Load the checkpoint, and check that a new one can be written.
 
-        Whatever is wrong with it is the problem from the first report on, and a start without history.
+        Any problem is in the first report, and the agent starts without history.
         """
         if self.path is None:
             return
         self._load(self.path)
-        self._note_unwritable(checkpoint.probe(self.path))
+        self._add_problem(checkpoint.probe(self.path))
 
     def _load(self, path: Path) -> None:
         found = checkpoint.load(path, self._node_name)
         if isinstance(found, CheckpointProblem):
             self.problem = found
-            # An old wish that was granted long ago must not wipe out a checkpoint that only cannot be read today.
-            self._knows_reset_mark = found.is_first_start
+            # The reset may have been done long ago; it must not erase a checkpoint that is only unreadable now.
+            self._is_reset_mark_known = found.is_first_start
             log.log(logging.INFO if found.is_first_start else logging.WARNING, "%s", found.message)
             return
         self._server.restore(found.models)
@@ -70,8 +70,8 @@ class Checkpointer:
         saved = dt.datetime.fromtimestamp(found.saved_seconds, dt.UTC)
         log.info("%s: history of %d series, saved %s", path, len(found.models.keys), saved.isoformat())
 
-    def _note_unwritable(self, unwritable: CheckpointProblem | None) -> None:
-        """Add to what was wrong with loading, where that has not said so already."""
+    def _add_problem(self, unwritable: CheckpointProblem | None) -> None:
+        """Add to the problem of loading, unless it has the same reason."""
         before = self.problem
         if unwritable is None or (before is not None and before.reason == unwritable.reason):
             return
@@ -79,8 +79,8 @@ class Checkpointer:
         loading = "" if before is None or before.is_first_start else f"{before.message}; "
         self.problem = CheckpointProblem(unwritable.reason, loading + unwritable.message)
 
-    async def keep(self, interval_seconds: float) -> None:
-        """Write a checkpoint every so often, and at once after a reset; for ever, whatever goes wrong in one."""
+    async def run(self, interval_seconds: float) -> None:
+        """Save at the interval, and at once after a reset, until cancelled. Errors are logged and counted."""
         pause_seconds = min(_FIRST_SECONDS, interval_seconds)
         while True:
             with contextlib.suppress(TimeoutError):
@@ -91,26 +91,27 @@ class Checkpointer:
                 await self.save()
             except Exception:
                 self.failures += 1
-                log.exception("a checkpoint failed")
+                log.exception("checkpoint failed unexpectedly; trying again after the interval")
 
-    def follow(self, reset_wanted: str) -> None:
-        """Forget everything when the annotation has another text than the one that was last followed."""
-        if not reset_wanted or reset_wanted == self._reset_mark:
+    def handle_reset(self, reset_request: str) -> None:
+        """Reset the history when the annotation has another text than the last one handled."""
+        if not reset_request or reset_request == self._reset_mark:
             return
-        self._reset_mark = reset_wanted
-        if not self._knows_reset_mark:
-            self._knows_reset_mark = True
+        self._reset_mark = reset_request
+        if not self._is_reset_mark_known:
+            self._is_reset_mark_known = True
             log.warning(
-                "the wish %r to reset the prediction may be an old one: change it to have it done", reset_wanted
+                "ignoring reset-prediction=%r, it may predate this checkpoint; set a new value to force a reset",
+                reset_request,
             )
             return
         self._server.forget()
-        log.warning("the history is reset as the NodeMetric asks for (%r); every pod is cold again", reset_wanted)
+        log.warning("history reset by the annotation reset-prediction=%r; every pod is cold again", reset_request)
         self._is_reset_due = True
         self._wake.set()
 
     async def save(self) -> None:
-        """Write a checkpoint. What goes wrong is the problem from then on; what goes well ends it."""
+        """Write a checkpoint. A failure sets the problem, a success clears it."""
         if self.path is None:
             return
         models, is_reset = self._server.export(), self._is_reset_due
@@ -130,10 +131,10 @@ class Checkpointer:
     def _write(
         self, path: Path, models: ModelsState, now_seconds: float, reset_mark: str, is_reset: bool
     ) -> CheckpointProblem | None:
-        with self._one_write:
+        with self._write_lock:
             return checkpoint.save(path, models, self._node_name, now_seconds, reset_mark=reset_mark, reset=is_reset)
 
     @property
     def problem_text(self) -> str | None:
-        """Why the history is not kept, None when it is; a first start is no problem."""
+        """Why the history is not stored on disk, None when it is; a first start is no problem."""
         return None if self.problem is None or self.problem.is_first_start else self.problem.message

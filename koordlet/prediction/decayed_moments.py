@@ -1,10 +1,10 @@
-"""Weighted mean and variance of many series, kept up to date sample by sample (West 1979).
+"""Weighted mean and variance of many series, updated sample by sample (West 1979).
 
     W' = W + w        d = x - mean        mean' = mean + d * w / W'        M2' = M2 + w * d * (x - mean')
 
-It is exact where a histogram is not: buckets misjudge the deviation of a steady series by a third (agent-cost 3.3).
-The variance is that of the population, M2 / W: the samples are all there is, not a draw from something larger. How
-weights decay is not known here; whoever owns the moments scales them.
+It is exact where a histogram is not: buckets misestimate the deviation of a steady series by a third. The variance is
+that of the population, M2 / W, because the samples are all there is, not a draw from a larger set. The owner of the
+moments scales the weights for decay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from koordlet.prediction.buckets import FloatArray, IntArray
 
 
 class DecayedMoments:
-    """One row a series: its total weight, mean and M2. A row of weight 0 has no mean and no deviation (NaN)."""
+    """One row per series: total weight, mean and M2. A row of weight 0 has no mean and no deviation (NaN)."""
 
     def __init__(self, capacity: int) -> None:
         self.weight: FloatArray = np.zeros(capacity)
@@ -23,7 +23,7 @@ class DecayedMoments:
         self._m2: FloatArray = np.zeros(capacity)
 
     def add(self, rows: IntArray, values: FloatArray, weights: FloatArray) -> None:
-        """Add one sample to each of `rows`, which are distinct. A negative weight takes a sample back."""
+        """Add one sample to each of `rows`, which are distinct."""
         total = np.maximum(self.weight[rows] + weights, 0)
         share = np.divide(weights, total, out=np.zeros_like(total), where=total > 0)
         deviation = values - self._mean[rows]
@@ -32,41 +32,31 @@ class DecayedMoments:
         self._mean[rows] = mean
         self.weight[rows] = total
 
-    def merge(self, row: int, weight: float, mean: float, m2: float) -> None:
-        """Add the samples summed up in the last three arguments to a row (Chan, Golub and LeVeque 1979)."""
-        total = self.weight[row] + weight
-        if total <= 0:
-            return
-        deviation = mean - self._mean[row]
-        self._m2[row] += m2 + deviation**2 * self.weight[row] * weight / total
-        self._mean[row] += deviation * weight / total
-        self.weight[row] = total
-
     def scale(self, factor: float) -> None:
-        """Multiply the weight of every sample so far; mean and deviation stay."""
+        """Multiply the weight of every sample so far; mean and deviation do not change."""
         self.weight *= factor
         self._m2 *= factor
 
     def mean(self, rows: IntArray) -> FloatArray:
-        """Mean of each row, NaN where the row has no weight."""
+        """Return the mean of each row, NaN where the row has no weight."""
         return np.where(self.weight[rows] > 0, self._mean[rows], np.nan)
 
     def stdev(self, rows: IntArray) -> FloatArray:
-        """Population standard deviation of each row, NaN where the row has no weight."""
+        """Return the population standard deviation of each row, NaN where the row has no weight."""
         weight = self.weight[rows]
         variance = np.divide(self._m2[rows], weight, out=np.full_like(weight, np.nan), where=weight > 0)
         return np.sqrt(variance)
 
     def clear(self, rows: IntArray) -> None:
-        """Forget all samples of `rows`."""
+        """Remove all samples of `rows`."""
         for column in (self.weight, self._mean, self._m2):
             column[rows] = 0
 
     def grow(self, capacity: int) -> None:
-        """Make room for rows up to `capacity`; new rows are empty."""
+        """Add empty rows up to `capacity`."""
         more = capacity - len(self.weight)
         self.weight, self._mean, self._m2 = (np.pad(column, (0, more)) for column in self.columns())
 
     def columns(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Weight, mean and M2 of all rows, the arrays themselves."""
+        """Return weight, mean and M2 of all rows, the arrays themselves."""
         return self.weight, self._mean, self._m2

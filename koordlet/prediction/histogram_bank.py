@@ -1,8 +1,8 @@
-"""Decayed histograms and moments of all series of one resource, as rows of one array (design 4.2).
+"""Decayed histograms and moments of all series of one resource, as rows of one array.
 
-A sample of time t is added with weight 2^((t - ref) / half_life), which makes every older sample weigh less beside it
-without touching it. Weights are brought down, by moving `ref`, only before they would grow out of bounds. A changed
-half-life holds from then on: `ref` is moved to that instant first, so that what was already forgotten stays forgotten.
+A sample of time t is added with weight 2^((t - ref) / half_life). New samples get exponentially larger weights, so old
+ones lose relative weight without being rewritten. Before weights become too large, `ref` moves and they are scaled
+down. When the half-life changes, `ref` first moves to the present, so that past decay is not undone.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Final
 
 import numpy as np
 
-from koordlet.prediction.buckets import BoolArray, Buckets, FloatArray, IntArray
+from koordlet.prediction.buckets import Buckets, FloatArray, IntArray
 from koordlet.prediction.decayed_moments import DecayedMoments
 
-# Weights stay below 2^60, far from the end of float64 and of float32, and `ref` moves once a month or two.
+# Weights stay below 2^60, far from the limits of float64 and float32, and `ref` moves once a month or two.
 MAX_HALF_LIVES_FROM_REFERENCE: Final = 60
-_FAR: Final = 1000  # half-lives: 2^-1000 is nothing beside any weight, and 2^1000 is still a float64
+_FAR: Final = 1000  # half-lives: 2^-1000 is negligible beside any weight, and 2^1000 is still a float64
 
 
 @dataclass(frozen=True, eq=False)
 class BankState:
-    """Rows of a bank as plain arrays, to be stored and brought back. Times are Unix seconds, NaN where never set."""
+    """Rows of a bank as plain arrays, for a checkpoint. Times are Unix seconds, NaN where never set."""
 
     half_life_seconds: float
     reference_seconds: float
@@ -37,9 +37,9 @@ class BankState:
 
 
 class HistogramBank:
-    """Histograms with decaying weights, one a row, all over the same buckets and with the same half-life.
+    """Histograms with decaying weights, one per row, all with the same buckets and the same half-life.
 
-    The owner gives out row numbers. `rows` of one call are distinct; values are finite. Not thread-safe.
+    The owner assigns row numbers. `rows` of one call are distinct; values are finite. Not thread-safe.
     """
 
     def __init__(self, buckets: Buckets, half_life_seconds: float = math.inf, capacity: int = 64) -> None:
@@ -60,45 +60,19 @@ class HistogramBank:
         self._first_seconds[rows] = np.fmin(self._first_seconds[rows], at_seconds)
         self._last_seconds[rows] = np.fmax(self._last_seconds[rows], at_seconds)
 
-    def subtract(
-        self, rows: IntArray, values: FloatArray, at_seconds: float, weights: float | FloatArray = 1.0
-    ) -> None:
-        """Take samples back that were added before; a bucket left with less than epsilon becomes empty."""
-        decayed = self._weights_of_time(at_seconds, weights, len(rows))
-        cells = (rows, self.buckets.index_of(values))
-        left = self._weights[cells] - decayed
-        self._weights[cells] = np.where(left < self.buckets.epsilon, 0, left)
-        self._moments.add(rows, values, -decayed)
-
-    def merge(self, row: int, other: HistogramBank, other_row: int) -> None:
-        """Add every sample of a row of another bank, which must have the same buckets and half-life (ValueError)."""
-        mine, theirs = ((bank.buckets.identity, bank.half_life_seconds) for bank in (self, other))
-        if mine != theirs:
-            raise ValueError(f"cannot merge histograms of different (buckets, half-life): {theirs} into {mine}")
-        if other.reference_seconds is None:
-            return
-        reference = max(other.reference_seconds, self.reference_seconds or other.reference_seconds)
-        self._move_reference(reference)
-        factor = other.decay_until(reference)
-        weight, mean, m2 = (float(column[other_row]) for column in other._moments.columns())
-        self._weights[row] += other._weights[other_row] * factor
-        self._moments.merge(row, weight * factor, mean, m2 * factor)
-        self._first_seconds[row] = np.fmin(self._first_seconds[row], other._first_seconds[other_row])
-        self._last_seconds[row] = np.fmax(self._last_seconds[row], other._last_seconds[other_row])
-
     def mean(self, rows: IntArray) -> FloatArray:
-        """Decayed mean of each row; NaN for an empty one."""
+        """Return the decayed mean of each row; NaN for an empty one."""
         return self._moments.mean(rows)
 
     def stdev(self, rows: IntArray) -> FloatArray:
-        """Decayed population standard deviation of each row; NaN for an empty one."""
+        """Return the decayed population standard deviation of each row; NaN for an empty one."""
         return self._moments.stdev(rows)
 
     def percentiles(self, rows: IntArray, ratios: Sequence[float]) -> FloatArray:
-        """Upper end of the bucket in which each ratio (0..1) of the weight is reached; shape (rows, ratios).
+        """Return the upper end of the bucket at which each ratio (0..1) of the weight is reached; shape (rows, ratios).
 
-        Counted from the lowest to the highest bucket that weighs epsilon or more, so a ratio outside of 0..1 yields
-        these two. NaN for an empty row.
+        Counted from the lowest to the highest bucket with a weight of at least epsilon, so a ratio outside of 0..1
+        yields these two. NaN for an empty row.
         """
         weights = self._weights[rows]
         in_use = weights >= self.buckets.epsilon
@@ -115,67 +89,54 @@ class HistogramBank:
         found[~in_use.any(axis=1)] = np.nan
         return found
 
-    def is_empty(self, rows: IntArray) -> BoolArray:
-        """Whether no bucket of a row weighs epsilon or more."""
-        empty: BoolArray = np.all(self._weights[rows] < self.buckets.epsilon, axis=1)
-        return empty
-
     def first_seconds(self, rows: IntArray) -> FloatArray:
-        """Time of the first sample of each row; NaN for an empty one."""
+        """Return the time of the first sample of each row; NaN for an empty one."""
         return self._first_seconds[rows]
 
     def last_seconds(self, rows: IntArray) -> FloatArray:
-        """Time of the newest sample of each row; NaN for an empty one."""
+        """Return the time of the newest sample of each row; NaN for an empty one."""
         return self._last_seconds[rows]
 
-    def bucket_weights(self, rows: IntArray, at_seconds: float) -> FloatArray:
-        """Weight of each bucket as it is worth at a time; shape (rows, buckets)."""
-        return self._weights[rows] * self.decay_until(at_seconds)
-
-    def total_weight(self, rows: IntArray, at_seconds: float) -> FloatArray:
-        """Weight of all samples of each row as they are worth at a time."""
-        return self._moments.weight[rows] * self.decay_until(at_seconds)
-
     def decay_until(self, at_seconds: float) -> float:
-        """Factor that turns a stored weight into what it is worth at a time."""
+        """Return the factor that decays a stored weight to a time."""
         if self.reference_seconds is None:
             return 1.0
         half_lives = (at_seconds - self.reference_seconds) / self.half_life_seconds
         return float(2.0 ** -min(max(half_lives, -_FAR), _FAR))
 
     def change_half_life(self, half_life_seconds: float, at_seconds: float) -> None:
-        """Let another half-life hold from `at_seconds` on; what decayed before then keeps its weight."""
+        """Apply another half-life from `at_seconds` on; decay until then does not change."""
         if self.reference_seconds is not None:
             self._move_reference(at_seconds)
         self.half_life_seconds = half_life_seconds
 
     def shift_clock(self, seconds: float) -> None:
-        """Move all recorded times, for a clock that was set: every sample keeps its age and its weight."""
+        """Shift all recorded times after a clock was set: every sample keeps its age and its weight."""
         if self.reference_seconds is not None:
             self.reference_seconds += seconds
         self._first_seconds += seconds
         self._last_seconds += seconds
 
     def clear(self, rows: IntArray) -> None:
-        """Forget the samples of `rows`, so that the rows can be given to other series."""
+        """Remove the samples of `rows`, so that the rows can be used for other series."""
         self._weights[rows] = 0
         self._moments.clear(rows)
         self._first_seconds[rows] = np.nan
         self._last_seconds[rows] = np.nan
 
     def ensure_rows(self, count: int) -> None:
-        """Make room for `count` rows at least."""
+        """Make room for at least `count` rows."""
         missing = count - len(self._weights)
         if missing <= 0:
             return
-        more = max(missing, len(self._weights))  # doubled, so that growing costs little per row
+        more = max(missing, len(self._weights))  # doubled, so that growth costs little per row
         self._weights = np.pad(self._weights, ((0, more), (0, 0)))
         self._moments.grow(len(self._weights))
         self._first_seconds = np.pad(self._first_seconds, (0, more), constant_values=np.nan)
         self._last_seconds = np.pad(self._last_seconds, (0, more), constant_values=np.nan)
 
     def state_of(self, rows: IntArray) -> BankState:
-        """Copy of some rows, to the last bit."""
+        """Return a copy of some rows, to the last bit."""
         columns = (*self._moments.columns(), self._first_seconds, self._last_seconds)
         weights = self._weights[rows].ravel()
         cells = np.flatnonzero(weights)
@@ -188,7 +149,7 @@ class HistogramBank:
         )
 
     def restore(self, rows: IntArray, state: BankState) -> None:
-        """Put stored rows into an empty bank, with their half-life and reference."""
+        """Copy stored rows into an empty bank, with their half-life and reference."""
         self.half_life_seconds = state.half_life_seconds
         self.reference_seconds = None if math.isnan(state.reference_seconds) else state.reference_seconds
         weights = np.zeros((len(rows), self._weights.shape[1]))
@@ -203,7 +164,7 @@ class HistogramBank:
             self.reference_seconds = at_seconds
         half_lives = (at_seconds - self.reference_seconds) / self.half_life_seconds
         if half_lives > MAX_HALF_LIVES_FROM_REFERENCE:
-            # By whole half-lives: a power of two changes no digit of any weight.
+            # Whole half-lives: a power of two changes no digit of any weight.
             self._move_reference(self.reference_seconds + math.floor(half_lives) * self.half_life_seconds)
         return np.full(count, weights / self.decay_until(at_seconds))
 

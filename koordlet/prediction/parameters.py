@@ -1,63 +1,72 @@
-"""What a prediction is made with: the predictor's name and its numbers (design 3.2, `nodePredictPolicy`).
+"""Parameters of a prediction: the predictor's name and its numbers.
 
-The caller builds it from the NodeMetric's `spec.predictPolicy`; which keys a policy leaves out is its business, the
-defaults are here.
+Defaults and ranges are those of `controller_config.PredictPolicy`, the model of the NodeMetric's `spec.predictPolicy`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from api_types.colocation import controller_config
 
 _DEFAULT_MARGIN_PERCENT: Final = {"percentile": 10.0}
+_DEFAULTS: Final = controller_config.with_defaults(controller_config.PredictPolicy)
+_SCHEMA: Final = controller_config.PredictPolicy.model_json_schema(by_alias=False)["properties"]
+
+
+def _default(name: str) -> Any:
+    value = getattr(_DEFAULTS, name)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def constraints(name: str) -> Mapping[str, Any]:
+    """Return the JSON schema of a parameter that is set: its type and range."""
+    schema: Mapping[str, Any] = next(each for each in _SCHEMA[name]["anyOf"] if each.get("type") != "null")
+    return schema
 
 
 class InvalidParameters(ValueError):
-    """Parameters outside of their range; the text names every key, the value seen and the values wanted."""
+    """Parameters outside of their range; the text has every key, the value seen and the values wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class PredictParameters:
-    """Parameters of all predictors; each reads its own."""
+    """Parameters of all predictors; each predictor reads its own."""
 
-    predictor: str = "n-sigma-v2"
-    """Name in the predictor catalog."""
-    n: float = 5.0
-    """N of N-sigma, in (0, 20]."""
-    percentile: float = 99.0
-    """Of `resource-central`, in (0, 100]."""
-    cpu_percentile: float = 95.0
-    """Of `percentile`, in (0, 100]."""
-    memory_percentile: float = 98.0
-    """Of `percentile`, in (0, 100]."""
-    request_divisor: float = 1.1
-    """`a` of `borg-default`, in [1, 10]."""
-    members: tuple[str, ...] = ("n-sigma-v2", "resource-central")
+    predictor: str = _default("predictor")
+    """Name in the registry of predictors."""
+    n: float = _default("n")
+    """N of N-sigma."""
+    percentile: float = _default("percentile")
+    """Percentile of `resource-central`."""
+    cpu_percentile: float = _default("cpu_percentile")
+    """CPU percentile of `percentile`."""
+    memory_percentile: float = _default("memory_percentile")
+    """Memory percentile of `percentile`."""
+    request_divisor: float = _default("request_divisor")
+    """`a` of `borg-default`."""
+    members: tuple[str, ...] = _default("members")
     """Predictors of `max`."""
-    safety_margin_percent: float | None = None
-    """Raises all of a peak but cold requests, in 0..100; None: 10 for `percentile`, 0 for every other predictor."""
-    cpu_half_life_seconds: float = 43_200.0
-    """Time after which a CPU sample counts half, >= 60."""
-    memory_half_life_seconds: float = 86_400.0
-    """Time after which a memory sample counts half, >= 60."""
-    cold_start_period_seconds: float = 7_200.0
-    """A pod with a shorter recorded history is charged its full request, in 0..604800; 86400 suits `percentile`."""
+    safety_margin_percent: float | None = _default("safety_margin_percent")
+    """Raises all of a peak but cold requests; None: 10 for `percentile`, 0 for every other predictor."""
+    cpu_half_life_seconds: float = _default("cpu_half_life_seconds")
+    """Time after which a CPU sample counts half."""
+    memory_half_life_seconds: float = _default("memory_half_life_seconds")
+    """Time after which a memory sample counts half."""
+    cold_start_period_seconds: float = _default("cold_start_period_seconds")
+    """A pod with less recorded history is charged its full request; 86400 suits `percentile`."""
 
     def __post_init__(self) -> None:
-        wanted = {
-            "n": (0 < self.n <= 20, "in (0, 20]"),
-            "percentile": (0 < self.percentile <= 100, "in (0, 100]"),
-            "cpu_percentile": (0 < self.cpu_percentile <= 100, "in (0, 100]"),
-            "memory_percentile": (0 < self.memory_percentile <= 100, "in (0, 100]"),
-            "request_divisor": (1 <= self.request_divisor <= 10, "in [1, 10]"),
-            "members": (bool(self.members), "one predictor or more"),
-            "safety_margin_percent": (0 <= (self.safety_margin_percent or 0) <= 100, "in [0, 100]"),
-            "cpu_half_life_seconds": (60 <= self.cpu_half_life_seconds < float("inf"), "60 or more"),
-            "memory_half_life_seconds": (60 <= self.memory_half_life_seconds < float("inf"), "60 or more"),
-            "cold_start_period_seconds": (0 <= self.cold_start_period_seconds <= 604_800, "in [0, 604800]"),
-        }
-        wrong = [f"{key} is {getattr(self, key)}, want {want}" for key, (holds, want) in wanted.items() if not holds]
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        wrong = [
+            f"{name} is {value}, want {_wanted(name)}"
+            for name, value in values.items()
+            if not _is_in_range(name, value)
+        ]
         if wrong:
             raise InvalidParameters(f"predict policy: {'; '.join(wrong)}")
 
@@ -74,5 +83,30 @@ class PredictParameters:
         return (100 + self.margin_percent) / 100
 
     def for_predictor(self, name: str) -> PredictParameters:
-        """The same parameters for another predictor."""
+        """Return the same parameters for another predictor."""
         return dataclasses.replace(self, predictor=name)
+
+
+def _is_in_range(name: str, value: Any) -> bool:
+    """Return whether a value is inside its range. Names of predictors are checked on lookup."""
+    limits = _CONSTRAINTS[name]
+    if isinstance(value, str) or value is None:
+        return True
+    if isinstance(value, tuple):
+        return bool(len(value) >= limits.get("minItems", 0))
+    is_above: bool = limits.get("exclusiveMinimum", -math.inf) < value
+    is_between: bool = limits.get("minimum", -math.inf) <= value <= limits.get("maximum", math.inf)
+    return math.isfinite(value) and is_above and is_between
+
+
+def _wanted(name: str) -> str:
+    limits = _CONSTRAINTS[name]
+    if "minItems" in limits:
+        return f"at least {limits['minItems']} predictor"
+    if "maximum" not in limits:
+        return f"{limits['minimum']} or more"
+    begin = f"({limits['exclusiveMinimum']}" if "exclusiveMinimum" in limits else f"[{limits['minimum']}"
+    return f"in {begin}, {limits['maximum']}]"
+
+
+_CONSTRAINTS: Final = {field.name: constraints(field.name) for field in dataclasses.fields(PredictParameters)}

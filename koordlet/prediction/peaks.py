@@ -1,4 +1,4 @@
-"""What a predictor is given and what it answers, for one resource: CPU in cores, memory in bytes."""
+"""Inputs and outputs of a predictor for one resource: CPU in cores, memory in bytes."""
 
 from __future__ import annotations
 
@@ -11,59 +11,59 @@ from koordlet.samples import Resource
 
 
 class UsageStatistics(Protocol):
-    """Decayed statistics of some series, one array element a series."""
+    """Decayed statistics of some series, one array element per series."""
 
     def mean(self) -> FloatArray:
-        """Mean of each series."""
+        """Return the mean of each series."""
 
     def stdev(self) -> FloatArray:
-        """Population standard deviation of each series."""
+        """Return the population standard deviation of each series."""
 
     def percentile(self, percent: float) -> FloatArray:
-        """Percentile (0..100) of each series, read at the upper end of its bucket."""
+        """Return the percentile (0..100) of each series, the upper end of its bucket."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProdLoad:
-    """Prod pods of the node now, and the usage their peak is predicted from (design 4.3).
+    """Prod pods of the node now, and the usage from which their peak is predicted.
 
-    The series of the node have one element each; one that has no current sample is None.
+    The series of the node have one element each; a series without a current sample is None.
     """
 
     resource: Resource
     warm_pods: UsageStatistics
     """Each Prod pod with enough recorded history."""
     warm_requests: float
-    """Sum of the requests of those pods."""
+    """Sum of the requests of the warm pods."""
     cold_requests: float
     """C: sum of the requests of all other Prod pods."""
     prod: UsageStatistics | None
     """Prod pods as one series."""
     system: UsageStatistics | None
-    """Everything outside of pods."""
+    """Usage outside of pods."""
     unreserved_system: UsageStatistics | None
-    """S: system usage beyond what the node reserves."""
+    """S: system usage beyond the node's reservation."""
     prod_and_unreserved_system: UsageStatistics | None
     """Prod + S as one series."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """Predicted peak of Prod and its terms, the safety margin included in them; a term a predictor has not is None."""
+    """Predicted peak of Prod and its terms, each with the safety margin. Terms that a predictor lacks are None."""
 
     peak: float
     cold_requests: float
     class_peak: float | None = None
-    """Of the class as a whole, with what the predictor adds for the system."""
+    """Peak of the class as a whole, with the predictor's term for the system."""
     pod_sum_peak: float | None = None
-    """Sum over the warm pods one by one, without system."""
+    """Sum over the warm pods, without system."""
     system_peak: float | None = None
-    """Of the system beside the pods."""
+    """Peak of the system beside the pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodePeak:
-    """Everything that runs on the node: decayed mean and standard deviation of its usage, and the predicted peak."""
+    """Usage of the whole node: decayed mean and standard deviation, and the predicted peak."""
 
     mean: float
     stdev: float
@@ -71,7 +71,7 @@ class NodePeak:
 
 
 class Cause(enum.StrEnum):
-    """Why there is no prediction, in a few words of which there are few: the label of a counter."""
+    """Cause of a missing prediction: the label of a counter, with few values."""
 
     PODS_UNKNOWN = "pods_unknown"
     ALLOCATABLE_UNKNOWN = "allocatable_unknown"
@@ -82,12 +82,12 @@ class Cause(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NoPrediction:
-    """There is no prediction, and why. It is never replaced by a zero."""
+    """Reason for a missing prediction. It is never replaced by a zero."""
 
     reason: str
     cause: Cause = Cause.NO_CURRENT_SAMPLE
 
 
-def not_yet(resource: Resource, series: str) -> NoPrediction:
-    """Answer of a predictor that needs a series without a current sample."""
+def no_sample(resource: Resource, series: str) -> NoPrediction:
+    """Return the result of a predictor that needs a series without a current sample."""
     return NoPrediction(f"no current {resource} sample of {series}")

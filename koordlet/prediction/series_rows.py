@@ -1,4 +1,4 @@
-"""Which row of the banks belongs to which series; rows of series that are gone are used again."""
+"""Row numbers of series in the banks; rows of series that are gone are reused."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ class SeriesRows:
 
     @property
     def needed(self) -> int:
-        """Rows an array must have to hold every series."""
+        """Number of rows that an array needs to hold every series."""
         return len(self._row_of) + len(self._free)
 
     def take(self, keys: Sequence[SeriesKey]) -> IntArray:
-        """Rows of these series; one that has none yet gets a free one."""
+        """Return the rows of these series; a new series gets a free row."""
         for key in self.missing(keys):
             self._row_of[key] = self._free.pop() if self._free else len(self._row_of)
         return self.of(keys)
 
     def missing(self, keys: Iterable[SeriesKey]) -> list[SeriesKey]:
-        """Those series that have no row."""
+        """Return the series without a row."""
         return [key for key in keys if key not in self._row_of]
 
     def release(self, keys: Iterable[SeriesKey]) -> IntArray:
-        """Give back the rows of these series, which have one (KeyError); answers the rows."""
+        """Free the rows of these series and return them. Raises KeyError for a series without a row."""
         released = [self._row_of.pop(key) for key in keys]
         self._free.extend(released)
         return np.array(released, np.intp)
 
     def of(self, keys: Iterable[SeriesKey]) -> IntArray:
-        """Rows of these series, which have one (KeyError)."""
+        """Return the rows of these series. Raises KeyError for a series without a row."""
         return np.array([self._row_of[key] for key in keys], np.intp)

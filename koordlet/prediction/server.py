@@ -1,7 +1,7 @@
-"""Trains the models of this node and answers what Prod and the whole node will need at their peak (design 4.3, 3.3).
+"""Prediction server: trains the models of this node and predicts the peaks of Prod and of the whole node.
 
-A state machine without clock or I/O: the agent hands it the newest value of every series each half minute, and asks
-before each report. A changed policy takes effect at the next round of training and costs no history.
+A state machine without clock or I/O. The agent passes the newest value of every series each half minute, and requests a
+prediction before each report. A changed policy takes effect at the next training and loses no history.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from koordlet.metric_cache import series as class_series
-from koordlet.prediction import allocation, reclaimable
-from koordlet.prediction.allocation import PodOnNode, WholeAmounts
+from koordlet.prediction import allocation
+from koordlet.prediction.allocation import ChargedPod, WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NodePeak, NoPrediction, Peak, ProdLoad
 from koordlet.prediction.predictors import n_sigma, registry
@@ -31,34 +31,34 @@ from koordlet.samples import (
     UsageSample,
 )
 
-# A series of the node without a sample for ten rounds no longer says what the node does. Well below the manager's
+# Ten trainings without a sample: older statistics do not describe the node any more. Well below the manager's
 # degradeTimeMinutes (15), which begins to count only when predictions stop.
 STALE_SECONDS: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What Prod and the node will need at their peak, and everything the answer was made of."""
+    """Predicted peaks of Prod and of the node, with all of their inputs."""
 
     parameters: PredictParameters
-    """Those in force, the predictor's name among them."""
+    """Parameters in use, with the name of the predictor."""
     since_seconds: float
     """Time of the first sample of the Prod class."""
     warm_pods: int
     cold_pods: int
     node: Mapping[Resource, NodePeak]
-    """All that runs, in cores and bytes; empty where the node was not measured."""
+    """Usage of the whole node in cores and bytes; empty where the node was not measured."""
     prod: Mapping[Resource, Peak]
-    """In cores and bytes."""
+    """Peaks in cores and bytes."""
     prod_peak: WholeAmounts
     """`prod`, rounded up."""
     prod_allocated: WholeAmounts
-    """Requests of the pods that `prod` is about."""
+    """Requests of the pods in `prod`."""
     prod_reclaimable: WholeAmounts
 
 
 class PredictionServer:
-    """Models of this node's series and the policy they are read with. Not thread-safe."""
+    """Models of this node's series and the parameters in force. Not thread-safe."""
 
     def __init__(self, parameters: PredictParameters, max_pods: int = MAX_PODS) -> None:
         self._parameters = parameters
@@ -67,11 +67,11 @@ class PredictionServer:
         self._models = UsageModels(max_pods)
 
     def configure(self, parameters: PredictParameters) -> None:
-        """Predict by another policy from the next round of training on."""
+        """Use other parameters from the next training on."""
         self._next_parameters = parameters
 
     def train(self, now_seconds: float, samples: Mapping[SeriesKey, UsageSample]) -> TrainingRound:
-        """Learn one value a series: the p90 of its last 30 s. A NaN in a sample stands for a resource without one."""
+        """Add one sample per series: the p90 of its last 30 s. NaN marks a resource without a sample."""
         self._parameters = self._next_parameters
         half_lives = {
             Resource.CPU: self._parameters.cpu_half_life_seconds,
@@ -82,14 +82,14 @@ class PredictionServer:
     def predict(
         self,
         now_seconds: float,
-        pods: Iterable[PodOnNode],
+        pods: Iterable[ChargedPod],
         allocatable: WholeAmounts | None,
         parameters: PredictParameters | None = None,
     ) -> Prediction | NoPrediction:
         """Predict for the pods that are bound to the node now.
 
-        `allocatable` is the node's own for native cpu and memory, None while it is not known. `parameters` are others
-        than those in force, to compare: what was learnt does not depend on the predictor.
+        `allocatable` is the node's own for native cpu and memory, None while unknown. `parameters` replace those in
+        force, for a comparison: the models do not depend on the predictor.
         """
         parameters = parameters or self._parameters
         if allocatable is None:
@@ -99,52 +99,52 @@ class PredictionServer:
             return NoPrediction("the Prod class has no sample yet")
         bound = list(pods)
         prod_pods = allocation.charged_to_prod(bound)
-        warm, cold = self._by_history(now_seconds, prod_pods, parameters.cold_start_period_seconds)
-        answers: dict[Resource, Peak] = {}
+        warm, cold = self._warm_and_cold(now_seconds, prod_pods, parameters.cold_start_period_seconds)
+        predicted: dict[Resource, Peak] = {}
         for resource in RESOURCES:
-            answer = registry.predict(self._prod_load(now_seconds, resource, warm, cold), parameters)
-            if isinstance(answer, NoPrediction):
-                return answer
-            answers[resource] = answer
+            result = registry.predict(self._prod_load(now_seconds, resource, warm, cold), parameters)
+            if isinstance(result, NoPrediction):
+                return result
+            predicted[resource] = result
         allocated = allocation.requested_by(prod_pods)
-        peak = reclaimable.whole_peak(answers[Resource.CPU].peak, answers[Resource.MEMORY].peak)
+        peak = allocation.whole_peak(predicted[Resource.CPU].peak, predicted[Resource.MEMORY].peak)
         return Prediction(
             parameters=parameters,
             since_seconds=since_seconds,
             warm_pods=len(warm),
             cold_pods=len(cold),
             node=self._node_peaks(now_seconds, bound, parameters.n),
-            prod=answers,
+            prod=predicted,
             prod_peak=peak,
             prod_allocated=allocated,
-            prod_reclaimable=reclaimable.prod_reclaimable(allocated, peak, allocatable),
+            prod_reclaimable=allocation.prod_reclaimable(allocated, peak, allocatable),
         )
 
     def export(self) -> ModelsState:
-        """Copy of all models, for a checkpoint."""
+        """Return a copy of all models, for a checkpoint."""
         return self._models.export()
 
     def restore(self, state: ModelsState) -> None:
-        """Take over the models of a checkpoint before the first round of training (ValueError after it)."""
+        """Load the models of a checkpoint before the first training. Raises ValueError after it."""
         self._models.restore(state)
 
     def forget(self) -> None:
-        """Start anew, without any history."""
+        """Discard all models and their history."""
         self._models = UsageModels(self._max_pods)
 
-    def _by_history(
-        self, now_seconds: float, prod_pods: Sequence[PodOnNode], cold_start_period_seconds: float
-    ) -> tuple[list[PodOnNode], list[PodOnNode]]:
-        """Warm pods, cold pods. Cold is a pod whose own record, not whose age, is too short: also after a lost one."""
+    def _warm_and_cold(
+        self, now_seconds: float, prod_pods: Sequence[ChargedPod], cold_start_period_seconds: float
+    ) -> tuple[list[ChargedPod], list[ChargedPod]]:
+        """Return warm pods and cold pods. A pod is cold when its own record, not its age, is too short."""
         known = [pod for pod in prod_pods if _pod_key(pod) in self._models]
         history = now_seconds - self._models.first_seconds([_pod_key(pod) for pod in known])
-        long_enough = history >= cold_start_period_seconds  # NaN is not
+        long_enough = history >= cold_start_period_seconds  # false for NaN
         warm = [pod for pod, is_warm in zip(known, long_enough, strict=True) if is_warm]
         warm_uids = {pod.uid for pod in warm}
         return warm, [pod for pod in prod_pods if pod.uid not in warm_uids]
 
     def _prod_load(
-        self, now_seconds: float, resource: Resource, warm: Sequence[PodOnNode], cold: Sequence[PodOnNode]
+        self, now_seconds: float, resource: Resource, warm: Sequence[ChargedPod], cold: Sequence[ChargedPod]
     ) -> ProdLoad:
         return ProdLoad(
             resource=resource,
@@ -158,14 +158,14 @@ class PredictionServer:
         )
 
     def _current(self, now_seconds: float, resource: Resource, key: SeriesKey) -> SeriesStatistics | None:
-        """Statistics of a series that has a sample which is not stale."""
+        """Return the statistics of a series, None unless its newest sample is current."""
         if key not in self._models:
             return None
         series = self._models.statistics(resource, [key])
         age_seconds = now_seconds - float(series.bank.last_seconds(series.rows)[0])
         return series if age_seconds <= STALE_SECONDS else None
 
-    def _node_peaks(self, now_seconds: float, bound: Sequence[PodOnNode], n: float) -> dict[Resource, NodePeak]:
+    def _node_peaks(self, now_seconds: float, bound: Sequence[ChargedPod], n: float) -> dict[Resource, NodePeak]:
         found = {}
         for resource in RESOURCES:
             node = self._current(now_seconds, resource, NODE)
@@ -177,8 +177,8 @@ class PredictionServer:
             found[resource] = NodePeak(float(node.mean()[0]), float(node.stdev()[0]), peak)
         return found
 
-    def _running_pods(self, resource: Resource, bound: Sequence[PodOnNode]) -> list[SeriesKey]:
-        """Pods with a model that run: bound and not terminated, or measured last time but not heard of yet."""
+    def _running_pods(self, resource: Resource, bound: Sequence[ChargedPod]) -> list[SeriesKey]:
+        """Return the pods with a model that run: bound and not terminated, or measured last time and not yet listed."""
         terminated = {_pod_key(pod): pod.is_terminated for pod in bound}
         modelled = self._models.pods()
         newest = self._models.last_seconds(modelled) == self._models.trained_seconds
@@ -196,5 +196,5 @@ class PredictionServer:
         return since_seconds if np.isfinite(since_seconds) else None
 
 
-def _pod_key(pod: PodOnNode) -> SeriesKey:
+def _pod_key(pod: ChargedPod) -> SeriesKey:
     return SeriesKey(SeriesKind.POD, pod.uid)

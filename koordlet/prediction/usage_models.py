@@ -1,7 +1,7 @@
-"""The decayed model of every series of the node: a bank a resource over the same rows, and who has a row.
+"""Decayed models of every series of the node: one histogram bank per resource, sharing row numbers.
 
-A round of training adds the newest value of each series. The models of pods expire some time after their last sample;
-those of the node and the classes never do. No clock is read: times are passed in, and may step back.
+A training adds the newest value of each series. The models of pods expire some time after their last sample; those of
+the node and the classes never expire. No clock is read: times are passed in, and may step back.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ BUCKETS: Final[Mapping[Resource, Buckets]] = {
     Resource.CPU: buckets.CPU_CORES,
     Resource.MEMORY: buckets.MEMORY_BYTES,
 }
-_POD: Final = SeriesKind.POD  # looking a member up in its enum costs more than the comparison, 500 times a round
+_POD: Final = SeriesKind.POD  # resolving a member of an enum costs more than the comparison, 500 times a training
 _CONTAINER: Final = SeriesKind.CONTAINER
-POD_EXPIRY_SECONDS: Final = 1800.0  # as upstream (koordinator-core 1.8)
-# Four times the pods of the largest node we plan for: what a day of CronJobs leaves behind within the expiry time.
+POD_EXPIRY_SECONDS: Final = 1800.0  # as in Koordinator's agent
+# Four times the pods of the largest supported node: a day of CronJobs leaves as many within the expiry time.
 MAX_PODS: Final = 1000
-# Rounds follow one another in half a minute. A process that seems to pause for longer than a day had its clock set.
+# Trainings are half a minute apart. After a gap of more than a day, the clock was set.
 _LONGEST_PAUSE_SECONDS: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingRound:
-    """What one round of training did."""
+    """Result of one training."""
 
     trained_series: int
     expired_pods: int
     refused_pods: int
-    """Pods without a model because there are too many; they are charged their requests."""
+    """Number of pods without a model because there are too many; they are charged their requests."""
     unusable_values: int
-    """Values that are no usage: NaN, infinite or negative."""
+    """Number of values that are not usage: NaN, infinite or negative."""
 
 
 @dataclass(frozen=True, eq=False)
 class ModelsState:
-    """All models as plain values, to be stored and brought back."""
+    """All models as plain values, for a checkpoint."""
 
     keys: tuple[SeriesKey, ...]
     banks: Mapping[Resource, BankState]
@@ -55,21 +55,21 @@ class ModelsState:
 
 @dataclass(frozen=True, slots=True)
 class SeriesStatistics:
-    """Statistics of some series of one resource, read from the bank when asked (see `peaks.UsageStatistics`)."""
+    """Statistics of some series of one resource, read from the bank on demand (see `peaks.UsageStatistics`)."""
 
     bank: HistogramBank
     rows: IntArray
 
     def mean(self) -> FloatArray:
-        """Mean of each series."""
+        """Return the mean of each series."""
         return self.bank.mean(self.rows)
 
     def stdev(self) -> FloatArray:
-        """Population standard deviation of each series."""
+        """Return the population standard deviation of each series."""
         return self.bank.stdev(self.rows)
 
     def percentile(self, percent: float) -> FloatArray:
-        """Percentile (0..100) of each series."""
+        """Return the percentile (0..100) of each series."""
         return self.bank.percentiles(self.rows, (percent / 100,))[:, 0]
 
 
@@ -89,9 +89,9 @@ class UsageModels:
         samples: Mapping[SeriesKey, UsageSample],
         half_life_seconds: Mapping[Resource, float],
     ) -> TrainingRound:
-        """Add one sample to each series; a NaN stands for a resource that has none.
+        """Add one sample to each series; NaN marks a resource without a sample.
 
-        Containers are not modelled and left out. A new pod that finds no room gets no model.
+        Containers are not modelled and are skipped. A new pod without room gets no model.
         """
         self._follow_clock(now_seconds)
         keys = [key for key in samples if key.kind is not _CONTAINER]
@@ -116,33 +116,33 @@ class UsageModels:
         return key in self._rows
 
     def pods(self) -> list[SeriesKey]:
-        """Pods that have a model."""
+        """Return the pods that have a model."""
         return [key for key in self._rows if key.kind is _POD]
 
     def statistics(self, resource: Resource, keys: Sequence[SeriesKey]) -> SeriesStatistics:
-        """Statistics of series that have a model (KeyError)."""
+        """Return the statistics of series. Raises KeyError for a series without a model."""
         return SeriesStatistics(self.banks[resource], self._rows.of(keys))
 
     def first_seconds(self, keys: Sequence[SeriesKey]) -> FloatArray:
-        """Time from which on every resource of each series is recorded; NaN where one never was."""
+        """Return the time since which every resource of each series is recorded; NaN where one never was."""
         rows = self._rows.of(keys)
         cpu, memory = (bank.first_seconds(rows) for bank in self.banks.values())
         return np.maximum(cpu, memory)
 
     def last_seconds(self, keys: Sequence[SeriesKey]) -> FloatArray:
-        """Time of the newest sample of each series, of whichever resource."""
+        """Return the time of the newest sample of each series, of either resource."""
         rows = self._rows.of(keys)
         cpu, memory = (bank.last_seconds(rows) for bank in self.banks.values())
         return np.fmax(cpu, memory)
 
     def export(self) -> ModelsState:
-        """Copy of everything that is to survive a restart."""
+        """Return a copy of everything that a checkpoint has to store."""
         keys = tuple(self._rows)
         rows = self._rows.of(keys)
         return ModelsState(keys, {resource: bank.state_of(rows) for resource, bank in self.banks.items()})
 
     def restore(self, state: ModelsState) -> None:
-        """Take over stored models; only for models that were never trained (ValueError)."""
+        """Load stored models. Raises ValueError if these models were trained before."""
         if len(self._rows):
             raise ValueError(f"cannot restore {len(state.keys)} series into models that have {len(self._rows)} already")
         rows = self._rows.take(state.keys)
@@ -152,7 +152,7 @@ class UsageModels:
         self.trained_seconds = float(self.last_seconds(state.keys).max()) if state.keys else None
 
     def _follow_clock(self, now_seconds: float) -> None:
-        """Where the clock was set, let all samples keep their age: a node without a battery boots in 1970."""
+        """Shift all samples by a step of the clock, so that they keep their age: a node may boot in 1970."""
         if self.trained_seconds is None:
             return
         passed = now_seconds - self.trained_seconds
@@ -161,7 +161,7 @@ class UsageModels:
                 bank.shift_clock(passed)
 
     def _make_room(self, keys: Sequence[SeriesKey]) -> frozenset[SeriesKey]:
-        """Let pods that are gone make room for new ones, the longest gone first; answers the new ones beyond it."""
+        """Remove pods that are gone to make room for new ones, the longest gone first; return new ones without room."""
         new = [key for key in self._rows.missing(keys) if key.kind is _POD]
         if not new:
             return frozenset()
@@ -175,8 +175,8 @@ class UsageModels:
 
     def _expire(self, now_seconds: float) -> int:
         pods = self.pods()
-        kept = now_seconds - self.last_seconds(pods) <= POD_EXPIRY_SECONDS
-        expired = [] if kept.all() else [pod for pod, is_kept in zip(pods, kept, strict=True) if not is_kept]
+        current = now_seconds - self.last_seconds(pods) <= POD_EXPIRY_SECONDS
+        expired = [] if current.all() else [pod for pod, alive in zip(pods, current, strict=True) if not alive]
         self._release(expired)
         return len(expired)
 

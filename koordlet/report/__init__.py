@@ -1,4 +1,4 @@
-"""Aggregates and predictions become a NodeMetric status, and reach the apiserver.
+"""Reports: aggregates and predictions become a NodeMetric status that is written to the API server.
 
-What stands in a report (`status`, `conditions`) and when one is due (`schedule`) is pure; only `reporter` writes.
+The content of a report (`status`, `conditions`) and its schedule (`schedule`) are pure; only `writer` does I/O.
 """

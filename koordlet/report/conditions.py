@@ -11,12 +11,12 @@ from api_types.node_metric import types as node_metric
 from koordlet.samples import NoData
 
 _Status = Literal["True", "False", "Unknown"]
-_MOST_NAMED = 5  # a message is read by people; the metrics have them all
+_MOST_NAMED = 5  # for readability; the metrics have all of them
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the conditions are judged by."""
+    """Inputs of the conditions."""
 
     has_node_usage: bool
     no_data: Sequence[NoData]
@@ -27,18 +27,22 @@ class Facts:
     no_prediction: str | None
     """Why there is no prediction; None when there is one."""
     state_problem: str | None
-    """Why the recorded history is not kept on disk; None when it is, or is not wanted there."""
+    """Why the recorded history is not stored on disk; None when it is, or when no folder is configured."""
     reservation_problem: str | None = None
-    """What is wrong with the node's annotation that reserves resources; None when nothing is."""
+    """Problem of the node's annotation that reserves resources; None without one."""
     throttled_pods: Sequence[str] = ()
-    """Names of the Prod pods that their CPU limits hold back, worst first."""
+    """Names of the throttled Prod pods, the most throttled first."""
 
 
 def _ready(facts: Facts) -> tuple[_Status, str, str]:
     if not facts.has_node_usage:
         return "False", "NoNodeUsage", "the usage of the node could not be measured; see SourceDegraded"
     if not facts.pods_are_known:
-        return "False", "PodsUnknown", "the apiserver has not yet told which pods are bound to this node"
+        return (
+            "False",
+            "PodsUnknown",
+            "the pods bound to this node are not known yet; waiting for the first list from the API server",
+        )
     return "True", "Reporting", "usage is measured and the pods of the node are known"
 
 
@@ -52,7 +56,7 @@ def _warming_up(facts: Facts) -> tuple[_Status, str, str]:
                 f"{facts.cold_start_period_seconds:g} s of recorded history and are charged their full request"
             ),
         )
-    return "False", "Warm", f"all {facts.warm_pods} Prod pods are predicted from their history"
+    return "False", "Warm", f"all {facts.warm_pods} Prod pods are predicted from their recorded history"
 
 
 def _source_degraded(facts: Facts) -> tuple[_Status, str, str]:
@@ -64,7 +68,7 @@ def _source_degraded(facts: Facts) -> tuple[_Status, str, str]:
 
 
 def _prediction_degraded(facts: Facts) -> tuple[_Status, str, str]:
-    """The gravest reason, and the messages of all of them."""
+    """Return the most severe reason, and the messages of all reasons."""
     found = [(reason, message) for reason, message in _degradations(facts) if message]
     if not found:
         return "False", "Predicting", "the peak of Prod is predicted"
@@ -72,11 +76,11 @@ def _prediction_degraded(facts: Facts) -> tuple[_Status, str, str]:
 
 
 def _degradations(facts: Facts) -> Iterator[tuple[str, str | None]]:
-    """Reasons with a message where they apply, the gravest first."""
+    """Return reasons, the most severe first, each with a message if it applies."""
     yield "NoPrediction", facts.no_prediction
     yield "HistoryInMemoryOnly", facts.state_problem
     if facts.reservation_problem:
-        ignored = f"{facts.reservation_problem}: only what the kubelet keeps back counts as reserved"
+        ignored = f"{facts.reservation_problem}: only the reservation of the kubelet is used"
         yield "ReservationIgnored", ignored
     if facts.throttled_pods:
         named = ", ".join(facts.throttled_pods[:_MOST_NAMED])
@@ -96,23 +100,23 @@ _CONDITIONS = (
 )
 
 
-def judge(
+def evaluate(
     facts: Facts, previous: Sequence[node_metric.Condition], now: dt.datetime, observed_generation: int | None
 ) -> list[node_metric.Condition]:
-    """All conditions; one whose status did not change keeps its transition time."""
+    """Return all conditions. A condition keeps its transition time while its status does not change."""
     before = {condition.type: condition for condition in previous}
     result = []
     for name, decide in _CONDITIONS:
         status, reason, message = decide(facts)
         old = before.get(name)
-        kept = old.last_transition_time if old is not None and old.status == status else None
+        unchanged_since = old.last_transition_time if old is not None and old.status == status else None
         result.append(
             node_metric.Condition(
                 type=name,
                 status=status,
                 reason=reason,
                 message=message,
-                last_transition_time=kept or now,
+                last_transition_time=unchanged_since or now,
                 observed_generation=observed_generation,
             )
         )

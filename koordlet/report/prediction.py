@@ -1,4 +1,4 @@
-"""A prediction in cores and bytes -> the whole units and the fields that a report publishes. Pure."""
+"""Conversion of a prediction in cores and bytes to the whole units and the fields of a report. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from api_types import names, wire_model
 from api_types.colocation import controller_config
 from api_types.node_metric import types as node_metric
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.peaks import NodePeak, Peak
 from koordlet.prediction.server import Prediction
@@ -17,7 +17,7 @@ from koordlet.samples import Resource
 
 
 def units(amounts: WholeAmounts) -> dict[str, int]:
-    """Whole amounts by resource name."""
+    """Return whole amounts by resource name."""
     return {names.CPU: amounts.cpu_millis, names.MEMORY: amounts.memory_bytes}
 
 
@@ -44,12 +44,12 @@ def _prod(prediction: Prediction) -> node_metric.ProdPrediction:
 def publishable(
     prediction: Prediction, policy: controller_config.PredictPolicy, predicted_at: dt.datetime
 ) -> status.PredictedPeak:
-    """The prediction as it stands in a report; every peak is rounded up, mean and deviation as well."""
+    """Return the prediction as published: every peak, mean and deviation is rounded up."""
     node = prediction.node
     return status.PredictedPeak(
         prediction=node_metric.Prediction(
             predictor=prediction.parameters.predictor,
-            parameters=predict_policy.published(policy, prediction.parameters),
+            parameters=spec_in_force.published_policy(policy, prediction.parameters),
             time=predicted_at,
             since=dt.datetime.fromtimestamp(prediction.since_seconds, dt.UTC),
             warm_pods=prediction.warm_pods,

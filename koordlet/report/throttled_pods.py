@@ -1,26 +1,29 @@
-"""Which pods their CPU limits hold back: their usage, and what is learnt from it, says what they got, not needed."""
+"""Pods limited by their CPU limits. Their usage understates what they need, and so does any prediction from it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.cluster.pods import PodOnNode
-from koordlet.collectors.pod_pressure import PodStall
+from koordlet.collectors import pod_pressure
+from koordlet.collectors.interface import Collector
 from koordlet.metric_cache import series
 
-THROTTLED_RATIO: Final = 0.25
-"""From this share of throttled periods on a pod counts as throttled; alerts on Kubernetes usually take the same."""
+LEAST_THROTTLED_RATIO: Final = 0.25
+"""Smallest share of throttled periods of a throttled pod; alerts on Kubernetes usually use the same."""
 
 
-def prod(stalls: Iterable[tuple[PodOnNode, PodStall]]) -> list[str]:
-    """Names of the Prod pods that are throttled, worst first."""
+def prod(collectors: Iterable[Collector], pods_by_uid: Mapping[str, PodOnNode]) -> list[str]:
+    """Return the names of the throttled Prod pods, the most throttled first."""
     found = [
-        (-stall.throttled_ratio, f"{pod.namespace}/{pod.name}")
-        for pod, stall in stalls
-        if stall.throttled_ratio is not None
-        and stall.throttled_ratio >= THROTTLED_RATIO
+        (-measured.value, f"{pod.namespace}/{pod.name}")
+        for collector in collectors
+        if pod_pressure.THROTTLED_RATIO in collector.metrics
+        for measured in collector.measurements(pod_pressure.THROTTLED_RATIO)
+        if measured.value >= LEAST_THROTTLED_RATIO
+        and (pod := pods_by_uid.get(measured.pod_uid)) is not None
         and series.counted_class(pod.priority_class) == PriorityClass.PROD
     ]
     return [name for _, name in sorted(found)]

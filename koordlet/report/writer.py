@@ -1,7 +1,7 @@
-"""Writes the NodeMetric's status: a PUT over the version that was seen, again over a newer one after a conflict.
+"""Writer of the NodeMetric's status: a PUT over the known version, and over a newer one after a conflict.
 
-A merge patch costs the apiserver twice as much and leaves fields behind that are gone (design 3.3). What could not be
-sent is not queued: the next report is newer.
+A merge patch costs the API server twice as much and does not remove fields. A report that could not be sent is dropped:
+the next one is newer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ATTEMPTS: Final = 3
 
 
 class Outcome(enum.StrEnum):
-    """What came of a report; the label of the counter."""
+    """Outcome of a report; the label of the counter."""
 
     WRITTEN = "written"
     NO_NODE_METRIC = "no_node_metric"
@@ -33,7 +33,7 @@ class Outcome(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Outcome of one report, and the version of the object after it where it was written."""
+    """Outcome of one report, and the new version of the object after a successful write."""
 
     outcome: Outcome
     resource_version: str | None = None
@@ -66,4 +66,4 @@ async def send(
         return Sent(Outcome.REFUSED, problem=str(error))
     except errors.ApiServerError as error:
         return Sent(Outcome.UNREACHABLE, problem=str(error))
-    return Sent(Outcome.CONFLICT, problem=f"NodeMetric {node_name} changed under each of {_ATTEMPTS} attempts")
+    return Sent(Outcome.CONFLICT, problem=f"NodeMetric {node_name} changed during each of {_ATTEMPTS} attempts")

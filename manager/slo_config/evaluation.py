@@ -41,11 +41,6 @@ class Outcome:
     problems: tuple[Problem, ...] = ()
     unused: tuple[str, ...] = ()
 
-    @property
-    def from_document(self) -> bool:
-        """Whether a ConfigMap was there and could be used."""
-        return self.state in (State.APPLIED, State.KEY_ABSENT)
-
 
 def document_text(data: Mapping[str, str] | None) -> str | None:
     """The document in a ConfigMap's data; None where the key is absent or empty."""

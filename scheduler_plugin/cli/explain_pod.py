@@ -26,7 +26,7 @@ class NoExplanation(Exception):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     address = f"127.0.0.1:{SchedulerPluginSettings.model_fields['http_port'].default}"
-    parser.add_argument("pod", metavar="NAMESPACE/NAME")
+    parser.add_argument("pod", metavar="NAMESPACE/NAME", help="pod to explain")
     parser.add_argument(
         "--address",
         metavar="HOST:PORT",
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nodes", type=int, default=_NODES_SHOWN, help=f"most nodes per decision; 0: all (default: {_NODES_SHOWN})"
     )
-    parser.add_argument("--output", choices=("text", "json"), default="text")
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="output format (default: text)")
 
 
 def run(arguments: argparse.Namespace) -> int:

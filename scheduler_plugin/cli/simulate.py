@@ -32,10 +32,10 @@ _PROGRESS_PERCENT: Final = 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     play = Play()
-    parser.add_argument("--pods", metavar="FILE", help="kubectl get pods -A -o json (or yaml)")
-    parser.add_argument("--nodes", metavar="FILE", help="kubectl get nodes -o json")
+    parser.add_argument("--pods", metavar="FILE", help="output of kubectl get pods -A -o json (or yaml)")
+    parser.add_argument("--nodes", metavar="FILE", help="output of kubectl get nodes -o json")
     parser.add_argument(
-        "--metrics", metavar="FILE", help="kubectl get nodemetrics -o json; none: agents report immediately"
+        "--metrics", metavar="FILE", help="output of kubectl get nodemetrics -o json; none: agents report immediately"
     )
     parser.add_argument(
         "--live", action="store_true", help="read pods, nodes and NodeMetrics from the apiserver instead"
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name}", type=_positive, default=default, help=f"{meaning} (default: {default:g})")
     parser.add_argument("--everything", action="store_true", help="place all pods again, not only those without a node")
     parser.add_argument("--seed", type=int, default=1, help="seed of the choice among equal scores (default: 1)")
-    parser.add_argument("--output", choices=("text", "json"), default="text")
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="output format (default: text)")
 
 
 def run(arguments: argparse.Namespace) -> int:

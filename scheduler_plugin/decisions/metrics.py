@@ -9,8 +9,6 @@ import numpy as np
 from prometheus_client import metrics_core, registry
 
 from scheduler_plugin.decisions.recorder import DecisionRecords, RecordedColumns
-from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
-from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.state.node_columns import NodeColumns
 
 _PREFIX: Final = "koord_scheduler_plugin_"
@@ -102,28 +100,6 @@ class ReportAgeCollector(registry.Collector):
         made_at = report_ages(self._columns, self._vectors).values()
         for age, count in counts_by_age(made_at, self._clock()).items():
             family.add_metric([age], count)
-        yield family
-
-
-class FallbackCollector(registry.Collector):
-    """Collector of the number of nodes at each fallback level, which is the same for all Trimaran plugins."""
-
-    def __init__(self, plugin: MeasuredPlugin, vectors: NodeColumns, clock: Callable[[], float]) -> None:
-        self._plugin = plugin
-        self._vectors = vectors
-        self._clock = clock
-
-    def collect(self) -> Iterable[metrics_core.Metric]:
-        """Yield the current samples."""
-        family = metrics_core.GaugeMetricFamily(
-            f"{_PREFIX}ladder_nodes",
-            "Nodes by fallback level of Trimaran (docs/reference/scheduler-plugins/target-load-packing.md).",
-            labels=["rung"],
-        )
-        rows = np.fromiter(list(self._vectors.rows.values()), dtype=np.intp)
-        counts = np.bincount(self._plugin.fallback_levels(rows, self._clock()), minlength=len(FallbackLevel))
-        for level in FallbackLevel:
-            family.add_metric([level.name.lower()], int(counts[level]))
         yield family
 
 

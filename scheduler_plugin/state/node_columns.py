@@ -1,8 +1,8 @@
 """Assign a row to each node, count its changes, and notify the writers of columns over the rows.
 
-A plugin decides on thousands of nodes in one call, so its inputs are arrays with the row as last axis. Each plugin owns its
-columns (a `RowWriter`) and rewrites one row when that node changes. Reads between two changes see one consistent state,
-because changes and decisions take turns in one event loop.
+A plugin decides on thousands of nodes in one call, so its inputs are arrays with the row as last axis. Each plugin owns
+its columns (a `RowWriter`) and rewrites one row when that node changes. Reads between two changes see one consistent
+state, because changes and decisions take turns in one event loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Configurations as Koordinator documents and tests them, which have to load unchanged."""
+"""Configurations of the documentation and the tests of Koordinator, which must load unchanged."""
 
 import json
 
@@ -62,13 +62,13 @@ PROPOSAL = {
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
-def test_upstreams_samples_load_unchanged(sample):
+def test_koordinators_samples_load_unchanged(sample):
     reading = colocation_document.read_config(json.dumps(SAMPLES[sample], indent=2))
     assert reading.config is not None
     assert reading.problems == ()
 
 
-def test_upstreams_template_means_what_it_says():
+def test_koordinators_template_has_its_meaning():
     config = colocation_document.read_config(json.dumps(TEMPLATE)).config
     assert config.enable is False
     assert config.metric_aggregate_policy.durations == ["5m0s", "10m0s", "15m0s"]
@@ -76,7 +76,7 @@ def test_upstreams_template_means_what_it_says():
     assert (entry.name, entry.update_time_threshold_seconds, entry.resource_diff_threshold) == ("anolis", 360, 0.2)
 
 
-def test_upstreams_keys_without_effect_are_named():
+def test_names_koordinators_keys_without_effect():
     reading = colocation_document.read_config(json.dumps(TEMPLATE))
     assert reading.unused == ("cpuReclaimThresholdPercent", "memoryCalculatePolicy", "memoryReclaimThresholdPercent")
 
@@ -90,7 +90,7 @@ def test_the_proposals_example_loads_with_its_alias_predict_policy():
     assert (merged.mid_cpu_threshold_percent, merged.mid_memory_threshold_percent) == (60, 70)
 
 
-def test_upstreams_defaults_are_ours_for_the_keys_it_has():
-    ours = slo.DEFAULTS.to_wire()
+def test_defaults_equal_koordinators_for_its_keys():
+    defaults = slo.DEFAULTS.to_wire()
     theirs = {key: value for key, value in SAMPLES["defaults written out"].items() if key != "extensions"}
-    assert {key: ours[key] for key in theirs} == theirs
+    assert {key: defaults[key] for key in theirs} == theirs

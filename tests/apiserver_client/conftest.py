@@ -1,4 +1,4 @@
-"""What the tests of this package share: a scripted server, and a sleep that takes no time but is remembered."""
+"""Fixtures of this package: a scripted server, and a sleep that takes no time and records its calls."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ async def server():
 
 
 class Naps:
-    """Stands in for asyncio.sleep; `seconds` is what was asked for."""
+    """Replacement of asyncio.sleep; `seconds` has the requested times."""
 
     def __init__(self):
         self.seconds = []

@@ -1,4 +1,4 @@
-"""Tokens on requests: read again when they rotate, asked for again when they are refused."""
+"""Tokens of requests: read again when they rotate, requested again when they are refused."""
 
 import stat
 
@@ -75,7 +75,7 @@ async def test_a_token_file_is_read_again_each_minute(server):
     assert reads == [0.0, 60.0]
 
 
-async def test_a_token_file_that_vanishes_costs_nothing_while_the_last_token_is_good(server, tmp_path):
+async def test_keeps_the_last_token_while_its_file_is_absent(server, tmp_path):
     file, clock = tmp_path / "token", Clock()
     file.write_text("good")
     server.on("GET", NODE, OK)
@@ -91,7 +91,7 @@ async def test_a_token_file_that_vanishes_costs_nothing_while_the_last_token_is_
 
 
 @pytest.mark.parametrize(("content", "expected"), [(None, "cannot read the token"), (" \n", "is empty")])
-async def test_a_token_file_that_holds_nothing_is_named(server, tmp_path, content, expected):
+async def test_names_an_empty_token_file(server, tmp_path, content, expected):
     file = tmp_path / "token"
     if content is not None:
         file.write_text(content)
@@ -126,7 +126,7 @@ echo "{\\"status\\": {\\"token\\": \\"$WHO-$2-$count\\"}}"
 """
 
 
-async def test_a_program_is_asked_once_and_again_when_its_token_is_refused(server, program):
+async def test_runs_the_program_once_and_again_after_a_401(server, program):
     server.on("GET", NODE, OK, OK, REFUSED, OK)
     async with server.session(exec_command=program(COUNTING)) as api:
         for _ in range(3):
@@ -134,7 +134,7 @@ async def test_a_program_is_asked_once_and_again_when_its_token_is_refused(serve
     assert tokens(server) == ["Bearer me-c-0"] * 3 + ["Bearer me-c-1"]
 
 
-async def test_a_program_is_told_which_version_to_print(server, program, tmp_path):
+async def test_passes_the_api_version_to_the_program(server, program, tmp_path):
     script = f'printf "%s" "$KUBERNETES_EXEC_INFO" > {tmp_path}/info; echo "{{\\"status\\": {{\\"token\\": \\"t\\"}}}}"'
     server.on("GET", NODE, OK)
     async with server.session(exec_command=program(script)) as api:
@@ -146,7 +146,7 @@ async def test_a_program_is_told_which_version_to_print(server, program, tmp_pat
     ("script", "expected"),
     [("echo no session >&2; exit 3", "login ended with 3: no session"), ("echo hello", "login printed no token")],
 )
-async def test_a_program_that_fails_is_named(server, program, script, expected):
+async def test_names_a_program_that_fails(server, program, script, expected):
     async with server.session(exec_command=program(script)) as api:
         with pytest.raises(errors.NoCredentials, match=expected):
             await get_node(api)

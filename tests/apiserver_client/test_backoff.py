@@ -1,4 +1,4 @@
-"""Waiting times: bounded from both sides, growing, drawn at random."""
+"""Delays: bounded on both sides, growing, drawn at random."""
 
 import pytest
 from hypothesis import given
@@ -29,7 +29,7 @@ def test_more_failures_never_mean_a_shorter_wait(attempt, drawn):
     assert backoff.DEFAULT.seconds(attempt, lambda: drawn) <= backoff.DEFAULT.seconds(attempt + 1, lambda: drawn)
 
 
-def test_agents_that_fail_together_come_back_apart():
+def test_agents_that_fail_together_retry_at_different_times():
     drawn = iter([0.1, 0.9])
     first, second = (backoff.DEFAULT.seconds(4, lambda: next(drawn)) for _ in range(2))
     assert second - first == pytest.approx(0.8 * 12.8 / 2)

@@ -1,4 +1,4 @@
-"""The body of a chunked answer, however the network cuts it."""
+"""The body of a chunked answer, split anywhere."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from apiserver_client import chunked
 
 
 def encoded(chunks):
-    """As RFC 9112, 7.1 has it."""
+    """Encode as in RFC 9112, 7.1."""
     return b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
 
 
@@ -19,7 +19,7 @@ def taken(body, pieces):
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40)), st.lists(st.integers(0, 400)))
-def test_the_body_is_the_same_wherever_the_network_cuts_it(chunks, cuts):
+def test_the_body_does_not_depend_on_how_the_bytes_are_split(chunks, cuts):
     sent = encoded(chunks)
     edges = [0, *sorted(cut for cut in cuts if cut < len(sent)), len(sent)]
     body = chunked.Body()
@@ -27,21 +27,21 @@ def test_the_body_is_the_same_wherever_the_network_cuts_it(chunks, cuts):
     assert body.ended
 
 
-def test_byte_by_byte_is_a_cut_too():
+def test_accepts_single_bytes():
     sent = encoded([b'{"a":1}\n', b"x" * 300])
     body = chunked.Body()
     assert taken(body, [sent[n : n + 1] for n in range(len(sent))]) == b'{"a":1}\n' + b"x" * 300
     assert body.ended
 
 
-def test_what_has_come_of_a_chunk_is_not_held_back():
+def test_returns_the_available_part_of_a_chunk():
     body = chunked.Body()
     assert body.taken_from(b"a\r\n12345") == b"12345"
     assert not body.ended
 
 
 @pytest.mark.parametrize("head", [b"3;name=value", b"003", b"3 ", b"3\t; x"])
-def test_extensions_zeros_and_blanks_of_a_size_are_passed_over(head):
+def test_ignores_extensions_zeros_and_blanks_of_a_size(head):
     assert chunked.Body().taken_from(head + b"\r\nabc\r\n") == b"abc"
 
 
@@ -55,6 +55,6 @@ def test_trailers_are_not_part_of_the_body():
     "sent",
     [b"<html>\r\n", b"\r\n", b"-3\r\nabc", b"0x3\r\nabc", b"+3\r\nabc", b"1_0\r\nabc", b"3\r\nabcd\r\n", b"1" * 5000],
 )
-def test_what_is_no_chunk_is_refused(sent):
+def test_rejects_bytes_that_are_not_a_chunk(sent):
     with pytest.raises(chunked.Malformed):
         chunked.Body().taken_from(sent)

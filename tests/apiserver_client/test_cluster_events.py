@@ -1,4 +1,4 @@
-"""Events about an object: their shape, and that the same thing said again is counted."""
+"""Events of an object: their content, and the count of repeated ones."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +17,7 @@ def event(subject=CONFIG, message="bad key", now=NOON):
     )
 
 
-def test_an_event_names_its_object_and_lives_beside_it():
+def test_an_event_is_in_the_namespace_of_its_object():
     made = event()
     assert made["metadata"]["namespace"] == "koordinator-system"
     assert made["involvedObject"] == {
@@ -31,24 +31,24 @@ def test_an_event_names_its_object_and_lives_beside_it():
     assert (made["firstTimestamp"], made["lastTimestamp"], made["count"]) == ("2026-10-21T12:00:00Z",) * 2 + (1,)
 
 
-def test_an_event_of_a_cluster_wide_object_lives_in_default():
+def test_an_event_of_a_cluster_wide_object_is_in_default():
     made = event(cluster_events.Subject(resources.NODES, "n1", "u2"))
     assert made["metadata"]["namespace"] == "default"
     assert "namespace" not in made["involvedObject"]
 
 
-def test_the_same_words_have_the_same_name_and_other_words_another():
+def test_equal_events_have_equal_names():
     assert event()["metadata"] == event(now=NOON + timedelta(hours=1))["metadata"]
     assert event()["metadata"] != event(message="another")["metadata"]
 
 
-def test_a_long_message_is_cut_to_what_the_apiserver_takes():
+def test_truncates_a_long_message_to_the_limit_of_the_apiserver():
     message = event(message="x" * 5000)["message"]
     assert len(message) == 1024
     assert message.endswith("x…")
 
 
-async def test_the_same_thing_said_again_is_counted(server):
+async def test_a_repeated_event_raises_the_count(server):
     made = event()
     collection = "/api/v1/namespaces/koordinator-system/events"
     stored = f"{collection}/{made['metadata']['name']}"
@@ -62,7 +62,7 @@ async def test_the_same_thing_said_again_is_counted(server):
     assert server.requests[-1].document == {"count": 5, "lastTimestamp": "2026-10-21T12:05:00Z"}
 
 
-async def test_an_event_that_is_refused_is_an_error_for_the_caller(server):
+async def test_raises_when_the_event_is_refused(server):
     server.on("POST", "/api/v1/namespaces/koordinator-system/events", apiserver.status(403, "Forbidden"))
     async with server.session() as api:
         with pytest.raises(errors.Forbidden):

@@ -1,4 +1,4 @@
-"""Which credentials win, and what is said when there are none."""
+"""Precedence of credentials, and the error without any."""
 
 import pytest
 import yaml
@@ -61,22 +61,22 @@ def test_an_ipv6_address_is_put_in_brackets(account):
     assert found.server == "https://[fd00::1]:443"
 
 
-def test_without_any_all_that_was_tried_is_named(tmp_path):
+def test_names_every_source_that_was_tried(tmp_path):
     with pytest.raises(errors.NoCredentials) as caught:
         credentials.find(environ={}, service_account=tmp_path, home=tmp_path)
     assert str(caught.value) == (
         "no credentials for a kube-apiserver: no kubeconfig given; KUBECONFIG is not set; not in a pod "
         f"(KUBERNETES_SERVICE_HOST is not set); {tmp_path}/.kube/config does not exist. "
-        "Name a kubeconfig, or run as a pod with a service account"
+        "Set a kubeconfig, or run as a pod with a service account"
     )
 
 
-def test_a_pod_without_a_token_is_told_why(tmp_path):
+def test_names_the_missing_token_of_a_pod(tmp_path):
     with pytest.raises(errors.NoCredentials, match="automountServiceAccountToken"):
         credentials.find(environ=IN_POD, service_account=tmp_path, home=tmp_path)
 
 
-def test_a_broken_source_is_an_error_and_not_passed_over(tmp_path, config, account):
+def test_a_broken_source_is_an_error_and_not_skipped(tmp_path, config, account):
     config(".kube/config", "https://home")
     environ = {**IN_POD, "KUBECONFIG": str(tmp_path / "none")}
     with pytest.raises(errors.NoCredentials, match="none"):

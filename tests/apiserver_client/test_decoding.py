@@ -1,4 +1,4 @@
-"""Lines out of chunks, and objects out of JSON, each on its own."""
+"""Lines of chunks, and objects of JSON, each decoded separately."""
 
 import itertools
 
@@ -18,18 +18,18 @@ def split(chunks):
 
 
 @given(lines=texts, cuts=st.lists(st.integers(min_value=0, max_value=300)))
-def test_lines_are_the_same_however_the_bytes_are_cut(lines, cuts):
+def test_lines_do_not_depend_on_how_the_bytes_are_split(lines, cuts):
     stream = b"".join(line + b"\n" for line in lines)
     edges = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
     chunks = [stream[start:end] for start, end in itertools.pairwise(edges)]
     assert split(chunks) == lines
 
 
-def test_a_line_that_was_cut_off_is_not_given():
+def test_drops_an_incomplete_last_line():
     assert split([b'{"a":1}\n{"b"', b":2"]) == [b'{"a":1}']
 
 
-def test_empty_lines_are_passed_over():
+def test_ignores_empty_lines():
     assert split([b"\n\r\n", b"a\n\nb\n"]) == [b"a", b"b"]
 
 

@@ -1,4 +1,4 @@
-"""Which error an answer becomes, and what its message tells."""
+"""The exception of each answer, and its message."""
 
 import json
 
@@ -40,10 +40,10 @@ def answer(code, reason, message="", **details):
     ],
 )
 def test_each_status_has_its_error(status, reason, expected):
-    error = errors.refusal(GET_NODE, status, answer(status, reason, "said so"))
+    error = errors.refusal(GET_NODE, status, answer(status, reason, "the message"))
     assert type(error) is expected
-    assert (error.status, error.reason, error.server_message) == (status, reason, "said so")
-    assert str(error).startswith(f"GET /api/v1/nodes/n1: {status} {reason}: said so")
+    assert (error.status, error.reason, error.server_message) == (status, reason, "the message")
+    assert str(error).startswith(f"GET /api/v1/nodes/n1: {status} {reason}: the message")
 
 
 def test_a_missing_object_is_not_found():
@@ -58,7 +58,7 @@ def test_a_missing_object_is_not_found():
     [b"404 page not found\n", answer(404, "NotFound", "the server could not find the requested resource")],
     ids=["group missing", "plural missing"],
 )
-def test_a_missing_type_is_no_missing_object_and_names_the_crd(body):
+def test_a_missing_type_is_not_a_missing_object_and_names_the_crd(body):
     error = errors.refusal(PUT_STATUS, 404, body)
     assert type(error) is errors.UnknownResource
     assert not isinstance(error, errors.NotFound)
@@ -70,7 +70,7 @@ def test_forbidden_names_the_rule_to_grant():
     assert 'verbs: [update], resources: [nodemetrics/status], apiGroups: ["slo.koordinator.sh"]' in str(error)
 
 
-def test_invalid_keeps_what_is_wrong_with_each_field():
+def test_invalid_has_the_fault_of_each_field():
     causes = [{"reason": "FieldValueInvalid", "message": "must be positive", "field": "status.x"}]
     error = errors.refusal(PUT_STATUS, 422, answer(422, "Invalid", "bad", name="n1", causes=causes))
     assert error.causes == (errors.Cause("FieldValueInvalid", "must be positive", "status.x"),)
@@ -92,7 +92,7 @@ def test_the_page_of_a_proxy_is_quoted_in_one_short_line():
     assert len(str(error)) < 400
 
 
-def test_json_that_is_no_status_is_quoted():
+def test_quotes_json_that_is_not_a_status():
     error = errors.refusal(GET_NODE, 409, b'{"code": "E17", "message": "quota"}')
     assert str(error) == 'GET /api/v1/nodes/n1: 409: {"code": "E17", "message": "quota"}'
 

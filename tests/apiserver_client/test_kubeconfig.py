@@ -1,4 +1,4 @@
-"""Kubeconfig files, whole and broken: what becomes of them, and the one line that says what is wrong."""
+"""Kubeconfig files, valid and invalid, and the one-line error."""
 
 import base64
 import ssl
@@ -68,7 +68,7 @@ def test_data_wins_over_a_path_and_is_decoded(written):
     assert (loaded.ca_path, loaded.ca_data) == (None, PEM)
 
 
-def test_what_the_parser_underneath_drops_is_kept(written):
+def test_keeps_keys_that_the_parser_drops(written):
     loaded = kubeconfig.load([written(document({"tls-server-name": "kube", "proxy-url": "http://p:1"}))])
     assert (loaded.tls_server_name, loaded.proxy_url) == ("kube", "http://p:1")
 
@@ -85,7 +85,7 @@ def test_null_lists_are_empty_lists(written):
     assert kubeconfig.load([written(document(users=None, contexts=contexts))]).read_token() is None
 
 
-def test_secrets_do_not_show_in_a_log(written):
+def test_secrets_are_not_logged(written):
     assert "t0" not in repr(kubeconfig.load([written(document())]))
 
 
@@ -117,7 +117,7 @@ def test_a_missing_file_is_named(tmp_path):
         (document(user={"auth-provider": {"name": "gcp"}}), "auth-provider is not supported"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line_with_the_file(written, content, expected):
+def test_reports_a_problem_in_one_line_with_the_file(written, content, expected):
     assert expected in refused(written(content))
 
 
@@ -126,10 +126,10 @@ def test_what_is_wrong_is_said_in_one_line_with_the_file(written, content, expec
     [
         ({"certificate-authority": "none.crt"}, "none.crt"),
         ({"certificate-authority-data": base64.b64encode(b"no pem").decode()}, "data in the kubeconfig"),
-        ({"certificate-authority": "ca.crt", "insecure-skip-tls-verify": True}, "give one"),
+        ({"certificate-authority": "ca.crt", "insecure-skip-tls-verify": True}, "want one of them"),
     ],
 )
-def test_a_certificate_that_cannot_be_loaded_is_named(written, cluster, expected):
+def test_names_a_certificate_that_cannot_be_loaded(written, cluster, expected):
     loaded = kubeconfig.load([written(document(cluster))])
     with pytest.raises(errors.NoCredentials, match=expected):
         loaded.tls_context()

@@ -1,4 +1,4 @@
-"""One function a verb: what goes over the wire, and what comes back."""
+"""One function for each verb: its request and its result."""
 
 import msgspec
 import pytest
@@ -60,7 +60,7 @@ async def test_a_body_may_be_a_dictionary_a_struct_or_json(server, body):
     assert server.requests[0].document == {"kind": "Pod"}
 
 
-async def test_creating_without_a_namespace_is_a_mistake_of_ours(server):
+async def test_rejects_a_create_without_a_namespace(server):
     async with server.session() as api:
         with pytest.raises(ValueError, match="Pod is created in a namespace"):
             await objects.create(api, resources.PODS, {})
@@ -102,13 +102,13 @@ async def test_a_list_may_be_of_metadata_only(server):
     assert [it.headers["accept"] for it in server.requests] == [wanted, wanted, "application/json"]
 
 
-async def test_who_may_not_write_sends_nothing_but_reads(server):
+async def test_a_process_that_may_not_write_can_read(server):
     server.on("GET", NODE_METRIC, STORED)
     server.on("PATCH", NODE_METRIC, STORED)
     allowed = False
     async with server.session(may_write=lambda: allowed) as api:
         await objects.get(api, resources.NODE_METRICS, "n1")
-        with pytest.raises(errors.NotLeader, match=r"PATCH .*/nodemetrics/n1: not sent"):
+        with pytest.raises(errors.NotLeader, match=r"PATCH .*/nodemetrics/n1: write blocked"):
             await objects.merge_patch(api, resources.NODE_METRICS, "n1", {})
         assert server.asked("PATCH") == []
         allowed = True
@@ -124,7 +124,7 @@ async def test_a_list_may_be_empty_or_null(server):
             assert await objects.list_all(api, resources.PODS, namespace="ns") == objects.Listing([], "3")
 
 
-async def test_a_list_that_took_too_long_is_gone(server):
+async def test_raises_gone_for_a_list_that_takes_too_long(server):
     expired = apiserver.status(410, "Expired", "The provided continue parameter is too old")
     server.on("GET", PODS, apiserver.page("3", pod("a"), more="t"), expired)
     async with server.session() as api:
@@ -142,7 +142,7 @@ async def test_an_item_that_cannot_be_decoded_is_named(server):
             await objects.list_all(api, resources.PODS, namespace="ns", decode=Strict)
 
 
-async def test_a_refusal_tells_verb_and_resource(server):
+async def test_an_error_has_verb_and_resource(server):
     server.on("PUT", NODE_METRIC + "/status", apiserver.status(403, "Forbidden", "no access"))
     async with server.session() as api:
         with pytest.raises(errors.Forbidden) as caught:

@@ -1,4 +1,4 @@
-"""Paths of objects and collections, as the API reference of Kubernetes gives them."""
+"""Paths of objects and collections, as in the API reference of Kubernetes."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_paths_are_those_of_the_api_reference(path, expected):
     assert path == expected
 
 
-def test_a_name_cannot_reach_out_of_its_segment():
+def test_a_name_is_quoted_within_its_segment():
     assert resources.NODES.path("../pods?x=1#y") == "/api/v1/nodes/..%2Fpods%3Fx%3D1%23y"
 
 

@@ -1,4 +1,4 @@
-"""The session itself: what goes out, how TLS and the network fail, what the apiserver warns of."""
+"""The session: requests, failures of TLS and the network, warnings of the apiserver."""
 
 import asyncio
 import logging
@@ -28,8 +28,8 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ours(folder):
-    return certificates.make(folder, "ours")
+def own(folder):
+    return certificates.make(folder, "own")
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ async def test_the_proxy_of_the_kubeconfig_is_used(server):
     assert server.requests[0].headers["host"] == "kube.invalid"
 
 
-async def test_a_call_and_a_watch_go_through_a_proxy_that_wants_a_password(ours):
+async def test_a_call_and_a_watch_go_through_a_proxy_that_wants_a_password(own):
     asked = []
 
     async def copy(reader, writer):
@@ -91,12 +91,12 @@ async def test_a_call_and_a_watch_go_through_a_proxy_that_wants_a_password(ours)
         writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
         await asyncio.gather(copy(reader, beyond_writer), copy(beyond_reader, writer))
 
-    async with apiserver.running(ours.server_context()) as server:
+    async with apiserver.running(own.server_context()) as server:
         server.on("GET", NODE, OK)
         server.on("WATCH", NODE, apiserver.Stream(b"one\n"))
         proxy = await asyncio.start_server(tunnel, "127.0.0.1", 0)
         url = f"http://Aladdin:open%20sesame@127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
-        async with server.session(ca_path=ours.certificate_path, proxy_url=url) as api:
+        async with server.session(ca_path=own.certificate_path, proxy_url=url) as api:
             assert await get_node(api) == OK.document
             assert await streamed(api) == b"one\n"
         proxy.close()
@@ -118,7 +118,7 @@ async def test_an_address_of_ipv6_is_named_in_brackets(server):
 
 
 @pytest.mark.parametrize("url", ["http://kube:port", "http://bücher.example", "kube:6443", "ftp://kube"])
-async def test_a_server_that_is_no_url_is_named(url):
+async def test_names_a_malformed_server_url(url):
     async with apiserver.running() as server, server.session(server=url) as api:
         with pytest.raises(errors.Unreachable, match=rf"cannot reach {url}: .* \(the test\)"):
             await get_node(api)
@@ -134,7 +134,7 @@ async def test_a_refused_connection_names_server_and_source_of_the_credentials()
     assert str(caught.value).endswith("(the test)")
 
 
-async def test_the_callers_own_trouble_is_not_taken_for_the_cause():
+async def test_ignores_errors_of_the_caller_as_a_cause():
     async with apiserver.running() as server:
         pass
     async with server.session() as api:
@@ -149,14 +149,14 @@ async def test_the_callers_own_trouble_is_not_taken_for_the_cause():
 @pytest.mark.parametrize(
     "timeouts", [session.Timeouts(read=0.02), session.Timeouts(request=0.02)], ids=["read", "whole request"]
 )
-async def test_an_answer_that_does_not_come_is_unreachable(server, timeouts):
+async def test_a_missing_answer_is_unreachable(server, timeouts):
     server.on("GET", NODE, apiserver.HANG)
     async with server.session(timeouts=timeouts) as api:
         with pytest.raises(errors.Unreachable, match=f"{server.url} did not answer in time"):
             await get_node(api)
 
 
-async def test_an_answer_that_breaks_off_is_unreachable(server):
+async def test_an_incomplete_answer_is_unreachable(server):
     server.on("GET", NODE, apiserver.Stream(b'{"metadata":', apiserver.ABORT))
     async with server.session() as api:
         with pytest.raises(errors.Unreachable, match="cannot reach"):
@@ -170,7 +170,7 @@ async def test_a_stream_that_is_not_chunked_is_read_too(server):
 
 
 @pytest.mark.parametrize("sent", [b"", b"5\r\nab", b"2\r\nabcd"], ids=["no chunk", "half a chunk", "too long"])
-async def test_a_stream_that_breaks_off_or_makes_no_sense_is_unreachable(sent):
+async def test_an_incomplete_or_malformed_stream_is_unreachable(sent):
     async def serve(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + sent)
@@ -184,7 +184,7 @@ async def test_a_stream_that_breaks_off_or_makes_no_sense_is_unreachable(sent):
     broken.close()
 
 
-async def test_a_login_page_instead_of_json_is_unintelligible(server):
+async def test_a_login_page_instead_of_json_is_a_decode_error(server):
     server.on("GET", NODE, apiserver.Answer(b"<html>please log in"))
     async with server.session() as api:
         with pytest.raises(errors.DecodeError, match=f"GET {NODE}: unexpected answer: JSON is malformed"):
@@ -198,19 +198,19 @@ async def test_a_redirect_is_not_followed(server):
             await get_node(api)
 
 
-async def test_a_server_of_the_given_authority_is_trusted(ours):
-    async with apiserver.running(ours.server_context()) as server:
+async def test_a_server_of_the_given_authority_is_trusted(own):
+    async with apiserver.running(own.server_context()) as server:
         server.on("GET", NODE, OK)
-        async with server.session(ca_path=ours.certificate_path) as api:
+        async with server.session(ca_path=own.certificate_path) as api:
             assert await get_node(api) == OK.document
-        async with server.session(ca_data=ours.certificate_path.read_bytes()) as api:
+        async with server.session(ca_data=own.certificate_path.read_bytes()) as api:
             assert await get_node(api) == OK.document
 
 
-async def test_a_server_of_another_authority_is_not_trusted(ours, foreign):
+async def test_a_server_of_another_authority_is_not_trusted(own, foreign):
     async with (
         apiserver.running(foreign.server_context()) as server,
-        server.session(ca_path=ours.certificate_path) as api,
+        server.session(ca_path=own.certificate_path) as api,
     ):
         with pytest.raises(errors.Untrusted) as caught:
             await get_node(api)
@@ -230,29 +230,29 @@ async def test_a_name_that_the_certificate_does_not_have_can_be_given(folder):
             assert await get_node(api) == OK.document
 
 
-async def test_a_client_certificate_logs_in(ours, foreign):
-    async with apiserver.running(ours.server_context(trusted_clients=foreign)) as server:
+async def test_a_client_certificate_logs_in(own, foreign):
+    async with apiserver.running(own.server_context(trusted_clients=foreign)) as server:
         server.on("GET", NODE, OK)
         mine = {"client_certificate_data": foreign.certificate_path.read_bytes(), "client_key_path": foreign.key_path}
-        async with server.session(ca_path=ours.certificate_path, **mine) as api:
+        async with server.session(ca_path=own.certificate_path, **mine) as api:
             assert await get_node(api) == OK.document
-        async with server.session(ca_path=ours.certificate_path) as api:
+        async with server.session(ca_path=own.certificate_path) as api:
             with pytest.raises(errors.Unreachable):
                 await get_node(api)
 
 
-async def test_a_key_that_does_not_fit_is_named(ours, foreign):
-    mine = {"client_certificate_path": foreign.certificate_path, "client_key_path": ours.key_path}
+async def test_names_a_key_that_does_not_match(own, foreign):
+    mine = {"client_certificate_path": foreign.certificate_path, "client_key_path": own.key_path}
     async with apiserver.running() as server:
-        with pytest.raises(errors.NoCredentials, match=rf"{ours.key_path}.*MISMATCH"):
+        with pytest.raises(errors.NoCredentials, match=rf"{own.key_path}.*MISMATCH"):
             async with server.session(server="https://127.0.0.1:1", **mine):
                 pass
 
 
-async def test_a_server_that_does_not_answer_to_tls_is_unreachable(server, ours):
+async def test_a_server_that_does_not_answer_to_tls_is_unreachable(server, own):
     url = server.url.replace("http:", "https:")
     timeouts = session.Timeouts(connect=0.02)
-    async with server.session(server=url, ca_path=ours.certificate_path, timeouts=timeouts) as api:
+    async with server.session(server=url, ca_path=own.certificate_path, timeouts=timeouts) as api:
         with pytest.raises(errors.Unreachable, match=f"cannot reach {url}"):
             await get_node(api)
 

@@ -1,4 +1,4 @@
-"""Connections on asyncio's transports: where a read ends, how long it waits, who is made to wait, the end."""
+"""Connections on asyncio transports: the end of a read, time-outs, pauses, the end of the stream."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n"
 
 @contextlib.asynccontextmanager
 async def connected(serve):
-    """A stream to a server that does `serve(reader, writer)`, and then closes."""
+    """Yield a stream to a server that runs `serve(reader, writer)` and then closes."""
     done = asyncio.Event()
 
     async def answer(reader, writer):
@@ -31,7 +31,7 @@ async def connected(serve):
 
 
 def sending(*pieces):
-    """A server that answers the first bytes it gets with pieces, one by one."""
+    """Yield a stream to a server that answers the first bytes with `pieces`, one by one."""
 
     async def serve(reader, writer):
         await reader.read(100)
@@ -48,7 +48,7 @@ def sending(*pieces):
     [(HEAD + b"body",), (HEAD, b"body"), (HEAD[:-2], HEAD[-2:] + b"body"), (HEAD[:5], HEAD[5:9], HEAD[9:] + b"body")],
     ids=["at once", "apart", "cut in the end of the head", "cut in the head"],
 )
-async def test_the_first_read_after_a_write_ends_with_the_head(pieces):
+async def test_the_first_read_after_a_write_ends_with_the_header(pieces):
     async with connected(sending(*pieces)) as stream:
         await stream.write(b"GET")
         assert await stream.read(1000, 5.0) == HEAD
@@ -56,27 +56,27 @@ async def test_the_first_read_after_a_write_ends_with_the_head(pieces):
         assert await stream.read(1000, 5.0) == b""
 
 
-async def test_an_interim_head_is_followed_by_another():
+async def test_another_header_follows_an_interim_one():
     interim = b"HTTP/1.1 103 Early Hints\r\n\r\n"
     async with connected(sending(interim + HEAD + b"body")) as stream:
         await stream.write(b"GET")
         assert [await stream.read(1000, 5.0) for _ in range(3)] == [interim, HEAD, b"body"]
 
 
-async def test_a_head_without_end_is_handed_over_for_judgement():
+async def test_returns_a_header_without_end():
     async with connected(sending(b"x" * 300_000)) as stream:
         await stream.write(b"GET")
         assert len(await stream.read(65_536, 5.0)) == 65_536
 
 
-async def test_a_read_takes_no_more_than_it_is_asked_to():
+async def test_a_read_returns_at_most_the_requested_bytes():
     async with connected(sending(HEAD, b"123456")) as stream:
         await stream.write(b"GET")
         await stream.read(1000, 5.0)
         assert [await stream.read(4, 5.0), await stream.read(4, 5.0)] == [b"1234", b"56"]
 
 
-async def test_each_read_has_its_own_patience():
+async def test_each_read_has_its_own_timeout():
     speak = asyncio.Event()
 
     async def serve(reader, writer):
@@ -98,7 +98,7 @@ async def test_each_read_has_its_own_patience():
         assert await patient == b"late"
 
 
-async def test_bytes_that_come_in_time_again_and_again_are_no_silence():
+async def test_regular_bytes_prevent_a_timeout():
     async with connected(sending(HEAD, *[b"x"] * 30)) as stream:
         await stream.write(b"GET")
         await stream.read(1000, 5.0)
@@ -108,7 +108,7 @@ async def test_bytes_that_come_in_time_again_and_again_are_no_silence():
     assert read == 30
 
 
-async def test_a_peer_that_sends_more_than_is_read_has_to_wait_and_nothing_is_lost():
+async def test_pauses_a_fast_peer_and_loses_nothing():
     sent, chunk = 0, b"x" * 2**16
 
     async def serve(reader, writer):
@@ -132,7 +132,7 @@ async def test_a_peer_that_sends_more_than_is_read_has_to_wait_and_nothing_is_lo
     assert read == 400 * len(chunk)
 
 
-async def test_what_came_before_the_connection_broke_is_read_first():
+async def test_bytes_before_the_loss_of_the_connection_are_read_first():
     async def serve(reader, writer):
         await reader.read(100)
         writer.write(HEAD + b"body")
@@ -160,6 +160,6 @@ async def test_an_idle_connection_that_the_peer_closed_shows():
             await stream.write(b"GET")
 
 
-async def test_a_name_that_is_none_is_no_connection():
+async def test_an_invalid_name_is_a_connect_error():
     with pytest.raises(httpcore2.ConnectError):
         await sockets.Network().connect_tcp("a" * 70, 1, 5.0)

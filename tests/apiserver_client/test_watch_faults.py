@@ -1,4 +1,4 @@
-"""What a watch survives: expired versions, broken and silent connections, refusals. No event is lost, none invented."""
+"""Failures that a watch survives: expired versions, broken and silent connections, refusals, without loss of events."""
 
 import logging
 
@@ -51,7 +51,7 @@ async def test_an_expired_version_means_a_new_list(server, naps, expired):
     assert (state.lists, state.reconnects, state.last_error) == (2, 0, None)
 
 
-async def test_a_version_that_expires_again_and_again_is_listed_ever_more_slowly(server, naps):
+async def test_a_version_that_expires_repeatedly_is_listed_with_growing_delays(server, naps):
     server.on("GET", PODS, apiserver.page("5"))
     server.on("WATCH", PODS, apiserver.Answer(EXPIRED, 410))
     async with server.session() as api:
@@ -59,7 +59,7 @@ async def test_a_version_that_expires_again_and_again_is_listed_ever_more_slowly
     assert naps.seconds == pytest.approx([0.4, 0.8, 1.6, 3.2])
 
 
-async def test_a_version_that_expired_during_an_outage_is_listed_as_soon_as_the_apiserver_is_back(server, naps):
+async def test_lists_at_once_after_an_outage_in_which_the_version_expired(server, naps):
     server.on("GET", PODS, apiserver.page("5"), apiserver.page("9", pod("a")))
     refused = [apiserver.status(500, "InternalError")] * 6
     server.on("WATCH", PODS, *refused, apiserver.status(410, "Expired"))
@@ -68,7 +68,7 @@ async def test_a_version_that_expired_during_an_outage_is_listed_as_soon_as_the_
     assert naps.seconds == pytest.approx([0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 0.4])
 
 
-async def test_a_list_that_outlives_its_token_is_asked_for_in_one_piece(server, naps):
+async def test_a_list_that_outlives_its_token_is_requested_in_one_page(server, naps):
     token_expired = apiserver.status(410, "Expired", "The provided continue parameter is too old")
     server.on("GET", PODS, apiserver.page("5", pod("a"), more="t"), token_expired, apiserver.page("8", pod("b")))
     async with server.session() as api:
@@ -85,7 +85,7 @@ async def test_a_list_that_outlives_its_token_is_asked_for_in_one_piece(server, 
     [(ABORT,), (b'{"type":"ADDED","obj', ABORT), (b'{"type":"ADDED","obj',)],
     ids=["between lines", "in a line", "in a line, properly ended"],
 )
-async def test_a_broken_connection_goes_on_from_the_last_version(server, naps, cut):
+async def test_resumes_a_broken_connection_from_the_last_version(server, naps, cut):
     server.on("GET", PODS, apiserver.page("5"))
     server.on(
         "WATCH", PODS, apiserver.Stream(added("a", "6"), bookmark("8"), *cut), apiserver.Stream(added("b", "9"), HANG)
@@ -98,21 +98,21 @@ async def test_a_broken_connection_goes_on_from_the_last_version(server, naps, c
     assert (state.reconnects, state.lists, state.last_error) == (1, 1, None)
 
 
-async def test_a_silent_peer_is_left_and_asked_again(server, naps):
+async def test_reconnects_after_a_silent_peer(server, naps):
     server.on("GET", PODS, apiserver.page("5"))
     server.on("WATCH", PODS, apiserver.Stream(added("a", "6"), HANG), apiserver.Stream(added("b", "7"), HANG))
-    told = []
+    states = []
     async with server.session() as api:
         taken = await take(
-            3, api, sleep=naps, silence_timeout_seconds=0.03, on_state=lambda it: told.append(it.last_error)
+            3, api, sleep=naps, silence_timeout_seconds=0.03, on_state=lambda it: states.append(it.last_error)
         )
         await server.until(lambda: server.hung_up == 2)
     assert taken == ["synced ", "changed a", "changed b"]
     assert versions(server) == ["5", "6"]
-    assert any(isinstance(error, errors.WatchTimeout) and "sent nothing for 0.03 s" in str(error) for error in told)
+    assert any(isinstance(error, errors.WatchTimeout) and "sent nothing for 0.03 s" in str(error) for error in states)
 
 
-async def test_a_peer_that_does_not_even_answer_is_left_too(server, naps):
+async def test_reconnects_after_a_peer_that_never_answers(server, naps):
     server.on("GET", PODS, apiserver.page("5"))
     server.on("WATCH", PODS, HANG, apiserver.Stream(added("b", "7"), HANG))
     async with server.session() as api:
@@ -128,7 +128,7 @@ async def test_two_silent_watches_in_a_row_put_the_version_in_doubt(server, naps
     assert versions(server) == ["5", "5"]
 
 
-async def test_bytes_that_keep_coming_are_no_silence(server, naps):
+async def test_regular_bytes_are_not_silence(server, naps):
     beats = [bookmark(str(version)) for version in range(6, 12)]
     server.on("GET", PODS, apiserver.page("5"))
     server.on("WATCH", PODS, apiserver.Stream(*beats, added("a", "12"), HANG))
@@ -137,7 +137,7 @@ async def test_bytes_that_keep_coming_are_no_silence(server, naps):
     assert versions(server) == ["5"]
 
 
-async def test_the_planned_end_of_a_watch_is_no_fault(server, naps):
+async def test_the_planned_end_of_a_watch_is_not_a_failure(server, naps):
     server.on("GET", PODS, apiserver.page("5"))
     server.on("WATCH", PODS, apiserver.Stream(added("a", "6")), apiserver.Stream(added("b", "7"), HANG))
     state = watching.WatchState()
@@ -155,7 +155,7 @@ async def test_a_watch_that_ends_at_once_does_not_make_a_busy_loop(server, naps)
     assert naps.seconds == pytest.approx([0.4, 0.8, 1.6, 3.2])
 
 
-async def test_faults_with_events_in_between_do_not_add_up(server, naps):
+async def test_failures_with_events_between_them_do_not_add_up(server, naps):
     server.on("GET", PODS, apiserver.page("5"))
     server.on("WATCH", PODS, *[apiserver.Stream(added("a", str(version)), ABORT) for version in range(6, 10)])
     async with server.session() as api:
@@ -163,7 +163,7 @@ async def test_faults_with_events_in_between_do_not_add_up(server, naps):
     assert naps.seconds == pytest.approx([0.4] * 3)
 
 
-async def test_a_quiet_watch_that_held_for_long_starts_over_with_short_waits(server, naps):
+async def test_a_watch_that_worked_for_long_restarts_with_short_delays(server, naps):
     server.on("GET", PODS, apiserver.page("5"))
     server.on("WATCH", PODS, *[apiserver.Stream(ABORT)] * 4, apiserver.Stream(added("a", "6"), HANG))
     async with server.session() as api:
@@ -182,26 +182,26 @@ async def test_a_quiet_watch_that_held_for_long_starts_over_with_short_waits(ser
     ],
     ids=lambda it: getattr(it, "__name__", ""),
 )
-async def test_what_lasts_is_reported_and_tried_until_it_is_mended(server, naps, refusal, kind, caplog):
+async def test_reports_and_retries_a_lasting_failure(server, naps, refusal, kind, caplog):
     server.on("GET", PODS, *[refusal] * 4, apiserver.page("5", pod("a")))
-    state, told = watching.WatchState(), []
+    state, states = watching.WatchState(), []
     with caplog.at_level(logging.INFO, logger="apiserver_client.watching"):
         async with server.session() as api:
-            await take(2, api, sleep=naps, state=state, on_state=lambda it: told.append(type(it.last_error)))
-    assert told == [kind] * 4 + [type(None)]
+            await take(2, api, sleep=naps, state=state, on_state=lambda it: states.append(type(it.last_error)))
+    assert states == [kind] * 4 + [type(None)]
     assert len(naps.seconds) == 4
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING", "INFO"]
     assert "connected again" in caplog.messages[-1]
 
 
-async def test_an_apiserver_that_asks_for_patience_gets_it(server, naps):
+async def test_respects_retry_after(server, naps):
     server.on("GET", PODS, apiserver.status(429, "TooManyRequests", retry_after="7"), apiserver.page("5"))
     async with server.session() as api:
         await take(1, api, sleep=naps)
     assert naps.seconds == [7.0]
 
 
-async def test_a_throttled_watch_goes_on_where_it_was(server, naps):
+async def test_a_throttled_watch_resumes_from_its_version(server, naps):
     server.on("GET", PODS, apiserver.page("5"))
     throttled = apiserver.event(
         "ERROR", {"code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 3}}
@@ -213,10 +213,10 @@ async def test_a_throttled_watch_goes_on_where_it_was(server, naps):
     assert versions(server) == ["5", "5"]
 
 
-async def test_an_apiserver_that_is_away_is_waited_for(naps):
+async def test_waits_for_an_apiserver_that_is_away(naps):
     async with apiserver.running() as server:
         pass
-    told = []
+    states = []
 
     async def sleep(seconds):
         await naps(seconds)
@@ -225,20 +225,20 @@ async def test_an_apiserver_that_is_away_is_waited_for(naps):
 
     async with server.session() as api:
         with pytest.raises(InterruptedError):
-            await take(1, api, sleep=sleep, uniform=lambda: 0.0, on_state=lambda it: told.append(it.last_error))
+            await take(1, api, sleep=sleep, uniform=lambda: 0.0, on_state=lambda it: states.append(it.last_error))
     assert naps.seconds == pytest.approx([0.4, 0.8, 1.6])
-    assert all(isinstance(error, errors.Unreachable) and server.url in str(error) for error in told)
+    assert all(isinstance(error, errors.Unreachable) and server.url in str(error) for error in states)
 
 
-async def test_a_missing_crd_is_named_with_the_way_out(server, naps):
-    told = []
+async def test_a_missing_crd_is_named_with_the_fix(server, naps):
+    states = []
 
     def on_state(state):
-        told.append(str(state.last_error))
+        states.append(str(state.last_error))
         server.on("GET", resources.NODE_METRICS.path(), apiserver.page("1"))
 
     async with server.session() as api:
         events = watching.list_then_watch(api, resources.NODE_METRICS, sleep=naps, on_state=on_state)
         assert await anext(events) == watching.Synced(frozenset())
         await events.aclose()
-    assert "does not serve nodemetrics.slo.koordinator.sh: install its CRD" in told[0]
+    assert "does not serve nodemetrics.slo.koordinator.sh: install its CRD" in states[0]

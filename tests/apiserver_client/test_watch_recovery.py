@@ -1,4 +1,4 @@
-"""The table of what follows a failed watch."""
+"""The next step after each failure of a watch."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def after(error, failures=0):
     ],
     ids=lambda it: it if isinstance(it, str) else type(it).__name__,
 )
-def test_a_version_is_given_up_only_where_the_failure_puts_it_in_doubt(error, first, second):
+def test_lists_again_only_where_the_failure_affects_the_version(error, first, second):
     assert after(error, failures=0).list_again == (first == "list")
     assert after(error, failures=1).list_again == (second == "list")
 
@@ -46,5 +46,5 @@ def test_waits_grow_with_the_failures_in_a_row():
 @pytest.mark.parametrize(
     ("asked", "failures", "seconds"), [(7.0, 0, 7.0), (0.1, 0, 0.5), (7.0, 9, 15.0), (86400.0, 0, 60.0)]
 )
-def test_the_apiserver_may_ask_for_a_longer_wait_but_not_for_ever(asked, failures, seconds):
+def test_retry_after_lengthens_the_delay_up_to_a_limit(asked, failures, seconds):
     assert after(refused(errors.Throttled, 429, asked), failures).seconds == seconds

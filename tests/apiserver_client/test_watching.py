@@ -1,4 +1,4 @@
-"""The stream of events when all is well: lists, changes, keys, decoding, pauses, the end."""
+"""The stream of events without failures: lists, changes, keys, decoding, pauses, the end."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ def bookmark(version):
 
 
 async def take(count, api, **options):
-    """The first `count` events of a watch of pods, as short texts."""
+    """Return the first `count` events of a watch of pods, as short texts."""
     taken = []
     options = {"decode": Slim, **options}
     async with contextlib.aclosing(watching.list_then_watch(api, resources.PODS, **options)) as events:
@@ -53,9 +53,9 @@ def text(event):
             return f"deleted {key.name}"
 
 
-async def test_keys_are_remembered_as_asked_for_and_let_go_with_the_end_of_the_list(server):
+async def test_keys_are_converted_by_remember_and_released_after_the_list(server):
     class Lengths(set):
-        """Can be pointed at weakly, and is no plain set."""
+        """Set that allows weak references."""
 
     server.on("GET", PODS, apiserver.page("5", pod("a"), pod("bcd")))
     server.on("WATCH", PODS, apiserver.Stream(apiserver.HANG))
@@ -125,7 +125,7 @@ async def test_selectors_and_namespace_hold_for_list_and_watch(server):
 
 
 @pytest.mark.parametrize(("drawn", "seconds"), [(0.0, "300"), (0.5, "450")])
-async def test_a_watch_asks_for_bookmarks_and_an_end_drawn_at_random(server, drawn, seconds):
+async def test_requests_bookmarks_and_a_random_length(server, drawn, seconds):
     server.on("GET", PODS, apiserver.page("5"))
     server.on("WATCH", PODS, apiserver.Stream(apiserver.event("ADDED", pod("a")), apiserver.HANG))
     async with server.session() as api:
@@ -143,14 +143,14 @@ async def test_only_the_first_list_may_come_from_the_cache(server, naps):
     assert [it.query.get("resourceVersion") for it in server.asked("GET")] == ["0", None]
 
 
-async def test_the_later_pages_of_a_list_from_the_cache_are_asked_for_by_token_alone(server):
+async def test_later_pages_of_a_list_from_the_cache_use_the_token_alone(server):
     server.on("GET", PODS, apiserver.page("5", pod("a"), more="t"), apiserver.page("5", pod("b")))
     async with server.session() as api:
         await take(3, api, first_list_from_cache=True)
     assert server.requests[1].query == {"limit": "500", "continue": "t"}
 
 
-async def test_an_object_that_cannot_be_decoded_spoils_no_other(server):
+async def test_an_object_that_cannot_be_decoded_does_not_affect_others(server):
     server.on("GET", PODS, apiserver.page("5", pod("a", spec={"n": 1}), pod("bad", spec=[]), pod("c", spec={"n": 2})))
     gone = apiserver.event("DELETED", pod("bad", spec=[]))
     server.on("WATCH", PODS, apiserver.Stream(apiserver.event("MODIFIED", pod("a", spec=[])), gone, apiserver.HANG))
@@ -179,7 +179,7 @@ async def test_many_objects_may_come_in_one_chunk(server):
         assert (await take(101, api))[1:] == [f"changed p{n}" for n in range(100)]
 
 
-async def test_others_on_the_loop_run_between_the_objects_of_a_page(server):
+async def test_other_tasks_run_between_the_objects_of_a_page(server):
     server.on("GET", PODS, apiserver.page("5", *(pod(f"p{n}") for n in range(400))))
     turns = 0
 
@@ -201,11 +201,11 @@ async def test_others_on_the_loop_run_between_the_objects_of_a_page(server):
     assert turns >= 90
 
 
-async def test_synced_counts_when_the_consumer_has_taken_it(server):
+async def test_synced_is_set_when_the_consumer_has_processed_the_list(server):
     server.on("GET", PODS, apiserver.page("5", pod("a")))
     server.on("WATCH", PODS, apiserver.Stream(apiserver.event("ADDED", pod("b")), apiserver.HANG))
-    state, told = watching.WatchState(), []
-    options = {"decode": Slim, "state": state, "on_state": lambda now: told.append((now.synced, now.lists))}
+    state, states = watching.WatchState(), []
+    options = {"decode": Slim, "state": state, "on_state": lambda now: states.append((now.synced, now.lists))}
     async with (
         server.session() as api,
         contextlib.aclosing(watching.list_then_watch(api, resources.PODS, **options)) as events,
@@ -214,10 +214,10 @@ async def test_synced_counts_when_the_consumer_has_taken_it(server):
         assert not state.synced, "the consumer may still be busy with it"
         await anext(events)
     assert state.synced
-    assert told == [(True, 1)]
+    assert states == [(True, 1)]
 
 
-async def test_bookmarks_are_signs_of_life_and_no_events(server):
+async def test_bookmarks_are_activity_and_not_events(server):
     server.on("GET", PODS, apiserver.page("5"))
     server.on("WATCH", PODS, apiserver.Stream(bookmark("9"), apiserver.event("ADDED", pod("a", "10")), apiserver.HANG))
     state, moments = watching.WatchState(), iter(range(100, 200))

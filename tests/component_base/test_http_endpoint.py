@@ -38,7 +38,7 @@ def fetch(endpoint, path):
             return error.code, error.read().decode()
 
 
-def test_probes_answer_by_status_and_say_why():
+def test_probes_return_a_status_and_a_reason():
     with serving(ok=True) as endpoint:
         assert fetch(endpoint, "/healthz") == (200, "last tick 0.1 s ago\n")
         assert fetch(endpoint, "/readyz") == (503, "waiting for pods\n")
@@ -57,7 +57,7 @@ def test_a_parameter_called_path_does_not_replace_the_path():
     assert '"path": "a"' in text
 
 
-def test_what_is_no_url_is_400_and_not_a_closed_connection():
+def test_answers_a_malformed_url_with_400():
     with serving() as endpoint, socket.create_connection(("127.0.0.1", endpoint.port), timeout=5) as raw:
         raw.sendall(b"GET http://[bad HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b"400 Bad Request" in raw.recv(1000)
@@ -109,7 +109,7 @@ def test_a_stopped_endpoint_leaves_no_thread_and_no_port_behind():
         socket.create_connection(("127.0.0.1", port), timeout=5)
 
 
-def test_an_endpoint_may_be_stopped_before_anybody_asked():
+def test_can_be_stopped_before_the_first_request():
     with serving() as endpoint:
         pass
     endpoint.stop()

@@ -42,7 +42,7 @@ def test_all_problems_are_reported_at_once_with_their_origin(tmp_path):
 @pytest.mark.parametrize(
     ("content", "wanted"), [("[1]", "want a mapping"), ("{", "is not YAML"), (None, "cannot read the settings file")]
 )
-def test_a_file_that_cannot_be_used_is_named(tmp_path, content, wanted):
+def test_names_an_unusable_file(tmp_path, content, wanted):
     file = tmp_path / "settings.yaml"
     if content is not None:
         file.write_text(content)
@@ -52,7 +52,7 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path, content, wanted):
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_cannot_be_used_hides_no_other_problem_and_makes_none_up():
+def test_an_unusable_file_hides_and_adds_no_other_problem():
     with pytest.raises(settings.SettingsError) as caught:
         load(["--settings-file", "/nowhere/file", "--probe-port", "70000"])
     assert [problem.partition(":")[0] for problem in caught.value.problems] == [
@@ -61,14 +61,14 @@ def test_a_file_that_cannot_be_used_hides_no_other_problem_and_makes_none_up():
     ]
 
 
-def test_a_truth_is_no_number(tmp_path):
+def test_rejects_a_boolean_for_a_number(tmp_path):
     file = tmp_path / "settings.yaml"
     file.write_text("node-name: n\nprobe-port: true\n")
     with pytest.raises(settings.SettingsError, match=f"probe-port in {file} is True: .*want a number"):
         load(["--settings-file", str(file)])
 
 
-def test_a_variable_that_names_no_file_is_none():
+def test_an_empty_file_variable_is_ignored():
     assert load([], {"EXAMPLE_SETTINGS_FILE": "", "EXAMPLE_NODE_NAME": "n"}) == Example(node_name="n")
 
 

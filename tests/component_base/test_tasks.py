@@ -1,4 +1,4 @@
-"""Work that goes on until it is told to stop."""
+"""Tasks that run until the stop event."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from component_base import tasks
 
 
 class Worker:
-    """Works for ever, and says how it was ended."""
+    """Run without end, and record how it was ended."""
 
     def __init__(self) -> None:
         self.began = asyncio.Event()
@@ -29,7 +29,7 @@ async def broken() -> None:
     raise OSError("the disk is gone")
 
 
-async def test_it_goes_on_until_it_is_told_to_stop() -> None:
+async def test_runs_until_the_stop_event() -> None:
     stop, workers = asyncio.Event(), [Worker(), Worker()]
     running = asyncio.create_task(tasks.run([each.work() for each in workers], stop))
     for each in workers:
@@ -40,7 +40,7 @@ async def test_it_goes_on_until_it_is_told_to_stop() -> None:
     assert [each.was_cancelled for each in workers] == [True, True]
 
 
-async def test_a_task_that_fails_ends_the_others_and_says_how() -> None:
+async def test_a_failed_task_ends_the_others_and_its_error_is_raised() -> None:
     worker = Worker()
     with pytest.raises(OSError, match="the disk is gone"):
         await tasks.run([worker.work(), broken()], asyncio.Event())

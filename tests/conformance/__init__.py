@@ -1,1 +1,1 @@
-"""Known answers of the systems we are compatible with, run through the code that the product runs."""
+"""Known results of the compatible systems, checked against the code that the product runs."""

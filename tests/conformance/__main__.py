@@ -1,4 +1,4 @@
-"""`python -m tests.conformance FILE...`: run any file of cases; exit 1 when one failed."""
+"""`python -m tests.conformance FILE...`: run files of cases; exit 1 when a case fails."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How a conformance case reaches the product: one entry a function name, gathered from one module a component.
+"""Define how conformance cases call the product: one entry for each function, from one module for each component.
 
-A module offers `ADAPTERS` (input -> value that is compared with `expected`), `CHECKS` ((input, expected, case) ->
-None or what differs) for cases that need a comparison of their own, and `DIFFERENT_ON_PURPOSE`.
+A module has `ADAPTERS` (input -> value that is compared with `expected`), `CHECKS` ((input, expected, case) -> None or
+the difference) for cases with a comparison of their own, and `DIFFERENT_ON_PURPOSE`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class Difference(NamedTuple):
-    """A case in which we differ on purpose: the function, which of its cases, and the design's reason."""
+    """Cases that differ on purpose: the function, the predicate of its cases, and the reason."""
 
     function: str
     applies: Callable[[Mapping[str, Any]], bool]
@@ -28,7 +28,7 @@ def _numbers_differ(expected: float, actual: float, absolute: float, relative: f
 
 
 def differs(expected: Any, actual: Any, absolute: float, relative: float) -> bool:
-    """Whether two JSON values differ, numbers by more than the tolerances."""
+    """Return whether two JSON values differ, numbers by more than the tolerances."""
     if isinstance(expected, bool) or isinstance(actual, bool):
         return expected is not actual
     if isinstance(expected, int | float) and isinstance(actual, int | float):

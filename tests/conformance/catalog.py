@@ -1,4 +1,4 @@
-"""The one list of modules that map conformance functions to the product, see `not_mapped` for the rest."""
+"""List the modules that map conformance functions to the product; `not_mapped` has the others."""
 
 from __future__ import annotations
 

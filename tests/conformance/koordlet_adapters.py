@@ -1,4 +1,4 @@
-"""Conformance cases of Koordinator's agent and of its pod protocol, as calls of our koordlet and api_types."""
+"""Map the cases of Koordinator's agent and of its pod protocol to koordlet and api_types."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ import numpy as np
 from api_types.kubernetes import pods, times
 from api_types.kubernetes import priority_and_qos as pq
 from api_types.node_metric import types as node_metric
-from koordlet.cluster import collect_policy
 from koordlet.cluster import pods as pods_on_node
+from koordlet.cluster import spec_in_force
 from koordlet.collectors import node_usage, rates
 from koordlet.collectors.cgroup import files as cgroup_files
 from koordlet.metric_cache import aggregation
 from koordlet.prediction import buckets
 from koordlet.prediction.histogram_bank import HistogramBank
 from koordlet.report import status
+from koordlet.report.status import ReportedUsage
 from koordlet.samples import UsageSample
 from tests.conformance import adapters
+from tests.koordlet.prediction.linear_buckets import LinearBuckets
 
 ROW = np.array([0])
 
@@ -59,15 +61,6 @@ def percentile_of_samples(case: Mapping[str, Any]) -> dict[str, Any]:
     if not 0 < ratio <= 1 or round(ratio, 3) != ratio or len(values) == 0:
         return {"error": True}
     return {"error": False, "value": float(aggregation.percentiles(values, [ratio])[0])}
-
-
-def last_of_samples(case: Mapping[str, Any]) -> dict[str, Any]:
-    rows = case["samples_value_age_seconds"]
-    if not rows:
-        return {"error": True}
-    values = np.array([value for value, _age in rows], float)
-    stamps = np.array([1e9 - age for _value, age in rows])
-    return {"error": False, "value": float(aggregation.last(values, stamps))}
 
 
 def cold_start(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,7 +110,7 @@ def pod_entry(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_report_round(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    """All but `devices`: there are no GPUs in the design."""
+    """Compare everything but `devices`: GPUs are not measured."""
     usages = {name: UsageSample(**usage) for name, usage in case["avg"].items()}
     reported = []
     for name, sample in usages.items():
@@ -126,9 +119,8 @@ def check_report_round(case: Mapping[str, Any], expected: Mapping[str, Any]) -> 
             pod = pods_on_node.describe(_pod(case["pod"] | {"namespace": namespace, "name": pod_name}))
             reported.append((pod, sample))
     now = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
-    report = status.Report(
-        now, 1, usages.get("node"), usages.get("system"), [], [], reported, [pod for pod, _ in reported], None, []
-    )
+    usage = ReportedUsage(usages.get("node"), usages.get("system"), pods=reported)
+    report = status.Report(now, 1, usage, [pod for pod, _ in reported], None, [])
     built = status.build(report).to_wire()
     came = {"status_update": True, "podsMetric": built.get("podsMetric", []), **built["nodeMetric"]}
     wrong = [
@@ -154,14 +146,14 @@ def in_case_units(value: Any) -> Any:
 def _in_force(spec: Mapping[str, Any] | None) -> list[Any]:
     policy = node_metric.NodeMetricSpec.model_validate(spec or {}).metric_collect_policy
     return [
-        collect_policy.report_interval_seconds(policy),
-        collect_policy.usage_window_seconds(policy),
-        collect_policy.aggregate_windows_seconds(policy),
+        spec_in_force.report_interval_seconds(policy),
+        spec_in_force.usage_window_seconds(policy),
+        spec_in_force.aggregate_windows_seconds(policy),
     ]
 
 
 def check_merged_spec(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    """What is in force under the new spec, whose gaps the product fills with its own defaults where it reads them."""
+    """Return the policy in force under the new spec; the product fills gaps with its defaults when it reads them."""
     came, wanted = _in_force(case["new_spec"]), _in_force(expected["spec"])
     return None if came == wanted else f"expected in force {wanted}, came {came}"
 
@@ -257,7 +249,7 @@ def system_collector(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def _buckets(options: Mapping[str, Any]) -> buckets.Buckets:
     if options.get("kind") == "linear" or "bucket_size" in options:
-        return buckets.LinearBuckets(options["max_value"], options["bucket_size"], options["epsilon"])
+        return LinearBuckets(options["max_value"], options["bucket_size"], options["epsilon"])
     return buckets.ExponentialBuckets(
         options["max_value"], options["first_bucket_size"], options["ratio"], options["epsilon"]
     )
@@ -304,41 +296,15 @@ def check_options(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str |
 def check_percentiles(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
     rows = case.get("samples_value_weight") or case.get("samples_value_weight_offset_seconds") or []
     bank = filled(case["options"], rows, case.get("start_unix_seconds", 0.0))
-    for operation in case.get("subtract_value_weight", []):
-        bank.subtract(ROW, np.array([float(operation[0])]), 0.0, float(operation[1]))
     ratios = [ratio for ratio, _value in expected["percentiles"]]
     found = bank.percentiles(ROW, ratios)[0]
-    # Ours is NaN for an empty histogram: "no prediction" instead of upstream's 0 (design 5, absent is not zero).
+    # The product returns NaN for an empty histogram: "no prediction" instead of Koordinator's 0.
     wrong = [
         f"p{ratio}: expected {value}, came {came}"
         for (ratio, value), came in zip(expected["percentiles"], found, strict=True)
         if not _close(value, 0.0 if math.isnan(came) else came)
     ]
     return "; ".join(wrong) or None
-
-
-def is_empty(case: Mapping[str, Any]) -> dict[str, Any]:
-    bank = empty_bank(case["options"])
-    seen = []
-    for operation in case["operations"]:
-        if operation["op"] != "check":
-            change = bank.add if operation["op"] == "add" else bank.subtract
-            change(ROW, np.array([operation["value"]]), 0.0, operation["weight"])
-        seen.append(bool(bank.is_empty(ROW)[0]))
-    return {"is_empty_after_each_operation": seen}
-
-
-def check_merge(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    suffix = "samples_value_weight"
-    if f"left_{suffix}" not in case:
-        suffix = "samples_value_weight_offset_seconds"
-    start = case.get("start_unix_seconds", 0.0)
-    left, right = (filled(case["options"], case[f"{side}_{suffix}"], start) for side in ("left", "right"))
-    left.merge(0, right, 0)
-    whole = filled(case["options"], expected[f"equals_histogram_of_{suffix}"], start)
-    at = left.reference_seconds or 0.0
-    same = np.allclose(left.bucket_weights(ROW, at), whole.bucket_weights(ROW, at), rtol=1e-12, atol=1e-12)
-    return None if same else "the merged histogram differs from that of all samples"
 
 
 def _check_default(made: buckets.Buckets, values: str) -> Any:
@@ -360,14 +326,14 @@ def _check_default(made: buckets.Buckets, values: str) -> Any:
 
 
 def _amounts(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A resource list; CPU in numbers is in milli."""
+    """Return a resource list; CPU in numbers is in milli-cores."""
     named = {"cpu_milli": "cpu", "memory_bytes": "memory"}
     amounts = {named.get(name, name): value for name, value in given.items()}
     return {name: f"{value}m" if (name, type(value)) == ("cpu", int) else value for name, value in amounts.items()}
 
 
 def _container(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A container whose requests and limits stand under `resources`, as in a manifest, or beside its name."""
+    """Return a container whose requests and limits are under `resources`, as in a manifest, or beside its name."""
     resources = given.get("resources") or given
     lists = {key: _amounts(resources[key] or {}) for key in ("requests", "limits") if key in resources}
     return {"name": given.get("name") or "", "resources": lists}
@@ -391,12 +357,11 @@ def _pod(given: Mapping[str, Any]) -> pods.Pod:
 
 ADAPTERS = {
     "percentile of samples": percentile_of_samples,
-    "last of samples": last_of_samples,
     "aggregation cold start": cold_start,
     "aggregatedNodeUsages": lambda case: {"aggregatedNodeUsages": _aggregated(case)},
     "aggregatedSystemUsages": lambda case: {"aggregatedSystemUsages": _aggregated(case)},
-    "report interval": lambda case: {"seconds": collect_policy.report_interval_seconds(_collect_policy(case))},
-    "aggregate window": lambda case: {"window_seconds": collect_policy.usage_window_seconds(_collect_policy(case))},
+    "report interval": lambda case: {"seconds": spec_in_force.report_interval_seconds(_collect_policy(case))},
+    "aggregate window": lambda case: {"window_seconds": spec_in_force.usage_window_seconds(_collect_policy(case))},
     "node usage": usage_of_node,
     "system usage": usage_of_node,
     "podsMetric entry": pod_entry,
@@ -406,27 +371,22 @@ ADAPTERS = {
     "memory.stat v1": _memory_stat(cgroup_files.memory_stat_v1),
     "memory.stat v2": _memory_stat(cgroup_files.memory_stat_v2),
     "system resource collector": system_collector,
-    "Histogram.IsEmpty": is_empty,
     "priority class (raw)": lambda case: {"priority_class": pq.raw_priority_class(_pod(case["pod"]))},
     "priority class with default (cpu in milli)": lambda case: {"priority_class": pq.priority_class(_pod(case["pod"]))},
-    "priority value with default": lambda case: {"priority": pq.priority_value(_pod(case["pod"]))},
     "qos class (raw)": lambda case: {"qos_class": pq.raw_qos_class(_pod(case["pod"]))},
 }
 CHECKS = {
     "report round": check_report_round,
     "merge spec with defaults": check_merged_spec,
     "cpu usage v2": check_cpu_usage_v2,
-    "LinearHistogramOptions": check_options,
     "ExponentialHistogramOptions": check_options,
     "Histogram.Percentile": check_percentiles,
     "DecayingHistogram.Percentile": check_percentiles,
-    "Histogram.Merge": check_merge,
-    "DecayingHistogram.Merge": check_merge,
     "defaultCPUHistogram percentile bounds": _check_default(buckets.CPU_CORES, "samples_cores"),
     "defaultMemoryHistogram percentile bounds": _check_default(buckets.MEMORY_BYTES, "samples_bytes"),
 }
 _ABOUT_A_POD = (
-    "priority class (raw)", "priority class with default (cpu in milli)", "priority value with default",
+    "priority class (raw)", "priority class with default (cpu in milli)",
     "qos class (raw)",
 )  # fmt: skip
 _NO_POD = "codebase style: a pod is a value that is never absent, so nothing is answered about one that is not there"
@@ -435,21 +395,21 @@ DIFFERENT_ON_PURPOSE = [
     (
         "merge spec with defaults",
         _brings_other_defaults,
-        "design 3.2: the agent knows one set of defaults, the published ones, and keeps no merged copy of them",
+        "the agent has one set of defaults, the published ones, and keeps no merged copy",
     ),
     (
         "node usage",
         lambda case: case["input"]["memory_collect_policy"] != "usageWithoutPageCache",
-        "design 4.1: usage is without page cache",
+        "usage is without page cache",
     ),
     (
         "defaultMemoryHistogram percentile bounds",
         lambda case: min(case["input"]["samples_bytes"]) < 20 * 2**20,
-        "design 4.2: the first memory bucket is 1 MiB, not 5 MiB, so other values fall near the upper end of theirs",
+        "the first memory bucket is 1 MiB, not 5 MiB, so values are near the upper end of other buckets",
     ),
     (
         "defaultCPUHistogram percentile bounds",
         lambda case: min(case["input"]["samples_cores"]) < 0.02,
-        "design 4.2: the first CPU bucket is 0.001 core, not 0.025",
+        "the first CPU bucket is 0.001 core, not 0.025",
     ),
 ]

@@ -49,7 +49,7 @@ def _nodes(wire: Mapping[str, Any]) -> dict[str, NodeMetrics]:
     return {name: NodeMetrics([_metric(metric) for metric in metrics]) for name, metrics in wire.items()}
 
 
-def _told(nodes: Mapping[str, NodeMetrics]) -> dict[str, Any]:
+def _metrics_of(nodes: Mapping[str, NodeMetrics]) -> dict[str, Any]:
     return {name: [msgspec.structs.asdict(metric) for metric in node.metrics] for name, node in nodes.items()}
 
 
@@ -93,7 +93,7 @@ def _latest(inputs: Any) -> Any:
         started = inputs.get("started", True)
         text = "unable to get any latest metrics" if started else "need to call StartWatching() first"
         return {"error": text, "nodeMetrics": None}
-    return {"error": None, "nodeMetrics": _told(snapshot.data.nodes)}
+    return {"error": None, "nodeMetrics": _metrics_of(snapshot.data.nodes)}
 
 
 def _cache(inputs: Any) -> Any:
@@ -227,7 +227,7 @@ def _datadog_parse(inputs: Any) -> Any:
         fetched = datadog.nodes_of(inputs["response"])
     except ProviderFailed as error:
         return {"error": str(error)}
-    return {"error": None, "nodeMetrics": _told(fetched.nodes)}
+    return {"error": None, "nodeMetrics": _metrics_of(fetched.nodes)}
 
 
 def _datadog_parsed(inputs: Any, expected: Any) -> str | None:
@@ -252,7 +252,7 @@ def _prometheus_parse(inputs: Any) -> Any:
     nodes: dict[str, list[Metric]] = {}
     for name, metric in prometheus.records_of(found, request, _HOST_LABEL, {}):
         nodes.setdefault(name, []).append(metric)
-    return {"nodeMetrics": _told({name: NodeMetrics(metrics) for name, metrics in nodes.items()})}
+    return {"nodeMetrics": _metrics_of({name: NodeMetrics(metrics) for name, metrics in nodes.items()})}
 
 
 def _metrics_server(inputs: Any) -> Any:
@@ -265,7 +265,7 @@ def _metrics_server(inputs: Any) -> Any:
         for name, usage in inputs["nodeUsage"].items()
     ]
     known: dict[str, KnownNode] = capacity
-    return {"nodeMetrics": _told(metrics_server.usage_percent(items, known).nodes)}
+    return {"nodeMetrics": _metrics_of(metrics_server.usage_percent(items, known).nodes)}
 
 
 def _designed_http(inputs: Any) -> Any:

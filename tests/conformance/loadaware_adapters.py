@@ -1,7 +1,7 @@
-"""Cases of koordinator-loadaware.json -> the code that the scheduler plugin runs.
+"""Map the cases of koordinator-loadaware.json to the code that the scheduler plugin runs.
 
-Moments in the cases are seconds relative to "now"; here they become RFC 3339 text around a fixed moment, and filter
-and score go through the extender's own requests and answers.
+Times in the cases are seconds relative to "now"; here they become RFC 3339 text around a fixed time. Filter and score
+go through the requests and answers of the extender.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _args(inputs: Any) -> LoadAwareArgs:
 
 
 class _Product:
-    """The product's own parts under the arguments of one case."""
+    """The parts of the product with the arguments of one case."""
 
     def __init__(self, inputs: Any) -> None:
         self.parts = assembly.Parts(
@@ -91,7 +91,7 @@ class _Product:
             raise ValueError(f"unknown event {op}")
 
     def with_node(self, inputs: Any) -> str:
-        """Bring in the case's node, report and assigned pods; give the node's name."""
+        """Add the node, report and assigned pods of the case; return the name of the node."""
         name = ((inputs.get("node") or inputs.get("nodeMetric") or {}).get("metadata") or {}).get("name", "node")
         if inputs.get("node"):
             self.cluster.node_changed(_decode(pods.Node, inputs["node"]))
@@ -157,7 +157,7 @@ def _validate(inputs: Any) -> Any:
         fields = [".".join(map(str, problem.path)) for problem in load_aware_args.problems(_args(inputs))]
     except pydantic.ValidationError as error:
         fields = [".".join(map(str, item["loc"])) for item in error.errors()]
-    # Upstream's own spelling of this one field.
+    # Koordinator's spelling of this field.
     fields = [field.replace("nodeMetricExpirationSeconds", "nodeMetricExpiredSeconds") for field in fields]
     return {"valid": not fields, "errorFields": fields}
 
@@ -169,7 +169,7 @@ def _check_defaults(inputs: Any, expected: Any) -> str | None:
 
 
 def _check_raw_allocatable(inputs: Any, expected: Any) -> str | None:
-    """Malformed and empty annotations have one meaning for the product: ignored."""
+    """Compare annotations: the product ignores malformed and empty ones alike."""
     node = _decode(pods.Node, inputs["node"])
     text = pods.annotations_of(node.metadata).get(names.ANNOTATION_RAW_ALLOCATABLE)
     came = pods.raw_allocatable(text) if text else None
@@ -179,7 +179,7 @@ def _check_raw_allocatable(inputs: Any, expected: Any) -> str | None:
 
 
 def _mismatch(expected: Any, came: Any, where: str = "") -> str | None:
-    """What of `expected` differs; a zero vector and none are the same, and so are whole and fractional seconds."""
+    """Return the difference to `expected`; a zero vector equals none, and seconds may be fractional."""
     if isinstance(expected, dict) and isinstance(came, dict | None):
         for key, value in expected.items():
             if text := _mismatch(value, (came or {}).get(key), f"{where}.{key}"):
@@ -291,6 +291,6 @@ DIFFERENT_ON_PURPOSE = [
     (
         "score",
         lambda case: case["expected"]["score"] > 100,
-        "design 4.7: scores are 0..100; a pod's negative factor can lift upstream's above it, in vain",
+        "scores are 0..100; a negative factor of a pod can raise Koordinator's above it, without effect",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Conformance cases of Koordinator's manager, as calls of our api_types and manager."""
+"""Map the cases of Koordinator's manager to api_types and manager."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _upstream(wire: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_upstream_keeps_it(configured: strategy.Configuration) -> dict[str, Any]:
-    """Upstream keeps every entry merged with the cluster strategy, and leaves out what is empty."""
+    """Return the document as Koordinator keeps it: entries merged with the cluster strategy, empty values dropped."""
     entries = [
         ({"name": entry.name} if entry.name else {})
         | ({"nodeSelector": entry.selector.to_wire()} if entry.selector else {})
@@ -106,10 +106,10 @@ def _as_upstream_keeps_it(configured: strategy.Configuration) -> dict[str, Any]:
 
 
 def _cached(config: Mapping[str, Any]) -> strategy.Configuration:
-    """What upstream keeps, with our own keys at their defaults."""
+    """Return what Koordinator keeps, with the keys of this project at their defaults."""
     document = _document(config)
-    ours = {key: value for key, value in slo.DEFAULTS.to_wire().items() if key not in UPSTREAM_KEYS}
-    below = slo.ColocationStrategy.model_validate(ours)
+    own = {key: value for key, value in slo.DEFAULTS.to_wire().items() if key not in UPSTREAM_KEYS}
+    below = slo.ColocationStrategy.model_validate(own)
     entries = tuple(
         strategy.Entry(entry.name or "", entry.node_selector, slo.merge(below, entry))
         for entry in document.node_configs or ()
@@ -128,7 +128,7 @@ def sync_config(case: Mapping[str, Any]) -> dict[str, Any]:
         "changed": outcome.changed,
         "config": _as_upstream_keeps_it(outcome.configuration),
         "available": outcome.state is not evaluation.State.REFUSED or case["cache"]["available"],
-        "error_status": not outcome.from_document,
+        "error_status": outcome.state not in (evaluation.State.APPLIED, evaluation.State.KEY_ABSENT),
     }
 
 
@@ -160,7 +160,7 @@ def selector_required(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_entry_valid(case: Mapping[str, Any]) -> dict[str, Any]:
-    """Valid is an entry of which nothing is said, whatever its name, where the cluster has colocation on."""
+    """Return whether an entry has no problem, whatever its name, with colocation on in the cluster."""
     entry = case["nodeConfig"] and {**case["nodeConfig"], "name": "given"}
     found = colocation_document.read_config(json.dumps({"enable": True, "nodeConfigs": [entry]}))
     return {"valid": not found.problems}
@@ -242,16 +242,16 @@ def _metric(given: Mapping[str, Any] | None) -> store.NodeMetric | None:
 
 def _target(case: Mapping[str, Any]) -> calculator.Target:
     if any(case.get(key) is None for key in ("strategy", "node", "nodeMetric")):
-        return calculator.withdrawn(None, Reason.NODE_METRIC_MISSING)  # none of the three is ever made up
+        return calculator.withdrawn(None, Reason.NODE_METRIC_MISSING)  # none of the three is invented
     configured = strategy.configuration(_document(case["strategy"]))
     node, metric = _node(case["node"]), _metric(case["nodeMetric"])
     holds = strategy.node_strategy(configured, _labels(case["node"]), _annotations(case["node"]))
     policy = mid_report.mid_policy(holds.strategy)
     degrade_after = evidence.degrade_time(holds.strategy)
     known = evidence.gather(node, metric, policy, enabled=holds.enabled, degrade_after=degrade_after)
-    judged = decision.judge(known, NOW)
-    if judged.verdict is not Action.CALCULATE or metric is None or metric.status is None:
-        return calculator.withdrawn(None, judged.reason)
+    decided = decision.judge(known, NOW)
+    if decided.verdict is not Action.CALCULATE or metric is None or metric.status is None:
+        return calculator.withdrawn(None, decided.reason)
     bound = pod_requests.summed(_pod(each) for each in case["pods"] or ())
     inputs = mid_report.inputs_from(
         metric.status, policy, node_reservation.allocatable(node).resources, pods.units(node.status.capacity), bound
@@ -290,7 +290,7 @@ def needs_sync(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def update_needed(case: Mapping[str, Any]) -> dict[str, Any]:
     if case.get("new_node", case) is None:
-        return {"sync_status": False, "sync_meta": False}  # a node that is not in the picture is left before this
+        return {"sync_status": False, "sync_meta": False}  # a node that is not in the store is skipped before this
     age = case["last_update_age_seconds"]
     written = None if age is None else status_annotation.make(Reason.CALCULATED, NOW - dt.timedelta(seconds=age))
     old = _mid_names(case["old_allocatable"])
@@ -307,7 +307,7 @@ def update_needed(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _patched(before: Mapping[str, Any], target: calculator.Target) -> dict[str, dict[str, Any]]:
-    """Both resource lists after the patch, as RFC 7386 has it."""
+    """Return both resource lists after the merge patch (RFC 7386)."""
     status = patch.node_patch(target, status_annotation.make(target.reason, NOW))["status"]
     result = {}
     for where in ("capacity", "allocatable"):
@@ -344,12 +344,12 @@ def is_disabled(case: Mapping[str, Any]) -> dict[str, Any]:
     return {"disabled": not strategy.node_strategy(configured, _labels(node), _annotations(node)).enabled}
 
 
-# Where we differ on purpose
+# Predicates of the cases that differ on purpose
 
 
 def _truncated_differently(ratio: str) -> bool:
-    ours = strategy.percent_of_ratio(ratio)
-    return ours is not None and ours != int(float(ratio) * 100)
+    percent = strategy.percent_of_ratio(ratio)
+    return percent is not None and percent != int(float(ratio) * 100)
 
 
 def _label_differs(case: Mapping[str, Any]) -> bool:
@@ -358,7 +358,7 @@ def _label_differs(case: Mapping[str, Any]) -> bool:
 
 
 def _annotation_out_of_range(case: Mapping[str, Any]) -> bool:
-    """Whether an annotation is right in form and refused for what it says: upstream does not look."""
+    """Return whether an annotation is well-formed and refused for its values: Koordinator does not check them."""
     given = case["input"].get("node") or case["input"]
     text = _annotations(given).get(names.ANNOTATION_COLOCATION_STRATEGY)
     if text is None:
@@ -373,7 +373,7 @@ def _not_static(case: Mapping[str, Any]) -> bool:
 
 
 def _calculates(case: Mapping[str, Any]) -> bool:
-    """Whether there is all that a formula takes."""
+    """Return whether all inputs of a formula are present."""
     return all(case["input"].get(key) for key in ("strategy", "node", "nodeMetric"))
 
 
@@ -382,14 +382,14 @@ def _no_prediction(case: Mapping[str, Any]) -> bool:
 
 
 def _floor_decides(case: Mapping[str, Any]) -> bool:
-    """Whether running Mid pods request more than upstream publishes."""
+    """Return whether running Mid pods request more than Koordinator publishes."""
     bound = pod_requests.summed(_pod(each) for each in case["input"].get("pods") or ()).mid
     expected = case["expected"]
     return any(bound.get(mid, 0) > expected[mid] for mid in names.MID_RESOURCES if mid in expected)
 
 
 def _share_is_binary(case: Mapping[str, Any]) -> bool:
-    """Whether a share of the node is one less where it is multiplied in binary64 and truncated."""
+    """Return whether a share of the node is one less when it is multiplied in binary64 and truncated."""
     if not _calculates(case):
         return False
     given = case["input"]["strategy"]
@@ -413,13 +413,13 @@ def _selects_by_expressions_alone(case: Mapping[str, Any]) -> bool:
 
 
 def _formula_differs(case: Mapping[str, Any]) -> bool:
-    """Whether a term that only one of the two formulas has can decide: reserved share, idle usage, size of the cap."""
+    """Return whether a term of only one of the formulas can decide: reserved share, idle usage, size of the cap."""
     given = case["input"]
     metric = given.get("nodeMetric")
     if not _calculates(case) or not _not_static(case) or not metric.get("prodReclaimable"):
         return False
     capacity = given["node"]["capacity"]
-    used = metric.get("nodeUsage") or capacity  # upstream takes a node of unknown usage for full
+    used = metric.get("nodeUsage") or capacity  # Koordinator treats a node of unknown usage as full
     busy = any(metric["prodReclaimable"][name] > capacity[name] - used[name] for name in capacity)
     return busy or capacity != given["node"]["allocatable"] or bool(given["strategy"].get("midUnallocatedPercent"))
 
@@ -435,7 +435,7 @@ ADAPTERS = {
     "colocation config webhook parameter check": parameter_check,
     "node selector overlap": lambda case: {"overlap": bool(node_selector.overlapping(_selectors(case)))},
     "node conflict": lambda case: {
-        "conflict": node_selector.conflicting(_selectors(case), _labels({"labels": case["node_labels"]}))
+        "conflict": len(node_selector.matching(_selectors(case), _labels({"labels": case["node_labels"]}))) > 1
     },
     "node selector required": selector_required,
     "node config name check (flag on)": name_check,
@@ -457,10 +457,10 @@ CHECKS = {
     "midresource Reset": check_reset,
 }
 _TAKES_A_DOCUMENT = ("sync colocation config", "config availability", "NodeMetric spec")
-_ROUNDING = "design 3.2: ratios are rounded half-up, not truncated"
-_ABSENT = "design 4.4: a report without prediction keeps the last value, absent is not zero"
-_FORMULA = "design 4.4: capped by a share of allocatable, the unallocated share added outside the cap"
-_VALIDATED = "design 3.2: annotations are validated like the ConfigMap"
+_ROUNDING = "ratios are rounded half-up, not truncated"
+_ABSENT = "a report without prediction keeps the last value, absent is not zero"
+_FORMULA = "capped by a share of allocatable, the unallocated share added outside the cap"
+_VALIDATED = "annotations are validated like the ConfigMap"
 DIFFERENT_ON_PURPOSE = [
     ("UpdateColocationStrategyForNode", lambda case: _truncated_differently(case["input"]["label_value"]), _ROUNDING),
     ("GetNodeColocationStrategy", _label_differs, _ROUNDING),
@@ -469,7 +469,7 @@ DIFFERENT_ON_PURPOSE = [
     (
         "IsNodeColocationCfgValid",
         _selects_by_expressions_alone,
-        "design 3.2: matchExpressions alone select nodes, as where upstream applies an entry; its helper has no caller",
+        "matchExpressions alone select nodes, as where Koordinator applies an entry; its helper has no caller",
     ),
     *(
         (function, applies, reason)
@@ -477,15 +477,15 @@ DIFFERENT_ON_PURPOSE = [
         for applies, reason in (
             (_no_prediction, _ABSENT),
             (_formula_differs, _FORMULA),
-            (_floor_decides, "design 3.2, midFloor: never less than the bound Mid pods request"),
-            (_share_is_binary, "design 4.4: whole milli-cores and bytes, by exact arithmetic"),
+            (_floor_decides, "never less than the bound Mid pods request"),
+            (_share_is_binary, "whole milli-cores and bytes, by exact arithmetic"),
         )
     ),
-    *((function, _has_unknown_key, "design 3.2: any other unknown key is an error") for function in _TAKES_A_DOCUMENT),
-    ("NodeMetric spec", _config_map_is_gone, "design 3.2: a deleted ConfigMap means defaults"),
+    *((function, _has_unknown_key, "any other unknown key is an error") for function in _TAKES_A_DOCUMENT),
+    ("NodeMetric spec", _config_map_is_gone, "a deleted ConfigMap means defaults"),
     (
         "node update needed",
         lambda case: bool(case["input"].get("meta_change")),
-        "design 4.4: one patch carries both resources and the receipt, nothing else is written to a node",
+        "one patch has both resources and the status annotation, nothing else is written to a node",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Conformance cases of the node itself, as calls of our koordlet and api_types: its NUMA nodes, what it reserves."""
+"""Map the cases of the node itself to koordlet and api_types: NUMA nodes and reservations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def numa_memory(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_numa_cpu(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    """Ticks go through the text of /proc/stat; the tolerance stands in the case as words."""
+    """Check ticks through the text of /proc/stat; the tolerance of the case is in words."""
     texts = [
         "".join(f"cpu{cpu} {ticks} 0 0 0 0 0 0 0 0 0\n" for cpu, ticks in counted.items())
         for counted in (dict.fromkeys(case["delta_ticks_per_cpu"], 0), case["delta_ticks_per_cpu"])
@@ -106,6 +106,6 @@ CHECKS = {
     "node reservation from annotation": check_reservation,
 }
 DIFFERENT_ON_PURPOSE = [
-    ("NUMA cpu usage", _went_back, "design 4.1: a counter that went back yields no sample, of its whole NUMA node"),
-    ("NUMA cpu usage", _is_beyond_a_cpu, "design 5: an impossible value is no data: a CPU does one second in a second"),
+    ("NUMA cpu usage", _went_back, "a counter that decreases yields no sample of its whole NUMA node"),
+    ("NUMA cpu usage", _is_beyond_a_cpu, "an impossible value is no data: a CPU has one second of time in a second"),
 ]

@@ -6,31 +6,36 @@ import fnmatch
 from typing import Final
 
 NOT_MAPPED: Final = (
-    ("GPU devices", "no device is measured: the design predicts CPU and memory; GPUs would need NVML (design 2)"),
+    ("GPU devices", "no device is measured: only CPU and memory are predicted; GPUs would need NVML"),
     (
         "hostApplicationMetric entry",
-        "no NodeSLO names applications outside pods (design 3.1): they run, count and are charged as system usage",
+        "no NodeSLO lists applications outside pods: they count as system usage",
     ),
-    ("BE *", "BE groups are measured for Batch and its suppression, which the design does not offer (design 1)"),
-    ("batch safety margin", "Batch is not offered (design 1): its keys are accepted, named in an Event, unused (3.2)"),
+    ("BE *", "BE groups are measured for Batch and its suppression, which this project does not publish"),
+    ("batch safety margin", "Batch is not published: its keys are accepted, named in an Event, and unused"),
     (
         "MinResourceList (cpu in milli)",
-        "no lists are intersected: a formula has both terms of a resource, or says which is missing (design 4.4, 5)",
+        "no lists are intersected: a formula has both terms of a resource, or reports the missing one",
     ),
     ("lowriskovercommitment.DensityFunction", "no plugin needs the density, only the distribution"),
     ("lowriskovercommitment.NewBetaDistribution", "distributions are arrays here; moments are matched, not printed"),
-    ("lowriskovercommitment.Print", "diagnostic text; /debug/pods shows what a decision was made of"),
+    ("lowriskovercommitment.Print", "diagnostic text; /debug/pods shows the terms of a decision"),
     ("config.encodeV1", "the effective configuration is served in the shape of the file, with absent keys left out"),
+    ("*istogram.IsEmpty", "no component needs it: a percentile of an empty histogram is NaN"),
+    ("*istogram.Merge", "no component merges histograms"),
+    ("priority value with default", "no component reads the default number of a priority class"),
+    ("kep61.overCapacityRisk", "no plugin computes this probability"),
+    ("kep61.parseWatcherPayload", "the load watcher writes the payload of KEP-61 and never reads it"),
     ("kep*.selectNode", "kube-scheduler selects the node with the highest score"),
-    ("kep61.recommendedTarget", "advice for people: docs/reference/scheduler-plugins says to set the target 10 points below the wish"),
-    ("trimaran.PodAssignEventHandler", "no list to clean: pods stand in the cluster state until they go (B9)"),
-    ("signalfx.decodeMetricsPayload", "one host is answered from the snapshot of all, nobody asks SignalFx for one"),
-    ("datadog.health", "the case is about a request to the internet; health is tested over a socket of our own"),
-    ("extender.scaledScore", "design 4.7: scores are 0..100, the in-tree weights are multiplied by 10 instead"),
+    ("kep61.recommendedTarget", "advice for people: the documentation recommends 10 points below the wanted use"),
+    ("trimaran.PodAssignEventHandler", "no list to clean: pods are in the cluster state until they are deleted"),
+    ("signalfx.decodeMetricsPayload", "one host is answered from the snapshot of all hosts"),
+    ("datadog.health", "the case is about a request to the internet; health is tested over a local socket"),
+    ("extender.scaledScore", "scores are 0..100, the in-tree weights are multiplied by 10 instead"),
 )  # fmt: skip
 """(pattern of the function's name, reason)."""
 
 
 def reason(function: str) -> str | None:
-    """Why a function is not mapped; None when nobody has said."""
+    """Return the reason for which a function is not mapped; None without one."""
     return next((why for pattern, why in NOT_MAPPED if fnmatch.fnmatchcase(function, pattern)), None)

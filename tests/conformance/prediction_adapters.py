@@ -1,4 +1,4 @@
-"""Conformance cases of Koordinator's predict server and of saved histograms, as calls of koordlet/prediction."""
+"""Map the cases of Koordinator's predict server and of saved histograms to koordlet/prediction."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from koordlet.prediction.histogram_bank import BankState
 from koordlet.prediction.usage_models import POD_EXPIRY_SECONDS, UsageModels
 from koordlet.samples import NODE, Resource, SeriesKey, SeriesKind, UsageSample
 from tests.conformance import koordlet_adapters, reclaimable_adapters
+from tests.koordlet.prediction.linear_buckets import is_empty
 
 START = 1.7e9
 ROUND_SECONDS = 60.0
@@ -50,7 +51,7 @@ def check_training(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str 
 
 
 def check_expiry(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    """Models of the pods; those of the node differ on purpose, see below."""
+    """Return the models of the pods; those of the node differ on purpose, see below."""
     models = UsageModels()
     node = {NODE: UsageSample(case["node_usage"]["cpu_cores"], case["node_usage"]["memory_bytes"])}
     usage = {SeriesKey(SeriesKind.POD, _uid(pod)): UsageSample(0.5, 1e6) for pod in case["pods"]}
@@ -78,7 +79,7 @@ def prediction_informer(case: Mapping[str, Any]) -> dict[str, Any]:
     return {"has_synced": table.synced, "pod_count": len(table.active())}
 
 
-# What a checkpoint keeps of a histogram
+# Histograms in a checkpoint
 
 
 def check_saved(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
@@ -97,7 +98,7 @@ def check_saved(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | N
 
 
 def loaded(case: Mapping[str, Any]) -> dict[str, Any]:
-    """Upstream spreads the total over its rounded weights, our state has the weights themselves."""
+    """Return the state: Koordinator spreads the total over rounded weights, the product has the weights themselves."""
     given = case["checkpoint"]
     cells = {int(bucket): weight for bucket, weight in given["bucketWeights"].items() if weight}
     share = given["totalWeight"] / (sum(cells.values()) or 1)
@@ -114,7 +115,7 @@ def loaded(case: Mapping[str, Any]) -> dict[str, Any]:
     came = dt.datetime.fromtimestamp(bank.reference_seconds or 0.0, dt.UTC)
     return {
         "error": False,
-        "is_empty": bool(bank.is_empty(koordlet_adapters.ROW)[0]),
+        "is_empty": bool(is_empty(bank, koordlet_adapters.ROW)[0]),
         "reference_timestamp": came.strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
 
@@ -132,31 +133,31 @@ DIFFERENT_ON_PURPOSE = [
     (
         "DecayingHistogram.SaveToCheckpoint",
         lambda case: isinstance(case["expected"].get("bucketWeights"), Mapping),
-        "design 5: the checkpoint is one binary file with exact weights, not JSON with weights rounded to 1..10000",
+        "the checkpoint is one binary file with exact weights, not JSON with weights rounded to 1..10000",
     ),
     (
         "DecayingHistogram.LoadFromCheckpoint",
         lambda case: case["expected"].get("error") is True,
-        "design 5: a checkpoint is one file with a CRC that is refused as a whole, not a JSON checked key by key",
+        "a checkpoint is one file with a CRC that is refused as a whole, not a JSON checked key by key",
     ),
     (
         "predict server training",
         lambda case: not all(re.search(r"_at_(least|most)$", name) for name in case["expected"]),
-        "design 4.2: buckets of CPU begin at 0.001 core and those of memory at 1 MiB, so percentiles end elsewhere",
+        "buckets of CPU begin at 0.001 core and those of memory at 1 MiB, so percentiles end elsewhere",
     ),
     (
         "predict server gc",
         lambda case: not case["input"]["pods"] or case["input"]["model_expiration_seconds"] != POD_EXPIRY_SECONDS,
-        "design 4.2, 4.3: other series of the node, and they do not expire: a stale one is a NoPrediction",
+        "other series of the node, and they do not expire: a stale one is a NoPrediction",
     ),
     (
         "prediction config defaults",
         lambda _case: True,
-        "design 3.2, 5: coldStartPeriodSeconds is 7200 and comes with the NodeMetric; one checkpoint file in state-dir",
+        "coldStartPeriodSeconds is 7200 and comes with the NodeMetric; one checkpoint file in state-dir",
     ),
     (
         "uid generator",
         lambda _case: True,
-        "design 5: one checkpoint file for all models, so that the node's own need no file name",
+        "one checkpoint file for all models, so that the node's own need no file name",
     ),
 ]

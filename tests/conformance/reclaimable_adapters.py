@@ -1,7 +1,7 @@
-"""Conformance cases of Koordinator's reclaimable predictors, as calls of koordlet/prediction.
+"""Map the cases of Koordinator's reclaimable predictors to koordlet/prediction.
 
-The percentiles that a case states are handed to the product's `percentile` predictor, which is upstream's, and its
-peak to the product's Reclaimable.
+The percentiles of a case are the input of the `percentile` predictor, which is Koordinator's, and its peak is the
+input of Reclaimable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from api_types.kubernetes import pods
 from koordlet.cluster import pods as pods_on_node
 from koordlet.cluster.pods import PodOnNode
-from koordlet.prediction import allocation, buckets, reclaimable
+from koordlet.prediction import allocation, buckets
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction, ProdLoad
@@ -33,7 +33,7 @@ CONSUMED = ((95, "cpu_milli"), (98, "memory_bytes"))
 
 
 def pod_on_node(given: Mapping[str, Any]) -> PodOnNode:
-    """A pod as a case describes it, as the agent would know it from the apiserver."""
+    """Return the pod of a case, as the agent gets it from the apiserver."""
     requests = {
         "cpu": f"{given['requests']['cpu_milli']}m",
         "memory": str(given["requests"]["memory_bytes"]),
@@ -74,7 +74,7 @@ class GivenPercentiles:
     stdev = mean
 
     def percentile(self, percent: float) -> buckets.FloatArray:
-        """In cores and bytes, a hair above what was stated: upstream truncated it, and truncating must give it back."""
+        """Return cores and bytes slightly above the stated value, which Koordinator obtained by truncation."""
         name, unit = ("cpu_milli", 1000) if self.resource is Resource.CPU else ("memory_bytes", 1)
         values = [float(output[f"p{percent:g}"][name]) / unit for output in self.outputs]
         return np.nextafter(np.array(values, float), math.inf)
@@ -92,7 +92,7 @@ def _of_model(case: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
 def _answer(
     case: Mapping[str, Any], with_pods: bool, with_class: bool
 ) -> tuple[WholeAmounts, WholeAmounts] | NoPrediction:
-    """Peak[Prod] and Allocated[Prod] of the parts of the predictor that a case is about."""
+    """Return Peak[Prod] and Allocated[Prod] of the parts of the predictor that a case covers."""
     given = {each["uid"]: each for each in case["pods"]}
     prod = allocation.charged_to_prod([pod_on_node(each) for each in given.values()])
     warm = [
@@ -120,7 +120,7 @@ def _answer(
         if isinstance(answer, NoPrediction):
             return answer
         peaks.append(answer.peak)
-    return reclaimable.whole_peak(*peaks), allocation.requested_by(prod)
+    return allocation.whole_peak(*peaks), allocation.requested_by(prod)
 
 
 def _wire(amounts: WholeAmounts) -> dict[str, int]:
@@ -129,7 +129,7 @@ def _wire(amounts: WholeAmounts) -> dict[str, int]:
 
 def _check_predictor(*, with_pods: bool, with_class: bool) -> Any:
     def check(case: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-        if "pods" not in case:  # a node that is not known, and nothing else
+        if "pods" not in case:  # an unknown node, and nothing else
             case = {**case, "pods": [], "safety_margin_percent": 0, "node_allocatable": None}
         answer = _answer(case, with_pods, with_class)
         allocatable = case.get("node_allocatable")
@@ -146,15 +146,15 @@ def _check_predictor(*, with_pods: bool, with_class: bool) -> Any:
         came = {"peak": _wire(peak)}
         if allocatable is not None:
             node = WholeAmounts(allocatable["cpu_milli"], allocatable["memory_bytes"])
-            came["result"] = _wire(reclaimable.prod_reclaimable(allocated, peak, node))
-        # `add_pod_error`: ours has no such error, a pod without a model is charged its request, as the peak shows.
+            came["result"] = _wire(allocation.prod_reclaimable(allocated, peak, node))
+        # `add_pod_error`: the product has no such error, a pod without a model is charged its request, as the peak shows.
         wrong = {name: value for name, value in expected.items() if name in ("peak", "result") and came[name] != value}
         return f"expected {wrong}, came {came}" if wrong else None
 
     return check
 
 
-# What the differences of the predictors look at
+# Predicates of the cases that differ on purpose
 
 
 def _prod_pods(case: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
@@ -183,7 +183,7 @@ def _is_on_the_edge(case: Mapping[str, Any]) -> bool:
 
 
 def _exceeds_request(case: Mapping[str, Any]) -> bool:
-    """Whether a warm pod's own peak is above its request."""
+    """Return whether a warm pod's own peak is above its request."""
     factor = 1 + case["input"].get("safety_margin_percent", 0) / 100
     for given in _prod_pods(case):
         found = _prediction_of(given, case["input"])
@@ -207,7 +207,7 @@ def _cold_requests_bound_by_node(case: Mapping[str, Any]) -> bool:
 
 def _none_class_weighs(case: Mapping[str, Any]) -> bool:
     found = _of_model(case["input"], NO_CLASS_MODEL)
-    if found is None:  # upstream then has no answer at all, ours needs no such model
+    if found is None:  # Koordinator then returns nothing; the product needs no such model
         return case["expected"].get("error", False) and all(
             _of_model(case["input"], name) for name in (PROD_MODEL, SYSTEM_MODEL)
         )
@@ -222,25 +222,25 @@ CHECKS = {
 }
 _OF_PODS = ("pod reclaimable predictor", "pod reclaimable predictor GetPeak", "min predictor (prod reclaimable)")
 _OF_CLASS = ("priority reclaimable predictor", "min predictor (prod reclaimable)")
-_DELETED = "design 3.3: Allocated[Prod] is what is bound to the node, and a pod that is being deleted is bound and runs"
-_CHARGED = "design 4.3: what a pod without history requests is part of the peak, so it is taken from the node as well"
+_DELETED = "Allocated[Prod] is of the pods bound to the node, and a pod that is being deleted is bound and runs"
+_CHARGED = "the request of a pod without history is part of the peak, so it is subtracted from the node as well"
 DIFFERENT_ON_PURPOSE = [
     *((function, _has_deleted_warm_pod, _DELETED) for function in _OF_PODS),
     *((function, _has_deleted_pod, _DELETED) for function in _OF_CLASS),
     *((function, _cold_requests_bound_by_node, _CHARGED) for function in _OF_PODS if "GetPeak" not in function),
     *(
-        (function, _exceeds_request, "design 3.3: Allocated[Prod] - Peak[Prod] of all pods, not a sum of surpluses")
+        (function, _exceeds_request, "Allocated[Prod] - Peak[Prod] of all pods, not a sum of surpluses")
         for function in _OF_PODS
         if "GetPeak" not in function
     ),
-    *((function, _is_on_the_edge, "design 4.3: cold is shorter than the period, not as long") for function in _OF_PODS),
+    *((function, _is_on_the_edge, "cold is shorter than the period, not as long") for function in _OF_PODS),
     (
         "min predictor (prod reclaimable)",
         _has_pod_without_model,
-        "design 4.3: a pod without history is charged its request, and stays in Allocated[Prod]",
+        "a pod without history counts with its request, and is part of Allocated[Prod]",
     ),
     *(
-        (function, _none_class_weighs, "design 4.2: pods of no class count as Prod, there is no series of their own")
+        (function, _none_class_weighs, "pods without a class count as Prod and have no series of their own")
         for function in _OF_CLASS
     ),
 ]

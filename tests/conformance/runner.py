@@ -1,4 +1,4 @@
-"""Runs conformance cases and counts: passed, failed, different on purpose, not mapped."""
+"""Run conformance cases and count: passed, failed, different on purpose, not mapped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Result:
 
 
 class Runner:
-    """Holds the maps of all adapter modules."""
+    """Runner with the maps of all adapter modules."""
 
     def __init__(self) -> None:
         self.adapters: dict[str, adapters.Adapter] = {}
@@ -38,7 +38,7 @@ class Runner:
             self.differences += [adapters.Difference(*row) for row in getattr(module, "DIFFERENT_ON_PURPOSE", [])]
 
     def run(self, case: Mapping[str, Any]) -> Result:
-        """Run one case. A case we differ in on purpose is not run; one that raises fails, and the others go on."""
+        """Run one case. A case that differs on purpose is not run; one that raises fails, and the others continue."""
         function = case["function"]
         try:
             for difference in self.differences:
@@ -63,7 +63,7 @@ class Runner:
 
 
 def table(results: Iterable[Result]) -> str:
-    """One row per function with the reasons of what differs or is not mapped, the failing cases, the closing line."""
+    """Return one row for each function with its reasons, the failing cases, and the line of totals."""
     results = list(results)
     counts: dict[str, collections.Counter[Outcome]] = {}
     reasons: dict[str, dict[str, None]] = {}

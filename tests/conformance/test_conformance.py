@@ -15,7 +15,7 @@ MAPPED = [case for case in CASES if case["function"] in RUNNER.adapters or case[
 
 
 @pytest.mark.parametrize("case", MAPPED, ids=lambda case: case["id"])
-def test_the_product_gives_the_known_answer(case):
+def test_the_product_returns_the_expected_result(case):
     result = RUNNER.run(case)
     assert result.outcome in (runner.Outcome.PASSED, runner.Outcome.DIFFERENT), result.text
 
@@ -25,7 +25,7 @@ def test_a_wrong_answer_fails():
     assert RUNNER.run({**case, "expected": {"nothing": "like it"}}).outcome == "failed"
 
 
-def test_a_function_without_a_counterpart_says_why_and_no_other_is_excused():
+def test_every_function_without_a_counterpart_has_a_reason_and_no_other():
     unmapped = {case["function"] for case in CASES if RUNNER.run(case).outcome == "not mapped"}
     assert {name for name in unmapped if not_mapped.reason(name) is None} == set()
     mapped = RUNNER.adapters.keys() | RUNNER.checks.keys()
@@ -44,7 +44,7 @@ def test_a_case_that_cannot_be_read_fails_alone():
     assert RUNNER.run(unreadable).outcome == "failed"
 
 
-# Cases beside the given ones, in their form: `expected` is what the reference page says (koordinator-core 4).
+# Further cases in the form of the given ones; `expected` is the behaviour of Koordinator.
 CLASS = "priority class with default (cpu in milli)"
 PROD, BATCH = ({"priority_class": name} for name in ("koord-prod", "koord-batch"))
 NODE = {"cpu_milli": 20_000, "memory_bytes": 40_000_000_000}
@@ -69,7 +69,6 @@ NOTHING = dict.fromkeys(CALCULATE)
     [
         ("GetNodeColocationStrategy", {"config": {"enable": False}, "node": None}, {"strategy": None}, "passed"),
         ("node conflict", {"selectors": [], "node_labels": None}, {"conflict": False}, "passed"),
-        ("priority value with default", {"pod": None}, {"priority": 0}, "different"),
         (CLASS, {"pod": {"containers": [{"requests": {"cpu": 100}, "limits": {"cpu": 200}}]}}, PROD, "passed"),
         (CLASS, {"pod": {"containers": [{"resources": {"limits": {"cpu_milli": 5}}}]}}, PROD, "passed"),
         (CLASS, {"pod": {"containers": [{"requests": {"cpu": 0}}], "kube_qos": None}}, BATCH, "passed"),
@@ -82,7 +81,7 @@ NOTHING = dict.fromkeys(CALCULATE)
         ("midresource Calculate", {**CALCULATE, "strategy": STATIC}, IN_57_PERCENT, "different"),
     ],
 )
-def test_other_cases_than_the_given_ones_have_an_answer_too(function, given, expected, outcome):
+def test_adapters_run_cases_beyond_the_given_ones(function, given, expected, outcome):
     result = RUNNER.run({"id": "x-1", "function": function, "input": given, "expected": expected})
     assert result.outcome.startswith(outcome), result.text
 
@@ -91,7 +90,7 @@ def test_other_cases_than_the_given_ones_have_an_answer_too(function, given, exp
     ("text", "reason"),
     [('{"enable": true, "unheardOf": 1}', "any other unknown key is an error"), (None, "a deleted ConfigMap")],
 )
-def test_a_spec_that_upstream_would_make_otherwise_is_different_on_purpose(text, reason):
+def test_a_spec_that_koordinator_computes_differently_is_different_on_purpose(text, reason):
     data = None if text is None else {"colocation-config": text}
     given = {"configmap_data": data, "node": {}, "old_spec": {"metricCollectPolicy": {"reportIntervalSeconds": 7}}}
     result = RUNNER.run({"id": "x-1", "function": "NodeMetric spec", "input": given, "expected": {}})

@@ -1,4 +1,4 @@
-"""Adapters of the arithmetic cases of Trimaran to scheduler_plugin/plugins/trimaran/formulas."""
+"""Map the arithmetic cases of trimaran.json to scheduler_plugin/plugins/trimaran/formulas."""
 
 from __future__ import annotations
 
@@ -123,6 +123,6 @@ DIFFERENT_ON_PURPOSE = (
     (
         "lowriskovercommitment.ComputeProbability",
         _is_below_the_resolution,
-        "upstream fits infinite parameters and returns 0; here so small a deviation counts as none",
+        "Trimaran fits infinite parameters to it and returns 0; here it counts as no deviation",
     ),
 )

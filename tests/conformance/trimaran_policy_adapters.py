@@ -1,4 +1,4 @@
-"""Adapters of the cases about plugins to the plugins of the extender, with formula `upstream` or `kep`."""
+"""Map the cases of the Trimaran plugins to the plugins that the extender runs, with `upstream` or `kep`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TYPES = {"cpu": MetricType.CPU, "memory": MetricType.MEMORY}
 
 
 class _Cluster:
-    """Cluster with one plugin over the nodes, pods and watcher document of a case."""
+    """One plugin of the product with the nodes, pods and watcher document of a case."""
 
     def __init__(self, name: str, args: Mapping[str, Any]) -> None:
         entry = registry.PLUGINS[name]
@@ -54,7 +54,7 @@ class _Cluster:
         self.parts.cluster.pod_changed(_pod(pod, uid, node_name), at)
 
     def _measure(self, watcher: Any) -> None:
-        """Select the measurements of a document without an age limit, as upstream does."""
+        """Use a document as the extender does, whatever its age: Trimaran has no bound."""
         snapshot = records.decode(json.dumps(watcher or {}).encode())
         window = records.window_ending_at("15m", snapshot.window.end or NOW)
         windows = Windows(math.inf)
@@ -76,13 +76,15 @@ def _policy(parts: assembly.Parts) -> Any:
 
 
 def _keys(model: Any) -> set[str]:
-    """Return the keys of the arguments, without those of providers."""
+    """Return the plugin of the arguments; the source of measurements does not matter here."""
     return {field.alias for field in model.model_fields.values()} - {"watcherAddress", "metricProvider"}
 
 
 def _pod(wire: Any, uid: str, node_name: str) -> pods.Pod:
     pod = msgspec.convert(wire, type=pods.Pod)
-    metadata = msgspec.structs.replace(pod.metadata, uid=uid, namespace="default", name=uid)  # cases name several alike
+    metadata = msgspec.structs.replace(
+        pod.metadata, uid=uid, namespace="default", name=uid
+    )  # several nodes of a case have the same name
     return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
 
 
@@ -91,7 +93,7 @@ def _score_of(policy: str) -> Any:
         cluster = _Cluster(policy, inputs.get("args", {}))
         watcher = inputs.get("watcher") or {}
         cluster.add(inputs["node"], watcher, inputs.get("podsOnNode", ()))
-        ends = bool(watcher.get("window", {}).get("end"))  # upstream's end of 0 is before every pod
+        ends = bool(watcher.get("window", {}).get("end"))  # Trimaran's end of 0 is before every pod
         recent = [pod for key, own in inputs.items() if key.endswith("Pods") for pod in own]
         for index, cached in enumerate(recent):
             at = cached["timestamp"] if ends and "timestamp" in cached else NOW - cached.get("ageSeconds", 0.0)
@@ -134,7 +136,7 @@ def _constructed(policy: str) -> Any:
 
 
 def _subset(adapter: Any) -> Any:
-    """Compare the expected keys; of an error only its presence, because the texts differ."""
+    """Compare the expected keys; of an error only its presence, as the product names the key and the wanted value."""
 
     def check(inputs: Any, expected: Any) -> str | None:
         came = adapter(inputs)
@@ -179,7 +181,7 @@ def _demand(pod: Any) -> pod_resources.PodResources:
 
 
 def _node_requests_and_limits(inputs: Any) -> Any:
-    """Return the sums of the plugin's columns and of its score."""
+    """Return the sums of the plugin's columns and score."""
     cluster = _Cluster("LowRiskOverCommitment", {})
     cluster.add(inputs["node"], {}, inputs["podsOnNode"])
     own = declared(_demand(inputs["pod"]), "upstream")
@@ -201,7 +203,7 @@ def _pair(values: Any) -> Any:
 def _compute_risk(inputs: Any) -> Any:
     name = inputs["resourceName"]
     if name not in _TYPES:
-        return {"risk": 0.0}  # as the policy has rows for cpu and memory only
+        return {"risk": 0.0}  # the plugin has rows for cpu and memory only
     of, totals = _utilisation(inputs), inputs["nodeRequestsAndLimits"]
     unit = "milliCPU" if name == "cpu" else "memory"
     keys = ("nodeRequest", "nodeLimit", "nodeRequestMinusPod", "nodeLimitMinusPod", "nodeCapacity")
@@ -267,7 +269,7 @@ def _power_model(inputs: Any) -> Any:
 
 
 def _specs_check(inputs: Any, expected: Any) -> str | None:
-    """Check that an error is expected, except for this project's own providers; the texts differ."""
+    """Compare whether there is an error: the product names the key and the wanted value, and has more providers."""
     spec = inputs["trimaranSpec"]
     document = {
         "plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}},
@@ -318,7 +320,7 @@ def _with_defaults(inputs: Any) -> Any:
 
 
 def _is_replaced(case: Mapping[str, Any]) -> bool:
-    """Return whether upstream replaces a given value, or fills in its own provider."""
+    """Return whether Trimaran replaces a given value, or fills in its own provider."""
     given, expected = case["input"]["args"], case["expected"]["args"]
     replaced = any(
         key in expected and expected[key] != value and not isinstance(value, dict)
@@ -401,7 +403,7 @@ def _designed_score(inputs: Any) -> Any:
 
 
 def _designed_score_check(inputs: Any, expected: Any) -> str | None:
-    """Check the example with two decimals of the fit, three of the risks, and the exact score."""
+    """Compare the fit to two decimals, risks to three, and the score exactly, as in the figure."""
     came = _designed_score(inputs)
     coarse = {"alpha", "beta", "mean", "variance", "sigma"}
     for key, value in expected.items():
@@ -477,16 +479,16 @@ def _loses_the_file(case: Mapping[str, Any]) -> bool:
 
 
 DIFFERENT_ON_PURPOSE = (
-    ("peaks.New", _loses_the_file, "the models of the file are used if the arguments have none"),
+    ("peaks.New", _loses_the_file, "the models of the file count where the arguments have none"),
     (
         "peaks.initNodePowerModels",
         _loses_the_file,
-        "the models of the file are used if the arguments have none",
+        "the models of the file count where the arguments have none",
     ),
-    ("trimaran.checkSpecs", _names_no_provider, "the default provider of the extender is NodeMetric"),
-    ("trimaran.NewCollector", _names_no_provider, "the default provider of the extender is NodeMetric"),
-    ("trimaran.checkSpecs", _lacks_a_token, "arguments are validated: SignalFx requires a token"),
-    ("trimaran.NewCollector", _lacks_a_token, "arguments are validated: SignalFx requires a token"),
-    ("config.setDefaults", _is_replaced, "arguments are validated, not silently replaced"),
-    ("config.setDefaults", _takes_default_provider, "the default provider of the extender is NodeMetric"),
+    ("trimaran.checkSpecs", _names_no_provider, "the in-process default provider is NodeMetric"),
+    ("trimaran.NewCollector", _names_no_provider, "the in-process default provider is NodeMetric"),
+    ("trimaran.checkSpecs", _lacks_a_token, "arguments are validated; without a token SignalFx fails"),
+    ("trimaran.NewCollector", _lacks_a_token, "arguments are validated; without a token SignalFx fails"),
+    ("config.setDefaults", _is_replaced, "arguments are validated, never silently replaced"),
+    ("config.setDefaults", _takes_default_provider, "the in-process default provider is NodeMetric"),
 )

@@ -14,7 +14,7 @@ PAGE = (generate.ROOT / "docs" / "reference" / "configuration.md").read_text(enc
 
 
 def rows(table):
-    """First cell -> other cells of a table as it is generated."""
+    """Return first cell -> other cells of a generated table."""
     written = configuration_page.page(f"<!-- table {table}: written by make update -->\n<!-- end -->")
     cells = [line.strip("| ").split(" | ") for line in written.splitlines() if line.startswith("| ")]
     return {first.strip("`"): rest for first, *rest in cells[1:]}
@@ -58,7 +58,7 @@ def test_every_preset_has_its_effect_and_its_risk():
         assert f"{keys.mid_memory_threshold_percent} %" in mid
 
 
-def test_the_page_holds_every_table_and_names_every_reason_code_and_layer():
+def test_the_page_has_every_table_reason_code_and_layer():
     assert set(re.findall(r"<!-- table ([\w-]+): written", PAGE)) == set(configuration_page.TABLES)
     for code in (*condition.REASONS.values(), condition.APPLIED, condition.UNUSED):
         assert f"`{code}`" in PAGE
@@ -79,6 +79,6 @@ def test_text_outside_the_tables_stays_and_a_second_run_changes_nothing():
     assert configuration_page.page(written) == written
 
 
-def test_an_unknown_table_is_refused():
-    with pytest.raises(ValueError, match="asks for the table other, want one of mid, "):
+def test_rejects_an_unknown_table():
+    with pytest.raises(ValueError, match="unknown table other, want one of mid, "):
         configuration_page.page("<!-- table other: written by make update -->\n<!-- end -->")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OUTSIDE_THE_SITE = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md"]
+FOLDERS = ("*.md", "benchmarks/*.md", "charts/**/*.md", "e2e/**/*.md", "examples/*.md", "tools/**/*.md")
+OUTSIDE_THE_SITE = sorted(path for folder in FOLDERS for path in ROOT.glob(folder))
 LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]+))?\)")
 PAGE = re.compile(r"(?<![\w/])docs/[\w/-]+\.(?:md|svg|py)\b")
 GONE = re.compile(

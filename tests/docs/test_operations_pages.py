@@ -114,7 +114,7 @@ def test_every_condition_of_an_agent_is_explained(trouble: dict[str, Any]) -> No
             "cold_start_period_seconds": 7200.0, "no_prediction": None, "state_problem": None, **trouble,
         }
     )  # fmt: skip
-    published = conditions.judge(facts, [], dt.datetime(2026, 1, 1, tzinfo=dt.UTC), None)
+    published = conditions.evaluate(facts, [], dt.datetime(2026, 1, 1, tzinfo=dt.UTC), None)
     (found,) = (each for each in published if each.status != well.get(each.type, "False"))
     assert f"`{found.type}` is {found.status}" in PAGE
     assert f"`{found.reason}`" in PAGE

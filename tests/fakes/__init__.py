@@ -1,1 +1,1 @@
-"""Fakes are implementations: real servers and clocks that tests can steer."""
+"""Fakes: real servers and clocks that tests control."""

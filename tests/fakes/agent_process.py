@@ -1,4 +1,4 @@
-"""The agent as a process of its own: `python -m koordlet run` against an apiserver on loopback."""
+"""Run the agent as a process: `python -m koordlet run` against an apiserver on loopback."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pathlib import Path
 import yaml
 
 CHART_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1", "NUMPY_MADVISE_HUGEPAGE": "0"}
-"""What the chart sets for the agent's container."""
+"""Environment that the chart sets for the container of the agent."""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What the kernel says of a process: its CPU time since the start, and its memory now."""
+    """CPU time of a process since its start, and its present memory, from the kernel."""
 
     cpu_seconds: float
     rss_bytes: int
@@ -28,7 +28,7 @@ class Usage:
 
 
 def kubeconfig(path: Path, server: str) -> Path:
-    """Write a kubeconfig for a server that asks for nothing."""
+    """Write a kubeconfig for a server without authentication."""
     document = {
         "apiVersion": "v1", "kind": "Config", "current-context": "it",
         "clusters": [{"name": "it", "cluster": {"server": server}}],
@@ -40,7 +40,7 @@ def kubeconfig(path: Path, server: str) -> Path:
 
 
 def usage(pid: int) -> Usage:
-    """Read the kernel's own counters of a process."""
+    """Read the counters of a process from the kernel."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12])
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
@@ -52,7 +52,7 @@ def usage(pid: int) -> Usage:
 async def running(
     *arguments: str, environment: Mapping[str, str] = CHART_ENVIRONMENT, python: Sequence[str] = ()
 ) -> AsyncIterator[subprocess.Process]:
-    """The agent with these arguments after `run`; killed at the end if it still runs. `python` are interpreter flags.
+    """Run the agent with these arguments after `run`; it is killed at the end. `python` are interpreter flags.
 
     Its log is on standard error, a pipe.
     """

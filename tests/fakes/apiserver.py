@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that plays a kube-apiserver by script: what it answers, when it hangs, how it breaks.
+"""Serve scripted answers of a kube-apiserver over HTTP on loopback, with delays and failures.
 
     async with apiserver.running() as server:
         server.on("GET", "/api/v1/pods", apiserver.page("7", pod("a")))          # a list
@@ -6,8 +6,8 @@
         async with server.session() as api: ...
         server.requests[-1].query
 
-Answers of one route are given in order, the last one again and again. A route without a script answers as an apiserver
-answers for a type it does not serve. Nothing here judges what a client does: tests read `requests`.
+Answers of one route are sent in order, the last one repeatedly. A route without a script answers as an apiserver does
+for a type that it does not serve. The server does not check its clients: tests read `requests`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from apiserver_client import connection, session
 
 
 class Move(enum.Enum):
-    """What a server may do to a connection in the middle of an answer."""
+    """Action of the server on a connection in the middle of an answer."""
 
     HANG = "send nothing more, and keep the connection until the client gives up"
     ABORT = "reset the connection"
@@ -39,7 +39,7 @@ ABORT = Move.ABORT
 
 @dataclass(frozen=True)
 class Answer:
-    """A whole answer; a document is sent as JSON, bytes as they are."""
+    """A whole answer; a document is sent as JSON, bytes unchanged."""
 
     document: Any = field(default_factory=dict)
     status: int = 200
@@ -48,7 +48,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Stream:
-    """Steps of a chunked answer: a dictionary is sent as a line of JSON, bytes as a chunk of their own, a Move is done.
+    """Steps of a chunked answer: a dictionary is sent as a line of JSON, bytes as one chunk, a Move is executed.
 
     After the last step the answer ends properly.
     """
@@ -61,7 +61,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Received:
-    """A request as it arrived; `method` is WATCH for a GET with watch=true."""
+    """A received request; `method` is WATCH for a GET with watch=true."""
 
     method: str
     path: str
@@ -78,7 +78,7 @@ NOT_SERVED = Answer(b"404 page not found\n", 404, (("Content-Type", "text/plain"
 
 
 class ScriptedServer:
-    """See the head of the module. `hung_up` counts clients that left an answer before it had ended."""
+    """Server of this module. `hung_up` counts clients that closed the connection before the end of an answer."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -93,20 +93,20 @@ class ScriptedServer:
         self._scripts[method, path].extend(answers)
 
     def asked(self, method: str, path: str | None = None) -> list[Received]:
-        """Requests of a method, as far as they have arrived."""
+        """Return the requests of a method that have arrived."""
         return [it for it in self.requests if it.method == method and path in (None, it.path)]
 
     async def until(self, true: Callable[[], object]) -> None:
-        """Wait until a condition on what has arrived here holds."""
+        """Wait until a condition on the arrived requests holds."""
         async with self._something_happened:
             await self._something_happened.wait_for(true)
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         async with self._something_happened:
             self._something_happened.notify_all()
 
     def session(self, **changes: Any) -> contextlib.AbstractAsyncContextManager[session.Session]:
-        """A session with this server; `changes` are fields of the connection, or `timeouts` or `may_write`."""
+        """Open a session with this server; `changes` are fields of the connection, or `timeouts` or `may_write`."""
         own = {name: changes.pop(name) for name in ("timeouts", "may_write") if name in changes}
         to = connection.Connection(**{"server": self.url, "origin": "the test", **changes})
         return session.connect(to, user_agent="test/1", **own)
@@ -116,12 +116,12 @@ class ScriptedServer:
         try:
             while (request := await _receive(reader)) is not None:
                 self.requests.append(request)
-                await self._tell()
+                await self._notify()
                 script = self._scripts.get((request.method, request.path), [NOT_SERVED])
                 await self._play(script.pop(0) if len(script) > 1 else script[0], reader, writer)
         except ConnectionError:
             self.hung_up += 1
-            await self._tell()
+            await self._notify()
         finally:
             writer.close()
 
@@ -176,7 +176,7 @@ async def _receive(reader: asyncio.StreamReader) -> Received | None:
 
 @contextlib.asynccontextmanager
 async def running(tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedServer]:
-    """A scripted server on a free port of loopback; with TLS if a context is given."""
+    """Run a scripted server on a free port of loopback; with TLS if a context is given."""
     script = ScriptedServer()
     tasks: set[asyncio.Task[None]] = set()
 
@@ -198,13 +198,13 @@ async def running(tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedSe
 
 
 def page(resource_version: str, *items: dict[str, Any], more: str = "") -> Answer:
-    """A page of a list; `more` is the token of the next page."""
+    """Return a page of a list; `more` is the token of the next page."""
     metadata = {"resourceVersion": resource_version} | ({"continue": more} if more else {})
     return Answer({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": list(items)})
 
 
 def status(code: int, reason: str, message: str = "", *, retry_after: str = "", **details: Any) -> Answer:
-    """A refusal, as an apiserver words it."""
+    """Return an error answer of an apiserver."""
     document = {
         "kind": "Status", "apiVersion": "v1", "status": "Failure",
         "code": code, "reason": reason, "message": message, "details": details,
@@ -213,5 +213,5 @@ def status(code: int, reason: str, message: str = "", *, retry_after: str = "", 
 
 
 def event(kind: str, item: dict[str, Any]) -> dict[str, Any]:
-    """A line of a watch; `kind` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
+    """Return a line of a watch; `kind` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
     return {"type": kind, "object": item}

@@ -1,4 +1,4 @@
-"""Self-signed certificates for loopback, made by openssl, good for a day: each is its own authority."""
+"""Make self-signed certificates for loopback by openssl, valid for a day: each is its own authority."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Certificate:
     key_path: Path
 
     def server_context(self, trusted_clients: Certificate | None = None) -> ssl.SSLContext:
-        """What a server with this certificate listens with; with `trusted_clients` it asks clients for theirs."""
+        """Return the server context of this certificate; `trusted_clients` makes it require client certificates."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate_path, self.key_path)
         if trusted_clients:

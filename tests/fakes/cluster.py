@@ -1,13 +1,13 @@
-"""A small kube-apiserver in memory, over real HTTP on loopback, with the semantics the manager relies on.
+"""Serve a small kube-apiserver in memory over HTTP on loopback, with the semantics that the manager relies on.
 
     async with cluster.running() as server:
         server.add("nodes", node)
         server.get("nodes", "worker-1")["status"]["allocatable"]
         server.writes                                  # (method, path, body) of every write, in order
 
-Kept: resource versions, UIDs, merge patches, the status subresource, optimistic locking, UID preconditions, deletion of
-what a deleted object owns, lists in pages, watches from a version on, discovery. Not kept: validation, defaults, limits
-of history.
+Implemented: resource versions, UIDs, merge patches, the status subresource, optimistic locking, UID preconditions,
+deletion of owned objects, lists in pages, watches from a version, discovery. Not implemented: validation, defaults,
+limits of history.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Key = tuple[str, str, str]
 
 
 class Refusal(Exception):
-    """An answer that is an error."""
+    """An error answer."""
 
     def __init__(self, code: int, reason: str, name: str = "", message: str = "") -> None:
         super().__init__(reason)
@@ -53,20 +53,20 @@ class Refusal(Exception):
 
 
 class Cluster:
-    """Objects by key; every change is kept, so that a watch may start anywhere."""
+    """Objects by key, with every change, so that a watch may start at any version."""
 
     def __init__(self) -> None:
         self.url = ""
         self.now = dt.datetime(2026, 11, 21, 10, tzinfo=dt.UTC)
-        """When objects are created that do not say."""
+        """Creation time of objects without one."""
         self.writes: list[tuple[str, str, Any]] = []
         self.requests: list[apiserver.Received] = []
         self.refuse: dict[tuple[str, str], Refusal] = {}
-        """(method, plural) -> what to answer instead, until it is taken out."""
+        """(method, plural) -> answer to send instead, until it is removed."""
         self.on_write: Callable[[apiserver.Received], None] = lambda _: None
-        """Called with each request that changes something, before it does."""
+        """Called with each write before it is executed."""
         self.expired_lists = 0
-        """How many second pages of lists are still to be refused as expired."""
+        """Number of second pages of lists to refuse as expired."""
         self._objects: dict[Key, dict[str, Any]] = {}
         self.changes: list[tuple[str, str, dict[str, Any]]] = []
         """(ADDED, MODIFIED or DELETED, plural, object) of every change, in order."""
@@ -77,14 +77,14 @@ class Cluster:
         return connection.Connection(server=self.url, origin="the test", namespace="koordinator-system")
 
     def get(self, plural: str, name: str, namespace: str = "") -> dict[str, Any]:
-        """A copy of a stored object. Raises KeyError."""
+        """Return a copy of a stored object. Raises KeyError."""
         return copy.deepcopy(self._objects[plural, namespace, name])
 
     def all(self, plural: str) -> list[dict[str, Any]]:
         return [copy.deepcopy(item) for key, item in self._objects.items() if key[0] == plural]
 
     def add(self, plural: str, item: dict[str, Any], namespace: str = "") -> dict[str, Any]:
-        """Create an object as somebody else would."""
+        """Create an object as another client."""
         item = copy.deepcopy(item)
         metadata = item.setdefault("metadata", {})
         item["apiVersion"], item["kind"] = _API_VERSIONS[plural], _KINDS[plural]
@@ -98,12 +98,12 @@ class Cluster:
         return self._store(key, item, "ADDED")
 
     def patch(self, plural: str, name: str, patch: dict[str, Any], namespace: str = "") -> dict[str, Any]:
-        """Merge a patch into an object, all of it, as somebody else would."""
+        """Merge a patch into a whole object as another client."""
         key = (plural, namespace, name)
         return self._replace(key, _merged(self._found(key), patch))
 
     def remove(self, plural: str, name: str, namespace: str = "") -> None:
-        """Delete an object and what it owns."""
+        """Delete an object and the objects that it owns."""
         key = (plural, namespace, name)
         gone = self._found(key)
         del self._objects[key]
@@ -238,7 +238,7 @@ class Cluster:
 
 
 def _merged(before: Any, patch: Any) -> Any:
-    """RFC 7386."""
+    """Apply a merge patch (RFC 7386)."""
     if not isinstance(patch, dict):
         return patch
     result = dict(before) if isinstance(before, dict) else {}
@@ -251,7 +251,7 @@ def _merged(before: Any, patch: Any) -> Any:
 
 
 def _writable(plural: str, patch: dict[str, Any], subresource: str) -> dict[str, Any]:
-    """What of a patch counts: for a Node's status also its annotations and labels, as on a real apiserver."""
+    """Return the part of a patch that counts: for the status of a Node also annotations and labels."""
     if subresource == "status":
         kept = ("metadata", "status") if plural == "nodes" else ("status",)
         return {key: value for key, value in patch.items() if key in kept}
@@ -259,7 +259,7 @@ def _writable(plural: str, patch: dict[str, Any], subresource: str) -> dict[str,
 
 
 def _selected(item: dict[str, Any], selector: str, *, whole: bool = False) -> bool:
-    """Whether all terms hold; a key is a path into the item, or `whole` as it stands."""
+    """Return whether all terms match; a key is a path into the item, or `whole`."""
     for term in filter(None, selector.split(",")):
         path, _, wanted = term.partition("=")
         here: Any = item
@@ -281,7 +281,7 @@ def _address(path: str) -> tuple[str, str, str, str]:
 
 
 def discovery(path: str) -> dict[str, Any] | None:
-    """Documents by which a client learns what is served."""
+    """Return the discovery documents."""
     if path == "/api":
         return {"kind": "APIVersions", "versions": ["v1"]}
     if path == "/apis":
@@ -308,7 +308,7 @@ def discovery(path: str) -> dict[str, Any] | None:
 
 @contextlib.asynccontextmanager
 async def running() -> AsyncIterator[Cluster]:
-    """A cluster on a free port of loopback, with the namespace koordinator-system."""
+    """Run a cluster on a free port of loopback, with the namespace koordinator-system."""
     made = Cluster()
     tasks: set[asyncio.Task[None]] = set()
 

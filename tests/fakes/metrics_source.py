@@ -1,4 +1,4 @@
-"""An HTTP server that answers as a monitoring system would: what to answer is given, what was asked is kept."""
+"""Serve the given answers of a monitoring system over HTTP, and record the requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Answer(NamedTuple):
 
 
 class Source:
-    """Its address, and every request that came."""
+    """Address of the server, and every request."""
 
     def __init__(self, port: int) -> None:
         self.address = f"http://127.0.0.1:{port}"

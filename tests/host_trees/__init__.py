@@ -1,1 +1,1 @@
-"""Hosts to measure: built of plain files in any layout, or of real cgroups with real processes in them."""
+"""Hosts to measure: of plain files in any layout, or of real cgroups with real processes."""

@@ -1,10 +1,10 @@
-"""A monotonic clock that only the test moves."""
+"""A monotonic clock that only the test advances."""
 
 from __future__ import annotations
 
 
 class Clock:
-    """Called like `time.monotonic_ns`."""
+    """Return the time, as `time.monotonic_ns`."""
 
     def __init__(self) -> None:
         self.nanoseconds = 5_000_000_000

@@ -1,4 +1,4 @@
-"""Paths of pods' and containers' groups as each cgroup driver names them, relative to a controller's mount."""
+"""Build the paths of the cgroups of pods and containers for each cgroup driver, relative to a controller's mount."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ GUARANTEED, BURSTABLE, BESTEFFORT = "", "burstable", "besteffort"
 
 @dataclass(frozen=True)
 class GroupNames:
-    """`nesting` is the group that the kubelet's root is in, for example "kubelet" in kind."""
+    """Layout of group names; `nesting` is the group of the kubelet's root, for example "kubelet" in kind."""
 
     driver: str = CGROUPFS
     nesting: str = ""
 
     def qos(self, qos: str) -> Path:
-        """Group of a QoS class; that of Guaranteed is the root of pods."""
+        """Return the group of a QoS class; that of Guaranteed is the root of pods."""
         if self.driver == CGROUPFS:
             return Path(self.nesting) / "kubepods" / qos
         root = Path(f"{self.nesting}.slice" if self.nesting else "") / f"{self._slice_prefix}kubepods.slice"
         return root / f"{self._slice_prefix}kubepods-{qos}.slice" if qos else root
 
     def pod(self, uid: str, qos: str = BURSTABLE) -> Path:
-        """Group of a pod."""
+        """Return the group of a pod."""
         if self.driver == CGROUPFS:
             return self.qos(qos) / f"pod{uid}"
         infix = f"-{qos}" if qos else ""
         return self.qos(qos) / f"{self._slice_prefix}kubepods{infix}-pod{uid.replace('-', '_')}.slice"
 
     def container(self, uid: str, container: str, qos: str = BURSTABLE, runtime: str = "cri-containerd") -> Path:
-        """Group of a container."""
+        """Return the group of a container."""
         name = container if self.driver == CGROUPFS else f"{runtime}-{container}.scope"
         return self.pod(uid, qos) / name
 

@@ -1,7 +1,7 @@
-"""Real throw-away cgroups with real processes, of the version this machine has, seen through a root of their own.
+"""Make temporary cgroups with real processes, in the version of this machine, below a root of their own.
 
-The groups stand below one group made for the test, and `cgroup_root` shows nothing else: a kubelet that runs on the
-same machine neither sees nor disturbs them. What a test compares with is read here, by real paths, as text.
+The groups are below one group made for the test, and `cgroup_root` contains nothing else: a kubelet on the same machine
+neither sees nor affects them. The expected values are read here as text, by the real paths.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _MOUNT = Path("/sys/fs/cgroup")
 _V1_CONTROLLERS = ("cpu", "cpuacct", "memory")
 _V2_CONTROLLERS = ("cpu", "memory")
 _PERIOD_MICROSECONDS = 100_000
-"""Of CPU bandwidth, the kernel's default."""
+"""Period of the CPU quota, the default of the kernel."""
 
 
 def version_here() -> str | None:
-    """Version of the cgroups that can be made here, None when none can."""
+    """Return the version of the cgroups that can be made here, None without permission."""
     if os.geteuid() != 0:
         return None
     if all((_MOUNT / controller / "cgroup.procs").exists() for controller in _V1_CONTROLLERS):
@@ -36,15 +36,15 @@ def version_here() -> str | None:
 
 
 def why_not(version: str | None = None) -> str | None:
-    """Why real groups (of that version) cannot be made here, None when they can."""
+    """Return the reason for which real groups (of that version) cannot be made here, None when they can."""
     here = version_here()
     if here is None:
         return f"needs root, and cgroup controllers v1 {_V1_CONTROLLERS} or v2 {_V2_CONTROLLERS}"
     return None if version in (None, here) else f"needs cgroups {version}; here they are {here}"
 
 
-def stalled_seconds(folder: Path, suffix: str) -> dict[str, dict[str, float]]:
-    """Resource -> kind -> seconds, from the pressure files in a folder."""
+def waited_seconds(folder: Path, suffix: str) -> dict[str, dict[str, float]]:
+    """Return resource -> kind -> seconds, from the pressure files in a folder."""
     found: dict[str, dict[str, float]] = {}
     for resource in ("cpu", "memory", "io"):
         lines = (folder / f"{resource}{suffix}").read_text().splitlines()
@@ -75,7 +75,7 @@ class LiveCgroups:
             self._enable(_MOUNT / name)
 
     def group(self, path: str) -> None:
-        """Make a group, with those above it."""
+        """Make a group and its parents."""
         if self.version == V2:
             self._make_v2(self.folder("cpu", path))
             return
@@ -83,7 +83,7 @@ class LiveCgroups:
             (top / path).mkdir(parents=True, exist_ok=True)
 
     def _make_v2(self, folder: Path) -> None:
-        """A group has the controllers that the one above it passes on, so each passes on before it gets its first."""
+        """Enable the controllers in the parents first: a group has the controllers that its parent enables."""
         if not folder.exists():
             self._make_v2(folder.parent)
             self._enable(folder.parent)
@@ -93,7 +93,7 @@ class LiveCgroups:
         (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in _V2_CONTROLLERS))
 
     def folder(self, controller: str, path: str) -> Path:
-        """Real path of a group in the hierarchy of a controller."""
+        """Return the real path of a group in the hierarchy of a controller."""
         return self._tops[controller] / path
 
     def run(self, path: str, *command: str) -> subprocess.Popen[bytes]:
@@ -106,7 +106,7 @@ class LiveCgroups:
         return process
 
     def limit_cpu(self, path: str, cores: float) -> None:
-        """Let a group use that much CPU and no more."""
+        """Limit the CPU of a group."""
         quota = round(cores * _PERIOD_MICROSECONDS)
         if self.version == V1:
             (self.folder("cpu", path) / "cpu.cfs_quota_us").write_text(str(quota))
@@ -114,24 +114,24 @@ class LiveCgroups:
             (self.folder("cpu", path) / "cpu.max").write_text(f"{quota} {_PERIOD_MICROSECONDS}")
 
     def limit_memory(self, path: str, limit_bytes: int) -> None:
-        """Have the kernel kill what takes more memory."""
+        """Limit the memory of a group; the kernel kills processes beyond it."""
         file = "memory.limit_in_bytes" if self.version == V1 else "memory.max"
         (self.folder("memory", path) / file).write_text(str(limit_bytes))
 
     def cpu_nanoseconds(self, path: str) -> int:
-        """CPU time of a group."""
+        """Return the CPU time of a group."""
         if self.version == V1:
             return int((self.folder("cpuacct", path) / "cpuacct.usage").read_text())
         return self._numbers("cpu", path, "cpu.stat")["usage_usec"] * 1000
 
     def throttling(self, path: str) -> tuple[int, int, float]:
-        """Periods that passed in a group, those it was throttled in, and for how many seconds."""
+        """Return the periods of a group, the throttled ones, and the throttled seconds."""
         numbers = self._numbers("cpu", path, "cpu.stat")
         seconds = numbers["throttled_time"] / 1e9 if self.version == V1 else numbers["throttled_usec"] / 1e6
         return numbers["nr_periods"], numbers["nr_throttled"], seconds
 
     def memory_stat(self, path: str) -> dict[str, int]:
-        """memory.stat of a group with all below it, by v2's names."""
+        """Return the hierarchical memory.stat of a group, by the names of v2."""
         numbers = self._numbers("memory", path, "memory.stat")
         if self.version == V2:
             return numbers
@@ -139,7 +139,7 @@ class LiveCgroups:
         return whole | {"file": whole["cache"], "anon": whole["rss"]}
 
     def oom_kills(self, path: str) -> int:
-        """Processes of a group that the kernel killed for want of memory."""
+        """Return the number of processes of a group that the kernel killed for lack of memory."""
         return self._numbers("memory", path, "memory.oom_control" if self.version == V1 else "memory.events")[
             "oom_kill"
         ]
@@ -155,7 +155,7 @@ class LiveCgroups:
         self._processes.remove(process)
 
     def remove(self, path: str) -> None:
-        """Remove a group and those below it, once empty."""
+        """Remove a group and its children, once empty."""
         for top in set(self._tops.values()):
             _remove_tree(top / path)
 
@@ -168,7 +168,7 @@ class LiveCgroups:
 
 def _remove_tree(top: Path) -> None:
     for folder, _, _ in os.walk(top, topdown=False):
-        for _ in range(100):  # the kernel lets go of a killed process a moment after its exit
+        for _ in range(100):  # the kernel releases a killed process shortly after its exit
             try:
                 Path(folder).rmdir()
                 break

@@ -1,4 +1,4 @@
-"""The files of a machine of several NUMA nodes, below a host root: /proc/stat by CPU, and a folder a node."""
+"""Write the files of a machine with several NUMA nodes below a host root: /proc/stat by CPU, a folder for each."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from koordlet.collectors.host_root import HostRoot
 
 KIB = 1024
 CACHES = {"MemFree": 4 * KIB, "Active(file)": 8 * KIB, "Inactive(file)": 16 * KIB, "SReclaimable": 2 * KIB}
-"""In bytes, on every node."""
+"""In bytes, of every node."""
 
 
 def set_nodes(host: HostRoot, cpulists: Sequence[str], used_bytes: Sequence[int]) -> None:
-    """Write a folder for every node, and beside them what a kernel has there too."""
+    """Write a folder for every node, and the other entries that a kernel has there."""
     host.numa_root.mkdir(parents=True, exist_ok=True)
     for file in ("online", "possible"):
         (host.numa_root / file).write_text(f"0-{len(cpulists) - 1}\n")

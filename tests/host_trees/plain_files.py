@@ -1,5 +1,5 @@
-"""A host made of plain files: /proc and a cgroup tree of any version, driver and nesting, as kernels and kubelets lay
-them out. Numbers are set by the test; folders count links as cgroup folders do (on tmpfs, ext4, xfs)."""
+"""Write a host of plain files: /proc and a cgroup tree of any version, driver and nesting, in the layout of kernels and
+kubelets. Tests set the numbers; folders count links as cgroup folders do (on tmpfs, ext4, xfs)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TICKS_PER_SECOND = 100
 
 
 def memory_stat_v1(usage_bytes: int) -> str:
-    """A v1 memory.stat whose hierarchical usage without page cache is `usage_bytes`, with decoys around it."""
+    """Return a v1 memory.stat whose hierarchical usage without page cache is `usage_bytes`, with decoys around it."""
     own = (
         "cache 999\nrss 999\nmapped_file 999\ninactive_anon 999\nactive_anon 999\ninactive_file 999\nactive_file 999\n"
     )
@@ -32,7 +32,7 @@ def memory_stat_v1(usage_bytes: int) -> str:
 
 
 def memory_stat_v2(usage_bytes: int) -> str:
-    """A v2 memory.stat whose usage without page cache is `usage_bytes`."""
+    """Return a v2 memory.stat whose usage without page cache is `usage_bytes`."""
     return (
         f"anon {usage_bytes}\nfile {5 * MIB}\nkernel 8192\nkernel_stack 4096\npagetables 4096\nsock 0\nshmem 0\n"
         f"inactive_anon {usage_bytes // 4}\nactive_anon {usage_bytes - usage_bytes // 4 - usage_bytes // 8}\n"
@@ -42,7 +42,7 @@ def memory_stat_v2(usage_bytes: int) -> str:
 
 
 class PlainHost:
-    """One host. `nesting` is the group that the kubelet's root is in, for example "kubelet" in kind."""
+    """One host. `nesting` is the group of the kubelet's root, for example "kubelet" in kind."""
 
     def __init__(self, root: Path, version: str = V2, driver: str = CGROUPFS, nesting: str = "") -> None:
         self.host_root = HostRoot.at(root)
@@ -90,17 +90,17 @@ class PlainHost:
         self._write_group(group, cpu_seconds, memory_bytes)
 
     def write(self, group: Path, file: str, text: str) -> None:
-        """Put any text into a file of a group, keeping the inode as a kernel does."""
+        """Write any text to a file of a group, keeping the inode as a kernel does."""
         mount = self.memory_mount if file.startswith("memory.") else self.cpu_mount
         (mount / group / file).write_text(text)
 
     def remove_file(self, group: Path, file: str) -> None:
-        """Take one file of a group away, as where a controller is not enabled for it."""
+        """Remove one file of a group, as for a controller that is not enabled."""
         mount = self.memory_mount if file.startswith("memory.") else self.cpu_mount
         (mount / group / file).unlink()
 
     def remove_group(self, group: Path) -> None:
-        """Remove a group and those in it."""
+        """Remove a group and its children."""
         for mount in {self.cpu_mount, self.memory_mount}:
             shutil.rmtree(mount / group)
 

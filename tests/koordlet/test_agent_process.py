@@ -1,4 +1,4 @@
-"""The agent as a process, started as in its container, against an apiserver on loopback."""
+"""The agent as a process, started as in its container, against an API server on loopback."""
 
 import asyncio
 import signal
@@ -21,7 +21,7 @@ PODS = "/api/v1/pods"
 NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 UNITS = {"cpu": "4", "memory": "8Gi"}
 NODE_OBJECT = {"metadata": {"name": NODE, "resourceVersion": "3"}, "status": {"capacity": UNITS, "allocatable": UNITS}}
-SECONDS_TO_END = 5.0  # of design and issue, of which kubelet grants 30
+SECONDS_TO_END = 5.0  # of the 30 s that the kubelet grants
 
 
 def node_metric(**annotations):
@@ -38,7 +38,7 @@ def scripted(server, node_metric_object, *answers_to_reports):
 
 
 def learnt_before(path):
-    """A checkpoint of an earlier process, an hour long."""
+    """Write a checkpoint of an earlier process, an hour long."""
     server = PredictionServer(PredictParameters())
     now = time.time()
     for step in range(120):
@@ -92,9 +92,9 @@ async def test_it_reports_and_on_sigterm_writes_its_checkpoint_and_ends_in_time(
 async def test_a_restored_history_is_read_by_the_policy_of_the_node_metric_from_the_first_report_on(tmp_path, host):
     learnt_before(tmp_path / "prediction.checkpoint")
     policy = {"predictor": "percentile", "cpuPercentile": 90, "coldStartPeriodSeconds": 0}
-    ours = {**node_metric(), "spec": {"predictPolicy": policy}}
+    with_policy = {**node_metric(), "spec": {"predictPolicy": policy}}
     async with apiserver.running() as server:
-        scripted(server, ours, apiserver.Answer(ours))
+        scripted(server, with_policy, apiserver.Answer(with_policy))
         async with running(tmp_path, server):
             async with asyncio.timeout(30):
                 await server.until(lambda: server.asked("PUT"))
@@ -118,14 +118,14 @@ async def test_on_sigterm_it_ends_in_time_also_while_the_apiserver_does_not_answ
 async def test_the_annotation_of_the_node_metric_resets_the_history_once_over_restarts(tmp_path, host):
     path = tmp_path / "prediction.checkpoint"
     learnt_before(path)
-    wish = {"koordinator.sh/reset-prediction": "2026-11-21"}
+    request = {"koordinator.sh/reset-prediction": "2026-11-21"}
     for has_forgotten in (True, False):
         async with apiserver.running() as server:
-            scripted(server, node_metric(**wish), apiserver.Answer(node_metric(**wish)))
+            scripted(server, node_metric(**request), apiserver.Answer(node_metric(**request)))
             async with running(tmp_path, server) as process:
                 async with asyncio.timeout(30):
                     await server.until(lambda server=server: server.asked("PUT"))
                 log = await ended(process)
-        assert ("the history is reset as the NodeMetric asks for" in log) is has_forgotten
+        assert ("history reset by the annotation" in log) is has_forgotten
         stored = checkpoint.load(path, NODE)
         assert (stored.models.keys == (), stored.reset_mark) == (True, "2026-11-21")

@@ -1,4 +1,4 @@
-"""What Prometheus sees: names and help after its conventions, counters from 0 on, no value that nobody measured."""
+"""The metrics page: names and help by the conventions of Prometheus, counters from 0 on, no unmeasured value."""
 
 import re
 
@@ -8,7 +8,8 @@ from prometheus_client import parser
 
 from koordlet import metrics, node_observer
 from koordlet.agent import Agent
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
+from koordlet.cluster.interface import NoCluster
 from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import PlainHost
 
@@ -28,7 +29,7 @@ def agent(tmp_path):
     registry = prometheus_client.CollectorRegistry()
     yield Agent(KoordletSettings(node_name="n1", state_dir=str(tmp_path)), observer, registry), registry
     prometheus_client.enable_created_metrics()
-    observer.close()
+    observer.collector.close()
 
 
 def families(registry):
@@ -45,14 +46,14 @@ def samples(registry):
 
 
 def at_work(agent):
-    cluster = node_observer.NoCluster(agent.observer)
-    policy = predict_policy.in_force(None)
-    agent.observer.report(0.0, cluster, policy, None)
+    cluster = NoCluster(agent.observer.machine_capacity)
+    policy = spec_in_force.predict_policy(None)
+    agent.reports.build(0.0, cluster, policy, None)
     for second in range(3):
         agent.observer.observe(1e9 + second, cluster)
-    agent.observer.report(1e9 + 2, cluster, policy, None)
-    agent.observer.train(1e9 + 2, predict_policy.parameters(policy))
-    agent.observer.report(1e9 + 3, cluster, policy, None)
+    agent.reports.build(1e9 + 2, cluster, policy, None)
+    agent.observer.train(1e9 + 2, spec_in_force.predict_parameters(policy))
+    agent.reports.build(1e9 + 3, cluster, policy, None)
 
 
 @pytest.mark.parametrize("works", [False, True])
@@ -76,7 +77,7 @@ def test_names_and_help_follow_the_conventions(agent, works):
             assert name.endswith("_timestamp_seconds"), name
 
 
-def test_what_is_counted_is_there_from_the_start_as_zero(agent):
+def test_counters_are_zero_at_the_start(agent):
     found = samples(agent[1])
     for key in (
         ("koordlet_ticks_total",),
@@ -102,7 +103,7 @@ def test_what_is_counted_is_there_from_the_start_as_zero(agent):
         assert found[key] == 0.0, key
 
 
-def test_what_was_not_measured_has_no_value(agent):
+def test_unmeasured_metrics_have_no_value(agent):
     found = families(agent[1])
     for name in ("koordlet_sample_timestamp_seconds", "koordlet_checkpoint_timestamp_seconds"):
         assert name not in found
@@ -118,13 +119,13 @@ def test_a_report_without_prediction_is_counted_by_reason(agent):
 
 
 def test_durations_are_counted_as_the_library_counts_them():
-    registry, ours = prometheus_client.CollectorRegistry(), metrics.Durations()
+    registry, counted = prometheus_client.CollectorRegistry(), metrics.Durations()
     bounds = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
     library = prometheus_client.Histogram("koordlet_tick_duration_seconds", "Same.", buckets=bounds, registry=registry)
     for seconds in (0.0, 0.001, 0.0011, 0.05, 0.7, 1.0, 1.1, 60.0):
         library.observe(seconds)
-        ours.add(seconds)
+        counted.add(seconds)
     (wanted,) = registry.collect()
-    found = ours.metric("koordlet_tick_duration_seconds", "Same.")
+    found = counted.metric("koordlet_tick_duration_seconds", "Same.")
     expected = {(one.name, *one.labels.values()): one.value for one in wanted.samples if "_created" not in one.name}
     assert {(one.name, *one.labels.values()): one.value for one in found.samples} == expected

@@ -1,4 +1,4 @@
-"""From the files of a throttled pod to /metrics and to the conditions of the report."""
+"""A throttled pod, from its files to /metrics and to the conditions of the report."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from prometheus_client import CollectorRegistry
 from api_types.kubernetes.priority_and_qos import PriorityClass, QoSClass
 from api_types.node_metric import types as node_metric
 from koordlet import metrics
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import PodOnNode, PodTable
-from koordlet.collectors.pod_pressure import STALL_TICKS
+from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.checkpointer import Checkpointer
+from koordlet.report.builder import ReportBuilder
 from tests.host_trees.plain_files import V2, PlainHost
 
 UID, CID = "a", "c" * 64
 PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
-POLICY = predict_policy.in_force(None)
+POLICY = spec_in_force.predict_policy(None)
 
 
 class OnePod:
-    """A cluster that knows one Prod pod on a node of four cores."""
+    """A cluster with one Prod pod on a node of four cores."""
 
     def __init__(self):
         self.pods = PodTable()
@@ -56,6 +57,7 @@ class Node:
         self.files = PlainHost(root, V2)
         self.with_pressure = with_pressure
         self.observer = NodeObserver(root, 1500)
+        self.reports = ReportBuilder(self.observer)
         self.ticks = 0
         self.set_periods(0, 0)
 
@@ -83,7 +85,7 @@ class Node:
         registry = CollectorRegistry()
         registry.register(
             metrics.AgentCollector(
-                self.observer,
+                self.reports,
                 metrics.Counts(),
                 metrics.TickTimes(),
                 {},
@@ -94,8 +96,8 @@ class Node:
 
     def conditions(self):
         now = 1000.0 + self.ticks
-        self.observer.train(now, predict_policy.parameters(POLICY))
-        report = self.observer.report(now, OnePod(), POLICY, None)
+        self.observer.train(now, spec_in_force.predict_parameters(POLICY))
+        report = self.reports.build(now, OnePod(), POLICY, None)
         return {each.type: each for each in report.status.conditions}
 
 
@@ -103,25 +105,25 @@ class Node:
 def node(tmp_path):
     node = Node(tmp_path, with_pressure=True)
     yield node
-    node.observer.close()
+    node.observer.collector.close()
 
 
-def test_a_throttled_prod_pod_degrades_the_prediction_until_it_is_throttled_no_more(node):
+def test_a_throttled_prod_pod_degrades_the_prediction_while_it_is_throttled(node):
     node.run(1)
     node.set_periods(100, 40)
-    node.run(STALL_TICKS)
-    told = node.conditions()["PredictionDegraded"]
-    assert (told.status, told.reason) == ("True", "ThrottledPods")
-    assert "shop/cart-0" in told.message
+    node.run(POD_PRESSURE_TICKS)
+    condition = node.conditions()["PredictionDegraded"]
+    assert (condition.status, condition.reason) == ("True", "ThrottledPods")
+    assert "shop/cart-0" in condition.message
     node.set_periods(200, 41)
-    node.run(STALL_TICKS)
+    node.run(POD_PRESSURE_TICKS)
     assert node.conditions()["PredictionDegraded"].reason == "Predicting"
 
 
-def test_metrics_name_the_pod_and_what_it_waited_for(node):
+def test_metrics_have_the_pod_and_its_waiting_time(node):
     node.run(1)
     node.set_periods(100, 40)
-    node.run(STALL_TICKS)
+    node.run(POD_PRESSURE_TICKS)
     assert node.sample("koordlet_pod_throttled_ratio", namespace="shop", pod="cart-0") == 0.4
     assert node.sample("koordlet_node_stalled_seconds_total", resource="io", kind="some") == 9.0
     labels = {"namespace": "shop", "pod": "cart-0", "resource": "cpu"}
@@ -138,11 +140,11 @@ def test_a_kernel_without_pressure_shows_as_unsupported_and_degrades_no_source(t
     assert node.sample("koordlet_source_supported", source="pod throttling") == 1.0
     assert node.sample("koordlet_node_stalled_seconds_total", resource="io", kind="some") is None
     assert node.conditions()["SourceDegraded"].status == "False"
-    node.observer.close()
+    node.observer.collector.close()
 
 
 class TickBetweenTwoPods(dict):
-    """Pods by UID; to read one lets a tick of the other thread happen, in which a pod came."""
+    """Pods by UID; reading one triggers a tick of the other thread in which a pod appears."""
 
     def __init__(self, node, pods):
         super().__init__(pods)

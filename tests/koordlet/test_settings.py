@@ -1,4 +1,4 @@
-"""Settings of the agent that belong together."""
+"""Settings of the agent that depend on each other."""
 
 import argparse
 
@@ -20,10 +20,10 @@ def test_without_an_address_the_history_needs_nothing():
     assert load().required_for_run() == []
 
 
-def test_with_an_address_everything_it_needs_is_asked_for_at_once():
+def test_an_address_without_its_other_settings_reports_all_of_them():
     problems = "\n".join(load("--influxdb-url=http://influx:8086").required_for_run())
     for flag in ("--influxdb-org", "--influxdb-bucket", "--influxdb-token-file"):
-        assert f"give {flag}" in problems
+        assert f"set {flag}" in problems
 
 
 def test_a_complete_history_is_accepted():

@@ -112,7 +112,9 @@ async def test_lists_serves_and_stops(server, tmp_path):
         assert page["nodeUsage"]["cpu"] == 1000
         assert json.loads(await get(http_port, "/debug/nodes/nowhere")) == {}
         assert json.loads(await get(http_port, "/debug/nodes/")) == {"n1": factories.NOW, "n2": factories.NOW}
-        assert "LoadAwareScheduling" in await get(http_port, "/debug/config")
+        configuration = await get(http_port, "/debug/config")
+        assert "LoadAwareScheduling" in configuration
+        assert "&id" not in configuration
         text = await get(http_port, "/metrics")
     for line in (
         'koord_scheduler_plugin_requests_total{outcome="ok",verb="filter"} 1.0',

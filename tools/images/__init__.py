@@ -1,1 +1,1 @@
-"""The images that the cluster runs: our components from the top-level Dockerfile, and a few small ones of the tests."""
+"""Build the project's container images and collect the wheels that they install: `python -m tools.images`."""

@@ -1,34 +1,27 @@
 """From an Image to an archive file that a container runtime imports, by buildah or by docker.
 
 The tag is the hash of everything that goes in: `koord-suite/koordlet:dev-0123456789ab`. A changed image has another
-name, so `imagePullPolicy: IfNotPresent` runs the new one and `helm upgrade` notices; an unchanged one is not built.
+name, so `imagePullPolicy: IfNotPresent` runs the new one and `helm upgrade` detects it; an unchanged one is not built.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from tools.images import debian_base, wheels
-from tools.images.catalog import Image
+from tools.images.definitions import Image
 from tools.localcluster import content_cache, go_binaries, progress
 from tools.localcluster.host import commands
+from tools.localcluster.image_archives import Archive
 
 DOCKER_BASE = "docker.io/library/python:3.12-slim"
 DOCKER_BASE_PYTHON = "3.12"
 LAYERS_KEPT = 80  # some 10 builds; each layer may be a full copy of the file system
-
-
-@dataclass(frozen=True)
-class Archive:
-    """A built image: the reference it has in the cluster, and the docker-archive that holds it."""
-
-    name: str
-    reference: str
-    file: Path
+PACKAGES = {"buildah": ("buildah",), "mmdebstrap": ("mmdebstrap",)}
+"""Debian packages that Buildah needs, with the programs that show their presence."""
 
 
 class Builder(Protocol):
@@ -37,7 +30,7 @@ class Builder(Protocol):
     python_version: str
 
     def base_key(self) -> str:
-        """What identifies the base image."""
+        """Return what identifies the base image."""
         ...
 
     def build(self, dockerfile: Path, context: Path, arguments: Sequence[str], reference: str, archive: Path) -> None:
@@ -46,8 +39,8 @@ class Builder(Protocol):
 
 
 def archive(image: Image, builder: Builder) -> Archive:
-    """The image's archive, built on first use and whenever something it is made from has changed."""
-    program = _program(image.program) if image.program else None
+    """Return the image's archive, built on first use and after each change of its inputs."""
+    program = go_binaries.everything() / image.program if image.program else None
     wheel_folder = wheels.folder(builder.python_version) if image.needs_wheels else None
     key = content_cache.digest(
         *image.inputs,
@@ -68,22 +61,11 @@ def archive(image: Image, builder: Builder) -> Archive:
     return Archive(image.name, reference, content_cache.folder(f"images/{image.name}", key, build) / "image.tar")
 
 
-def _program(name: str) -> Path:
-    if name != "pause":
-        return go_binaries.everything() / name
-    source = Path(__file__).parent / "pause" / "pause.c"
-    return content_cache.folder("pause", content_cache.digest(source), lambda folder: _compile(source, folder)) / name
-
-
-def _compile(source: Path, folder: Path) -> None:
-    commands.run(["gcc", "-static", "-Os", "-s", "-Wall", "-Werror", "-o", folder / "pause", source])
-
-
 class Buildah:
-    """Builds as root without a daemon and without a registry, on a base image made of Debian packages.
+    """Builder that runs as root without a daemon and without a registry, on a base image made of Debian packages.
 
-    The storage is our own: the machine's images are not touched. It keeps layers between builds, and is emptied when it
-    has many.
+    It has a storage of its own and does not touch the machine's images. The storage keeps layers between builds, and is
+    emptied when it has more than LAYERS_KEPT.
     """
 
     storage = content_cache.ROOT / "buildah"
@@ -91,11 +73,11 @@ class Buildah:
     python_version = debian_base.PYTHON_VERSION
 
     def base_key(self) -> str:
-        """The base image's own hash."""
+        """Return the hash of the base image."""
         return debian_base.root_file_system().parent.name
 
     def build(self, dockerfile: Path, context: Path, arguments: Sequence[str], reference: str, archive: Path) -> None:
-        """See Builder."""
+        """Build with `buildah bud`."""
         if len(self._run("images", "--all", "--quiet").split()) > LAYERS_KEPT:
             self._run("rmi", "--all", "--force")
         base = self._base() if any("BASE" in line for line in dockerfile.read_text().splitlines()) else ""
@@ -118,20 +100,22 @@ class Buildah:
 
 
 class Docker:
-    """Builds with the Docker engine, on the base image that the Dockerfile names."""
+    """Builder that uses the Docker engine, on the base image that the Dockerfile names."""
 
     python_version = DOCKER_BASE_PYTHON
 
     def base_key(self) -> str:
-        """The base image's name."""
+        """Return the name of the base image."""
         return DOCKER_BASE
 
     def build(self, dockerfile: Path, context: Path, arguments: Sequence[str], reference: str, archive: Path) -> None:
-        """See Builder."""
+        """Build with `docker build`."""
         commands.run(["docker", "build", "--quiet", "--file", dockerfile, "--tag", reference, *arguments, context])
         commands.run(["docker", "save", "--output", archive, reference])
 
 
-def builder() -> Builder:
-    """Docker where there is no buildah, else buildah."""
-    return Buildah() if shutil.which("buildah") else Docker()
+def builder(provider: str | None = None) -> Builder:
+    """Return the builder for a provider of localcluster; without one, buildah where it is installed, else Docker."""
+    if provider == "local" or (provider != "kind" and shutil.which("buildah")):
+        return Buildah()
+    return Docker()

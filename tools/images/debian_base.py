@@ -35,13 +35,13 @@ chmod 1777 tmp
 
 
 def root_file_system() -> Path:
-    """The tar file with the base image's root, built on first use (about 20 s). Needs root and mmdebstrap."""
+    """Return the tar file with the base image's root, built on first use (about 20 s). Needs root and mmdebstrap."""
     key = content_cache.digest(*_command())
     return content_cache.folder("base", key, _build) / "root.tar"
 
 
 def _command() -> list[str]:
-    """What makes the root, but for where to; the hooks are those that the variant without maintainer scripts runs."""
+    """Return the command that makes the root, without its target. The `extract` variant runs only these hooks."""
     trim = 'cd "$1" && rm -rf ' + " ".join(UNUSED)
     return [
         "mmdebstrap", "--quiet", "--variant=extract", f"--include={','.join(PACKAGES)}",

@@ -1,4 +1,4 @@
-"""The libraries of each component as wheels for the Python of the base image, pinned by constraints.txt."""
+"""Collect the libraries of each component as wheels for the Python of the base image, pinned by constraints.txt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.localcluster import content_cache, progress
 from tools.localcluster.host import commands
 
 EXTRAS_OF_COMPONENT = {
-    "koordlet": ("koordlet", "influxdb"),  # the second is loaded only where the history is switched on
+    "koordlet": ("koordlet", "influxdb"),  # the second is loaded only where the InfluxDB exporter is enabled
     "manager": ("manager",),
     "scheduler": ("scheduler",),
 }
@@ -21,7 +21,7 @@ CONSTRAINTS = content_cache.REPOSITORY / "constraints.txt"
 
 
 def requirements(pyproject: Mapping[str, object]) -> dict[str, list[str]]:
-    """Component -> what it requires: what every component does, plus its own extras."""
+    """Return the requirements of each component: the common ones plus its own extras."""
     project = pyproject["project"]
     assert isinstance(project, Mapping)
     optional = project["optional-dependencies"]
@@ -32,14 +32,14 @@ def requirements(pyproject: Mapping[str, object]) -> dict[str, list[str]]:
 
 
 def folder(python_version: str) -> Path:
-    """Folder with the wheels, pip's own among them, and one `<component>.txt` each that names what to install."""
+    """Return a folder with all wheels, pip's included, and one `<component>.txt` each that lists what to install."""
     wanted = requirements(tomllib.loads((content_cache.REPOSITORY / "pyproject.toml").read_text()))
     key = content_cache.digest(repr(wanted), python_version, PIP, CONSTRAINTS)
     return content_cache.folder("wheels", key, lambda target: _download(wanted, python_version, target))
 
 
 def copy_into(target: Path, python_version: str) -> None:
-    """Fill a folder of the user's choice, for a `docker build` by hand."""
+    """Copy the wheels into `target`, for a `docker build` by hand."""
     shutil.copytree(folder(python_version), target, dirs_exist_ok=True)
 
 

@@ -1,5 +1,6 @@
-"""A cluster for demos and end-to-end tests: `python -m tools.localcluster up`.
+"""A one-node Kubernetes cluster without Docker: `python -m tools.localcluster up`.
 
-Start reading at `providers/local.py` (what a one-node cluster consists of, in order) and at `access.py` (what tests
-and demos use of a running cluster). Nothing here knows what the suite does; it starts clusters and loads images.
+Start reading at `providers/local.py` (the parts of a one-node cluster, in order) and at `access.py` (access to a
+running cluster). The package imports neither the product nor `tools.images`: it starts clusters and loads
+docker-archives.
 """

@@ -1,4 +1,4 @@
-"""What tests and demos use of a cluster that is up, whoever provides it."""
+"""Access to a running cluster, the same for every provider: kubeconfig, kubectl, helm, audit log."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tools.localcluster.layout import FAKE_NODE_LABEL
 
 @dataclass(frozen=True)
 class Cluster:
-    """How a running cluster is reached.
+    """Access to a running cluster.
 
-    audit_log: the apiserver's, one JSON event a line, or None where the provider does not show it.
+    audit_log: the apiserver's, one JSON event per line, or None where the provider has none.
     """
 
     provider: str
@@ -29,29 +29,29 @@ class Cluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """KUBECONFIG, and a PATH on which kubectl and helm are found first."""
+        """Return KUBECONFIG, and a PATH on which kubectl and helm are found first."""
         folders = dict.fromkeys([str(self.kubectl.parent), str(self.helm.parent), os.environ.get("PATH", "")])
         return {"KUBECONFIG": str(self.kubeconfig), "PATH": ":".join(folders)}
 
     def run(self, *words: str, stdin: str | None = None, timeout_seconds: float = 120) -> str:
-        """Run kubectl (or helm, when the first word says so) and return its stdout. Raises ClusterProblem."""
+        """Run kubectl, or helm when the first word is `helm`, and return its stdout. Raises ClusterProblem."""
         program, rest = (self.helm, words[1:]) if words[0] == "helm" else (self.kubectl, words)
         return commands.run(
             [program, *rest], stdin=stdin, environment=self.environment, timeout_seconds=timeout_seconds
         )
 
     def get(self, *words: str) -> Any:
-        """`kubectl get ... -o json`, parsed."""
+        """Return the parsed output of `kubectl get ... -o json`."""
         return json.loads(self.run("get", *words, "--output=json"))
 
     def real_nodes(self) -> list[str]:
-        """Names of the nodes that run pods."""
+        """Return the names of the nodes that run pods."""
         listed = self.get("nodes", f"--selector=!{FAKE_NODE_LABEL}")["items"]
         return [node["metadata"]["name"] for node in listed]
 
 
 def reach(provider: str, kubeconfig: Path, audit_log: Path | None = None) -> Cluster:
-    """A Cluster with the clients found or built. Raises ClusterProblem when there is no such kubeconfig."""
+    """Return a Cluster, with kubectl and helm found or built. Raises ClusterProblem when the kubeconfig is missing."""
     if not kubeconfig.exists():
         raise ClusterProblem(
             f"{kubeconfig}: no such kubeconfig; start a cluster with `python -m tools.localcluster up`"

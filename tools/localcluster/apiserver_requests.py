@@ -1,4 +1,4 @@
-"""Plain requests to a kube-apiserver, cheap enough to make load beside what is measured."""
+"""Plain requests to a kube-apiserver, cheap enough to generate load on the machine that is measured."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ObjectT = TypeVar("ObjectT")
 
 
 class RequestError(Exception):
-    """The apiserver answered with something else than success."""
+    """The apiserver returned an error status."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(f"{status}: {text}")
@@ -45,9 +45,9 @@ class Connection:
         self._used = time.monotonic()
 
     def raw(self, method: str, path: str, body: bytes | None = None, *, content: str = JSON) -> bytes:
-        """The body of the answer. Raises Refused."""
+        """Send a request and return the body of the response. Raises RequestError."""
         if time.monotonic() - self._used > _STALE_SECONDS:
-            self._http.close()  # and opened again by the request: the apiserver may have closed it
+            self._http.close()  # the request opens it again: the apiserver may have closed it
         self._used = time.monotonic()
         self._http.request(method, path, body, {"Content-Type": content} if body else {})
         answer = self._http.getresponse()
@@ -57,12 +57,12 @@ class Connection:
         return text
 
     def send(self, method: str, path: str, body: Any = None, *, content: str = JSON) -> Any:
-        """Send and receive JSON. Raises Refused."""
+        """Send and receive JSON. Raises RequestError."""
         encoded = None if body is None else json.dumps(body).encode()
         return json.loads(self.raw(method, path, encoded, content=content))
 
     def lines(self, path: str) -> Iterator[bytes]:
-        """Lines of an answer without end: a watch."""
+        """Yield the lines of a watch, which does not end by itself."""
         self._http.request("GET", path)
         answer = self._http.getresponse()
         if answer.status != HTTPStatus.OK:
@@ -73,12 +73,12 @@ class Connection:
             yield from lines
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self._http.close()
 
 
-def is_there(api: Connection, path: str) -> bool:
-    """Whether a GET succeeds."""
+def exists(api: Connection, path: str) -> bool:
+    """Return whether a GET succeeds."""
     try:
         api.raw("GET", path)
     except RequestError:
@@ -91,7 +91,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 
 class Versioned(msgspec.Struct):
-    """Any object."""
+    """The resource version of any object."""
 
     metadata: _Metadata
 
@@ -107,9 +107,9 @@ version_of = msgspec.json.Decoder(Versioned)
 def follow(
     connect: Callable[[], Connection], path: str, decode: type[ObjectT], seen: Callable[[ObjectT], None]
 ) -> None:
-    """Watch all objects of a kind in a thread of its own; `seen` is called with each that is there or has changed.
+    """Watch all objects of a kind in a background thread; call `seen` with each present or changed object.
 
-    The apiserver ends the watch of whoever is slow to read, so it is taken up again where it ended.
+    The apiserver ends the watch of a slow client, so the watch is resumed where it ended.
     """
 
     def work() -> None:
@@ -129,7 +129,7 @@ def follow(
 def in_parallel(
     connect: Callable[[], Connection], jobs: Iterable[JobT], do: Callable[[Connection, JobT], None], *, threads: int = 4
 ) -> None:
-    """Do every job, each over the connection of its thread. The first error ends all and is raised."""
+    """Run every job, each over the connection of its thread. The first error ends all and is raised."""
     waiting: queue.SimpleQueue[JobT] = queue.SimpleQueue()
     for job in jobs:
         waiting.put(job)

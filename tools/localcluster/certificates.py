@@ -1,6 +1,6 @@
-"""Certificate authorities for one cluster and the certificates they sign, made with the openssl command.
+"""Certificate authorities of one cluster and the certificates they sign, made with the openssl command.
 
-Kubernetes reads identity from the subject: CN is the user, O are the groups.
+Kubernetes reads the identity from the subject: CN is the user, O are the groups.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tools.localcluster.host import commands
 
-VALID_DAYS = "3650"  # the cluster is thrown away long before
+VALID_DAYS = "3650"  # longer than the life of any local cluster
 
 
 def make_authority(folder: Path, *, name: str = "koord-suite-local") -> None:
@@ -49,7 +49,7 @@ def sign(folder: Path, name: str, *, user: str, group: str | None = None, addres
 
 
 def extension_lines(addresses: tuple[str, ...]) -> str:
-    """Openssl's extension file of a server (with addresses) or of a client (without)."""
+    """Return openssl's extension file of a server (with addresses) or of a client (without)."""
     lines = ["keyUsage=critical,digitalSignature,keyEncipherment"]
     if addresses:
         named = [f"IP:{a}" if a.replace(".", "").isdigit() else f"DNS:{a}" for a in addresses]
@@ -60,7 +60,7 @@ def extension_lines(addresses: tuple[str, ...]) -> str:
 
 
 def embedded(file: Path) -> str:
-    """A certificate or key as a kubeconfig embeds it."""
+    """Return a certificate or key as a kubeconfig embeds it."""
     return base64.b64encode(file.read_bytes()).decode()
 
 

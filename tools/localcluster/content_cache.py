@@ -1,7 +1,7 @@
-"""Results that cost minutes, kept under the hash of what they are made from.
+"""Cache of expensive results, under the hash of their inputs.
 
-`.cache/<kind>/<digest>/` is either complete or absent: work happens in a temporary folder beside it, and a rename ends
-it. An interrupted build leaves a temporary folder that the next build of the same kind removes.
+`.cache/<kind>/<digest>/` is either complete or absent: a build fills a temporary folder beside it, then renames it. An
+interrupted build leaves a temporary folder, which the next build of the same kind removes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ROOT = REPOSITORY / ".cache"
-KEPT_PER_KIND = 2  # the current one, and the one before or of another branch
+KEPT_PER_KIND = 2  # the current one, and the previous one or that of another branch
 
 
 def digest(*parts: str | bytes | Path) -> str:
-    """Hash of texts and of files or folders (their names and contents; byte-code aside), 16 hex digits.
+    """Return the hash of texts and of files or folders (names and contents, without byte code), 16 hex digits.
 
     A path that does not exist counts as absent, which differs from empty.
     """
@@ -42,7 +42,7 @@ def _files_of(path: Path) -> Iterable[Path]:
 
 
 def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
-    """The folder `.cache/<kind>/<key>`; when absent, `build` fills a temporary folder that then takes its place."""
+    """Return the folder `.cache/<kind>/<key>`; when absent, `build` fills a temporary folder that is then renamed."""
     finished = ROOT / kind / key
     if finished.is_dir():
         os.utime(finished)

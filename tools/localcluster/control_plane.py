@@ -1,4 +1,4 @@
-"""etcd, kube-apiserver, kube-controller-manager and kube-scheduler: identities, command lines, signs of life."""
+"""etcd, kube-apiserver, kube-controller-manager and kube-scheduler: identities, command lines, readiness checks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FRONT_PROXY = "front-proxy-client"
 
 
 def make_identities(places: Layout) -> None:
-    """Certificates and kubeconfigs of everyone, unless an earlier `up` has made them."""
+    """Make the certificates and kubeconfigs of all clients, unless an earlier `up` has made them."""
     if not places.kubeconfig.exists():
         _make_members(places)
     if not (places.front_proxy / f"{FRONT_PROXY}.crt").exists():
@@ -52,7 +52,7 @@ def _make_members(places: Layout) -> None:
 
 
 def start(places: Layout, binaries: Path) -> None:
-    """Start each, in order, and wait until it is ready. What already runs is only looked at."""
+    """Start each program that does not run, in order, and wait until all are ready."""
     store, server, *clients = programs(places, binaries)
     start_one(store, places)
     start_one(server, places)
@@ -75,19 +75,19 @@ def start_one(program: Program, places: Layout) -> None:
 
 
 READY_CHECKS: dict[str, Callable[[Layout], bool]] = {
-    "etcd": lambda places: health.answers(f"{places.addresses.etcd}/readyz"),
-    "kube-apiserver": lambda places: health.answers(
+    "etcd": lambda places: health.responds(f"{places.addresses.etcd}/readyz"),
+    "kube-apiserver": lambda places: health.responds(
         f"{places.addresses.apiserver}/readyz", authority=places.certificates / "ca.crt"
     ),
-    "kube-controller-manager": lambda places: health.answers(
+    "kube-controller-manager": lambda places: health.responds(
         f"https://127.0.0.1:{places.addresses.controller_manager_port}/healthz"
     ),
-    "kube-scheduler": lambda places: health.answers(f"https://127.0.0.1:{places.addresses.scheduler_port}/readyz"),
+    "kube-scheduler": lambda places: health.responds(f"https://127.0.0.1:{places.addresses.scheduler_port}/readyz"),
 }
 
 
 def programs(places: Layout, binaries: Path) -> list[Program]:
-    """All of them, in the order of their start."""
+    """Return all programs, in the order of their start."""
     return [
         etcd(places, binaries),
         kube_apiserver(places, binaries, **audit_flags(places)),
@@ -97,7 +97,7 @@ def programs(places: Layout, binaries: Path) -> list[Program]:
 
 
 def etcd(places: Layout, binaries: Path) -> Program:
-    """Without fsync: the data lives as long as the cluster."""
+    """Return the command of etcd, without fsync: the data has no value after the cluster's end."""
     client, peer = places.addresses.etcd, places.addresses.etcd_peer
     return _program(
         binaries / "etcd",
@@ -114,7 +114,7 @@ def etcd(places: Layout, binaries: Path) -> Program:
 
 
 def kube_apiserver(places: Layout, binaries: Path, **more_flags: object) -> Program:
-    """Listens on the bridge unless told otherwise, where pods find it behind the `kubernetes` service."""
+    """Return the command of the apiserver, by default on the bridge: there pods reach it as service `kubernetes`."""
     keys = places.certificates
     return _program(
         binaries / "kube-apiserver",
@@ -142,10 +142,10 @@ def kube_apiserver(places: Layout, binaries: Path, **more_flags: object) -> Prog
 
 
 def _aggregation_flags(places: Layout) -> dict[str, object]:
-    """Of the apiserver, for APIs that other servers serve behind it: it tells them whom it asks for, as with kubeadm.
+    """Return the apiserver's flags for aggregated APIs. It forwards the user's identity to them, as with kubeadm.
 
-    It goes to a server's own address and not to that of its Service, which leads anywhere until kube-proxy has heard
-    of it: a gateway that answers for every address would be asked for good, as the connection is kept.
+    It connects to a server's own address and not to that of its Service, which has no route until kube-proxy has set
+    one: a gateway that accepts every address would then keep the connection.
     """
     keys = places.front_proxy
     return {
@@ -161,7 +161,7 @@ def _aggregation_flags(places: Layout) -> dict[str, object]:
 
 
 def audit_flags(places: Layout) -> dict[str, object]:
-    """Of the apiserver, to write down who did what."""
+    """Return the apiserver's flags for an audit log."""
     return {
         "audit_policy_file": AUDIT_POLICY,
         "audit_log_path": places.audit_log,
@@ -171,7 +171,10 @@ def audit_flags(places: Layout) -> dict[str, object]:
 
 
 def kube_controller_manager(places: Layout, binaries: Path) -> Program:
-    """Without node CIDRs: the one real node's pod network is fixed, and fake nodes would use the range up."""
+    """Return the command of the controller manager.
+
+    It allocates no node CIDRs: the one real node's pod network is fixed, and fake nodes would exhaust the range.
+    """
     return _program(
         binaries / "kube-controller-manager",
         kubeconfig=places.client_kubeconfig("kube-controller-manager"),
@@ -189,7 +192,7 @@ def kube_controller_manager(places: Layout, binaries: Path) -> Program:
 
 
 def kube_scheduler(places: Layout, binaries: Path, **more_flags: object) -> Program:
-    """The cluster's default scheduler; the suite installs its own beside it."""
+    """Return the command of the cluster's default scheduler."""
     return _program(
         binaries / "kube-scheduler",
         kubeconfig=places.client_kubeconfig("kube-scheduler"),

@@ -1,4 +1,4 @@
-"""The background process of fake nodes: renews their Leases and lets go of their pods that are being deleted.
+"""Background process of fake nodes: renews their Leases and finishes the deletion of their pods.
 
 KUBECONFIG=... python -m tools.localcluster.fake_node_heartbeats
 """
@@ -29,13 +29,13 @@ from kubernetes.client.exceptions import ApiException
 from tools.localcluster import fake_nodes, layout
 
 NAMESPACE = "kube-node-lease"
-LEASE_SECONDS = 40  # as kubelets ask for
-LET_GO_EVERY_SECONDS = 2.0
-RENEW_EVERY_ROUNDS = 8  # every 16 s; the controller manager loses patience after 50 s
+LEASE_SECONDS = 40  # as kubelets request
+DELETE_EVERY_SECONDS = 2.0
+RENEW_EVERY_ROUNDS = 8  # every 16 s; the controller manager marks a node unreachable after 50 s
 
 
 def renew(leases: CoordinationV1Api, uids: Mapping[str, str], now: dt.datetime) -> None:
-    """Renew the Lease of every node (name -> uid), creating what is not there. A Lease goes when its node goes."""
+    """Renew or create the Lease of every node (name -> uid). Kubernetes deletes a Lease together with its node."""
     for name, uid in uids.items():
         owner = V1OwnerReference(api_version="v1", kind="Node", name=name, uid=uid)
         metadata = V1ObjectMeta(name=name, namespace=NAMESPACE, owner_references=[owner])
@@ -50,15 +50,15 @@ def renew(leases: CoordinationV1Api, uids: Mapping[str, str], now: dt.datetime) 
 
 
 def report_ready(core: CoreV1Api, nodes: Iterable[V1Node], now: dt.datetime) -> None:
-    """Say Ready again where nobody heard of a node for too long, for example while the apiserver was away."""
+    """Set Ready again on nodes that were marked unreachable, for example after an outage of the apiserver."""
     ready = {"type": "Ready", "status": "True", "reason": "FakeNode", "lastHeartbeatTime": now.isoformat()}
     for node in nodes:
         if any(each.type == "Ready" and each.status != "True" for each in node.status.conditions or ()):
             core.patch_node_status(node.metadata.name, {"status": {"conditions": [ready]}})
 
 
-def let_go(pods: CoreV1Api) -> None:
-    """Finish the deletion of pods that wait for a kubelet which does not exist."""
+def finish_deletions(pods: CoreV1Api) -> None:
+    """Finish the deletion of pods on fake nodes, which have no kubelet."""
     # resource_version 0: from the apiserver's cache, so that this costs etcd nothing; raw: models cost ten times more
     listed: Any = pods.list_pod_for_all_namespaces(resource_version="0", _preload_content=False)
     for pod in json.loads(listed.data)["items"]:
@@ -69,7 +69,7 @@ def let_go(pods: CoreV1Api) -> None:
 
 
 def main() -> None:
-    """Go on for ever; an apiserver that is away is asked again."""
+    """Run until the process is ended; errors of the apiserver are logged and the request is repeated."""
     kubernetes.config.load_kube_config()  # type: ignore[no-untyped-call]
     core, leases = CoreV1Api(), CoordinationV1Api()
     for round_number in itertools.count():
@@ -79,10 +79,10 @@ def main() -> None:
                 uids = {str(item.metadata.name): str(item.metadata.uid) for item in listed if item.metadata}
                 renew(leases, uids, dt.datetime.now(dt.UTC))
                 report_ready(core, listed, dt.datetime.now(dt.UTC))
-            let_go(core)
+            finish_deletions(core)
         except Exception as problem:
             print(f"heartbeats: {problem}", file=sys.stderr, flush=True)
-        time.sleep(LET_GO_EVERY_SECONDS)
+        time.sleep(DELETE_EVERY_SECONDS)
 
 
 if __name__ == "__main__":

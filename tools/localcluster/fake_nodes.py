@@ -1,8 +1,8 @@
-"""Nodes without a machine: Node objects that our heartbeats keep Ready, for tests of placement among many nodes.
+"""Nodes without a machine: Node objects that heartbeats keep Ready, for tests of placement among many nodes.
 
-They are tainted and labelled, so nothing lands on them unasked; a pod bound to one stays Pending for ever, which is as
-good as running for a scheduler. What a kubelet owes the apiserver beyond that is paid by `fake_node_heartbeats`, which
-runs in the background as long as there are fake nodes.
+They are tainted and labelled, so only pods with the toleration land on them. A pod bound to one stays Pending, which a
+scheduler counts like a running pod. `fake_node_heartbeats` does the rest of a kubelet's duties, in the background as
+long as there are fake nodes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HEARTBEATS = "heartbeats"
 
 
 def node(index: int, now: dt.datetime) -> dict[str, Any]:
-    """The Node object of one fake node, Ready as of `now`."""
+    """Return the Node object of one fake node, Ready as of `now`."""
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     name = f"{PREFIX}{index}"
     return {
@@ -57,7 +57,7 @@ def node(index: int, now: dt.datetime) -> dict[str, Any]:
 
 
 def set_count(cluster: Cluster, count: int) -> None:
-    """Register or remove fake nodes until there are `count`, and have them kept Ready. 0 ends the heartbeats."""
+    """Register or remove fake nodes until there are `count`, and keep them Ready. 0 ends the heartbeats."""
     present = {item["metadata"]["name"] for item in cluster.get("nodes", f"--selector={FAKE_NODE_LABEL}")["items"]}
     wanted = {f"{PREFIX}{index}": index for index in range(count)}
     surplus, lacking = sorted(present - set(wanted)), [wanted[name] for name in wanted if name not in present]
@@ -75,11 +75,11 @@ def set_count(cluster: Cluster, count: int) -> None:
         processes.start(heartbeats(cluster), FOLDER)
         ready = "--for=condition=Ready"
         cluster.run("wait", "node", ready, f"--selector={FAKE_NODE_LABEL}", "--timeout=60s")
-        progress.say(f"{count} fake nodes are Ready")
+        progress.report(f"{count} fake nodes are Ready")
 
 
 def heartbeats(cluster: Cluster) -> Program:
-    """The background process."""
+    """Return the command of the background process."""
     environment = {"KUBECONFIG": str(cluster.kubeconfig), "PYTHONPATH": str(content_cache.REPOSITORY)}
     return Program(HEARTBEATS, [sys.executable, "-m", "tools.localcluster.fake_node_heartbeats"], environment)
 

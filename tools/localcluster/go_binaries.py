@@ -1,6 +1,7 @@
-"""Kubernetes, etcd and helm, built from the Go module `go/` with whatever module proxy the environment names.
+"""Build Kubernetes, etcd and helm from the Go module `go/`, with the module proxy that the environment names.
 
-Cold this takes four to six minutes on two cores; afterwards the binaries are found under the hash of the module files.
+The first build takes four to six minutes on two cores; afterwards the binaries are in the content cache, under the hash
+of the module files.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ CLIENTS = ("kubectl", "helm")
 
 
 def everything() -> Path:
-    """Folder that holds all programs of the local cluster."""
+    """Return the folder with all programs of the local cluster."""
     return _folder(tuple(PACKAGES))
 
 
 def client(name: str) -> Path:
-    """Path of kubectl or helm: the newest build of ours, else the one on PATH, else built now."""
+    """Return the path of kubectl or helm: the newest cached build, else the one on PATH, else built now."""
     builds = sorted((content_cache.ROOT / "go").glob(f"[!.]*/{name}"), key=lambda path: path.parent.stat().st_mtime)
     if builds:
         return builds[-1]
@@ -46,14 +47,14 @@ def client(name: str) -> Path:
 
 
 def kubernetes_version(go_mod: str) -> str:
-    """The version that go.mod requires of k8s.io/kubernetes, as `v1.34.4`."""
+    """Return the version that go.mod requires of k8s.io/kubernetes, as `v1.34.4`."""
     return _required(go_mod, "k8s.io/kubernetes")
 
 
 def linker_flags(go_mod: str) -> str:
-    """Flags that stamp the versions into the binaries.
+    """Return the linker flags that set the versions in the binaries.
 
-    Without them they call themselves v0.0.0, and `helm template` takes the cluster for Kubernetes 1.20.
+    Without them the version is v0.0.0, and `helm template` assumes Kubernetes 1.20.
     """
     kubernetes, helm = kubernetes_version(go_mod), _required(go_mod, "helm.sh/helm/v3")
     major, minor, _ = kubernetes.removeprefix("v").split(".", 2)
@@ -101,7 +102,7 @@ def _build(names: Sequence[str], flags: str, folder: Path) -> None:
         with log.open("w") as output:
             code = subprocess.call(argv, cwd=MODULE, env={**os.environ, **environment}, stdout=output, stderr=output)
     if code != 0:
-        raise ClusterProblem(f"`go build` in {MODULE} exit {code}: {commands.last_words(log.read_text())}")
+        raise ClusterProblem(f"`go build` in {MODULE} exit {code}: {commands.last_errors(log.read_text())}")
     log.unlink()
     if "etcd" in names:
         (folder / "server").rename(folder / "etcd")

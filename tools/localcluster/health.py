@@ -1,4 +1,4 @@
-"""Asking programs whether they are ready, and waiting for them with a clear end."""
+"""Readiness checks over HTTP, and waiting for them with a time limit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import processes
 
 
-def answers(url: str, *, authority: Path | None = None) -> bool:
-    """Whether a GET is answered with 200.
+def responds(url: str, *, authority: Path | None = None) -> bool:
+    """Return whether a GET returns 200.
 
-    Over https the certificate is checked against `authority` where one is given; components that make up their own
-    certificate are asked on loopback only.
+    Over https the certificate is checked against `authority` where one is given; components with a self-signed
+    certificate are checked on loopback only.
     """
     trust = ssl.create_default_context(cafile=str(authority) if authority else None)
     if authority is None:
@@ -34,14 +34,14 @@ def answers(url: str, *, authority: Path | None = None) -> bool:
 
 
 def wait(what: str, is_so: Callable[[], bool], timeout_seconds: float, program: str, folder: Path) -> None:
-    """Wait for a program in `folder`; raise ClusterProblem with its last words when it ends, or does not get there."""
+    """Wait for a program in `folder`. Raises ClusterProblem with its last errors when it ends or the time is over."""
 
     def is_so_unless_ended() -> bool:
         processes.require_alive(program, folder)
         return is_so()
 
     def give_up() -> None:
-        words = processes.last_words(program, folder)
-        raise ClusterProblem(f"{what}: not so after {timeout_seconds:.0f} s; {program} last said: {words}")
+        errors = processes.last_errors(program, folder)
+        raise ClusterProblem(f"{what}: not so after {timeout_seconds:.0f} s; end of the log of {program}: {errors}")
 
     progress.wait_until(what, is_so_unless_ended, timeout_seconds, otherwise=give_up)

@@ -1,4 +1,4 @@
-"""kubeconfig files, with the certificates embedded, so that one file can be handed around."""
+"""kubeconfig files with embedded certificates."""
 
 from __future__ import annotations
 

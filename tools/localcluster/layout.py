@@ -1,7 +1,7 @@
-"""Where the local cluster keeps things, and the addresses it uses.
+"""Files, folders and addresses of the local cluster.
 
-Everything lasting lies under the state folder, sockets and mounts under `/run` (a unix socket path may have 107 bytes,
-and a checkout may lie deep). `down` removes both.
+The state folder holds all data; sockets and mounts are under `/run`, because a unix socket path may have at most 107
+bytes. `down` removes both.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from tools.localcluster import content_cache
 
 NODE_NAME = "local"
 FAKE_NODE_LABEL = "koord-suite.io/fake"
-"""Of nodes without a machine, whoever provides the cluster."""
+"""Label of nodes without a machine, with every provider."""
 
 BRIDGE = "cni0"
 HOST_ADDRESS = "10.244.0.1"
-"""Of the bridge: the one address that the host, its pods and host-network pods all reach; apiserver and kubelet listen
-on it alone, so that nothing is exposed to other machines.
+"""Address of the bridge. The host, its pods and host-network pods all reach it; apiserver and kubelet listen only
+there, so that nothing is exposed to other machines.
 """
 POD_SUBNET = "10.244.0.0/24"
 CLUSTER_SUBNET = "10.244.0.0/16"
@@ -28,7 +28,7 @@ APISERVER_SERVICE_ADDRESS = "10.96.0.1"
 
 @dataclass(frozen=True)
 class ControlPlaneAddresses:
-    """Where the control plane listens: the apiserver on `apiserver_host`, everyone else on loopback."""
+    """Addresses of the control plane: the apiserver listens on `apiserver_host`, the other components on loopback."""
 
     apiserver_host: str = HOST_ADDRESS
     apiserver_port: int = 6443
@@ -39,21 +39,21 @@ class ControlPlaneAddresses:
 
     @property
     def apiserver(self) -> str:
-        """URL of the apiserver."""
+        """Return the URL of the apiserver."""
         return f"https://{self.apiserver_host}:{self.apiserver_port}"
 
     @property
     def etcd(self) -> str:
-        """URL for etcd's clients."""
+        """Return the URL for etcd's clients."""
         return f"http://127.0.0.1:{self.etcd_client_port}"
 
     @property
     def etcd_peer(self) -> str:
-        """URL for etcd's peers, of which there are none."""
+        """Return the URL for etcd's peers, of which there are none."""
         return f"http://127.0.0.1:{self.etcd_peer_port}"
 
     def ports(self) -> dict[int, str]:
-        """Every port, and who listens on it."""
+        """Return every port with the component that listens on it."""
         return {
             self.etcd_client_port: "etcd clients",
             self.etcd_peer_port: "etcd peers",
@@ -81,44 +81,44 @@ class Layout:
 
     @property
     def ports(self) -> dict[int, str]:
-        """Every port that must be free, and what for."""
+        """Return every port that must be free, with its purpose."""
         return {**self.addresses.ports(), **NODE_PORTS}
 
     @property
     def processes(self) -> Path:
-        """Pid files and logs."""
+        """Return the folder of pid files and logs."""
         return self.state / "processes"
 
     @property
     def certificates(self) -> Path:
-        """Keys and certificates, with the kubeconfig of each client beside them."""
+        """Return the folder of keys, certificates and the clients' kubeconfigs."""
         return self.state / "certificates"
 
     @property
     def front_proxy(self) -> Path:
-        """By what the apiserver shows servers behind it that it is the apiserver: an authority of its own."""
+        """Return the folder of the authority by which the apiserver identifies itself to aggregated API servers."""
         return self.certificates / "front-proxy"
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's."""
+        """Return the administrator's kubeconfig."""
         return self.state / "kubeconfig"
 
     @property
     def audit_log(self) -> Path:
-        """One JSON document a line; what is recorded stands in node_files/audit-policy.yaml."""
+        """Return the audit log: one JSON document per line, as node_files/audit-policy.yaml selects."""
         return self.state / "audit.log"
 
     @property
     def machine_before(self) -> Path:
-        """What the machine looked like before the first `up`."""
+        """Return the file with the state of the machine before the first `up`."""
         return self.state / "machine-before.json"
 
     @property
     def containerd_socket(self) -> Path:
-        """For the kubelet and for ctr."""
+        """Return containerd's socket, which the kubelet and ctr use."""
         return self.run / "containerd.sock"
 
     def client_kubeconfig(self, name: str) -> Path:
-        """Of one component."""
+        """Return the kubeconfig of one component."""
         return self.certificates / f"{name}.kubeconfig"

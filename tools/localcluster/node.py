@@ -1,7 +1,7 @@
-"""The one real node: containerd, kubelet and kube-proxy, with the pod network that they share with the host.
+"""The real node: containerd, kubelet and kube-proxy, with the pod network that they share with the host.
 
-containerd is Debian's, with a configuration, state and socket of our own: the machine's own containerd, if there is
-one, is never touched. What each flag answers is told beside it.
+containerd is Debian's, with a configuration, state and socket of its own: a containerd that the machine already runs is
+not touched.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tools.localcluster.layout import Layout
 FILES = Path(__file__).parent / "node_files"
 PAUSE_IMAGE = "docker.io/koord-suite/pause:local"
 READY_TIMEOUT_SECONDS = 60.0
-CONTAINERD_RECOVERING = "server is not initialized yet"  # on which a kubelet ends
+CONTAINERD_RECOVERING = "server is not initialized yet"  # the kubelet exits with this error
 SYSTEMD_RESOLV_CONF = Path("/run/systemd/resolve/resolv.conf")
 
 
 def programs(places: Layout, binaries: Path) -> list[Program]:
-    """All of them, in the order of their start."""
+    """Return all programs, in the order of their start."""
     return [containerd(places), kubelet(places, binaries), kube_proxy(places, binaries)]
 
 
@@ -40,12 +40,12 @@ def start_one(program: Program, places: Layout) -> None:
 
 
 def start_kubelet(program: Program, places: Layout) -> None:
-    """Start the kubelet, again as long as containerd, started over, is still busy recovering its containers."""
+    """Start the kubelet; start it again while a restarted containerd is still recovering its containers."""
     for _ in range(int(READY_TIMEOUT_SECONDS)):
         try:
             return start_one(program, places)
         except ClusterProblem:
-            if CONTAINERD_RECOVERING not in processes.last_words(program.name, places.processes):
+            if CONTAINERD_RECOVERING not in processes.last_errors(program.name, places.processes):
                 raise
             time.sleep(1)
     return start_one(program, places)
@@ -53,13 +53,13 @@ def start_kubelet(program: Program, places: Layout) -> None:
 
 READY_CHECKS: dict[str, Callable[[Layout], bool]] = {
     "containerd": lambda places: places.containerd_socket.exists() and commands.succeeds(ctr(places, "version")),
-    "kubelet": lambda _: health.answers("http://127.0.0.1:10248/healthz"),
-    "kube-proxy": lambda _: health.answers("http://127.0.0.1:10256/healthz"),
+    "kubelet": lambda _: health.responds("http://127.0.0.1:10248/healthz"),
+    "kube-proxy": lambda _: health.responds("http://127.0.0.1:10256/healthz"),
 }
 
 
 def ctr(places: Layout, *words: str | Path) -> list[str]:
-    """Command line of containerd's client, in the namespace where the kubelet's containers live."""
+    """Return the command line of containerd's client, in the namespace of the kubelet's containers."""
     return ["ctr", "--address", str(places.containerd_socket), "--namespace", "k8s.io", *map(str, words)]
 
 
@@ -82,7 +82,7 @@ def write_configuration(places: Layout) -> None:
 
 
 def pod_network(places: Layout) -> dict[str, object]:
-    """CNI configuration: pods hang on the bridge whose own address is the host's."""
+    """Return the CNI configuration: pods are attached to the bridge that has the host's address."""
     return {
         "cniVersion": "1.0.0",
         "name": "koord-suite",
@@ -106,7 +106,7 @@ def pod_network(places: Layout) -> dict[str, object]:
 
 
 def kubelet_configuration(places: Layout) -> dict[str, object]:
-    """KubeletConfiguration. Allocatable stays what the machine has, less the eviction threshold."""
+    """Return the KubeletConfiguration. Allocatable is the machine's capacity less the eviction threshold."""
     resolv_conf = SYSTEMD_RESOLV_CONF if SYSTEMD_RESOLV_CONF.exists() else Path("/etc/resolv.conf")
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -127,7 +127,7 @@ def kubelet_configuration(places: Layout) -> dict[str, object]:
         "clusterDNS": name_servers(resolv_conf.read_text()),
         "podLogsDir": str(places.state / "pod-logs"),
         "volumePluginDir": str(places.state / "volume-plugins"),
-        # A full disk is the developer's own affair, and images that were loaded by hand must not be collected.
+        # A full disk must not evict pods, and images that were loaded by hand must not be collected.
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
@@ -136,22 +136,22 @@ def kubelet_configuration(places: Layout) -> dict[str, object]:
 
 
 def name_servers(resolv_conf: str) -> list[str]:
-    """Name servers of the machine that pods can reach too.
+    """Return those name servers of the machine that pods can reach too.
 
-    They stand in for a DNS server of the cluster, which there is none: pods find the apiserver by its address, and
-    without any the kubelet would put a warning on each of them.
+    The cluster has no DNS server of its own: pods find the apiserver by its address. Without any name server the
+    kubelet emits a warning for each pod.
     """
     listed = [line.split()[1] for line in resolv_conf.splitlines() if line.startswith("nameserver ")]
     return [each for each in listed if not ip_address(each).is_loopback and not ip_address(each).is_link_local]
 
 
 def containerd(places: Layout) -> Program:
-    """The container runtime."""
+    """Return the command of the container runtime."""
     return Program("containerd", ["containerd", "--config", str(places.state / "containerd.toml")], {})
 
 
 def kubelet(places: Layout, binaries: Path) -> Program:
-    """The node's agent. It registers as the node `local` with the bridge's address."""
+    """Return the command of the kubelet, which registers as node `local` with the bridge's address."""
     argv = [
         str(binaries / "kubelet"),
         f"--config={places.state / 'kubelet.json'}",
@@ -165,7 +165,10 @@ def kubelet(places: Layout, binaries: Path) -> Program:
 
 
 def kube_proxy(places: Layout, binaries: Path) -> Program:
-    """Service addresses by iptables. The zeros and the false leave the machine's conntrack and routing as they are."""
+    """Return the command of kube-proxy, which uses iptables.
+
+    The zeros and the false leave the machine's conntrack and routing settings unchanged.
+    """
     argv = [
         str(binaries / "kube-proxy"),
         f"--kubeconfig={places.client_kubeconfig('kube-proxy')}",

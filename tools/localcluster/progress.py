@@ -1,6 +1,6 @@
-"""Lines that say what is going on and how long it took: `[ 12.3s] etcd ready (0.8 s)`.
+"""Progress lines with durations: `[ 12.3s] etcd ready (0.8 s)`.
 
-Times are counted from the start of the command. A step that lasts says every few seconds that it is still alive.
+Times are counted from the start of the command. A long step repeats its line every REPEAT_SECONDS.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ REPEAT_SECONDS = 15.0  # often enough to show life, seldom enough to read the lo
 _started = time.monotonic()
 
 
-def say(text: str) -> None:
-    """Print one line with the seconds since the command began. Goes to stderr: stdout carries results."""
+def report(text: str) -> None:
+    """Print one line with the seconds since the command began, to stderr: stdout carries results."""
     print(f"[{time.monotonic() - _started:6.1f}s] {text}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def step(what: str, done: str = "done", so_far: Callable[[], str] = lambda: "") -> Iterator[None]:
-    """Announce a long step, repeat it while it lasts together with `so_far()`, and say at its end how long it took."""
-    say(f"{what} ...")
+    """Report the begin of a long step, repeat the line with `so_far()` while it lasts, and report its duration."""
+    report(f"{what} ...")
     started = time.monotonic()
     finished = threading.Event()
 
     def repeat() -> None:
         while not finished.wait(REPEAT_SECONDS):
-            say(f"{what}: {time.monotonic() - started:.0f} s so far {so_far()}".rstrip())
+            report(f"{what}: {time.monotonic() - started:.0f} s so far {so_far()}".rstrip())
 
     reporter = threading.Thread(target=repeat, daemon=True)
     reporter.start()
@@ -39,13 +39,13 @@ def step(what: str, done: str = "done", so_far: Callable[[], str] = lambda: "") 
     finally:
         finished.set()
         reporter.join()
-    say(f"{what}: {done} ({time.monotonic() - started:.1f} s)")
+    report(f"{what}: {done} ({time.monotonic() - started:.1f} s)")
 
 
 def wait_until(
     what: str, is_so: Callable[[], bool], timeout_seconds: float, *, otherwise: Callable[[], None], poll: float = 0.1
 ) -> None:
-    """Poll `is_so` until it holds and say how long that took; after the time-out call `otherwise`, which raises."""
+    """Poll `is_so` until it holds and report the duration; after the time-out call `otherwise`, which raises."""
     started = time.monotonic()
     reminded = started
     while not is_so():
@@ -55,6 +55,6 @@ def wait_until(
             raise TimeoutError(f"{what}: not so after {timeout_seconds:.0f} s")
         if now - reminded > REPEAT_SECONDS:
             reminded = now
-            say(f"waiting for {what}: {now - started:.0f} s of at most {timeout_seconds:.0f} s")
+            report(f"waiting for {what}: {now - started:.0f} s of at most {timeout_seconds:.0f} s")
         time.sleep(poll)
-    say(f"{what} ({time.monotonic() - started:.1f} s)")
+    report(f"{what} ({time.monotonic() - started:.1f} s)")

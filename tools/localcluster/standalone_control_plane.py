@@ -1,8 +1,8 @@
-"""A control plane beside the local cluster, for benchmarks and faults: etcd, kube-apiserver, kube-scheduler if wanted.
+"""Control plane beside the local cluster, for benchmarks and faults: etcd, kube-apiserver, optionally kube-scheduler.
 
 It uses the programs of the local cluster on free ports of loopback and in a folder of its own. There is no kubelet and
-no controller manager: nodes are objects that nobody watches over, so none of them becomes unreachable. The folder and
-every process are gone at the end, also after an error.
+no controller manager: nodes are plain objects, so none of them becomes unreachable. The folder and every process are
+removed at the end, also after an error.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tools.localcluster.host import ports, processes
 from tools.localcluster.host.processes import Program
 
 _NOT_ADMITTING = "ServiceAccount,TaintNodesByCondition"
-"""What asks for something that a controller manager would do: make service accounts, take the taint off new nodes."""
+"""Admission plugins that need a controller manager: for service accounts, and to untaint new nodes."""
 
 
 class ControlPlane(NamedTuple):
-    """A running one."""
+    """A running control plane."""
 
     places: layout.Layout
     binaries: pathlib.Path
     audited: bool = False
 
     def start_apiserver(self) -> None:
-        """Start it, also again after it has ended, and wait until it is ready."""
+        """Start the apiserver, also again after it has ended, and wait until it is ready."""
         flags = control_plane.audit_flags(self.places) if self.audited else {}
         program = control_plane.kube_apiserver(
             self.places, self.binaries, disable_admission_plugins=_NOT_ADMITTING, **flags
@@ -46,15 +46,15 @@ class ControlPlane(NamedTuple):
 
     @property
     def kubeconfig(self) -> pathlib.Path:
-        """The administrator's."""
+        """Return the administrator's kubeconfig."""
         return self.places.kubeconfig
 
     def connect(self) -> apiserver_requests.Connection:
-        """A connection of the administrator; for one thread."""
+        """Return a connection with the administrator's rights, for one thread."""
         return apiserver_requests.Connection(self.places.addresses.apiserver_port, self.places.certificates)
 
     def start(self, name: str, *argv: object, **environment: str) -> Running:
-        """Start any program; it ends with the control plane, or with `stop`."""
+        """Start any program; it ends with the control plane, or by `stop`."""
         words = [str(word) for word in argv]
         processes.start(Program(name, words, environment), self.places.processes)
         return self.process(name)
@@ -73,14 +73,14 @@ class ControlPlane(NamedTuple):
         return self.start(name, sys.executable, *flags, *argv, **environment)
 
     def process(self, name: str) -> Running:
-        """A program that runs. Raises ClusterProblem with its last words where it does not."""
+        """Return a running program. Raises ClusterProblem with its last errors when it does not run."""
         processes.require_alive(name, self.places.processes)
         process = processes.find(name, self.places.processes)
         assert process is not None
         return Running(name, process)
 
     def log(self, name: str) -> pathlib.Path:
-        """What a program has said."""
+        """Return the log file of a program."""
         return self.places.processes / f"{name}.log"
 
     def stop(self, name: str) -> None:
@@ -113,32 +113,34 @@ class ControlPlane(NamedTuple):
         return self.process("kube-scheduler")
 
     def scheduler_metrics(self) -> str:
-        """kube-scheduler's Prometheus page."""
+        """Return the text of kube-scheduler's Prometheus page."""
         trust = ssl.create_default_context()
-        trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE  # it makes its certificate up
+        trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE  # its certificate is self-signed
         url = f"https://127.0.0.1:{self.places.addresses.scheduler_port}/metrics"
         with urllib.request.urlopen(url, context=trust, timeout=30) as answer:
             return str(answer.read().decode())
 
     def wait_for_page(self, program: Running, port: int, path: str, timeout_seconds: float = 120) -> None:
-        """Wait until a page of a program is there. Raises ClusterProblem."""
+        """Wait until a program serves a page. Raises ClusterProblem."""
         health.wait(
             f"{program.name} {path}",
-            lambda: health.answers(f"http://127.0.0.1:{port}{path}"),
+            lambda: health.responds(f"http://127.0.0.1:{port}{path}"),
             timeout_seconds,
             program.name,
             self.places.processes,
         )
 
-    def install_suite(self) -> None:
-        """What the components of the suite need before they start: the CRD and the namespace."""
-        crd = yaml.safe_load((content_cache.REPOSITORY / "crds/slo.koordinator.sh_nodemetrics.yaml").read_text())
+    def install(self, crd_file: pathlib.Path, namespace: str) -> None:
+        """Create a CRD and a namespace, and wait until the custom resource is served."""
+        crd = yaml.safe_load(crd_file.read_text())
+        spec = crd["spec"]
+        served = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
         with contextlib.closing(self.connect()) as api:
             api.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
-            api.send("POST", "/api/v1/namespaces", {"metadata": {"name": "koordinator-system"}})
+            api.send("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
             progress.wait_until(
-                "CRD served",
-                lambda: apiserver_requests.is_there(api, apiserver_requests.NODE_METRICS),
+                f"{served} served",
+                lambda: apiserver_requests.exists(api, served),
                 30,
                 otherwise=lambda: None,
                 poll=0.2,
@@ -146,24 +148,24 @@ class ControlPlane(NamedTuple):
 
 
 class Running(NamedTuple):
-    """A process and what it has cost so far."""
+    """A process, and its CPU time and memory."""
 
     name: str
     process: psutil.Process
 
     def cpu_seconds(self) -> float:
-        """User and system time, by the kernel's count in 10 ms."""
+        """Return user and system time, which the kernel counts in steps of 10 ms."""
         times = self.process.cpu_times()
         return float(times.user + times.system)
 
     def rss_mebibytes(self) -> float:
-        """Resident memory."""
+        """Return the resident memory."""
         return float(self.process.memory_info().rss / 2**20)
 
 
 @contextlib.contextmanager
 def running(*, audited: bool = False) -> Iterator[ControlPlane]:
-    """Start etcd and kube-apiserver, which writes down who did what if `audited`; end everything afterwards.
+    """Start etcd and kube-apiserver, with an audit log if `audited`; end everything afterwards.
 
     Raises ClusterProblem.
     """
@@ -187,7 +189,7 @@ def running(*, audited: bool = False) -> Iterator[ControlPlane]:
         shutil.rmtree(state)
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        progress.say("the control plane is gone")
+        progress.report("the control plane is gone")
 
 
 def _free_addresses() -> layout.ControlPlaneAddresses:

@@ -1,7 +1,7 @@
-"""The agent's collectors against a real cgroup v2, in a virtual machine: real nodes have v2, many a CI machine v1.
+"""The agent's collectors on a real cgroup v2, in a virtual machine: real nodes have v2, many CI machines have v1.
 
-Needs no cluster. What runs inside are the files that `make test` runs on this machine's cgroups. The virtual machine
-has two NUMA nodes, which many a CI machine has not either.
+Needs no cluster. The virtual machine runs the test files that `make test` runs on this machine's cgroups. It also has
+two NUMA nodes, which many CI machines do not have.
 """
 
 from __future__ import annotations

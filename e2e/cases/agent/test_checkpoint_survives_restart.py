@@ -1,6 +1,6 @@
-"""What the agent has learnt survives a restart of its DaemonSet: the same prediction within 1 %, before it learns more.
+"""The prediction survives a restart of the agent's DaemonSet: within 1 %, before the next training.
 
-The agent's own pod is another one afterwards, so the terms compared are those that do not name pods one by one.
+The agent's own pod is another one afterwards, so only terms that do not depend on single pods are compared.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ COMPARED = [("prod", "classPeak"), ("prod", "systemPeak"), ("node", "mean"), ("n
 
 
 @pytest.fixture(scope="module")
-def restart(suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> Succession:
-    """Restart an agent right after it has told what it learnt last."""
-    agent_restart.tide(suite, eyes, node, namespace)
+def restart(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str) -> Succession:
+    """Restart an agent right after it has reported its last training."""
+    agent_restart.tide(suite, cluster_client, node, namespace)
     with agent_restart.kept_on_disk(suite):
         seen = agent_restart.follow(
-            suite, eyes, node, lambda: agent_daemonset.restart(suite), settled_seconds=SETTLED_SECONDS
+            suite, cluster_client, node, lambda: agent_daemonset.restart(suite), settled_seconds=SETTLED_SECONDS
         )
-    since = agent_restart.started(suite, eyes)
-    return Succession(*seen, agent_restart.first_report(suite, eyes, node), since)
+    since = agent_restart.started(suite, cluster_client)
+    return Succession(*seen, agent_restart.first_report(suite, cluster_client, node), since)
 
 
 @pytest.mark.parametrize("resource", ["cpu", "memory"])
 @pytest.mark.parametrize(("of", "term"), COMPARED)
-def test_what_was_predicted_is_predicted_again(restart: Succession, of: str, term: str, resource: str) -> None:
+def test_the_prediction_is_the_same_as_before(restart: Succession, of: str, term: str, resource: str) -> None:
     before, after = (agent_restart.predicted(each, of, term, resource) for each in (restart.before, restart.after))
     assert before > 0
     assert after == pytest.approx(before, rel=0.01, abs=1)
@@ -40,15 +40,15 @@ def test_the_history_is_as_long_as_before(restart: Succession) -> None:
     assert restart.after["prediction"]["since"] == restart.before["prediction"]["since"]
 
 
-def test_every_pod_but_the_agents_own_is_as_warm_as_before(restart: Succession) -> None:
+def test_all_pods_except_the_agents_own_stay_warm(restart: Succession) -> None:
     before, after = restart.before["prediction"], restart.after["prediction"]
     assert (before["coldPods"], after["coldPods"]) == (0, 1)
     assert after["warmPods"] == before["warmPods"] - 1
 
 
-def test_the_policy_is_in_force_from_the_first_report_on(restart: Succession) -> None:
+def test_the_policy_is_in_force_with_the_first_report(restart: Succession) -> None:
     assert restart.after["prediction"]["parameters"] == restart.before["prediction"]["parameters"]
 
 
-def test_an_agent_that_keeps_nothing_knows_nothing_after_a_restart(restart: Succession) -> None:
+def test_without_a_checkpoint_history_starts_at_the_restart(restart: Succession) -> None:
     assert agent_restart.knows_nothing_older(restart), restart.forgetful

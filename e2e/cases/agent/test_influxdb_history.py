@@ -1,7 +1,7 @@
-"""The history in a real InfluxDB 2, and an InfluxDB that is away, hangs or says no: none of it reaches a NodeMetric.
+"""The exporter with a real InfluxDB 2: an InfluxDB that is down, hangs or refuses never affects a NodeMetric.
 
-Needs no cluster: two agents, one with the history and one without, measure the same files for the same objects, each
-beside an apiserver of its own on loopback.
+Needs no cluster: two agents, one with the exporter and one without, measure the same files for the same objects, each
+with an apiserver of its own on loopback.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def token_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
-    """A machine that stands still: what two agents measure of it is the same at any time."""
+    """Make a machine with constant counters, so that two agents measure the same at any time."""
     root = tmp_path / "host"
     machine = plain_files.PlainHost(root)
     machine.set_node(busy_ticks=1000, used_bytes=8 << 30)
@@ -85,7 +85,7 @@ def _pod(number: int) -> dict[str, Any]:
 
 
 class Agent:
-    """An agent under test: what it says of itself, and what it reports."""
+    """An agent under test: its metrics and its reports."""
 
     def __init__(self, process: asyncio.subprocess.Process, port: int, apiserver: cluster.Cluster) -> None:
         self.process = process
@@ -93,7 +93,7 @@ class Agent:
         self._apiserver = apiserver
 
     async def metrics(self) -> dict[str, float]:
-        """Samples by name, `name{label value}` where there is one label."""
+        """Return samples by name, `name{label value}` where there is one label."""
         text = await asyncio.to_thread(self._get, "/metrics")
         return {
             f"{sample.name}{{{' '.join(sample.labels.values())}}}" if sample.labels else sample.name: sample.value
@@ -106,11 +106,11 @@ class Agent:
             return str(answer.read().decode())
 
     def reports(self) -> list[dict[str, Any]]:
-        """Every status that was written, without its times."""
+        """Return every written status, without its times."""
         return [_timeless(body["status"]) for method, _, body in self._apiserver.writes if method == "PUT"]
 
     async def end(self) -> tuple[float, str]:
-        """SIGTERM; how long it took to end, and the whole log."""
+        """Send SIGTERM, and return the seconds until the end and the whole log."""
         assert self.process.stderr is not None
         began = time.monotonic()
         self.process.terminate()
@@ -154,7 +154,7 @@ def _history(url: str, token_file: Path) -> list[str]:
 
 
 async def until(true: Callable[[dict[str, float]], bool], it: Agent, within_seconds: float = 60) -> dict[str, float]:
-    """The first metrics that are as wanted."""
+    """Return the first metrics for which `true` holds."""
     metrics: dict[str, float] = {}
     async with asyncio.timeout(within_seconds):
         while not metrics or not true(metrics):
@@ -165,13 +165,13 @@ async def until(true: Callable[[dict[str, float]], bool], it: Agent, within_seco
 
 
 def _added(metrics: dict[str, float]) -> float:
-    """Points ever made: written, dropped and waiting."""
+    """Return the number of all points: written, dropped and queued."""
     dropped = sum(value for name, value in metrics.items() if name.startswith("koordlet_history_dropped_points_total"))
     return metrics["koordlet_history_written_points_total"] + dropped + metrics["koordlet_history_queued_points"]
 
 
 def _points(influx: server.Influxd) -> int:
-    """Points in the bucket: each has exactly one of these fields."""
+    """Return the number of points in the bucket: each has exactly one of these fields."""
     one_each = 'filter(fn: (r) => contains(value: r._field, set: ["cpu_cores", "peak_cpu_cores"]))'
     counts = [row["_value"] for row in influx.flux(f"{one_each} |> group() |> count()")]
     return sum(count for count in counts if isinstance(count, int))
@@ -224,10 +224,10 @@ async def test_an_outage_longer_than_the_queue_changes_no_report_and_blocks_no_t
     assert seconds < 5
     written = _added(last) - lost
     assert written <= _points(influx) <= written + 2 * POINTS_A_RECORD, "all but the counted ones are there"
-    said = [line.partition(" history: ")[2] for line in log.splitlines() if " history: " in line]
-    assert f"{influx.url} cannot be reached" in "".join(said)
-    assert "writing again" in said[-1]
-    assert all(one != after for one, after in itertools.pairwise(said)), "each state is said once"
+    states = [line.partition(" InfluxDB exporter: ")[2] for line in log.splitlines() if " InfluxDB exporter: " in line]
+    assert f"{influx.url} cannot be reached" in "".join(states)
+    assert "writing again" in states[-1]
+    assert all(one != after for one, after in itertools.pairwise(states)), "each state is logged once"
 
 
 def _points_are_those_of_the_reference(influx: server.Influxd) -> None:
@@ -249,7 +249,7 @@ def _predicts(reports: list[dict[str, Any]]) -> bool:
     return bool(reports) and "prodPeakMetric" in reports[-1]
 
 
-async def test_a_bad_token_is_said_once_and_a_good_one_in_the_same_file_ends_it(
+async def test_a_bad_token_is_logged_once_and_a_good_one_in_the_same_file_ends_it(
     influx: server.Influxd, host: Path, tmp_path: Path, token_file: Path
 ) -> None:
     _write(token_file, "revoked")
@@ -260,16 +260,16 @@ async def test_a_bad_token_is_said_once_and_a_good_one_in_the_same_file_ends_it(
         _write(token_file, server.TOKEN)
         await until(lambda seen: seen["koordlet_history_written_points_total"] > 0, it)
         _, log = await it.end()
-    assert log.count("answered 401") == 1, log
+    assert log.count("returned status 401") == 1, log
     assert f"want in {token_file} a token" in log
     assert "revoked" not in log
     assert server.TOKEN not in log
 
 
-async def test_a_server_that_never_answers_blocks_no_tick_and_not_the_end(
+async def test_a_server_that_never_answers_blocks_no_tick_and_no_shutdown(
     host: Path, tmp_path: Path, token_file: Path
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:  # the kernel accepts, nobody reads
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:  # the kernel accepts, no process reads
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         hanging = [*_history(url, token_file), "--influxdb-timeout-ms=60000"]
         async with (
@@ -293,13 +293,13 @@ async def test_a_server_that_never_answers_blocks_no_tick_and_not_the_end(
     ("changes", "lines", "failure", "text"),
     [
         ({"bucket": "nowhere"}, ["m f=1.0 1"], Failure.NOT_FOUND, 'bucket "nowhere" not found'),
-        ({"org": "nobody"}, ["m f=1.0 1"], Failure.NOT_FOUND, "organization name"),
-        ({}, ["not a point"], Failure.REFUSED, "answered 400"),
-        ({}, ["conflict f=1.0 1", 'conflict f="text" 2'], Failure.REFUSED, "answered 422"),
+        ({"org": "unknown"}, ["m f=1.0 1"], Failure.NOT_FOUND, "organization name"),
+        ({}, ["not a point"], Failure.REFUSED, "returned status 400"),
+        ({}, ["conflict f=1.0 1", 'conflict f="text" 2'], Failure.REFUSED, "returned status 422"),
     ],
     ids=["missing bucket", "missing organization", "malformed", "type conflict"],
 )
-def test_what_a_real_influxdb_refuses_is_sorted_and_explained(
+def test_refusals_of_a_real_influxdb_are_classified_and_explained(
     influx: server.Influxd, token_file: Path, changes: dict[str, str], lines: list[str], failure: Failure, text: str
 ) -> None:
     fields = {"url": influx.url, "org": server.ORG, "bucket": server.BUCKET, "token_file": str(token_file)}

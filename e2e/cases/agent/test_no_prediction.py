@@ -1,6 +1,6 @@
-"""A predictor that cannot answer: both Prod fields disappear, a condition says why, and Mid stays until it is too old.
+"""Without a prediction both Prod fields disappear, a condition states why, and Mid stays until it is too old.
 
-The agent does not find the cgroups of its pods, so that it cannot tell the system's usage from theirs.
+The agent does not find the cgroups of its pods, so that it cannot separate the system's usage from theirs.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ ELSEWHERE = "/host/not/cgroup"
 
 
 class Seen(NamedTuple):
-    """One look at the node: when, the Mid it offers, and its receipt."""
+    """State of the node at one time: its Mid resources and their status annotation."""
 
     at: dt.datetime
     offered: tuple[int, int] | None
-    receipt: dict[str, Any]
+    mid_status: dict[str, Any]
 
 
 class Blindness(NamedTuple):
-    """The first report without a prediction, and the node from there until Mid was gone."""
+    """The first report without a prediction, and the states of the node from then until Mid was withdrawn."""
 
     status: dict[str, Any]
     seen: list[Seen]
@@ -44,29 +44,29 @@ def _without_cgroups(spec: agent_daemonset.PodSpec) -> None:
 
 
 @pytest.fixture(scope="module")
-def blindness(eyes: ClusterClient, suite: Suite, node: str) -> Iterator[Blindness]:
+def blindness(cluster_client: ClusterClient, suite: Suite, node: str) -> Iterator[Blindness]:
     """Take the cgroups away from the agent until Mid is gone from its node, then give them back."""
-    slo_config.write(eyes, slo_config.changed(degradeTimeMinutes=DEGRADE.seconds // 60))
-    waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=120)
-    mid_formula.wait_published(eyes, node)
+    slo_config.write(cluster_client, slo_config.changed(degradeTimeMinutes=DEGRADE.seconds // 60))
+    waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=120)
+    mid_formula.wait_published(cluster_client, node)
     with agent_daemonset.changed(suite, _without_cgroups):
         status = waiting.until(
             "a report without a prediction",
-            lambda: eyes.node_metric(node)["status"],
+            lambda: cluster_client.node_metric(node)["status"],
             lambda seen: "prediction" not in seen,
             within_seconds=30,
         )
-        seen = [_look(eyes, node)]
+        seen = [_read(cluster_client, node)]
         while seen[-1].offered is not None and len(seen) < 200:
             time.sleep(0.5)
-            seen.append(_look(eyes, node))
+            seen.append(_read(cluster_client, node))
     yield Blindness(status, seen)
-    slo_config.write(eyes, slo_config.BASE)
+    slo_config.write(cluster_client, slo_config.BASE)
 
 
-def _look(eyes: ClusterClient, node: str) -> Seen:
+def _read(cluster_client: ClusterClient, node: str) -> Seen:
     at = dt.datetime.now(dt.UTC)
-    return Seen(at, eyes.mid(node), eyes.receipt(node) or {})
+    return Seen(at, cluster_client.mid(node), cluster_client.mid_status(node) or {})
 
 
 def test_both_prod_fields_disappear_and_the_usage_stays(blindness: Blindness) -> None:
@@ -74,7 +74,7 @@ def test_both_prod_fields_disappear_and_the_usage_stays(blindness: Blindness) ->
     assert set(blindness.status["nodeMetric"]["nodeUsage"]["resources"]) == {"cpu", "memory"}
 
 
-def test_conditions_say_why(blindness: Blindness) -> None:
+def test_conditions_state_why(blindness: Blindness) -> None:
     conditions = {each["type"]: each for each in blindness.status["conditions"]}
     degraded = conditions["PredictionDegraded"]
     assert (degraded["status"], degraded["reason"]) == ("True", "NoPrediction")
@@ -85,20 +85,20 @@ def test_conditions_say_why(blindness: Blindness) -> None:
 
 def test_mid_keeps_its_last_value_until_the_degrade_time(blindness: Blindness) -> None:
     *kept, withdrawn = blindness.seen
-    too_old = moment(kept[0].receipt["sample"]) + DEGRADE
+    too_old = moment(kept[0].mid_status["sample"]) + DEGRADE
     assert len({each.offered for each in kept}) == 1
-    assert {each.receipt["reason"] for each in kept[1:]} <= {"NoPrediction", "Calculated"}
-    assert "NoPrediction" in {each.receipt["reason"] for each in kept}
+    assert {each.mid_status["reason"] for each in kept[1:]} <= {"NoPrediction", "Calculated"}
+    assert "NoPrediction" in {each.mid_status["reason"] for each in kept}
     assert withdrawn.offered is None
     assert too_old - dt.timedelta(seconds=1) <= withdrawn.at <= too_old + SLACK
 
 
-def test_the_withdrawal_is_explained(eyes: ClusterClient, node: str, blindness: Blindness) -> None:
-    assert blindness.seen[-1].receipt["reason"] == "PredictionTooOld"
-    events = eyes.events_of(node, "default", "PredictionTooOld")
+def test_the_withdrawal_is_explained(cluster_client: ClusterClient, node: str, blindness: Blindness) -> None:
+    assert blindness.seen[-1].mid_status["reason"] == "PredictionTooOld"
+    events = cluster_client.events_of(node, "default", "PredictionTooOld")
     assert [each["type"] for each in events] == ["Warning"] * len(events) != []
 
 
-def test_mid_comes_back_by_itself(eyes: ClusterClient, node: str, blindness: Blindness) -> None:
-    waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=90)
-    mid_formula.wait_published(eyes, node)
+def test_mid_is_published_again_by_itself(cluster_client: ClusterClient, node: str, blindness: Blindness) -> None:
+    waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=90)
+    mid_formula.wait_published(cluster_client, node)

@@ -1,4 +1,4 @@
-"""Mean, deviation and peak in the NodeMetric follow from the raw samples, worked out here from the definition."""
+"""Mean, deviation and peak in the NodeMetric follow from the raw samples, computed here from the definition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HALF_LIFE_SECONDS = {
 IN_UNITS = {"cpu": 1000, "memory": 1}
 
 
-class Story(NamedTuple):
+class Case(NamedTuple):
     """One report, the raw samples up to its prediction, and the pods on the node."""
 
     status: dict[str, Any]
@@ -39,31 +39,33 @@ class Story(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def story(suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> Story:
-    """Two Prod pods with opposite tides, watched for some rounds of training by an agent that knows only our policy."""
+def case(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str) -> Case:
+    """Run two Prod pods with opposite loads for some trainings of an agent that has seen only this policy."""
     for name, cores in (("flood", "0.05,0.25"), ("ebb", "0.25,0.05")):
         arguments = workloads.load(cores=cores, phase_seconds=45, memory_mib=40)
         requests = {"cpu": "300m", "memory": "256Mi"}
-        eyes.create("Pod", workloads.pod(name, suite.workload, *arguments, requests=requests, nodes=[node]), namespace)
-    eyes.wait_running(namespace, "flood", "ebb")
-    if not _history_is_of_one_policy(suite, eyes, node):
+        cluster_client.create(
+            "Pod", workloads.pod(name, suite.workload, *arguments, requests=requests, nodes=[node]), namespace
+        )
+    cluster_client.wait_running(namespace, "flood", "ebb")
+    if not _history_is_of_one_policy(suite, cluster_client, node):
         (agent,) = suite.pods("koordlet")
-        eyes.delete("Pod", agent, "koordinator-system")
+        cluster_client.delete("Pod", agent, "koordinator-system")
         waiting.until("another agent", lambda: suite.pods("koordlet"), lambda pods: len(pods) == 1 and pods != [agent])
         waiting.until("its samples", lambda: suite.agent_page("/debug/samples")["atSeconds"], within_seconds=90)
     started = dt.datetime.now(dt.UTC).timestamp()
     return waiting.until(
         f"a report with a prediction of {TRAININGS} more trainings",
-        lambda: _look(suite, eyes, node, started),
+        lambda: _read(suite, cluster_client, node, started),
         within_seconds=TRAININGS * 30 + 90,
         every_seconds=2,
     )
 
 
-def _history_is_of_one_policy(suite: Suite, eyes: ClusterClient, node: str) -> bool:
-    """Whether the agent has learnt by our half-lives only, and still holds all that it learnt from."""
+def _history_is_of_one_policy(suite: Suite, cluster_client: ClusterClient, node: str) -> bool:
+    """Return whether the agent was trained with these half-lives only, and still holds all samples of the trainings."""
     raw = RawSamples.of_page(suite.agent_page("/debug/samples"), until_seconds=float("inf"))
-    spec = eyes.node_metric(node)
+    spec = cluster_client.node_metric(node)
     writers = [entry for entry in spec["metadata"]["managedFields"] if "f:spec" in entry["fieldsV1"]]
     settled = max(moment(entry["time"]).timestamp() for entry in writers)
     return (
@@ -73,48 +75,48 @@ def _history_is_of_one_policy(suite: Suite, eyes: ClusterClient, node: str) -> b
     )
 
 
-def _look(suite: Suite, eyes: ClusterClient, node: str, started: float) -> Story | None:
-    """The newest report and its samples; None while there are too few."""
-    status = eyes.node_metric(node).get("status") or {}
+def _read(suite: Suite, cluster_client: ClusterClient, node: str, started: float) -> Case | None:
+    """Return the newest report and its samples; None while there are too few."""
+    status = cluster_client.node_metric(node).get("status") or {}
     page = suite.agent_page("/debug/samples")
     predicted = prediction_model.predicted_at(page, status)
     if predicted is None:
         return None
     raw = RawSamples.of_page(page, until_seconds=predicted)
-    pods = eyes.list("Pod", field_selector=f"spec.nodeName={node}")
+    pods = cluster_client.list("Pod", field_selector=f"spec.nodeName={node}")
     enough = sum(at > started for at in raw.trained_at_seconds) >= TRAININGS
-    return Story(status, raw, pods) if enough else None
+    return Case(status, raw, pods) if enough else None
 
 
-def test_the_samples_are_whole(story: Story) -> None:
-    assert story.raw.is_whole()
-    assert story.prediction["predictor"] == "n-sigma-v2"
-    assert story.prediction["coldPods"] == 0
-    assert story.prediction["warmPods"] == len(story.prod_uids())
+def test_the_samples_are_whole(case: Case) -> None:
+    assert case.raw.is_whole()
+    assert case.prediction["predictor"] == "n-sigma-v2"
+    assert case.prediction["coldPods"] == 0
+    assert case.prediction["warmPods"] == len(case.prod_uids())
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_node_mean_deviation_and_peak_follow_from_the_samples(story: Story, resource: str) -> None:
+def test_node_mean_deviation_and_peak_follow_from_the_samples(case: Case, resource: str) -> None:
     half_life = HALF_LIFE_SECONDS[resource]
-    found = story.raw.moments(("node", ""), resource, half_life)
-    uids = [pod["metadata"]["uid"] for pod in story.pods]
-    peak = node_peak(story.raw, resource, uids=uids, n=N, half_life_seconds=half_life)
-    published = {name: READ[resource](values[resource]) for name, values in story.prediction["node"].items()}
+    found = case.raw.moments(("node", ""), resource, half_life)
+    uids = [pod["metadata"]["uid"] for pod in case.pods]
+    peak = node_peak(case.raw, resource, uids=uids, n=N, half_life_seconds=half_life)
+    published = {name: READ[resource](values[resource]) for name, values in case.prediction["node"].items()}
     assert found.stdev > 0, "a load without variation proves little"
     assert published == about({"mean": found.mean, "stdev": found.stdev, "peak": peak}, resource)
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_every_term_of_the_peak_of_prod_follows_from_the_samples(story: Story, resource: str) -> None:
+def test_every_term_of_the_peak_of_prod_follows_from_the_samples(case: Case, resource: str) -> None:
     terms = prod_peaks(
-        story.raw,
+        case.raw,
         resource,
-        warm_uids=story.prod_uids(),
+        warm_uids=case.prod_uids(),
         cold_requests=0.0,
         n=N,
         half_life_seconds=HALF_LIFE_SECONDS[resource],
     )
-    published = {name: READ[resource](values[resource]) for name, values in story.prediction["prod"].items()}
+    published = {name: READ[resource](values[resource]) for name, values in case.prediction["prod"].items()}
     assert published == about(
         {
             "peak": terms.peak,
@@ -125,41 +127,41 @@ def test_every_term_of_the_peak_of_prod_follows_from_the_samples(story: Story, r
         },
         resource,
     )
-    peak = story.status["prodPeakMetric"]["resource"]["resources"][resource]
+    peak = case.status["prodPeakMetric"]["resource"]["resources"][resource]
     assert READ[resource](peak) == published["peak"]
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_reclaimable_is_what_prod_requests_and_its_peak_leaves(
-    story: Story, eyes: ClusterClient, node: str, resource: str
+def test_reclaimable_is_prod_requests_minus_prod_peak(
+    case: Case, cluster_client: ClusterClient, node: str, resource: str
 ) -> None:
     allocatable, allocated, peak, reclaimable = (
         READ[resource](resources[resource])
         for resources in (
-            eyes.get("Node", node)["status"]["allocatable"],
-            story.status["allocated"]["prod"],
-            story.status["prodPeakMetric"]["resource"]["resources"],
-            story.status["prodReclaimableMetric"]["resource"]["resources"],
+            cluster_client.get("Node", node)["status"]["allocatable"],
+            case.status["allocated"]["prod"],
+            case.status["prodPeakMetric"]["resource"]["resources"],
+            case.status["prodReclaimableMetric"]["resource"]["resources"],
         )
     )
     assert reclaimable == max(0, min(allocated - peak, allocatable - peak))
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_sums_and_differences_are_taken_inside_one_snapshot(
-    story: Story, eyes: ClusterClient, node: str, resource: str
+def test_derived_series_come_from_one_snapshot(
+    case: Case, cluster_client: ClusterClient, node: str, resource: str
 ) -> None:
-    """prod, system, S and prod + S of an instant are sums and differences of that instant's node and pods."""
-    status = eyes.get("Node", node)["status"]
+    """Check that prod, system, S and prod + S are sums and differences of node and pods of the same time."""
+    status = cluster_client.get("Node", node)["status"]
     scale = IN_UNITS[resource]
     reserved = (
         max(READ[resource](status["capacity"][resource]) - READ[resource](status["allocatable"][resource]), 0) / scale
     )
-    columns = {key: values[resource] for key, values in story.raw.series.items()}
+    columns = {key: values[resource] for key, values in case.raw.series.items()}
     pods = {uid: column for (kind, uid), column in columns.items() if kind == "pod"}
-    prod, here = set(story.prod_uids()), {pod["metadata"]["uid"] for pod in story.pods}
+    prod, here = set(case.prod_uids()), {pod["metadata"]["uid"] for pod in case.pods}
     checked = 0
-    for i in range(len(story.raw.at_seconds)):
+    for i in range(len(case.raw.at_seconds)):
         present = {uid: column[i] for uid, column in pods.items() if column[i] is not None}
         node_usage, system = columns["node", ""][i], columns["system", ""][i]
         if node_usage is None or system is None or not present.keys() <= here:
@@ -176,6 +178,6 @@ def test_sums_and_differences_are_taken_inside_one_snapshot(
 
 
 def about(exact: dict[str, float], resource: str) -> dict[str, Any]:
-    """Published integers for exact values: rounded up, give or take what 24 bits of a sample are worth."""
+    """Return the published integers for exact values: rounded up, within the precision of 24-bit samples."""
     scale = IN_UNITS[resource]
     return {name: pytest.approx(value * scale + 0.5, rel=1e-6, abs=1.0) for name, value in exact.items()}

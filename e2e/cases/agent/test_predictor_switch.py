@@ -1,4 +1,4 @@
-"""Another predictor in the ConfigMap answers in the NodeMetric within two report intervals, from the same history."""
+"""A new predictor in the ConfigMap reaches the NodeMetric within two report intervals, with the same history."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ DIVISOR = 1.6
 
 
 class Switch(NamedTuple):
-    """The last prediction of one predictor, the first of the other, and the Prod pods that both are about."""
+    """The last prediction of one predictor, the first of the other, and the Prod pods of both."""
 
     before: dict[str, Any]
     after: dict[str, Any]
     pods: list[Any]
 
 
-def _prediction(eyes: ClusterClient, node: str) -> dict[str, Any]:
-    return eyes.node_metric(node)["status"]["prediction"]
+def _prediction(cluster_client: ClusterClient, node: str) -> dict[str, Any]:
+    return cluster_client.node_metric(node)["status"]["prediction"]
 
 
-def _prod(eyes: ClusterClient, node: str) -> list[Any]:
-    return prod_pods.among(eyes.list("Pod", field_selector=f"spec.nodeName={node}"))
+def _prod(cluster_client: ClusterClient, node: str) -> list[Any]:
+    return prod_pods.among(cluster_client.list("Pod", field_selector=f"spec.nodeName={node}"))
 
 
 @pytest.fixture(scope="module")
-def switch(eyes: ClusterClient, suite: Suite, node: str) -> Iterator[Switch]:
-    """Ask for a predictor whose answer can be worked out from the pods alone."""
+def switch(cluster_client: ClusterClient, suite: Suite, node: str) -> Iterator[Switch]:
+    """Switch to a predictor whose result depends on the pods' requests alone."""
     waiting.until(
         "a prediction by n-sigma-v2 in which all Prod pods are warm",
-        lambda: (_prediction(eyes, node), len(_prod(eyes, node))),
+        lambda: (_prediction(cluster_client, node), len(_prod(cluster_client, node))),
         lambda seen: (seen[0]["predictor"], seen[0]["warmPods"]) == ("n-sigma-v2", seen[1]),
         within_seconds=120,
     )
     policy = {**BASE["nodePredictPolicy"], "predictor": "borg-default", "requestDivisor": DIVISOR}
-    before = _prediction(eyes, node)
-    slo_config.write(eyes, slo_config.changed(nodePredictPolicy=policy))
-    asked = time.monotonic()
+    before = _prediction(cluster_client, node)
+    slo_config.write(cluster_client, slo_config.changed(nodePredictPolicy=policy))
+    edited_at = time.monotonic()
     after = waiting.until(
         "a prediction by borg-default",
-        lambda: _prediction(eyes, node),
+        lambda: _prediction(cluster_client, node),
         lambda seen: seen["predictor"] == "borg-default",
         within_seconds=TWO_INTERVALS_SECONDS,
     )
-    print(f"switched after {time.monotonic() - asked:.1f} s")
-    yield Switch(before, after, _prod(eyes, node))
-    slo_config.write(eyes, BASE)
+    print(f"switched after {time.monotonic() - edited_at:.1f} s")
+    yield Switch(before, after, _prod(cluster_client, node))
+    slo_config.write(cluster_client, BASE)
 
 
 def test_the_parameters_are_those_of_the_config_map(switch: Switch) -> None:
@@ -70,7 +70,7 @@ def test_no_history_is_lost(switch: Switch) -> None:
 
 
 @pytest.mark.parametrize("resource", ["cpu", "memory"])
-def test_the_answer_is_the_requests_divided(switch: Switch, resource: str) -> None:
+def test_the_peak_is_the_requests_divided(switch: Switch, resource: str) -> None:
     requested = sum(prod_pods.requested(pod, resource) for pod in switch.pods)
     assert requested > 0
     terms = {name: prod_pods.READ[resource](values[resource]) for name, values in switch.after["prod"].items()}
@@ -79,5 +79,5 @@ def test_the_answer_is_the_requests_divided(switch: Switch, resource: str) -> No
     assert "classPeak" not in terms
 
 
-def test_mid_follows(eyes: ClusterClient, node: str, switch: Switch) -> None:
-    mid_formula.wait_published(eyes, node)
+def test_mid_follows(cluster_client: ClusterClient, node: str, switch: Switch) -> None:
+    mid_formula.wait_published(cluster_client, node)

@@ -1,4 +1,4 @@
-"""Least privilege, by trying: what each of our tokens may not do is refused, and is done once the guard is away."""
+"""Least privilege: forbidden requests of each token are refused, and succeed without the admission policy."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import yaml
 from kubernetes.client.exceptions import ApiException
 
 from e2e.support import impersonation, waiting, workloads
-from e2e.support.cluster_client import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE, ClusterClient
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import RELEASE, Suite
+from e2e.support.names import CONFIG_MAP, MID_CPU, MID_MEMORY, STATUS_ANNOTATION, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 
@@ -37,24 +38,24 @@ _CGROUPS = "/host/sys/fs/cgroup"
 
 @pytest.fixture(scope="module")
 def agent(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
-    """The cluster as the agent of the real node."""
+    """Return the cluster with the rights of the real node's agent."""
     (pod,) = suite.pods("koordlet")
     return impersonation.service_account(cluster, "koordlet", tmp_path_factory.mktemp("agent"), pod=pod)
 
 
 @pytest.fixture(scope="module")
 def manager(cluster: Cluster, suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterClient]:
-    """The cluster as the manager, and without kubectl, which reads what it patches under another name."""
+    """Return the cluster with the rights of the manager. kubectl is not used: it sends other requests for a patch."""
     pod, folder = suite.pods("koord-manager")[0], tmp_path_factory.mktemp("manager")
-    eyes = ClusterClient(impersonation.service_account(cluster, "koord-manager", folder, pod=pod).kubeconfig)
-    yield eyes
-    eyes.close()
+    cluster_client = ClusterClient(impersonation.service_account(cluster, "koord-manager", folder, pod=pod).kubeconfig)
+    yield cluster_client
+    cluster_client.close()
 
 
-def test_the_apiserver_finds_nothing_wrong_with_the_types_in_our_policies(cluster: Cluster, suite: Suite) -> None:
+def test_the_apiserver_accepts_the_types_in_the_policies(cluster: Cluster, suite: Suite) -> None:
     for name in POLICIES:
         policy = waiting.until(
-            f"policy {name} is looked at",
+            f"policy {name} is evaluated",
             lambda name=name: cluster.get("validatingadmissionpolicy", f"koord-suite-{name}"),
             lambda seen: seen.get("status", {}).get("observedGeneration") == seen["metadata"]["generation"],
         )
@@ -62,7 +63,7 @@ def test_the_apiserver_finds_nothing_wrong_with_the_types_in_our_policies(cluste
 
 
 def _status_of(cluster: Cluster, node: str) -> tuple[list[str], str]:
-    """A write of a NodeMetric's status as it is, which changes nothing: kubectl's words, and the body."""
+    """Return a write of a NodeMetric's status that changes nothing: kubectl's arguments, and the body."""
     path = f"/apis/slo.koordinator.sh/v1alpha1/nodemetrics/{node}"
     return ["replace", "--raw", f"{path}/status?dryRun=All", "--filename=-"], cluster.run("get", "--raw", path)
 
@@ -102,7 +103,7 @@ TRESPASSES = {
 
 
 @pytest.mark.parametrize("what", list(TRESPASSES))
-def test_the_manager_changes_nothing_of_a_node_but_mid_and_its_receipt(
+def test_the_manager_changes_only_mid_and_its_annotation_on_a_node(
     cluster: Cluster, manager: ClusterClient, node: str, what: str
 ) -> None:
     def trespass() -> Any:
@@ -116,16 +117,16 @@ def test_the_manager_changes_nothing_of_a_node_but_mid_and_its_receipt(
             waiting.until(f"{what} is written", trespass, within_seconds=20)
 
 
-def test_the_manager_may_write_what_it_is_there_for(manager: ClusterClient, node: str) -> None:
+def test_the_manager_may_write_mid_and_its_annotation(manager: ClusterClient, node: str) -> None:
     mid = {MID_CPU: "1", MID_MEMORY: "1"}
-    patch = {"metadata": {"annotations": {RECEIPT: "{}"}}, "status": {"capacity": mid, "allocatable": mid}}
+    patch = {"metadata": {"annotations": {STATUS_ANNOTATION: "{}"}}, "status": {"capacity": mid, "allocatable": mid}}
     manager.patch_status("Node", node, patch, dry_run="All")
 
 
-def test_the_manager_changes_nothing_of_the_users_config_but_its_note(
-    cluster: Cluster, manager: ClusterClient, eyes: ClusterClient
+def test_the_manager_changes_only_its_annotation_on_the_users_config(
+    cluster: Cluster, manager: ClusterClient, cluster_client: ClusterClient
 ) -> None:
-    note = eyes.get("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)["metadata"].get("annotations", {}).get(NOTE)
+    note = cluster_client.get("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)["metadata"].get("annotations", {}).get(NOTE)
     manager.patch("ConfigMap", CONFIG_MAP, {"metadata": {"annotations": {NOTE: note}}}, SUITE_NAMESPACE)
 
     def trespass() -> Any:
@@ -135,7 +136,7 @@ def test_the_manager_changes_nothing_of_the_users_config_but_its_note(
         trespass()
     with impersonation.without_policy(cluster, "koord-suite-manager-config"):
         waiting.until("the document is written", trespass, within_seconds=20)
-    eyes.patch("ConfigMap", CONFIG_MAP, {"data": {"more": None}}, SUITE_NAMESPACE)
+    cluster_client.patch("ConfigMap", CONFIG_MAP, {"data": {"more": None}}, SUITE_NAMESPACE)
 
 
 def _mid_pod(suite: Suite, requests: dict[str, str], limits: dict[str, str]) -> str:
@@ -160,7 +161,7 @@ def test_fractions_of_mid_resources_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("requests", "limits", "says"),
+    ("requests", "limits", "text"),
     [
         (RIGHT, RIGHT, None),
         ({}, RIGHT, None),
@@ -170,32 +171,32 @@ def test_fractions_of_mid_resources_are_refused(
         (RIGHT, {}, "write the request into limits, too"),
     ],
 )
-def test_who_writes_a_mid_pod_that_will_not_do_what_is_meant_is_told_what_to_write(
-    eyes: ClusterClient,
+def test_a_mid_pod_with_a_mistake_causes_a_warning_with_the_fix(
+    cluster_client: ClusterClient,
     suite: Suite,
     namespace: str,
     requests: dict[str, str],
     limits: dict[str, str],
-    says: str | None,
+    text: str | None,
 ) -> None:
     pod = workloads.pod("mid", suite.workload, requests=requests, limits=limits, priority_class="koord-mid")
-    _, code, headers = eyes.core.create_namespaced_pod_with_http_info(namespace, pod, dry_run="All")
+    _, code, headers = cluster_client.core.create_namespaced_pod_with_http_info(namespace, pod, dry_run="All")
     assert code == 201
     warning = headers.get("Warning")
-    assert warning is None if says is None else says in warning.replace('\\"', '"')
+    assert warning is None if text is None else text in warning.replace('\\"', '"')
 
 
 @pytest.fixture(scope="module")
 def restricted(cluster: Cluster) -> Iterator[str]:
-    """A namespace that enforces Pod Security `restricted`."""
-    name = "story-restricted"
+    """Create a namespace that enforces Pod Security `restricted`."""
+    name = "case-restricted"
     cluster.run("create", "namespace", name)
     cluster.run("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
     yield name
     cluster.run("delete", "namespace", name, "--wait=false")
 
 
-def test_what_runs_in_the_control_plane_is_admitted_as_restricted_and_the_agent_is_not(
+def test_manager_and_scheduler_are_admitted_as_restricted_and_the_agent_is_not(
     cluster: Cluster, suite: Suite, restricted: str
 ) -> None:
     where = ("--namespace", SUITE_NAMESPACE)
@@ -226,7 +227,7 @@ def test_what_runs_in_the_control_plane_is_admitted_as_restricted_and_the_agent_
 
 
 def test_the_agent_cannot_write_the_cgroups_it_reads(
-    cluster: Cluster, suite: Suite, eyes: ClusterClient, node: str, namespace: str
+    cluster: Cluster, suite: Suite, cluster_client: ClusterClient, node: str, namespace: str
 ) -> None:
     (pod,) = suite.pods("koordlet")
     program = ("python3", "-c", _OPEN_FOR_WRITING, _CGROUPS)
@@ -241,7 +242,7 @@ def test_the_agent_cannot_write_the_cgroups_it_reads(
     container["securityContext"] = {"runAsUser": 0}
     container["volumeMounts"] = [{"name": "cgroup", "mountPath": _CGROUPS}]
     root["spec"]["volumes"] = [{"name": "cgroup", "hostPath": {"path": "/sys/fs/cgroup"}}]
-    eyes.create("Pod", root, namespace)
-    eyes.wait_running(namespace, "root")
+    cluster_client.create("Pod", root, namespace)
+    cluster_client.wait_running(namespace, "root")
     seen, opened, _ = cluster.run("exec", "root", "--namespace", namespace, "--", *program).split(maxsplit=2)
     assert 0 < int(opened) <= int(seen), "the same program as root finds nothing that can be written either"

@@ -1,6 +1,6 @@
-"""What a newcomer is likely to meet: each is told in one clear line, with the way out, and without a traceback.
+"""Errors that a newcomer is likely to see: each is one clear line with the fix, and without a traceback.
 
-The missing CRD has a story of its own (test_crd_missing), broken JSON in the ConfigMap is told beside the other wrong
+The missing CRD has a case of its own (test_crd_missing); broken JSON in the ConfigMap is tested with the other wrong
 edits (test_config_reaches_agents_and_nodes).
 """
 
@@ -19,7 +19,7 @@ from e2e.support.command_lines import REPOSITORY
 from tools.localcluster.access import Cluster
 from tools.localcluster.host import commands
 
-AGENT = ("koordlet", "run", "--node-name=nobody", "--state-dir=", "--http-port=0")
+AGENT = ("koordlet", "run", "--node-name=unknown", "--state-dir=", "--http-port=0")
 MANAGER = ("manager", "run", "--http-port=0")
 EXTENDER = ("scheduler_plugin", "run", "--extender-port=0", "--http-port=0")
 PROGRAMS = [
@@ -27,13 +27,13 @@ PROGRAMS = [
     pytest.param(MANAGER, id="manager"),
     pytest.param(EXTENDER, id="extender"),
 ]
-NOBODY = 65534
-AS_NOBODY = ("unshare", "--user", f"--map-user={NOBODY}")
+UNPRIVILEGED_UID = 65534
+AS_UNPRIVILEGED = ("unshare", "--user", f"--map-user={UNPRIVILEGED_UID}")
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A fresh checkout: it knows of no cluster that is up."""
+    """Copy the tools to a new checkout, which has no record of a running cluster."""
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(REPOSITORY / "tools", tmp_path / "tools", ignore=ignored)
     return tmp_path
@@ -48,53 +48,53 @@ def port_in_use() -> Iterator[int]:
 
 
 def test_a_local_cluster_without_root(checkout: Path) -> None:
-    if not commands.succeeds([*AS_NOBODY, "true"]):
-        pytest.skip("this machine allows no user namespaces, in which to be nobody")
-    said = command_lines.run("tools.localcluster", "up", "--provider=local", folder=checkout, wrapper=AS_NOBODY)
-    assert said.code == 1
-    said.line_with("needs root", "sudo", "--provider")
+    if not commands.succeeds([*AS_UNPRIVILEGED, "true"]):
+        pytest.skip("this machine allows no user namespaces, which the test needs for an unprivileged user")
+    output = command_lines.run("tools.localcluster", "up", "--provider=local", folder=checkout, wrapper=AS_UNPRIVILEGED)
+    assert output.code == 1
+    output.line_with("needs root", "sudo", "--provider")
 
 
 def test_kind_without_docker(checkout: Path, tmp_path: Path) -> None:
     no_programs = {"PATH": str(tmp_path)}
-    said = command_lines.run("tools.localcluster", "up", "--provider=kind", folder=checkout, environment=no_programs)
-    assert said.code == 1
-    said.line_with("Docker", "--provider local")
+    output = command_lines.run("tools.localcluster", "up", "--provider=kind", folder=checkout, environment=no_programs)
+    assert output.code == 1
+    output.line_with("Docker", "--provider local")
 
 
 def test_a_local_cluster_whose_ports_are_in_use(checkout: Path, cluster: Cluster) -> None:
-    """The cluster under test holds them."""
+    """Use the ports of the cluster under test."""
     if cluster.provider != "local":
         pytest.skip("only a local cluster listens on this machine")
-    said = command_lines.run("tools.localcluster", "up", "--provider=local", folder=checkout, within_seconds=30)
-    assert said.code == 1
-    said.line_with("port 6443 (kube-apiserver)", "kube-apiserver (pid", "python -m tools.localcluster down")
+    output = command_lines.run("tools.localcluster", "up", "--provider=local", folder=checkout, within_seconds=30)
+    assert output.code == 1
+    output.line_with("port 6443 (kube-apiserver)", "kube-apiserver (pid", "python -m tools.localcluster down")
 
 
 def test_no_cluster_is_up(checkout: Path) -> None:
-    said = command_lines.run("tools.localcluster", "status", folder=checkout)
-    assert said.code == 1
-    said.line_with("no cluster is up", "python -m tools.localcluster up")
+    output = command_lines.run("tools.localcluster", "status", folder=checkout)
+    assert output.code == 1
+    output.line_with("no cluster is up", "python -m tools.localcluster up")
 
 
 @pytest.mark.parametrize("program", [AGENT[:-1], MANAGER[:-1]], ids=["koordlet", "manager"])
 def test_the_port_of_a_program_is_in_use(program: tuple[str, ...], port_in_use: int, dead_kubeconfig: Path) -> None:
     words = (f"--http-port={port_in_use}", f"--kubeconfig={dead_kubeconfig}")
-    said = command_lines.run(*program, *words)
-    assert said.code == 1
-    said.line_with(f":{port_in_use}", "Address already in use", "choose another port")
+    output = command_lines.run(*program, *words)
+    assert output.code == 1
+    output.line_with(f":{port_in_use}", "Address already in use", "choose another port")
 
 
 def test_the_port_of_the_extender_is_in_use(port_in_use: int, dead_kubeconfig: Path) -> None:
     words = (f"--extender-port={port_in_use}", f"--kubeconfig={dead_kubeconfig}")
-    said = command_lines.run("scheduler_plugin", "run", "--http-port=0", *words)
-    assert said.code == 1
-    said.line_with(f":{port_in_use}", "already in use", "choose another port")
+    output = command_lines.run("scheduler_plugin", "run", "--http-port=0", *words)
+    assert output.code == 1
+    output.line_with(f":{port_in_use}", "already in use", "choose another port")
 
 
 @pytest.fixture
 def dead_kubeconfig(tmp_path: Path) -> Path:
-    """The kubeconfig of an apiserver that is not there."""
+    """Write the kubeconfig of an apiserver that does not exist."""
     return _kubeconfig(tmp_path / "dead", {"server": "https://127.0.0.1:1"}, {"token": "secret"})
 
 
@@ -113,23 +113,23 @@ def _kubeconfig(file: Path, cluster: dict[str, str], user: dict[str, str]) -> Pa
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_kubeconfig_that_does_not_exist(program: tuple[str, ...], tmp_path: Path) -> None:
-    said = command_lines.run(*program, f"--kubeconfig={tmp_path / 'nowhere'}")
-    assert said.code == 1
-    said.line_with("kubeconfig", str(tmp_path / "nowhere"), "No such file")
+    output = command_lines.run(*program, f"--kubeconfig={tmp_path / 'nowhere'}")
+    assert output.code == 1
+    output.line_with("kubeconfig", str(tmp_path / "nowhere"), "No such file")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_kubeconfig_that_is_something_else(program: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_kubeconfig_that_is_not_a_kubeconfig(program: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("kubectl get pods\n")
-    said = command_lines.run(*program, f"--kubeconfig={tmp_path / 'notes'}")
-    assert said.code == 1
-    said.line_with("kubeconfig", str(tmp_path / "notes"))
+    output = command_lines.run(*program, f"--kubeconfig={tmp_path / 'notes'}")
+    assert output.code == 1
+    output.line_with("kubeconfig", str(tmp_path / "notes"))
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_kubeconfig_of_an_apiserver_that_is_not_there(program: tuple[str, ...], dead_kubeconfig: Path) -> None:
-    said = command_lines.run(*program, f"--kubeconfig={dead_kubeconfig}", until="cannot reach", within_seconds=30)
-    said.line_with("cannot reach https://127.0.0.1:1", str(dead_kubeconfig))
+def test_a_kubeconfig_of_a_missing_apiserver(program: tuple[str, ...], dead_kubeconfig: Path) -> None:
+    output = command_lines.run(*program, f"--kubeconfig={dead_kubeconfig}", until="cannot reach", within_seconds=30)
+    output.line_with("cannot reach https://127.0.0.1:1", str(dead_kubeconfig))
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -137,13 +137,13 @@ def test_a_kubeconfig_with_the_wrong_authority(program: tuple[str, ...], cluster
     real = json.loads(cluster.run("config", "view", "--raw", "--minify", "--output=json"))
     server = real["clusters"][0]["cluster"]["server"]
     kubeconfig = _kubeconfig(tmp_path / "unsigned", {"server": server}, {"token": "secret"})
-    said = command_lines.run(*program, f"--kubeconfig={kubeconfig}", until="certificate", within_seconds=30)
-    said.line_with(server, "certificate", str(kubeconfig))
+    output = command_lines.run(*program, f"--kubeconfig={kubeconfig}", until="certificate", within_seconds=30)
+    output.line_with(server, "certificate", str(kubeconfig))
 
 
 @pytest.fixture(scope="module")
 def powerless(cluster: Cluster, namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The kubeconfig of a service account that no role was given."""
+    """Write the kubeconfig of a service account without any role."""
     real = json.loads(cluster.run("config", "view", "--raw", "--minify", "--output=json"))["clusters"][0]["cluster"]
     token = cluster.run("create", "token", "default", "--namespace", namespace).strip()
     return _kubeconfig(tmp_path_factory.mktemp("powerless") / "kubeconfig", real, {"token": token})
@@ -151,23 +151,23 @@ def powerless(cluster: Cluster, namespace: str, tmp_path_factory: pytest.TempPat
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_service_account_without_rbac(program: tuple[str, ...], powerless: Path, namespace: str) -> None:
-    said = command_lines.run(*program, f"--kubeconfig={powerless}", until="403 Forbidden", within_seconds=30)
-    said.line_with("403 Forbidden", f"system:serviceaccount:{namespace}:default", "grant it by RBAC", "verbs: [")
+    output = command_lines.run(*program, f"--kubeconfig={powerless}", until="403 Forbidden", within_seconds=30)
+    output.line_with("403 Forbidden", f"system:serviceaccount:{namespace}:default", "grant it by RBAC", "verbs: [")
 
 
 def test_a_state_folder_that_cannot_be_written(dead_kubeconfig: Path) -> None:
     words = ("--state-dir=/proc/koordlet", "--checkpoint-interval-seconds=10", f"--kubeconfig={dead_kubeconfig}")
-    said = command_lines.run(*AGENT, *words, until="cannot write", within_seconds=50)
-    said.line_with("cannot write /proc/koordlet", "kept in memory only", "create the folder or mount it")
+    output = command_lines.run(*AGENT, *words, until="cannot write", within_seconds=50)
+    output.line_with("cannot write /proc/koordlet", "kept in memory only", "create the folder or mount it")
 
 
 def test_an_agent_without_a_node_name() -> None:
-    said = command_lines.run("koordlet", "run", environment={"KOORDLET_NODE_NAME": ""})
-    assert said.code == 2
-    said.line_with("node-name is not set", "--node-name", "spec.nodeName")
+    output = command_lines.run("koordlet", "run", environment={"KOORDLET_NODE_NAME": ""})
+    assert output.code == 2
+    output.line_with("node-name is not set", "--node-name", "spec.nodeName")
 
 
 def test_a_setting_that_is_out_of_range() -> None:
-    said = command_lines.run(*AGENT, "--checkpoint-interval-seconds=1")
-    assert said.code == 2
-    said.line_with("checkpoint-interval-seconds", "1", "10")
+    output = command_lines.run(*AGENT, "--checkpoint-interval-seconds=1")
+    assert output.code == 2
+    output.line_with("checkpoint-interval-seconds", "1", "10")

@@ -1,4 +1,4 @@
-"""What the chart installs on request: the load watcher, and the extender as a Service for other kube-schedulers."""
+"""Optional parts of the chart: the load watcher, and the extender as a Service for other kube-schedulers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from typing import Any
 import pytest
 
 from e2e.support import extender_certificates, waiting
-from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
+from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
 SERVICE, PORT = "koord-extender", 10261
 SERVED_NAME = f"{SERVICE}.{SUITE_NAMESPACE}.svc"
 ROOM_PERCENT = 20.0
-"""Between two readings of a node on which stories run: a report is a minute old, and 15 minutes are averaged."""
+"""Allowed difference between two values of a node on which cases run: reports are a minute old, means over 15."""
 
 
 @pytest.fixture(scope="module")
@@ -52,19 +53,19 @@ def installed(cluster: Cluster, suite: Suite, identities: dict[str, Path]) -> It
 
 
 def _watched(cluster: Cluster, node: str) -> dict[str, float]:
-    """Utilisation of a node in percent, as clients of the Service read it: a mean, or a young agent's newest sample."""
+    """Return the utilisation of a node in percent from the Service: a mean, or the newest sample of a new agent."""
     path = f"/api/v1/namespaces/{SUITE_NAMESPACE}/services/koord-load-watcher:2020/proxy/watcher"
-    told = json.loads(cluster.run("get", "--raw", path))["data"]["NodeMetricsMap"][node]["metrics"]
-    return {each["type"]: each["value"] for each in told if each["operator"] != "STD"}
+    metrics = json.loads(cluster.run("get", "--raw", path))["data"]["NodeMetricsMap"][node]["metrics"]
+    return {each["type"]: each["value"] for each in metrics if each["operator"] != "STD"}
 
 
-def test_the_load_watcher_says_how_busy_the_node_is(
-    cluster: Cluster, eyes: ClusterClient, installed: Suite, node: str
+def test_the_load_watcher_serves_the_utilisation_of_the_node(
+    cluster: Cluster, cluster_client: ClusterClient, installed: Suite, node: str
 ) -> None:
     assert installed.pods("koord-load-watcher")
     seen = waiting.until("the node is watched", lambda: _watched(cluster, node))
-    reported = eyes.node_metric(node)["status"]["nodeMetric"]["nodeUsage"]["resources"]["memory"]
-    capacity = eyes.get("Node", node)["status"]["capacity"]["memory"]
+    reported = cluster_client.node_metric(node)["status"]["nodeMetric"]["nodeUsage"]["resources"]["memory"]
+    capacity = cluster_client.get("Node", node)["status"]["capacity"]["memory"]
     used = 100.0 * int(reported) / (int(capacity.removesuffix("Ki")) * 1024)
     assert seen["Memory"] == pytest.approx(used, abs=ROOM_PERCENT)
     assert 0.0 < seen["CPU"] <= 100.0
@@ -72,7 +73,7 @@ def test_the_load_watcher_says_how_busy_the_node_is(
 
 @contextlib.contextmanager
 def _forwarded(cluster: Cluster) -> Iterator[int]:
-    """A port of this machine that leads to the Service."""
+    """Forward a port of this machine to the Service, and yield it."""
     words = ["port-forward", f"service/{SERVICE}", f":{PORT}", "--namespace", SUITE_NAMESPACE]
     environment = {**os.environ, **cluster.environment}
     with subprocess.Popen([cluster.kubectl, *words], env=environment, stdout=subprocess.PIPE, text=True) as forwarding:
@@ -85,8 +86,8 @@ def _forwarded(cluster: Cluster) -> Iterator[int]:
             forwarding.terminate()
 
 
-def _ask(port: int, trusted: Path, caller: Path | None, node: str) -> Any:
-    """What the extender says of a small pod and a node. Raises OSError where it is not spoken with."""
+def _filter(port: int, trusted: Path, caller: Path | None, node: str) -> Any:
+    """Return the extender's filter response for a small pod and a node. Raises OSError."""
     context = ssl.create_default_context(cafile=trusted / "ca.crt")
     if caller is not None:
         context.load_cert_chain(caller / "one.crt", caller / "one.key")
@@ -100,13 +101,13 @@ def _ask(port: int, trusted: Path, caller: Path | None, node: str) -> Any:
 
 
 @pytest.mark.usefixtures("installed")
-def test_the_extender_serves_callers_of_the_authority_and_nobody_else(
+def test_the_extender_serves_only_callers_with_a_certificate_of_the_authority(
     cluster: Cluster, identities: dict[str, Path], node: str
 ) -> None:
     own, served, refused = identities["extender"], identities["callers"], (identities["strangers"], None)
     with _forwarded(cluster) as port:
-        assert _ask(port, own, served, node)["NodeNames"] == [node]
+        assert _filter(port, own, served, node)["NodeNames"] == [node]
     for caller in refused:
         # A refused connection ends what forwards it.
         with _forwarded(cluster) as port, pytest.raises((OSError, http.client.HTTPException)):
-            _ask(port, own, caller, node)
+            _filter(port, own, caller, node)

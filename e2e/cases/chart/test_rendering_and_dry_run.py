@@ -1,4 +1,4 @@
-"""The chart passes helm's linter and the apiserver's own checks without a warning, and keeps what users wrote."""
+"""The chart passes helm's linter and the apiserver's checks without a warning, and keeps the users' edits."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 import os
 import subprocess
 
-from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE
 from e2e.support.installation import CHART, RELEASE, Suite
+from e2e.support.names import CONFIG_MAP, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
 
 def _run(cluster: Cluster, program: str, *words: str, stdin: str | None = None) -> str:
-    """Stdout of a command that must succeed without a warning."""
+    """Run a command that must succeed without a warning, and return its stdout."""
     path = {"helm": cluster.helm, "kubectl": cluster.kubectl}[program]
     environment = {**os.environ, **cluster.environment}
     ended = subprocess.run(
@@ -23,14 +23,14 @@ def _run(cluster: Cluster, program: str, *words: str, stdin: str | None = None) 
     return ended.stdout
 
 
-def test_helm_lint_has_nothing_to_say(cluster: Cluster) -> None:
-    said = _run(cluster, "helm", "lint", "--strict", str(CHART))
-    assert "[WARNING]" not in said
-    assert "0 chart(s) failed" in said
+def test_helm_lint_reports_nothing(cluster: Cluster) -> None:
+    output = _run(cluster, "helm", "lint", "--strict", str(CHART))
+    assert "[WARNING]" not in output
+    assert "0 chart(s) failed" in output
 
 
 def test_the_apiserver_accepts_every_object_as_it_is_rendered(cluster: Cluster) -> None:
-    """Before the suite is installed; where it is, server-side apply keeps kubectl from minding that helm made it."""
+    """Run before the suite is installed; otherwise server-side apply avoids a conflict with helm's ownership."""
     rendered = _run(cluster, "helm", "template", RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE)
     is_there = cluster.run("get", "namespace", SUITE_NAMESPACE, "--ignore-not-found").strip()
     if not is_there:
@@ -42,7 +42,7 @@ def test_the_apiserver_accepts_every_object_as_it_is_rendered(cluster: Cluster) 
     assert "deployment.apps/koord-scheduler" in applied
 
 
-def test_an_upgrade_keeps_what_users_wrote_into_the_config_map(cluster: Cluster, suite: Suite) -> None:
+def test_an_upgrade_keeps_the_users_edits_of_the_config_map(cluster: Cluster, suite: Suite) -> None:
     where = ("configmap", CONFIG_MAP, "--namespace", SUITE_NAMESPACE)
     written = cluster.get(*where)["data"]["colocation-config"]
     edited = {"colocation-config": written + "\n"}

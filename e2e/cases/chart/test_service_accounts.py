@@ -1,4 +1,4 @@
-"""By the apiserver's audit log: each component may do what it does, and does no more than it should."""
+"""Requests of the service accounts in the audit log: none is forbidden, and none is beyond the component's duties."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from e2e.support.cluster_client import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE
 from e2e.support.installation import Suite
+from e2e.support.names import CONFIG_MAP, MID_CPU, MID_MEMORY, STATUS_ANNOTATION, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
 PREFIX = f"system:serviceaccount:{SUITE_NAMESPACE}:"
@@ -26,18 +26,18 @@ WRITTEN_BY = {
     "koord-load-watcher": set(),
     "koord-suite-test": set(),
 }
-"""Service account -> what it writes. kube-scheduler's own writes stand under the last one."""
+"""Service account -> its writes. The last one includes the writes of kube-scheduler itself."""
 LAST_GOOD = "koord-manager-last-good-config"
 CONFIG_STATUS = "koordinator.sh/colocation-config-status"
 OK = 200
 LEAST_GAP_SECONDS = 4.9  # five, as the agent's own clock counts them
 CRD_IS_GOING = "custom resource definition is terminating"
-NAMESPACE_IS_GOING = "because it is being terminated"  # an Event about a pod of a story that has ended
+NAMESPACE_IS_GOING = "because it is being terminated"  # an Event about a pod of a case that has ended
 
 
 @pytest.fixture(scope="module")
 def requests(cluster: Cluster, suite: Suite) -> list[dict[str, Any]]:
-    """What the suite's service accounts asked of the apiserver in this session."""
+    """Return the requests of the suite's service accounts to the apiserver in this session."""
     if cluster.audit_log is None or not cluster.audit_log.exists():
         pytest.skip(f"provider {cluster.provider} does not show the apiserver's audit log")
     return [event for event in _events(cluster.audit_log) if _received(event) >= suite.since]
@@ -48,7 +48,7 @@ def _events(audit_log: Path) -> Iterator[dict[str, Any]]:
         for line in lines:
             if PREFIX in line:
                 event = json.loads(line)
-                # Not our programs: what stories try in the name of a service account (test_least_privilege).
+                # Not our programs: what cases try in the name of a service account (test_least_privilege).
                 if event["userAgent"].startswith(("kubectl/", "OpenAPI-Generator/")):
                     continue
                 if event["stage"] == "ResponseComplete" and event["user"]["username"].startswith(PREFIX):
@@ -68,7 +68,7 @@ def _target(event: dict[str, Any]) -> str:
     return "/".join(filter(None, (what.get("resource"), what.get("subresource"))))
 
 
-def test_nothing_they_ask_for_is_forbidden(requests: list[dict[str, Any]]) -> None:
+def test_no_request_is_forbidden(requests: list[dict[str, Any]]) -> None:
     assert {_account(event) for event in requests} >= {"koordlet", "koord-manager", "koord-scheduler"}
     denied = Counter(
         f"{_account(event)} {event['verb']} {_target(event)}: {event['responseStatus'].get('message', '')}"
@@ -79,19 +79,19 @@ def test_nothing_they_ask_for_is_forbidden(requests: list[dict[str, Any]]) -> No
     assert not denied
 
 
-def test_each_writes_only_what_is_its_own(requests: list[dict[str, Any]]) -> None:
+def test_each_writes_only_its_own_objects(requests: list[dict[str, Any]]) -> None:
     for event in requests:
         if event["verb"] in WRITES:
             assert _target(event) in WRITTEN_BY[_account(event)], f"{_account(event)} {event['verb']} {_target(event)}"
 
 
-def test_the_manager_touches_nothing_of_a_node_but_its_keys_and_its_annotation(requests: list[dict[str, Any]]) -> None:
+def test_the_manager_writes_only_its_keys_and_its_annotation_on_nodes(requests: list[dict[str, Any]]) -> None:
     patches = [event for event in requests if _target(event) == "nodes/status" and event["verb"] == "patch"]
     assert patches
     for body in (event["requestObject"] for event in patches):
         assert set(body) <= {"metadata", "status"}
         assert set(body.get("metadata", {})) <= {"annotations", "resourceVersion", "uid"}
-        assert set(body.get("metadata", {}).get("annotations") or {}) <= {RECEIPT}
+        assert set(body.get("metadata", {}).get("annotations") or {}) <= {STATUS_ANNOTATION}
         assert set(body.get("status", {})) <= {"capacity", "allocatable"}
         for values in body.get("status", {}).values():
             assert set(values) <= {MID_CPU, MID_MEMORY}
@@ -115,7 +115,7 @@ def test_the_manager_writes_its_own_config_map_and_one_annotation_of_the_users(r
 
 
 def test_the_agent_never_reports_more_often_than_every_five_seconds(requests: list[dict[str, Any]]) -> None:
-    """Of each agent: a restarted one begins anew."""
+    """Check each agent process by itself: a restart may report at once."""
     reports: dict[str, list[dt.datetime]] = {}
     for event in requests:
         if _account(event) == "koordlet" and event["verb"] == "update" and event["responseStatus"]["code"] == OK:

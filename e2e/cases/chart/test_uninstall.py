@@ -1,6 +1,6 @@
-"""`helm uninstall` leaves no trace: the manager is stopped first, then what it has written is taken away.
+"""`helm uninstall` leaves no trace: a hook stops the manager first, then removes what the manager has written.
 
-The controls: without the hook the traces stay, and while a manager runs it puts back what is taken away.
+The controls: without the hook the traces stay, and a running manager restores what is removed.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import command_lines, fake_reports, waiting, workloads
-from e2e.support.cluster_client import CONFIG_MAP, MID_CPU, MID_MEMORY, RECEIPT, SUITE_NAMESPACE, ClusterClient
+from e2e.support import command_lines, fake_fleet, waiting, workloads
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import CRD, RELEASE, Suite
+from e2e.support.names import CONFIG_MAP, MID_CPU, MID_MEMORY, STATUS_ANNOTATION, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
 PART = "app.kubernetes.io/part-of=koord-suite"
@@ -30,26 +31,26 @@ UNINSTALL = ("manager", "uninstall")
 
 @pytest.fixture
 def offering(
-    cluster: Cluster, eyes: ClusterClient, suite: Suite, node: str, fake_nodes: list[str]
+    cluster: Cluster, cluster_client: ClusterClient, suite: Suite, node: str, fake_nodes: list[str]
 ) -> Iterator[list[str]]:
-    """Nodes that offer Mid; afterwards the suite is installed as before."""
-    waiting.until("Mid on the real node", lambda: eyes.mid(node), within_seconds=180)
-    fake_reports.publish(eyes, fake_nodes[0])
+    """Return nodes with Mid resources; install the suite again afterwards."""
+    waiting.until("Mid on the real node", lambda: cluster_client.mid(node), within_seconds=180)
+    fake_fleet.publish(cluster_client, fake_nodes[0])
     yield [node, fake_nodes[0]]
     suite.install()
     for name in suite.pods("koordlet"):
-        eyes.wait_running(SUITE_NAMESPACE, name)
+        cluster_client.wait_running(SUITE_NAMESPACE, name)
 
 
 def _traces(cluster: Cluster) -> list[str]:
-    """What is left on nodes, of NodeMetrics and of Leases."""
+    """Return what is left on nodes, and the NodeMetrics and Leases that are left."""
     found = []
     for node in cluster.get("nodes")["items"]:
         name, status = node["metadata"]["name"], node["status"]
         found += [
             f"{name} {part} {key}" for part in ("capacity", "allocatable") for key in status[part] if "mid-" in key
         ]
-        found += [f"{name} {key}" for key in node["metadata"].get("annotations") or {} if key == RECEIPT]
+        found += [f"{name} {key}" for key in node["metadata"].get("annotations") or {} if key == STATUS_ANNOTATION]
     if cluster.run("get", "crd", CRD, "--ignore-not-found", "--output=name").strip():
         found += [f"NodeMetric {each['metadata']['name']}" for each in cluster.get("nodemetrics")["items"]]
     leases = cluster.get("leases", "--namespace", SUITE_NAMESPACE)["items"]
@@ -57,100 +58,102 @@ def _traces(cluster: Cluster) -> list[str]:
 
 
 def _objects(cluster: Cluster) -> str:
-    """Names of objects of the chart, and of anything else of ours in its namespace."""
+    """Return the names of the chart's objects, and of the suite's other objects in its namespace."""
     wide = cluster.run("get", CLUSTER_WIDE, f"--selector={PART}", "--output=name")
-    ours = cluster.run(
+    own = cluster.run(
         "get", NAMESPACED, "--all-namespaces", f"--selector={PART}", "--output=name", "--ignore-not-found"
     )
-    return wide + ours
+    return wide + own
 
 
 def _running(cluster: Cluster) -> list[str]:
-    """Pods in our namespace that have not ended."""
+    """Return the pods in the suite's namespace that have not ended."""
     pods = cluster.get("pods", "--namespace", SUITE_NAMESPACE)["items"]
     return [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] not in ("Succeeded", "Failed")]
 
 
 def test_helm_uninstall_leaves_no_trace(
-    cluster: Cluster, eyes: ClusterClient, suite: Suite, offering: list[str]
+    cluster: Cluster, cluster_client: ClusterClient, suite: Suite, offering: list[str]
 ) -> None:
-    assert all(eyes.mid(name) for name in offering)
+    assert all(cluster_client.mid(name) for name in offering)
     assert _objects(cluster)
     cluster.run("helm", "uninstall", RELEASE, *HELM, timeout_seconds=330)
     assert _traces(cluster) == []
     waiting.until("nothing of the chart is left", lambda: _objects(cluster), lambda seen: not seen.strip())
     assert not cluster.run("get", "crd", CRD, "--ignore-not-found").strip()
     for config_map in (CONFIG_MAP, "koord-manager-last-good-config"):
-        assert eyes.find("ConfigMap", config_map, SUITE_NAMESPACE) is None
-    waiting.until("no process of ours runs", lambda: _running(cluster), lambda seen: not seen)
+        assert cluster_client.find("ConfigMap", config_map, SUITE_NAMESPACE) is None
+    waiting.until("no process of the suite runs", lambda: _running(cluster), lambda seen: not seen)
     assert _refused_to_the_hook(cluster) == []
 
 
 def _refused_to_the_hook(cluster: Cluster) -> list[str]:
-    """What its service account asked for and was not granted; nothing where no audit log is shown."""
+    """Return the denied requests of the hook's service account; none where the provider has no audit log."""
     if cluster.audit_log is None or not cluster.audit_log.exists():
         return []
     account = f"system:serviceaccount:{SUITE_NAMESPACE}:koord-suite-uninstall"
-    asked = [json.loads(line) for line in cluster.audit_log.read_text().splitlines() if account in line]
-    ended = [event for event in asked if event["stage"] == "ResponseComplete" and event["user"]["username"] == account]
+    events = [json.loads(line) for line in cluster.audit_log.read_text().splitlines() if account in line]
+    ended = [event for event in events if event["stage"] == "ResponseComplete" and event["user"]["username"] == account]
     assert ended
     return [f"{event['verb']} {event['requestURI']}" for event in ended if event["responseStatus"]["code"] == 403]
 
 
-def test_without_the_hook_traces_stay_and_the_command_takes_them_away(
+def test_without_the_hook_traces_stay_until_the_command_removes_them(
     cluster: Cluster, suite: Suite, offering: list[str]
 ) -> None:
     cluster.run("helm", "uninstall", RELEASE, "--no-hooks", *HELM, timeout_seconds=330)
     traces = _traces(cluster)
     for name in offering:
         assert f"{name} allocatable {MID_CPU}" in traces
-        assert f"{name} {RECEIPT}" in traces
+        assert f"{name} {STATUS_ANNOTATION}" in traces
     assert "Lease koord-manager" in traces
-    said = command_lines.run(*UNINSTALL, environment=cluster.environment)
-    assert said.code == 0, said.text
+    output = command_lines.run(*UNINSTALL, environment=cluster.environment)
+    assert output.code == 0, output.text
     assert _traces(cluster) == []
 
 
-def test_a_running_manager_puts_back_what_is_taken_away(
-    cluster: Cluster, eyes: ClusterClient, offering: list[str]
+def test_a_running_manager_restores_what_is_removed(
+    cluster: Cluster, cluster_client: ClusterClient, offering: list[str]
 ) -> None:
-    """Which is why the hook stops it first."""
+    """Show why the hook stops the manager first."""
     name, gone = offering[0], {MID_CPU: None, MID_MEMORY: None}
-    eyes.patch_status("Node", name, {"status": {"capacity": gone, "allocatable": gone}})
-    waiting.until("Mid is back", lambda: eyes.mid(name))
+    cluster_client.patch_status("Node", name, {"status": {"capacity": gone, "allocatable": gone}})
+    waiting.until("Mid is back", lambda: cluster_client.mid(name))
 
 
 def test_a_manager_that_cannot_be_stopped_is_fenced_off_in_bounded_time(
-    cluster: Cluster, eyes: ClusterClient, suite: Suite, offering: list[str], fake_nodes: list[str]
+    cluster: Cluster, cluster_client: ClusterClient, suite: Suite, offering: list[str], fake_nodes: list[str]
 ) -> None:
-    """Where a kubelet is away, its pods stay: here one that is bound to a node without a kubelet."""
+    """Keep a pod that cannot end: it is bound to a node without a kubelet."""
     stuck = workloads.pod("stuck-manager", suite.workload, nodes=[fake_nodes[1]])
     stuck["spec"]["nodeName"] = fake_nodes[1]
     stuck["metadata"]["labels"] = {"app.kubernetes.io/name": "koord-manager", "app.kubernetes.io/instance": RELEASE}
-    eyes.create("Pod", stuck, SUITE_NAMESPACE)
+    cluster_client.create("Pod", stuck, SUITE_NAMESPACE)
     try:
-        said = command_lines.run(*UNINSTALL, "--stop-seconds=40", environment=cluster.environment, within_seconds=120)
-        assert said.code == 0, said.text
-        assert said.line_with("going on without waiting", "stuck-manager")
+        output = command_lines.run(*UNINSTALL, "--stop-seconds=40", environment=cluster.environment, within_seconds=120)
+        assert output.code == 0, output.text
+        assert output.line_with("going on without waiting", "stuck-manager")
         assert _traces(cluster) == ["Lease koord-manager"]
         spec = cluster.get("lease", "koord-manager", "--namespace", SUITE_NAMESPACE)["spec"]
         assert spec["holderIdentity"] == "koord-suite-uninstall"
     finally:
-        eyes.delete("Pod", "stuck-manager", SUITE_NAMESPACE, grace_seconds=0)
-        eyes.delete("Lease", "koord-manager", SUITE_NAMESPACE)
+        cluster_client.delete("Pod", "stuck-manager", SUITE_NAMESPACE, grace_seconds=0)
+        cluster_client.delete("Lease", "koord-manager", SUITE_NAMESPACE)
 
 
-def test_what_cannot_be_done_in_time_is_said_and_leaves_the_way_back_open(
+def test_what_cannot_be_done_in_time_is_reported_and_can_be_repeated(
     cluster: Cluster, suite: Suite, offering: list[str]
 ) -> None:
-    """A NodeMetric that somebody's finalizer holds back."""
+    """Hold a NodeMetric back by the finalizer of another client."""
     hold = {"metadata": {"finalizers": ["example.com/hold"]}}
     where = ("nodemetric", offering[1], "--type=merge")
     cluster.run("patch", *where, f"--patch={json.dumps(hold)}")
     try:
-        said = command_lines.run(*UNINSTALL, "--timeout-seconds=60", environment=cluster.environment, within_seconds=90)
-        assert said.code == 1
-        assert said.line_with("not finished after 60 s", "NodeMetrics", offering[1], "helm uninstall")
+        output = command_lines.run(
+            *UNINSTALL, "--timeout-seconds=60", environment=cluster.environment, within_seconds=90
+        )
+        assert output.code == 1
+        assert output.line_with("not finished after 60 s", "NodeMetrics", offering[1], "helm uninstall")
         assert not cluster.get("lease", "koord-manager", "--namespace", SUITE_NAMESPACE)["spec"].get("holderIdentity")
     finally:
         cluster.run("patch", *where, "--patch=" + json.dumps({"metadata": {"finalizers": None}}))

@@ -1,4 +1,4 @@
-"""`helm upgrade` keeps what users wrote, what agents have learnt and what nodes offer, though it replaces every pod."""
+"""`helm upgrade` keeps the users' edits, the prediction history and the Mid resources, though it replaces every pod."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.localcluster.access import Cluster
 SHARE = 37
 EDIT = slo_config.changed(midCPUThresholdPercent=SHARE)
 ON_DISK = '--set-json=koordlet.extraArgs=["--enable-debug-pages"]'
-LOOKED_AT = (
+CHECKED = (
     "NodeMetric CRD",
     "DaemonSet koordlet",
     "NodeMetrics",
@@ -30,10 +30,10 @@ ROLLED = [f"--set={part}.podAnnotations.example\\.com/rolled={{}}" for part in (
 
 
 @pytest.fixture(scope="module", autouse=True)
-def put_back(eyes: ClusterClient, suite: Suite) -> Iterator[None]:
+def put_back(cluster_client: ClusterClient, suite: Suite) -> Iterator[None]:
     yield
     suite.install()
-    slo_config.write(eyes, slo_config.BASE)
+    slo_config.write(cluster_client, slo_config.BASE)
 
 
 def _rolled(mark: str) -> list[str]:
@@ -41,18 +41,18 @@ def _rolled(mark: str) -> list[str]:
 
 
 class Offers:
-    """What a node offers, looked at several times a second until it is closed."""
+    """The Mid resources of a node, read several times a second until it is closed."""
 
-    def __init__(self, eyes: ClusterClient, node: str) -> None:
+    def __init__(self, cluster_client: ClusterClient, node: str) -> None:
         self.seen: list[dict[str, Any]] = []
         self._closed = threading.Event()
-        self._eyes, self._node = eyes, node
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._cluster_client, self._node = cluster_client, node
+        self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
-    def _look(self) -> None:
+    def _read(self) -> None:
         while not self._closed.is_set():
-            self.seen.append(self._eyes.get("Node", self._node)["status"]["allocatable"])
+            self.seen.append(self._cluster_client.get("Node", self._node)["status"]["allocatable"])
             time.sleep(0.3)
 
     def close(self) -> list[dict[str, Any]]:
@@ -61,11 +61,11 @@ class Offers:
         return self.seen
 
 
-def _prediction(eyes: ClusterClient, node: str, after: dt.datetime) -> dict[str, Any]:
-    """The first report with a prediction whose sample is not older than `after`."""
+def _prediction(cluster_client: ClusterClient, node: str, after: dt.datetime) -> dict[str, Any]:
+    """Return the first report with a prediction whose sample is not older than `after`."""
     return waiting.until(
         f"a prediction for a sample of {after:%H:%M:%S} or later",
-        lambda: eyes.node_metric(node),
+        lambda: cluster_client.node_metric(node),
         lambda seen: moment(seen["status"]["updateTime"]) >= after and "prediction" in seen["status"],
         within_seconds=150,
     )
@@ -76,20 +76,20 @@ def _history_began(report: dict[str, Any]) -> str:
 
 
 def test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid(
-    cluster: Cluster, eyes: ClusterClient, suite: Suite, node: str
+    cluster: Cluster, cluster_client: ClusterClient, suite: Suite, node: str
 ) -> None:
     suite.install(ON_DISK)
-    slo_config.write(eyes, EDIT)
-    before = _prediction(eyes, node, dt.datetime.now(dt.UTC) + dt.timedelta(seconds=5))
+    slo_config.write(cluster_client, EDIT)
+    before = _prediction(cluster_client, node, dt.datetime.now(dt.UTC) + dt.timedelta(seconds=5))
     assert before["spec"]["midColocationPolicy"]["midCPUThresholdPercent"] == SHARE
-    waiting.until("Mid on the node", lambda: eyes.mid(node))
+    waiting.until("Mid on the node", lambda: cluster_client.mid(node))
     time.sleep(35)  # of the 30 s between two trainings, each of which is kept
-    offers, pods = Offers(eyes, node), {name: suite.pods(name) for name in ("koordlet", "koord-manager")}
+    offers, pods = Offers(cluster_client, node), {name: suite.pods(name) for name in ("koordlet", "koord-manager")}
     suite.install(ON_DISK, *_rolled("once"))
-    after = _prediction(eyes, node, dt.datetime.now(dt.UTC))
+    after = _prediction(cluster_client, node, dt.datetime.now(dt.UTC))
     seen = offers.close()
 
-    assert json.loads(slo_config.read(eyes)) == EDIT
+    assert json.loads(slo_config.read(cluster_client)) == EDIT
     assert all(set(suite.pods(name)).isdisjoint(old) for name, old in pods.items()), "the upgrade replaced no pods"
     assert _history_began(after) == _history_began(before)
     assert after["spec"]["midColocationPolicy"]["midCPUThresholdPercent"] == SHARE
@@ -97,18 +97,20 @@ def test_an_upgrade_that_replaces_every_pod_keeps_edits_predictions_and_mid(
     assert all("kubernetes.io/mid-cpu" in offer and "kubernetes.io/mid-memory" in offer for offer in seen)
 
 
-def test_where_the_values_say_so_the_document_of_the_chart_replaces_the_edit(eyes: ClusterClient, suite: Suite) -> None:
-    """The control: without the live data an upgrade undoes what users wrote."""
-    slo_config.write(eyes, EDIT)
+def test_with_on_upgrade_overwrite_the_document_of_the_chart_replaces_the_edit(
+    cluster_client: ClusterClient, suite: Suite
+) -> None:
+    """Show as a control that without the live data an upgrade removes the users' edits."""
+    slo_config.write(cluster_client, EDIT)
     suite.install("--set=sloControllerConfig.onUpgrade=overwrite")
-    document = json.loads(slo_config.read(eyes))
+    document = json.loads(slo_config.read(cluster_client))
     assert "midCPUThresholdPercent" not in document
     assert document["nodePredictPolicy"] == slo_config.BASE["nodePredictPolicy"]
 
 
-def test_helm_test_says_of_each_part_that_it_works(cluster: Cluster, suite: Suite) -> None:
-    said = cluster.run(
+def test_helm_test_reports_each_part_as_working(cluster: Cluster, suite: Suite) -> None:
+    output = cluster.run(
         "helm", "test", "koord-suite", "--namespace", "koordinator-system", "--logs", timeout_seconds=300
     )
-    told = {line.split(":")[0] for line in said.splitlines() if line.startswith(("ok ", "note ", "FAIL "))}
-    assert told == {f"ok    {what}" for what in LOOKED_AT}, said
+    results = {line.split(":")[0] for line in output.splitlines() if line.startswith(("ok ", "note ", "FAIL "))}
+    assert results == {f"ok    {what}" for what in CHECKED}, output

@@ -1,4 +1,4 @@
-"""The apiserver is away for two minutes: the agent goes on measuring and learning, and only reports are missing."""
+"""The apiserver is down for two minutes: the agent continues to measure and train, and only reports are missing."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import pytest
 
 from e2e.support import mid_formula, slo_config, waiting, workloads
 from e2e.support.cgroup_accounting import CgroupWitness
-from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient, cpu_millis, moment
+from e2e.support.cluster_client import ClusterClient, cpu_millis, moment
 from e2e.support.installation import Suite
+from e2e.support.names import SUITE_NAMESPACE
 from e2e.support.report_recorder import Report, ReportWitness
 from tools.localcluster import health, layout, running
 from tools.localcluster.errors import ClusterProblem
@@ -29,10 +30,10 @@ pytestmark = pytest.mark.timeout(600)
 
 
 class Outage(NamedTuple):
-    """Two minutes without an apiserver, and what the agent had measured and learnt by then."""
+    """Two minutes without an apiserver, and the agent's samples and trainings of that time."""
 
     began: float
-    """When it was asked to end."""
+    """Time of the request to end."""
     ended: float
     """When pods could reach it again."""
     reports: list[Report]
@@ -46,62 +47,64 @@ class Outage(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def outage(suite: Suite, eyes: ClusterClient, node: str, namespace: str) -> Iterator[Outage]:
+def outage(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str) -> Iterator[Outage]:
     """Stop the apiserver for two minutes while a pod works."""
-    slo_config.write(eyes, slo_config.changed(metricAggregatePolicy={"durations": [WINDOW]}))
-    waiting.until("a prediction", lambda: eyes.node_metric(node)["status"].get("prediction"), within_seconds=120)
+    slo_config.write(cluster_client, slo_config.changed(metricAggregatePolicy={"durations": [WINDOW]}))
+    waiting.until(
+        "a prediction", lambda: cluster_client.node_metric(node)["status"].get("prediction"), within_seconds=120
+    )
     arguments = workloads.load(cores="0.1,0.3", phase_seconds=7)
-    eyes.create("Pod", workloads.pod(POD, suite.workload, *arguments, nodes=[node]), namespace)
-    eyes.wait_running(namespace, POD)
-    uid = eyes.get("Pod", POD, namespace)["metadata"]["uid"]
-    before = _containers(suite, eyes)
+    cluster_client.create("Pod", workloads.pod(POD, suite.workload, *arguments, nodes=[node]), namespace)
+    cluster_client.wait_running(namespace, POD)
+    uid = cluster_client.get("Pod", POD, namespace)["metadata"]["uid"]
+    before = _containers(suite, cluster_client)
     try:
         account = CgroupWitness(uid)
     except LookupError as invisible:
         pytest.skip(str(invisible))
     with contextlib.closing(account):
-        began, ended = _take_the_apiserver_away()
-        with contextlib.closing(ReportWitness(eyes, node)) as witness:
+        began, ended = _stop_the_apiserver()
+        with contextlib.closing(ReportWitness(cluster_client, node)) as witness:
             back = dt.datetime.fromtimestamp(ended, dt.UTC)
-            eyes.wait_report(node, back, within_seconds=LONGEST_PAUSE_SECONDS + 15)
+            cluster_client.wait_report(node, back, within_seconds=LONGEST_PAUSE_SECONDS + 15)
         page = waiting.until("the agent's samples", lambda: suite.agent_page("/debug/samples"))
         used = account.cpu_seconds_between(began + 2, ended - 2)
-    yield Outage(began, ended, witness.reports, page, uid, used, (before, _containers(suite, eyes)))
-    slo_config.write(eyes, slo_config.BASE)
+    yield Outage(began, ended, witness.reports, page, uid, used, (before, _containers(suite, cluster_client)))
+    slo_config.write(cluster_client, slo_config.BASE)
 
 
-def _take_the_apiserver_away() -> tuple[float, float]:
-    """Returns when it was asked to end, and when pods could reach it again."""
+def _stop_the_apiserver() -> tuple[float, float]:
+    """Return the time of the request to end, and the time when pods could reach it again."""
     began = time.time()
     try:
-        running.provider().stop("kube-apiserver")  # it lets go of the watches for some seconds
+        running.provider().stop("kube-apiserver")  # it closes the watches for some seconds
     except ClusterProblem as impossible:
         pytest.skip(str(impossible))
     try:
         time.sleep(max(began + AWAY_SECONDS - time.time(), 0))
     finally:
         running.provider().start("kube-apiserver")
-    # It takes its address in the cluster off when it ends, and kube-proxy pauses as well before it looks again.
+    # It removes its address in the cluster when it ends, and kube-proxy backs off before it watches again.
     waiting.until("pods can reach it", _service_answers, within_seconds=90)
     ended = time.time()
-    # So does the kubelet, and the next story would wait for it: a new one looks at once.
+    # So does the kubelet, and the next case would wait for it: a new one watches at once.
     running.provider().stop("kubelet")
     running.provider().start("kubelet")
     return began, ended
 
 
 def _service_answers() -> bool:
-    return health.answers(f"https://{layout.APISERVER_SERVICE_ADDRESS}/readyz")
+    return health.responds(f"https://{layout.APISERVER_SERVICE_ADDRESS}/readyz")
 
 
-def _containers(suite: Suite, eyes: ClusterClient) -> list[tuple[str, int]]:
+def _containers(suite: Suite, cluster_client: ClusterClient) -> list[tuple[str, int]]:
     (pod,) = suite.pods("koordlet")
-    statuses = eyes.get("Pod", pod, SUITE_NAMESPACE)["status"]["containerStatuses"]
+    statuses = cluster_client.get("Pod", pod, SUITE_NAMESPACE)["status"]["containerStatuses"]
     return [(each["containerID"], each["restartCount"]) for each in statuses]
 
 
 def _column(page: dict[str, Any], kind: str, identity: str) -> list[tuple[float, float]]:
-    """(time, cores) of a series, where it has a sample."""
+    """Return (time, cores) of a series, where it has a sample."""
     (series,) = [each for each in page["series"] if (each["kind"], each["identity"]) == (kind, identity)]
     return [(at, cores) for at, cores in zip(page["atSeconds"], series["cpu"], strict=True) if cores is not None]
 
@@ -116,7 +119,7 @@ def test_no_sample_is_missing(outage: Outage) -> None:
     assert max(after - before for before, after in itertools.pairwise(at)) < 3
 
 
-def test_the_samples_add_up_to_what_the_kernel_counted(outage: Outage) -> None:
+def test_the_sum_of_samples_equals_the_kernels_accounting(outage: Outage) -> None:
     since, until = outage.began + 2, outage.ended - 2
     pairs = itertools.pairwise(_column(outage.page, "pod", outage.uid))
     measured = fsum(
@@ -128,12 +131,12 @@ def test_the_samples_add_up_to_what_the_kernel_counted(outage: Outage) -> None:
     assert measured == pytest.approx(outage.used_core_seconds, rel=0.05)
 
 
-def test_training_went_on(outage: Outage) -> None:
+def test_training_continued(outage: Outage) -> None:
     trained = [at for at in outage.page["trainedAtSeconds"] if outage.began <= at <= outage.ended]
     assert len(trained) >= (outage.ended - outage.began) // 30 - 1
 
 
-def test_the_next_report_comes_in_time_and_is_of_now(outage: Outage) -> None:
+def test_the_next_report_is_in_time_and_recent(outage: Outage) -> None:
     first = next(each for each in outage.reports if moment(each.status["updateTime"]).timestamp() > outage.ended)
     assert first.at.timestamp() - outage.ended < LONGEST_PAUSE_SECONDS + 10
     assert first.at.timestamp() - moment(first.status["updateTime"]).timestamp() < 3
@@ -150,5 +153,5 @@ def test_its_windows_span_the_outage(outage: Outage) -> None:
     )
 
 
-def test_mid_follows_the_reports_again(eyes: ClusterClient, node: str, outage: Outage) -> None:
-    mid_formula.wait_published(eyes, node, within_seconds=120)
+def test_mid_follows_the_reports_again(cluster_client: ClusterClient, node: str, outage: Outage) -> None:
+    mid_formula.wait_published(cluster_client, node, within_seconds=120)

@@ -1,6 +1,7 @@
-"""The ConfigMap is broken, deleted and restored, and the manager restarts in each state: nothing unwanted happens.
+"""The ConfigMap is broken, deleted and restored, and the manager restarts in each state.
 
-Broken keeps the last good configuration, deleted means the defaults, which are off; a restart changes neither.
+With a broken one the last good configuration stays in force; without one the defaults apply, which are off. A restart
+changes neither.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from e2e.support import fake_reports, slo_config, waiting
-from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE, ClusterClient
+from e2e.support import fake_fleet, slo_config, waiting
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
+from e2e.support.names import CONFIG_MAP, SUITE_NAMESPACE
 from e2e.support.slo_config import KEY
 
 SHARE_PERCENT = 30
@@ -22,39 +24,39 @@ MANAGER = "koord-manager"
 
 
 @pytest.fixture(scope="module")
-def good(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, Any]]:
-    """The ConfigMap with a configuration of ours in force."""
-    slo_config.write(eyes, slo_config.changed(midUnallocatedPercent=SHARE_PERCENT))
-    _wait_share(eyes, fake_nodes[0], SHARE_PERCENT)
-    found = eyes.get("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)
+def good(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, Any]]:
+    """Return the ConfigMap, with a configuration of this test in force."""
+    slo_config.write(cluster_client, slo_config.changed(midUnallocatedPercent=SHARE_PERCENT))
+    _wait_share(cluster_client, fake_nodes[0], SHARE_PERCENT)
+    found = cluster_client.get("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)
     yield found
-    if eyes.find("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE) is None:
-        _create(eyes, found)
-    slo_config.write(eyes, slo_config.BASE)
+    if cluster_client.find("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE) is None:
+        _create(cluster_client, found)
+    slo_config.write(cluster_client, slo_config.BASE)
 
 
-def _create(eyes: ClusterClient, config_map: dict[str, Any]) -> None:
+def _create(cluster_client: ClusterClient, config_map: dict[str, Any]) -> None:
     kept = {key: config_map["metadata"].get(key) for key in ("name", "labels", "annotations")}
-    eyes.create("ConfigMap", {**config_map, "metadata": kept}, SUITE_NAMESPACE)
+    cluster_client.create("ConfigMap", {**config_map, "metadata": kept}, SUITE_NAMESPACE)
 
 
-def _wait_share(eyes: ClusterClient, node: str, percent: int) -> None:
+def _wait_share(cluster_client: ClusterClient, node: str, percent: int) -> None:
     waiting.until(
         f"{percent} % of the unallocated in the spec",
-        lambda: eyes.node_metric(node)["spec"]["midColocationPolicy"],
+        lambda: cluster_client.node_metric(node)["spec"]["midColocationPolicy"],
         lambda seen: seen.get("midUnallocatedPercent", 0) == percent,
         within_seconds=20,
     )
 
 
-def _restart_manager(eyes: ClusterClient, suite: Suite) -> None:
+def _restart_manager(cluster_client: ClusterClient, suite: Suite) -> None:
     """Kill both replicas, and wait until another one leads."""
     before = set(suite.pods(MANAGER))
     for pod in before:
-        eyes.delete("Pod", pod, SUITE_NAMESPACE, grace_seconds=0)
+        cluster_client.delete("Pod", pod, SUITE_NAMESPACE, grace_seconds=0)
 
     def leader() -> str:
-        return eyes.get("Lease", MANAGER, SUITE_NAMESPACE)["spec"].get("holderIdentity") or ""
+        return cluster_client.get("Lease", MANAGER, SUITE_NAMESPACE)["spec"].get("holderIdentity") or ""
 
     def is_new(identity: str) -> bool:
         return bool(identity) and not any(pod in identity for pod in before)
@@ -62,66 +64,72 @@ def _restart_manager(eyes: ClusterClient, suite: Suite) -> None:
     waiting.until("another manager leads", leader, is_new, within_seconds=60)
 
 
-def test_a_broken_one_is_told_with_path_value_and_what_is_wanted(
-    eyes: ClusterClient, fake_nodes: list[str], good: dict[str, Any]
+def test_a_broken_one_is_reported_with_path_value_and_expected_range(
+    cluster_client: ClusterClient, fake_nodes: list[str], good: dict[str, Any]
 ) -> None:
     node = fake_nodes[0]
-    offered = fake_reports.publish(eyes, node)
-    spec = eyes.node_metric(node)["spec"]
-    slo_config.write(eyes, BROKEN)
-    told = waiting.until(
+    offered = fake_fleet.publish(cluster_client, node)
+    spec = cluster_client.node_metric(node)["spec"]
+    slo_config.write(cluster_client, BROKEN)
+    warnings = waiting.until(
         f"an Event that names {NAMED}",
-        lambda: [each["message"] for each in eyes.events_of(CONFIG_MAP, SUITE_NAMESPACE) if each["type"] == "Warning"],
+        lambda: [
+            each["message"]
+            for each in cluster_client.events_of(CONFIG_MAP, SUITE_NAMESPACE)
+            if each["type"] == "Warning"
+        ],
         lambda messages: any(all(word in message for word in NAMED) for message in messages),
     )
-    (message, *_) = [each for each in told if all(word in each for word in NAMED)]
+    (message, *_) = [each for each in warnings if all(word in each for word in NAMED)]
     assert KEY in message
     assert "want" in message
-    assert eyes.node_metric(node)["spec"] == spec
-    assert eyes.mid(node) == offered
+    assert cluster_client.node_metric(node)["spec"] == spec
+    assert cluster_client.mid(node) == offered
 
 
 def test_the_last_good_one_stays_in_force_over_a_restart_of_the_manager(
-    eyes: ClusterClient, suite: Suite, fake_nodes: list[str], good: dict[str, Any]
+    cluster_client: ClusterClient, suite: Suite, fake_nodes: list[str], good: dict[str, Any]
 ) -> None:
     node = fake_nodes[0]
-    spec = eyes.node_metric(node)["spec"]
-    _restart_manager(eyes, suite)
+    spec = cluster_client.node_metric(node)["spec"]
+    _restart_manager(cluster_client, suite)
     # By the formula of the spec, which is still that of the last good one.
-    fake_reports.publish(eyes, node)
-    assert eyes.node_metric(node)["spec"] == spec
+    fake_fleet.publish(cluster_client, node)
+    assert cluster_client.node_metric(node)["spec"] == spec
     assert spec["midColocationPolicy"]["midUnallocatedPercent"] == SHARE_PERCENT
 
 
 def test_a_deleted_one_means_the_defaults_and_colocation_off(
-    eyes: ClusterClient, fake_nodes: list[str], good: dict[str, Any]
+    cluster_client: ClusterClient, fake_nodes: list[str], good: dict[str, Any]
 ) -> None:
-    eyes.delete("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)
+    cluster_client.delete("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)
     for node in fake_nodes:
-        waiting.until(f"no Mid on {node}", lambda node=node: eyes.mid(node), lambda seen: seen is None)
-        _wait_share(eyes, node, 0)
-    spec = eyes.node_metric(fake_nodes[0])["spec"]
+        waiting.until(f"no Mid on {node}", lambda node=node: cluster_client.mid(node), lambda seen: seen is None)
+        _wait_share(cluster_client, node, 0)
+    spec = cluster_client.node_metric(fake_nodes[0])["spec"]
     assert not spec["midColocationPolicy"].get("enable")
     assert spec["metricCollectPolicy"]["reportIntervalSeconds"] == 60
 
 
-def test_a_restart_does_not_bring_back_what_was_deleted(
-    eyes: ClusterClient, suite: Suite, fake_nodes: list[str], good: dict[str, Any]
+def test_a_restart_does_not_restore_a_deleted_configuration(
+    cluster_client: ClusterClient, suite: Suite, fake_nodes: list[str], good: dict[str, Any]
 ) -> None:
-    _restart_manager(eyes, suite)
+    _restart_manager(cluster_client, suite)
     # A NodeMetric that the new leader has put right shows that it has read its configuration.
     node = fake_nodes[0]
-    eyes.patch("NodeMetric", node, {"spec": {"metricCollectPolicy": {"reportIntervalSeconds": 77}}})
+    cluster_client.patch("NodeMetric", node, {"spec": {"metricCollectPolicy": {"reportIntervalSeconds": 77}}})
     waiting.until(
         "the hand edit is put right",
-        lambda: eyes.node_metric(node)["spec"]["metricCollectPolicy"]["reportIntervalSeconds"],
+        lambda: cluster_client.node_metric(node)["spec"]["metricCollectPolicy"]["reportIntervalSeconds"],
         lambda seen: seen == 60,
         within_seconds=30,
     )
-    assert [eyes.mid(each) for each in fake_nodes] == [None] * len(fake_nodes)
+    assert [cluster_client.mid(each) for each in fake_nodes] == [None] * len(fake_nodes)
 
 
-def test_a_restored_one_brings_mid_back(eyes: ClusterClient, fake_nodes: list[str], good: dict[str, Any]) -> None:
-    _create(eyes, good)
-    _wait_share(eyes, fake_nodes[0], SHARE_PERCENT)
-    fake_reports.publish(eyes, fake_nodes[0])
+def test_with_a_restored_one_mid_is_published_again(
+    cluster_client: ClusterClient, fake_nodes: list[str], good: dict[str, Any]
+) -> None:
+    _create(cluster_client, good)
+    _wait_share(cluster_client, fake_nodes[0], SHARE_PERCENT)
+    fake_fleet.publish(cluster_client, fake_nodes[0])

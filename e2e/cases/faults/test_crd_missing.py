@@ -1,6 +1,6 @@
-"""The CRD is taken away: every component says so in one line; once it is there again, all goes on by itself.
+"""The CRD is deleted: every component reports it in one line, and continues by itself after the CRD is created again.
 
-kopf does not survive it, so the leading manager ends and its successor waits; agent and scheduler just go on.
+kopf does not survive it, so the leading manager ends and its successor waits; agent and scheduler continue.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.support import waiting
-from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import CRD, Suite
+from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
-WAY_OUT = "crds.install"
+FIX = "crds.install"
 WORKLOADS = {"koordlet": "koordlet", "koord-manager": "manager", "koord-scheduler": "scheduler-plugin"}
 OF_THE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
@@ -39,7 +40,7 @@ def _create(cluster: Cluster, crd: dict) -> None:
 
 
 @pytest.mark.parametrize("workload", list(WORKLOADS))
-def test_each_component_says_what_is_missing_and_where_it_comes_from(
+def test_each_component_reports_what_is_missing_and_the_fix(
     cluster: Cluster, suite: Suite, without_crd: dt.datetime, workload: str
 ) -> None:
     where = (
@@ -50,31 +51,31 @@ def test_each_component_says_what_is_missing_and_where_it_comes_from(
         f"--since-time={without_crd.isoformat()}",
     )
 
-    def said() -> str:
+    def log_text() -> str:
         return "".join(cluster.run("logs", pod, *where) for pod in suite.pods(workload))
 
-    log = waiting.until(f"{workload} names the missing CRD", said, lambda text: WAY_OUT in text, within_seconds=120)
-    (first, *_) = [line for line in log.splitlines() if WAY_OUT in line]
+    log = waiting.until(f"{workload} names the missing CRD", log_text, lambda text: FIX in text, within_seconds=120)
+    (first, *_) = [line for line in log.splitlines() if FIX in line]
     assert "nodemetrics" in first
     assert "Traceback" not in log
 
 
-def test_all_goes_on_once_it_is_there(
-    cluster: Cluster, eyes: ClusterClient, suite: Suite, node: str, without_crd: dt.datetime
+def test_every_component_continues_after_the_crd_is_created(
+    cluster: Cluster, cluster_client: ClusterClient, suite: Suite, node: str, without_crd: dt.datetime
 ) -> None:
     suite.install()
     back = dt.datetime.now(dt.UTC)
-    report = eyes.wait_report(node, back, within_seconds=150)
+    report = cluster_client.wait_report(node, back, within_seconds=150)
     assert report["spec"]["predictPolicy"]["coldStartPeriodSeconds"] == 0
-    waiting.until("Mid on the node", lambda: eyes.mid(node))
+    waiting.until("Mid on the node", lambda: cluster_client.mid(node))
 
 
 @pytest.mark.parametrize("workload", ["koordlet", "koord-scheduler"])
-def test_agent_and_scheduler_did_not_end_because_of_it(
-    eyes: ClusterClient, suite: Suite, without_crd: dt.datetime, workload: str
+def test_agent_and_scheduler_did_not_restart(
+    cluster_client: ClusterClient, suite: Suite, without_crd: dt.datetime, workload: str
 ) -> None:
     for pod in suite.pods(workload):
-        status = eyes.get("Pod", pod, SUITE_NAMESPACE)["status"]
+        status = cluster_client.get("Pod", pod, SUITE_NAMESPACE)["status"]
         for each in [*status["containerStatuses"], *status.get("initContainerStatuses", ())]:
             started = each["state"].get("running", {}).get("startedAt")
             assert started is None or dt.datetime.fromisoformat(started) < without_crd, each

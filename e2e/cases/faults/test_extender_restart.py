@@ -1,8 +1,8 @@
 """An extender that restarts, twice, under a stream of pods: no pod is lost, and no node is filled as if it were empty.
 
-No report shows any of these pods, so that all the extender knows of them it has been told by kube-scheduler, or has
-found out by itself after its restart. A node of 15.5 cores that uses 20 % has room for 8 pods of 0.85 cores each (a
-request of one core, times 85 %) below the threshold of 65 %: one that had forgotten them would let in 8 more.
+No report shows any of these pods, so the extender knows them only from kube-scheduler's calls, or from its own watch
+after a restart. A node of 15.5 cores that uses 20 % has room for 8 pods of 0.85 cores each (a request of one core,
+times 85 %) below the threshold of 65 %: without that knowledge the extender would allow 8 more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, node_thresholds, waiting
+from e2e.support import fake_fleet, host_scheduler, node_thresholds, waiting
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
 from e2e.support.scheduling import SchedulingHelper
@@ -25,16 +25,16 @@ PODS = NODES * ROOM + 15
 EVERY_SECONDS = 0.1
 KILLED_AFTER, ENDED_AFTER = 10, 24
 WHILE_AWAY = 7
-"""Pods that come until the extender is back; nobody asks it about them, and all that came by then fit in any case."""
+"""Pods that arrive until the extender is back; it is not called for them, and all earlier ones fit in any case."""
 NOTICED_LATE = 1
-"""kube-scheduler may ask about the next pod before the notice of the last one has arrived."""
+"""kube-scheduler may call for the next pod before the bind call of the last one has arrived."""
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[list[str]]:
-    with fake_fleet.registered(eyes, [f"room-{index}" for index in range(NODES)]) as names:
+def nodes(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[list[str]]:
+    with fake_fleet.registered(cluster_client, [f"room-{index}" for index in range(NODES)]) as names:
         for name in names:
-            fake_reports.report(eyes, name, load_reports.load(cpu_percent=20))
+            fake_fleet.report(cluster_client, name, fake_fleet.load_status(cpu_percent=20))
         yield names
 
 
@@ -45,29 +45,31 @@ def scheduler(cluster: Cluster, nodes: list[str]) -> Iterator[HostScheduler]:
 
 
 def test_a_restart_under_a_stream_of_pods_loses_none_and_books_no_node_twice(
-    eyes: ClusterClient, court: SchedulingHelper, nodes: list[str], scheduler: HostScheduler
+    cluster_client: ClusterClient, scheduling: SchedulingHelper, nodes: list[str], scheduler: HostScheduler
 ) -> None:
-    names = _stream(court, nodes, scheduler)
-    verdicts = court.verdicts(names)
-    on_each = collections.Counter(verdict.node for verdict in verdicts.values())
+    names = _stream(scheduling, nodes, scheduler)
+    results = scheduling.results(names)
+    on_each = collections.Counter(result.node for result in results.values())
     left_waiting = on_each.pop(None, 0)
-    assert len(scheduler.went_on_without()) > 0, "the stream went on while the extender was away"
+    assert len(scheduler.ignored_errors()) > 0, "the stream went on while the extender was away"
     assert set(on_each) == set(nodes)
     assert all(ROOM <= count <= ROOM + NOTICED_LATE for count in on_each.values()), on_each
     assert on_each.total() + left_waiting == PODS
     waiting.until("every notice is confirmed", lambda: scheduler.held("unconfirmed_pods"), lambda seen: seen == 0)
 
     scheduler.extender_ends()
-    node_thresholds.set_threshold(eyes, nodes[0], 65)  # no change but of the node, which makes kube-scheduler try again
-    assert len(court.bound(names)) == PODS, "without it there is room for all"
+    node_thresholds.set_threshold(
+        cluster_client, nodes[0], 65
+    )  # no change but of the node, which makes kube-scheduler try again
+    assert len(scheduling.bound(names)) == PODS, "without it there is room for all"
 
 
-def _stream(court: SchedulingHelper, nodes: list[str], scheduler: HostScheduler) -> list[str]:
+def _stream(scheduling: SchedulingHelper, nodes: list[str], scheduler: HostScheduler) -> list[str]:
     names = []
     with ThreadPoolExecutor(1) as pool:
         back: Future[None] | None = None
         for index in range(PODS):
-            names.append(court.ask(f"stream-{index}", scheduler.name, nodes, cpu="1"))
+            names.append(scheduling.submit(f"stream-{index}", scheduler.name, nodes, cpu="1"))
             time.sleep(EVERY_SECONDS)
             if len(names) == KILLED_AFTER:
                 scheduler.extender_is_killed()

@@ -1,8 +1,8 @@
-"""Nothing happens in the cluster for minutes: what the suite writes all the same, by the apiserver's audit log.
+"""Writes of the suite in an idle cluster, counted in the apiserver's audit log over some minutes.
 
-The Lease is renewed every two seconds by whoever leads, as every controller does; that is no write to a node's objects.
-The machine under a cluster of one node is never idle: an early report needs a prediction that doubled, so that what is
-left is the heartbeat.
+The leader renews the Lease every two seconds, as every controller does; this is no write to a node's objects. The
+machine under a cluster of one node is never idle: here an early report needs a prediction that has doubled, so that
+only the periodic reports remain.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import pytest
 
 from e2e.support import audit_log, slo_config, waiting
 from e2e.support.audit_log import Write
-from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
+from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster import progress
 from tools.localcluster.access import Cluster
 
@@ -32,14 +33,14 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def idle(cluster: Cluster, suite: Suite, eyes: ClusterClient, node: str) -> Iterator[list[Write]]:
-    """What our service accounts wrote while nobody touched anything, with intervals as a cluster has them."""
+def idle(cluster: Cluster, suite: Suite, cluster_client: ClusterClient, node: str) -> Iterator[list[Write]]:
+    """Return the writes of the suite's service accounts without any change, with the default intervals."""
     if cluster.audit_log is None or not cluster.audit_log.exists():
         pytest.skip(f"provider {cluster.provider} does not show the apiserver's audit log")
-    slo_config.write(eyes, QUIET)
+    slo_config.write(cluster_client, QUIET)
     waiting.until(
         "the agent follows",
-        lambda: eyes.node_metric(node),
+        lambda: cluster_client.node_metric(node),
         lambda seen: seen["status"].get("observedGeneration") == seen["metadata"]["generation"],
         within_seconds=SETTLING_SECONDS,
     )
@@ -50,14 +51,14 @@ def idle(cluster: Cluster, suite: Suite, eyes: ClusterClient, node: str) -> Iter
     time.sleep(2)  # the log is written after the answer
     seen = audit_log.writes(cluster.audit_log, since, lambda write: write.user.startswith(PREFIX) and write.at < until)
     yield list(seen)
-    slo_config.write(eyes, slo_config.BASE)
+    slo_config.write(cluster_client, slo_config.BASE)
 
 
-def test_what_was_written_is_shown(idle: list[Write]) -> None:
+def test_the_writes_are_printed(idle: list[Write]) -> None:
     minutes = IDLE_SECONDS / 60
     rows = Counter((each.user.removeprefix(PREFIX), each.verb, each.target) for each in idle)
     for (account, verb, target), count in sorted(rows.items()):
-        progress.say(
+        progress.report(
             f"{account:16} {verb:7} {target:20} {count:4} in {minutes:.1f} min, {count / minutes:.2f} a minute"
         )
     assert rows
@@ -70,7 +71,7 @@ def test_each_writes_to_the_objects_of_a_node_at_most_once_a_minute(idle: list[W
     assert all(of_node <= most for of_node in count.values()), count
 
 
-def test_nothing_is_written_again_as_it_was(idle: list[Write]) -> None:
+def test_no_write_repeats_the_present_value(idle: list[Write]) -> None:
     last: dict[tuple[str, str], object] = {}
     again = []
     for each in idle:
@@ -83,6 +84,6 @@ def test_nothing_is_written_again_as_it_was(idle: list[Write]) -> None:
     assert not again
 
 
-def test_each_was_granted(idle: list[Write]) -> None:
+def test_each_write_was_allowed(idle: list[Write]) -> None:
     refused = [each for each in idle if each.code not in (200, 201, 409)]
     assert not refused

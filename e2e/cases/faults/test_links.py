@@ -1,6 +1,6 @@
-"""The way to the apiserver fails in every manner: all three parts notice, and follow again what changed meanwhile.
+"""The connection to the apiserver fails in every manner: all three components detect it and catch up afterwards.
 
-They run beside a control plane of their own, and reach it through a link that fails when told to.
+They run with a control plane of their own, and reach it through a proxy that fails on demand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from e2e.support import host_components, slo_config, waiting
-from e2e.support.apiserver_tcp_proxy import FaultyLink
+from e2e.support.apiserver_tcp_proxy import FlakyApiserverProxy
 from e2e.support.cluster_client import ClusterClient, moment
 from e2e.support.host_components import Account, Part
 from tools.localcluster import progress, standalone_control_plane
@@ -36,11 +36,11 @@ pytestmark = pytest.mark.timeout(600)
 
 
 class Installed(NamedTuple):
-    """The three parts, and how they reach their apiserver."""
+    """The three components, and their connection to the apiserver."""
 
     plane: ControlPlane
-    eyes: ClusterClient
-    link: FaultyLink
+    cluster_client: ClusterClient
+    link: FlakyApiserverProxy
     account: Account
     manager: Part
     agent: Part
@@ -49,29 +49,29 @@ class Installed(NamedTuple):
 
 @pytest.fixture(scope="module")
 def suite() -> Iterator[Installed]:
-    """The parts at work on one node."""
+    """Run the components for one node."""
     with contextlib.ExitStack() as stack:
         plane = stack.enter_context(standalone_control_plane.running())
-        plane.install_suite()
-        eyes = stack.enter_context(contextlib.closing(ClusterClient(plane.kubeconfig)))
-        link = FaultyLink(plane.places.addresses.apiserver_port, plane.places.certificates / "ca.crt")
+        host_components.prepare(plane)
+        cluster_client = stack.enter_context(contextlib.closing(ClusterClient(plane.kubeconfig)))
+        link = FlakyApiserverProxy(plane.places.addresses.apiserver_port, plane.places.certificates / "ca.crt")
         stack.callback(link.close)
-        account = Account(plane, eyes, "parts", link.url)
-        host_components.add_node(eyes, NODE)
-        host_components.configure(eyes, slo_config.BASE)
+        account = Account(plane, cluster_client, "parts", link.url)
+        host_components.add_node(cluster_client, NODE)
+        host_components.configure(cluster_client, slo_config.BASE)
         manager = Part(plane, "manager", account, "manager", "run")
         agent = Part(plane, "koordlet", account, "koordlet", "run", "--node-name", NODE, "--state-dir", "")
         extender = Part(
             plane, "scheduler-plugin", account, "scheduler_plugin", "run", "--extender-port", ports.free_port()
         )
-        installed = Installed(plane, eyes, link, account, manager, agent, extender)
+        installed = Installed(plane, cluster_client, link, account, manager, agent, extender)
         changed = _change(installed)
         _wait_followed(installed, changed, 120)
         yield installed
 
 
 class Changed(NamedTuple):
-    """What the parts have to follow."""
+    """The change that the components have to follow."""
 
     at: dt.datetime
     interval_seconds: int
@@ -81,16 +81,16 @@ class Changed(NamedTuple):
 def _change(suite: Installed) -> Changed:
     """Edit the configuration, and add a node."""
     interval = next(_INTERVALS)
-    host_components.add_node(suite.eyes, f"more-{next(_NODES)}")
-    nodes = len(suite.eyes.list("Node"))
-    slo_config.write(suite.eyes, slo_config.changed(metricReportIntervalSeconds=interval))
+    host_components.add_node(suite.cluster_client, f"more-{next(_NODES)}")
+    nodes = len(suite.cluster_client.list("Node"))
+    slo_config.write(suite.cluster_client, slo_config.changed(metricReportIntervalSeconds=interval))
     return Changed(dt.datetime.now(dt.UTC).replace(microsecond=0), interval, nodes)
 
 
 def _behind(suite: Installed, changed: Changed) -> list[str]:
-    """The parts that do not follow yet."""
-    suite.manager.look()
-    seen = suite.eyes.node_metric(NODE)
+    """Return the components that have not caught up yet."""
+    suite.manager.ensure_running()
+    seen = suite.cluster_client.node_metric(NODE)
     status = seen.get("status") or {}
     manager = seen["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == changed.interval_seconds
     agent = manager and status.get("observedGeneration") == seen["metadata"]["generation"]
@@ -108,33 +108,33 @@ def _wait_followed(suite: Installed, changed: Changed, within_seconds: float) ->
     began = time.monotonic()
     took: dict[str, float] = {}
 
-    def look() -> list[str]:
+    def behind_now() -> list[str]:
         behind = _behind(suite, changed)
         for part in {"manager", "koordlet", "scheduler-plugin"} - set(behind) - set(took):
             took[part] = round(time.monotonic() - began, 1)
         return behind
 
-    waiting.until("every part follows", look, lambda behind: not behind, within_seconds=within_seconds)
+    waiting.until("every part follows", behind_now, lambda behind: not behind, within_seconds=within_seconds)
     return took
 
 
 def _stays_behind(suite: Installed, changed: Changed, seconds: float) -> None:
-    """Nobody follows for so long: what is tested does come by the link."""
+    """Check that no component follows for so long: their data does come through the proxy."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         assert _behind(suite, changed) == ["manager", "koordlet", "scheduler-plugin"]
         time.sleep(0.5)
 
 
-def _tell(fault: str, took: dict[str, float]) -> None:
-    progress.say(f"{fault}: followed after {json.dumps(took)} s")
+def _print_durations(fault: str, took: dict[str, float]) -> None:
+    progress.report(f"{fault}: followed after {json.dumps(took)} s")
 
 
-def test_connections_that_fall_silent_are_noticed_within_two_minutes(suite: Installed) -> None:
+def test_silent_connections_are_detected_within_two_minutes(suite: Installed) -> None:
     suite.link.silence()
     changed = _change(suite)
     _stays_behind(suite, changed, 3)
-    _tell("silent", _wait_followed(suite, changed, RECOVERED_SECONDS - 3))
+    _print_durations("silent", _wait_followed(suite, changed, RECOVERED_SECONDS - 3))
 
 
 def test_an_apiserver_that_is_killed_and_comes_back_is_followed_again(suite: Installed) -> None:
@@ -143,10 +143,10 @@ def test_an_apiserver_that_is_killed_and_comes_back_is_followed_again(suite: Ins
     server.kill()
     server.wait(10)
     suite.plane.start_apiserver()
-    _tell("restarted", _wait_followed(suite, _change(suite), RECOVERED_SECONDS))
+    _print_durations("restarted", _wait_followed(suite, _change(suite), RECOVERED_SECONDS))
 
 
-def test_versions_that_were_compacted_away_are_listed_anew(suite: Installed) -> None:
+def test_versions_that_were_compacted_are_listed_again(suite: Installed) -> None:
     lists = suite.extender.metric("koord_scheduler_plugin_watch_lists_total", watch="nodes")
     suite.link.refuse()
     changed = _change(suite)
@@ -154,32 +154,32 @@ def test_versions_that_were_compacted_away_are_listed_anew(suite: Installed) -> 
     _compact(suite.plane)
     suite.plane.stop("kube-apiserver")  # it remembers more than etcd does
     suite.plane.start_apiserver()
-    suite.link.mend()
-    _tell("compacted", _wait_followed(suite, changed, RECOVERED_SECONDS))
+    suite.link.recover()
+    _print_durations("compacted", _wait_followed(suite, changed, RECOVERED_SECONDS))
     assert suite.extender.metric("koord_scheduler_plugin_watch_lists_total", watch="nodes") > lists
 
 
 def _compact(plane: ControlPlane) -> None:
-    def ask(path: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
+    def post(path: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
         request = urllib.request.Request(f"{plane.places.addresses.etcd}/v3/kv/{path}", json.dumps(body).encode())
         with urllib.request.urlopen(request, timeout=10) as answer:
             return dict(json.load(answer))
 
-    revision = ask("range", {"key": "AA=="})["header"]["revision"]
-    ask("compaction", {"revision": revision, "physical": True})
+    revision = post("range", {"key": "AA=="})["header"]["revision"]
+    post("compaction", {"revision": revision, "physical": True})
 
 
-def test_an_apiserver_that_answers_only_with_errors_is_asked_with_patience(suite: Installed) -> None:
+def test_an_apiserver_that_returns_only_errors_gets_few_requests(suite: Installed) -> None:
     before = suite.link.requests_answered
     suite.link.answer(429)
     changed = _change(suite)
     _stays_behind(suite, changed, TROUBLE_SECONDS / 2)
     suite.link.answer(500)
     _stays_behind(suite, changed, TROUBLE_SECONDS / 2)
-    asked = suite.link.requests_answered - before
-    suite.link.mend()
-    _tell(f"429 and 500, {asked} requests", _wait_followed(suite, changed, RECOVERED_SECONDS))
-    assert 0 < asked < MOST_REQUESTS_PER_SECOND * TROUBLE_SECONDS
+    requests = suite.link.requests_answered - before
+    suite.link.recover()
+    _print_durations(f"429 and 500, {requests} requests", _wait_followed(suite, changed, RECOVERED_SECONDS))
+    assert 0 < requests < MOST_REQUESTS_PER_SECOND * TROUBLE_SECONDS
 
 
 def test_a_token_that_ends_is_replaced_by_the_one_in_the_file(suite: Installed) -> None:
@@ -188,8 +188,8 @@ def test_a_token_that_ends_is_replaced_by_the_one_in_the_file(suite: Installed) 
     suite.account.renew()
     waiting.until("the old token is refused", lambda: not _is_accepted(suite, old), within_seconds=30)
     suite.link.refuse()  # the watches, which were granted under the old one
-    suite.link.mend()
-    _tell("token", _wait_followed(suite, _change(suite), RECOVERED_SECONDS))
+    suite.link.recover()
+    _print_durations("token", _wait_followed(suite, _change(suite), RECOVERED_SECONDS))
 
 
 def _is_accepted(suite: Installed, token: str) -> bool:

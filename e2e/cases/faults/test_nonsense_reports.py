@@ -1,4 +1,4 @@
-"""A report that holds what cannot be is refused with its reason, and takes nothing from the node."""
+"""A report with impossible values is refused with a reason, and changes nothing on the node."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from e2e.support import fake_reports, waiting
-from e2e.support.cluster_client import MID_CPU, SUITE_NAMESPACE, ClusterClient
+from e2e.support import fake_fleet, waiting
+from e2e.support.cluster_client import ClusterClient
+from e2e.support.names import MID_CPU, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 
@@ -32,49 +33,55 @@ def _resources(field: str, **quantities: str) -> dict[str, Any]:
     ],
 )
 def test_a_negative_amount_is_refused_by_the_manager(
-    eyes: ClusterClient, fake_nodes: list[str], nonsense: dict[str, Any], named: list[str]
+    cluster_client: ClusterClient, fake_nodes: list[str], nonsense: dict[str, Any], named: list[str]
 ) -> None:
-    _is_refused(eyes, fake_nodes[0], {"updateTime": fake_reports.now(), **nonsense}, named)
+    _is_refused(cluster_client, fake_nodes[0], {"updateTime": fake_fleet.now(), **nonsense}, named)
 
 
-def test_a_sample_of_the_far_future_is_refused_by_the_manager(eyes: ClusterClient, fake_nodes: list[str]) -> None:
-    _is_refused(eyes, fake_nodes[0], {"updateTime": fake_reports.now(ahead=HOUR)}, ["updateTime", "want no later than"])
-
-
-def _is_refused(eyes: ClusterClient, node: str, nonsense: dict[str, Any], named: list[str]) -> None:
-    offered = fake_reports.publish(eyes, node)
-    sample = eyes.receipt(node)["sample"]
-    fake_reports.report(eyes, node, nonsense)
-    receipt = waiting.until(
-        f"a receipt with {REFUSED}", lambda: eyes.receipt(node), lambda seen: seen["reason"] == REFUSED
+def test_a_sample_of_the_far_future_is_refused_by_the_manager(
+    cluster_client: ClusterClient, fake_nodes: list[str]
+) -> None:
+    _is_refused(
+        cluster_client, fake_nodes[0], {"updateTime": fake_fleet.now(ahead=HOUR)}, ["updateTime", "want no later than"]
     )
-    assert all(word in receipt["detail"] for word in named), receipt
-    assert receipt["sample"] == sample, "the terms are still those of the last good report"
-    assert eyes.mid(node) == offered
-    events = waiting.until(f"an Event {REFUSED}", lambda: eyes.events_of(node, "default", REFUSED))
+
+
+def _is_refused(cluster_client: ClusterClient, node: str, nonsense: dict[str, Any], named: list[str]) -> None:
+    offered = fake_fleet.publish(cluster_client, node)
+    sample = cluster_client.mid_status(node)["sample"]
+    fake_fleet.report(cluster_client, node, nonsense)
+    mid_status = waiting.until(
+        f"a mid_status with {REFUSED}", lambda: cluster_client.mid_status(node), lambda seen: seen["reason"] == REFUSED
+    )
+    assert all(word in mid_status["detail"] for word in named), mid_status
+    assert mid_status["sample"] == sample, "the terms are still those of the last good report"
+    assert cluster_client.mid(node) == offered
+    events = waiting.until(f"an Event {REFUSED}", lambda: cluster_client.events_of(node, "default", REFUSED))
     assert any(all(word in each["message"] for word in named) for each in events), events
     # Left as it is, the status would be refused for good: merged patches keep what they do not name.
-    eyes.patch_status("NodeMetric", node, {"status": {"prodPeakMetric": None, "allocated": None}})
-    assert fake_reports.publish(eyes, node) == offered
+    cluster_client.patch_status("NodeMetric", node, {"status": {"prodPeakMetric": None, "allocated": None}})
+    assert fake_fleet.publish(cluster_client, node) == offered
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "1e", "12 apples"])
-def test_what_is_no_quantity_does_not_get_past_the_apiserver(
-    eyes: ClusterClient, fake_nodes: list[str], text: str
+def test_the_apiserver_refuses_an_invalid_quantity(
+    cluster_client: ClusterClient, fake_nodes: list[str], text: str
 ) -> None:
     node = fake_nodes[0]
-    offered = fake_reports.publish(eyes, node)
-    before = eyes.node_metric(node)["status"]
+    offered = fake_fleet.publish(cluster_client, node)
+    before = cluster_client.node_metric(node)["status"]
     with pytest.raises(ApiException) as refused:
-        fake_reports.report(eyes, node, {"updateTime": fake_reports.now(), **_resources("prodPeakMetric", cpu=text)})
+        fake_fleet.report(
+            cluster_client, node, {"updateTime": fake_fleet.now(), **_resources("prodPeakMetric", cpu=text)}
+        )
     assert json.loads(refused.value.body)["reason"] == "Invalid"
     assert "status.prodPeakMetric.resource.resources.cpu" in json.loads(refused.value.body)["message"]
-    assert eyes.node_metric(node)["status"] == before
-    assert eyes.mid(node) == offered
+    assert cluster_client.node_metric(node)["status"] == before
+    assert cluster_client.mid(node) == offered
 
 
-def test_an_agent_cannot_report_in_the_name_of_no_node(
-    cluster: Cluster, eyes: ClusterClient, fake_nodes: list[str]
+def test_an_agent_cannot_report_for_a_missing_node(
+    cluster: Cluster, cluster_client: ClusterClient, fake_nodes: list[str]
 ) -> None:
     body = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": GHOST}}
     agent = f"--as=system:serviceaccount:{SUITE_NAMESPACE}:koordlet"
@@ -82,9 +89,9 @@ def test_an_agent_cannot_report_in_the_name_of_no_node(
         cluster.run("create", "--filename=-", agent, stdin=json.dumps(body))
 
 
-def test_a_report_in_the_name_of_no_node_is_taken_away(eyes: ClusterClient, fake_nodes: list[str]) -> None:
-    offered = [fake_reports.publish(eyes, node) for node in fake_nodes]
+def test_a_report_for_a_missing_node_is_deleted(cluster_client: ClusterClient, fake_nodes: list[str]) -> None:
+    offered = [fake_fleet.publish(cluster_client, node) for node in fake_nodes]
     body = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": GHOST}}
-    eyes.create("NodeMetric", body)
-    waiting.until("it is gone", lambda: eyes.find("NodeMetric", GHOST) is None, within_seconds=20)
-    assert [eyes.mid(node) for node in fake_nodes] == offered
+    cluster_client.create("NodeMetric", body)
+    waiting.until("it is gone", lambda: cluster_client.find("NodeMetric", GHOST) is None, within_seconds=20)
+    assert [cluster_client.mid(node) for node in fake_nodes] == offered

@@ -1,4 +1,4 @@
-"""The history that the agent writes into a real InfluxDB 2, asked as the load watcher asks it. Needs no cluster."""
+"""Usage that the agent writes into a real InfluxDB 2, read by the load watcher's provider. Needs no cluster."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ NOW = int(time.time())
 
 
 def usage(node: str, at: int) -> UsageSample:
-    """A wave of its own for each node, in cores and bytes."""
+    """Return the usage of a node in cores and bytes: a different wave for each node."""
     phase = list(NODES).index(node) if node in NODES else 3
     wave = math.sin(at / 180.0 + phase)
     return UsageSample(2.0 + 1.5 * wave, (8 + 3 * wave) * 2**30)
 
 
 def expected(node: str, window: records.Window) -> dict[tuple[str, str], float]:
-    """Percent of capacity by type and operator, from the points themselves."""
+    """Return percent of capacity by type and operator, from the points themselves."""
     inside = [usage(node, at) for at in moments() if window.start <= at < window.end]
     cpu = [100.0 * each.cpu_cores * 1000 / CAPACITY.cpu_millis for each in inside]
     memory = [100.0 * each.memory_bytes / CAPACITY.memory_bytes for each in inside]
@@ -58,7 +58,7 @@ def moments() -> range:
 
 @pytest.fixture(scope="module")
 def influx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.Influxd]:
-    """A server with the points that agents of four nodes write: of the node, and of its system beside it."""
+    """Run a server with the points that agents of four nodes write: of the node, and of its system."""
     folder = tmp_path_factory.mktemp("influxd")
     running = server.Influxd(folder)
     running.start()
@@ -92,66 +92,66 @@ async def provider(influx: server.Influxd, **changes: str) -> AsyncIterator[Prov
 
 @pytest.mark.parametrize("duration", records.DURATIONS_SECONDS)
 async def test_mean_and_deviation_of_each_window_are_those_of_the_points(influx: server.Influxd, duration: str) -> None:
-    async with provider(influx) as asked:
+    async with provider(influx) as source:
         window = records.window_ending_at(duration, NOW)
-        fetched = await asked.fetch(window)
+        fetched = await source.fetch(window)
         assert not fetched.problems
-        told = {
+        reported = {
             node: {(metric.type, metric.operator): metric.value for metric in of.metrics}
             for node, of in fetched.nodes.items()
         }
-        assert told.keys() == NODES.keys(), "each node that exists, and no other"
-        for node, values in told.items():
+        assert reported.keys() == NODES.keys(), "each node that exists, and no other"
+        for node, values in reported.items():
             assert values == pytest.approx(expected(node, window), rel=1e-9)
             assert {metric.rollup for metric in fetched.nodes[node].metrics} == {duration}
 
 
-async def test_a_window_without_points_knows_no_node(influx: server.Influxd) -> None:
-    async with provider(influx) as asked:
-        fetched = await asked.fetch(records.window_ending_at("5m", NOW - 24 * 3600))
+async def test_a_window_without_points_has_no_node(influx: server.Influxd) -> None:
+    async with provider(influx) as source:
+        fetched = await source.fetch(records.window_ending_at("5m", NOW - 24 * 3600))
         assert not fetched.nodes
 
 
-async def test_a_sound_configuration_passes_the_look_at_start(influx: server.Influxd) -> None:
-    async with provider(influx) as asked:
-        assert not await asked.check()
-        assert await asked.is_healthy()
+async def test_a_sound_configuration_passes_the_check_at_start(influx: server.Influxd) -> None:
+    async with provider(influx) as source:
+        assert not await source.check()
+        assert await source.is_healthy()
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"bucket": "nowhere"}, "nowhere"),
         ({"bucket": 'x") |> drop()'}, "drop"),
         ({"bucket": "${1}"}, "could not find bucket"),
-        ({"org": "nobody"}, "nobody"),
+        ({"org": "unknown-org"}, "unknown-org"),
         ({"token": "wrong"}, "401"),
     ],
     ids=["missing bucket", "a name with quotes", "a name that Flux would evaluate", "missing organization", "token"],
 )
-async def test_what_a_real_influxdb_refuses_is_a_failure_that_says_so(
-    influx: server.Influxd, changes: dict[str, str], told: str
+async def test_a_refusal_of_a_real_influxdb_is_a_failure_with_its_reason(
+    influx: server.Influxd, changes: dict[str, str], reported: str
 ) -> None:
-    async with provider(influx, **changes) as asked:
+    async with provider(influx, **changes) as source:
         with pytest.raises(ProviderFailed, match=r".") as caught:
-            await asked.fetch(records.window_ending_at("15m", NOW))
-        assert told in str(caught.value)
+            await source.fetch(records.window_ending_at("15m", NOW))
+        assert reported in str(caught.value)
         assert urllib.parse.urlsplit(influx.url).netloc in str(caught.value)
-        (problem,) = await asked.check()
-        assert told in problem
+        (problem,) = await source.check()
+        assert reported in problem
 
 
-async def test_a_server_that_is_away_fails_and_one_that_is_back_answers(influx: server.Influxd) -> None:
-    async with provider(influx) as asked:
+async def test_a_stopped_server_fails_and_a_restarted_one_works(influx: server.Influxd) -> None:
+    async with provider(influx) as source:
         influx.stop()
         with pytest.raises(ProviderFailed, match="cannot be reached"):
-            await asked.fetch(records.window_ending_at("15m", NOW))
-        assert not await asked.is_healthy()
+            await source.fetch(records.window_ending_at("15m", NOW))
+        assert not await source.is_healthy()
         influx.start()
-        assert (await asked.fetch(records.window_ending_at("15m", NOW))).nodes.keys() == NODES.keys()
+        assert (await source.fetch(records.window_ending_at("15m", NOW))).nodes.keys() == NODES.keys()
 
 
-async def test_text_where_numbers_must_be_is_a_failure_and_no_hole(influx: server.Influxd, tmp_path: Path) -> None:
+async def test_text_instead_of_numbers_is_a_failure(influx: server.Influxd, tmp_path: Path) -> None:
     with InfluxDBClient(influx.url, server.TOKEN, org=server.ORG) as client:
         client.buckets_api().create_bucket(bucket_name="broken", org=server.ORG)
     token = tmp_path / "token"
@@ -160,7 +160,7 @@ async def test_text_where_numbers_must_be_is_a_failure_and_no_hole(influx: serve
     at = NOW - 30
     numbers = points.usage("node-1", at, {WHOLE_NODE: usage("node-1", at)}, {})
     agent.write([*numbers, f'koordlet_usage,kind=node,node=node-2 memory_bytes="text" {at - 14 * 24 * 3600}'], 10_000)
-    async with provider(influx, bucket="broken") as asked:
+    async with provider(influx, bucket="broken") as source:
         whole = records.Window("15m", at - 15 * 24 * 3600, NOW)
         with pytest.raises(ProviderFailed, match="unsupported aggregate column type string"):
-            await asked.fetch(whole)
+            await source.fetch(whole)

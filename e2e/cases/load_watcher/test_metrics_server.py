@@ -1,4 +1,4 @@
-"""A real metrics-server, which measures the real node, asked through the apiserver as the load watcher asks it."""
+"""A real metrics-server, which measures the real node, read through the apiserver by the load watcher's provider."""
 
 from __future__ import annotations
 
@@ -42,55 +42,55 @@ def measuring(cluster: Cluster, node: str, tmp_path_factory: pytest.TempPathFact
 def _wait_until_it_serves(made: server.MetricsServer, node: str) -> None:
     try:
         waiting.until("the apiserver finds it available", made.availability, lambda seen: seen["status"] == "True")
-        names = lambda: {item["metadata"]["name"] for item in made.said()}  # noqa: E731
+        names = lambda: {item["metadata"]["name"] for item in made.node_metrics()}  # noqa: E731
         waiting.until("it has measured the node", names, lambda seen: node in seen, within_seconds=120)
-    except waiting.NotSo as not_so:
-        not_so.add_note(f"metrics-server says:\n{made.log()}")
+    except waiting.TimeLimitExceeded as not_so:
+        not_so.add_note(f"log of metrics-server:\n{made.log()}")
         raise
 
 
 @asynccontextmanager
 async def _provider(cluster: Cluster, known: dict[str, KnownNode]) -> AsyncIterator[Provider]:
-    async with session.open_session(str(cluster.kubeconfig), user_agent="story") as api:
+    async with session.open_session(str(cluster.kubeconfig), user_agent="case") as api:
         spec = ProviderSpec(type=provider_spec.METRICS_SERVER)
         yield registry.build(spec, registry.ProviderContext(lambda: known, dict, api))
 
 
-async def test_it_says_what_metrics_server_says_and_fails_when_that_is_gone(
-    cluster: Cluster, eyes: ClusterClient, node: str, measuring: server.MetricsServer
+async def test_it_returns_the_values_of_metrics_server_and_fails_without_it(
+    cluster: Cluster, cluster_client: ClusterClient, node: str, measuring: server.MetricsServer
 ) -> None:
-    cores, memory_bytes = cores_or_bytes(eyes.get("Node", node)["status"]["capacity"])
-    async with _provider(cluster, {node: KnownNode(int(cores * 1000), int(memory_bytes))}) as asked:
-        usage, fetched = await _both(measuring, asked, node)
+    cores, memory_bytes = cores_or_bytes(cluster_client.get("Node", node)["status"]["capacity"])
+    async with _provider(cluster, {node: KnownNode(int(cores * 1000), int(memory_bytes))}) as source:
+        usage, fetched = await _both(measuring, source, node)
         used_cores, used_bytes = cores_or_bytes(usage)
-        told = {(metric.type, metric.operator): metric.value for metric in fetched.nodes[node].metrics}
-        assert told == {
+        reported = {(metric.type, metric.operator): metric.value for metric in fetched.nodes[node].metrics}
+        assert reported == {
             (MetricType.CPU, Statistic.LATEST): pytest.approx(float(100 * used_cores / cores), abs=100 / 1000),
             (MetricType.MEMORY, Statistic.LATEST): pytest.approx(float(100 * used_bytes / memory_bytes)),
         }
-        assert 0 < told[MetricType.CPU, Statistic.LATEST] < 105
+        assert 0 < reported[MetricType.CPU, Statistic.LATEST] < 105
         assert fetched.nodes.keys() == {node}
-        assert not await asked.check()
-        assert await asked.is_healthy()
+        assert not await source.check()
+        assert await source.is_healthy()
 
         await asyncio.to_thread(measuring.ends)
         with pytest.raises(ProviderFailed, match="is metrics-server installed"):
-            await asked.fetch(WINDOW)
-        assert not await asked.is_healthy()
+            await source.fetch(WINDOW)
+        assert not await source.is_healthy()
     with pytest.raises(ClusterProblem):
-        measuring.said()
+        measuring.node_metrics()
 
 
-async def _both(measuring: server.MetricsServer, asked: Provider, node: str) -> tuple[dict[str, str], Fetched]:
-    """Its own numbers and the provider's, of the same moment."""
+async def _both(measuring: server.MetricsServer, source: Provider, node: str) -> tuple[dict[str, str], Fetched]:
+    """Return the server's numbers and the provider's, of the same time."""
     for _attempt in range(10):
         before = _item(measuring, node)
-        fetched = await asked.fetch(WINDOW)
+        fetched = await source.fetch(WINDOW)
         if _item(measuring, node)["timestamp"] == before["timestamp"]:
             return before["usage"], fetched
-    raise AssertionError("it measures more often than it can be asked")
+    raise AssertionError("it measures more often than it can be read")
 
 
 def _item(measuring: server.MetricsServer, node: str) -> dict:
-    (item,) = (each for each in measuring.said() if each["metadata"]["name"] == node)
+    (item,) = (each for each in measuring.node_metrics() if each["metadata"]["name"] == node)
     return item

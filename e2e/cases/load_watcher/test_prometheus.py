@@ -1,6 +1,6 @@
-"""A real Prometheus that scrapes a real node_exporter and our own agent, asked as the load watcher asks it.
+"""A real Prometheus that scrapes a real node_exporter and the suite's agent, read by the load watcher's provider.
 
-Needs no cluster. What is measured is this machine; the reference is the test's own reading of /proc meanwhile.
+Needs no cluster. The measured machine is this one; the reference is the test's own reading of /proc meanwhile.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _memory_bytes() -> int:
 
 @dataclass(frozen=True)
 class Scene:
-    """What runs, and what /proc said once a second since it does."""
+    """The running programs, and the values of /proc, read once a second since their start."""
 
     prometheus: server.Prometheus
     agent_port: int
@@ -111,7 +111,7 @@ async def _watch(moments: list[Moment]) -> None:
 
 
 async def _answered(provider: Provider, within_seconds: float = 100) -> NodeMetrics:
-    """What is said of the node over five minutes, once all four values are there."""
+    """Return the metrics of the node over five minutes, once all four values exist."""
     async with asyncio.timeout(within_seconds):
         while True:
             fetched = await provider.fetch(records.window_ending_at("5m", time.time()))
@@ -128,16 +128,16 @@ def _of(node: NodeMetrics, kind: MetricType, operator: Statistic) -> float:
 
 
 def _busy_percent(moments: list[Moment], at: float) -> float:
-    """Busy share of the machine in the time that a rate at this moment looks back on."""
+    """Return the busy share of the machine in the window of a rate at this time."""
     inside = [each for each in moments if at - RATE_SECONDS <= each.at <= at]
     seconds = inside[-1].at - inside[0].at
     return 100.0 - 100.0 * (inside[-1].idle_seconds - inside[0].idle_seconds) / (seconds * CORES)
 
 
-async def test_what_it_says_is_what_proc_says_and_a_prometheus_that_is_away_says_nothing(tmp_path: Path) -> None:
+async def test_it_returns_the_values_of_proc_and_nothing_without_prometheus(tmp_path: Path) -> None:
     async with _scene(tmp_path) as scene:
         exporter, koordlet = scene.provider("node-exporter"), scene.provider("koordlet")
-        # Enough for a rate before the first whole minute that will be looked at.
+        # Enough for a rate before the first whole minute that is read.
         await asyncio.sleep(max(0.0, 10.0 - (MINUTE - time.time() % MINUTE)))
         by_exporter = await _answered(exporter)
         whole_minutes = range(int(scene.moments[0].at // MINUTE + 1) * MINUTE, int(time.time()) + 1, MINUTE)

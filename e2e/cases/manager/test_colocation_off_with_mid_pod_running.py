@@ -1,4 +1,4 @@
-"""Colocation is switched off while a Mid pod runs: the pod lives on, even over a kubelet restart; no other fits."""
+"""Colocation is switched off while a Mid pod runs: the pod stays, even over a kubelet restart; no other fits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from e2e.support import slo_config, waiting, workloads
-from e2e.support.cluster_client import MID_CPU, ClusterClient
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
+from e2e.support.names import MID_CPU
 from tools.localcluster import running
 from tools.localcluster.errors import ClusterProblem
 
@@ -17,50 +18,52 @@ CPU_MILLIS, MEMORY_MIB = 30, 48
 
 
 @pytest.fixture(scope="module")
-def survivor(eyes: ClusterClient, suite: Suite, node: str, namespace: str) -> Iterator[dict[str, Any]]:
-    """A running Mid pod, after colocation was switched off."""
-    waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=120)
+def survivor(cluster_client: ClusterClient, suite: Suite, node: str, namespace: str) -> Iterator[dict[str, Any]]:
+    """Return a running Mid pod, after colocation was switched off."""
+    waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=120)
     pod = workloads.mid_pod("survivor", suite.workload, cpu_millis=CPU_MILLIS, memory_mib=MEMORY_MIB, nodes=[node])
-    eyes.create("Pod", pod, namespace)
-    eyes.wait_running(namespace, "survivor")
+    cluster_client.create("Pod", pod, namespace)
+    cluster_client.wait_running(namespace, "survivor")
     waiting.until(
         "its start in its status",
-        lambda: eyes.get("Pod", "survivor", namespace)["status"]["containerStatuses"][0]["state"].get("running"),
+        lambda: cluster_client.get("Pod", "survivor", namespace)["status"]["containerStatuses"][0]["state"].get(
+            "running"
+        ),
     )
-    before = eyes.get("Pod", "survivor", namespace)
-    slo_config.write(eyes, slo_config.changed(enable=False))
+    before = cluster_client.get("Pod", "survivor", namespace)
+    slo_config.write(cluster_client, slo_config.changed(enable=False))
     yield before
-    slo_config.write(eyes, slo_config.BASE)
+    slo_config.write(cluster_client, slo_config.BASE)
 
 
-def test_exactly_what_the_pod_requests_stays_on_the_node(
-    eyes: ClusterClient, node: str, survivor: dict[str, Any]
+def test_mid_is_exactly_the_request_of_the_pod(
+    cluster_client: ClusterClient, node: str, survivor: dict[str, Any]
 ) -> None:
     left = CPU_MILLIS, MEMORY_MIB * workloads.MEBIBYTE
-    waiting.until("Mid is what is bound", lambda: eyes.mid(node), lambda seen: seen == left)
+    waiting.until("Mid is what is bound", lambda: cluster_client.mid(node), lambda seen: seen == left)
 
 
 def test_the_pod_survives_a_restart_of_the_kubelet(
-    eyes: ClusterClient, node: str, namespace: str, survivor: dict[str, Any]
+    cluster_client: ClusterClient, node: str, namespace: str, survivor: dict[str, Any]
 ) -> None:
     try:
         running.provider().stop("kubelet")
     except ClusterProblem as impossible:
         pytest.skip(str(impossible))
     running.provider().start("kubelet")
-    waiting.until("the node is Ready", lambda: _conditions(eyes, node), lambda seen: seen["Ready"] == "True")
-    # The new kubelet admits every pod anew; a second pod that starts shows that it is through with it.
+    waiting.until("the node is Ready", lambda: _conditions(cluster_client, node), lambda seen: seen["Ready"] == "True")
+    # The new kubelet admits every pod again; the start of a second pod shows that it has finished.
     witness = workloads.pod("witness", survivor["spec"]["containers"][0]["image"], nodes=[node])
-    eyes.create("Pod", witness, namespace)
-    eyes.wait_running(namespace, "witness")
-    after = eyes.get("Pod", "survivor", namespace)
+    cluster_client.create("Pod", witness, namespace)
+    cluster_client.wait_running(namespace, "witness")
+    after = cluster_client.get("Pod", "survivor", namespace)
     assert after["status"]["phase"] == "Running", after["status"]
     assert after["metadata"]["uid"] == survivor["metadata"]["uid"]
     assert _containers(after) == _containers(survivor)
 
 
-def _conditions(eyes: ClusterClient, node: str) -> dict[str, str]:
-    return {each["type"]: each["status"] for each in eyes.get("Node", node)["status"]["conditions"]}
+def _conditions(cluster_client: ClusterClient, node: str) -> dict[str, str]:
+    return {each["type"]: each["status"] for each in cluster_client.get("Node", node)["status"]["conditions"]}
 
 
 def _containers(pod: dict[str, Any]) -> list[tuple[str, int]]:
@@ -68,25 +71,27 @@ def _containers(pod: dict[str, Any]) -> list[tuple[str, int]]:
 
 
 def test_no_new_mid_pod_fits(
-    eyes: ClusterClient,
+    cluster_client: ClusterClient,
     suite: Suite,
     node: str,
     namespace: str,
     survivor: dict[str, Any],
 ) -> None:
-    eyes.create("Pod", workloads.mid_pod("late", suite.workload, cpu_millis=1, memory_mib=1, nodes=[node]), namespace)
-    refusals = waiting.until("it is refused", lambda: eyes.events_of("late", namespace, "FailedScheduling"))
+    cluster_client.create(
+        "Pod", workloads.mid_pod("late", suite.workload, cpu_millis=1, memory_mib=1, nodes=[node]), namespace
+    )
+    refusals = waiting.until("it is refused", lambda: cluster_client.events_of("late", namespace, "FailedScheduling"))
     assert MID_CPU in refusals[-1]["message"]
-    assert eyes.pod_phase("late", namespace) == "Pending"
-    eyes.delete("Pod", "late", namespace)
+    assert cluster_client.pod_phase("late", namespace) == "Pending"
+    cluster_client.delete("Pod", "late", namespace)
 
 
 def test_the_keys_disappear_with_the_last_mid_pod(
-    eyes: ClusterClient,
+    cluster_client: ClusterClient,
     node: str,
     namespace: str,
     survivor: dict[str, Any],
 ) -> None:
-    eyes.delete("Pod", "survivor", namespace)
-    waiting.until("no Mid on the node", lambda: eyes.mid(node), lambda seen: seen is None, within_seconds=90)
-    assert eyes.receipt(node) is None
+    cluster_client.delete("Pod", "survivor", namespace)
+    waiting.until("no Mid on the node", lambda: cluster_client.mid(node), lambda seen: seen is None, within_seconds=90)
+    assert cluster_client.mid_status(node) is None

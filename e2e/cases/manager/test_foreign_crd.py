@@ -1,4 +1,4 @@
-"""Beside Koordinator's CRD and PriorityClasses: we install, say which of our fields are lost, and Mid is right."""
+"""With Koordinator's CRD and PriorityClasses: the suite installs, reports its lost fields, and Mid is right."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import fake_reports, slo_config, upstream_crd, waiting
-from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient, cpu_millis, units
+from e2e.support import fake_fleet, slo_config, upstream_crd, waiting
+from e2e.support.cluster_client import ClusterClient, cpu_millis, units
 from e2e.support.installation import CRD, RELEASE, Suite
+from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
 LOST = ("spec.predictPolicy", "spec.midColocationPolicy", "status.allocated", "status.prediction", "status.conditions")
@@ -19,31 +20,33 @@ UNINSTALL = ("helm", "uninstall", RELEASE, "--namespace", SUITE_NAMESPACE, "--wa
 
 
 @pytest.fixture(scope="module")
-def beside_upstream(cluster: Cluster, eyes: ClusterClient, suite: Suite, fake_nodes: list[str]) -> Iterator[None]:
+def beside_upstream(
+    cluster: Cluster, cluster_client: ClusterClient, suite: Suite, fake_nodes: list[str]
+) -> Iterator[None]:
     """Install beside what Koordinator has installed; afterwards all is as before."""
     cluster.run(*UNINSTALL, timeout_seconds=330)
     theirs = [upstream_crd.crd(), *upstream_crd.priority_classes()]
     for each in theirs:
         cluster.run("create", "--filename=-", stdin=json.dumps(each))
     suite.install("--set=priorityClasses.create=false")
-    slo_config.write(eyes, slo_config.changed(midUnallocatedPercent=0))
+    slo_config.write(cluster_client, slo_config.changed(midUnallocatedPercent=0))
     yield
     cluster.run(*UNINSTALL, timeout_seconds=330)
     assert cluster.get("nodemetrics")["items"] == []
-    for each in theirs:  # still there: they are not ours
+    for each in theirs:  # not removed: they belong to Koordinator
         cluster.run("delete", each["kind"].lower(), each["metadata"]["name"])
     suite.install()
-    slo_config.write(eyes, slo_config.BASE)
+    slo_config.write(cluster_client, slo_config.BASE)
 
 
 @pytest.mark.usefixtures("beside_upstream")
-def test_the_manager_says_on_the_crd_which_of_our_fields_it_drops(cluster: Cluster, eyes: ClusterClient) -> None:
+def test_the_manager_reports_on_the_crd_which_fields_it_drops(cluster: Cluster, cluster_client: ClusterClient) -> None:
     uid = cluster.get("crd", CRD)["metadata"]["uid"]
     (event,) = waiting.until(
         "an Event on the CRD",
         lambda: [
             each
-            for each in eyes.events_of(CRD, "default", "NodeMetricFieldsDropped")
+            for each in cluster_client.events_of(CRD, "default", "NodeMetricFieldsDropped")
             if each["involvedObject"]["uid"] == uid
         ],
     )
@@ -52,35 +55,39 @@ def test_the_manager_says_on_the_crd_which_of_our_fields_it_drops(cluster: Clust
 
 
 @pytest.mark.usefixtures("beside_upstream")
-def test_mid_is_right_though_what_it_is_usually_calculated_from_is_dropped(
-    eyes: ClusterClient, fake_nodes: list[str], node: str
+def test_mid_is_right_without_the_dropped_fields(
+    cluster_client: ClusterClient, fake_nodes: list[str], node: str
 ) -> None:
     name = fake_nodes[0]
-    ours = fake_reports.status(cpu_millis=1000, memory_mib=1024, prod_cpu_millis=3500, prod_memory_mib=10 * 1024)
-    fake_reports.report(eyes, name, {**ours, "prodReclaimableMetric": {"resource": {"resources": RECLAIMABLE}}})
-    assert "allocated" not in eyes.node_metric(name)["status"]
-    waiting.until("Mid by what is reclaimable", lambda: eyes.mid(name), lambda seen: seen == DUE, within_seconds=20)
-    assert eyes.receipt(name)["reason"] == "CalculatedFromReclaimable"
+    sound = fake_fleet.prod_status(cpu_millis=1000, memory_mib=1024, prod_cpu_millis=3500, prod_memory_mib=10 * 1024)
+    fake_fleet.report(
+        cluster_client, name, {**sound, "prodReclaimableMetric": {"resource": {"resources": RECLAIMABLE}}}
+    )
+    assert "allocated" not in cluster_client.node_metric(name)["status"]
+    waiting.until(
+        "Mid by what is reclaimable", lambda: cluster_client.mid(name), lambda seen: seen == DUE, within_seconds=20
+    )
+    assert cluster_client.mid_status(name)["reason"] == "CalculatedFromReclaimable"
 
     def agree() -> bool:
-        """Whether the real node offers what its agent calls reclaimable, to the milli-core and the byte."""
-        reported = eyes.node_metric(node)["status"]["prodReclaimableMetric"]["resource"]["resources"]
-        return eyes.mid(node) == (cpu_millis(reported["cpu"]), units(reported["memory"]))
+        """Return whether Mid of the real node is what its agent reports as reclaimable, exactly."""
+        reported = cluster_client.node_metric(node)["status"]["prodReclaimableMetric"]["resource"]["resources"]
+        return cluster_client.mid(node) == (cpu_millis(reported["cpu"]), units(reported["memory"]))
 
     waiting.until("the real node offers what its agent reports", agree, within_seconds=150)
 
 
 @pytest.mark.usefixtures("beside_upstream")
-def test_helm_test_passes_and_notes_it(cluster: Cluster) -> None:
-    said = cluster.run("helm", "test", RELEASE, "--namespace", SUITE_NAMESPACE, "--logs", timeout_seconds=330)
-    noted = [line for line in said.splitlines() if line.startswith("note ")]
-    assert any(all(field in line for field in LOST) for line in noted), said
-    assert "FAIL" not in said
+def test_helm_test_passes_with_a_note(cluster: Cluster) -> None:
+    output = cluster.run("helm", "test", RELEASE, "--namespace", SUITE_NAMESPACE, "--logs", timeout_seconds=330)
+    noted = [line for line in output.splitlines() if line.startswith("note ")]
+    assert any(all(field in line for field in LOST) for line in noted), output
+    assert "FAIL" not in output
 
 
 @pytest.mark.usefixtures("beside_upstream")
-def test_a_field_that_is_dropped_is_not_written_again_and_again(cluster: Cluster, fake_nodes: list[str]) -> None:
-    """A manager that took its own missing fields for a difference would write without end."""
+def test_a_dropped_field_causes_no_endless_writes(cluster: Cluster, fake_nodes: list[str]) -> None:
+    """Check that missing fields do not count as a difference, which would cause endless writes."""
     before = cluster.get("nodemetric", fake_nodes[1])["metadata"]
     assert "midColocationPolicy" not in cluster.get("nodemetric", fake_nodes[1])["spec"]
     if cluster.audit_log is None or not cluster.audit_log.exists():

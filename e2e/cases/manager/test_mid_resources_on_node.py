@@ -1,4 +1,4 @@
-"""The Mid resources of the node are the formula's, and follow the Prod pods."""
+"""The Mid resources of the node are those of the formula, and follow the Prod pods."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import NamedTuple
 import pytest
 
 from e2e.support import mid_formula, waiting, workloads
-from e2e.support.cluster_client import MID_CPU, MID_MEMORY, ClusterClient, units
+from e2e.support.cluster_client import ClusterClient, units
 from e2e.support.installation import Suite
+from e2e.support.names import MID_CPU, MID_MEMORY
 from tools.localcluster.access import Cluster
 
 MIB = workloads.MEBIBYTE
@@ -16,18 +17,18 @@ POD = "modest"
 MORE_MIB = 600
 
 
-def test_mid_is_the_formula_of_what_is_published(eyes: ClusterClient, suite: Suite, node: str) -> None:
-    waiting.until("Mid on the node", lambda: eyes.mid(node), within_seconds=120)
-    mid_cpu, mid_memory = mid_formula.wait_published(eyes, node).offered
+def test_mid_follows_from_the_published_objects(cluster_client: ClusterClient, suite: Suite, node: str) -> None:
+    waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=120)
+    mid_cpu, mid_memory = mid_formula.wait_published(cluster_client, node).offered
     assert mid_cpu > 0
     assert mid_memory > 0
 
 
-def test_the_terms_on_the_receipt_add_up_to_what_is_published(eyes: ClusterClient, node: str) -> None:
-    receipt = eyes.receipt(node)
-    assert receipt is not None
-    assert receipt["reason"] == "Calculated"
-    lines = receipt["resources"]
+def test_the_terms_of_the_annotation_give_the_published_value(cluster_client: ClusterClient, node: str) -> None:
+    mid_status = cluster_client.mid_status(node)
+    assert mid_status is not None
+    assert mid_status["reason"] == "Calculated"
+    lines = mid_status["resources"]
     assert set(lines) == {MID_CPU, MID_MEMORY}
     for line in lines.values():
         charged = line["allocatedProd"] * line["reclaimRatioPercent"] // 100
@@ -38,7 +39,7 @@ def test_the_terms_on_the_receipt_add_up_to_what_is_published(eyes: ClusterClien
 
 
 class Growth(NamedTuple):
-    """Mid memory before a Prod pod came, what the pod requests, and what the formula gives once it is there."""
+    """Mid memory before a Prod pod was created, the pod's request, and Mid of the formula with the pod."""
 
     before: int
     request_mib: int
@@ -46,9 +47,9 @@ class Growth(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def growth(eyes: ClusterClient, suite: Suite, node: str, namespace: str) -> Growth:
+def growth(cluster_client: ClusterClient, suite: Suite, node: str, namespace: str) -> Growth:
     """Add a Prod pod that requests a good part of the node's memory and uses next to none of it."""
-    published = mid_formula.wait_published(eyes, node)
+    published = mid_formula.wait_published(cluster_client, node)
     status, policy = published.node_metric["status"], published.node_metric["spec"]["midColocationPolicy"]
     allocatable = units(published.node["status"]["allocatable"]["memory"])
     request_mib = allocatable * 2 // 5 // MIB
@@ -62,36 +63,38 @@ def growth(eyes: ClusterClient, suite: Suite, node: str, namespace: str) -> Grow
     )
     requests = {"cpu": "100m", "memory": f"{request_mib}Mi"}
     pod = workloads.pod(POD, suite.workload, *workloads.load(memory_mib=20), requests=requests, nodes=[node])
-    eyes.create("Pod", pod, namespace)
-    eyes.wait_running(namespace, POD)
+    cluster_client.create("Pod", pod, namespace)
+    cluster_client.wait_running(namespace, POD)
     return Growth(published.offered[1], request_mib, int(due))
 
 
-def _mid_memory(eyes: ClusterClient, node: str) -> int:
-    offered = eyes.mid(node)
+def _mid_memory(cluster_client: ClusterClient, node: str) -> int:
+    offered = cluster_client.mid(node)
     return offered[1] if offered else 0
 
 
-def test_mid_grows_by_what_a_new_prod_pod_requests_and_does_not_use(
-    eyes: ClusterClient, node: str, growth: Growth
+def test_mid_grows_by_the_unused_request_of_a_new_prod_pod(
+    cluster_client: ClusterClient, node: str, growth: Growth
 ) -> None:
     assert growth.due > growth.before
-    # Half of it is plenty to tell, and leaves room for what else moves on the node meanwhile.
+    # Half of it is a clear signal, and leaves room for other changes on the node meanwhile.
     least = (growth.before + growth.due) // 2
-    waiting.until("more Mid memory", lambda: _mid_memory(eyes, node), lambda seen: seen > least, within_seconds=120)
-    mid_formula.wait_published(eyes, node)
+    waiting.until(
+        "more Mid memory", lambda: _mid_memory(cluster_client, node), lambda seen: seen > least, within_seconds=120
+    )
+    mid_formula.wait_published(cluster_client, node)
 
 
 @pytest.mark.usefixtures("growth")
 def test_mid_shrinks_when_the_load_of_a_prod_pod_rises(
-    eyes: ClusterClient, cluster: Cluster, node: str, namespace: str
+    cluster_client: ClusterClient, cluster: Cluster, node: str, namespace: str
 ) -> None:
-    full = _mid_memory(eyes, node)
+    full = _mid_memory(cluster_client, node)
     workloads.take_memory(cluster, namespace, POD, MORE_MIB)
     waiting.until(
         "less Mid memory",
-        lambda: _mid_memory(eyes, node),
+        lambda: _mid_memory(cluster_client, node),
         lambda seen: 0 < seen < full - MORE_MIB * MIB // 4,
         within_seconds=150,
     )
-    mid_formula.wait_published(eyes, node)
+    mid_formula.wait_published(cluster_client, node)

@@ -23,5 +23,5 @@ def test_no_object_of_the_cluster_carries_an_annotation_or_finalizer_of_kopf(clu
     assert seen > 100, "a running cluster has more objects than that"
 
 
-def test_nobody_makes_kopfs_own_peering_objects(cluster: Cluster, suite: Suite) -> None:
+def test_no_component_creates_kopfs_peering_objects(cluster: Cluster, suite: Suite) -> None:
     assert "kopf" not in cluster.run("get", "crd", "--output=name")

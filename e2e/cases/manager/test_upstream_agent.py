@@ -1,4 +1,4 @@
-"""Beside Koordinator's own agent, which knows nothing of our fields: Mid from its report and one list of the pods."""
+"""With Koordinator's own agent, which lacks the suite's fields: Mid from its report and one list of the pods."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from e2e.support import fake_reports, slo_config, waiting, workloads
-from e2e.support.cluster_client import MID_CPU, MID_MEMORY, ClusterClient, cpu_millis, moment, units
+from e2e.support import fake_fleet, slo_config, waiting, workloads
+from e2e.support.cluster_client import ClusterClient, cpu_millis, moment, units
+from e2e.support.names import MID_CPU, MID_MEMORY
 from tools.localcluster.access import Cluster
 
 PROD = {"cpu": "3", "memory": "8Gi"}
@@ -22,10 +23,10 @@ QUIET_SECONDS = 3
 
 
 def _reported() -> dict[str, Any]:
-    """A status as upstream's agent writes it."""
+    """Return a status as upstream's agent writes it."""
     usage = {"resources": {"cpu": "1200m", "memory": "5Gi"}}
     return {
-        "updateTime": fake_reports.now(),
+        "updateTime": fake_fleet.now(),
         "nodeMetric": {
             "nodeUsage": usage,
             "systemUsage": {"resources": {"cpu": "200m", "memory": "1Gi"}},
@@ -38,16 +39,18 @@ def _reported() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def published(
-    eyes: ClusterClient, suite: Any, fake_nodes: list[str], namespace: str
+    cluster_client: ClusterClient, suite: Any, fake_nodes: list[str], namespace: str
 ) -> Iterator[tuple[str, dt.datetime]]:
-    """A fake node with a Prod and a Batch pod, and its report of upstream's kind; the node, and when it was written."""
+    """Report like upstream's agent for a fake node with a Prod and a Batch pod; return the node and the time."""
     node = fake_nodes[1]
     for name, priority_class, requests in (("prod", "koord-prod", PROD), ("batch", "koord-batch", {"cpu": "1"})):
         pod = workloads.pod(name, suite.workload, requests=requests, priority_class=priority_class, nodes=[node])
-        eyes.create("Pod", pod, namespace)
-        waiting.until(f"{name} is bound", lambda name=name: eyes.get("Pod", name, namespace)["spec"].get("nodeName"))
+        cluster_client.create("Pod", pod, namespace)
+        waiting.until(
+            f"{name} is bound", lambda name=name: cluster_client.get("Pod", name, namespace)["spec"].get("nodeName")
+        )
     slo_config.write(
-        eyes,
+        cluster_client,
         slo_config.changed(
             midUnallocatedPercent=SHARE_PERCENT,
             midMemoryThresholdPercent=MEMORY_CAP_PERCENT,
@@ -56,19 +59,21 @@ def published(
     )
     waiting.until(
         "the configuration arrives",
-        lambda: eyes.node_metric(node)["spec"]["midColocationPolicy"]["midUnallocatedPercent"],
+        lambda: cluster_client.node_metric(node)["spec"]["midColocationPolicy"]["midUnallocatedPercent"],
         lambda seen: seen == SHARE_PERCENT,
     )
-    eyes.patch_status("NodeMetric", node, {"status": {"prodPeakMetric": None, "allocated": None, "prediction": None}})
+    cluster_client.patch_status(
+        "NodeMetric", node, {"status": {"prodPeakMetric": None, "allocated": None, "prediction": None}}
+    )
     written = dt.datetime.now(dt.UTC)
-    fake_reports.report(eyes, node, _reported())
+    fake_fleet.report(cluster_client, node, _reported())
     yield node, written
-    slo_config.write(eyes, slo_config.BASE)
+    slo_config.write(cluster_client, slo_config.BASE)
 
 
-def _due(eyes: ClusterClient, node: str) -> tuple[int, int]:
-    """min( reclaimable, allocatable * cap ) + share * ( allocatable - Prod requests )."""
-    allocatable = eyes.get("Node", node)["status"]["allocatable"]
+def _due(cluster_client: ClusterClient, node: str) -> tuple[int, int]:
+    """Return min( reclaimable, allocatable * cap ) + share * ( allocatable - Prod requests )."""
+    allocatable = cluster_client.get("Node", node)["status"]["allocatable"]
 
     def one(name: str, read: Callable[[str], int], cap_percent: int) -> int:
         whole = read(allocatable[name])
@@ -78,15 +83,15 @@ def _due(eyes: ClusterClient, node: str) -> tuple[int, int]:
     return one("cpu", cpu_millis, 100), one("memory", units, MEMORY_CAP_PERCENT)
 
 
-def test_mid_follows_from_what_it_calls_reclaimable_and_from_the_pods(
-    eyes: ClusterClient, published: tuple[str, dt.datetime]
+def test_mid_follows_from_reported_reclaimable_and_the_pods(
+    cluster_client: ClusterClient, published: tuple[str, dt.datetime]
 ) -> None:
     node, _ = published
-    due = _due(eyes, node)
-    waiting.until("Mid by its report", lambda: eyes.mid(node), lambda seen: seen == due, within_seconds=20)
-    receipt = eyes.receipt(node)
-    assert (receipt["reason"], receipt["requestsFrom"]) == ("CalculatedFromReclaimable", "pods")
-    assert {name: line["source"] for name, line in receipt["resources"].items()} == {
+    due = _due(cluster_client, node)
+    waiting.until("Mid by its report", lambda: cluster_client.mid(node), lambda seen: seen == due, within_seconds=20)
+    mid_status = cluster_client.mid_status(node)
+    assert (mid_status["reason"], mid_status["requestsFrom"]) == ("CalculatedFromReclaimable", "pods")
+    assert {name: line["source"] for name, line in mid_status["resources"].items()} == {
         MID_CPU: "reported",
         MID_MEMORY: "reported",
     }
@@ -96,7 +101,9 @@ def test_the_pods_are_listed_once_for_it(cluster: Cluster, published: tuple[str,
     if cluster.audit_log is None or not cluster.audit_log.exists():
         pytest.skip(f"provider {cluster.provider} does not show the apiserver's audit log")
     node, written = published
-    time.sleep(QUIET_SECONDS)  # whoever would list again does so at the write to the node, which is an event as well
+    time.sleep(
+        QUIET_SECONDS
+    )  # a component that lists again does so after the write to the node, which is an event as well
     assert len(_lists_of_pods(cluster, node, written)) == 1
 
 

@@ -1,13 +1,13 @@
-"""Why is my pod here, why does it wait, and what would another configuration do: told of real decisions.
+"""explain-pod and simulate on real decisions: why a pod is here, why it waits, the effect of another configuration.
 
-Every node can allocate 15.5 cores, of which the table says what is used; the pod requests 100m. It counts as 0.085
+Every node can allocate 15.5 cores, of which the table shows the used part; the pod requests 100m. It counts as 0.085
 cores for LoadAwareScheduling, by CPU alone, and as 0.15 for TargetLoadPacking, with a target of 40 %.
 
 | node         | used   | LoadAwareScheduling                     | TargetLoadPacking                    | mean |
 |--------------|--------|-----------------------------------------|--------------------------------------|------|
 | packed       | 4.65   | 69 % are free with the pod              | 31 % are used: 60 * 31 / 40 + 40: 86 | 77   |
 | idle         | 0.775  | 94 %                                    | 6 %: 60 * 6 / 40 + 40: 49            | 71   |
-| hot, hottest | 12.4.. | more than 65 % are used: never asked on |                                      |      |
+| hot, hottest | 12.4.. | more than 65 % are used: no score       |                                      |      |
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import Any
 
 import pytest
 
-from e2e.support import command_lines, fake_fleet, fake_reports, host_scheduler, load_reports, workloads
-from e2e.support.cluster_client import SUITE_NAMESPACE, ClusterClient, moment
-from e2e.support.command_lines import Said
+from e2e.support import command_lines, fake_fleet, host_scheduler, workloads
+from e2e.support.cluster_client import ClusterClient, moment
+from e2e.support.command_lines import Output
 from e2e.support.host_scheduler import HostScheduler
+from e2e.support.names import SUITE_NAMESPACE
 from e2e.support.scheduling import SchedulingHelper
 from tools.localcluster.access import Cluster
 
@@ -44,10 +45,10 @@ POLICIES = {
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
-    with fake_fleet.registered(eyes, [f"why-{kind}" for kind in LOADS_PERCENT]) as names:
+def nodes(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+    with fake_fleet.registered(cluster_client, [f"why-{kind}" for kind in LOADS_PERCENT]) as names:
         for name, cpu_percent in zip(names, LOADS_PERCENT.values(), strict=True):
-            fake_reports.report(eyes, name, load_reports.load(cpu_percent=cpu_percent))
+            fake_fleet.report(cluster_client, name, fake_fleet.load_status(cpu_percent=cpu_percent))
         yield dict(zip(LOADS_PERCENT, names, strict=True))
 
 
@@ -58,132 +59,132 @@ def scheduler(cluster: Cluster, nodes: dict[str, str]) -> Iterator[HostScheduler
 
 
 @pytest.fixture(scope="module")
-def placed(court: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler) -> str:
-    """NAMESPACE/NAME of a pod that was free to choose."""
-    name = court.ask("placed", scheduler.name, [nodes[kind] for kind in (IDLE, PACKED, HOT)])
-    assert court.bound([name]) == [nodes[PACKED]]
-    return f"{court.namespace}/{name}"
+def placed(scheduling: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler) -> str:
+    """Return NAMESPACE/NAME of a pod that may run on every node."""
+    name = scheduling.submit("placed", scheduler.name, [nodes[kind] for kind in (IDLE, PACKED, HOT)])
+    assert scheduling.bound([name]) == [nodes[PACKED]]
+    return f"{scheduling.namespace}/{name}"
 
 
 @pytest.fixture(scope="module")
-def waiting_pod(court: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler) -> str:
-    """NAMESPACE/NAME of a pod whose nodes are all too hot."""
+def waiting_pod(scheduling: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler) -> str:
+    """Return NAMESPACE/NAME of a pod whose nodes are all too hot."""
     name = "too-hot"
-    refusal = court.decide(name, scheduler.name, [nodes[HOT], nodes[HOTTEST]]).refusal
+    refusal = scheduling.decide(name, scheduler.name, [nodes[HOT], nodes[HOTTEST]]).refusal
     assert f"2 {TOO_HOT}" in (refusal or "")
-    return f"{court.namespace}/{name}"
+    return f"{scheduling.namespace}/{name}"
 
 
 def _newest(scheduler: HostScheduler, pod: str) -> dict[str, Any]:
-    """The last decision on the pod's page, its nodes by name."""
+    """Return the last decision on the pod's page, with its nodes by name."""
     decision = json.loads(scheduler.extender_page(f"/debug/pods/{pod}"))["decisions"][0]
     return {**decision, "nodes": {node["node"]: node for node in decision["nodes"]}}
 
 
-def _explained(scheduler: HostScheduler, pod: str) -> Said:
+def _explained(scheduler: HostScheduler, pod: str) -> Output:
     return command_lines.run("scheduler_plugin", "explain-pod", pod, f"--address={scheduler.probe_address}")
 
 
 def test_the_page_of_a_placed_pod_has_scores_rejections_inputs_and_ages(
-    eyes: ClusterClient, nodes: dict[str, str], scheduler: HostScheduler, placed: str
+    cluster_client: ClusterClient, nodes: dict[str, str], scheduler: HostScheduler, placed: str
 ) -> None:
     decision = _newest(scheduler, placed)
-    told = decision["nodes"]
+    explained = decision["nodes"]
     assert (decision["node"], decision["nodesAsked"], decision["nodesPassed"]) == (nodes[PACKED], 3, 2)
-    assert {name: (node["verdict"], node["scores"], node["score"]) for name, node in told.items()} == {
+    assert {name: (node["verdict"], node["scores"], node["score"]) for name, node in explained.items()} == {
         nodes[PACKED]: ("chosen", SCORES[PACKED], 77),
         nodes[IDLE]: ("passed", SCORES[IDLE], 71),
         nodes[HOT]: ("rejected", {}, None),
     }
-    assert (told[nodes[HOT]]["policy"], told[nodes[HOT]]["reason"]) == (LOAD_AWARE, TOO_HOT)
+    assert (explained[nodes[HOT]]["policy"], explained[nodes[HOT]]["reason"]) == (LOAD_AWARE, TOO_HOT)
     for kind in (IDLE, PACKED, HOT):
-        node = told[nodes[kind]]
+        node = explained[nodes[kind]]
         inputs = node["inputs"][LOAD_AWARE]
         assert (inputs["usage"]["cpu"], inputs["limitPercent"]["cpu"]) == (USED_MILLIS[kind], LIMIT_PERCENT)
-        reported_at = moment(eyes.node_metric(nodes[kind])["status"]["updateTime"]).timestamp()
+        reported_at = moment(cluster_client.node_metric(nodes[kind])["status"]["updateTime"]).timestamp()
         assert decision["at"] - node["reportAgeSeconds"] == pytest.approx(reported_at, abs=0.001)
 
 
-def test_the_command_says_the_same_of_a_placed_pod_in_words(
+def test_the_command_explains_a_placed_pod_in_words(
     nodes: dict[str, str], scheduler: HostScheduler, placed: str
 ) -> None:
-    said = _explained(scheduler, placed)
-    assert said.code == 0
-    assert said.line_with(placed, "2 of 3 nodes passed")
-    assert said.line_with(f"kube-scheduler bound the pod to {nodes[PACKED]}")
-    assert said.line_with(f"{nodes[PACKED]} ", "chosen, score 77", f"{LOAD_AWARE} 69, {PACKING} 86", "s old")
-    idle = said.line_with(f"{nodes[IDLE]} ", "passed, score 71", f"{LOAD_AWARE} 94, {PACKING} 49", "s old")
+    output = _explained(scheduler, placed)
+    assert output.code == 0
+    assert output.line_with(placed, "2 of 3 nodes passed")
+    assert output.line_with(f"kube-scheduler bound the pod to {nodes[PACKED]}")
+    assert output.line_with(f"{nodes[PACKED]} ", "chosen, score 77", f"{LOAD_AWARE} 69, {PACKING} 86", "s old")
+    idle = output.line_with(f"{nodes[IDLE]} ", "passed, score 71", f"{LOAD_AWARE} 94, {PACKING} 49", "s old")
     assert "6 less than the chosen node" in idle
-    hot = said.line_with(f"{nodes[HOT]} ", f"rejected by {LOAD_AWARE}: {TOO_HOT}", "s old")
+    hot = output.line_with(f"{nodes[HOT]} ", f"rejected by {LOAD_AWARE}: {TOO_HOT}", "s old")
     assert "cpu 12.4 + 0.085 of 15.5 = 81 %, limit 65 %" in hot
 
 
-def test_of_a_pod_that_waits_both_say_that_every_node_is_too_hot(
-    eyes: ClusterClient, nodes: dict[str, str], scheduler: HostScheduler, waiting_pod: str
+def test_for_a_waiting_pod_both_report_that_every_node_is_too_hot(
+    cluster_client: ClusterClient, nodes: dict[str, str], scheduler: HostScheduler, waiting_pod: str
 ) -> None:
     decision = _newest(scheduler, waiting_pod)
     assert (decision["node"], decision["nodesAsked"], decision["nodesPassed"]) == (None, 2, 0)
     assert {name: (node["verdict"], node["policy"], node["reason"]) for name, node in decision["nodes"].items()} == {
         nodes[kind]: ("rejected", LOAD_AWARE, TOO_HOT) for kind in (HOT, HOTTEST)
     }
-    said = _explained(scheduler, waiting_pod)
-    assert said.line_with("no node passed, kube-scheduler will try again")
-    assert said.line_with(f"{nodes[HOT]} ", TOO_HOT, "cpu 12.4 + 0.085 of 15.5 = 81 %, limit 65 %", "s old")
-    assert said.line_with(f"{nodes[HOTTEST]} ", TOO_HOT, "cpu 14.725 + 0.085 of 15.5 = 96 %, limit 65 %", "s old")
+    output = _explained(scheduler, waiting_pod)
+    assert output.line_with("no node passed, kube-scheduler will try again")
+    assert output.line_with(f"{nodes[HOT]} ", TOO_HOT, "cpu 12.4 + 0.085 of 15.5 = 81 %, limit 65 %", "s old")
+    assert output.line_with(f"{nodes[HOTTEST]} ", TOO_HOT, "cpu 14.725 + 0.085 of 15.5 = 96 %, limit 65 %", "s old")
     namespace, _, name = waiting_pod.partition("/")
-    assert eyes.pod_phase(name, namespace) == "Pending"
+    assert cluster_client.pod_phase(name, namespace) == "Pending"
 
 
 def test_the_installed_plugin_explains_in_its_own_container(
-    cluster: Cluster, court: SchedulingHelper, nodes: dict[str, str]
+    cluster: Cluster, scheduling: SchedulingHelper, nodes: dict[str, str]
 ) -> None:
-    name = court.ask("by-the-installed-one", workloads.SCHEDULER, [nodes[IDLE], nodes[HOT]])
-    assert court.bound([name]) == [nodes[IDLE]]
+    name = scheduling.submit("by-the-installed-one", workloads.SCHEDULER, [nodes[IDLE], nodes[HOT]])
+    assert scheduling.bound([name]) == [nodes[IDLE]]
     where = ("deploy/koord-scheduler", "--namespace", SUITE_NAMESPACE, "--container=scheduler-plugin")
-    words = ("python", "-m", "scheduler_plugin", "explain-pod", f"{court.namespace}/{name}")
-    said = Said(0, cluster.run("exec", *where, "--", *words))
-    assert said.line_with(f"kube-scheduler bound the pod to {nodes[IDLE]}")
-    assert said.line_with(f"{nodes[HOT]} ", f"rejected by {LOAD_AWARE}: {TOO_HOT}", "limit 65 %")
+    words = ("python", "-m", "scheduler_plugin", "explain-pod", f"{scheduling.namespace}/{name}")
+    output = Output(0, cluster.run("exec", *where, "--", *words))
+    assert output.line_with(f"kube-scheduler bound the pod to {nodes[IDLE]}")
+    assert output.line_with(f"{nodes[HOT]} ", f"rejected by {LOAD_AWARE}: {TOO_HOT}", "limit 65 %")
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_pod_that_it_has_never_been_asked_about_gets_a_clear_answer(
-    court: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler, is_there: bool
+def test_a_pod_without_a_decision_gets_a_clear_answer(
+    scheduling: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler, is_there: bool
 ) -> None:
-    pod = f"{court.namespace}/nobody"
+    pod = f"{scheduling.namespace}/unknown"
     if is_there:
-        pod = f"{court.namespace}/{court.ask('of-another', 'default-scheduler', [nodes[HOT]])}"
-        court.bound(["of-another"])
+        pod = f"{scheduling.namespace}/{scheduling.submit('of-another', 'default-scheduler', [nodes[HOT]])}"
+        scheduling.bound(["of-another"])
     with pytest.raises(urllib.error.HTTPError) as refused:
         scheduler.extender_page(f"/debug/pods/{pod}")
     with refused.value as answer:
         assert (answer.code, pod in answer.read().decode()) == (NOT_FOUND, True)
-    said = _explained(scheduler, pod)
-    assert said.code == 1
-    assert said.line_with("no recorded decision on the pod", pod) == said.text.strip()
+    output = _explained(scheduler, pod)
+    assert output.code == 1
+    assert output.line_with("no recorded decision on the pod", pod) == output.text.strip()
 
 
-def test_two_configurations_are_compared_on_the_cluster_as_it_is(
-    cluster: Cluster, eyes: ClusterClient, nodes: dict[str, str], scheduler: HostScheduler, waiting_pod: str
+def test_two_configurations_are_compared_on_the_recorded_cluster(
+    cluster: Cluster, cluster_client: ClusterClient, nodes: dict[str, str], scheduler: HostScheduler, waiting_pod: str
 ) -> None:
     simulate = (
         *("scheduler_plugin", "simulate", "--live", f"--kubeconfig={cluster.kubeconfig}", "--hours=0.1"),
         *("--config=stock", f"--config={scheduler.policy_file}"),
     )
-    said = command_lines.run(*simulate)
-    assert said.code == 0, said.text
-    assert said.line_with(" stock ", scheduler.policy_file.name)
+    output = command_lines.run(*simulate)
+    assert output.code == 0, output.text
+    assert output.line_with(" stock ", scheduler.policy_file.name)
 
     def row(title: str) -> list[int]:
-        return [int(cell) for cell in said.line_with(f"{title} ").split()[-2:]]
+        return [int(cell) for cell in output.line_with(f"{title} ").split()[-2:]]
 
     assert min(row("pods placed")) >= 1
-    refused_by_stock, refused_by_ours = row(TOO_HOT)
+    refused_by_stock, refused_by_suite = row(TOO_HOT)
     assert refused_by_stock == 0
-    assert refused_by_ours >= 2, "the hot nodes, for the pod that waits"
+    assert refused_by_suite >= 2, "the hot nodes, for the pod that waits"
 
-    told = command_lines.run(*simulate, "--output=json").text
-    by_ours = json.loads(told[told.index("\n{") :])[str(scheduler.policy_file)]
-    assert by_ours["placements"][waiting_pod]["node"] not in {nodes[HOT], nodes[HOTTEST]}
+    explained = command_lines.run(*simulate, "--output=json").text
+    by_suite = json.loads(explained[explained.index("\n{") :])[str(scheduler.policy_file)]
+    assert by_suite["placements"][waiting_pod]["node"] not in {nodes[HOT], nodes[HOTTEST]}
     namespace, _, name = waiting_pod.partition("/")
-    assert "nodeName" not in eyes.get("Pod", name, namespace)["spec"], "nothing was written"
+    assert "nodeName" not in cluster_client.get("Pod", name, namespace)["spec"], "nothing was written"

@@ -1,4 +1,4 @@
-"""The extender as a Service serves it: kube-scheduler calls over TLS and shows who it is; a stranger is not served."""
+"""The extender with mutual TLS: it serves kube-scheduler, and refuses a caller without a trusted certificate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.support import extender_certificates, fake_fleet, fake_reports, host_scheduler, load_reports
+from e2e.support import extender_certificates, fake_fleet, host_scheduler
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
 from e2e.support.scheduling import SchedulingHelper
@@ -24,7 +24,7 @@ def identities(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def schedulers(cluster: Cluster, identities: dict[str, Path]) -> Iterator[dict[str, HostScheduler]]:
-    """By whose certificate kube-scheduler shows."""
+    """Run one kube-scheduler for each client certificate; return them by its name."""
     server = identities["extender"]
     flags = [
         f"--extender-tls-cert-file={server / 'one.crt'}",
@@ -34,7 +34,7 @@ def schedulers(cluster: Cluster, identities: dict[str, Path]) -> Iterator[dict[s
     made = {
         name: HostScheduler(
             cluster,
-            f"story-tls-{name}",
+            f"case-tls-{name}",
             {},
             flags=flags,
             tls={
@@ -50,31 +50,31 @@ def schedulers(cluster: Cluster, identities: dict[str, Path]) -> Iterator[dict[s
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[tuple[str, str]]:
-    with fake_fleet.registered(eyes, ["hot", "cool"]) as (hot, cool):
-        fake_reports.report(eyes, hot, load_reports.load(cpu_percent=80))
-        fake_reports.report(eyes, cool, load_reports.load(cpu_percent=30))
+def nodes(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[tuple[str, str]]:
+    with fake_fleet.registered(cluster_client, ["hot", "cool"]) as (hot, cool):
+        fake_fleet.report(cluster_client, hot, fake_fleet.load_status(cpu_percent=80))
+        fake_fleet.report(cluster_client, cool, fake_fleet.load_status(cpu_percent=30))
         yield hot, cool
 
 
 def test_a_caller_with_a_certificate_of_the_authority_is_served(
-    court: SchedulingHelper, schedulers: dict[str, HostScheduler], nodes: tuple[str, str]
+    scheduling: SchedulingHelper, schedulers: dict[str, HostScheduler], nodes: tuple[str, str]
 ) -> None:
     hot, cool = nodes
     caller = schedulers["callers"]
-    assert court.is_refused_soon("refused", caller.name, hot, HOT)
-    assert court.decide("placed", caller.name, [hot, cool]).node == cool
-    assert caller.answered("filter") >= 2
-    assert caller.went_on_without() == []
+    assert scheduling.is_refused_soon("refused", caller.name, hot, HOT)
+    assert scheduling.decide("placed", caller.name, [hot, cool]).node == cool
+    assert caller.calls_counted("filter") >= 2
+    assert caller.ignored_errors() == []
 
 
-def test_a_stranger_is_not_served_and_kube_scheduler_says_so(
-    court: SchedulingHelper, schedulers: dict[str, HostScheduler], nodes: tuple[str, str]
+def test_an_untrusted_caller_is_refused_and_kube_scheduler_logs_it(
+    scheduling: SchedulingHelper, schedulers: dict[str, HostScheduler], nodes: tuple[str, str]
 ) -> None:
     hot, _ = nodes
     stranger = schedulers["strangers"]
-    assert court.decide("stranger", stranger.name, [hot]).node == hot
-    assert stranger.answered("filter") == 0
-    said = stranger.went_on_without()
-    assert said
-    assert [line for line in said if not re.search("EOF|connection reset|tls:", line)] == []
+    assert scheduling.decide("stranger", stranger.name, [hot]).node == hot
+    assert stranger.calls_counted("filter") == 0
+    output = stranger.ignored_errors()
+    assert output
+    assert [line for line in output if not re.search("EOF|connection reset|tls:", line)] == []

@@ -1,6 +1,6 @@
-"""Two policies that want opposite things, combined by weight: pods go where the weighted sum says.
+"""Two plugins with opposite preferences, combined by weight: the weighted sum decides.
 
-A pod asks for 100m. LoadAwareScheduling gives the idle node (5 %) 94 points and the half full one (30 %) 69;
+A pod requests 100m. LoadAwareScheduling gives the idle node (5 %) 94 points and the half full one (30 %) 69;
 TargetLoadPacking (target 40 %) gives 49 and 86. They disagree by 25 points against 37.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports
+from e2e.support import fake_fleet, host_scheduler
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
 from e2e.support.scheduling import SchedulingHelper
@@ -31,10 +31,10 @@ PREFERRED = {ALONE: "idle", MORE_LOAD_AWARE: "idle", EQUAL: "packed", MORE_PACKI
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
-    with fake_fleet.registered(eyes, list(LOADS_PERCENT)) as names:
+def nodes(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+    with fake_fleet.registered(cluster_client, list(LOADS_PERCENT)) as names:
         for name, cpu_percent in zip(names, LOADS_PERCENT.values(), strict=True):
-            fake_reports.report(eyes, name, load_reports.load(cpu_percent=cpu_percent))
+            fake_fleet.report(cluster_client, name, fake_fleet.load_status(cpu_percent=cpu_percent))
         yield dict(zip(LOADS_PERCENT, names, strict=True))
 
 
@@ -52,9 +52,9 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
-def test_pods_go_where_the_weighted_sum_of_both_policies_says(
-    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler], weights: str
+def test_the_weighted_sum_of_both_plugins_decides(
+    scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler], weights: str
 ) -> None:
-    asked = [court.ask(f"{weights}-{index}", schedulers[weights].name, [*nodes.values()]) for index in range(3)]
-    assert court.bound(asked) == [nodes[PREFERRED[weights]]] * 3
-    court.dismiss(*asked)
+    pods = [scheduling.submit(f"{weights}-{index}", schedulers[weights].name, [*nodes.values()]) for index in range(3)]
+    assert scheduling.bound(pods) == [nodes[PREFERRED[weights]]] * 3
+    scheduling.dismiss(*pods)

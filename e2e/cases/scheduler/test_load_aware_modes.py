@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import daemonsets, fake_fleet, fake_reports, host_scheduler, load_reports
+from e2e.support import daemonsets, fake_fleet, host_scheduler
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
 from e2e.support.scheduling import SchedulingHelper
@@ -17,10 +17,10 @@ HOT = "node(s) cpu usage exceed threshold"
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[list[str]]:
-    with fake_fleet.registered(eyes, ["furnace-0", "furnace-1", "furnace-2"]) as names:
+def nodes(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[list[str]]:
+    with fake_fleet.registered(cluster_client, ["furnace-0", "furnace-1", "furnace-2"]) as names:
         for name in names:
-            fake_reports.report(eyes, name, load_reports.load(cpu_percent=HOT_PERCENT))
+            fake_fleet.report(cluster_client, name, fake_fleet.load_status(cpu_percent=HOT_PERCENT))
         yield names
 
 
@@ -31,27 +31,27 @@ def schedulers(cluster: Cluster, nodes: list[str]) -> Iterator[dict[str, HostSch
         yield started
 
 
-def test_where_all_nodes_are_hot_pods_wait_if_hard_and_run_if_soft(
-    court: SchedulingHelper, nodes: list[str], schedulers: dict[str, HostScheduler]
+def test_on_hot_nodes_pods_wait_in_hard_mode_and_run_in_soft_mode(
+    scheduling: SchedulingHelper, nodes: list[str], schedulers: dict[str, HostScheduler]
 ) -> None:
-    assert f"3 {HOT}" in (court.decide("hard", schedulers["hard"].name, nodes).refusal or "")
-    asked = [court.ask(f"soft-{index}", schedulers["soft"].name, nodes) for index in range(6)]
-    assert set(court.bound(asked)) <= set(nodes)
+    assert f"3 {HOT}" in (scheduling.decide("hard", schedulers["hard"].name, nodes).refusal or "")
+    pods = [scheduling.submit(f"soft-{index}", schedulers["soft"].name, nodes) for index in range(6)]
+    assert set(scheduling.bound(pods)) <= set(nodes)
 
 
 def test_pods_of_a_daemon_set_run_on_hot_nodes(
-    court: SchedulingHelper, nodes: list[str], schedulers: dict[str, HostScheduler]
+    scheduling: SchedulingHelper, nodes: list[str], schedulers: dict[str, HostScheduler]
 ) -> None:
     hard = schedulers["hard"].name
-    assert daemonsets.placed(court, "one-on-each", hard, nodes) == nodes
-    assert HOT in (court.decide("of-nobody", hard, nodes[:1]).refusal or "")
+    assert daemonsets.placed(scheduling, "one-on-each", hard, nodes) == nodes
+    assert HOT in (scheduling.decide("without-owner", hard, nodes[:1]).refusal or "")
 
 
 def test_soft_prefers_a_node_that_has_cooled_down(
-    eyes: ClusterClient, court: SchedulingHelper, nodes: list[str], schedulers: dict[str, HostScheduler]
+    cluster_client: ClusterClient, scheduling: SchedulingHelper, nodes: list[str], schedulers: dict[str, HostScheduler]
 ) -> None:
     *_, cooled = nodes
-    fake_reports.report(eyes, cooled, load_reports.load(cpu_percent=COOL_PERCENT))
-    assert court.lands_soon("cooled-down", schedulers["hard"].name, cooled)
-    asked = [court.ask(f"prefers-{index}", schedulers["soft"].name, nodes) for index in range(4)]
-    assert court.bound(asked) == [cooled] * 4
+    fake_fleet.report(cluster_client, cooled, fake_fleet.load_status(cpu_percent=COOL_PERCENT))
+    assert scheduling.lands_soon("cooled-down", schedulers["hard"].name, cooled)
+    pods = [scheduling.submit(f"prefers-{index}", schedulers["soft"].name, nodes) for index in range(4)]
+    assert scheduling.bound(pods) == [cooled] * 4

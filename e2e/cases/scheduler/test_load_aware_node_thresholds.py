@@ -1,4 +1,4 @@
-"""A node has thresholds of its own, by annotation: higher, lower, none, of another kind, or nonsense."""
+"""A node has its own thresholds, by annotation: higher, lower, none, of another kind, or invalid."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, node_thresholds
+from e2e.support import fake_fleet, host_scheduler, node_thresholds
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
+from e2e.support.names import THRESHOLDS_ANNOTATION
 from e2e.support.scheduling import SchedulingHelper
 from tools.localcluster.access import Cluster
 
@@ -21,14 +22,14 @@ Annotate = Callable[[str, dict], None]
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+def nodes(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
     loads = {
         "hot": {"cpu_percent": HOT_PERCENT, "p95_percent": COOL_PERCENT},
         "cool": {"cpu_percent": COOL_PERCENT, "p95_percent": HOT_PERCENT},
     }
-    with fake_fleet.registered(eyes, [f"own-{kind}" for kind in loads]) as names:
+    with fake_fleet.registered(cluster_client, [f"own-{kind}" for kind in loads]) as names:
         for name, each in zip(names, loads.values(), strict=True):
-            fake_reports.report(eyes, name, load_reports.load(**each))
+            fake_fleet.report(cluster_client, name, fake_fleet.load_status(**each))
         yield dict(zip(loads, names, strict=True))
 
 
@@ -39,13 +40,13 @@ def scheduler(cluster: Cluster, nodes: dict[str, str]) -> Iterator[HostScheduler
 
 
 @pytest.fixture
-def annotate(eyes: ClusterClient, nodes: dict[str, str]) -> Iterator[Annotate]:
+def annotate(cluster_client: ClusterClient, nodes: dict[str, str]) -> Iterator[Annotate]:
     """Give a node thresholds of its own until the end of the test."""
-    yield lambda kind, own: eyes.patch(
-        "Node", nodes[kind], {"metadata": {"annotations": {node_thresholds.THRESHOLDS: json.dumps(own)}}}
+    yield lambda kind, own: cluster_client.patch(
+        "Node", nodes[kind], {"metadata": {"annotations": {THRESHOLDS_ANNOTATION: json.dumps(own)}}}
     )
     for name in nodes.values():
-        node_thresholds.set_threshold(eyes, name, None)
+        node_thresholds.set_threshold(cluster_client, name, None)
 
 
 @pytest.mark.parametrize(
@@ -57,12 +58,17 @@ def annotate(eyes: ClusterClient, nodes: dict[str, str]) -> Iterator[Annotate]:
         ("of-p95", {"aggregatedUsage": {"usageThresholds": {"cpu": 65}, "usageAggregationType": "p95"}}),
     ],
 )
-def test_a_hot_node_takes_pods_where_its_own_thresholds_let_it(
-    annotate: Annotate, court: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler, case: str, own: dict
+def test_a_hot_node_takes_pods_below_its_own_thresholds(
+    annotate: Annotate,
+    scheduling: SchedulingHelper,
+    nodes: dict[str, str],
+    scheduler: HostScheduler,
+    case: str,
+    own: dict,
 ) -> None:
-    assert court.is_refused_soon(f"before-{case}", scheduler.name, nodes["hot"], HOT)
+    assert scheduling.is_refused_soon(f"before-{case}", scheduler.name, nodes["hot"], HOT)
     annotate("hot", own)
-    assert court.lands_soon(f"with-{case}", scheduler.name, nodes["hot"])
+    assert scheduling.lands_soon(f"with-{case}", scheduler.name, nodes["hot"])
 
 
 @pytest.mark.parametrize(
@@ -76,24 +82,24 @@ def test_a_hot_node_takes_pods_where_its_own_thresholds_let_it(
         ),
     ],
 )
-def test_a_cool_node_takes_none_where_its_own_thresholds_forbid_it(
+def test_a_cool_node_takes_no_pods_above_its_own_thresholds(
     annotate: Annotate,
-    court: SchedulingHelper,
+    scheduling: SchedulingHelper,
     nodes: dict[str, str],
     scheduler: HostScheduler,
     case: str,
     own: dict,
     why: str,
 ) -> None:
-    assert court.lands_soon(f"before-{case}", scheduler.name, nodes["cool"])
+    assert scheduling.lands_soon(f"before-{case}", scheduler.name, nodes["cool"])
     annotate("cool", own)
-    assert court.is_refused_soon(f"with-{case}", scheduler.name, nodes["cool"], why)
+    assert scheduling.is_refused_soon(f"with-{case}", scheduler.name, nodes["cool"], why)
 
 
 def test_nonsense_changes_nothing(
-    annotate: Annotate, court: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler
+    annotate: Annotate, scheduling: SchedulingHelper, nodes: dict[str, str], scheduler: HostScheduler
 ) -> None:
     annotate("hot", {"usageThresholds": {"cpu": "90"}})
     annotate("cool", {"usageThresholds": {"cpu": 40}})
-    assert court.is_refused_soon("the-later-change", scheduler.name, nodes["cool"], HOT), "so both have been seen"
-    assert HOT in (court.decide("nonsense", scheduler.name, [nodes["hot"]]).refusal or "")
+    assert scheduling.is_refused_soon("the-later-change", scheduler.name, nodes["cool"], HOT), "so both have been seen"
+    assert HOT in (scheduling.decide("nonsense", scheduler.name, [nodes["hot"]]).refusal or "")

@@ -1,4 +1,4 @@
-"""A node whose agent has gone silent takes no pods, takes any, or is judged by its last report (`onStale`)."""
+"""A node with a stale report takes no pods, takes any, or is evaluated by its last report (`onStale`)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, scheduling
+from e2e.support import fake_fleet, host_scheduler
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.scheduling import SchedulingHelper
+from e2e.support.scheduling import SchedulingHelper, differing
 from tools.localcluster.access import Cluster
 
 CHOICES = ["reject", "pass", "use"]
@@ -32,10 +32,10 @@ REFUSALS = {
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
-    with fake_fleet.registered(eyes, list(LOADS)) as names:
+def nodes(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+    with fake_fleet.registered(cluster_client, list(LOADS)) as names:
         for name, (cpu_percent, age) in zip(names, LOADS.values(), strict=True):
-            fake_reports.report(eyes, name, load_reports.load(cpu_percent=cpu_percent, age=age))
+            fake_fleet.report(cluster_client, name, fake_fleet.load_status(cpu_percent=cpu_percent, age=age))
         yield dict(zip(LOADS, names, strict=True))
 
 
@@ -46,23 +46,26 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
         yield started
 
 
-def test_a_stale_report_counts_as_is_configured_and_a_fresh_one_always(
-    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+def test_a_stale_report_counts_as_configured_and_a_fresh_one_always(
+    scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
-    assert scheduling.differing(court.matrix(schedulers, nodes), nodes, REFUSALS) == {}
+    assert differing(scheduling.matrix(schedulers, nodes), nodes, REFUSALS) == {}
 
 
-def test_a_stale_node_that_passes_is_taken_last(
-    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+def test_a_stale_node_that_passes_is_chosen_last(
+    scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     either = [nodes["fresh-cool"], nodes["stale-cool"]]
-    asked = [court.ask(f"chooser-{index}", schedulers["pass"].name, either) for index in range(4)]
-    assert court.bound(asked) == [nodes["fresh-cool"]] * 4
+    pods = [scheduling.submit(f"chooser-{index}", schedulers["pass"].name, either) for index in range(4)]
+    assert scheduling.bound(pods) == [nodes["fresh-cool"]] * 4
 
 
 def test_the_first_new_report_ends_it(
-    eyes: ClusterClient, court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+    cluster_client: ClusterClient,
+    scheduling: SchedulingHelper,
+    nodes: dict[str, str],
+    schedulers: dict[str, HostScheduler],
 ) -> None:
     node = nodes["stale-cool"]
-    fake_reports.report(eyes, node, load_reports.load(cpu_percent=COOL_PERCENT))
-    assert court.lands_soon("again", schedulers["reject"].name, node)
+    fake_fleet.report(cluster_client, node, fake_fleet.load_status(cpu_percent=COOL_PERCENT))
+    assert scheduling.lands_soon("again", schedulers["reject"].name, node)

@@ -1,4 +1,4 @@
-"""A node is hot by its usage of the moment, by a percentile, or by its Prod pods: each keeps pods away, and only it."""
+"""A node is hot by its current usage, by a percentile, or by its Prod pods: each threshold rejects only by its kind."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, scheduling
+from e2e.support import fake_fleet, host_scheduler
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.scheduling import SchedulingHelper
+from e2e.support.scheduling import SchedulingHelper, differing
 from tools.localcluster.access import Cluster
 
 P95 = {"usageThresholds": {"cpu": 65}, "usageAggregationType": "p95", "usageAggregatedDuration": "5m"}
@@ -28,12 +28,14 @@ SHOP = "shop"
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: ClusterClient, court: SchedulingHelper, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
-    """Nodes by what they are; all have the Prod pod of a shop, which is busy on one of them only."""
-    with fake_fleet.registered(eyes, NODES) as names:
+def nodes(
+    cluster_client: ClusterClient, scheduling: SchedulingHelper, fake_nodes: list[str]
+) -> Iterator[dict[str, str]]:
+    """Return nodes by their kind; each has the Prod pod of a shop, which is busy on one of them only."""
+    with fake_fleet.registered(cluster_client, NODES) as names:
         by_kind = dict(zip(NODES, names, strict=True))
-        shops = {name: court.ask(f"{SHOP}-{name}", "default-scheduler", [name]) for name in names}
-        court.bound(shops.values())
+        shops = {name: scheduling.submit(f"{SHOP}-{name}", "default-scheduler", [name]) for name in names}
+        scheduling.bound(shops.values())
         for kind, loads in {
             HOT_NOW: {"cpu_percent": 80, "p95_percent": 50, "prod_percent": 5},
             HOT_BY_P95: {"cpu_percent": 50, "p95_percent": 80, "prod_percent": 5},
@@ -41,7 +43,9 @@ def nodes(eyes: ClusterClient, court: SchedulingHelper, fake_nodes: list[str]) -
             COOL: {"cpu_percent": 50, "p95_percent": 50, "prod_percent": 5},
         }.items():
             name = by_kind[kind]
-            fake_reports.report(eyes, name, load_reports.load(**loads, prod_pod=(court.namespace, shops[name])))
+            fake_fleet.report(
+                cluster_client, name, fake_fleet.load_status(**loads, prod_pod=(scheduling.namespace, shops[name]))
+            )
         yield by_kind
 
 
@@ -52,37 +56,41 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
         yield started
 
 
-def test_each_kind_of_usage_keeps_pods_off_the_nodes_that_are_hot_by_it_and_off_no_other(
-    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+def test_each_kind_of_usage_rejects_exactly_the_nodes_that_are_hot_by_it(
+    scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
-    assert scheduling.differing(court.matrix(schedulers, nodes), nodes, REFUSALS) == {}
+    assert differing(scheduling.matrix(schedulers, nodes), nodes, REFUSALS) == {}
 
 
-def test_usage_of_prod_pods_concerns_prod_pods_alone(
-    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+def test_the_prod_threshold_applies_to_prod_pods_only(
+    scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     node = nodes[HOT_BY_PROD]
-    court.ask("a-batch-pod", schedulers["prod"].name, [node], priority_class="koord-batch")
-    assert court.bound(["a-batch-pod"]) == [node]
+    scheduling.submit("a-batch-pod", schedulers["prod"].name, [node], priority_class="koord-batch")
+    assert scheduling.bound(["a-batch-pod"]) == [node]
 
 
-def test_pods_that_may_choose_leave_the_hot_node_out(
-    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+def test_pods_with_a_choice_avoid_the_hot_node(
+    scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
     hot = {key: nodes[kind] for key, kind in REFUSALS}
-    asked = {
-        key: [court.ask(f"chooser-{key}-{i}", schedulers[key].name, [*nodes.values()]) for i in range(4)] for key in hot
+    pods = {
+        key: [scheduling.submit(f"chooser-{key}-{i}", schedulers[key].name, [*nodes.values()]) for i in range(4)]
+        for key in hot
     }
-    for key, names in asked.items():
-        chosen = court.bound(names)
+    for key, names in pods.items():
+        chosen = scheduling.bound(names)
         assert hot[key] not in chosen, (key, chosen)
 
 
-def test_a_node_takes_pods_again_once_a_report_says_that_it_has_cooled_down(
-    eyes: ClusterClient, court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+def test_a_node_takes_pods_again_after_a_report_below_the_threshold(
+    cluster_client: ClusterClient,
+    scheduling: SchedulingHelper,
+    nodes: dict[str, str],
+    schedulers: dict[str, HostScheduler],
 ) -> None:
     node = nodes[HOT_NOW]
-    assert court.decide("too-early", schedulers["instant"].name, [node]).refusal
-    fake_reports.report(eyes, node, load_reports.load(cpu_percent=50))
+    assert scheduling.decide("too-early", schedulers["instant"].name, [node]).refusal
+    fake_fleet.report(cluster_client, node, fake_fleet.load_status(cpu_percent=50))
 
-    assert court.lands_soon("later", schedulers["instant"].name, node)
+    assert scheduling.lands_soon("later", schedulers["instant"].name, node)

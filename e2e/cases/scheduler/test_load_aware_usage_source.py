@@ -1,4 +1,4 @@
-"""Which load counts: what is reported, what is predicted, or the larger of both (`usageSource`)."""
+"""The load that counts: the reported one, the predicted one, or the larger of both (`usageSource`)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import fake_fleet, fake_reports, host_scheduler, load_reports, scheduling
+from e2e.support import fake_fleet, host_scheduler
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_scheduler import HostScheduler
-from e2e.support.scheduling import SchedulingHelper
+from e2e.support.scheduling import SchedulingHelper, differing
 from tools.localcluster.access import Cluster
 
 SOURCES = ["reported", "predicted", "max"]
@@ -31,10 +31,10 @@ REFUSALS = {
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
-    with fake_fleet.registered(eyes, list(LOADS)) as names:
+def nodes(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+    with fake_fleet.registered(cluster_client, list(LOADS)) as names:
         for name, loads in zip(names, LOADS.values(), strict=True):
-            fake_reports.report(eyes, name, load_reports.load(**loads))
+            fake_fleet.report(cluster_client, name, fake_fleet.load_status(**loads))
         yield dict(zip(LOADS, names, strict=True))
 
 
@@ -45,7 +45,7 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
         yield started
 
 
-def test_a_node_is_hot_by_the_source_that_is_configured_and_by_no_other(
-    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
+def test_a_node_is_hot_by_the_configured_source_only(
+    scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler]
 ) -> None:
-    assert scheduling.differing(court.matrix(schedulers, nodes), nodes, REFUSALS) == {}
+    assert differing(scheduling.matrix(schedulers, nodes), nodes, REFUSALS) == {}

@@ -1,4 +1,4 @@
-"""A node that runs hot takes no more pods, the pod's event says why, and it is the extender that sees to it."""
+"""A hot node takes no more pods, the pod's Event states why, and the extender is the reason."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.support import fake_reports, node_thresholds, waiting, workloads
+from e2e.support import fake_fleet, node_thresholds, waiting, workloads
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
 
@@ -16,13 +16,13 @@ CHOOSERS = 4
 
 
 @pytest.fixture
-def reports(eyes: ClusterClient, fake_nodes: list[str]) -> Callable[[], tuple[str, str]]:
+def reports(cluster_client: ClusterClient, fake_nodes: list[str]) -> Callable[[], tuple[str, str]]:
     """Report a hot node and a cool one, as of now; returns their names."""
 
     def write() -> tuple[str, str]:
         hot, cool = fake_nodes[:2]
-        fake_reports.report(eyes, hot, fake_reports.status(cpu_millis=HOT_MILLIS, memory_mib=4096))
-        fake_reports.report(eyes, cool, fake_reports.status(cpu_millis=COOL_MILLIS, memory_mib=4096))
+        fake_fleet.report(cluster_client, hot, fake_fleet.prod_status(cpu_millis=HOT_MILLIS, memory_mib=4096))
+        fake_fleet.report(cluster_client, cool, fake_fleet.prod_status(cpu_millis=COOL_MILLIS, memory_mib=4096))
         return hot, cool
 
     return write
@@ -33,50 +33,50 @@ def _pod(suite: Suite, name: str, nodes: list[str]) -> dict:
     return workloads.pod(name, suite.workload, requests=requests, scheduler=workloads.SCHEDULER, nodes=nodes)
 
 
-def _node_of(eyes: ClusterClient, name: str, namespace: str) -> str | None:
-    return eyes.get("Pod", name, namespace)["spec"].get("nodeName")
+def _node_of(cluster_client: ClusterClient, name: str, namespace: str) -> str | None:
+    return cluster_client.get("Pod", name, namespace)["spec"].get("nodeName")
 
 
-def _refusal(eyes: ClusterClient, name: str, namespace: str) -> str:
-    events = waiting.until(f"{name} is refused", lambda: eyes.events_of(name, namespace, "FailedScheduling"))
+def _refusal(cluster_client: ClusterClient, name: str, namespace: str) -> str:
+    events = waiting.until(f"{name} is refused", lambda: cluster_client.events_of(name, namespace, "FailedScheduling"))
     return events[-1]["message"]
 
 
-def test_pods_that_may_choose_go_to_the_cool_node(
-    eyes: ClusterClient, suite: Suite, namespace: str, reports: Callable[[], tuple[str, str]]
+def test_pods_with_a_choice_go_to_the_cool_node(
+    cluster_client: ClusterClient, suite: Suite, namespace: str, reports: Callable[[], tuple[str, str]]
 ) -> None:
     hot, cool = reports()
     names = [f"chooser-{index}" for index in range(CHOOSERS)]
     for name in names:
-        eyes.create("Pod", _pod(suite, name, [hot, cool]), namespace)
-    chosen = waiting.until("all are bound", lambda: [_node_of(eyes, name, namespace) for name in names], all)
+        cluster_client.create("Pod", _pod(suite, name, [hot, cool]), namespace)
+    chosen = waiting.until("all are bound", lambda: [_node_of(cluster_client, name, namespace) for name in names], all)
     assert chosen == [cool] * CHOOSERS
 
 
-def test_a_pod_that_may_not_choose_waits_and_lands_there_with_the_extender_switched_off(
-    eyes: ClusterClient, suite: Suite, namespace: str, reports: Callable[[], tuple[str, str]]
+def test_a_pod_without_a_choice_waits_until_the_extender_is_disabled(
+    cluster_client: ClusterClient, suite: Suite, namespace: str, reports: Callable[[], tuple[str, str]]
 ) -> None:
     hot, _ = reports()
-    eyes.create("Pod", _pod(suite, "only-there", [hot]), namespace)
-    assert CPU_REASON in _refusal(eyes, "only-there", namespace)
-    assert _node_of(eyes, "only-there", namespace) is None
+    cluster_client.create("Pod", _pod(suite, "only-there", [hot]), namespace)
+    assert CPU_REASON in _refusal(cluster_client, "only-there", namespace)
+    assert _node_of(cluster_client, "only-there", namespace) is None
     suite.switch_extender(on=False)
     try:
         waiting.until(
-            "the same pod is bound", lambda: _node_of(eyes, "only-there", namespace), lambda seen: seen == hot
+            "the same pod is bound", lambda: _node_of(cluster_client, "only-there", namespace), lambda seen: seen == hot
         )
     finally:
         suite.switch_extender(on=True)
 
 
-def test_a_load_that_was_really_measured_keeps_a_pod_away_until_it_is_no_longer_too_much(
-    eyes: ClusterClient, suite: Suite, node: str, namespace: str
+def test_a_measured_load_rejects_a_pod_until_it_is_below_the_threshold(
+    cluster_client: ClusterClient, suite: Suite, node: str, namespace: str
 ) -> None:
     try:
-        node_thresholds.set_threshold(eyes, node, 1)  # which the control plane on it always exceeds
-        eyes.create("Pod", _pod(suite, "measured", [node]), namespace)
-        assert CPU_REASON in _refusal(eyes, "measured", namespace)
-        assert _node_of(eyes, "measured", namespace) is None
+        node_thresholds.set_threshold(cluster_client, node, 1)  # which the control plane on it always exceeds
+        cluster_client.create("Pod", _pod(suite, "measured", [node]), namespace)
+        assert CPU_REASON in _refusal(cluster_client, "measured", namespace)
+        assert _node_of(cluster_client, "measured", namespace) is None
     finally:
-        node_thresholds.set_threshold(eyes, node, node_thresholds.NEVER_HOT)
-    eyes.wait_running(namespace, "measured", within_seconds=60)
+        node_thresholds.set_threshold(cluster_client, node, node_thresholds.NEVER_HOT)
+    cluster_client.wait_running(namespace, "measured", within_seconds=60)

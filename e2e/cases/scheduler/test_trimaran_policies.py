@@ -1,13 +1,13 @@
-"""Each of Trimaran's policies places pods on one of three nodes, by what our agents' reports say and nothing else.
+"""Each Trimaran plugin places pods on one of three nodes, by the agents' reports and nothing else.
 
-| node   | CPU, mean | deviation | who prefers it, and why                                                             |
+| node   | CPU, mean | deviation | preferred by, and why                                                               |
 |--------|-----------|-----------|-------------------------------------------------------------------------------------|
 | packed | 35 %      | 5 %       | TargetLoadPacking: nearest below the target of 40 %                                 |
 | steady | 25 %      | 0 %       | LoadVariationRiskBalancing: 25 / 2 % of risk, others (35 + 5) / 2 and (15 + 50) / 2 |
 | bursty | 15 %      | 50 %      | Peaks: a core more costs the least there by the models below                        |
 
-LowRiskOverCommitment asks how likely more is used than the pods of a node request: with 30 % requested that is likely
-on `packed`, possible on `bursty`, and cannot be on `steady`.
+LowRiskOverCommitment computes how likely the usage exceeds the requests of a node: with 30 % requested that is likely
+on `packed`, possible on `bursty`, and impossible on `steady`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any
 
 import pytest
 
-from e2e.support import fake_fleet, fake_reports, fallback_levels, host_scheduler, window_reports, workloads
+from e2e.support import fake_fleet, fallback_levels, host_scheduler, workloads
 from e2e.support.cluster_client import ClusterClient
+from e2e.support.fake_fleet import WindowLoad
+from e2e.support.fallback_levels import FallbackLevel
 from e2e.support.host_scheduler import HostScheduler
 from e2e.support.scheduling import SchedulingHelper
-from e2e.support.window_reports import Load
-from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from tools.localcluster import fake_nodes as fakes
 from tools.localcluster.access import Cluster
 
-LOADS = {"packed": Load(35, 5), "steady": Load(25, 0), "bursty": Load(15, 50)}
+LOADS = {"packed": WindowLoad(35, 5), "steady": WindowLoad(25, 0), "bursty": WindowLoad(15, 50)}
 STEEP, FLAT = {"k0": 100.0, "k1": 10.0, "k2": 0.05}, {"k0": 100.0, "k1": 1.0, "k2": 0.01}
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "TargetLoadPacking": {"targetUtilization": 40},
@@ -42,14 +42,14 @@ PREFERRED = {
 }
 REQUESTED, EVERYTHING = {"cpu": "4650m", "memory": "19046Mi"}, {"cpu": "16", "memory": "65536Mi"}
 HEAVY = 20
-"""Weight that leaves kube-scheduler's own preferences, which pods placed before would sway, no say."""
+"""Weight that outweighs kube-scheduler's own preferences, which depend on pods placed before."""
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
-    with fake_fleet.registered(eyes, list(LOADS)) as names:
+def nodes(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+    with fake_fleet.registered(cluster_client, list(LOADS)) as names:
         for name, load in zip(names, LOADS.values(), strict=True):
-            fake_reports.report(eyes, name, window_reports.status(load))
+            fake_fleet.report(cluster_client, name, fake_fleet.window_status(load))
         yield dict(zip(LOADS, names, strict=True))
 
 
@@ -68,28 +68,28 @@ def schedulers(cluster: Cluster, nodes: dict[str, str]) -> Iterator[dict[str, Ho
 
 
 @pytest.mark.parametrize("policy", ARGUMENTS)
-def test_its_pods_go_to_the_node_that_it_prefers(
-    court: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler], policy: str
+def test_pods_go_to_the_preferred_node_of_the_plugin(
+    scheduling: SchedulingHelper, nodes: dict[str, str], schedulers: dict[str, HostScheduler], policy: str
 ) -> None:
     scheduler, everywhere = schedulers[policy.lower()], [*nodes.values()]
     if policy == "LowRiskOverCommitment":
-        _request_everywhere(court, scheduler, everywhere)
-    asked = [court.ask(f"{policy.lower()}-{index}", scheduler.name, everywhere) for index in range(2)]
-    assert court.bound(asked) == [nodes[PREFERRED[policy]]] * 2
-    rungs = fallback_levels.decided_by(scheduler, policy, f"{court.namespace}/{asked[0]}", everywhere)
-    assert set(rungs.values()) == {FallbackLevel.MEASURED}
-    court.dismiss(*asked)
+        _request_everywhere(scheduling, scheduler, everywhere)
+    pods = [scheduling.submit(f"{policy.lower()}-{index}", scheduler.name, everywhere) for index in range(2)]
+    assert scheduling.bound(pods) == [nodes[PREFERRED[policy]]] * 2
+    levels = fallback_levels.decided_by(scheduler, policy, f"{scheduling.namespace}/{pods[0]}", everywhere)
+    assert set(levels.values()) == {FallbackLevel.MEASURED}
+    scheduling.dismiss(*pods)
 
 
-def _request_everywhere(court: SchedulingHelper, scheduler: HostScheduler, nodes: list[str]) -> None:
-    """One pod on each node: it requests 30 % and may use everything."""
+def _request_everywhere(scheduling: SchedulingHelper, scheduler: HostScheduler, nodes: list[str]) -> None:
+    """Create one pod on each node that requests 30 % and may use everything."""
     names = [f"there-{index}" for index in range(len(nodes))]
     for name, node in zip(names, nodes, strict=True):
-        court.eyes.create(
+        scheduling.cluster_client.create(
             "Pod",
             workloads.pod(
-                name, court.image, requests=REQUESTED, limits=EVERYTHING, scheduler=scheduler.name, nodes=[node]
+                name, scheduling.image, requests=REQUESTED, limits=EVERYTHING, scheduler=scheduler.name, nodes=[node]
             ),
-            court.namespace,
+            scheduling.namespace,
         )
-    court.bound(names)
+    scheduling.bound(names)

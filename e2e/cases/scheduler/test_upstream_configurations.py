@@ -1,4 +1,4 @@
-"""Configurations as Koordinator documents them, and the one of the proposal, are accepted as they are."""
+"""Configurations of Koordinator's documentation, and that of its node prediction proposal, are accepted unchanged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from e2e.support import waiting
-from e2e.support.cluster_client import CONFIG_MAP, SUITE_NAMESPACE, ClusterClient
+from e2e.support.cluster_client import ClusterClient
+from e2e.support.names import CONFIG_MAP, SUITE_NAMESPACE
 
 STATUS = "koordinator.sh/colocation-config-status"
 MINIMAL = {"enable": True}
@@ -53,28 +54,32 @@ def _spec(report_seconds: int, windows: list[str], cold_seconds: int, caps: tupl
         pytest.param(PROPOSED, _spec(60, ["5m0s", "10m0s", "30m0s"], 3600, (45, 65)), id="proposed"),
     ],
 )
-def test_it_is_in_force_and_nobody_complains(
+def test_it_is_in_force_without_a_warning(
     configure: Callable[..., None],
-    eyes: ClusterClient,
+    cluster_client: ClusterClient,
     fake_nodes: list[str],
     document: dict[str, Any],
     wanted: tuple[Any, ...],
 ) -> None:
-    warned = _warnings(eyes)
+    warned = _warnings(cluster_client)
     configure(document)
-    waiting.until("it reaches the spec", lambda: _of_spec(eyes, fake_nodes[0]), wanted.__eq__, within_seconds=20)
+    waiting.until(
+        "it reaches the spec", lambda: _of_spec(cluster_client, fake_nodes[0]), wanted.__eq__, within_seconds=20
+    )
     accepted = waiting.until(
-        "the ConfigMap says so",
-        lambda: yaml.safe_load(eyes.get("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)["metadata"]["annotations"][STATUS]),
+        "the ConfigMap reports it",
+        lambda: yaml.safe_load(
+            cluster_client.get("ConfigMap", CONFIG_MAP, SUITE_NAMESPACE)["metadata"]["annotations"][STATUS]
+        ),
         lambda seen: "colocation is on" in seen["message"],
     )
     assert accepted["status"] == "True", accepted
     assert "problems" not in accepted
-    assert _warnings(eyes) == warned
+    assert _warnings(cluster_client) == warned
 
 
-def _of_spec(eyes: ClusterClient, node: str) -> tuple[Any, ...]:
-    spec = eyes.node_metric(node)["spec"]
+def _of_spec(cluster_client: ClusterClient, node: str) -> tuple[Any, ...]:
+    spec = cluster_client.node_metric(node)["spec"]
     collect, mid = spec["metricCollectPolicy"], spec["midColocationPolicy"]
     return _spec(
         collect["reportIntervalSeconds"],
@@ -84,7 +89,7 @@ def _of_spec(eyes: ClusterClient, node: str) -> tuple[Any, ...]:
     )
 
 
-def _warnings(eyes: ClusterClient) -> dict[str, int]:
-    """Warnings about the ConfigMap, and how often each was said."""
-    events = eyes.events_of(CONFIG_MAP, SUITE_NAMESPACE)
+def _warnings(cluster_client: ClusterClient) -> dict[str, int]:
+    """Return the warnings about the ConfigMap, and how often each was emitted."""
+    events = cluster_client.events_of(CONFIG_MAP, SUITE_NAMESPACE)
     return {each["message"]: each["count"] for each in events if each["type"] == "Warning"}

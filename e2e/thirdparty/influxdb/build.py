@@ -1,8 +1,8 @@
 """influxd, built from the Go module `go/`; its query language Flux is Rust, which the module's pkg-config builds.
 
-Cold this takes five to thirteen minutes on two cores; afterwards it is found under the hash of the module files. Go's
-cache for it is its own and goes with the build: Flux's Rust lies in it beside what Go remembers of it, and neither is
-worth anything without the other, or after an interruption.
+The first build takes five to thirteen minutes on two cores; afterwards influxd is in the content cache, under the hash
+of the module files. The build has a Go cache of its own, which is deleted with it: Flux's Rust library and Go's record
+of it are both in that cache, and neither is usable without the other or after an interruption.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RUSTC_WRAPPER = '#!/bin/sh\nexec "$@" --cap-lints=warn\n'
 
 
 def binary() -> Path:
-    """Path of influxd, built now if it never was. Raises ClusterProblem that names what is missing."""
+    """Return the path of influxd, built on first use. Raises ClusterProblem with what is missing."""
     key = content_cache.digest(MODULE / "go.mod", MODULE / "go.sum", RUSTC_WRAPPER)
     return content_cache.folder("influxd", key, _build) / "influxd"
 
@@ -66,7 +66,7 @@ def _build_influxd(folder: Path, tools: Path) -> None:
     ):
         code = subprocess.call(argv, cwd=MODULE, env={**os.environ, **environment}, stdout=output, stderr=output)
     if code != 0:
-        raise ClusterProblem(f"`go build` in {MODULE} exit {code}: {commands.last_words(log.read_text())}")
+        raise ClusterProblem(f"`go build` in {MODULE} exit {code}: {commands.last_errors(log.read_text())}")
     log.unlink()
 
 
@@ -76,7 +76,7 @@ def _go() -> dict[str, str]:
 
 
 def _rust_toolchain() -> dict[str, str]:
-    """The toolchain that rustup would take here: Flux pins one of its own, which would be downloaded."""
+    """Return variables that select rustup's default toolchain: Flux pins another one, which would be downloaded."""
     if shutil.which("rustup") is None:
         return {}
     return {"RUSTUP_TOOLCHAIN": commands.run(["rustup", "show", "active-toolchain"], folder=MODULE).split()[0]}

@@ -1,4 +1,4 @@
-"""influxd as a child process on loopback that can be stopped and started again with what it holds."""
+"""influxd as a child process on loopback that can be stopped and started again with its data."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Influxd:
             pass
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL where that is not enough."""
+        """Send SIGTERM, then SIGKILL if it does not end."""
         if self._process is None:
             return
         self._process.terminate()
@@ -62,7 +62,7 @@ class Influxd:
         self._process = None
 
     def flux(self, pipeline: str) -> list[dict[str, object]]:
-        """Rows of `from(bucket) |> range(everything) |> pipeline`."""
+        """Return the rows of `from(bucket) |> range(everything) |> pipeline`."""
         query = f'from(bucket: "{BUCKET}") |> range(start: 0) |> {pipeline}'
         with InfluxDBClient(self.url, TOKEN, org=ORG, timeout=30_000) as client:
             return [record.values for table in client.query_api().query(query) for record in table.records]

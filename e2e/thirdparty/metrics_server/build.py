@@ -1,4 +1,4 @@
-"""metrics-server, built from the Go module `go/`; cold this takes three minutes of CPU."""
+"""metrics-server, built from the Go module `go/`; the first build takes three minutes of CPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUILD_SECONDS = 3000
 
 
 def binary() -> Path:
-    """Path of metrics-server, built now if it never was. Raises ClusterProblem."""
+    """Return the path of metrics-server, built on first use. Raises ClusterProblem."""
     key = content_cache.digest(MODULE / "go.mod", MODULE / "go.sum")
     return content_cache.folder("metrics-server", key, _build) / "metrics-server"
 

@@ -18,7 +18,7 @@ from tools.localcluster.host.processes import Program
 
 RAW_NODES: Final = "/apis/metrics.k8s.io/v1beta1/nodes"
 _NAME: Final = "metrics-server"
-_OBJECT: Final = "story-metrics-server"
+_OBJECT: Final = "case-metrics-server"
 _NAMESPACE: Final = "kube-system"
 _API_SERVICE: Final = "v1beta1.metrics.k8s.io"
 _START_SECONDS: Final = 60.0
@@ -52,7 +52,7 @@ class MetricsServer:
         argv = [str(build.binary()), *(f"--{name}={value}" for name, value in flags.items())]
         processes.start(Program(_NAME, argv, {}), self._folder)
         url = f"https://{layout.HOST_ADDRESS}:{self._port}/livez"
-        health.wait("metrics-server", lambda: health.answers(url), _START_SECONDS, _NAME, self._folder)
+        health.wait("metrics-server", lambda: health.responds(url), _START_SECONDS, _NAME, self._folder)
         listed = {"apiVersion": "v1", "kind": "List", "items": self._objects()}
         self._cluster.run("apply", "--filename=-", stdin=json.dumps(listed))
 
@@ -68,19 +68,19 @@ class MetricsServer:
         self._cluster.run("delete", "--ignore-not-found", "--namespace", _NAMESPACE, *in_namespace)
 
     def availability(self) -> dict[str, str]:
-        """The apiserver's own verdict: the condition Available, with status, reason and message. Raises LookupError."""
+        """Return the condition Available of the APIService, with status, reason and message. Raises LookupError."""
         conditions = self._cluster.get("apiservice", _API_SERVICE).get("status", {}).get("conditions", ())
         for each in conditions:
             if each["type"] == "Available":
                 return each
-        raise LookupError(f"{_API_SERVICE} has not been looked at yet")
+        raise LookupError(f"{_API_SERVICE} has no status yet")
 
     def log(self) -> str:
-        """The end of what it has written."""
+        """Return the end of its log."""
         return (self._folder / f"{_NAME}.log").read_text(errors="replace")[-_LAST_CHARACTERS:]
 
-    def said(self) -> list[dict[str, Any]]:
-        """Its own items about nodes."""
+    def node_metrics(self) -> list[dict[str, Any]]:
+        """Return its items about nodes."""
         items: list[dict[str, Any]] = json.loads(self._cluster.run("get", "--raw", RAW_NODES))["items"]
         return items
 

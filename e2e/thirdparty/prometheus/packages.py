@@ -1,4 +1,4 @@
-"""Programs of Debian packages, unpacked beside the system and not installed: no service, no user, no file elsewhere."""
+"""Programs of Debian packages, unpacked into a folder and not installed: no service, no user, no file elsewhere."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands
 
 PROMETHEUS, NODE_EXPORTER = "prometheus", "prometheus-node-exporter"
-"""Names of package and program alike."""
+"""Names of the packages, which are also the names of the programs."""
 
 
 def program(name: str) -> Path:
-    """Path of the program: the one on PATH, else that of the package. Raises ClusterProblem."""
+    """Return the path of the program: the one on PATH, else that of the package. Raises ClusterProblem."""
     found = shutil.which(name)
     return Path(found) if found else _unpacked() / "usr" / "bin" / name
 
@@ -26,13 +26,13 @@ def _unpacked() -> Path:
 
 
 def _addresses() -> str:
-    """What apt would fetch: names, versions and hashes of the contents."""
-    asked = ["apt-get", "--print-uris", "download", PROMETHEUS, NODE_EXPORTER]
+    """Return what apt would fetch: names, versions and hashes of the contents."""
+    command = ["apt-get", "--print-uris", "download", PROMETHEUS, NODE_EXPORTER]
     try:
-        return commands.run(asked)
+        return commands.run(command)
     except ClusterProblem:  # package lists may never have been fetched
         commands.run(["apt-get", "update"])
-        return commands.run(asked)
+        return commands.run(command)
 
 
 def _unpack(folder: Path) -> None:

@@ -17,7 +17,7 @@ SCRAPE_SECONDS = 1
 
 
 class Child:
-    """A program with a page that answers once it is ready."""
+    """A program with a page that responds when it is ready."""
 
     def __init__(self, folder: Path, program: str, ready_path: str) -> None:
         self._program = program
@@ -34,13 +34,13 @@ class Child:
         progress.wait_until(f"{self._program} ready", self._is_ready, READY_SECONDS, otherwise=self._explain)
 
     def page(self, path: str) -> bytes:
-        """GET. Raises OSError."""
+        """Get a page. Raises OSError."""
         with urllib.request.urlopen(f"{self.url}{path}", timeout=5) as answer:
             body: bytes = answer.read()
             return body
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL where that is not enough."""
+        """Send SIGTERM, then SIGKILL if it does not end."""
         if self._process is None:
             return
         self._process.terminate()
@@ -66,7 +66,7 @@ class Child:
 
 
 class NodeExporter(Child):
-    """Debian's node_exporter, with the collectors that are asked for."""
+    """Debian's node_exporter, with the chosen collectors."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, packages.NODE_EXPORTER, "/metrics")

@@ -1,7 +1,7 @@
-"""Groups that are measured in the same tick: first the CPU counters of all of them, then their memory.
+"""Groups measured in the same tick: first the CPU counters of all of them, then their memory.
 
-A group that ended is dropped, and `ended` tells its path to whoever looks for groups. A group that is at fault stays,
-and `no_data` tells what was wrong when it was last read.
+Groups that ended are removed, and their paths are in `ended` for the discovery. Groups that cannot be read remain, and
+`no_data` has the problems of the last reading.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ CPU, MEMORY = "pod cpu", "pod memory"
 """Names of the sources, in statistics and in `NoData`."""
 
 _ORDINARY = (NoRate.FIRST_READING, NoRate.OTHER_COUNTER)
-"""Reasons that belong to the life of a group and tell of no fault."""
+"""Reasons that are normal in the life of a group."""
 
 
 class CgroupBatch:
-    """Readers of some groups, by the identity of what runs in them."""
+    """Readers of some groups, by UID or container id."""
 
     def __init__(self, statistics: CollectStatistics) -> None:
         self.readers: dict[str, CgroupReader] = {}
         self.no_data: list[NoData] = []
-        """What was wrong at the last reading."""
+        """Problems of the last reading."""
         self.ended: list[str] = []
-        """Paths of the groups that were found to have ended at the last reading."""
+        """Paths of the groups that had ended at the last reading."""
         self._statistics = statistics
 
     def keep_only(self, paths: Mapping[str, str]) -> None:
-        """Close the readers of all groups but these."""
+        """Close the readers of all other groups."""
         for identity, reader in list(self.readers.items()):
             if paths.get(identity) != reader.path:
                 self._drop(identity)
 
     def cpu_cores(self, monotonic_ns: Callable[[], int], cpu_count: int | None) -> dict[str, float]:
-        """Read the CPU counters; return the rates since the last reading, where there is one."""
+        """Read the CPU counters; return the rates since the previous reading, where there is one."""
         self.no_data.clear()
         self.ended.clear()
         rates: dict[str, float] = {}
@@ -53,14 +53,13 @@ class CgroupBatch:
                 rates[identity] = rate
             elif rate not in _ORDINARY:
                 self._fault(CPU, reader.cpu_file.path, rate.value)
-        self._judge(CPU, failed)
+        self._settle(CPU, failed)
         return rates
 
     def usage(self, rates: Mapping[str, float], machine_bytes: int | None) -> dict[str, UsageSample]:
         """Read the memory of the groups that have a CPU rate; return both.
 
-        `machine_bytes` bounds what is possible (kernels have printed counts below zero as nearly 2^64); None sets no
-        bound.
+        `machine_bytes` bounds valid values (kernels have printed counts below zero as nearly 2^64); None sets no bound.
         """
         samples: dict[str, UsageSample] = {}
         failed: dict[str, Exception] = {}
@@ -73,13 +72,13 @@ class CgroupBatch:
             if machine_bytes is None or used_bytes <= machine_bytes:
                 samples[identity] = UsageSample(rate, float(used_bytes))
             else:
-                reason = f"{used_bytes} bytes are in use, the machine has {machine_bytes}"
+                reason = f"{used_bytes} bytes in use, want at most the machine's {machine_bytes}"
                 self._fault(MEMORY, self.readers[identity].memory_file.path, reason)
-        self._judge(MEMORY, failed)
+        self._settle(MEMORY, failed)
         return samples
 
-    def _judge(self, source: str, failed: Mapping[str, Exception]) -> None:
-        """Take what could not be read for ended, or report it."""
+    def _settle(self, source: str, failed: Mapping[str, Exception]) -> None:
+        """Remove the readers of ended groups and record errors of the rest."""
         for identity, problem in failed.items():
             reader = self.readers[identity]
             if reader.is_gone_by(problem):

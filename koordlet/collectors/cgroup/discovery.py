@@ -1,12 +1,12 @@
-"""Which pods and containers have a cgroup right now.
+"""Discovery of the cgroups of pods and containers.
 
-A folder's link count tells whether a group came or went in it, so a look costs one `stat`, and a listing only where
-something moved. Pods are looked for every tick, containers by turns. A link count misses a group replaced by another
-between two looks; reading the old one then fails and the reader calls `look_again`. Everything is probed and listed
-anew every `FULL_SCAN_SECONDS` in any case.
+The link count of a folder changes when a group appears or vanishes in it. A check therefore costs one `stat`, and only
+changed folders are listed. Pods are searched every tick, containers in turns. The link count does not reveal a group
+that was replaced by another between two checks; reading the old one then fails, and the reader calls `invalidate`.
+Everything is probed and listed again every `FULL_SCAN_SECONDS` in any case.
 
-Why not inotify: it would save 0.2 ms of a tick, and needs all this as its fallback, because its watches are scarce and
-shared with all that runs as the same user. (The mtime of a cgroup's folder never moves.)
+inotify would save 0.2 ms per tick, but would need all of this as a fallback, because watches are scarce and shared by
+all processes of a user. (The mtime of a cgroup's folder never changes.)
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from koordlet.collectors.cgroup.layout import CgroupLayout
 from koordlet.samples import NoData
 
 FULL_SCAN_SECONDS = 30.0
-"""Arbitrary: a full scan costs about as much as a tick, so it adds some 3 % to the agent's reads."""
+"""A full scan costs about as much as a tick, so this interval adds some 3 % to the agent's reads."""
 
 CONTAINER_SEARCH_TICKS = 5
-"""A pod is searched for new containers every so many ticks, by turns; new pods are looked for every tick."""
+"""Ticks between two searches of a pod for new containers, in turns. New pods are searched every tick."""
 
 _FEWEST_LINKS = 2
-"""Of a folder on a file system that counts subfolders as links, as cgroups do; others always say 1."""
+"""Smallest link count on a file system that counts subfolders as links, as cgroups do; others always have 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,17 @@ class PodGroup:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredGroups:
-    """Every pod that has a group, by UID, and where the hierarchies are mounted."""
+    """Every pod with a group, by UID, and the mounts of the hierarchies."""
 
     layout: CgroupLayout
     pods: Mapping[str, PodGroup]
     unmeasurable: Mapping[str, NoData]
-    """Pods whose groups say nothing of them, by UID; none of them is in `pods`."""
+    """Pods whose groups do not count their usage, by UID; none of them is in `pods`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedGroups:
-    """The groups that are read: those of every measurable pod, and of the containers worth reading."""
+    """Groups that are read: those of every measurable pod, and of its named containers."""
 
     layout: CgroupLayout
     pods: Mapping[str, tuple[str, ...]]
@@ -61,7 +61,7 @@ class FollowedGroups:
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """What a folder held when its link count was `links`. Values of the mappings are paths."""
+    """Content of a folder when its link count was `links`. The values of the mappings are paths."""
 
     links: int
     qos_classes: tuple[str, ...]
@@ -70,7 +70,7 @@ class _Listing:
 
 
 class CgroupDiscovery:
-    """Finds the groups of pods and containers, and keeps what it found until a link count moves."""
+    """Finds the groups of pods and containers, and caches them until a link count changes."""
 
     def __init__(self, cgroup_root: Path) -> None:
         self._cgroup_root = cgroup_root
@@ -84,14 +84,14 @@ class CgroupDiscovery:
         self._next_full_scan_seconds = 0.0
 
     def refresh(self, monotonic_seconds: float) -> DiscoveredGroups | NoData:
-        """Return the groups of this instant; the same object as before when nothing came or went."""
+        """Return the groups of this instant; the same object as before when nothing changed."""
         if self._layout is None or monotonic_seconds >= self._next_full_scan_seconds:
             self._next_full_scan_seconds = monotonic_seconds + FULL_SCAN_SECONDS
             self._layout = self._probe()
         return self._layout if isinstance(self._layout, NoData) else self._discover(self._layout)
 
-    def look_again(self, group_path: str) -> None:
-        """Distrust what is known of the folder that holds this group: reading the group failed."""
+    def invalidate(self, group_path: str) -> None:
+        """Drop the cached content of the folder of this group, because reading the group failed."""
         self._listings.pop(group_path.rpartition("/")[0], None)
 
     def _probe(self) -> CgroupLayout | NoData:
@@ -123,7 +123,7 @@ class CgroupDiscovery:
         return self._found
 
     def _search_for_containers(self, mount: Path) -> None:
-        """In the pods whose turn it is, and in those never searched or not to be trusted any more."""
+        """Search the pods whose turn it is, and pods without a valid listing."""
         for turn, path in enumerate(self._pods.values(), start=self._ticks):
             if turn % CONTAINER_SEARCH_TICKS == 0 or path not in self._listings:
                 self._list(mount, path)

@@ -1,14 +1,14 @@
-"""Which cgroup file holds what, and what its text says, for both versions of cgroups.
+"""Files of a cgroup and their parsers, for both versions of cgroups.
 
 |        | v1                       | v2                       |
 | cpu    | cpuacct.usage (ns)       | cpu.stat: usage_usec     |
 | memory | memory.stat: total_<key> | memory.stat: <key>       |
 
-Memory usage is inactive_anon + active_anon + unevictable, with page cache also active_file + inactive_file. The v1
-keys are the hierarchical ones, because a pod's processes are in the groups of its containers.
+Memory usage is inactive_anon + active_anon + unevictable, with page cache also active_file + inactive_file. The v1 keys
+are the hierarchical ones, because a pod's processes are in the groups of its containers.
 
-Parsers take bytes and raise ValueError naming what is missing: absent is not zero. They run hundreds of times a
-second, so the order in which every kernel prints memory.stat has a fast path: one regular expression.
+Parsers take bytes and raise ValueError with the missing keys: absent is not zero. They run hundreds of times a second,
+so the order of keys that every kernel prints has a fast path: one regular expression.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import NamedTuple
 
 
 class CgroupVersion(enum.Enum):
-    """Version of the cgroup file system that a controller is mounted as."""
+    """Version of the cgroup file system of a controller."""
 
     V1 = 1
     V2 = 2
 
 
 class MemoryStat(NamedTuple):
-    """The keys of memory.stat that usage is made of, all in bytes. In v2 cache is `file` and rss is `anon`."""
+    """The keys of memory.stat that make up usage, all in bytes. In v2 cache is `file` and rss is `anon`."""
 
     cache: int
     rss: int
@@ -44,7 +44,7 @@ class MemoryStat(NamedTuple):
 
     @property
     def usage_with_page_cache_bytes(self) -> int:
-        """Memory in use with the file pages on the LRU lists."""
+        """Memory in use including the file pages on the LRU lists."""
         return self.usage_bytes + self.active_file + self.inactive_file
 
 
@@ -57,7 +57,7 @@ _V2_KEYS: Mapping[str, bytes] = {field: field.encode() for field in MemoryStat._
 
 
 def _as_printed(keys: Mapping[str, bytes], before: bytes, first: tuple[str, str]) -> re.Pattern[bytes]:
-    """Pattern of memory.stat as kernels print it: two keys after `before`, five beside one another further down.
+    """Return a pattern of memory.stat as kernels print it: two keys after `before`, and further down five in a row.
 
     Its groups are the three numbers of usage without page cache.
     """
@@ -76,55 +76,55 @@ def _memory_stat(text: bytes, keys: Mapping[str, bytes]) -> MemoryStat:
     values = {key: value for key, _, value in (line.partition(b" ") for line in text.splitlines())}
     unusable = [key.decode() for key in keys.values() if not values.get(key, b"").isdigit()]
     if unusable:
-        raise ValueError(f"memory.stat has no number for {', '.join(unusable)}; all of {len(keys)} keys are wanted")
+        raise ValueError(f"memory.stat has no number for {', '.join(unusable)}; want all of {len(keys)} keys")
     return MemoryStat(*(int(values[keys[field]]) for field in MemoryStat._fields))
 
 
 def memory_stat_v1(text: bytes) -> MemoryStat:
-    """Parse a v1 memory.stat, in whatever order its keys stand."""
+    """Parse a v1 memory.stat with its keys in any order."""
     return _memory_stat(text, _V1_KEYS)
 
 
 def memory_stat_v2(text: bytes) -> MemoryStat:
-    """Parse a v2 memory.stat, in whatever order its keys stand."""
+    """Parse a v2 memory.stat with its keys in any order."""
     return _memory_stat(text, _V2_KEYS)
 
 
 def memory_usage_bytes_v1(text: bytes) -> int:
-    """Memory in use without page cache, from a v1 memory.stat: `memory_stat_v1(text).usage_bytes`, only faster."""
+    """Return memory in use without page cache from a v1 memory.stat: a faster `memory_stat_v1(text).usage_bytes`."""
     match = _V1_AS_PRINTED.search(text)
     return sum(map(int, match.groups())) if match else memory_stat_v1(text).usage_bytes
 
 
 def memory_usage_bytes_v2(text: bytes) -> int:
-    """Memory in use without page cache, from a v2 memory.stat: `memory_stat_v2(text).usage_bytes`, only faster."""
+    """Return memory in use without page cache from a v2 memory.stat: a faster `memory_stat_v2(text).usage_bytes`."""
     match = _V2_AS_PRINTED.search(text)
     return sum(map(int, match.groups())) if match else memory_stat_v2(text).usage_bytes
 
 
 def cpu_nanoseconds_v1(text: bytes) -> int:
-    """CPU time from cpuacct.usage."""
+    """Return the CPU time in cpuacct.usage."""
     try:
         nanoseconds = int(text)
     except ValueError:
         nanoseconds = -1
     if nanoseconds < 0:
-        raise ValueError(f"cpuacct.usage is {text[:40]!r}; one number is wanted")
+        raise ValueError(f"cpuacct.usage is {text[:40]!r}, want one number")
     return nanoseconds
 
 
 def cpu_nanoseconds_v2(text: bytes) -> int:
-    """CPU time from cpu.stat, where kernels print usage_usec first."""
+    """Return the CPU time in cpu.stat, where kernels print usage_usec first."""
     start = 0 if text.startswith(b"usage_usec ") else text.find(b"\nusage_usec ") + 1
     line, _, _ = text[start:].partition(b"\n")
     key, _, number = line.partition(b" ")
     if key != b"usage_usec" or not number.isdigit():
-        raise ValueError(f"cpu.stat has no number for usage_usec, it begins {text[:40]!r}")
+        raise ValueError(f"cpu.stat has no number for usage_usec, got {text[:40]!r}")
     return int(number) * 1000
 
 
 class UsageFile(NamedTuple):
-    """A file of a group: its name, and its parser to nanoseconds of CPU or bytes of memory."""
+    """A file of a group: its name, and a parser that returns nanoseconds of CPU or bytes of memory."""
 
     name: str
     parse: Callable[[bytes], int]

@@ -1,8 +1,7 @@
-"""Where the CPU and memory controllers are mounted, as which version, and below which groups a kubelet keeps its pods.
+"""Mounts and versions of the CPU and memory controllers, and the groups below which a kubelet has its pods.
 
-Found by looking, one controller at a time, because hosts mix both versions (hybrid). Not finding something is an
-answer, a `NoData` that names what was tried; it never raises, so that an agent on a strange host still measures the
-node.
+Each controller is searched by itself, because hosts mix both versions (hybrid). A failed search returns a `NoData` with
+the paths tried and never raises, so that an agent on an unusual host still measures the node.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _V2_MOUNTS = (".", "unified")  # alone, or beside v1
 _DEEPEST_ROOT = 8
 """Levels searched for a root of pods. Rootless kind on systemd is 7 deep, the deepest known."""
 _MOST_GROUPS_SEARCHED = 5000
-"""Groups looked at in one search: bounds it to some 30 ms on a host full of other groups."""
+"""Groups visited in one search: limits it to some 30 ms on a host with many other groups."""
 
 _STRAY_REASON = (
     "the container is not in its pod's group: kubelet and container runtime use different cgroup drivers; "
@@ -41,16 +40,16 @@ class ControllerMount:
 
 @dataclass(frozen=True, slots=True)
 class CgroupLayout:
-    """The two hierarchies the agent reads (in v2 they are one), and where in both of them the pods are."""
+    """The two hierarchies that the agent reads (in v2 they are one), and the location of the pods in both of them."""
 
     cpu: ControllerMount
     memory: ControllerMount
     roots_of_pods: tuple[str, ...]
-    """Groups below which kubelets keep their pods, relative to either mount."""
+    """Groups below which kubelets create their pods, relative to either mount."""
 
 
 def probe(cgroup_root: Path) -> CgroupLayout | NoData:
-    """Look at what is mounted below `cgroup_root`. Where a host has both versions of a controller, v1 is in use."""
+    """Detect the controllers mounted below `cgroup_root`. Where a host has both versions of one, v1 is in use."""
     cpu = _v1_mount(cgroup_root, _V1_CPU_MOUNTS, "cpuacct.usage") or _v2_mount(cgroup_root, "cpu")
     memory = _v1_mount(cgroup_root, _V1_MEMORY_MOUNTS, "memory.stat") or _v2_mount(cgroup_root, "memory")
     if cpu is None or memory is None:
@@ -59,7 +58,7 @@ def probe(cgroup_root: Path) -> CgroupLayout | NoData:
             source="cgroup controllers",
             path=str(cgroup_root),
             reason=f"no {missing} controller, neither v1 (cpuacct/ and memory/, each with its files) nor v2 "
-            "(named in cgroup.controllers, here or in unified/): mount the host's /sys/fs/cgroup here",
+            "(listed in cgroup.controllers, here or in unified/): mount the host's /sys/fs/cgroup at this path",
         )
     roots = _roots_of_pods(cpu.path)
     return roots if isinstance(roots, NoData) else CgroupLayout(cpu, memory, roots)
@@ -83,9 +82,9 @@ def _v2_mount(cgroup_root: Path, controller: str) -> ControllerMount | None:
 
 
 def _roots_of_pods(cpu_mount: Path) -> tuple[str, ...] | NoData:
-    """Return the shallowest level of groups that hold pods.
+    """Return the shallowest level of groups that contain pods.
 
-    Only that level: a deeper one belongs to a cluster that runs inside a container, and is part of that container.
+    A deeper level belongs to a cluster that runs inside a container, and is part of that container.
     """
     level = [""]
     searched = 0
@@ -107,10 +106,10 @@ def _roots_of_pods(cpu_mount: Path) -> tuple[str, ...] | NoData:
 
 
 def pods_with_stray_containers(cpu_mount: Path) -> Mapping[str, NoData]:
-    """Return the pods whose containers run outside the pod's group, by UID, each with the reason it cannot be measured.
+    """Return the pods whose containers run outside the pod's group, by UID, each with the reason.
 
-    A runtime that uses cgroupfs under a kubelet that uses systemd puts containers beside or into its own service, and
-    the groups of the pods stay empty: their counters exist, and count nothing.
+    A runtime that uses cgroupfs under a kubelet that uses systemd creates containers beside or inside its own service,
+    and the groups of the pods stay empty: their counters exist, and count nothing.
     """
     strays: dict[str, NoData] = {}
     services = (f"system.slice/{name}" for name in subgroups(f"{cpu_mount}/system.slice"))
@@ -122,7 +121,7 @@ def pods_with_stray_containers(cpu_mount: Path) -> Mapping[str, NoData]:
 
 
 def subgroups(directory: str) -> list[str]:
-    """Return the names of the groups in a group; empty when it is gone."""
+    """Return the names of the subgroups of a group; empty when it is gone."""
     try:
         with os.scandir(directory) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]

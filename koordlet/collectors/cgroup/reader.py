@@ -1,4 +1,4 @@
-"""The two files of one cgroup, read tick after tick."""
+"""Reader of the two files of one cgroup."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from koordlet.collectors.rates import CpuReading, NoRate
 
 
 class CgroupReader:
-    """Usage of one group, a pod's or a container's. Reads raise OSError, or ValueError for text that makes no sense."""
+    """Usage of one group, a pod's or a container's. Reads raise OSError, or ValueError for unexpected text."""
 
     __slots__ = ("_before", "_folder", "_parse_cpu", "_parse_memory", "cpu_file", "memory_file", "path")
 
@@ -29,7 +29,7 @@ class CgroupReader:
         self._before: CpuReading | None = None
 
     def cpu_cores(self, monotonic_ns: Callable[[], int], cpu_count: int | None) -> float | NoRate:
-        """Read the CPU counter; return the rate since the last read of it."""
+        """Read the CPU counter; return the rate since its previous reading."""
         text = self.cpu_file.read()
         now = CpuReading(self.cpu_file.inode, self._parse_cpu(text), monotonic_ns())
         rate = rates.cpu_cores(self._before, now, cpu_count)
@@ -41,7 +41,7 @@ class CgroupReader:
         return self._parse_memory(self.memory_file.read())
 
     def is_gone_by(self, failure: Exception) -> bool:
-        """Tell whether a failed read means that the group ended, not that its files are at fault."""
+        """Return whether a failed read means that the group ended, and not that its files are unreadable."""
         code = failure.errno if isinstance(failure, OSError) else None
         return code == errno.ENODEV or (code == errno.ENOENT and not self._folder.is_dir())
 

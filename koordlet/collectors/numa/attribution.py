@@ -6,9 +6,9 @@ system cpu(i)     = system cpu * cpu(i) / sum of cpu(j) over all nodes j        
 system memory(i)  = max(memory(i) - memory of all pods on node i, 0)
 ```
 
-The kernel does not say on which node a pod's CPU time was spent, so the system's CPU is split as the node's is. A value
-that does not follow from the readings is missing: of one node where its own counters say nothing, of all nodes where
-the sum over nodes or pods is not known. Source: koordinator-core 2.2, 2.4.
+The kernel does not record the node on which a pod's CPU time was spent, so the system's CPU is split in proportion to
+the CPU of the nodes. A node without valid counters is omitted. If any node or pod could not be read, the system's share
+is omitted for all nodes. The formulas are those of Koordinator's agent.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from koordlet.samples import NumaSample, UsageSample
 
 
 class CpuTimes(NamedTuple):
-    """What every CPU has worked since boot, at one instant."""
+    """CPU time that every CPU has worked since boot, at one instant."""
 
     nanoseconds: Mapping[int, int]
-    """By number of the CPU; those that are offline are missing."""
+    """By number of the CPU; offline CPUs are missing."""
     at_nanoseconds: int
     """Monotonic time of the read."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumaMeasurement:
-    """What one reading learnt; a node is missing where there is no value of it."""
+    """Result of one reading; nodes without a value are missing."""
 
     cpu_cores: Mapping[int, float] = field(default_factory=dict)
     memory_bytes: Mapping[int, int] = field(default_factory=dict)
     pods_memory_bytes: Mapping[int, int] | None = None
     """Sum over all pods; None when a pod could not be read."""
     nodes: Collection[int] = ()
-    """All that there are."""
+    """All nodes of the machine."""
 
 
 def cpu_cores(before: CpuTimes | None, now: CpuTimes, cpus_of_node: Mapping[int, Collection[int]]) -> dict[int, float]:
-    """Mean number of cores in use on each node between two readings.
+    """Return the mean number of cores in use on each node between two readings.
 
-    A node is missing where one of its CPUs came online since, or its counter went back. One without any CPU uses 0.
+    A node is missing if one of its CPUs came online since, or its counter went back. A node without CPUs uses 0.
     """
     if before is None or now.at_nanoseconds <= before.at_nanoseconds:
         return {}
@@ -71,7 +71,7 @@ def _rate(before: CpuTimes, now: CpuTimes, cpu: int) -> float | NoRate:
 
 
 def system_cpu_cores(system_cpu_cores: float, cpu_cores_of_node: Mapping[int, float]) -> dict[int, float]:
-    """Split the system's CPU in the proportion of all nodes' CPU."""
+    """Split the system's CPU in proportion to the CPU of all nodes."""
     total = math.fsum(cpu_cores_of_node.values())
     return {node: system_cpu_cores * used / total if total else 0.0 for node, used in cpu_cores_of_node.items()}
 
@@ -79,16 +79,16 @@ def system_cpu_cores(system_cpu_cores: float, cpu_cores_of_node: Mapping[int, fl
 def system_memory_bytes(
     memory_bytes_of_node: Mapping[int, int], pods_memory_bytes: Mapping[int, int] | None
 ) -> dict[int, int]:
-    """Take the pods' memory off each node's; nothing where that of the pods is not known."""
+    """Return the memory of each node less that of its pods; nothing where the pods' memory is unknown."""
     if pods_memory_bytes is None:
         return {}
     return {node: max(used - pods_memory_bytes.get(node, 0), 0) for node, used in memory_bytes_of_node.items()}
 
 
 def samples(measured: NumaMeasurement, system: UsageSample | None) -> dict[int, NumaSample]:
-    """Both resources of each node or neither, and both of its system's share or neither.
+    """Return both resources of each node or neither, and both of its system share or neither.
 
-    `system` is that of the whole machine at the same instant, None where it is not known.
+    `system` is the usage of the system on the whole machine at the same instant, None while unknown.
     """
     system_cpu, system_memory = {}, {}
     if system is not None and measured.cpu_cores.keys() == set(measured.nodes):

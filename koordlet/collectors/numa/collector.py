@@ -1,8 +1,8 @@
-"""Usage of every NUMA node of a machine that has several, read every `NUMA_TICKS` ticks.
+"""Usage of every NUMA node of a machine with several, read every `NUMA_TICKS` ticks.
 
-A machine of one node, which has nothing to tell that the node's own usage does not, pays for listing one folder. A CPU
-rate spans the time between two readings, so nothing that ran is missed; /proc/stat, which on a large machine the kernel
-takes a millisecond to print, is read once for all nodes.
+A machine with one node pays only for listing one folder; its NUMA usage would equal the node's own. A CPU rate covers
+the time between two readings, so nothing that ran is missed. The kernel takes a millisecond to print /proc/stat on a
+large machine, so it is read once for all nodes.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import ClassVar, Final, Self, TypeVar
 
 from koordlet.collectors.cgroup.discovery import FollowedGroups
 from koordlet.collectors.host_root import HostRoot
+from koordlet.collectors.interface import NO_SERIES, Collector, Host, RingShape, Tick
 from koordlet.collectors.numa import attribution
 from koordlet.collectors.numa import files as numa_files
 from koordlet.collectors.numa.attribution import CpuTimes, NumaMeasurement
 from koordlet.collectors.statistics import CollectStatistics
-from koordlet.samples import NoData
+from koordlet.samples import NoData, SeriesKey, SeriesKind, UsageSample
 
 _T = TypeVar("_T")
 
@@ -28,10 +29,15 @@ NUMA_TICKS: Final = 10
 _SOURCE: Final = "NUMA usage"
 _GROUP_IS_GONE: Final = (errno.ENOENT, errno.ENODEV)
 _FEWEST_NODES: Final = 2
+_MOST_NODES: Final = 64
+"""Upper bound of the NUMA nodes of a machine; the cache refuses series beyond it."""
 
 
-class NumaUsage:
-    """Follows the counters of the CPUs from reading to reading. `fewest_nodes` is what makes it worth it."""
+class NumaUsage(Collector):
+    """Usage of each NUMA node from reading to reading. Machines with less than `fewest_nodes` nodes are not read."""
+
+    name: ClassVar[str] = _SOURCE
+    ring: ClassVar[RingShape | None] = RingShape(interval_ticks=NUMA_TICKS, max_series=2 * _MOST_NODES)
 
     def __init__(
         self,
@@ -41,7 +47,7 @@ class NumaUsage:
         fewest_nodes: int = _FEWEST_NODES,
     ) -> None:
         self.no_data: tuple[NoData, ...] = ()
-        """What was wrong at the last reading."""
+        """Problems of the last reading."""
         self._folder = host_root.numa_root
         self._stat = host_root.proc_root / "stat"
         self._statistics = statistics
@@ -53,10 +59,21 @@ class NumaUsage:
         self._tick_nanoseconds = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
 
-    def collect(self, groups: FollowedGroups | None) -> NumaMeasurement | None:
+    @classmethod
+    def on(cls, host: Host) -> Self:
+        """Construct the collector for a host."""
+        return cls(host.root, host.statistics, host.monotonic_ns)
+
+    def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
+        """Return the usage of each NUMA node and of its share of the system, when it is time to read them."""
+        measured = self.measure(tick.groups if tick.are_pods_complete else None)
+        tick.no_data += self.no_data
+        return NO_SERIES if measured is None else _series(measured, tick.system)
+
+    def measure(self, groups: FollowedGroups | None) -> NumaMeasurement | None:
         """Read everything when it is time; None when it is not, or there is only one node.
 
-        `groups` are those of all pods, None where not all of them are measured: no difference is taken then.
+        `groups` are those of all pods, None while a pod is unmeasured: no difference is computed then.
         """
         self._ticks += 1
         if (self._ticks - 1) % NUMA_TICKS:
@@ -74,9 +91,9 @@ class NumaUsage:
         return measured
 
     def _nodes(self) -> Mapping[int, Path]:
-        """Folders of the nodes by number; none on a kernel that knows no NUMA."""
+        """Return the folders of the nodes by number; none on a kernel without NUMA support."""
         try:
-            names = os.listdir(self._folder)  # noqa: PTH208 - names are all that is wanted
+            names = os.listdir(self._folder)  # noqa: PTH208 - only names are needed
         except OSError:
             return {}
         nodes = [name for name in names if name.startswith("node") and name[4:].isdigit()]
@@ -103,7 +120,7 @@ class NumaUsage:
         return CpuTimes({cpu: each * self._tick_nanoseconds for cpu, each in ticks.items()}, self._monotonic_ns())
 
     def _pods_memory(self, groups: FollowedGroups) -> dict[int, int] | None:
-        """Sum over the pods; a pod that ended since it was found has no memory."""
+        """Return the sum over the pods; a pod that ended since its discovery has no memory."""
         mount = groups.layout.memory
         total: dict[int, int] = {}
         for group, *_containers in groups.pods.values():
@@ -129,3 +146,12 @@ class NumaUsage:
     def _fault(self, path: Path, problem: OSError | ValueError) -> None:
         strerror = problem.strerror if isinstance(problem, OSError) else None
         self._wrong.append(NoData(_SOURCE, str(path), strerror or str(problem)))
+
+
+def _series(measured: NumaMeasurement, system: UsageSample | None) -> dict[SeriesKey, UsageSample]:
+    series = {}
+    for number, sample in attribution.samples(measured, system).items():
+        series[SeriesKey(SeriesKind.NUMA_NODE, str(number))] = sample.node
+        if sample.system is not None:
+            series[SeriesKey(SeriesKind.NUMA_SYSTEM, str(number))] = sample.system
+    return series

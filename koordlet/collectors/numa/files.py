@@ -1,4 +1,4 @@
-"""What the kernel's files say of NUMA nodes, from their text.
+"""Parsers of the kernel's files on NUMA nodes.
 
 | cpulist                     | "0-3,8": the CPUs of one node that are online; nothing for a node of memory only    |
 | /proc/stat                  | one line of ticks a CPU                                                             |
@@ -6,8 +6,8 @@
 | a group's memory.numa_stat  | v1: pages of hierarchical_anon and hierarchical_unevictable by node                 |
 |                             | v2: bytes of inactive_anon, active_anon and unevictable by node                     |
 
-The keys of memory.numa_stat are those that the usage of a pod is made of (`cgroup_files`). Parsers take bytes and raise
-ValueError naming what is missing: absent is not zero. Source: koordinator-core 2.2, 2.4; the kernel's cgroup pages.
+The keys of memory.numa_stat are those that make up the usage of a pod (`cgroup.files`). Parsers take bytes and raise
+ValueError with the missing keys: absent is not zero. Sources: Koordinator's agent and the kernel's cgroup pages.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from api_types.kubernetes import cpu_list
 from koordlet.collectors.cgroup.files import CgroupVersion
 
 _CPU_LINE: Final = re.compile(rb"^cpu(\d+) (\d+) (\d+) (\d+) \d+ \d+ (\d+) (\d+)", re.MULTILINE)
-"""Its groups: the CPU's number; user, nice, system, irq, softirq. Idle and iowait stand between the last two pairs."""
+"""Groups: the number of the CPU; user, nice, system, irq, softirq. Idle and iowait are between the last two pairs."""
 _MEMINFO_LINE: Final = re.compile(rb"^Node \d+ (\S+):\s+(\d+) kB$", re.MULTILINE)
 _FREE: Final = (b"MemFree", b"Active(file)", b"Inactive(file)", b"SReclaimable")
 _AMOUNT: Final = re.compile(rb"N(\d+)=(\d+)")
 
 
 def _lines_of(keys: tuple[bytes, ...], total: bytes) -> tuple[re.Pattern[bytes], tuple[bytes, ...]]:
-    """Pattern of the lines with these keys; its groups are the key and the amounts by node."""
+    """Return a pattern of the lines with these keys; its groups are the key and the amounts by node."""
     return re.compile(rb"^(%s)%s((?: N\d+=\d+)+)$" % (b"|".join(keys), total), re.MULTILINE), keys
 
 
@@ -37,20 +37,20 @@ _GROUP_LINES: Final = {
 
 
 def cpus(cpulist: bytes) -> frozenset[int]:
-    """CPUs of a list of numbers and ranges; none for an empty one."""
+    """Return the CPUs in a list of numbers and ranges; none for an empty list."""
     return cpu_list.parse(cpulist.decode(errors="replace"))
 
 
 def busy_ticks(stat: bytes) -> dict[int, int]:
-    """Ticks that each CPU that is online spent working since boot: user + nice + system + irq + softirq."""
+    """Return the ticks that each online CPU has worked since boot: user + nice + system + irq + softirq."""
     found = {int(cpu): sum(map(int, ticks)) for cpu, *ticks in _CPU_LINE.findall(stat)}
     if not found:
-        raise ValueError(f"no line of a single CPU's times, it begins {stat[:40]!r}")
+        raise ValueError(f"no line with the times of a single CPU, got {stat[:40]!r}")
     return found
 
 
 def used_bytes(meminfo: bytes) -> int:
-    """Memory of one node that is in use and could not be had by dropping caches."""
+    """Return the memory of one node that is in use and cannot be freed by dropping caches."""
     sizes = {key: int(kilobytes) * 1024 for key, kilobytes in _MEMINFO_LINE.findall(meminfo)}
     missing = [key.decode() for key in (b"MemTotal", *_FREE) if key not in sizes]
     if missing:
@@ -59,7 +59,7 @@ def used_bytes(meminfo: bytes) -> int:
 
 
 def group_bytes(numa_stat: bytes, version: CgroupVersion, page_bytes: int) -> dict[int, int]:
-    """Memory of one cgroup by node, without page cache; v1 counts it in pages of `page_bytes`."""
+    """Return the memory of one cgroup by node, without page cache; v1 counts it in pages of `page_bytes`."""
     line, keys = _GROUP_LINES[version]
     found = line.findall(numa_stat)
     missing = [key.decode() for key in keys if key not in {key for key, _amounts in found}]

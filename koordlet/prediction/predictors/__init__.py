@@ -1,1 +1,1 @@
-"""One predictor a file; `catalog` is the list of all. No predictor knows another."""
+"""Predictors, one per module; `registry` is the list of all. No predictor depends on another."""

@@ -1,6 +1,6 @@
-"""A fixed share of what is requested, as Borg did by default (Bashir et al., EuroSys 2021; design 4.3).
+"""Predictor `borg-default`: a fixed share of the requests, as Borg did by default (Bashir et al., EuroSys 2021).
 
-Peak = (sum of warm Prod requests / a + sig(S)) (1 + m) + C        sig(S) = mean(S) + N * stdev(S)
+Peak = (sum of warm Prod requests / a + sig(S)) (1 + m) + C sig(S) = mean(S) + N * stdev(S)
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad
 
 
 def peak(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
-    """Requests of the pods divided by a, whatever they use."""
+    """Return the peak from the requests of the pods divided by a, independent of their usage."""
     system = load.unreserved_system
     if system is None:
-        return peaks.not_yet(load.resource, "unreserved system")
+        return peaks.no_sample(load.resource, "unreserved system")
     pod_sum_peak = load.warm_requests / parameters.request_divisor * parameters.margin_factor
     system_peak = float(np.sum(system.mean() + parameters.n * system.stdev())) * parameters.margin_factor
     return Peak(

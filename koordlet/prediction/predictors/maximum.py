@@ -1,4 +1,4 @@
-"""The largest answer of the predictors it is given: max(N-sigma, RC-like) of the EuroSys 2021 paper by default."""
+"""Predictor `max`: the largest peak of its members, by default max(N-sigma, RC-like) of the EuroSys 2021 paper."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from koordlet.prediction.peaks import Cause, NoPrediction, Peak
 
 
-def largest(answers: Mapping[str, Peak | NoPrediction]) -> Peak | NoPrediction:
-    """Member with the largest peak, with its terms; none if a member cannot answer, for it might be the largest.
+def largest(peaks: Mapping[str, Peak | NoPrediction]) -> Peak | NoPrediction:
+    """Return the largest peak, with its terms, or NoPrediction if any member has none: it could be the largest.
 
-    `answers` is keyed by the member's name.
+    `peaks` is keyed by the member's name.
     """
     found: list[Peak] = []
-    for name, answer in answers.items():
-        if isinstance(answer, NoPrediction):
-            return NoPrediction(f"{name}: {answer.reason}", answer.cause)
-        found.append(answer)
+    for name, predicted in peaks.items():
+        if isinstance(predicted, NoPrediction):
+            return NoPrediction(f"{name}: {predicted.reason}", predicted.cause)
+        found.append(predicted)
     if not found:
         return NoPrediction("max has no members", Cause.UNUSABLE_POLICY)
-    return max(found, key=lambda answer: answer.peak)
+    return max(found, key=lambda predicted: predicted.peak)

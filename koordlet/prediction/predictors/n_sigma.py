@@ -1,12 +1,12 @@
-"""Mean plus N standard deviations (Bashir et al., EuroSys 2021; design 4.3).
+"""Predictors `n-sigma-v1` and `n-sigma-v2`: mean plus N standard deviations (Bashir et al., EuroSys 2021).
 
     sig(x)  = mean(x) + N * stdev(x)
     v1 Peak = sig(prod + S) (1 + m) + C
     v2 Peak = max( sig(prod + S) (1 + m),  (sum over warm Prod pods sig(p) + sig(S)) (1 + m) ) + C
 
-v1 looks at the class as a whole: pods that peak at different times make room for one another, but pods that came or
-went since stay in its history, and the usage of cold pods counts beside their requests, on the safe side. v2 also adds
-the pods that are here now one by one and takes the larger.
+v1 uses the class as a whole: pods that peak at different times make room for one another. But pods that came or went
+since remain in its history, and the usage of cold pods counts beside their requests, on the safe side. v2 also computes
+the sum over the present pods and takes the larger.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad, UsageStatist
 
 
 def sig(series: UsageStatistics, n: float) -> float:
-    """Sum over the series of mean + N * stdev; 0 for no series."""
+    """Return the sum over the series of mean + N * stdev; 0 for no series."""
     return float(np.sum(series.mean() + n * series.stdev()))
 
 
 def v1(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
-    """Peak of the class as a whole."""
+    """Return the peak of the class as a whole."""
     if load.prod_and_unreserved_system is None:
-        return peaks.not_yet(load.resource, "prod + unreserved system")
+        return peaks.no_sample(load.resource, "prod + unreserved system")
     class_peak = sig(load.prod_and_unreserved_system, parameters.n) * parameters.margin_factor
     return Peak(class_peak + load.cold_requests, load.cold_requests, class_peak=class_peak)
 
 
 def v2(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
-    """Peak of the class as a whole or of its pods one by one, the larger."""
+    """Return the larger of the peak of the class as a whole and that of the sum over its pods."""
     if load.prod_and_unreserved_system is None:
-        return peaks.not_yet(load.resource, "prod + unreserved system")
+        return peaks.no_sample(load.resource, "prod + unreserved system")
     if load.unreserved_system is None:
-        return peaks.not_yet(load.resource, "unreserved system")
+        return peaks.no_sample(load.resource, "unreserved system")
     margin = parameters.margin_factor
     class_peak = sig(load.prod_and_unreserved_system, parameters.n) * margin
     pod_sum_peak = sig(load.warm_pods, parameters.n) * margin
@@ -51,5 +51,5 @@ def v2(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
 
 
 def everything(node: UsageStatistics, pods: UsageStatistics, system: UsageStatistics, n: float) -> float:
-    """Peak of all that runs, whatever its class: max( sig(node), sum over all pods sig(p) + sig(system) )."""
+    """Return the peak of the whole node: max( sig(node), sum over all pods sig(p) + sig(system) )."""
     return max(sig(node, n), sig(pods, n) + sig(system, n))

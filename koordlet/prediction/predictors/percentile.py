@@ -1,15 +1,15 @@
-"""What upstream's agent ships: p95 of CPU, p98 of memory, with a margin of 10 % (koordinator-core 1.10 and 1.11).
+"""Predictor `percentile`, that of Koordinator's agent: p95 of CPU, p98 of memory, with a margin of 10 %.
 
     podSumPeak = sum over warm Prod pods trunc( trunc(pct(p)) (1 + m) )
     classPeak  = trunc( (trunc(pct(prod)) + trunc(pct(system))) (1 + m) )
     Peak       = max( podSumPeak + C, classPeak )
 
-Unlike the other predictors it counts all system usage, not only what the node does not reserve, and truncates to whole
-millicores and bytes where upstream does, so that the same histograms give the same integers.
+Unlike the other predictors it counts all system usage, not only usage beyond the node's reservation, and truncates to
+whole millicores and bytes where Koordinator's agent does.
 
-Upstream charges a pod its request for its first 24 h, and the percentile of a short history is low: with a cold-start
-period of 2 h it is short in 10 % of forecasts on pods that live 4 days, with 24 h in 0.7 % (docs/reference,
-prediction-accuracy). The period is the policy's, so whoever chooses this predictor sets it.
+Koordinator's agent charges a pod its request for its first 24 h, and the percentile of a short history is low: with a
+cold-start period of 2 h it is too low in 10 % of forecasts on pods that live 4 days, with 24 h in 0.7 %
+(docs/benchmarks/prediction-accuracy.md). The policy sets the period, so set 24 h together with this predictor.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad, UsageStatistics
 from koordlet.samples import Resource
 
-# Upstream counts in millicores and in bytes.
+# Koordinator's agent counts in millicores and in bytes.
 _STEPS_PER_UNIT: Final = {Resource.CPU: 1000, Resource.MEMORY: 1}
 
 
 def peak(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
-    """Percentiles of the pods added up, or of the class and the system, the larger."""
+    """Return the larger of the sum of the pods' percentiles and the percentile of class and system."""
     if load.prod is None:
-        return peaks.not_yet(load.resource, "prod")
+        return peaks.no_sample(load.resource, "prod")
     if load.system is None:
-        return peaks.not_yet(load.resource, "system")
+        return peaks.no_sample(load.resource, "system")
     steps = _STEPS_PER_UNIT[load.resource]
     percent = parameters.cpu_percentile if load.resource is Resource.CPU else parameters.memory_percentile
     margin = parameters.margin_factor

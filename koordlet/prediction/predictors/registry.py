@@ -1,6 +1,7 @@
-"""All predictors by the name the configuration calls them (design 4.3).
+"""The one list of predictors, by their names in the configuration.
 
-A new predictor is a file beside this one and a line in `PREDICTORS`.
+A new predictor is a module in this package, a line in `PREDICTORS`, and its name in
+`controller_config.SinglePredictor`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from koordlet.prediction.predictors import borg_default, maximum, n_sigma, perce
 
 
 class Predictor(Protocol):
-    """Peak of one resource from the usage of Prod. Pure; answers `NoPrediction` where it lacks data, never 0."""
+    """Peak of one resource from the usage of Prod. Pure; returns `NoPrediction` where it lacks data, never 0."""
 
     def __call__(self, load: ProdLoad, parameters: PredictParameters, /) -> Peak | NoPrediction:
-        """Predict."""
+        """Predict the peak."""
 
 
 def _largest_member(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
@@ -38,12 +39,14 @@ PREDICTORS: Final[Mapping[str, Predictor]] = {
 
 
 def predict(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
-    """Answer of the predictor that the parameters name; what is no finite number >= 0 is no prediction."""
+    """Return the peak of the predictor in `parameters`; a peak that is not finite or negative is NoPrediction."""
     predictor = PREDICTORS.get(parameters.predictor)
     if predictor is None:
         reason = f"predictor {parameters.predictor!r} is unknown, want one of {', '.join(PREDICTORS)}"
         return NoPrediction(reason, Cause.UNUSABLE_POLICY)
-    answer = predictor(load, parameters)
-    if isinstance(answer, Peak) and not 0 <= answer.peak < math.inf:
-        return NoPrediction(f"{parameters.predictor} gave {answer.peak} for {load.resource}", Cause.UNUSABLE_ANSWER)
-    return answer
+    predicted = predictor(load, parameters)
+    if isinstance(predicted, Peak) and not 0 <= predicted.peak < math.inf:
+        return NoPrediction(
+            f"{parameters.predictor} returned {predicted.peak} for {load.resource}", Cause.UNUSABLE_ANSWER
+        )
+    return predicted

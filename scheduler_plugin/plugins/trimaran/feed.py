@@ -14,7 +14,6 @@ from prometheus_client import CollectorRegistry
 
 from api_types.kubernetes import pods, quantities
 from apiserver_client.session import Session
-from scheduler_plugin.decisions.metrics import FallbackCollector
 from scheduler_plugin.load_watcher import known_nodes, metrics
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import registry
@@ -23,6 +22,7 @@ from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher
 from scheduler_plugin.load_watcher.windows import Windows
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
+from scheduler_plugin.plugins.trimaran.metrics import FallbackCollector
 from scheduler_plugin.state.cluster import Cluster
 
 _ROWS_PER_TURN: Final = 20

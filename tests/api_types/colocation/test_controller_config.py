@@ -5,7 +5,7 @@ from api_types.colocation import presets
 from api_types.colocation.controller_config import ColocationStrategy, PredictPolicy
 
 
-def test_defaults_are_those_of_the_design():
+def test_defaults_are_the_documented_ones():
     wire = slo.DEFAULTS.to_wire()
     assert wire["enable"] is False
     assert wire["degradeTimeMinutes"] == 15
@@ -18,19 +18,19 @@ def test_defaults_are_those_of_the_design():
     assert "batchCPUThresholdPercent" not in wire
 
 
-def test_keys_are_spelled_as_upstream_spells_them():
+def test_keys_are_named_as_in_koordinator():
     keys = {info.alias for info in slo.ColocationConfig.model_fields.values()}
     assert {"midCPUThresholdPercent", "midStaticCPUReservedPercent", "cpuReclaimThresholdPercent"} <= keys
     assert {"batchCPUThresholdPercent", "nodeConfigs", "metricMemoryCollectPolicy", "extensions"} <= keys
 
 
-def test_every_key_says_what_it_means():
+def test_every_key_has_a_description():
     for model in (slo.ColocationConfig, slo.NodeConfig, slo.PredictPolicy, slo.MetricAggregatePolicy):
         for field, info in model.model_fields.items():
             assert info.description, f"{model.__name__}.{field}"
 
 
-def test_a_layer_sets_its_own_keys_and_shows_what_lies_below():
+def test_a_layer_sets_its_own_keys_and_keeps_the_others():
     below = ColocationStrategy(enable=True, mid_cpu_threshold_percent=80, extensions={"a": {"x": 1, "y": 1}})
     over = ColocationStrategy(mid_cpu_threshold_percent=0, extensions={"a": {"y": 2}, "b": 3})
     merged = slo.merge(below, over)
@@ -57,7 +57,7 @@ def test_only_objects_merge(old, new):
         slo.merge_objects(old, new)
 
 
-def test_a_preset_is_a_complete_set_of_the_keys_that_decide_about_risk():
+def test_a_preset_sets_every_key_that_determines_risk():
     for preset in presets.PRESETS.values():
         assert preset.mid_cpu_threshold_percent is not None
         assert preset.mid_memory_threshold_percent is not None

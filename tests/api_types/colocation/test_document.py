@@ -22,7 +22,7 @@ def test_no_text_sets_nothing(text):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "problem"),
     [
         (
             {"midCPUThresholdPercent": 150},
@@ -65,20 +65,20 @@ def test_no_text_sets_nothing(text):
         ("[]", "the document: seen [], want an object"),
     ],
 )
-def test_what_is_wrong_is_said_by_key_path_value_seen_and_value_wanted(given, said):
+def test_reports_a_problem_by_key_path_value_seen_and_value_wanted(given, problem):
     config, lines = problems(given)
     assert config is None
-    assert lines == [said]
+    assert lines == [problem]
 
 
-def test_every_problem_is_said_at_once():
+def test_reports_all_problems_at_once():
     config, lines = problems({"enable": "yes", "midFloor": "x", "a": 1})
     assert config is None
     assert len(lines) == 3
 
 
 @pytest.mark.parametrize("text", ['{"enable": tru', '{"enable": NaN}', "{", '{"a":' * 100_000])
-def test_text_that_is_no_json_is_refused(text):
+def test_rejects_text_that_is_not_json(text):
     config, lines = problems(text)
     assert config is None
     assert lines[0].startswith("the document: seen")
@@ -94,7 +94,7 @@ def test_text_that_is_no_json_is_refused(text):
     ],
 )
 @pytest.mark.parametrize("depth", [65, 500])
-def test_what_is_nested_beyond_sense_is_refused(before, opening, closing, after, depth):
+def test_rejects_a_document_that_is_nested_too_deeply(before, opening, closing, after, depth):
     text = before + opening * depth + "1" + closing * depth + after
     config, lines = problems(text)
     assert config is None
@@ -102,24 +102,24 @@ def test_what_is_nested_beyond_sense_is_refused(before, opening, closing, after,
     assert document.read_strategy(text)[0] is None
 
 
-def test_extensions_may_be_nested_as_far_as_anybody_needs():
+def test_accepts_deeply_nested_extensions():
     config, lines = problems('{"extensions":' + '{"a":' * 60 + "1" + "}" * 60 + "}")
     assert (config is not None, lines) == (True, [])
 
 
-def test_an_integer_beyond_64_bits_is_no_integer():
+def test_rejects_an_integer_beyond_64_bits():
     config, lines = problems('{"metricReportIntervalSeconds": 99999999999999999999}')
     assert config is None
     assert "want an integer" in lines[0]
 
 
-def test_keys_match_whatever_their_case_and_the_last_one_wins():
+def test_keys_match_in_any_case_and_the_last_one_wins():
     assert problems('{"ENABLE": false, "enable": true}')[0].enable is True
     assert problems('{"enable": true, "Enable": false}')[0].enable is False
     assert problems('{"enable": true, "enable": false}')[0].enable is False
 
 
-def test_a_key_given_twice_counts_as_its_last_and_is_pointed_out():
+def test_a_repeated_key_counts_as_its_last_value_with_advice():
     entry = '{"name": "x", "nodeSelector": {"matchLabels": {"a": "1"}}, "midFloor": "none", "midFloor": "allocated"}'
     found = document.read_config('{"enable": true, "Enable": false, "nodeConfigs": [' + entry + "]}")
     assert found.config.enable is False
@@ -138,7 +138,7 @@ def test_null_is_not_set():
     assert problems('{"enable": true, "Enable": null}')[0].to_wire() == {}
 
 
-def test_an_integer_is_a_number_and_a_duration_is_put_into_its_canonical_form():
+def test_accepts_an_integer_as_a_number_and_formats_durations():
     config, lines = problems({"nodePredictPolicy": {"n": 3}, "metricAggregatePolicy": {"durations": ["90s"]}})
     assert lines == []
     assert config.node_predict_policy.n == 3
@@ -155,7 +155,7 @@ def test_accepts_every_go_duration_of_whole_seconds(given, canonical):
     assert config.metric_aggregate_policy.durations == [canonical]
 
 
-def test_the_proposals_spelling_of_the_predict_policy_is_an_alias():
+def test_predict_policy_is_an_alias():
     assert problems({"predictPolicy": {"n": 4}})[0].node_predict_policy.n == 4
     assert problems({"predictPolicy": {"n": 4}, "nodePredictPolicy": {"n": 4}})[1] == []
     config, lines = problems({"predictPolicy": {"n": 4}, "nodePredictPolicy": {"n": 5}})
@@ -166,7 +166,7 @@ def test_the_proposals_spelling_of_the_predict_policy_is_an_alias():
 POOL = {"matchLabels": {"pool": "x"}}
 
 
-def test_a_bad_entry_keeps_its_selector_and_sets_nothing():
+def test_an_invalid_entry_keeps_its_selector_and_sets_nothing():
     entries = [
         {"name": "bad", "nodeSelector": POOL, "enable": False, "midCPUThresholdPercent": 101},
         {"name": "good", "nodeSelector": {"matchLabels": {"pool": "y"}}, "midCPUThresholdPercent": 10},
@@ -181,7 +181,7 @@ def test_a_bad_entry_keeps_its_selector_and_sets_nothing():
     "selector",
     [{"matchExpressions": [{"key": "a", "operator": "out", "values": ["b"]}]}, {"matchLabel": {"pool": "x"}}],
 )
-def test_an_entry_whose_selector_means_nothing_selects_nothing(selector):
+def test_an_entry_with_an_invalid_selector_selects_nothing(selector):
     entry = {"name": "bad", "nodeSelector": selector, "enable": False}
     found = document.read_config(json.dumps({"enable": True, "nodeConfigs": [entry]}))
     assert found.config.to_wire()["nodeConfigs"] == [{"name": "bad"}]
@@ -208,14 +208,14 @@ def test_a_wrong_type_in_an_entry_fails_the_document():
         ),
     ],
 )
-def test_what_upstream_accepts_is_accepted_and_pointed_out(given, path):
+def test_accepts_with_advice_what_koordinators_controllers_accept(given, path):
     found = document.read_config(json.dumps(given))
     assert found.config is not None
     assert [problem.effect for problem in found.problems] == [Effect.ADVICE]
     assert str(found.problems[0]).startswith(f"{path}: ")
 
 
-def test_entries_that_select_the_same_nodes_are_told_each_with_the_earlier_ones_that_win():
+def test_reports_overlapping_entries_with_the_earlier_ones_that_win():
     entries = [{"name": name, "nodeSelector": POOL, "midFloor": "none"} for name in "xyz"]
     found = document.read_config(json.dumps({"nodeConfigs": entries}))
     seen, rule = '.nodeSelector: seen {"matchLabels": {"pool": "x"}}, want', "the first entry that matches wins"
@@ -225,14 +225,14 @@ def test_entries_that_select_the_same_nodes_are_told_each_with_the_earlier_ones_
     ]
 
 
-def test_keys_without_effect_are_named_wherever_they_stand():
+def test_names_keys_without_effect_in_every_layer():
     entry = {"name": "x", "nodeSelector": POOL, "batchCPUThresholdPercent": 20}
     found = document.read_config(json.dumps({"cpuReclaimThresholdPercent": 60, "nodeConfigs": [entry]}))
     assert found.problems == ()
     assert found.unused == ("cpuReclaimThresholdPercent", "nodeConfigs[0].batchCPUThresholdPercent")
 
 
-def test_a_nodes_annotation_is_refused_as_a_whole():
+def test_rejects_the_annotation_of_a_node_as_a_whole():
     strategy, found = document.read_strategy('{"enable": true, "degradeTimeMinutes": -1}')
     assert strategy is None
     assert [problem.effect for problem in found] == [Effect.LAYER_IGNORED]
@@ -240,7 +240,7 @@ def test_a_nodes_annotation_is_refused_as_a_whole():
     assert document.read_strategy('{"enable": true}')[0].to_wire() == {"enable": True}
 
 
-def test_a_long_value_is_cut():
+def test_truncates_a_long_value():
     _, lines = problems({"midFloor": "x" * 5000})
     assert len(lines[0]) < 300
 
@@ -253,11 +253,11 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_no_json_whatever_raises(value):
+def test_never_raises_for_any_json(value):
     found = document.read_config(json.dumps(value))
     assert (found.config is None) == any(problem.effect is Effect.DOCUMENT_REFUSED for problem in found.problems)
 
 
 @given(st.text())
-def test_no_text_whatever_raises(text):
+def test_never_raises_for_any_text(text):
     assert document.read_config(text) is not None

@@ -1,4 +1,4 @@
-"""Reservations worked out by hand, and the property that ties both uses of them together."""
+"""Reservations computed by hand, and the property that relates their two uses."""
 
 import json
 
@@ -41,7 +41,7 @@ def node(allocatable, reservation=None, capacity=None, **more_annotations):
         ("", {}),
     ],
 )
-def test_the_annotation_reserves_what_it_says_and_a_list_of_cpus_wins(given, wanted):
+def test_the_annotation_reserves_its_amounts_and_a_list_of_cpus_wins(given, wanted):
     assert node_reservation.annotated(annotations(given)) == (wanted, ())
 
 
@@ -66,15 +66,15 @@ def test_without_the_annotation_nothing_is_reserved():
         ({"reservedCPUs": 4, "resources": {"cpu": "1"}}, ".reservedCPUs: seen 4, want a list of CPUs like 0-3,8"),
     ],
 )
-def test_what_cannot_be_right_is_a_problem_by_key_path_and_reserves_nothing(given, problem):
+def test_reports_an_invalid_amount_by_key_path_and_reserves_nothing(given, problem):
     found = node_reservation.annotated(annotations(given))
     assert found.resources == {}
-    (said,) = map(str, found.problems)
-    assert said.startswith(f"metadata.annotations.{KEY}")
-    assert problem in said
+    (text,) = map(str, found.problems)
+    assert text.startswith(f"metadata.annotations.{KEY}")
+    assert problem in text
 
 
-def test_every_problem_is_told():
+def test_reports_every_problem():
     found = node_reservation.annotated(annotations({"resources": {"cpu": "x", "memory": "-1"}, "reservedCPUs": "y"}))
     assert [problem.path[-1] for problem in found.problems] == ["cpu", "memory", "reservedCPUs"]
 
@@ -102,7 +102,7 @@ def test_an_amplified_allocatable_is_replaced_by_the_raw_one_first():
 
 
 @given(AMOUNT, AMOUNT, AMOUNT, st.booleans())
-def test_what_is_reserved_and_what_is_left_are_the_capacity(capacity, kept, annotated, is_annotated):
+def test_reserved_and_remaining_amounts_add_up_to_the_capacity(capacity, kept, annotated, is_annotated):
     kept = min(kept, capacity)
     reservation = {"resources": {"memory": annotated}} if is_annotated else None
     lists = {"memory": str(capacity)}, {"memory": str(capacity - kept)}

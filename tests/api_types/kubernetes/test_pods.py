@@ -79,7 +79,7 @@ def test_mid_resources_are_counted_in_their_own_units():
         ('{"cpu":"many"}', {"cpu": 32000, "memory": 42 << 30}),
     ],
 )
-def test_the_raw_allocatable_annotation_replaces_allocatable_where_it_can_be_read(annotation, wanted):
+def test_a_valid_raw_allocatable_annotation_replaces_allocatable(annotation, wanted):
     meta = {"name": "n", "annotations": {"node.koordinator.sh/raw-allocatable": annotation} if annotation else None}
     node = decode({"metadata": meta, "status": {"allocatable": {"cpu": "32", "memory": "42Gi"}}}, pods.Node)
     assert pods.allocatable(node) == wanted

@@ -56,11 +56,6 @@ def test_every_pod_gets_a_class_and_a_qos(subject, priority_class, qos_class):
     assert pq.qos_class(subject) == qos_class
 
 
-def test_the_priority_value_falls_back_to_the_default_of_the_class():
-    assert pq.priority_value(pod(priority=9123)) == 9123
-    assert pq.priority_value(pod(labels={"koordinator.sh/qosClass": "LSR"})) == 9500
-
-
 def test_a_tier_requests_native_resources_under_its_own_names():
     assert pq.translated_resource(pq.PriorityClass.MID, "cpu") == "kubernetes.io/mid-cpu"
     assert pq.translated_resource(pq.PriorityClass.BATCH, "memory") == "kubernetes.io/batch-memory"

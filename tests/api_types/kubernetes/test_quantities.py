@@ -44,12 +44,12 @@ def test_bytes_are_whole_and_rounded_up(text, count):
 @pytest.mark.parametrize(
     "text", ["", "1 Gi", "Gi", "1ki", "1KB", "--1", "1e", "NaN", "inf", "0x10", "\uff11", True, None, [1]]
 )
-def test_what_is_not_a_quantity_is_refused_and_shown(text):
+def test_rejects_and_quotes_a_malformed_quantity(text):
     with pytest.raises(quantities.InvalidQuantity, match="is not a quantity"):
         quantities.parse(text)
 
 
-def test_a_float_that_is_not_finite_is_refused():
+def test_rejects_a_float_that_is_not_finite():
     with pytest.raises(quantities.InvalidQuantity, match="finite"):
         quantities.parse(float("nan"))
 

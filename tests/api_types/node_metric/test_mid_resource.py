@@ -14,7 +14,7 @@ def value(**changes):
     return mid_resource.calculate(replace(NODE, **changes)).value
 
 
-def test_what_prod_requests_and_will_not_need_is_offered():
+def test_mid_is_what_prod_requests_and_does_not_need():
     terms = mid_resource.calculate(NODE)
     assert terms == mid_resource.MidTerms(
         source=Source.PEAK, reclaimable=5_000, cap=10_000, unallocated=2_000, unallocated_share=0, floor=0, value=5_000
@@ -48,7 +48,7 @@ def test_each_term_of_the_formula(changes, expected):
     assert value(**changes) == expected
 
 
-def test_without_peak_and_reclaimable_there_is_no_answer():
+def test_raises_without_peak_and_reclaimable():
     with pytest.raises(mid_resource.NoPredictionError):
         value(peak_prod=None)
 
@@ -122,7 +122,7 @@ def test_mid_rises_with_prod_requests_where_nothing_unallocated_is_given_away(gi
 
 
 @given(inputs, amounts, st.integers(min_value=0, max_value=1000))
-def test_mid_rises_with_what_the_agent_calls_reclaimable_where_there_is_no_peak(given_inputs, reported, more):
+def test_mid_rises_with_the_reported_reclaimable_where_there_is_no_peak(given_inputs, reported, more):
     before = replace(given_inputs, peak_prod=None, reclaimable_reported=reported)
     after = replace(before, reclaimable_reported=reported + more)
     assert mid_resource.calculate(after).value >= mid_resource.calculate(before).value

@@ -11,7 +11,7 @@ from tests import factories
 
 
 def int_or_string(schema):
-    """The structural schema as JSON schema: what the apiserver's own keywords mean, in words jsonschema knows."""
+    """Return the structural schema as JSON schema, with the keywords of the apiserver translated for jsonschema."""
     if isinstance(schema, list):
         return [int_or_string(each) for each in schema]
     if not isinstance(schema, dict):
@@ -33,7 +33,7 @@ def keys(value, path=""):
     return {path}
 
 
-def test_what_upstreams_agent_writes_is_valid_and_comes_back_whole():
+def test_a_report_of_koordinators_agent_is_valid_and_kept_completely():
     wire = factories.upstream_node_metric()
     VALIDATOR.validate(wire)
     returned = node_metric.NodeMetric.model_validate(wire).to_wire()
@@ -51,7 +51,7 @@ def test_what_upstreams_agent_writes_is_valid_and_comes_back_whole():
         {"spec": {"predictPolicy": {"n": 21}}},
     ],
 )
-def test_the_schema_refuses_what_is_no_quantity_and_out_of_range(broken):
+def test_the_schema_rejects_malformed_quantities_and_values_out_of_range(broken):
     with pytest.raises(jsonschema.ValidationError):
         VALIDATOR.validate(factories.upstream_node_metric(**broken))
 
@@ -80,7 +80,7 @@ def test_the_crd_has_no_default_no_null_and_no_reference():
     assert not {"default", "nullable", "$ref", "$defs", "anyOf", "title"} & set(walk(schema))
 
 
-def test_every_field_of_ours_is_described():
+def test_every_extension_has_a_description():
     status = crd_manifest.structural_schema()["properties"]["status"]["properties"]
     assert [name for name, field in status.items() if not field.get("description")] == []
 

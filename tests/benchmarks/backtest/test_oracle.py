@@ -1,4 +1,4 @@
-"""The oracle on machines worked out by hand, and what must hold for any."""
+"""The oracle on machines computed by hand, and properties of any machine."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ BOTH = [Pod(0, 0, 6), Pod(1, 0, 6)]
     [(0, 1, 3.0), (0, 2, 6.0), (0, 5, 7.0), (2, 1, 3.0), (2, 9, 7.0), (4, 9, 3.0)],
     ids=["next step", "first peak", "both peaks", "the peak of now is over", "cut at the end", "after both peaks"],
 )
-def test_the_peak_is_that_of_the_sum_in_the_steps_to_come(step, horizon, expected):
+def test_the_peak_is_of_the_sum_in_later_steps(step, horizon, expected):
     assert peak(BOTH, step, horizon) == expected
 
 
@@ -40,7 +40,7 @@ def test_a_pod_that_arrives_later_does_not_count():
     assert peak(pods, 1, 5) == 7.0
 
 
-def test_a_pod_that_leaves_counts_until_then_and_not_what_takes_its_place():
+def test_a_pod_counts_until_it_leaves_and_its_successor_does_not():
     pods = [Pod(0, 0, 6), Pod(1, 0, 4), Pod(1, 4, 6)]
     assert peak(pods, 0, 5, np.array([10.0, 10.0, 10.0])) == 6.0  # 4 + 2 at step 2; 1 + 0 at step 4
 
@@ -70,8 +70,8 @@ def machines(draw):
 
 
 @given(machines())
-def test_it_is_the_definition_spelled_out(machine):
-    """Whole cores, so that sums are exact whatever their order."""
+def test_equals_the_definition(machine):
+    """Use whole cores, so that sums are exact in any order."""
     cores, pods, step, horizon = machine
     limit, now_running = 5, [pod for pod in pods if pod.start <= step < pod.end]
     expected = 0
@@ -82,7 +82,7 @@ def test_it_is_the_definition_spelled_out(machine):
 
 
 @given(machines(), st.integers(1, 5))
-def test_who_looks_further_sees_no_lower_peak(machine, further):
+def test_a_longer_horizon_has_no_lower_peak(machine, further):
     cores, pods, step, horizon = machine
     limits, cores = np.full(len(pods), 8.0), np.array(cores, float)
     assert peak(pods, step, horizon, limits, cores) <= peak(pods, step, horizon + further, limits, cores)

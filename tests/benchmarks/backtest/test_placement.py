@@ -1,4 +1,4 @@
-"""Placement: repeatable, slots always taken, no series twice at a time, lives as long as asked for on the mean."""
+"""Placement: repeatable, all slots taken, no series twice at a time, the requested mean lifetime."""
 
 import random
 import statistics
@@ -25,7 +25,7 @@ def test_the_same_seed_places_the_same_pods_and_another_does_not():
     assert placement.draw_requests(50, 7) == placement.draw_requests(50, 7) != placement.draw_requests(50, 8)
 
 
-def test_pods_live_as_long_as_asked_for_on_the_mean():
+def test_pods_have_the_requested_mean_lifetime():
     steps = 200_000
     pods = placement.place(30, steps, 10, 100.0, random.Random(1))
     assert statistics.mean(pod.end - pod.start for pod in pods) == pytest.approx(100, rel=0.03)
@@ -38,6 +38,6 @@ def test_requests_are_one_two_four_or_eight_cores_about_equally_often():
     )
 
 
-def test_a_machine_for_which_no_other_series_is_left_is_refused():
+def test_rejects_a_machine_without_another_series():
     with pytest.raises(ValueError, match="4 slots and 4 series: want more series"):
         placement.place(4, 10, 4, 5.0, random.Random(1))

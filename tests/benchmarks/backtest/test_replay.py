@@ -1,4 +1,4 @@
-"""The agent's prediction run over usage whose every answer is known, and over the excerpt of real traces."""
+"""The prediction of the agent over usage with known results, and over the excerpt of real traces."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def run(pods, policies, predict_at, cores=STEADY, horizon_steps=5):
     return replay(pods, cores, [2, 4], policies, predict_at, horizon_steps, step_seconds=300)
 
 
-def test_steady_pods_are_predicted_to_go_on_once_they_are_warm():
+def test_predicts_constant_usage_of_warm_constant_pods():
     """Two hours are 24 steps. Requests are 2 + 4; percentiles read up to 5 % and two millicores high, plus 10 %."""
     found = run([Pod(0, 0, 100), Pod(1, 0, 100)], ALL, [10, 50])
     assert found.oracle.tolist() == [4.0, 4.0]
@@ -44,18 +44,18 @@ def test_a_pod_that_takes_the_place_of_another_is_cold_and_its_predecessor_gone(
     assert found.oracle.tolist() == [1.0, 4.0, 4.0, 4.0]  # at 49 the pod leaves with the next step
 
 
-def test_policies_that_cannot_share_a_history_are_refused():
+def test_rejects_policies_that_cannot_share_a_history():
     others = [PredictParameters(), PredictParameters(cpu_half_life_seconds=60)]
     with pytest.raises(ValueError, match="different half-lives need a history each"):
         run([Pod(0, 0, 100)], others, [10])
 
 
-def test_a_predictor_without_an_answer_stops_the_run_with_its_reason():
-    with pytest.raises(Unanswered, match="nobody at 9000 s: predictor 'nobody' is unknown"):
-        run([Pod(0, 0, 100)], [PredictParameters(predictor="nobody")], [30])
+def test_a_predictor_without_a_prediction_stops_the_run_with_its_reason():
+    with pytest.raises(Unanswered, match="no-such-predictor at 9000 s: predictor 'no-such-predictor' is unknown"):
+        run([Pod(0, 0, 100)], [PredictParameters(predictor="no-such-predictor")], [30])
 
 
-def test_a_policy_answers_the_same_whichever_others_are_asked_beside_it():
+def test_a_prediction_does_not_depend_on_the_other_policies():
     usage = np.random.default_rng(5).gamma(2.0, 0.5, (2, 100))
     pods = [Pod(0, 0, 60), Pod(1, 0, 100), Pod(0, 70, 100)]
     together = run(pods, ALL, range(30, 90), usage)
@@ -63,7 +63,7 @@ def test_a_policy_answers_the_same_whichever_others_are_asked_beside_it():
         np.testing.assert_array_equal(run(pods, [policy], range(30, 90), usage).peaks[0], peaks)
 
 
-def test_traces_with_gaps_are_refused():
+def test_rejects_traces_with_gaps():
     gapped = Traces(("a", "b"), 300, np.array([[0.5, np.nan], [0.5, 0.5]]))
     with pytest.raises(ValueError, match="traces have gaps"):
         replay_cell(gapped, Setting(1, 1, 1, 0), ALL)
@@ -79,7 +79,7 @@ def score_of(excerpt, name):
     return scores.score(peaks, excerpt.oracle, excerpt.requests, 1.0)
 
 
-def test_every_predictor_answers_for_every_hour_of_real_usage(excerpt):
+def test_every_predictor_predicts_every_hour_of_real_usage(excerpt):
     assert excerpt.peaks.shape == (len(registry.PREDICTORS), 2, 48)
     assert np.isfinite(excerpt.peaks).all()
     assert (excerpt.oracle <= excerpt.requests).all()
@@ -91,7 +91,7 @@ def test_on_real_usage_v2_is_short_no_more_often_than_v1_and_saves_no_more(excer
     assert v2.savings <= v1.savings
 
 
-def test_on_real_usage_every_forecast_saves_more_than_borgs_fixed_share_and_less_than_the_oracle(excerpt):
+def test_on_real_usage_every_prediction_saves_more_than_borg_and_less_than_the_oracle(excerpt):
     best = scores.score(excerpt.oracle, excerpt.oracle, excerpt.requests, 1.0).savings
     fixed = score_of(excerpt, "borg-default")
     assert 0.05 < fixed.savings <= 1 - 1 / 1.1
@@ -99,7 +99,7 @@ def test_on_real_usage_every_forecast_saves_more_than_borgs_fixed_share_and_less
         assert fixed.savings < score_of(excerpt, name).savings < best
 
 
-def test_machines_in_processes_of_their_own_come_out_the_same(excerpt):
+def test_processes_do_not_change_the_result(excerpt):
     again = replay_cell(traces.read(EXCERPT), Setting(2, 8, 2, 2, seed=1), ALL, processes=2)
     for name in cell.CellReplay.__dataclass_fields__:
         np.testing.assert_array_equal(getattr(again, name), getattr(excerpt, name))

@@ -1,4 +1,4 @@
-"""Scores of two machines and four predictions worked out by hand, and what must hold for any."""
+"""Scores of two machines and four predictions computed by hand, and properties of any."""
 
 import math
 
@@ -44,7 +44,7 @@ def test_violations_in_a_row_are_one_episode_of_each_machine():
     assert score(peaks, interval_hours=6.0).episodes_a_machine_week == pytest.approx(3 / (48 / 168))
 
 
-def test_a_difference_of_rounding_is_no_violation():
+def test_a_rounding_difference_is_not_a_violation():
     assert score(ORACLE - 1e-12).violation_rate == 0
 
 

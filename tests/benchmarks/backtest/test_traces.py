@@ -1,4 +1,4 @@
-"""Reading traces: units, gaps, uneven times, and the excerpt the project keeps."""
+"""Traces: units, gaps, uneven times, and the excerpt in this repository."""
 
 import gzip
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_half_percents_become_shares_by_series_and_gaps_stay_gaps(tmp_path):
 
 
 @pytest.mark.parametrize("times", [(0, 300, 900), (600, 300, 0)])
-def test_times_that_are_not_evenly_spaced_are_refused_with_the_file(tmp_path, times):
+def test_rejects_uneven_times_with_the_file(tmp_path, times):
     path = written(tmp_path, "t,vm00\n" + "".join(f"{at},1\n" for at in times))
     with pytest.raises(ValueError, match=r"traces.csv.gz: times are .* want one step greater than 0"):
         traces.read(path)

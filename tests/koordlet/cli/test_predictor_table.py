@@ -6,7 +6,7 @@ from koordlet.prediction.server import Prediction
 from koordlet.samples import Resource
 
 
-def test_a_row_for_each_predictor_and_resource_and_a_reason_where_there_is_no_answer():
+def test_each_predictor_and_resource_has_a_row_or_a_reason():
     prod = {
         Resource.CPU: Peak(1.2345, 0.5, class_peak=1.2345, system_peak=0.1),
         Resource.MEMORY: Peak(3 * 2**20, 0.0, class_peak=2.0 * 2**20),

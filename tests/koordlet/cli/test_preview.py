@@ -1,4 +1,4 @@
-"""The preview on this very machine, under a load, beside the kernel's own counters over the same time."""
+"""The preview on this machine, under a load, compared with the kernel's own counters over the same time."""
 
 import contextlib
 import os
@@ -10,6 +10,7 @@ import time
 import pytest
 import yaml
 
+from api_types.colocation import controller_config
 from koordlet import __main__ as command
 
 BURN_HALF_A_CORE = """
@@ -71,14 +72,14 @@ def test_a_machine_that_cannot_be_read_is_named_with_the_path(capsys, tmp_path):
     assert f"{tmp_path}/proc/stat" in shown.err
 
 
-def test_all_predictors_stand_side_by_side_in_a_table(capsys, tmp_path):
+def test_all_predictors_are_listed_in_a_table(capsys, tmp_path):
     (tmp_path / "proc").symlink_to("/proc")
     (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
     assert command.main(["preview", "--for", "3s", "--host-root", str(tmp_path), "--predictor", "all"]) == 0
     header, *rows = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
     assert header[0].strip() == "predictor"
     shown = [row[0].strip() for row in rows]
-    names = ["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "max"]
+    names = list(controller_config.PREDICTOR_NAMES)
     assert shown == [name for name in names for _resource in ("cpu", "memory")]
 
 

@@ -19,7 +19,7 @@ def table():
     return pods_on_node.PodTable()
 
 
-def test_a_pod_is_boiled_down_to_identity_class_and_requests():
+def test_a_pod_is_described_by_identity_class_and_requests():
     described = pods_on_node.describe(pod(priority=9100))
     assert (described.uid, described.priority_class, described.qos_class) == ("u-1", "koord-prod", "LS")
     assert (described.cpu_request_millis, described.memory_request_bytes) == (250, 1 << 30)

@@ -56,7 +56,7 @@ def all_synced(view):
     return all(state.synced for state in view.watches.values())
 
 
-async def test_only_objects_of_the_own_node_are_asked_for():
+async def test_only_objects_of_the_own_node_are_listed():
     async with apiserver.running() as server:
         script(server)
         async with watching(server, all_synced) as view:
@@ -68,7 +68,7 @@ async def test_only_objects_of_the_own_node_are_asked_for():
     assert selectors == {PODS: "spec.nodeName=n1", NODES: "metadata.name=n1", NODE_METRICS: "metadata.name=n1"}
 
 
-async def test_a_changed_spec_is_followed_with_its_generation():
+async def test_a_changed_spec_takes_effect_with_its_generation():
     async with apiserver.running() as server:
         newer = node_metric("6", 3, predictPolicy={"n": 3})
         script(server, metrics=[node_metric(predictPolicy={"n": 4})], then=[changed("MODIFIED", newer)])
@@ -77,7 +77,7 @@ async def test_a_changed_spec_is_followed_with_its_generation():
             assert view.resource_version == "6"
 
 
-async def test_a_spec_that_cannot_be_followed_leaves_the_one_before_in_force():
+async def test_an_invalid_spec_leaves_the_previous_one_in_force():
     async with apiserver.running() as server:
         broken = node_metric("6", 3, predictPolicy={"n": "many"})
         script(server, metrics=[node_metric(predictPolicy={"n": 4})], then=[changed("MODIFIED", broken)])
@@ -97,7 +97,7 @@ async def test_a_spec_that_cannot_be_followed_leaves_the_one_before_in_force():
         ("", "is not a duration"),
     ],
 )
-async def test_keeps_the_spec_before_when_a_window_is_not_a_positive_duration(duration, problem):
+async def test_an_invalid_window_leaves_the_previous_spec_in_force(duration, problem):
     """Otherwise no report could be made, and the manager would withdraw Mid."""
     async with apiserver.running() as server:
         broken = node_metric("6", 3, metricCollectPolicy={"nodeAggregatePolicy": {"durations": ["5m0s", duration]}})
@@ -124,7 +124,7 @@ def reserving(text):
     ("text", "allocatable"),
     [('{"resources": {"cpu": "2", "memory": "512Mi"}}', (2000, 7 << 30)), ('{"reservedCPUs": "0-2"}', (1000, 7 << 30))],
 )
-async def test_what_an_annotation_reserves_is_not_left_to_pods(text, allocatable):
+async def test_resources_reserved_by_an_annotation_are_not_allocatable(text, allocatable):
     async with apiserver.running() as server:
         script(server, node=reserving(text))
         async with watching(server, all_synced) as view:
@@ -132,10 +132,10 @@ async def test_what_an_annotation_reserves_is_not_left_to_pods(text, allocatable
             assert view.reservation_problem is None
 
 
-async def test_an_annotation_that_cannot_be_right_reserves_nothing_and_is_told_until_it_is_mended(caplog):
+async def test_an_invalid_annotation_reserves_nothing_and_is_reported_until_it_is_fixed(caplog):
     async with apiserver.running() as server:
-        broken, mended = reserving('{"resources": {"cpu": "-2"}}'), reserving('{"resources": {"memory": "2Gi"}}')
-        script(server, node=broken, node_then=[changed("MODIFIED", mended)])
+        broken, fixed = reserving('{"resources": {"cpu": "-2"}}'), reserving('{"resources": {"memory": "2Gi"}}')
+        script(server, node=broken, node_then=[changed("MODIFIED", fixed)])
         async with watching(server, lambda view: view.allocatable == (3500, 6 << 30)) as view:
             assert view.reservation_problem is None
     wanted = (

@@ -1,8 +1,8 @@
-"""The collector against real cgroups with real processes in them, compared with the kernel's own counters.
+"""The collectors on real cgroups with real processes, compared with the kernel's own counters.
 
-It runs on whatever cgroups the machine has, v1 or v2; `e2e/cases/agent/test_cgroup_v2.py` runs it in a v2 machine. The
-clock is simulated, so a rate times its interval can be compared with the growth of the counter read from outside;
-loads are processes that work until told to stop, and are stopped while counters are compared.
+The tests run on the cgroups of the machine, v1 or v2; `e2e/cases/agent/test_cgroup_v2.py` runs them in a v2 machine.
+The clock is simulated, so a rate times its interval can be compared with the growth of the counter. Loads are processes
+that work until stopped, and are stopped while counters are compared.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import pytest
 
 from koordlet.collectors.cgroup.cpu_stat import FEWEST_PERIODS
 from koordlet.collectors.cgroup.discovery import CONTAINER_SEARCH_TICKS
+from koordlet.collectors.node_pressure import NodePressure
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget
-from koordlet.collectors.pod_pressure import STALL_TICKS
+from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, PodPressure
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
 from koordlet.collectors.snapshot import SnapshotCollector
 from tests.host_trees import live_cgroups
@@ -44,7 +45,7 @@ needs_v2 = pytest.mark.skipif(live_cgroups.version_here() != V2, reason="needs c
 
 @dataclasses.dataclass(frozen=True)
 class Paths:
-    """Groups of one pod and its containers, as a cgroup driver names them."""
+    """Groups of one pod and its containers, as named by a cgroup driver."""
 
     driver: str
     pod: str
@@ -77,8 +78,16 @@ def collector(host, clock):
     collector.close()
 
 
+def pod_pressure(collector):
+    return next(each for each in collector.collectors if isinstance(each, PodPressure))
+
+
+def node_pressure(collector):
+    return next(each for each in collector.collectors if isinstance(each, NodePressure))
+
+
 def work(host, process, path, nanoseconds):
-    """Let a process use that much CPU, and stop it."""
+    """Run a process until it has used that much CPU, and stop it."""
     goal = host.cpu_nanoseconds(path) + nanoseconds
     deadline = time.monotonic() + DEADLINE_SECONDS
     process.send_signal(signal.SIGCONT)
@@ -109,9 +118,9 @@ def tick(collector, clock, seconds=1.0):
 
 
 def every_turn(collector, clock):
-    """So many ticks that each container had its turn; what they said of containers."""
-    said = [tick(collector, clock).containers for _ in range(CONTAINER_TICKS)]
-    return {name: usage for one in said for name, usage in one.items()}
+    """Tick until each container had its turn; return the usage of the containers."""
+    measured = [tick(collector, clock).containers for _ in range(CONTAINER_TICKS)]
+    return {name: usage for one in measured for name, usage in one.items()}
 
 
 def test_the_rate_of_a_pod_and_its_containers_is_the_growth_of_their_counters(host, collector, clock, paths):
@@ -138,7 +147,7 @@ def used_memory(host, group):
 
 
 def until_the_kernel_shows(read, wanted_bytes):
-    """memory.stat follows what is touched up to 2 s later: the kernel sums its per-CPU counters when it has time."""
+    """Wait for memory.stat, which lags up to 2 s: the kernel sums its per-CPU counters when it has time."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while read() < wanted_bytes and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -167,7 +176,7 @@ def test_page_cache_does_not_count(host, collector, clock, paths, tmp_path):
     assert pod.memory_bytes < 31 * MIB
 
 
-def test_a_container_killed_for_want_of_memory_leaves_its_pod_measured(host, collector, clock, paths):
+def test_an_out_of_memory_kill_leaves_the_pod_measured(host, collector, clock, paths):
     host.group(paths.one)
     host.limit_memory(paths.one, 24 * MIB)
     tick(collector, clock)
@@ -184,19 +193,19 @@ def test_a_pod_that_is_removed_is_dropped_without_a_fault_and_its_descriptors_cl
     host.group(paths.one)
     every_turn(collector, clock)
     assert every_turn(collector, clock).keys() == {ONE}
-    assert collector.statistics.descriptors_kept == 4
+    assert collector.statistics.open_files == 4
     host.remove(paths.pod)
     snapshot = tick(collector, clock)
     assert (snapshot.pods, snapshot.unmeasured_pods, snapshot.no_data) == ({}, frozenset(), ())
-    assert collector.statistics.descriptors_kept == 0
+    assert collector.statistics.open_files == 0
 
 
-def test_a_kept_descriptor_of_a_removed_group_says_that_the_group_is_gone(host, paths):
+def test_an_open_descriptor_of_a_removed_group_reveals_its_end(host, paths):
     host.group(paths.pod)
     budget = DescriptorBudget(1)
     file = CachedFile(str(host.folder("memory", paths.pod) / "memory.stat"), budget)
     assert file.read()
-    assert budget.kept == 1
+    assert budget.open_files == 1
     host.remove(paths.pod)
     with pytest.raises(OSError) as caught:
         file.read()
@@ -204,7 +213,7 @@ def test_a_kept_descriptor_of_a_removed_group_says_that_the_group_is_gone(host, 
     file.close()
 
 
-def test_a_pod_recreated_between_two_ticks_begins_anew(host, collector, clock, paths):
+def test_a_pod_recreated_between_two_ticks_starts_again(host, collector, clock, paths):
     host.group(paths.one)
     host.end(spin(host, paths.one))
     tick(collector, clock)
@@ -266,7 +275,7 @@ def test_a_pod_killed_while_it_works_never_counts_as_system(host, collector, clo
 
 
 def throttle(host, path):
-    """Run against a limit until the kernel has throttled a few times, and stop."""
+    """Run into a limit until the kernel has throttled a few times, and stop."""
     process = host.run(path, "sh", "-c", SPIN)
     deadline = time.monotonic() + DEADLINE_SECONDS
     goal = host.throttling(path)[1] + FEWEST_PERIODS
@@ -276,7 +285,7 @@ def throttle(host, path):
     host.end(process)
     before = None
     while before != (before := host.throttling(path)):
-        time.sleep(0.25)  # the timer of a limit runs on for some periods
+        time.sleep(0.25)  # the timer of a limit continues for some periods
 
 
 def test_the_throttled_share_of_a_pod_is_that_of_the_container_that_reached_its_limit(host, collector, clock, paths):
@@ -285,15 +294,15 @@ def test_the_throttled_share_of_a_pod_is_that_of_the_container_that_reached_its_
     host.limit_cpu(paths.one, 0.05)
     throttle(host, paths.one)
     tick(collector, clock)
-    stalls = collector.collectors.pod_stalls.pods
-    assert stalls[UID].throttled_ratio is None, "counters from before the first reading are not of this agent's time"
+    waits = pod_pressure(collector).pods
+    assert waits[UID].throttled_ratio is None, "counters from before the first reading are not of this agent's time"
     before = host.throttling(paths.one)
     throttle(host, paths.one)
     after = host.throttling(paths.one)
-    for _ in range(STALL_TICKS):
+    for _ in range(POD_PRESSURE_TICKS):
         snapshot = tick(collector, clock)
-    assert stalls[UID].throttled_ratio == (after[1] - before[1]) / (after[0] - before[0])
-    assert stalls[UID].throttled_ratio > 0.25
+    assert waits[UID].throttled_ratio == (after[1] - before[1]) / (after[0] - before[0])
+    assert waits[UID].throttled_ratio > 0.25
     assert snapshot.no_data == ()
 
 
@@ -302,18 +311,18 @@ def test_a_pod_without_a_limit_is_not_throttled_however_much_it_works(host, coll
     process = spin(host, paths.one)
     tick(collector, clock)
     work(host, process, paths.one, 30 * 10**6)
-    for _ in range(STALL_TICKS):
+    for _ in range(POD_PRESSURE_TICKS):
         tick(collector, clock)
     assert collector.statistics.source("pod throttling").supported
-    assert collector.collectors.pod_stalls.pods[UID].throttled_ratio is None
+    assert pod_pressure(collector).pods[UID].throttled_ratio is None
 
 
 @pytest.mark.skipif(not Path("/proc/pressure/cpu").exists(), reason="needs a kernel with pressure")
-def test_pressure_of_the_machine_lies_between_what_the_kernel_said_before_and_after(host, collector, clock):
-    before = live_cgroups.stalled_seconds(Path("/proc/pressure"), "")
+def test_pressure_of_the_machine_is_between_the_kernels_values_before_and_after(host, collector, clock):
+    before = live_cgroups.waited_seconds(Path("/proc/pressure"), "")
     tick(collector, clock)
-    after = live_cgroups.stalled_seconds(Path("/proc/pressure"), "")
-    found = collector.collectors.node_pressure.stalled_seconds
+    after = live_cgroups.waited_seconds(Path("/proc/pressure"), "")
+    found = node_pressure(collector).waited_seconds
     assert found.keys() == before.keys() == {"cpu", "memory", "io"}
     for resource, kinds in found.items():
         assert kinds.keys() == before[resource].keys()
@@ -321,34 +330,34 @@ def test_pressure_of_the_machine_lies_between_what_the_kernel_said_before_and_af
 
 
 @needs_v1
-def test_pods_of_v1_have_no_pressure_and_nothing_is_at_fault(host, collector, clock, paths):
+def test_pods_on_v1_have_no_pressure_and_no_fault(host, collector, clock, paths):
     host.group(paths.one)
     tick(collector, clock)
     snapshot = tick(collector, clock)
-    assert collector.collectors.pod_stalls.pods[UID].stalled_seconds == {}
+    assert pod_pressure(collector).pods[UID].waited_seconds == {}
     assert not collector.statistics.source("pod pressure").supported
     assert snapshot.no_data == ()
 
 
 @needs_v2
-def test_a_pod_that_is_held_back_is_under_the_pressure_that_the_kernel_counts(host, collector, clock, paths):
+def test_a_throttled_pod_has_the_pressure_that_the_kernel_counts(host, collector, clock, paths):
     host.group(paths.one)
     host.limit_cpu(paths.one, 0.05)
     throttle(host, paths.one)
     tick(collector, clock)
-    found = collector.collectors.pod_stalls.pods[UID].stalled_seconds
-    assert found == live_cgroups.stalled_seconds(host.folder("cpu", paths.pod), ".pressure")
+    found = pod_pressure(collector).pods[UID].waited_seconds
+    assert found == live_cgroups.waited_seconds(host.folder("cpu", paths.pod), ".pressure")
     assert found["cpu"]["some"] > 0.1, "several periods of 100 ms, most of each without CPU"
     assert found["memory"] == {"some": 0.0, "full": 0.0}
 
 
 @needs_v2
-def test_a_pod_whose_pressure_is_switched_off_is_at_no_fault(host, collector, clock, paths):
+def test_a_pod_with_disabled_pressure_is_not_a_fault(host, collector, clock, paths):
     host.group(paths.pod)
     (host.folder("cpu", paths.pod) / "cgroup.pressure").write_text("0")
     snapshot = tick(collector, clock)
     assert collector.statistics.source("pod pressure").supported
-    assert (collector.collectors.pod_stalls.pods[UID].stalled_seconds, snapshot.no_data) == ({}, ())
+    assert (pod_pressure(collector).pods[UID].waited_seconds, snapshot.no_data) == ({}, ())
 
 
 def test_pods_that_come_and_go_between_ticks_are_followed_without_a_fault(host, collector, clock, paths):

@@ -1,4 +1,4 @@
-"""NUMA nodes as real groups and processes use them, compared with the kernel's own counters.
+"""NUMA nodes with real groups and processes, compared with the kernel's own counters.
 
 The first test runs on any machine, the others need two nodes: `e2e/cases/agent/test_cgroup_v2.py` gives its virtual
 machine two. The clock is simulated: cores times its seconds are seconds of work.
@@ -16,6 +16,7 @@ from koordlet.collectors.cgroup.files import CgroupVersion
 from koordlet.collectors.numa import files as numa_files
 from koordlet.collectors.numa.collector import NUMA_TICKS
 from koordlet.collectors.snapshot import SnapshotCollector
+from koordlet.samples import SeriesKey, SeriesKind
 from tests.host_trees import live_cgroups
 from tests.host_trees.clock import Clock
 from tests.host_trees.group_names import CGROUPFS, GroupNames
@@ -55,11 +56,11 @@ def group(host):
 
 
 def hold(host, group, node):
-    """Have a container of the pod touch memory on the CPUs of a node, which is where the kernel then takes it."""
+    """Let a container of the pod touch memory on the CPUs of a node, from which the kernel then takes the memory."""
     code = HOLD_ON.format(cpus=set(CPUS[node]), bytes=HELD_BYTES)
     host.run(str(group.container(UID, "1" * 64)), *PYTHON, code).stdout.readline()
     pod = str(group.pod(UID))
-    until(lambda: used_bytes(host, pod) > 0.98 * HELD_BYTES)  # a CPU keeps some pages to itself
+    until(lambda: used_bytes(host, pod) > 0.98 * HELD_BYTES)  # a CPU reserves some pages
 
 
 def used_bytes(host, pod):
@@ -68,7 +69,7 @@ def used_bytes(host, pod):
 
 
 def worked_seconds(node):
-    """Time that the CPUs of a node have worked: user, nice, system, irq and softirq, as /proc/stat counts them."""
+    """Return the time that the CPUs of a node have worked: user, nice, system, irq and softirq in /proc/stat."""
     lines = (line.split() for line in Path("/proc/stat").read_text().splitlines())
     columns = {name: times for name, *times in lines if name.startswith("cpu")}
     return sum(int(columns[f"cpu{cpu}"][place]) for cpu in CPUS[node] for place in (0, 1, 2, 5, 6)) / TICKS_PER_SECOND
@@ -102,7 +103,7 @@ def test_memory_is_on_the_node_whose_cpus_touched_it(host, group, node):
 
 @needs_two
 @pytest.mark.parametrize("busy", sorted(CPUS)[:2])
-def test_a_snapshot_tells_which_node_works_and_what_of_it_is_the_systems(host, group, busy):
+def test_a_snapshot_has_the_busy_node_and_its_system_share(host, group, busy):
     clock = Clock()
     collector = SnapshotCollector(host.host_root, clock)
     hold(host, group, busy)
@@ -117,13 +118,14 @@ def test_a_snapshot_tells_which_node_works_and_what_of_it_is_the_systems(host, g
     snapshot = collector.collect(1.0)
     collector.close()
     assert snapshot.no_data == ()
-    assert snapshot.numa.keys() == CPUS.keys()
+    series = snapshot.series["NUMA usage"]
+    nodes = {node: series[SeriesKey(SeriesKind.NUMA_NODE, str(node))] for node in CPUS}
+    system = {node: series[SeriesKey(SeriesKind.NUMA_SYSTEM, str(node))] for node in CPUS}
     idle = next(node for node in CPUS if node != busy)
-    assert snapshot.numa[busy].node.cpu_cores * NUMA_TICKS > 0.79  # seconds, by the same clock ticks
-    assert snapshot.numa[busy].node.cpu_cores > snapshot.numa[idle].node.cpu_cores
-    for sample in snapshot.numa.values():
-        assert sample.system.memory_bytes <= sample.node.memory_bytes
-    taken = snapshot.numa[busy].node.memory_bytes - snapshot.numa[busy].system.memory_bytes
+    assert nodes[busy].cpu_cores * NUMA_TICKS > 0.79  # seconds, by the same clock ticks
+    assert nodes[busy].cpu_cores > nodes[idle].cpu_cores
+    assert all(system[node].memory_bytes <= nodes[node].memory_bytes for node in CPUS)
+    taken = nodes[busy].memory_bytes - system[busy].memory_bytes
     assert taken == pytest.approx(by_node(host, group)[busy], rel=0.1)
-    cores = sum(sample.system.cpu_cores for sample in snapshot.numa.values())
+    cores = sum(sample.cpu_cores for sample in system.values())
     assert cores == pytest.approx(snapshot.system.cpu_cores, rel=1e-6)

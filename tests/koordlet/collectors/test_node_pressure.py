@@ -2,7 +2,7 @@ import errno
 
 import pytest
 
-from koordlet.collectors.node_pressure import PRESSURE_TICKS, NodePressure
+from koordlet.collectors.node_pressure import NODE_PRESSURE_TICKS, NodePressure
 from koordlet.collectors.statistics import CollectStatistics
 
 TEXT = "some avg10=0.00 avg60=0.00 avg300=0.00 total={some}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={full}\n"
@@ -22,43 +22,43 @@ def pressure(tmp_path, statistics):
 
 
 def test_every_resource_has_its_own_seconds(pressure):
-    assert pressure.collect() == ()
-    assert pressure.stalled_seconds == {
+    assert pressure.measure() == ()
+    assert pressure.waited_seconds == {
         "cpu": {"some": 2.0, "full": 0.5},
         "memory": {"some": 4.0, "full": 1.0},
         "io": {"some": 6.0, "full": 1.5},
     }
 
 
-def test_it_is_read_every_so_many_ticks(pressure, statistics):
-    for _ in range(PRESSURE_TICKS * 2):
-        pressure.collect()
+def test_files_are_read_every_ten_ticks(pressure, statistics):
+    for _ in range(NODE_PRESSURE_TICKS * 2):
+        pressure.measure()
     assert statistics.source("node pressure").reads == 2
 
 
-def test_a_kernel_without_pressure_is_at_no_fault(tmp_path, statistics):
+def test_a_kernel_without_pressure_is_not_a_fault(tmp_path, statistics):
     pressure = NodePressure(tmp_path, statistics)
-    assert (pressure.collect(), pressure.stalled_seconds) == ((), {})
+    assert (pressure.measure(), pressure.waited_seconds) == ((), {})
     source = statistics.source("node pressure")
     assert (source.supported, source.failures) == (False, 0)
 
 
-def test_a_text_that_makes_no_sense_is_no_data_with_its_path_until_the_next_reading(pressure, tmp_path, statistics):
+def test_an_invalid_file_is_no_data_with_its_path_until_the_next_reading(pressure, tmp_path, statistics):
     file = tmp_path / "pressure" / "io"
     sound = file.read_text()
     file.write_text("")
-    for _ in range(PRESSURE_TICKS):
-        assert [(one.source, one.path) for one in pressure.collect()] == [("node pressure", str(file))]
-    assert pressure.stalled_seconds.keys() == {"cpu", "memory"}
+    for _ in range(NODE_PRESSURE_TICKS):
+        assert [(one.source, one.path) for one in pressure.measure()] == [("node pressure", str(file))]
+    assert pressure.waited_seconds.keys() == {"cpu", "memory"}
     assert statistics.source("node pressure").failures == 1
     file.write_text(sound)
-    assert pressure.collect() == ()
+    assert pressure.measure() == ()
 
 
-def test_pressure_switched_off_at_boot_is_at_no_fault(pressure, statistics, monkeypatch):
+def test_pressure_disabled_at_boot_is_not_a_fault(pressure, statistics, monkeypatch):
     def refuse(path):
         raise OSError(errno.EOPNOTSUPP, "Operation not supported", str(path))
 
     monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
-    assert pressure.collect() == ()
+    assert pressure.measure() == ()
     assert not statistics.source("node pressure").supported

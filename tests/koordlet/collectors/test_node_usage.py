@@ -1,4 +1,4 @@
-"""The node's own numbers, from a /proc made of files."""
+"""Usage of the node from a /proc made of files."""
 
 from __future__ import annotations
 
@@ -67,55 +67,55 @@ def test_a_machine_without_proc_has_no_facts(tmp_path):
     assert node_usage.machine_facts(tmp_path / "nowhere") is None
 
 
-def test_psutil_looks_at_the_process_own_proc_again_afterwards(host):
+def test_psutil_reads_the_process_own_proc_again_afterwards(host):
     node_usage.busy_cpu_seconds(host.host_root.proc_root)
     node_usage.machine_facts(host.host_root.proc_root / "nowhere")
     assert psutil.PROCFS_PATH == "/proc"
 
 
 def test_the_first_reading_gives_no_sample_of_either_resource_and_is_no_fault(node):
-    assert node.collect() == NodeMeasurement(None, ())
+    assert node.measure() == NodeMeasurement(None, ())
 
 
-def test_usage_is_the_mean_since_the_tick_before(host, node, clock):
-    node.collect()
+def test_usage_is_the_mean_since_the_previous_tick(host, node, clock):
+    node.measure()
     clock.advance(2.0)
     host.set_node(busy_ticks=1300, used_bytes=2 * GIB)
-    assert node.collect() == NodeMeasurement(UsageSample(1.5, float(2 * GIB)))
+    assert node.measure() == NodeMeasurement(UsageSample(1.5, float(2 * GIB)))
 
 
 def test_a_tick_that_failed_is_part_of_the_next_interval(host, node, clock):
-    node.collect()
+    node.measure()
     stat = host.host_root.proc_root / "stat"
     stat.unlink()
     clock.advance(1.0)
-    assert node.collect().usage is None
+    assert node.measure().usage is None
     clock.advance(3.0)
     host.set_node(busy_ticks=1800, used_bytes=GIB)
-    assert node.collect().usage == UsageSample(2.0, float(GIB))
+    assert node.measure().usage == UsageSample(2.0, float(GIB))
 
 
 @pytest.mark.parametrize(
     ("file", "text", "reason"),
     [
         ("stat", None, "No such file or directory"),
-        ("stat", "", r".*; a first line of ten CPU times is wanted"),
-        ("stat", "cpu 1 2 3\n", r".*; a first line of ten CPU times is wanted"),
-        ("stat", "cpu a b c d e f g h i j\n", r".*'a'; a first line of ten CPU times is wanted"),
-        ("stat", "cpu nan 2 3 4 5 6 7 8 9 10\n", r".*'nan'; a first line of ten CPU times is wanted"),
-        ("stat", "cpu 1 2 3 4 5 6 -7 8 9 10\n", r".* \(1, 2, 3, 6, -7\); a first line of ten CPU times is wanted"),
-        ("stat", "cpu0 1 2 3 4 5 6 7 8 9 10\n", r".*'cpu0' .*; a first line of ten CPU times is wanted"),
+        ("stat", "", r".*; want a first line of ten CPU times"),
+        ("stat", "cpu 1 2 3\n", r".*; want a first line of ten CPU times"),
+        ("stat", "cpu a b c d e f g h i j\n", r".*'a'; want a first line of ten CPU times"),
+        ("stat", "cpu nan 2 3 4 5 6 7 8 9 10\n", r".*'nan'; want a first line of ten CPU times"),
+        ("stat", "cpu 1 2 3 4 5 6 -7 8 9 10\n", r".* \(1, 2, 3, 6, -7\); want a first line of ten CPU times"),
+        ("stat", "cpu0 1 2 3 4 5 6 7 8 9 10\n", r".*'cpu0' .*; want a first line of ten CPU times"),
         ("meminfo", None, "No such file or directory"),
-        ("meminfo", "MemFree: 5 kB\n", r".*MemTotal.*; MemTotal, MemFree and MemAvailable in kB are wanted"),
-        ("meminfo", "MemTotal: many kB\n", r".*'many'; MemTotal, MemFree and MemAvailable in kB are wanted"),
+        ("meminfo", "MemFree: 5 kB\n", r".*MemTotal.*; want MemTotal, MemFree and MemAvailable in kB"),
+        ("meminfo", "MemTotal: many kB\n", r".*'many'; want MemTotal, MemFree and MemAvailable in kB"),
     ],
 )
 def test_a_proc_that_cannot_be_read_is_no_data_with_the_reason(host, node, clock, file, text, reason):
-    node.collect()
+    node.measure()
     clock.advance(1.0)
     path = host.host_root.proc_root / file
     path.unlink() if text is None else path.write_text(text)
-    measurement = node.collect()
+    measurement = node.measure()
     assert measurement.usage is None
     (no_data,) = measurement.no_data
     assert (no_data.source, no_data.path) == ("node usage", str(path))
@@ -123,21 +123,21 @@ def test_a_proc_that_cannot_be_read_is_no_data_with_the_reason(host, node, clock
 
 
 def test_a_node_without_memory_is_no_data(host, node, clock):
-    node.collect()
+    node.measure()
     clock.advance(1.0)
     host.set_node(busy_ticks=1100, used_bytes=0, total_bytes=0)
-    measurement = node.collect()
+    measurement = node.measure()
     assert measurement.usage is None
     assert measurement.no_data[0].reason.endswith(
-        " bytes are available of 0; MemTotal, MemFree and MemAvailable in kB are wanted"
+        " bytes are available of 0; want MemTotal, MemFree and MemAvailable in kB"
     )
 
 
 def test_counters_that_went_back_are_no_data(host, node, clock):
-    node.collect()
+    node.measure()
     clock.advance(1.0)
     host.set_node(busy_ticks=500, used_bytes=GIB)
-    measurement = node.collect()
+    measurement = node.measure()
     assert measurement.usage is None
     assert [no_data.reason for no_data in measurement.no_data] == ["the counter went back"]
 
@@ -145,9 +145,9 @@ def test_counters_that_went_back_are_no_data(host, node, clock):
 def test_reads_failures_and_time_are_counted(host, clock, tmp_path):
     statistics = CollectStatistics()
     node = NodeUsage(host.host_root.proc_root, statistics, clock)
-    node.collect()
+    node.measure()
     (host.host_root.proc_root / "stat").unlink()
-    node.collect()
+    node.measure()
     source = statistics.sources["node usage"]
     assert (source.reads, source.failures) == (2, 1)
     assert 0 < source.last_seconds <= source.total_seconds

@@ -1,4 +1,4 @@
-"""Files read again and again, with and without a descriptor to keep."""
+"""Files that are read repeatedly, with and without an open descriptor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-@pytest.fixture(params=[10, 0], ids=["kept", "opened anew"])
+@pytest.fixture(params=[10, 0], ids=["open", "reopened"])
 def budget(request):
     return DescriptorBudget(request.param)
 
@@ -42,16 +42,16 @@ def test_a_missing_file_is_an_os_error_until_it_is_there(tmp_path, budget):
     file.close()
 
 
-def test_no_descriptor_is_kept_beyond_the_budget(tmp_path):
+def test_no_descriptor_stays_open_beyond_the_budget(tmp_path):
     (tmp_path / "file").write_text("x")
     budget = DescriptorBudget(2)
     before = descriptors()
     files = [CachedFile(str(tmp_path / "file"), budget) for _ in range(5)]
     assert [file.read() for file in files] == [b"x"] * 5
-    assert (descriptors() - before, budget.kept, budget.left) == (2, 2, 0)
+    assert (descriptors() - before, budget.open_files, budget.left) == (2, 2, 0)
     for file in files:
         file.close()
-    assert (descriptors() - before, budget.kept, budget.left) == (0, 0, 2)
+    assert (descriptors() - before, budget.open_files, budget.left) == (0, 0, 2)
 
 
 def test_a_closed_descriptor_makes_room_for_another_file(tmp_path):
@@ -61,11 +61,11 @@ def test_a_closed_descriptor_makes_room_for_another_file(tmp_path):
     first.read()
     first.close()
     second.read()
-    assert budget.kept == 1
+    assert budget.open_files == 1
     second.close()
 
 
-def test_another_file_under_the_same_path_has_another_inode_when_opened_anew(tmp_path):
+def test_another_file_under_the_same_path_has_another_inode_when_reopened(tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
     file = CachedFile(str(path), DescriptorBudget(0))
@@ -77,7 +77,7 @@ def test_another_file_under_the_same_path_has_another_inode_when_opened_anew(tmp
     assert file.inode != before
 
 
-def test_a_negative_budget_keeps_nothing():
+def test_a_negative_budget_keeps_no_descriptor_open():
     assert DescriptorBudget(-5).left == 0
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from koordlet.collectors.cgroup import layout as cgroup_layout
 from koordlet.collectors.cgroup.discovery import FollowedGroups
-from koordlet.collectors.pod_pressure import STALL_TICKS, PodPressure
+from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, PodPressure
 from koordlet.collectors.statistics import CollectStatistics
 from tests.host_trees.plain_files import V1, V2, PlainHost
 
@@ -23,7 +23,7 @@ class Host:
     def __init__(self, root, version=V2):
         self.files = PlainHost(root, version)
         self.statistics = CollectStatistics()
-        self.stalls = PodPressure(self.statistics)
+        self.pressure = PodPressure(self.statistics)
         self.pods = {}
         self._limited(self.files.cpu_mount / "kubepods", 0, 0)
 
@@ -42,7 +42,7 @@ class Host:
 
     def tick(self, ticks=1):
         layout = cgroup_layout.probe(self.files.host_root.cgroup_root)
-        return [self.stalls.collect(FollowedGroups(layout, dict(self.pods))) for _ in range(ticks)][-1]
+        return [self.pressure.measure(FollowedGroups(layout, dict(self.pods))) for _ in range(ticks)][-1]
 
 
 @pytest.fixture
@@ -54,38 +54,38 @@ def test_a_pod_is_throttled_as_much_as_the_worst_of_its_groups(host):
     host.set_pod("a", own=(100, 10), container=(50, 5))
     host.tick()
     host.set_pod("a", own=(200, 20), container=(60, 11))
-    host.tick(STALL_TICKS)
-    assert host.stalls.pods["a"].throttled_ratio == 0.6
+    host.tick(POD_PRESSURE_TICKS)
+    assert host.pressure.pods["a"].throttled_ratio == 0.6
 
 
-def test_the_first_reading_tells_no_ratio(host):
+def test_the_first_reading_has_no_ratio(host):
     host.set_pod("a", own=(100, 10), container=(50, 5))
     host.tick()
-    assert host.stalls.pods["a"].throttled_ratio is None
+    assert host.pressure.pods["a"].throttled_ratio is None
 
 
 def test_a_pod_without_limits_has_no_ratio(host):
     host.set_pod("a", own=(0, 0), container=(0, 0))
-    host.tick(2 * STALL_TICKS)
-    assert host.stalls.pods["a"].throttled_ratio is None
+    host.tick(2 * POD_PRESSURE_TICKS)
+    assert host.pressure.pods["a"].throttled_ratio is None
 
 
-def test_a_recreated_group_says_nothing_of_the_time_between(host):
+def test_a_recreated_group_has_no_ratio(host):
     host.set_pod("a", own=(100, 10), container=(50, 5))
     host.tick()
     for file in host.files.cpu_mount.rglob("cpu.stat"):
         file.rename(file.with_name("kept"))  # keeps the inode in use
     host.set_pod("a", own=(200, 20), container=(60, 11))
     (host.files.cpu_mount / "kubepods" / "kept").rename(host.files.cpu_mount / "kubepods" / "cpu.stat")
-    host.tick(STALL_TICKS)
-    assert host.stalls.pods["a"].throttled_ratio is None
+    host.tick(POD_PRESSURE_TICKS)
+    assert host.pressure.pods["a"].throttled_ratio is None
 
 
 def test_pressure_is_that_of_the_pods_own_group(host):
     host.set_pod("a", own=(0, 0), container=(0, 0))
     (host.files.cpu_mount / host.files.pod("a") / "io.pressure").write_text(PRESSURE.format(total=7_500_000))
     host.tick()
-    assert host.stalls.pods["a"].stalled_seconds == {
+    assert host.pressure.pods["a"].waited_seconds == {
         "cpu": {"some": 2.0},
         "memory": {"some": 2.0},
         "io": {"some": 7.5},
@@ -93,31 +93,31 @@ def test_pressure_is_that_of_the_pods_own_group(host):
 
 
 def test_every_pod_is_read_once_in_a_round_and_no_tick_reads_many(host):
-    for number in range(2 * STALL_TICKS):
+    for number in range(2 * POD_PRESSURE_TICKS):
         host.set_pod(f"p{number}", own=(1, 1), container=(1, 1))
     host.tick()
-    for number in range(2 * STALL_TICKS):
+    for number in range(2 * POD_PRESSURE_TICKS):
         host.set_pod(f"p{number}", own=(11, 11), container=(11, 11))
     known = []
-    for _ in range(STALL_TICKS):
+    for _ in range(POD_PRESSURE_TICKS):
         host.tick()
-        known.append(sum(stall.throttled_ratio == 1.0 for stall in host.stalls.pods.values()))
-    assert known == [2 * turn for turn in range(1, STALL_TICKS + 1)]
+        known.append(sum(stall.throttled_ratio == 1.0 for stall in host.pressure.pods.values()))
+    assert known == [2 * turn for turn in range(1, POD_PRESSURE_TICKS + 1)]
 
 
-def test_a_pod_that_is_gone_is_forgotten_and_one_whose_files_vanish_is_at_no_fault(host):
+def test_a_removed_pod_is_dropped_and_vanished_files_are_not_a_fault(host):
     host.set_pod("a", own=(1, 1), container=(1, 1))
     host.set_pod("b", own=(1, 1), container=(1, 1))
     host.tick()
     host.files.remove_group(host.files.pod("a"))
-    assert host.tick(STALL_TICKS) == ()
-    assert host.stalls.pods["a"].stalled_seconds == {}
+    assert host.tick(POD_PRESSURE_TICKS) == ()
+    assert host.pressure.pods["a"].waited_seconds == {}
     del host.pods["a"]
     host.tick()
-    assert host.stalls.pods.keys() == {"b"}
+    assert host.pressure.pods.keys() == {"b"}
 
 
-def test_a_file_that_makes_no_sense_is_no_data_with_its_path(host):
+def test_an_invalid_file_is_no_data_with_its_path(host):
     host.set_pod("a", own=(1, 1), container=(1, 1))
     host.files.write(host.files.pod("a"), "cpu.stat", "usage_usec 5\n")
     wrong = host.tick()
@@ -127,21 +127,21 @@ def test_a_file_that_makes_no_sense_is_no_data_with_its_path(host):
     assert host.statistics.source("pod throttling").failures == 1
 
 
-def test_what_the_kernel_counts_is_looked_for_again(host):
+def test_supported_counters_are_probed_again(host):
     for file in host.files.cpu_mount.rglob("*.pressure"):
         file.unlink()
-    host.tick(STALL_TICKS)
+    host.tick(POD_PRESSURE_TICKS)
     assert not host.statistics.source("pod pressure").supported
     host.set_pod("a", own=(1, 1), container=(1, 1))
     host._limited(host.files.cpu_mount / "kubepods", 0, 0)
-    host.tick(STALL_TICKS)
+    host.tick(POD_PRESSURE_TICKS)
     assert host.statistics.source("pod pressure").supported
-    assert host.stalls.pods["a"].stalled_seconds["cpu"] == {"some": 2.0}
+    assert host.pressure.pods["a"].waited_seconds["cpu"] == {"some": 2.0}
 
 
 def test_without_any_group_nothing_is_read(host):
-    assert host.stalls.collect(None) == ()
-    assert host.stalls.pods == {}
+    assert host.pressure.measure(None) == ()
+    assert host.pressure.pods == {}
 
 
 def test_limits_of_v1_are_found_in_a_mount_of_their_own(tmp_path):
@@ -154,5 +154,5 @@ def test_limits_of_v1_are_found_in_a_mount_of_their_own(tmp_path):
         file.rename(moved)
     host.tick()
     (bandwidth / host.files.pod("a") / "cpu.stat").write_text("nr_periods 20\nnr_throttled 5\nthrottled_time 9\n")
-    host.tick(STALL_TICKS)
-    assert host.stalls.pods["a"].throttled_ratio == 0.4
+    host.tick(POD_PRESSURE_TICKS)
+    assert host.pressure.pods["a"].throttled_ratio == 0.4

@@ -1,4 +1,4 @@
-"""Pods and containers from tick to tick, in both versions of cgroups, with descriptors kept and not."""
+"""Pods and containers from tick to tick, in both versions of cgroups, with and without open descriptors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CID, SANDBOX = "c" * 64, "5" * 64
 
 
 class Node:
-    """A host, a clock and the collector that is tested; each `tick` is a second after the one before."""
+    """A host, a clock and the collector under test; each `tick` is a second after the previous one."""
 
     def __init__(self, root, version, descriptors, driver=CGROUPFS):
         self.host = PlainHost(root, version, driver)
@@ -33,13 +33,13 @@ class Node:
 
     def tick(self, seconds=1.0, **options):
         self.clock.advance(seconds)
-        return self.usage.collect(**options)
+        return self.usage.measure(**options)
 
     def every_turn(self, seconds=1.0, **options):
-        """So many ticks that each container had its turn; what they said of containers."""
-        said = [self.tick(seconds, **options).containers for _ in range(CONTAINER_TICKS)]
-        assert sum(map(len, said)) == len({name for one in said for name in one})
-        return {name: usage for one in said for name, usage in one.items()}
+        """Tick until each container had its turn; return the usage of the containers."""
+        measured = [self.tick(seconds, **options).containers for _ in range(CONTAINER_TICKS)]
+        assert sum(map(len, measured)) == len({name for one in measured for name in one})
+        return {name: usage for one in measured for name, usage in one.items()}
 
 
 @pytest.fixture(params=[V1, V2])
@@ -47,14 +47,14 @@ def version(request):
     return request.param
 
 
-@pytest.fixture(params=[1000, 0], ids=["kept", "transient"])
+@pytest.fixture(params=[1000, 0], ids=["open", "reopened"])
 def node(request, tmp_path, version):
     node = Node(tmp_path, version, request.param)
     node.host.set_group(node.host.pod("a"), 10.0, 100 * MIB)
     node.host.set_group(node.host.container("a", CID), 9.0, 80 * MIB)
     yield node
     node.usage.close()
-    assert node.budget.kept == 0
+    assert node.budget.open_files == 0
 
 
 def grow(node, cpu_seconds, memory_bytes=100 * MIB):
@@ -68,7 +68,7 @@ def test_the_first_reading_of_a_pod_is_no_sample_and_leaves_the_sum_unknown(node
     assert not first.complete
 
 
-def test_usage_is_the_rate_since_the_tick_before_and_the_memory_of_now(node):
+def test_usage_is_the_rate_since_the_previous_tick_and_the_present_memory(node):
     node.tick()
     grow(node, 10.5, 120 * MIB)
     second = node.tick(seconds=2.0)
@@ -76,7 +76,7 @@ def test_usage_is_the_rate_since_the_tick_before_and_the_memory_of_now(node):
     assert second.complete
 
 
-def test_usage_of_a_container_is_the_rate_over_the_ticks_since_its_turn_before(node):
+def test_usage_of_a_container_is_the_rate_since_its_previous_turn(node):
     assert node.every_turn() == {}
     node.host.set_group(node.host.container("a", CID), 9.5, 90 * MIB)
     assert node.every_turn(seconds=2.0) == {CID: UsageSample(0.5 / (2 * CONTAINER_TICKS), 90 * MIB)}
@@ -114,7 +114,7 @@ def test_a_node_without_pods_is_measured_completely(node):
     assert node.tick().complete
 
 
-def test_a_counter_that_went_back_is_no_sample_and_says_so(node, version):
+def test_a_counter_that_went_back_is_no_sample_with_a_reason(node, version):
     node.tick()
     grow(node, 1.0)
     measured = node.tick()
@@ -133,7 +133,7 @@ def test_more_than_the_machine_can_do_is_no_sample(node):
     assert node.tick(cpu_count=4).unmeasured_pods == {"a"}
 
 
-def test_more_memory_than_the_machine_has_is_no_sample_and_says_so(node):
+def test_more_memory_than_the_machine_has_is_no_sample_with_a_reason(node):
     below_zero = 2**64 - 4096
     node.tick()
     grow(node, 10.5, below_zero)
@@ -142,7 +142,7 @@ def test_more_memory_than_the_machine_has_is_no_sample_and_says_so(node):
     (no_data,) = measured.no_data
     assert no_data.path.endswith("kubepods/burstable/poda/memory.stat")
     assert no_data.source == "pod memory"
-    assert no_data.reason == f"{below_zero} bytes are in use, the machine has {100 * MIB}"
+    assert no_data.reason == f"{below_zero} bytes in use, want at most the machine's {100 * MIB}"
     grow(node, 11.0, 100 * MIB)
     assert node.tick(machine_bytes=100 * MIB).pods == {"a": UsageSample(0.5, 100 * MIB)}
 
@@ -161,7 +161,7 @@ def test_no_rate_spans_a_tick_of_no_time(node):
         ("oom\n", "memory.stat has no number for "),
     ],
 )
-def test_memory_that_makes_no_sense_is_no_sample_and_never_zero(node, text, reason):
+def test_invalid_memory_is_no_sample_and_never_zero(node, text, reason):
     node.tick()
     node.host.write(node.host.pod("a"), "memory.stat", text)
     measured = node.tick()
@@ -242,7 +242,7 @@ def test_a_container_keeps_its_turn_while_others_come_and_go(node):
     assert [later - earlier for earlier, later in itertools.pairwise(seen)] == [CONTAINER_TICKS] * 2
 
 
-def test_a_container_whose_memory_became_unreadable_has_no_sample_and_says_so_until_it_is_read_again(node):
+def test_a_container_with_unreadable_memory_has_a_reason_until_it_is_read_again(node):
     node.every_turn()
     node.host.write(node.host.container("a", CID), "memory.stat", "")
     assert node.every_turn() == {}
@@ -254,7 +254,7 @@ def test_a_container_whose_memory_became_unreadable_has_no_sample_and_says_so_un
     assert node.tick().no_data == ()
 
 
-def test_a_group_recreated_under_the_same_name_begins_anew(tmp_path, version):
+def test_a_group_recreated_under_the_same_name_starts_again(tmp_path, version):
     node = Node(tmp_path, version, 0)
     node.host.set_group(node.host.pod("a"), 10.0, MIB)
     node.tick()
@@ -266,7 +266,7 @@ def test_a_group_recreated_under_the_same_name_begins_anew(tmp_path, version):
     assert (measured.pods, measured.unmeasured_pods, measured.no_data) == ({}, {"a"}, ())
 
 
-def test_a_host_without_pods_to_find_says_so_and_comes_back(tmp_path):
+def test_a_host_without_cgroups_has_a_reason_and_recovers(tmp_path):
     node = Node(tmp_path, V2, 10)
     node.host.set_group(node.host.pod("a"), 10.0, MIB)
     node.tick()
@@ -277,7 +277,7 @@ def test_a_host_without_pods_to_find_says_so_and_comes_back(tmp_path):
     lost = node.tick(seconds=60.0)
     assert (lost.pods, lost.complete) == ({}, False)
     assert [no_data.source for no_data in lost.no_data] == ["cgroup controllers"]
-    assert node.budget.kept == 0
+    assert node.budget.open_files == 0
     controllers.write_text(text)
     assert node.tick(seconds=60.0).unmeasured_pods == {"a"}
     assert node.tick().pods.keys() == {"a"}
@@ -303,12 +303,12 @@ def test_descriptors_and_groups_are_counted(tmp_path):
     node.host.set_group(node.host.container("a", CID), 1.0, MIB)
     node.every_turn()
     assert node.every_turn().keys() == {CID}
-    assert (node.statistics.groups, node.statistics.descriptors_kept) == (2, 3)
+    assert (node.statistics.groups, node.statistics.open_files) == (2, 3)
     node.usage.close()
 
 
 @pytest.mark.parametrize("folder", ["", "system.slice", "system.slice/containerd.service"])
-def test_a_pod_whose_containers_run_outside_its_group_is_unmeasured_with_the_way_out(tmp_path, version, folder):
+def test_a_pod_with_containers_outside_its_group_is_unmeasured_with_the_fix(tmp_path, version, folder):
     node = Node(tmp_path, version, 10, SYSTEMD)
     for uid in ("a", "b"):
         node.host.set_group(node.host.pod(uid), 1.0, MIB)

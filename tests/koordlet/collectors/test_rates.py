@@ -1,4 +1,4 @@
-"""Rates of counters and what is left for the system."""
+"""Rates of counters, and system usage as the rest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_late_tick_divides_by_its_own_length_not_by_the_interval():
         (CpuReading(1, 0, 0), CpuReading(1, 100 * SECOND, SECOND), NoRate.IMPOSSIBLE),
     ],
 )
-def test_readings_that_say_nothing_about_the_time_between_give_no_number(before, now, reason):
+def test_readings_without_a_valid_interval_give_no_rate(before, now, reason):
     assert rates.cpu_cores(before, now, cpu_count=4) is reason
 
 

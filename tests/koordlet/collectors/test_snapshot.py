@@ -17,7 +17,7 @@ CID = "c" * 64
 
 
 class Node:
-    """A host that uses `node` cores and whose pods use what the test says, over ticks of one second."""
+    """A host with a given usage of the node and of its pods, over ticks of one second."""
 
     def __init__(self, root, version=V2, driver=CGROUPFS):
         self.host = PlainHost(root, version, driver)
@@ -129,7 +129,7 @@ def test_a_node_that_does_more_than_its_cpus_can_is_no_data(node):
     node.tick(2.0, {"a": 0.5})
     snapshot = node.tick(100.0, {"a": 0.5})
     assert snapshot.node is None
-    assert [no_data.reason for no_data in snapshot.no_data] == ["the rate is more than the machine's CPUs can do"]
+    assert [no_data.reason for no_data in snapshot.no_data] == ["the rate exceeds the machine's CPUs"]
 
 
 def test_a_pod_with_more_memory_than_its_machine_is_no_data(node):
@@ -150,7 +150,7 @@ def test_every_source_counts_its_reads(node):
     assert {source.failures for source in sources.values()} == {0}
 
 
-def test_a_kernel_without_pressure_and_throttling_is_at_no_fault(node):
+def test_a_kernel_without_pressure_and_throttling_is_not_a_fault(node):
     for _ in range(2):
         snapshot = node.tick(2.0, {"a": 0.5})
     sources = node.collector.statistics.sources

@@ -1,6 +1,6 @@
-"""The edge to InfluxDB against a real HTTP server that plays one: what is sent, and what each answer means.
+"""The InfluxDB client against a real HTTP server: requests sent, and the meaning of each response.
 
-That a real InfluxDB gives these answers is seen in e2e/cases/agent/test_influxdb_history.py.
+The responses of a real InfluxDB are tested in e2e/cases/agent/test_influxdb_history.py.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ TOKEN = "a-secret-token"
 
 @pytest.fixture
 def target(tmp_path):
-    """A target at `url`, with a token file that exists."""
+    """Return a target at `url`, with an existing token file."""
     (tmp_path / "token").write_text(f"{TOKEN}\n")
 
     def at(url, **changes):
@@ -86,22 +86,22 @@ async def test_a_rotated_token_is_used_from_the_next_write_on(target, tmp_path):
         (503, Failure.OVERLOADED),
     ],
 )
-async def test_a_refusal_is_sorted_by_who_can_mend_it_and_never_tried_again_below_the_writer(target, status, failure):
+async def test_a_refusal_has_a_kind_and_the_client_never_retries(target, status, failure):
     async with answering(apiserver.Answer({"code": "x", "message": "because\nof this"}, status)) as server:
         problem = await failure_of(client.InfluxDb(target(server.url)))
         assert len(server.requests) == 1
     assert problem.failure is failure
-    assert f"{server.url} answered {status}: because of this" in str(problem)
+    assert f"{server.url} returned status {status}: because of this" in str(problem)
 
 
-async def test_a_bad_token_and_a_missing_bucket_are_answered_with_the_way_out(target, tmp_path):
+async def test_a_bad_token_and_a_missing_bucket_are_reported_with_the_fix(target, tmp_path):
     async with answering(apiserver.Answer({}, 401), apiserver.Answer({}, 404)) as server:
         destination = client.InfluxDb(target(server.url))
-        assert f"want in {tmp_path}/token a token that may write to bucket 'b'" in str(await failure_of(destination))
-        assert "want bucket 'b' in org 'o'" in str(await failure_of(destination))
+        assert f"{tmp_path}/token needs a token that may write to bucket 'b'" in str(await failure_of(destination))
+        assert "create bucket 'b' in org 'o'" in str(await failure_of(destination))
 
 
-async def test_the_time_a_busy_server_asks_for_is_handed_on(target):
+async def test_retry_after_of_a_busy_server_is_returned(target):
     async with answering(apiserver.Answer({}, 503, (("Retry-After", "17"),))) as server:
         assert (await failure_of(client.InfluxDb(target(server.url)))).retry_after_seconds == 17.0
 
@@ -115,21 +115,21 @@ async def test_the_token_does_not_follow_a_redirect(target):
     assert problem.failure is Failure.UNEXPECTED
 
 
-async def test_a_server_that_says_yes_to_everything_is_no_influxdb(target):
+async def test_a_server_that_accepts_everything_is_not_an_influxdb(target):
     async with answering(apiserver.Answer(b"<html>Welcome", 200)) as server:
         problem = await failure_of(client.InfluxDb(target(server.url)))
-    assert "answered 200, want 204" in str(problem)
+    assert "returned status 200, want 204" in str(problem)
 
 
-async def test_a_server_that_never_answers_is_given_up_once_after_the_timeout(target):
+async def test_a_server_that_never_answers_times_out_once(target):
     async with answering(apiserver.HANG) as server:
         problem = await failure_of(client.InfluxDb(target(server.url)), timeout_ms=50)
         assert len(server.requests) == 1
     assert problem.failure is Failure.TIMEOUT
-    assert f"{server.url} did not answer within 50 ms" in str(problem)
+    assert f"{server.url} did not respond within 50 ms" in str(problem)
 
 
-async def test_a_connection_that_breaks_is_unreachable_and_the_next_write_connects_anew(target):
+async def test_a_broken_connection_is_unreachable_and_the_next_write_reconnects(target):
     async with answering(apiserver.ABORT, TAKEN) as server:
         destination = client.InfluxDb(target(server.url))
         assert (await failure_of(destination)).failure is Failure.UNREACHABLE
@@ -137,7 +137,7 @@ async def test_a_connection_that_breaks_is_unreachable_and_the_next_write_connec
         assert server.connections == 2
 
 
-async def test_nobody_there_is_unreachable(target):
+async def test_a_refused_connection_is_unreachable(target):
     with socket.socket() as reserved:  # bound, not listening
         reserved.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{reserved.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""What becomes a point: names and values as docs/how-to/influxdb.md lists them."""
+"""Points with the names and values listed in docs/how-to/influxdb.md."""
 
 import re
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_node_system_and_classes_are_kinds_of_one_measurement():
     ]
 
 
-def test_a_pod_is_known_by_namespace_and_name_and_says_its_class():
+def test_a_pod_has_namespace_name_and_class():
     means = {SeriesKey(SeriesKind.POD, "u-1"): UsageSample(0.25, 512.0)}
     assert points.usage("n1", AT, means, by_uid(priority=7100)) == [
         "koordlet_pod_usage,kind=mid,namespace=ns,node=n1,pod=web-0 cpu_cores=0.25,memory_bytes=512.0 1700000000"
@@ -62,15 +62,15 @@ def test_a_pod_without_a_class_counts_as_prod_as_everywhere():
     assert "kind=prod," in points.usage("n1", AT, means, by_uid())[0]
 
 
-def test_a_pod_nobody_has_named_is_no_series_of_its_own():
+def test_a_pod_that_is_not_listed_has_no_series_of_its_own():
     assert points.usage("n1", AT, {SeriesKey(SeriesKind.POD, "stranger"): UsageSample(1.0, 1.0)}, by_uid()) == []
 
 
-def test_what_only_the_prediction_needs_is_no_history():
+def test_series_of_the_prediction_alone_are_not_exported():
     assert points.usage("n1", AT, {UNRESERVED_SYSTEM: UsageSample(1.0, 1.0)}, {}) == []
 
 
-def test_nothing_known_is_no_point():
+def test_without_values_there_is_no_point():
     assert points.usage("n1", AT, {}, by_uid()) == []
 
 

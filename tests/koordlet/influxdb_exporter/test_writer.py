@@ -1,4 +1,4 @@
-"""The writer turn by turn, with a clock of the test's own, and its thread against a destination that never answers."""
+"""The writer turn by turn with a simulated clock, and its thread against a destination that never answers."""
 
 import logging
 import threading
@@ -13,7 +13,7 @@ AWAY = WriteFailed(Failure.UNREACHABLE, "http://influx cannot be reached")
 
 
 class Scripted:
-    """A destination that keeps what it is given, after it has failed as often as it is told to."""
+    """A destination that stores points, after it has failed a given number of times."""
 
     def __init__(self, *failures):
         self.failures = list(failures)
@@ -52,7 +52,7 @@ def test_points_go_out_in_batches_until_none_is_left():
 def test_an_outage_is_waited_out_longer_each_time_and_loses_nothing_that_fits():
     destination = Scripted(AWAY, AWAY, AWAY)
     queue, it = writer(destination, ["a", "b"])
-    assert [it.turn(), it.turn(), it.turn()] == [0.5, 1.0, 2.0]  # half of 1, 2, 4 s is fixed, the rest is drawn
+    assert [it.turn(), it.turn(), it.turn()] == [0.5, 1.0, 2.0]  # half of 1, 2, 4 s is fixed, the rest is random
     assert it.turn() is None
     assert destination.batches == [["a", "b"]]
     assert it.failures[Failure.UNREACHABLE] == 3
@@ -71,7 +71,7 @@ def test_after_an_outage_longer_than_the_queue_the_newest_points_are_written():
     assert queue.dropped[DropReason.QUEUE_FULL] == 2
 
 
-def test_a_server_that_names_a_time_is_given_it_up_to_five_minutes():
+def test_retry_after_is_respected_up_to_five_minutes():
     busy = [WriteFailed(Failure.OVERLOADED, "busy", seconds) for seconds in (7.0, 1e9)]
     _, it = writer(Scripted(*busy), ["a"])
     assert [it.turn(), it.turn()] == [7.0, 300.0]
@@ -86,7 +86,7 @@ def test_points_that_can_never_be_written_are_dropped_and_the_next_are_tried_at_
     assert queue.dropped[DropReason.REFUSED] == 2
 
 
-def test_an_error_nobody_thought_of_is_one_more_failure():
+def test_an_unexpected_error_is_one_more_failure():
     queue, it = writer(Scripted(RuntimeError("a bug")), ["a"])
     assert it.turn() == 0.5
     assert (it.failures[Failure.UNEXPECTED], queue.depth) == (1, 1)
@@ -100,16 +100,16 @@ def test_a_change_is_logged_once_however_long_it_lasts(caplog):
         it.turn()
         queue.add(["b"])
     assert [record.getMessage() for record in caplog.records] == [
-        "history: http://influx cannot be reached",
-        "history: no token",
-        "history: writing again, 4 points waiting, 0 dropped since the start",
+        "InfluxDB exporter: http://influx cannot be reached",
+        "InfluxDB exporter: no token",
+        "InfluxDB exporter: writing again, 4 points queued, 0 dropped since the start",
     ]
 
 
 def test_the_drain_writes_what_is_left_with_the_time_that_is_left():
     destination, clock = Scripted(), Clock()
     queue, it = writer(destination, ["a", "b", "c"], monotonic=clock)
-    it.ask_to_drain(3.0)
+    it.request_drain(3.0)
     clock.now += 1.0
     it.drain()
     assert destination.batches == [["a", "b"], ["c"]]
@@ -120,7 +120,7 @@ def test_the_drain_writes_what_is_left_with_the_time_that_is_left():
 def test_the_drain_ends_with_its_first_failure():
     destination, clock = Scripted(AWAY), Clock()
     queue, it = writer(destination, ["a", "b", "c"], monotonic=clock)
-    it.ask_to_drain(3.0)
+    it.request_drain(3.0)
     it.drain()
     assert (destination.batches, queue.depth) == ([], 3)
 
@@ -135,7 +135,7 @@ def test_the_drain_ends_with_its_time():
 
     destination = Slow()
     queue, it = writer(destination, list("abcdefgh"), monotonic=clock)
-    it.ask_to_drain(3.0)
+    it.request_drain(3.0)
     it.drain()
     assert destination.batches == [["a", "b"], ["c", "d"]]
     assert queue.depth == 4
@@ -156,7 +156,7 @@ def test_the_thread_writes_when_woken_and_drains_at_the_end():
     it.wake()
     assert written.acquire(timeout=10)
     queue.add(["b"])
-    it.ask_to_drain(10.0)
+    it.request_drain(10.0)
     it.join()
     assert destination.batches == [["a"], ["b"]]
     assert queue.added == queue.written == 2
@@ -178,7 +178,7 @@ def test_a_destination_that_never_answers_keeps_neither_adding_nor_the_end_waiti
     queue.add([str(number) for number in range(1000)])  # on this thread: returns, or the test times out
     it.wake()
     assert queue.depth == 6
-    it.ask_to_drain(0.01)
+    it.request_drain(0.01)
     it.join()
     assert queue.dropped == {DropReason.QUEUE_FULL: 995, DropReason.REFUSED: 0, DropReason.SHUTDOWN: 6}
     assert "ended with 6 points not written" in caplog.text

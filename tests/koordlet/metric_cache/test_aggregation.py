@@ -1,4 +1,4 @@
-"""Aggregates, judged by plain Python over lists."""
+"""Aggregates compared with plain Python over lists."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def present(row):
 
 
 def percentile_by_hand(values, ratio):
-    """The rule in its own words: 32-bit product, cut to a whole number, one less, not below zero."""
+    """Compute the rule step by step: 32-bit product, truncated, one less, at least zero."""
     if not values:
         return NAN
     product = float(np.float32(len(values)) * np.float32(ratio))
@@ -82,16 +82,13 @@ def test_the_other_aggregates_are_those_of_plain_lists(values):
 
 
 @given(values=series, data=st.data())
-def test_last_is_the_newest_stamp_and_span_runs_from_the_oldest_to_it(values, data):
+def test_a_span_runs_from_the_oldest_sample_to_the_newest(values, data):
     size = values.shape[-1]
     stamps = data.draw(arrays.arrays(np.float64, size, elements=st.integers(0, 50).map(float)))
-    last, spans = aggregation.last(values, stamps), aggregation.span_seconds(values, stamps)
+    spans = aggregation.span_seconds(values, stamps)
     for index, row in enumerate(values):
-        seen = [
-            (stamp, place, value) for place, (stamp, value) in enumerate(zip(stamps, row, strict=True)) if value >= 0
-        ]
-        assert same(last[index], max(seen)[2] if seen else NAN)
-        assert spans[index] == (max(seen)[0] - min(seen)[0] if seen else 0.0)
+        seen = [stamp for stamp, value in zip(stamps, row, strict=True) if value >= 0]
+        assert spans[index] == (max(seen) - min(seen) if seen else 0.0)
 
 
 @given(values=series)
@@ -100,7 +97,6 @@ def test_aggregates_leave_their_input_alone(values):
     aggregation.percentiles(values, RATIOS)
     aggregation.average(values)
     aggregation.standard_deviation(values)
-    aggregation.last(values, np.arange(float(values.shape[-1])))
     assert np.array_equal(values, before, equal_nan=True)
 
 
@@ -118,19 +114,18 @@ def test_samples_that_span_strictly_less_than_half_the_window_are_cold(window, s
 
 
 def window_samples(cpu, memory, at, seconds=10.0):
-    """Samples of NODE and SYSTEM: `cpu` and `memory` are [series, sample]."""
+    """Return samples of NODE and SYSTEM; `cpu` and `memory` are [series, sample]."""
     values = np.array([cpu, memory], np.float32)
     return WindowSamples(Window(100.0, seconds), (NODE, SYSTEM), np.array(at, float), values)
 
 
 def test_one_call_aggregates_both_resources_of_all_series():
     samples = window_samples([[1, 2, 3], [NAN, 4, 8]], [[10, 20, 60], [NAN, 40, 80]], [90, 95, 100])
-    found = aggregation.aggregate(samples, [Statistic.AVG, Statistic.P90, Statistic.STD, Statistic.LAST])
+    found = aggregation.aggregate(samples, [Statistic.AVG, Statistic.P90, Statistic.STD])
     assert found.usage(Statistic.AVG, NODE) == UsageSample(2.0, 30.0)
     assert found.usage(Statistic.P90, NODE) == UsageSample(2.0, 20.0)
     assert found.usage(Statistic.AVG, SYSTEM) == UsageSample(6.0, 60.0)
     assert found.usage(Statistic.STD, SYSTEM) == UsageSample(2.0, 20.0)
-    assert found.usage(Statistic.LAST, SYSTEM) == UsageSample(8.0, 80.0)
     assert (found.is_cold(NODE), found.is_cold(SYSTEM)) == (False, False)
 
 
@@ -144,5 +139,5 @@ def test_no_samples_are_no_usage_and_cold():
     samples = window_samples([[], []], [[], []], [])
     found = aggregation.aggregate(samples, list(Statistic))
     usage = {statistic: found.usage(statistic, NODE) for statistic in Statistic}
-    assert usage == dict.fromkeys(Statistic) | {Statistic.COUNT: UsageSample(0.0, 0.0)}
+    assert usage == dict.fromkeys(Statistic)
     assert found.is_cold(NODE)

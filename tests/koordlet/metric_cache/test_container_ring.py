@@ -1,24 +1,24 @@
-"""Containers are measured by turns; a round of turns is one column of their history."""
+"""Rings of containers: a round of turns is one column."""
 
 import numpy as np
 
 from koordlet.collectors.pod_usage import CONTAINER_TICKS
-from koordlet.metric_cache.container_ring import ContainerHistory
+from koordlet.metric_cache.container_ring import ContainerRing
 from koordlet.samples import UsageSample
 
 
 def rounds_of(history, rounds, containers, first=0):
-    """Each container is measured in the tick of its turn, a tick a second."""
+    """Measure each container in the tick of its turn, a tick a second."""
     for tick in range(first * CONTAINER_TICKS, (first + rounds) * CONTAINER_TICKS):
         turn = [name for index, name in enumerate(containers) if index % CONTAINER_TICKS == tick % CONTAINER_TICKS]
         history.append(tick + 1.0, {name: UsageSample(float(tick), 7.0) for name in turn})
 
 
 def test_a_round_is_one_column_in_which_every_container_has_its_own_value():
-    history = ContainerHistory(1800.0, 100)
+    history = ContainerRing(1800.0, 100)
     names = [f"c{number}" for number in range(2 * CONTAINER_TICKS)]
     rounds_of(history, 2, names)
-    held = history.held(2.0 * CONTAINER_TICKS)
+    held = history.cached(2.0 * CONTAINER_TICKS)
     assert held.at_seconds.tolist() == [CONTAINER_TICKS, 2 * CONTAINER_TICKS]
     found = {key.identity: held.values[0, row].tolist() for row, key in enumerate(held.keys)}
     turn = {name: index % CONTAINER_TICKS for index, name in enumerate(names)}
@@ -26,10 +26,10 @@ def test_a_round_is_one_column_in_which_every_container_has_its_own_value():
 
 
 def test_a_container_that_ended_has_no_sample_in_later_rounds_and_is_forgotten_after_the_window():
-    history = ContainerHistory(60.0, 100)
+    history = ContainerRing(60.0, 100)
     rounds_of(history, 1, ["a", "b"])
     rounds_of(history, 1, ["a"], first=1)
-    held = history.held(2.0 * CONTAINER_TICKS)
+    held = history.cached(2.0 * CONTAINER_TICKS)
     (row,) = (row for row, key in enumerate(held.keys) if key.identity == "b")
     assert np.isnan(held.values[:, row, -1]).all()
     rounds_of(history, 60, ["a"], first=2)
@@ -37,6 +37,6 @@ def test_a_container_that_ended_has_no_sample_in_later_rounds_and_is_forgotten_a
 
 
 def test_more_containers_than_there_is_room_for_are_refused_and_counted():
-    history = ContainerHistory(1800.0, 3)
+    history = ContainerRing(1800.0, 3)
     rounds_of(history, 1, ["a", "b", "c", "d"])
     assert (history.cache.series_count, history.cache.refused_samples) == (3, 1)

@@ -1,4 +1,4 @@
-"""The ring, judged by a list of everything that was appended."""
+"""The ring, compared with a list of everything that was appended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pod(name):
 
 
 def cpu(cache, key, until, seconds):
-    """The CPU samples of one series in a window, as a list."""
+    """Return the CPU samples of one series in a window, as a list."""
     return cache.samples([key], Window(until, seconds)).values[0, 0].tolist()
 
 
@@ -48,14 +48,14 @@ def test_a_window_leaves_out_its_beginning_and_includes_its_end():
     assert cpu(cache, NODE, until=6.0, seconds=3.0) == [4, 5, 6]
 
 
-def test_a_series_that_is_not_remembered_has_no_samples():
+def test_a_series_that_is_not_cached_has_no_samples():
     cache = RingCache()
     cache.append(1.0, {NODE: UsageSample(1, 1)})
     found = cache.samples([pod("x"), NODE], Window(1.0, 5.0))
     np.testing.assert_array_equal(found.values, [[[NAN], [1]], [[NAN], [1]]])
 
 
-def test_an_empty_cache_and_an_empty_question_have_empty_answers():
+def test_an_empty_cache_and_an_empty_query_have_empty_results():
     cache = RingCache()
     assert cache.samples([NODE], Window(1.0, 5.0)).values.shape == (2, 1, 0)
     cache.append(1.0, {})
@@ -64,18 +64,17 @@ def test_an_empty_cache_and_an_empty_question_have_empty_answers():
 
 
 @pytest.mark.parametrize("value", [NAN, math.inf, -math.inf, -1e-9, 1e39])
-def test_what_no_usage_can_be_is_no_sample(value):
+def test_an_invalid_usage_is_no_sample(value):
     cache = RingCache()
     cache.append(1.0, {NODE: UsageSample(value, 5), SYSTEM: UsageSample(5, value)})
     values = cache.samples([NODE, SYSTEM], Window(1.0, 1.0)).values[:, :, 0]
     np.testing.assert_array_equal(values, [[NAN, 5], [5, NAN]])
 
 
-def test_keys_are_listed_by_kind():
+def test_keys_are_listed_in_the_order_of_their_first_sample():
     cache = RingCache()
     cache.append(1.0, {NODE: UsageSample(1, 1), pod("b"): UsageSample(1, 1), pod("a"): UsageSample(1, 1)})
     assert cache.keys() == [NODE, pod("b"), pod("a")]
-    assert cache.keys(SeriesKind.POD) == [pod("b"), pod("a")]
 
 
 def test_the_newest_append_overwrites_the_oldest():
@@ -85,7 +84,7 @@ def test_the_newest_append_overwrites_the_oldest():
     assert cpu(cache, NODE, until=12.0, seconds=100.0) == [8, 9, 10, 11, 12]
 
 
-def test_a_series_that_ended_is_forgotten_and_its_row_shows_nothing_of_it_to_the_next():
+def test_a_series_that_ended_is_removed_and_its_row_is_clean_for_the_next():
     cache = RingCache(window_seconds=100, max_series=1)
     cache.append(0.0, {pod("old"): UsageSample(7, 7)})
     for second in range(1, 121):
@@ -181,7 +180,7 @@ def test_whatever_is_appended_a_query_returns_what_a_list_would(appends, slots, 
 @settings(max_examples=30)
 @given(lives=st.lists(st.integers(0, 6), min_size=20, max_size=80))
 def test_rows_change_hands_without_a_trace(lives):
-    """Pods come and go through two rows; each pod's value is its own name, so a foreign value would show."""
+    """Pods come and go through two rows; the value of each pod is its own name, so a foreign value would show."""
     cache = RingCache(window_seconds=8, max_series=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ring, "_EXPIRY_APPENDS", 1)

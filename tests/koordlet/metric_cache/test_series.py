@@ -1,4 +1,4 @@
-"""Series of one instant, worked out by hand from small snapshots."""
+"""Series of one instant, computed by hand from small snapshots."""
 
 import math
 
@@ -44,7 +44,7 @@ def classes_in(series):
     return {key.identity for key in series if key.kind is SeriesKind.CLASS}
 
 
-def test_every_series_of_the_design_comes_from_one_snapshot():
+def test_every_series_comes_from_one_snapshot():
     assert class_series.series_of(snapshot(), CLASS_OF, RESERVED) == {
         NODE: (2.5, 215.0),
         SYSTEM: (0.75, 40.0),
@@ -66,13 +66,13 @@ def test_a_pod_of_unknown_class_counts_as_prod(class_of):
     assert series[class_key("koord-prod")] == (1.0, 100.0)
 
 
-def test_a_node_without_pods_has_classes_that_truly_use_nothing():
+def test_a_node_without_pods_has_classes_with_zero_usage():
     series = class_series.series_of(snapshot(pods={}), {}, RESERVED)
     assert series[class_key("koord-prod")] == (0.0, 0.0)
     assert series[PROD_AND_UNRESERVED_SYSTEM] == series[UNRESERVED_SYSTEM]
 
 
-def test_where_pods_could_not_be_measured_at_all_no_class_is_said_to_use_nothing():
+def test_without_measured_pods_no_class_has_usage():
     series = class_series.series_of(snapshot(pods={}, system=None), {}, RESERVED)
     assert set(series) == {NODE}
 
@@ -91,7 +91,7 @@ def test_an_unmeasured_pod_of_unknown_class_may_be_prod():
     assert classes_in(series) == {"koord-mid", "koord-batch", "koord-free"}
 
 
-def test_an_unmeasured_node_takes_only_node_and_system_away():
+def test_an_unmeasured_node_removes_only_node_and_system():
     series = class_series.series_of(snapshot(node=None, system=None), CLASS_OF, RESERVED)
     assert classes_in(series) == {"koord-prod", "koord-mid", "koord-batch", "koord-free"}
     assert NODE not in series
@@ -134,7 +134,7 @@ ANY_SAMPLE = st.builds(UsageSample, st.floats(width=32), st.floats(width=32))
 
 
 @given(st.none() | ANY_SAMPLE, st.none() | ANY_SAMPLE, st.dictionaries(st.sampled_from("abcd"), ANY_SAMPLE))
-def test_whatever_is_measured_only_usages_get_in(node, system, pods):
+def test_only_valid_usages_become_series(node, system, pods):
     given = snapshot(node=node, system=system, pods=pods, containers={})
     for usage in class_series.series_of(given, {"a": PriorityClass.MID}, RESERVED).values():
         assert all(math.isfinite(value) and value >= 0 for value in usage)

@@ -1,7 +1,7 @@
-"""The decaying histogram by its definition: every sample kept, every answer computed from all of them.
+"""The decaying histogram by its definition: every sample is stored, every result computed from all of them.
 
-Shares no code with the product: bucket starts are added up width by width, a bucket is found by bisection, decay is
-applied to each sample when asked, mean and variance are the two-pass sums in exact fractions.
+It shares no code with the product: bucket starts are added up width by width, a bucket is found by bisection, decay is
+applied to each sample on demand, mean and variance are the two-pass sums in exact fractions.
 """
 
 import bisect
@@ -28,7 +28,7 @@ class NaiveHistogram:
         return [weight * 2 ** ((at - now_seconds) / self.half_life_seconds) for _, at, weight in self.samples]
 
     def percentile(self, ratio, now_seconds):
-        """Upper end of the first bucket at which the weight of all up to it reaches the share."""
+        """Return the upper end of the first bucket at which the cumulative weight reaches the share."""
         by_bucket = {}
         for (value, _, _), weight in zip(self.samples, self.weights_at(now_seconds), strict=True):
             bucket = self.bucket_of(value)
@@ -41,7 +41,7 @@ class NaiveHistogram:
         return self.starts[min(bucket + 1, len(self.starts) - 1)]
 
     def mean_and_variance(self, now_seconds):
-        """Exact where each weight is a power of two or other exact float."""
+        """Return mean and variance, exact where each weight is a power of two or another exact float."""
         weights = [Fraction(weight) for weight in self.weights_at(now_seconds)]
         values = [Fraction(value) for value, _, _ in self.samples]
         total = sum(weights)

@@ -1,4 +1,4 @@
-"""Statistics given as numbers, for tests of what is done with them."""
+"""Statistics given as numbers, for tests of their users."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class PlainStatistics:
 
 
 def prod_load(resource=Resource.CPU, warm_pods=None, warm_requests=0.0, cold_requests=0.0, **series):
-    """A load without pods and without samples, but for what is given."""
+    """Return a load without pods and samples, except those given."""
     absent = dict.fromkeys(("prod", "system", "unreserved_system", "prod_and_unreserved_system"))
     return ProdLoad(
         resource=resource,

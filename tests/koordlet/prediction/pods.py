@@ -1,4 +1,4 @@
-"""Pods of a node for tests: Prod, running, one core and one GiB requested unless said otherwise."""
+"""Pods of a node for tests: by default Prod, running, one core and one GiB requested."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Bucket starts and which bucket a value falls into, against numbers known from upstream and worked out by hand."""
+"""Bucket starts and buckets of values, compared with numbers of Koordinator's agent and computed by hand."""
 
 import numpy as np
 import pytest
@@ -6,18 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koordlet.prediction import buckets
-from koordlet.prediction.buckets import ExponentialBuckets, LinearBuckets
+from koordlet.prediction.buckets import ExponentialBuckets
 
 
 def index_of(scheme, *values):
     return scheme.index_of(np.array(values, float)).tolist()
-
-
-def test_linear_buckets_are_of_one_size_with_one_more_for_what_lies_beyond():
-    scheme = LinearBuckets(max_value=5.0, bucket_size=0.3, epsilon=0.001)
-    assert len(scheme.starts) == 18
-    assert scheme.starts[[0, 1, 17]].tolist() == pytest.approx([0.0, 0.3, 5.1])
-    assert index_of(scheme, -1.0, 0.0, 1.3, 100.0) == [0, 0, 4, 17]
 
 
 def test_exponential_buckets_double_when_the_ratio_is_two():
@@ -46,12 +39,12 @@ def test_exponential_buckets_double_when_the_ratio_is_two():
     ],
     ids=["upstream cpu", "upstream memory"],
 )
-def test_the_schemes_upstream_ships_come_out_as_documented(scheme, count, last_start):
+def test_the_schemes_of_koordinator_match_its_documentation(scheme, count, last_start):
     assert len(scheme.starts) == count
     assert scheme.starts[-1] == pytest.approx(last_start, rel=1e-9)
 
 
-def test_our_schemes_reach_from_a_millicore_and_a_mebibyte_past_1024_cores_and_two_tebibytes():
+def test_the_schemes_reach_from_a_millicore_and_a_mebibyte_past_1024_cores_and_two_tebibytes():
     for scheme, first, last in [(buckets.CPU_CORES, 0.001, 1024), (buckets.MEMORY_BYTES, 2**20, 2**41)]:
         assert scheme.starts[1] == pytest.approx(first)
         assert scheme.starts[-2] < last <= scheme.starts[-1]
@@ -79,8 +72,7 @@ def test_a_larger_value_is_never_in_a_lower_bucket(values):
 @pytest.mark.parametrize(
     ("make", "named"),
     [
-        (lambda: LinearBuckets(0.0, 0.3, 0.1), "max_value of buckets is 0.0"),
-        (lambda: LinearBuckets(1.0, -0.3, 0.1), "bucket_size of buckets is -0.3"),
+        (lambda: ExponentialBuckets(0.0, 0.3, 1.5, 0.1), "max_value of buckets is 0.0"),
         (lambda: ExponentialBuckets(1.0, 0.3, 1.0, 0.1), "ratio of exponential buckets is 1.0"),
         (lambda: ExponentialBuckets(1.0, 0.0, 1.5, 0.1), "first_bucket_size of buckets is 0.0"),
         (lambda: ExponentialBuckets(1.0, 0.3, 1.5, 0.0), "epsilon of buckets is 0.0"),
@@ -92,6 +84,6 @@ def test_impossible_numbers_are_refused_by_name(make, named):
 
 
 def test_schemes_with_the_same_numbers_have_the_same_identity_and_others_not():
-    assert LinearBuckets(5, 0.3, 0.1).identity == LinearBuckets(5, 0.3, 0.1).identity
-    assert LinearBuckets(5, 0.3, 0.1).identity != LinearBuckets(5, 0.2, 0.1).identity
+    assert ExponentialBuckets(5, 0.3, 2, 0.1).identity == ExponentialBuckets(5, 0.3, 2, 0.1).identity
+    assert ExponentialBuckets(5, 0.3, 2, 0.1).identity != ExponentialBuckets(5, 0.2, 2, 0.1).identity
     assert buckets.CPU_CORES.identity != buckets.MEMORY_BYTES.identity

@@ -1,4 +1,4 @@
-"""The file itself: restarts change nothing, whatever goes wrong is one line, history is never wiped out by accident."""
+"""The checkpoint file: restarts change nothing, every error is one line, history is never erased by accident."""
 
 import errno
 import json
@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api_types.colocation import controller_config
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.metric_cache import series
 from koordlet.metric_cache.series import Reserved
@@ -27,7 +28,7 @@ NODE = "node-1"
 START = 1.7e9
 DEFAULTS = PredictParameters()
 ALLOCATABLE = WholeAmounts(64_000, 2**38)
-PREDICTORS = ("n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "max")
+PREDICTORS = controller_config.PREDICTOR_NAMES
 
 
 def train(server, at_seconds, usage_of_pod, system_cores=0.5):
@@ -66,7 +67,7 @@ def restarted(path, parameters=DEFAULTS):
 )
 @settings(max_examples=60, deadline=None)
 def test_a_restart_changes_no_prediction(tmp_path_factory, rounds, predictor, half_life, gap):
-    """The promise is 1 %; weights are stored to the last bit, so it is kept exactly."""
+    """The limit is 1 %; weights are stored to the last bit, so the result is exact."""
     path = tmp_path_factory.mktemp("state") / "prediction"
     parameters = PredictParameters(predictor=predictor, cold_start_period_seconds=60, cpu_half_life_seconds=half_life)
     server = PredictionServer(parameters)
@@ -108,7 +109,7 @@ def test_a_half_written_file_of_a_crash_is_not_read_and_gets_overwritten(tmp_pat
     assert names_in(tmp_path) == ["prediction"]
 
 
-def test_the_first_start_has_no_checkpoint_and_that_is_told_apart_from_trouble(tmp_path):
+def test_the_first_start_without_a_checkpoint_is_not_an_error(tmp_path):
     problem = checkpoint.load(tmp_path / "prediction", NODE)
     assert problem.is_first_start
     assert problem.message == f"{tmp_path / 'prediction'} does not exist: starting without history"
@@ -123,7 +124,7 @@ def test_the_first_start_has_no_checkpoint_and_that_is_told_apart_from_trouble(t
         (lambda data: data[:8] + b"\x63\0\0\0" + data[12:], "OtherVersion"),
     ],
 )
-def test_a_spoilt_file_is_refused_by_path_and_reason_and_replaced_at_the_next_save(tmp_path, spoil, reason):
+def test_a_corrupt_file_is_refused_with_path_and_reason_and_replaced_at_the_next_save(tmp_path, spoil, reason):
     path = tmp_path / "prediction"
     checkpoint.save(path, trained_server(50).export(), NODE, START + 1500)
     path.write_bytes(spoil(path.read_bytes()))
@@ -171,7 +172,7 @@ def test_a_process_that_goes_on_may_always_save_also_after_its_half_life_was_sho
     path = tmp_path / "prediction"
     server = trained_server(100)
     assert checkpoint.save(path, server.export(), NODE, START + 3000) is None
-    assert checkpoint.save(path, server.export(), NODE, START + 9000) is None  # nothing measured in between
+    assert checkpoint.save(path, server.export(), NODE, START + 9000) is None  # without samples in between
     shorter = replace(DEFAULTS, cpu_half_life_seconds=600, memory_half_life_seconds=600)
     server.configure(shorter)
     for step in range(20):
@@ -183,7 +184,7 @@ def test_a_process_that_goes_on_may_always_save_also_after_its_half_life_was_sho
     assert checkpoint.save(path, server.export(), NODE, START + 9700) is None
     server.configure(shorter)
     server.train(START + 9800, {})
-    assert checkpoint.save(path, server.export(), NODE, START + 20_000) is None  # it forgot faster than the file says
+    assert checkpoint.save(path, server.export(), NODE, START + 20_000) is None  # it decayed faster than stored
 
 
 @pytest.mark.parametrize("years", [1e-4, 1, 40])
@@ -247,7 +248,7 @@ print(json.dumps([save.reason, save.message, load.reason]))
 
 
 def test_a_folder_of_another_user_is_reported():
-    """In a process of its own, without root, as the agent runs; pytest's own folders are closed to it."""
+    """Run as another user in a process of its own, like the agent; pytest's own folders are closed to it."""
     with tempfile.TemporaryDirectory() as folder:
         stored = Path(folder) / "prediction"
         stored.write_bytes(b"")

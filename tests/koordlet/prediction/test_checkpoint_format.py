@@ -1,4 +1,4 @@
-"""What is refused, and with which reason; that nothing is lost on the way is tested through files (test_checkpoint)."""
+"""Refused bytes and their reasons. The round trip of contents is tested through files (test_checkpoint)."""
 
 import json
 import struct
@@ -41,7 +41,7 @@ def refusal_of(data, node="node-1"):
 
 
 def with_header(change):
-    """The same checkpoint with a changed header and a checksum that fits."""
+    """Return the same checkpoint with a changed header and a matching checksum."""
     _, version, header_length, body_length, _ = struct.unpack_from("<8sIIQI", DATA)
     header = json.loads(DATA[PREFIX_LENGTH : PREFIX_LENGTH + header_length])
     change(header)
@@ -90,7 +90,7 @@ def test_the_weight_carried_is_that_of_series_that_never_expire_now():
     ],
     ids=["empty", "cut in the prefix", "cut at the end", "too long", "another file", "future version", "older version"],
 )
-def test_bytes_that_are_no_whole_checkpoint_are_refused(data, refusal, text):
+def test_incomplete_checkpoints_are_refused(data, refusal, text):
     found, message = refusal_of(data)
     assert found is refusal
     assert text in message

@@ -1,4 +1,4 @@
-"""What the agent keeps over restarts: every fault is told by path and stops nothing, a reset is done once a wish."""
+"""The checkpointer across restarts: every error is reported with its path and stops nothing; a reset is done once."""
 
 import asyncio
 import contextlib
@@ -14,11 +14,13 @@ import pytest
 
 from koordlet import node_observer
 from koordlet.agent import Agent
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
+from koordlet.cluster.interface import NoCluster
 from koordlet.prediction import checkpoint, checkpointer
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import PredictionServer
+from koordlet.report.builder import ReportBuilder
 from koordlet.samples import NODE, UsageSample
 from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import PlainHost
@@ -35,14 +37,14 @@ def learnt(rounds=3, end=NOW):
     return server
 
 
-def kept(folder, server=None):
-    history = Checkpointer(str(folder), NODE_NAME, server or PredictionServer(PredictParameters()))
-    history.restore()
-    return history
+def restored(folder, server=None):
+    saved = Checkpointer(str(folder), NODE_NAME, server or PredictionServer(PredictParameters()))
+    saved.restore()
+    return saved
 
 
-def series(history):
-    return checkpoint.load(history.path, NODE_NAME).models.keys
+def series(saved):
+    return checkpoint.load(saved.path, NODE_NAME).models.keys
 
 
 # Faults
@@ -69,47 +71,47 @@ UNREADABLE = {
 }
 
 
-def judged(state_dir, tmp_path, before_save=lambda: None):
-    """The PredictionDegraded condition of an agent that measures, has learnt once, and has this state folder."""
+def degraded(state_dir, tmp_path, before_save=lambda: None):
+    """Return the PredictionDegraded condition of an agent with this state folder, after one training."""
     host = PlainHost(tmp_path / "host")
     host.set_node(1000, 1 << 30)
     observer = node_observer.NodeObserver(tmp_path / "host", 100)
     settings = KoordletSettings(node_name=NODE_NAME, state_dir=str(state_dir))
     agent = Agent(settings, observer, prometheus_client.CollectorRegistry())
-    agent.kept.restore()
-    cluster = node_observer.NoCluster(observer)
-    policy = predict_policy.in_force(None)
+    agent.checkpointer.restore()
+    cluster = NoCluster(observer.machine_capacity)
+    policy = spec_in_force.predict_policy(None)
     for second in range(3):
         observer.observe(NOW + second, cluster)
-    observer.train(NOW + 2, predict_policy.parameters(policy))
+    observer.train(NOW + 2, spec_in_force.predict_parameters(policy))
     before_save()
-    asyncio.run(agent.kept.save())
-    found = observer.report(NOW + 2, cluster, policy, agent.kept.problem_text).status.conditions
-    observer.close()
+    asyncio.run(agent.checkpointer.save())
+    found = ReportBuilder(observer).build(NOW + 2, cluster, policy, agent.checkpointer.problem_text).status.conditions
+    observer.collector.close()
     return agent, next(each for each in found if each.type == "PredictionDegraded")
 
 
 @pytest.mark.parametrize(("content", "detail"), UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_a_file_that_cannot_be_used_is_a_start_without_history_and_told_by_path(tmp_path, content, detail):
+def test_an_unusable_file_starts_without_history_and_is_reported_with_its_path(tmp_path, content, detail):
     path = tmp_path / FILE
     path.write_bytes(content(tmp_path))
-    history = kept(tmp_path)
-    assert history.problem_text.startswith(f"{path} is not used: ")
-    assert detail in history.problem_text
-    assert history.written_seconds is None
-    agent, condition = judged(tmp_path, tmp_path / "other")
-    assert (condition.status, condition.reason) == ("False", "Predicting")  # its place is taken by a good one
-    assert checkpoint.load(path, NODE_NAME).saved_seconds == agent.kept.written_seconds
+    saved = restored(tmp_path)
+    assert saved.problem_text.startswith(f"{path} is not used: ")
+    assert detail in saved.problem_text
+    assert saved.written_seconds is None
+    agent, condition = degraded(tmp_path, tmp_path / "other")
+    assert (condition.status, condition.reason) == ("False", "Predicting")  # replaced by a valid one
+    assert checkpoint.load(path, NODE_NAME).saved_seconds == agent.checkpointer.written_seconds
 
 
 @pytest.mark.parametrize(("content", "detail"), UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_until_then_the_condition_says_so(tmp_path, content, detail):
+def test_an_unusable_file_sets_the_condition(tmp_path, content, detail):
     (tmp_path / FILE).write_bytes(content(tmp_path))
-    (tmp_path / f"{FILE}.tmp").mkdir()  # so that nothing can take its place
-    _agent, condition = judged(tmp_path, tmp_path / "other")
+    (tmp_path / f"{FILE}.tmp").mkdir()  # so that no file can replace it
+    _agent, condition = degraded(tmp_path, tmp_path / "other")
     assert (condition.status, condition.reason) == ("True", "HistoryInMemoryOnly")
     assert str(tmp_path / FILE) in condition.message
-    assert kept(tmp_path).problem_text.count(detail) == 1
+    assert restored(tmp_path).problem_text.count(detail) == 1
 
 
 def full_disk(folder):
@@ -142,18 +144,18 @@ UNWRITABLE = pytest.mark.parametrize(
 
 
 @UNWRITABLE
-def test_a_folder_that_cannot_be_written_is_told_at_start(tmp_path, prepare, detail, caplog):
+def test_an_unwritable_folder_is_reported_at_start(tmp_path, prepare, detail, caplog):
     state_dir = prepare(tmp_path)
-    history = kept(state_dir)
-    assert str(state_dir / FILE) in history.problem_text
-    assert history.problem_text.count(detail) == 1
+    saved = restored(state_dir)
+    assert str(state_dir / FILE) in saved.problem_text
+    assert saved.problem_text.count(detail) == 1
     assert [detail in record.message for record in caplog.records if record.levelname == "WARNING"] == [True]
-    assert (history.writes, history.failures) == (0, 0)
+    assert (saved.writes, saved.failures) == (0, 0)
 
 
 @contextlib.contextmanager
-def nobody():
-    """Root may write everywhere; the agent is not root."""
+def another_user():
+    """Return a user without rights: root may write everywhere, and the agent is not root."""
     own = os.geteuid()
     os.seteuid(65532 if own == 0 else own)
     try:
@@ -162,65 +164,65 @@ def nobody():
         os.seteuid(own)
 
 
-def test_a_folder_of_somebody_else_is_told_at_start_with_the_way_out(tmp_path):
+def test_a_folder_of_another_user_is_reported_at_start_with_the_fix(tmp_path):
     (tmp_path / "forbidden").mkdir(mode=0o500)
-    with nobody():
-        told = kept(tmp_path / "forbidden").problem_text
-    assert str(tmp_path / "forbidden" / FILE) in told
-    assert "Permission denied" in told
-    assert "give the agent's user the folder" in told
+    with another_user():
+        problem = restored(tmp_path / "forbidden").problem_text
+    assert str(tmp_path / "forbidden" / FILE) in problem
+    assert "Permission denied" in problem
+    assert "give the folder to the agent's user" in problem
 
 
 def test_a_folder_that_can_be_written_is_left_as_it_was(tmp_path):
-    assert kept(tmp_path).problem_text is None
+    assert restored(tmp_path).problem_text is None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_cannot_be_read_in_a_folder_that_cannot_be_written_tells_both(tmp_path):
+def test_an_unreadable_file_in_an_unwritable_folder_reports_both(tmp_path):
     (tmp_path / FILE).write_bytes(b"hello")
     full_disk(tmp_path)
-    told = kept(tmp_path).problem_text
-    assert "begins with b'hello'" in told
-    assert "No space left on device" in told
+    problem = restored(tmp_path).problem_text
+    assert "begins with b'hello'" in problem
+    assert "No space left on device" in problem
 
 
 @UNWRITABLE
-def test_a_folder_that_cannot_be_written_means_memory_only_and_the_agent_goes_on(tmp_path, prepare, detail):
+def test_an_unwritable_folder_keeps_history_in_memory_only(tmp_path, prepare, detail):
     state_dir = prepare(tmp_path)
     fill_again = (lambda: full_disk(tmp_path)) if prepare is full_disk else (lambda: None)
-    agent, condition = judged(state_dir, tmp_path / "other", fill_again)
+    agent, condition = degraded(state_dir, tmp_path / "other", fill_again)
     assert (condition.status, condition.reason) == ("True", "HistoryInMemoryOnly")
     assert str(state_dir / FILE) in condition.message
     assert detail in condition.message
-    assert (agent.kept.writes, agent.kept.failures) == (0, 1)
-    assert agent.observer.server.export().keys  # nothing that was learnt is lost
+    assert (agent.checkpointer.writes, agent.checkpointer.failures) == (0, 1)
+    assert agent.observer.server.export().keys  # the models are still there
 
 
-def test_a_checkpoint_of_a_time_to_come_is_taken_and_its_samples_keep_their_age(tmp_path):
-    """The clock was set back: what is stored is not younger than it was."""
+def test_a_checkpoint_from_the_future_is_loaded_and_its_samples_keep_their_age(tmp_path):
+    """The clock was set back: stored samples are not younger than before."""
     day = 86_400.0
     ahead = learnt(rounds=100, end=NOW + day)
     checkpoint.save(tmp_path / FILE, ahead.export(), NODE_NAME, NOW + day)
     server = PredictionServer(PredictParameters())
-    history = kept(tmp_path, server)
-    assert history.problem_text is None
+    saved = restored(tmp_path, server)
+    assert saved.problem_text is None
     server.train(NOW, {NODE: UsageSample(1.0, 1e9)})
-    asyncio.run(history.save())
-    assert (history.problem_text, history.failures) == (None, 0)
+    asyncio.run(saved.save())
+    assert (saved.problem_text, saved.failures) == (None, 0)
     first, last = (float(server.export().banks["cpu"].columns[row, 0]) for row in (3, 4))
     assert last == NOW
     assert last - first == pytest.approx(99 * 30, abs=31)
 
 
 def test_the_first_start_is_no_problem(tmp_path):
-    history = kept(tmp_path)
-    assert history.problem.is_first_start
-    assert history.problem_text is None
+    saved = restored(tmp_path)
+    assert saved.problem.is_first_start
+    assert saved.problem_text is None
 
 
-async def test_the_last_write_waits_for_one_that_nobody_waits_for_any_more(tmp_path, monkeypatch):
-    """SIGTERM while a slow disk takes a checkpoint: both go through the same temporary file."""
-    history = kept(tmp_path, learnt())
+async def test_the_last_write_waits_for_a_cancelled_one(tmp_path, monkeypatch):
+    """SIGTERM while a slow disk writes a checkpoint: both use the same temporary file."""
+    saved = restored(tmp_path, learnt())
     is_writing, both_write, is_written = (threading.Event() for _ in range(3))
     to_disk = os.fsync
 
@@ -236,17 +238,17 @@ async def test_the_last_write_waits_for_one_that_nobody_waits_for_any_more(tmp_p
         to_disk(descriptor)
 
     monkeypatch.setattr(os, "fsync", slow)
-    periodic = asyncio.create_task(history.save())
+    periodic = asyncio.create_task(saved.save())
     await asyncio.to_thread(is_writing.wait)
     periodic.cancel()
     await asyncio.gather(periodic, return_exceptions=True)
-    await history.save()
-    assert (history.problem, history.writes) == (None, 1)
-    assert series(history) == (NODE,)
+    await saved.save()
+    assert (saved.problem, saved.writes) == (None, 1)
+    assert series(saved) == (NODE,)
 
 
 class Unwilling(PredictionServer):
-    """Has nothing to give but an error, the first time."""
+    """Fails the first time."""
 
     asked = 0
 
@@ -258,79 +260,79 @@ class Unwilling(PredictionServer):
 
 
 async def test_an_error_in_one_write_does_not_end_the_next(tmp_path, caplog):
-    history = kept(tmp_path, Unwilling(PredictParameters()))
-    keeping = asyncio.create_task(history.keep(0.001))
+    saved = restored(tmp_path, Unwilling(PredictParameters()))
+    running = asyncio.create_task(saved.run(0.001))
     async with asyncio.timeout(10):
-        while not (history.writes or keeping.done()):
+        while not (saved.writes or running.done()):
             await asyncio.sleep(0.002)
-    keeping.cancel()
-    await asyncio.gather(keeping, return_exceptions=True)
-    assert (history.failures, series(history)) == (1, (NODE,))
-    assert "a checkpoint failed" in caplog.text
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert (saved.failures, series(saved)) == (1, (NODE,))
+    assert "checkpoint failed unexpectedly" in caplog.text
 
 
-# Reset on purpose
+# Reset
 
 
-def test_a_wish_is_followed_once_and_the_richer_checkpoint_is_replaced(tmp_path):
+def test_a_reset_request_is_handled_once_and_replaces_a_richer_checkpoint(tmp_path):
     checkpoint.save(tmp_path / FILE, learnt(rounds=500).export(), NODE_NAME, NOW)
     server = PredictionServer(PredictParameters())
-    history = kept(tmp_path, server)
+    saved = restored(tmp_path, server)
     assert server.export().keys
-    history.follow("2026-11-21")
+    saved.handle_reset("2026-11-21")
     assert not server.export().keys
-    asyncio.run(history.save())
-    assert series(history) == ()
+    asyncio.run(saved.save())
+    assert series(saved) == ()
     server.train(NOW + 30, {NODE: UsageSample(2.0, 1e9)})
-    history.follow("2026-11-21")
+    saved.handle_reset("2026-11-21")
     assert server.export().keys == (NODE,)
 
 
-def test_a_wish_that_was_followed_is_remembered_over_restarts_and_another_one_is_not_the_same(tmp_path):
-    history = kept(tmp_path, learnt())
-    history.follow("once")
-    asyncio.run(history.save())
+def test_a_handled_reset_request_is_remembered_across_restarts_and_a_new_one_is_handled(tmp_path):
+    saved = restored(tmp_path, learnt())
+    saved.handle_reset("once")
+    asyncio.run(saved.save())
     again = PredictionServer(PredictParameters())
-    history = kept(tmp_path, again)
+    saved = restored(tmp_path, again)
     again.train(NOW, {NODE: UsageSample(1.0, 1e9)})
-    history.follow("once")
+    saved.handle_reset("once")
     assert again.export().keys
-    history.follow("")  # the annotation is gone
+    saved.handle_reset("")  # the annotation is gone
     assert again.export().keys
-    history.follow("twice")
+    saved.handle_reset("twice")
     assert not again.export().keys
 
 
 def test_a_reset_that_could_not_be_written_is_written_when_it_can(tmp_path):
     checkpoint.save(tmp_path / FILE, learnt(rounds=500).export(), NODE_NAME, NOW)
-    history = kept(tmp_path)
-    history.follow("now")
+    saved = restored(tmp_path)
+    saved.handle_reset("now")
     full_disk(tmp_path)
-    asyncio.run(history.save())
-    assert "No space left" in history.problem_text
-    asyncio.run(history.save())  # the temporary file is gone with the failure
-    assert history.problem_text is None
-    assert series(history) == ()
+    asyncio.run(saved.save())
+    assert "No space left" in saved.problem_text
+    asyncio.run(saved.save())  # the temporary file is removed after the failure
+    assert saved.problem_text is None
+    assert series(saved) == ()
 
 
-def test_an_old_wish_does_not_wipe_out_a_checkpoint_that_cannot_be_read_today(tmp_path):
+def test_an_old_reset_request_does_not_erase_an_unreadable_checkpoint(tmp_path):
     (tmp_path / FILE).mkdir()
     server = learnt()
-    history = kept(tmp_path, server)
-    history.follow("long ago")
+    saved = restored(tmp_path, server)
+    saved.handle_reset("long ago")
     assert server.export().keys
-    history.follow("just now")
+    saved.handle_reset("just now")
     assert not server.export().keys
 
 
 async def test_a_reset_is_written_at_once(tmp_path):
-    history = kept(tmp_path, learnt())
-    keeping = asyncio.create_task(history.keep(3600.0))
+    saved = restored(tmp_path, learnt())
+    running = asyncio.create_task(saved.run(3600.0))
     await asyncio.sleep(0)
-    history.follow("now")
+    saved.handle_reset("now")
     async with asyncio.timeout(10):
-        while not history.writes:
+        while not saved.writes:
             await asyncio.sleep(0.002)
-    keeping.cancel()
+    running.cancel()
     assert checkpointer.FILE_NAME == FILE
-    assert series(history) == ()
+    assert series(saved) == ()

@@ -19,7 +19,7 @@ def add(moments, value, weight=1.0):
     moments.add(ROW, np.array([value]), np.array([weight]))
 
 
-def test_mean_and_population_deviation_of_numbers_worked_out_by_hand():
+def test_mean_and_population_deviation_match_numbers_computed_by_hand():
     moments = DecayedMoments(1)
     for value in (2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0):
         add(moments, value)

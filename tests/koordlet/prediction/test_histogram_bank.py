@@ -1,4 +1,4 @@
-"""Histograms of the bank: percentiles, decay, merging, change of half-life, rows, against the definition.
+"""Histograms of the bank: percentiles, decay, change of half-life, rows, against the definition.
 
 Mean and deviation have a file of their own (test_decayed_moments).
 """
@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from koordlet.prediction import buckets
-from koordlet.prediction.buckets import ExponentialBuckets, LinearBuckets
+from koordlet.prediction.buckets import ExponentialBuckets
 from koordlet.prediction.histogram_bank import HistogramBank
+from tests.koordlet.prediction.linear_buckets import LinearBuckets, bucket_weights, is_empty, total_weight
 from tests.koordlet.prediction.naive_histogram import NaiveHistogram
 
 ROW = np.array([0], np.intp)
@@ -22,11 +23,15 @@ SMALL = ExponentialBuckets(max_value=100.0, first_bucket_size=1.0, ratio=1.5, ep
 
 
 def bank_of(samples, scheme=None, half_life=math.inf, row=ROW):
-    """A bank with one row of (value, weight, seconds after START)."""
+    """Return a bank with one row of (value, weight, seconds after START)."""
     bank = HistogramBank(scheme or LinearBuckets(10.0, 1.0, 1e-15), half_life)
     for value, weight, offset in samples:
         bank.add(row, np.array([value], float), START + offset, weight)
     return bank
+
+
+def is_empty(bank, rows):
+    return np.isnan(bank.percentiles(rows, [1.0])[:, 0])
 
 
 def percentile(bank, *ratios):
@@ -37,14 +42,14 @@ def test_an_empty_histogram_has_no_percentile_rather_than_zero():
     assert np.isnan(HistogramBank(SMALL).percentiles(ROW, (0.5, 1.0))).all()
 
 
-def test_percentiles_of_one_to_a_hundred_cores_are_those_upstream_reports():
+def test_percentiles_of_one_to_a_hundred_cores_match_koordinator():
     upstream = ExponentialBuckets(1024, 0.025, 1.05, 0.0001)
     bank = bank_of([(float(cores), 1.0, 0) for cores in range(1, 101)], upstream)
     millis = [math.trunc(1000 * value) for value in percentile(bank, 0.6, 0.9, 0.95, 0.98, 1.0)]
     assert millis == [62119, 92017, 96643, 101500, 101500]
 
 
-def test_a_constant_memory_series_reads_high_by_part_of_a_bucket_as_upstream_does():
+def test_a_constant_memory_series_reads_high_by_part_of_a_bucket_as_in_koordinator():
     bank = bank_of([(256 * 2**20, 1.0, 0)] * 3, ExponentialBuckets(2**41, 5 * 2**20, 1.05, 0.0001))
     assert math.trunc(percentile(bank, 0.98)[0]) == 286623669
 
@@ -63,8 +68,8 @@ def test_buckets_below_epsilon_at_either_end_are_not_read_as_lowest_or_highest()
     assert percentile(bank, 0.0, 1.0) == [2.0, 2.0]
 
 
-def test_what_weighs_less_than_epsilon_below_the_lowest_bucket_is_not_counted_on_the_way_up():
-    """Of 2.4 in all, 1.08 is wanted: not reached by the 1.0 up to 2, though it would be with the 0.4 below 1."""
+def test_weight_below_the_lowest_bucket_is_not_counted():
+    """Of 2.4 in all, 1.08 is wanted: the 1.0 up to 2 does not reach it, but would with the 0.4 below 1."""
     bank = bank_of([(0.5, 0.4, 0), (1.5, 1.0, 0), (2.5, 1.0, 0)], LinearBuckets(10.0, 1.0, 0.5))
     assert percentile(bank, 0.45) == [3.0]
 
@@ -72,20 +77,10 @@ def test_what_weighs_less_than_epsilon_below_the_lowest_bucket_is_not_counted_on
 def test_a_row_is_empty_until_a_bucket_weighs_epsilon():
     bank = HistogramBank(LinearBuckets(1.0, 0.1, 1e-15))
     bank.add(ROW, np.array([0.1]), START, 3e-16)
-    assert bank.is_empty(ROW).tolist() == [True]
+    assert is_empty(bank, ROW).tolist() == [True]
     assert np.isnan(percentile(bank, 1.0)[0])
     bank.add(ROW, np.array([9.9]), START, 3e-15)
-    assert bank.is_empty(ROW).tolist() == [False]
-
-
-def test_samples_taken_back_leave_the_others():
-    bank = bank_of([(1.5, 1.0, 0), (7.5, 2.0, 0)])
-    bank.subtract(ROW, np.array([7.5]), START, 2.0)
-    assert percentile(bank, 0.0, 1.0) == [2.0, 2.0]
-    assert bank.mean(ROW)[0] == pytest.approx(1.5)
-    bank.subtract(ROW, np.array([1.5]), START)
-    assert bank.is_empty(ROW).tolist() == [True]
-    assert np.isnan(bank.mean(ROW)[0])
+    assert is_empty(bank, ROW).tolist() == [False]
 
 
 @pytest.mark.parametrize(
@@ -98,14 +93,14 @@ def test_an_old_sample_counts_until_it_weighs_less_than_epsilon(half_lives_betwe
 
 def test_a_sample_loses_half_its_weight_in_a_half_life():
     bank = bank_of([(2, 1, 0), (7, 1, HOUR)], half_life=HOUR)
-    assert bank.bucket_weights(ROW, START + HOUR)[0, [2, 7]].tolist() == [0.5, 1.0]
-    assert bank.total_weight(ROW, START + 2 * HOUR)[0] == 0.75
+    assert bucket_weights(bank, ROW, START + HOUR)[0, [2, 7]].tolist() == [0.5, 1.0]
+    assert total_weight(bank, ROW, START + 2 * HOUR)[0] == 0.75
     assert percentile(bank, 1 / 3 - 1e-9, 1 / 3 + 1e-9) == [3.0, 8.0]
 
 
 @st.composite
 def sample_lists(draw, row_count=1):
-    """Values well inside of their bucket, times of three days in any order."""
+    """Draw values well inside of their bucket, and times of three days in any order."""
     naive = NaiveHistogram(1.0, 1.5, len(SMALL.starts), HOUR)
     samples = []
     for _ in range(draw(st.integers(1, 30))):
@@ -125,7 +120,7 @@ def naive_of(samples, half_life):
 
 
 def assert_percentile_is(found, naive, ratio, now):
-    """Equal, but for which side of a tie rounding falls to."""
+    """Compare, except for the side of a tie to which rounding falls."""
     either = [naive.percentile(ratio * (1 + noise), now) for noise in (-1e-9, 1e-9)]
     assert found == pytest.approx(either[0], rel=1e-9) or found == pytest.approx(either[1], rel=1e-9)
 
@@ -142,7 +137,7 @@ def test_the_order_of_samples_does_not_matter(samples, random):
     random.shuffle(shuffled)
     now = START + 3 * 24 * HOUR
     one, other = (bank_of([sample[1:] for sample in order], SMALL, 6 * HOUR) for order in (samples, shuffled))
-    assert one.bucket_weights(ROW, now) == pytest.approx(other.bucket_weights(ROW, now), rel=1e-9)
+    assert bucket_weights(one, ROW, now) == pytest.approx(bucket_weights(other, ROW, now), rel=1e-9)
     assert one.mean(ROW) == pytest.approx(other.mean(ROW), rel=1e-9)
     assert one.stdev(ROW) == pytest.approx(other.stdev(ROW), rel=1e-6, abs=1e-6)
 
@@ -155,7 +150,7 @@ def test_percentiles_rise_with_the_ratio(samples, ratios):
 
 @given(sample_lists(row_count=4), st.floats(0.05, 0.999))
 @settings(max_examples=50)
-def test_rows_know_nothing_of_one_another(samples, ratio):
+def test_rows_are_independent(samples, ratio):
     together = HistogramBank(SMALL, 6 * HOUR)
     for row, value, weight, offset in samples:
         together.add(np.array([row], np.intp), np.array([value]), START + offset, weight)
@@ -179,7 +174,7 @@ def test_moving_the_reference_changes_no_percentile_mean_or_deviation(samples, h
     reference = bank.reference_seconds
     bank.add(np.array([1], np.intp), np.array([1.0]), START + half_lives_later * 100 * 24 * HOUR)
     assert bank.reference_seconds > reference
-    if not bank.is_empty(ROW)[0]:  # not yet below epsilon
+    if not is_empty(bank, ROW)[0]:  # not yet below epsilon
         assert percentile(bank, 0.1, 0.5, 0.9) == before[0]
     assert bank.mean(ROW)[0] == pytest.approx(before[1], rel=1e-12)
     assert bank.stdev(ROW)[0] == pytest.approx(before[2], rel=1e-9, abs=1e-12)
@@ -188,52 +183,23 @@ def test_moving_the_reference_changes_no_percentile_mean_or_deviation(samples, h
 def test_years_of_samples_never_overflow():
     bank = bank_of([(float(day % 7), 1.0, day * 24 * HOUR) for day in range(3000)], half_life=HOUR)
     assert bank.mean(ROW)[0] == pytest.approx(2999 % 7, abs=1e-6)
-    assert np.isfinite(bank.total_weight(ROW, START + 3000 * 24 * HOUR)[0])
+    assert np.isfinite(total_weight(bank, ROW, START + 3000 * 24 * HOUR)[0])
 
 
-@given(sample_lists(), sample_lists())
-def test_merging_two_rows_is_adding_the_samples_of_both(left, right):
-    now = START + 3 * 24 * HOUR
-    merged = bank_of([sample[1:] for sample in left], SMALL, 6 * HOUR)
-    merged.merge(0, bank_of([sample[1:] for sample in right], SMALL, 6 * HOUR), 0)
-    together = bank_of([sample[1:] for sample in left + right], SMALL, 6 * HOUR)
-    assert merged.bucket_weights(ROW, now) == pytest.approx(together.bucket_weights(ROW, now), rel=1e-9)
-    assert merged.mean(ROW) == pytest.approx(together.mean(ROW), rel=1e-9)
-    assert merged.stdev(ROW) == pytest.approx(together.stdev(ROW), rel=1e-6, abs=1e-6)
-    assert merged.first_seconds(ROW) == together.first_seconds(ROW)
-    assert merged.last_seconds(ROW) == together.last_seconds(ROW)
-
-
-def test_merging_into_and_from_an_empty_bank():
-    empty, full = bank_of([], half_life=HOUR), bank_of([(3, 1, 0)], half_life=HOUR)
-    full.merge(0, empty, 0)
-    assert percentile(full, 1.0) == [4.0]
-    empty.merge(0, full, 0)
-    assert percentile(empty, 1.0) == [4.0]
-    assert empty.first_seconds(ROW)[0] == START
-
-
-def test_banks_of_other_buckets_or_half_life_do_not_merge():
-    bank = bank_of([(3, 1, 0)], half_life=HOUR)
-    for other in (bank_of([(3, 1, 0)], half_life=2 * HOUR), bank_of([(3, 1, 0)], SMALL, HOUR)):
-        with pytest.raises(ValueError, match="cannot merge histograms of different"):
-            bank.merge(0, other, 0)
-
-
-def test_a_changed_half_life_holds_from_then_on_and_forgets_nothing_by_itself():
+def test_a_changed_half_life_applies_from_then_on_and_changes_no_weight_itself():
     bank = bank_of([(2, 1, 0), (7, 1, 2 * HOUR)], half_life=HOUR)
     now = START + 3 * HOUR
-    before = bank.bucket_weights(ROW, now)
+    before = bucket_weights(bank, ROW, now)
     bank.change_half_life(24 * HOUR, now)
-    assert bank.bucket_weights(ROW, now) == pytest.approx(before, rel=1e-12)
+    assert bucket_weights(bank, ROW, now) == pytest.approx(before, rel=1e-12)
     assert before[0, [2, 7]].tolist() == pytest.approx([1 / 8, 1 / 2])
-    assert bank.bucket_weights(ROW, now + 24 * HOUR)[0, [2, 7]].tolist() == pytest.approx([1 / 16, 1 / 4])
+    assert bucket_weights(bank, ROW, now + 24 * HOUR)[0, [2, 7]].tolist() == pytest.approx([1 / 16, 1 / 4])
 
 
-def test_a_set_clock_leaves_every_sample_its_age():
+def test_a_shifted_clock_keeps_the_age_of_every_sample():
     bank = bank_of([(2, 1, 0), (7, 1, HOUR)], half_life=HOUR)
     bank.shift_clock(-1e8)
-    assert bank.bucket_weights(ROW, START - 1e8 + HOUR)[0, [2, 7]].tolist() == pytest.approx([0.5, 1.0])
+    assert bucket_weights(bank, ROW, START - 1e8 + HOUR)[0, [2, 7]].tolist() == pytest.approx([0.5, 1.0])
     assert bank.first_seconds(ROW)[0] == START - 1e8
     assert bank.last_seconds(ROW)[0] == START - 1e8 + HOUR
 
@@ -243,13 +209,13 @@ def test_first_and_last_sample_times_are_the_extremes_whatever_the_order():
     assert (bank.first_seconds(ROW)[0], bank.last_seconds(ROW)[0]) == (START + 10, START + 50)
 
 
-def test_a_cleared_row_is_as_new_and_growing_keeps_the_rows():
+def test_a_cleared_row_is_empty_and_growth_keeps_the_rows():
     bank = HistogramBank(SMALL, HOUR, capacity=2)
     bank.add(np.array([0, 1], np.intp), np.array([5.0, 50.0]), START)
     bank.clear(ROW)
     bank.ensure_rows(9)
     rows = np.arange(9)
-    assert bank.is_empty(rows).tolist() == [row != 1 for row in rows]
+    assert is_empty(bank, rows).tolist() == [row != 1 for row in rows]
     assert bank.mean(rows)[1] == 50.0
     assert np.isnan(bank.first_seconds(ROW)[0])
     bank.add(np.array([8], np.intp), np.array([7.0]), START)
@@ -258,7 +224,7 @@ def test_a_cleared_row_is_as_new_and_growing_keeps_the_rows():
 
 @given(sample_lists(row_count=3))
 @settings(max_examples=30)
-def test_rows_taken_out_and_put_back_are_the_same_to_the_last_bit(samples):
+def test_restored_rows_are_the_same_to_the_last_bit(samples):
     bank = HistogramBank(SMALL, 6 * HOUR)
     for row, value, weight, offset in samples:
         bank.add(np.array([row], np.intp), np.array([value]), START + offset, weight)
@@ -269,7 +235,7 @@ def test_rows_taken_out_and_put_back_are_the_same_to_the_last_bit(samples):
         lambda b: b.percentiles(rows, (0.1, 0.5, 0.95, 1.0)),
         lambda b: b.mean(rows),
         lambda b: b.stdev(rows),
-        lambda b: b.bucket_weights(rows, now),
+        lambda b: bucket_weights(b, rows, now),
         lambda b: b.first_seconds(rows),
         lambda b: b.last_seconds(rows),
     ):

@@ -5,7 +5,7 @@ import pytest
 from koordlet.prediction.parameters import InvalidParameters, PredictParameters
 
 
-def test_defaults_are_those_of_the_configuration():
+def test_defaults_are_those_of_the_predict_policy():
     assert PredictParameters() == PredictParameters(
         predictor="n-sigma-v2",
         n=5,

@@ -1,7 +1,7 @@
-"""What the statistics and predictors promise for every input, in one place.
+"""Properties of the statistics and predictors for every input.
 
 Expected values are exact fractions over all samples. Times are whole half-lives and ratios are dyadic where a weight or
-a rank must be exact, so that no tie is decided by rounding.
+a rank must be exact, so that no tie depends on rounding.
 """
 
 import math
@@ -23,6 +23,7 @@ from koordlet.prediction.predictors import registry
 from koordlet.prediction.server import PredictionServer
 from koordlet.prediction.usage_models import UsageModels
 from koordlet.samples import NODE, RESOURCES, SYSTEM, Resource, SeriesKey, SeriesKind, Snapshot, UsageSample
+from tests.koordlet.prediction.linear_buckets import total_weight
 from tests.koordlet.prediction.pods import Pod
 
 ROW, OTHER_ROW = np.array([0], np.intp), np.array([1], np.intp)
@@ -43,7 +44,7 @@ def add(bank, row, value, at_seconds):
 
 
 def exact_percentile(weighted, ratio):
-    """Smallest value at which this share of the weight, 2^half-lives each, is reached."""
+    """Return the smallest value at which this share of the weight, 2^half-lives each, is reached."""
     wanted, running = ratio * sum(Fraction(2) ** half_lives for _, half_lives in weighted), Fraction(0)
     for value, half_lives in sorted(weighted):
         running += Fraction(2) ** half_lives
@@ -79,9 +80,9 @@ steps_of_history = st.one_of(
 
 @given(st.lists(steps_of_history, min_size=1, max_size=40))
 def test_mean_and_variance_are_the_exact_weighted_ones_through_any_rebasing(history):
-    """To 1e-9 of the largest sample, and the deviation to 1e-9 of itself where it is a thousandth of that or more.
+    """To 1e-9 of the largest sample, and the deviation to 1e-9 of itself where it is at least a thousandth of that.
 
-    Where it is less, what is left of M2 may be the rounding of far larger numbers.
+    For smaller deviations, M2 may be the rounding error of far larger numbers.
     """
     bank = HistogramBank(buckets.CPU_CORES, HALF_LIFE)
     origin, origin_exponent, half_life = START, 0, HALF_LIFE  # weight at a time: 2^(exponent + half-lives past origin)
@@ -113,7 +114,7 @@ def test_mean_and_variance_are_the_exact_weighted_ones_through_any_rebasing(hist
     st.lists(st.tuples(st.booleans(), st.floats(0, 1000), st.floats(0, 3000)), min_size=1, max_size=30),
 )
 def test_decay_over_years_neither_overflows_nor_underflows(half_life, history):
-    """The newest sample always weighs 1 and what is long ago nothing beside it; a silent series has no false zero.
+    """The newest sample always weighs 1 and old ones nothing beside it; a silent series has no false zero.
 
     3000 half-lives of 12 hours are four years.
     """
@@ -125,7 +126,7 @@ def test_decay_over_years_neither_overflows_nor_underflows(half_life, history):
             row = int(is_other)
             add(bank, (ROW, OTHER_ROW)[row], value, now)
             seen[row].append(value)
-            weight = bank.total_weight(np.array([row], np.intp), now)[0]
+            weight = total_weight(bank, np.array([row], np.intp), now)[0]
             assert 1 - ROUNDING <= weight <= len(seen[row]) * (1 + ROUNDING)
             weight_before = len(seen[row]) * 2 ** ((last_seconds[row] - now) / half_life)
             assert abs(bank.mean(np.array([row], np.intp))[0] - value) <= 1000 * weight_before + 1e-6
@@ -175,7 +176,7 @@ histories = st.lists(st.tuples(core_counts, core_counts), min_size=2, max_size=1
 
 
 def cpu_peaks(history, pods=BOTH, parameters=PARAMETERS):
-    """Peak by each predictor of a node whose pods a and b used this many cores, one pair a step."""
+    """Return the peak by each predictor of a node whose pods a and b used this many cores, one pair per step."""
     server = PredictionServer(parameters)
     for step, pair in enumerate(history):
         now = START + STEP_SECONDS * step
@@ -191,7 +192,7 @@ def cpu_peaks(history, pods=BOTH, parameters=PARAMETERS):
 
 
 def raised(history, step, cores):
-    """The same history with one sample of pod a that is larger by so many cores."""
+    """Return the same history with one sample of pod a raised by so many cores."""
     return [(a + cores * (step == number), b) for number, (a, b) in enumerate(history)]
 
 
@@ -207,7 +208,7 @@ def test_predictors_of_percentiles_and_requests_are_monotone_in_every_single_sam
 
 
 def deviations_from_mean(values):
-    """How many deviations each value lies above the decayed mean; 0 where there is no deviation."""
+    """Return the deviations of each value above the decayed mean; 0 where there is no deviation."""
     half_lives = np.arange(len(values)) * STEP_SECONDS / PARAMETERS.cpu_half_life_seconds
     weights = 2.0**half_lives
     mean = np.average(values, weights=weights)
@@ -233,7 +234,7 @@ def test_every_predictor_is_monotone_in_a_sample_not_far_below_the_mean(history,
 
 
 def test_n_sigma_falls_when_a_quiet_moment_becomes_as_busy_as_the_others():
-    """The formula, not an error: 0 and 10 are 5 + 5 * 5, twice 10 is 10. What was seen, 10, is covered by both."""
+    """The formula, not an error: 0 and 10 are 5 + 5 * 5, twice 10 is 10. Both cover the highest usage, 10."""
     steady = replace(PARAMETERS, cpu_half_life_seconds=1e12)
     before, after = (cpu_peaks(each, parameters=steady) for each in ([(0.0, 0.0), (10.0, 0.0)], [(10.0, 0.0)] * 2))
     assert (before["n-sigma-v1"], after["n-sigma-v1"]) == pytest.approx((30.0, 10.0))
@@ -260,7 +261,7 @@ def test_a_peak_is_never_below_the_sum_of_cold_requests(history, requests_millis
     assert {name: peak for name, peak in found.items() if peak < cold * (1 - ROUNDING)} == {}
 
 
-# What is no usage
+# Values that are not usage
 
 anything = st.one_of(
     st.floats(0, 1e6), st.floats(max_value=1e6), st.sampled_from([math.nan, math.inf, -math.inf, -1.0])
@@ -269,8 +270,8 @@ series = st.sampled_from([NODE, SYSTEM, class_series.PROD, *PODS])
 
 
 @given(st.lists(st.dictionaries(series, st.tuples(anything, anything)), min_size=1, max_size=10))
-def test_nan_infinite_and_negative_values_never_get_in(rounds):
-    """Training with them is training without them, and nothing but finite numbers is kept."""
+def test_nan_infinite_and_negative_values_are_never_added(rounds):
+    """Training with them is training without them, and only finite numbers are stored."""
     half_lives = {Resource.CPU: 600.0, Resource.MEMORY: 600.0}
     given_all, given_usable = UsageModels(), UsageModels()
     for number, samples in enumerate(rounds):

@@ -16,7 +16,7 @@ def test_a_series_keeps_its_row():
     assert rows.of([NODE]).tolist() == first[:1]
 
 
-def test_a_row_given_back_is_used_again():
+def test_a_released_row_is_reused():
     rows = SeriesRows()
     rows.take(KEYS[:3])
     (released,) = rows.release([KEYS[1]])

@@ -1,7 +1,7 @@
-"""What a prediction says about a small node, from samples to whole millicores.
+"""Predictions for a small node, from samples to whole millicores.
 
 The node: one Prod pod `old` with four hours of history at 1 or 3 cores in turn, system usage 0.5 core of which 0.25 are
-reserved, memory steady. Half-lives are made so long here that mean and deviation can be worked out by hand.
+reserved, memory steady. Half-lives are so long that mean and deviation can be computed by hand.
 """
 
 import math
@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from api_types.colocation import controller_config
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.metric_cache import series as class_series
 from koordlet.metric_cache.series import Reserved
@@ -52,7 +53,7 @@ def trained_server(parameters=LONG_MEMORY, seconds=FOUR_HOURS, max_pods=1000):
 
 
 def test_a_warm_pod_is_predicted_by_its_mean_and_deviation():
-    """Mean 2, stdev 1, N 5: the pod 7, prod + S 7.25, S 0.25; one by one and as a whole it is the same here."""
+    """Mean 2, stdev 1, N 5: the pod 7, prod + S 7.25, S 0.25; the sum and the class as a whole are equal here."""
     prediction = trained_server().predict(NOW, [OLD], ALLOCATABLE)
     cpu, memory = prediction.prod[Resource.CPU], prediction.prod[Resource.MEMORY]
     assert (prediction.warm_pods, prediction.cold_pods) == (1, 0)
@@ -78,7 +79,7 @@ def test_a_pod_without_history_is_charged_its_request():
     assert (prediction.warm_pods, prediction.cold_pods) == (1, 1)
     assert prediction.prod[Resource.CPU].cold_requests == 0.5
     assert prediction.prod_peak == WholeAmounts(7750, 3 * GIB)
-    assert prediction.prod_reclaimable == WholeAmounts(8750, 30 * GIB)  # what it was given it is expected to need
+    assert prediction.prod_reclaimable == WholeAmounts(8750, 30 * GIB)  # its peak is its whole request
 
 
 @pytest.mark.parametrize(("rounds", "is_warm"), [(240, False), (241, True)])
@@ -118,13 +119,13 @@ def test_pods_of_other_classes_count_for_the_node_but_not_for_prod():
 
 
 def in_turn(at_seconds, resource_of_one):
-    """Two pods of which always just one works, so that the node is steady and they are not: sig is 6 for each."""
+    """Train with two pods of which exactly one works, so that the node is steady and they are not: sig is 6 each."""
     on = int(at_seconds // 30) % 2
     return {"a": UsageSample(2.0 * on, 2.0 * on), "b": UsageSample(2.0 - 2 * on, 2.0 - 2 * on), **resource_of_one}
 
 
 def node_peak(pods, last_round=("a", "b", "c"), resource=Resource.CPU):
-    """Peak of a node with these two and a pod `c` of 1 core that was never measured for memory."""
+    """Return the peak of a node with these two and a pod `c` of 1 core without memory samples."""
     server = PredictionServer(LONG_MEMORY)
     for step in range(241):
         at_seconds = START + 30 * step
@@ -155,7 +156,7 @@ def test_a_pod_measured_in_part_does_not_hide_the_others():
     assert node_peak([Pod("a"), Pod("b"), Pod("c")], resource=Resource.MEMORY) == pytest.approx(GIB + 12.0, abs=0.1)
 
 
-def test_without_a_sample_of_prod_there_is_no_prediction_but_a_reason():
+def test_without_a_sample_of_prod_there_is_a_reason_and_no_prediction():
     assert PredictionServer(LONG_MEMORY).predict(NOW, [OLD], ALLOCATABLE) == NoPrediction(
         "the Prod class has no sample yet"
     )
@@ -213,7 +214,7 @@ def test_other_half_lives_take_effect_at_the_next_round_and_keep_the_history():
     assert later.prod[Resource.CPU].peak == pytest.approx(2.25, rel=0.01)
 
 
-@pytest.mark.parametrize("predictor", ["n-sigma-v1", "n-sigma-v2", "resource-central", "percentile", "max"])
+@pytest.mark.parametrize("predictor", [name for name in controller_config.PREDICTOR_NAMES if name != "borg-default"])
 def test_more_usage_never_lowers_the_peak(predictor):
     peaks = []
     for factor in (1.0, 1.5, 4.0):

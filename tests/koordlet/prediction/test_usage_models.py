@@ -1,4 +1,4 @@
-"""Training, expiry, the limit on pods, clocks that are set, and restoring."""
+"""Training, expiry, the limit on pods, steps of the clock, and restoring."""
 
 import math
 
@@ -42,7 +42,7 @@ def test_containers_are_not_modelled():
 
 
 @pytest.mark.parametrize("wrong", [NAN, math.inf, -0.001])
-def test_a_value_that_is_no_usage_is_left_out_and_counted(wrong):
+def test_an_invalid_usage_is_left_out_and_counted(wrong):
     models = UsageModels()
     train(models, NOW, {NODE: (1.0, 100.0)})
     done = train(models, NOW + 30, {NODE: (wrong, 300.0)})
@@ -77,7 +77,7 @@ def test_a_pods_model_expires_half_an_hour_after_its_last_sample_and_the_nodes_n
     assert NODE in models
 
 
-def test_a_series_that_takes_over_a_row_knows_nothing_of_the_one_before():
+def test_a_series_on_a_reused_row_has_no_old_samples():
     models = UsageModels()
     train(models, NOW, {pod("old"): (8.0, 8.0)})
     train(models, NOW + 2000, {})
@@ -131,7 +131,7 @@ def test_a_clock_set_forward_by_years_makes_no_young_pod_old():
     assert mean(models, Resource.CPU, NODE) == pytest.approx(1.5)
 
 
-def test_restored_models_go_on_where_they_were_and_the_time_between_counts():
+def test_restored_models_continue_and_the_time_between_counts():
     models, fresh = UsageModels(), UsageModels()
     for step in range(40):
         train(models, NOW + 30 * step, {NODE: (step, step), SYSTEM: (1.0, NAN), pod("a"): (1.0, 1.0)})
@@ -150,7 +150,7 @@ def test_restored_models_go_on_where_they_were_and_the_time_between_counts():
     assert late.first_seconds([pod("a")])[0] == NOW
 
 
-def test_models_in_use_are_not_restored_over():
+def test_trained_models_are_not_overwritten_by_a_restore():
     models = UsageModels()
     train(models, NOW, {NODE: (1.0, 1.0)})
     with pytest.raises(ValueError, match="cannot restore 1 series into models that have 1 already"):

@@ -21,12 +21,12 @@ def facts(**overrides):
     return conditions.Facts(**{**values, **overrides})
 
 
-def judged(previous=(), now=START, **overrides):
-    return {each.type: each for each in conditions.judge(facts(**overrides), list(previous), now, 3)}
+def evaluated(previous=(), now=START, **overrides):
+    return {each.type: each for each in conditions.evaluate(facts(**overrides), list(previous), now, 3)}
 
 
 def test_a_healthy_agent_is_ready_and_nothing_else():
-    assert {name: each.status for name, each in judged().items()} == {
+    assert {name: each.status for name, each in evaluated().items()} == {
         "Ready": "True",
         "WarmingUp": "False",
         "SourceDegraded": "False",
@@ -35,7 +35,7 @@ def test_a_healthy_agent_is_ready_and_nothing_else():
 
 
 def test_a_source_without_data_is_named_with_the_path_tried():
-    condition = judged(no_data=[NoData("memory.stat", "/sys/fs/cgroup/memory/kubepods", "no such file")])[
+    condition = evaluated(no_data=[NoData("memory.stat", "/sys/fs/cgroup/memory/kubepods", "no such file")])[
         "SourceDegraded"
     ]
     assert condition.status == "True"
@@ -43,53 +43,53 @@ def test_a_source_without_data_is_named_with_the_path_tried():
 
 
 def test_many_sources_are_counted_instead_of_listed():
-    message = judged(no_data=[NoData("s", f"/p{n}", "gone") for n in range(9)])["SourceDegraded"].message
+    message = evaluated(no_data=[NoData("s", f"/p{n}", "gone") for n in range(9)])["SourceDegraded"].message
     assert message.count("gone") == 5
     assert message.endswith("and 4 more")
 
 
-def test_warming_up_says_how_many_pods_are_cold():
-    condition = judged(cold_pods=1)["WarmingUp"]
+def test_warming_up_has_the_number_of_cold_pods():
+    condition = evaluated(cold_pods=1)["WarmingUp"]
     assert (condition.status, condition.reason) == ("True", "ColdPods")
     assert condition.message.startswith("1 of 3 Prod pods have less than 7200 s")
 
 
 def test_no_prediction_outweighs_a_state_folder_that_cannot_be_written():
-    both = judged(no_prediction="no current sample of prod", state_problem="/state: read-only")
+    both = evaluated(no_prediction="no current sample of prod", state_problem="/state: read-only")
     assert both["PredictionDegraded"].reason == "NoPrediction"
-    assert both["PredictionDegraded"].message == "no current sample of prod; /state: read-only"  # yet both are told
-    assert judged(state_problem="/state: read-only")["PredictionDegraded"].message == "/state: read-only"
+    assert both["PredictionDegraded"].message == "no current sample of prod; /state: read-only"  # both are reported
+    assert evaluated(state_problem="/state: read-only")["PredictionDegraded"].message == "/state: read-only"
 
 
 def test_throttled_prod_pods_degrade_the_prediction_and_are_named():
-    condition = judged(throttled_pods=["shop/cart-0", "shop/search-1"])["PredictionDegraded"]
+    condition = evaluated(throttled_pods=["shop/cart-0", "shop/search-1"])["PredictionDegraded"]
     assert (condition.status, condition.reason) == ("True", "ThrottledPods")
     assert condition.message.startswith("2 Prod pods are throttled by their CPU limits")
     assert condition.message.endswith("understates what they need: shop/cart-0, shop/search-1")
 
 
 def test_many_throttled_pods_are_counted_instead_of_listed():
-    message = judged(throttled_pods=[f"shop/web-{n}" for n in range(9)])["PredictionDegraded"].message
+    message = evaluated(throttled_pods=[f"shop/web-{n}" for n in range(9)])["PredictionDegraded"].message
     assert message.count("shop/") == 5
     assert message.endswith(" and 4 more")
 
 
 def test_a_state_folder_that_cannot_be_written_outweighs_throttled_pods():
-    both = judged(state_problem="/state: read-only", throttled_pods=["shop/cart-0"])
+    both = evaluated(state_problem="/state: read-only", throttled_pods=["shop/cart-0"])
     assert both["PredictionDegraded"].reason == "HistoryInMemoryOnly"
 
 
 def test_a_condition_keeps_its_transition_time_until_its_status_changes():
-    first = judged()
-    same = judged(first.values(), LATER)
+    first = evaluated()
+    same = evaluated(first.values(), LATER)
     assert same["Ready"].last_transition_time == START
-    changed = judged(same.values(), LATER, has_node_usage=False)
+    changed = evaluated(same.values(), LATER, has_node_usage=False)
     assert changed["Ready"].last_transition_time == LATER
     assert changed["WarmingUp"].last_transition_time == START
     assert changed["Ready"].observed_generation == 3
 
 
-def test_an_annotation_that_is_ignored_degrades_the_prediction_with_what_is_wrong_in_it():
-    found = judged(reservation_problem="metadata.annotations.x: seen 1, want an object")["PredictionDegraded"]
+def test_an_ignored_annotation_degrades_the_prediction_with_the_problem():
+    found = evaluated(reservation_problem="metadata.annotations.x: seen 1, want an object")["PredictionDegraded"]
     assert (found.status, found.reason) == ("True", "ReservationIgnored")
     assert found.message.startswith("metadata.annotations.x: seen 1, want an object: ")

@@ -18,7 +18,7 @@ ALLOCATABLE = {"cpu": 10_000, "memory": 10 << 30}
         (0, 5, False),
     ],
 )
-def test_a_change_beyond_the_threshold_is_news(old, new, due):
+def test_a_change_beyond_the_threshold_has_moved(old, new, due):
     published = {"cpu": old, "memory": 1 << 30}
     assert schedule.moved({"cpu": new, "memory": 1 << 30}, published, ALLOCATABLE, 5) is due
 
@@ -26,16 +26,16 @@ def test_a_change_beyond_the_threshold_is_news(old, new, due):
 def test_a_prediction_that_appears_or_vanishes_is_news():
     nothing = schedule.Published(None, None)
     something = schedule.Published({"cpu": 1, "memory": 1}, {"cpu": 1, "memory": 1})
-    assert schedule.is_news(something, nothing, ALLOCATABLE, 5)
-    assert schedule.is_news(nothing, something, ALLOCATABLE, 5)
-    assert not schedule.is_news(nothing, nothing, ALLOCATABLE, 5)
+    assert schedule.has_moved(something, nothing, ALLOCATABLE, 5)
+    assert schedule.has_moved(nothing, something, ALLOCATABLE, 5)
+    assert not schedule.has_moved(nothing, nothing, ALLOCATABLE, 5)
 
 
 def test_reclaimable_alone_can_be_news():
     peak = {"cpu": 1000, "memory": 1 << 30}
     old = schedule.Published(peak, {"cpu": 2000, "memory": 1 << 30})
     new = schedule.Published(peak, {"cpu": 3000, "memory": 1 << 30})
-    assert schedule.is_news(new, old, ALLOCATABLE, 5)
+    assert schedule.has_moved(new, old, ALLOCATABLE, 5)
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 99))
@@ -49,33 +49,33 @@ def test_the_forced_interval_bounds_the_report_interval():
     assert schedule.seconds_between_reports(60, 600) == 60
 
 
-def test_an_interval_that_was_shortened_holds_from_the_next_look_on():
+def test_a_shortened_interval_applies_from_the_next_check():
     timer = schedule.ReportSchedule()
     timer.written(0.0, 600, uniform=0.0)
-    timer.looked(20.0, 20, 600)
+    timer.checked(20.0, 20, 600)
     assert not timer.is_due(30.0)
-    timer.looked(40.0, 20, 30)
+    timer.checked(40.0, 20, 30)
     assert timer.is_due(40.0)
 
 
 def test_the_first_report_is_due_at_once_and_the_next_after_the_interval():
     timer = schedule.ReportSchedule()
-    assert timer.may_look(0.0)
+    assert timer.is_check_due(0.0)
     assert timer.is_due(0.0)
-    timer.looked(0.0, 20, 60)
+    timer.checked(0.0, 20, 60)
     timer.written(0.0, 60, uniform=0.0)
     assert not timer.is_due(59.9)
     assert timer.is_due(60.0)
 
 
-def test_news_is_looked_for_every_check_interval():
+def test_changes_are_checked_every_check_interval():
     timer = schedule.ReportSchedule()
-    timer.looked(0.0, 20, 60)
+    timer.checked(0.0, 20, 60)
     timer.written(0.0, 60, uniform=0.0)
-    assert [timer.may_look(now) for now in (10.0, 19.9, 20.0)] == [False, False, True]
-    timer.looked(20.0, 20, 60)
-    assert not timer.may_look(21.0)
-    assert timer.may_look(60.0)
+    assert [timer.is_check_due(now) for now in (10.0, 19.9, 20.0)] == [False, False, True]
+    timer.checked(20.0, 20, 60)
+    assert not timer.is_check_due(21.0)
+    assert timer.is_check_due(60.0)
 
 
 def test_after_a_start_and_a_failure_a_report_comes_up_to_a_tenth_early_and_never_late():
@@ -100,14 +100,14 @@ def test_a_quiet_node_then_writes_no_more_often_than_once_an_interval():
 
 def test_writes_are_five_seconds_apart_whatever_the_check_interval():
     timer = schedule.ReportSchedule()
-    timer.looked(0.0, 1, 60)
+    timer.checked(0.0, 1, 60)
     timer.written(0.0, 60, uniform=0.0)
-    assert [timer.may_look(now) for now in (1.0, 4.9, 5.0)] == [False, False, True]
+    assert [timer.is_check_due(now) for now in (1.0, 4.9, 5.0)] == [False, False, True]
 
 
 def test_after_a_failure_the_pause_is_kept_though_the_report_is_due():
     timer = schedule.ReportSchedule()
-    timer.looked(0.0, 20, 60)
+    timer.checked(0.0, 20, 60)
     timer.failed(0.0, pause_seconds=12.0)
     assert timer.is_due(1.0)
-    assert [timer.may_look(now) for now in (11.9, 12.0)] == [False, True]
+    assert [timer.is_check_due(now) for now in (11.9, 12.0)] == [False, True]

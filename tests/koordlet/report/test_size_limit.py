@@ -1,4 +1,4 @@
-"""The size of a report is bounded by a rule that anyone can check, and what it leaves out is said."""
+"""The size limit of a report follows a rule, and the report notes the pods left out."""
 
 import datetime as dt
 import json
@@ -12,7 +12,7 @@ from koordlet.report import size_limit
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 LIMIT = 256 * 1024
 CLASSES = ("koord-prod", "koord-mid", "koord-batch", "koord-free")
-# The order in which design and README say that pods are left out.
+# The order in which pods are left out.
 FIRST_LEFT_OUT = {"koord-free": 0, "koord-batch": 1, "koord-mid": 2, "koord-prod": 3}
 
 
@@ -71,7 +71,7 @@ def test_a_report_of_any_pods_is_below_the_limit_and_leaves_out_the_lowest_and_s
 def test_no_pod_is_left_out_for_which_there_is_room():
     entries = [pod(f"{number:04}".ljust(253, "n")) for number in range(2000)]
     fitted = size_limit.fit(report(entries))
-    assert LIMIT - wire_bytes(fitted) < 2 * 470 + 200  # less than the next entry, and what the note was given
+    assert LIMIT - wire_bytes(fitted) < 2 * 470 + 200  # less than the next entry, and the room reserved for the note
 
 
 def test_the_same_pods_give_the_same_report_in_the_order_they_came():

@@ -3,8 +3,10 @@ import datetime as dt
 from api_types.kubernetes import priority_and_qos as pq
 from koordlet.cluster.pods import PodOnNode
 from koordlet.report import status
+from koordlet.report.status import ReportedUsage
 from koordlet.samples import UsageSample
 
+NODE_USAGE = UsageSample(1.4509, 1000.9)
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
@@ -25,15 +27,11 @@ def pod(name, priority_class=pq.PriorityClass.PROD, **overrides):
     return PodOnNode(**{**values, **overrides})
 
 
-def report(**overrides):
+def report(node=NODE_USAGE, node_windows=(), pods=(), numa=None, **overrides):
     values = {
         "sampled_at": NOW,
         "observed_generation": 2,
-        "node_usage": UsageSample(1.4509, 1000.9),
-        "system_usage": None,
-        "node_windows": [],
-        "system_windows": [],
-        "pods": [],
+        "usage": ReportedUsage(node, None, node_windows, (), pods, numa or {}),
         "bound": [],
         "predicted": None,
         "conditions": [],

@@ -43,7 +43,7 @@ async def test_after_a_conflict_the_report_goes_over_the_newest_version():
     assert versions == ["7", "9"]
 
 
-async def test_endless_conflicts_are_given_up_and_said():
+async def test_endless_conflicts_end_with_a_problem():
     async with apiserver.running() as server:
         server.on("PUT", f"{PATH}/status", refused(409, "Conflict"))
         server.on("GET", PATH, stored("9"))

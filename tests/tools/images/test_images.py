@@ -1,14 +1,14 @@
-"""Which image is built when, and what goes into it."""
+"""When an image is built, and with which inputs."""
 
 import pytest
 
-from tools.images import building, catalog, wheels
-from tools.images.catalog import Image
+from tools.images import building, definitions, wheels
+from tools.images.definitions import Image
 from tools.localcluster import content_cache
 
 
 class RecordingBuilder:
-    """A Builder that writes the name of what it was asked for."""
+    """A Builder that writes the requested reference into the archive."""
 
     python_version = "3.11"
 
@@ -53,20 +53,20 @@ def test_another_base_gives_another_name(image):
     assert building.archive(image, RecordingBuilder("base-2")).reference != first.reference
 
 
-def test_the_stage_of_the_dockerfile_is_asked_for(image):
+def test_passes_the_stage_of_the_dockerfile(image):
     builder = RecordingBuilder()
     building.archive(image, builder)
     assert builder.built[0][1] == ["--target", "tool"]
 
 
-def test_every_catalogued_image_has_a_dockerfile_and_its_stage():
-    for image in (catalog.PAUSE, *catalog.LOADED):
+def test_every_defined_image_has_a_dockerfile_and_its_stage():
+    for image in definitions.IMAGES:
         text = image.dockerfile.read_text()
         assert not image.target or f" AS {image.target}\n" in text
         assert all(path.exists() for path in image.inputs), image.name
 
 
-def test_each_component_gets_its_own_libraries_and_the_agent_those_of_its_history():
+def test_each_component_gets_its_own_libraries_and_the_agent_those_of_its_exporter():
     extras = {"koordlet": ["numpy"], "influxdb": ["influxdb-client"], "manager": ["kopf"], "scheduler": ["numpy"]}
     wanted = wheels.requirements({"project": {"dependencies": ["lightkube"], "optional-dependencies": extras}})
     assert wanted == {

@@ -38,7 +38,7 @@ def test_a_server_certificate_names_addresses_and_host_names(folder):
     assert "DNS:kubernetes.default.svc" in text
 
 
-def test_a_client_certificate_says_user_and_group(folder):
+def test_a_client_certificate_holds_user_and_group(folder):
     subject = openssl("x509", "-in", folder / "kubelet.crt", "-noout", "-subject", "-nameopt", "RFC2253")
     assert "CN=system:node:local" in subject
     assert "O=system:nodes" in subject
@@ -67,15 +67,15 @@ def places(tmp_path_factory):
     return places
 
 
-def test_the_front_proxy_is_vouched_for_by_an_authority_that_vouches_for_nobody_else(places):
+def test_the_front_proxy_has_an_authority_of_its_own(places):
     proxy, client = places.front_proxy / "front-proxy-client.crt", places.certificates / "admin.crt"
     assert "OK" in openssl("verify", "-purpose", "sslclient", "-CAfile", places.front_proxy / "ca.crt", proxy)
-    for authority, stranger in ((places.certificates, proxy), (places.front_proxy, client)):
+    for authority, other in ((places.certificates, proxy), (places.front_proxy, client)):
         with pytest.raises(subprocess.CalledProcessError):
-            openssl("verify", "-CAfile", authority / "ca.crt", stranger)
+            openssl("verify", "-CAfile", authority / "ca.crt", other)
 
 
-def test_what_an_earlier_cluster_lacks_is_made_and_what_it_has_is_kept(places):
+def test_makes_missing_certificates_and_keeps_the_others(places):
     kept = {file: file.read_bytes() for file in places.certificates.glob("*.*") if file.is_file()}
     shutil.rmtree(places.front_proxy)
     control_plane.make_identities(places)

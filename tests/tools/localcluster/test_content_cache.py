@@ -1,4 +1,4 @@
-"""Results kept under the hash of what they are made from."""
+"""Results cached under the hash of their inputs."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def sources(folder, **texts):
     return folder
 
 
-def test_the_same_content_has_the_same_digest_wherever_it_lies(tmp_path):
+def test_the_same_content_has_the_same_digest_in_any_folder(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     here, there = sources(tmp_path / "app", a="1"), sources(tmp_path / "elsewhere" / "app", a="1")
     assert content_cache.digest(here) == content_cache.digest(there)
@@ -61,7 +61,7 @@ def test_a_result_is_built_once():
     assert (first / "binary").read_text() == "x"
 
 
-def test_a_failed_build_leaves_nothing_that_looks_finished(root):
+def test_a_failed_build_leaves_no_result(root):
     def fail(folder):
         (folder / "half").write_text("x")
         raise RuntimeError("compiler")
@@ -71,7 +71,7 @@ def test_a_failed_build_leaves_nothing_that_looks_finished(root):
     assert list((root / "go").iterdir()) == []
 
 
-def test_an_interrupted_build_is_swept_away_by_the_next(root):
+def test_the_next_build_removes_an_interrupted_one(root):
     (root / "go" / ".key-abandoned").mkdir(parents=True)
     content_cache.folder("go", "key", lambda folder: None)
     assert [entry.name for entry in (root / "go").iterdir()] == ["key"]

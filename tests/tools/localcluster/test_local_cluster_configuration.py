@@ -1,4 +1,4 @@
-"""What the programs of the local cluster are told."""
+"""Command lines and configuration of the local cluster's programs."""
 
 import json
 import re
@@ -36,11 +36,11 @@ def test_every_binary_is_a_tool_of_the_module():
         assert f"\t{package}\n" in go_mod
 
 
-def test_every_port_that_a_program_is_told_to_use_is_checked_before_the_start():
+def test_every_port_of_a_command_line_is_checked_before_the_start():
     words = [word for program in PROGRAMS for word in program.argv]
-    told = {int(port) for word in words for port in re.findall(r"(?::|-port=)(\d+)$", word)}
-    assert told
-    assert told <= set(PLACES.ports)
+    used = {int(port) for word in words for port in re.findall(r"(?::|-port=)(\d+)$", word)}
+    assert used
+    assert used <= set(PLACES.ports)
 
 
 def test_a_second_control_plane_shares_no_port_and_no_file_with_the_first():
@@ -48,19 +48,19 @@ def test_a_second_control_plane_shares_no_port_and_no_file_with_the_first():
     elsewhere = Layout(state=Path("/elsewhere"), run=Path("/elsewhere"), addresses=addresses)
     words = [word for program in control_plane.programs(elsewhere, BINARIES) for word in program.argv]
     assert not [word for word in words if str(PLACES.state) in word or layout.HOST_ADDRESS in word]
-    told = {int(port) for word in words for port in re.findall(r"(?::|-port=)(\d+)$", word)}
-    assert told == set(addresses.ports())
+    used = {int(port) for word in words for port in re.findall(r"(?::|-port=)(\d+)$", word)}
+    assert used == set(addresses.ports())
 
 
-def test_every_certificate_the_apiserver_is_told_of_is_made(tmp_path):
+def test_every_certificate_of_the_apiservers_command_line_is_made(tmp_path):
     if shutil.which("openssl") is None:
         pytest.skip("no openssl command")
     places = Layout(state=tmp_path, run=tmp_path)
     control_plane.make_identities(places)
     values = [word.partition("=")[2] for word in control_plane.kube_apiserver(places, BINARIES).argv]
-    told = [Path(value) for value in values if value.startswith(str(tmp_path))]
-    assert len(told) >= 10
-    assert [file for file in told if not file.exists()] == []
+    named = [Path(value) for value in values if value.startswith(str(tmp_path))]
+    assert len(named) >= 10
+    assert [file for file in named if not file.exists()] == []
 
 
 def test_nothing_listens_beyond_loopback_and_the_bridge():
@@ -88,15 +88,15 @@ def test_pods_are_given_the_name_servers_of_the_machine_that_they_can_reach():
     assert node.name_servers("") == []
 
 
-def test_a_socket_path_fits_into_what_unix_allows():
+def test_a_socket_path_is_within_the_limit_of_unix():
     assert len(str(Layout().containerd_socket) + ".ttrpc") <= 107
 
 
 def audit_level(verb, group, resource, user="system:serviceaccount:koordinator-system:koord-manager", groups=()):
-    """The level of the first rule that applies, as the apiserver decides."""
+    """Return the level of the first rule that applies, as the apiserver decides."""
     for rule in yaml.safe_load(control_plane.AUDIT_POLICY.read_text())["rules"]:
-        whose = rule.get("users", []) + rule.get("userGroups", [])
-        if "nonResourceURLs" in rule or (whose and not {user, *groups} & set(whose)):
+        subjects = rule.get("users", []) + rule.get("userGroups", [])
+        if "nonResourceURLs" in rule or (subjects and not {user, *groups} & set(subjects)):
             continue
         if "verbs" in rule and verb not in rule["verbs"]:
             continue
@@ -117,7 +117,7 @@ def audit_level(verb, group, resource, user="system:serviceaccount:koordinator-s
         ("patch", "", "configmaps"),
     ],
 )
-def test_the_audit_log_has_the_body_of_writes_that_the_suite_is_about(verb, group, resource):
+def test_the_audit_log_has_the_body_of_the_suites_writes(verb, group, resource):
     assert audit_level(verb, group, resource) == "Request"
 
 

@@ -1,10 +1,11 @@
-"""A machine that lacks something: each problem is one line that names it and the way out."""
+"""Problems of the machine: each is one line that names the cause and the fix."""
 
 import os
 import socket
 
 import pytest
 
+from tools.images import __main__ as images_command
 from tools.localcluster import __main__ as command_line
 from tools.localcluster import running
 from tools.localcluster.errors import ClusterProblem
@@ -12,7 +13,7 @@ from tools.localcluster.host import commands, debian_packages, ports
 from tools.localcluster.providers import existing, local
 
 
-def test_missing_packages_are_told_with_what_of_them_is_missing():
+def test_missing_packages_are_listed_with_their_missing_files():
     absent = {"runc", "/usr/lib/cni/portmap"}
     assert debian_packages.missing(lambda wanted: wanted not in absent) == {
         "runc": ["runc"],
@@ -20,18 +21,18 @@ def test_missing_packages_are_told_with_what_of_them_is_missing():
     }
 
 
-def test_nothing_is_missing_where_everything_is_there():
+def test_nothing_is_missing_when_all_is_installed():
     assert debian_packages.missing(lambda wanted: True) == {}
 
 
-def test_a_file_is_looked_at_and_a_program_is_looked_up():
-    assert debian_packages.is_there("/etc/hostname")
-    assert debian_packages.is_there("sh")
-    assert not debian_packages.is_there("/no/such/file")
-    assert not debian_packages.is_there("no-such-program")
+def test_checks_a_file_by_its_path_and_a_program_on_path():
+    assert debian_packages.is_installed("/etc/hostname")
+    assert debian_packages.is_installed("sh")
+    assert not debian_packages.is_installed("/no/such/file")
+    assert not debian_packages.is_installed("no-such-program")
 
 
-def test_a_taken_port_is_told_with_the_process_that_has_it():
+def test_a_taken_port_is_reported_with_its_process():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ClusterProblem, match=rf"port {port} \(etcd\) is used by .*\(pid {os.getpid()}\)"):
@@ -58,14 +59,23 @@ def test_a_kubeconfig_that_does_not_exist_is_named(monkeypatch, tmp_path):
         existing.Existing().up()
 
 
-@pytest.mark.parametrize("verb", ["status", "env", "load-images"])
-def test_without_a_cluster_a_command_says_how_to_start_one(monkeypatch, tmp_path, capsys, verb):
+NO_CLUSTER = "error: no cluster is up; start one with `python -m tools.localcluster up`\n"
+
+
+@pytest.mark.parametrize("verb", ["status", "env"])
+def test_without_a_cluster_a_command_reports_how_to_start_one(monkeypatch, tmp_path, capsys, verb):
     monkeypatch.setattr(running, "REMEMBERED", tmp_path / "cluster-provider")
     assert command_line.main([verb]) == 1
-    assert capsys.readouterr().err == "error: no cluster is up; start one with `python -m tools.localcluster up`\n"
+    assert capsys.readouterr().err == NO_CLUSTER
 
 
-def test_down_without_a_cluster_is_content(monkeypatch, tmp_path):
+def test_without_a_cluster_images_are_not_built(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(running, "REMEMBERED", tmp_path / "cluster-provider")
+    assert images_command.main(["load"]) == 1
+    assert capsys.readouterr().err == NO_CLUSTER
+
+
+def test_down_without_a_cluster_succeeds(monkeypatch, tmp_path):
     monkeypatch.setattr(running, "REMEMBERED", tmp_path / "cluster-provider")
     assert command_line.main(["down"]) == 0
 
@@ -77,35 +87,35 @@ def test_another_provider_than_the_one_that_is_up_is_refused(monkeypatch, tmp_pa
     assert "a local cluster is up; end it first" in capsys.readouterr().err
 
 
-def test_an_up_that_started_nothing_does_not_stand_in_the_way_of_another_provider(monkeypatch, tmp_path):
+def test_an_up_that_started_nothing_does_not_block_another_provider(monkeypatch, tmp_path):
     monkeypatch.setattr(running, "REMEMBERED", tmp_path / "cluster-provider")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
     assert command_line.main(["up", "--provider", "existing"]) == 1
     assert running.name() is None
 
 
-def test_a_failing_program_is_told_with_its_exit_code_and_last_words():
+def test_a_failing_program_is_reported_with_its_exit_code_and_last_errors():
     with pytest.raises(ClusterProblem, match=r"`sh -c .*` exit 3: first \| no space left"):
         commands.run(["sh", "-c", "echo first >&2; echo no space left >&2; exit 3"])
 
 
-def test_of_a_long_log_the_errors_are_told():
+def test_reports_the_errors_of_a_long_log():
     log = (
         "I1121 12:20:03.6 watchdog_linux.go:137] not enabled\n"
         'E1121 12:20:03.7 run.go:72] "command failed" err="server is not initialized yet"\n'
         "I1121 12:20:03.8 manager.go:1] shutting down\n"
     )
     assert (
-        commands.last_words(log) == 'E1121 12:20:03.7 run.go:72] "command failed" err="server is not initialized yet"'
+        commands.last_errors(log) == 'E1121 12:20:03.7 run.go:72] "command failed" err="server is not initialized yet"'
     )
-    assert commands.last_words("") == "it printed nothing"
+    assert commands.last_errors("") == "it printed nothing"
 
 
-def test_a_program_that_is_not_there_is_named():
+def test_a_missing_program_is_named():
     with pytest.raises(ClusterProblem, match=r"no-such-program: no such program on this machine"):
         commands.run(["no-such-program"])
 
 
-def test_a_program_that_hangs_is_given_up():
+def test_a_program_that_hangs_is_ended():
     with pytest.raises(ClusterProblem, match=r"`sleep 60` did not end within 0"):
         commands.run(["sleep", "60"], timeout_seconds=0.05)

@@ -1,7 +1,7 @@
-"""A pod whose usage is known: burns a number of cores and holds an amount of memory until SIGTERM.
+"""Workload with a known usage: it burns a number of cores and holds an amount of memory until SIGTERM.
 
-Every worker keeps its own CPU clock on target, so usage is exact over seconds as long as the machine has the time to
-give; what was missed for more than a second (throttling) is not caught up.
+Every worker keeps its own CPU clock on target, so usage is exact over seconds as long as the machine has idle CPU time.
+More than one second of missed time (throttling) is not caught up.
 """
 
 from __future__ import annotations

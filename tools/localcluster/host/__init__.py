@@ -1,1 +1,1 @@
-"""Changing this machine, and putting it back: packages, firewall, network, ports, processes."""
+"""Changes to this machine and their removal: packages, firewall, network, ports, processes."""

@@ -1,7 +1,7 @@
-"""Putting a machine back to what it was: the steps of `down` after the control plane is told to end.
+"""Restore the machine: the steps of `down` after the control plane has ended.
 
-Every step takes away only what this cluster made: below its own folders, by its own names, or new since `before` and
-empty. What a step cannot account for stays, and `leftovers.differences` names it.
+Every step removes only what this cluster made: below its own folders, by its own names, or new since `before` and
+empty. Everything else stays, and `leftovers.differences` names it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tools.localcluster.host.leftovers import Machine
 from tools.localcluster.layout import Layout
 
 CNI_RESULTS = Path("/var/lib/cni/results")
-KUBELET_FIXED_FOLDER = Path("/var/lib/kubelet")  # device plugins live there whatever --root-dir says
+KUBELET_FIXED_FOLDER = Path("/var/lib/kubelet")  # device plugins are there with any --root-dir
 POD_LOG_LINKS = Path("/var/log/containers")
 
 
 def end_pods(places: Layout) -> None:
-    """Kill every container of our containerd, which must run; its shims end with them."""
+    """Kill every container of the cluster's containerd, which must run; the shims end with them."""
     tasks = commands.run(node.ctr(places, "tasks", "list", "--quiet")).split()
     if tasks:
         commands.succeeds(node.ctr(places, "tasks", "delete", "--force", *tasks), timeout_seconds=60)
@@ -32,11 +32,11 @@ def end_pods(places: Layout) -> None:
         commands.succeeds(node.ctr(places, "containers", "delete", *containers), timeout_seconds=60)
 
 
-def put_back(places: Layout, before: Machine) -> None:
+def restore(places: Layout, before: Machine) -> None:
     """Undo what the cluster did to the machine, once none of its processes runs."""
     unmount_below([places.state, places.run, KUBELET_FIXED_FOLDER])
     network.remove_bridge()
-    firewall.remove_ours(before.tables)
+    firewall.remove_cluster_rules(before.tables)
     _restore_kernel_settings(before)
     for group in leftovers.kubernetes_cgroups():
         if str(group) not in before.cgroups:
@@ -47,14 +47,14 @@ def put_back(places: Layout, before: Machine) -> None:
 
 def unmount_below(folders: Iterable[Path]) -> None:
     """Unmount everything at or below these folders, the deepest first."""
-    ours = [point for point in leftovers.mount_points() if any(Path(point).is_relative_to(f) for f in folders)]
-    for point in sorted(ours, key=lambda path: path.count("/"), reverse=True):
+    mounted = [point for point in leftovers.mount_points() if any(Path(point).is_relative_to(f) for f in folders)]
+    for point in sorted(mounted, key=lambda path: path.count("/"), reverse=True):
         if not commands.succeeds(["umount", point]):
             commands.succeeds(["umount", "--lazy", point])
 
 
 def _restore_kernel_settings(before: Machine) -> None:
-    for name, value in leftovers.look().kernel_settings.items():
+    for name, value in leftovers.observe().kernel_settings.items():
         was = before.kernel_settings.get(name)
         if was is not None and was != value:
             with contextlib.suppress(OSError):

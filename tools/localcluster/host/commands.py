@@ -1,4 +1,4 @@
-"""Other programs, run to their end. One that fails becomes a line with its name, its exit code and its last words."""
+"""Run other programs to their end. A failure becomes one line with the name, the exit code and the last errors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tools.localcluster.errors import ClusterProblem
 
-# How klog, logrus and most others mark what went wrong.
-TELLING = re.compile(r"^[EF]\d{4} |level=(error|fatal)|\berror\b|\bpanic\b", re.IGNORECASE)
+# The marks of errors in the logs of klog, logrus and most others.
+ERROR_LINE = re.compile(r"^[EF]\d{4} |level=(error|fatal)|\berror\b|\bpanic\b", re.IGNORECASE)
 
 
 def run(
@@ -42,13 +42,13 @@ def run(
         raise ClusterProblem(f"`{shlex.join(words)}` did not end within {timeout_seconds:.0f} s") from late
     if ended.returncode != 0:
         raise ClusterProblem(
-            f"`{shorten(shlex.join(words))}` exit {ended.returncode}: {last_words(ended.stderr or ended.stdout)}"
+            f"`{shorten(shlex.join(words))}` exit {ended.returncode}: {last_errors(ended.stderr or ended.stdout)}"
         )
     return ended.stdout
 
 
 def succeeds(argv: Sequence[object], *, timeout_seconds: float = 20) -> bool:
-    """Whether a program exists, ends in time and with exit code 0."""
+    """Return whether a program exists, ends in time and with exit code 0."""
     try:
         run(argv, timeout_seconds=timeout_seconds)
     except ClusterProblem:
@@ -56,13 +56,13 @@ def succeeds(argv: Sequence[object], *, timeout_seconds: float = 20) -> bool:
     return True
 
 
-def last_words(output: str, lines: int = 3) -> str:
-    """The last errors in a program's output on one line; of output without any, its end."""
-    spoken = [line.strip() for line in output.splitlines() if line.strip()]
-    telling = [line for line in spoken[-50:] if TELLING.search(line)]
-    return " | ".join((telling or spoken)[-lines:]) or "it printed nothing"
+def last_errors(output: str, lines: int = 3) -> str:
+    """Return the last errors in a program's output on one line; of output without any, its end."""
+    printed = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in printed[-50:] if ERROR_LINE.search(line)]
+    return " | ".join((errors or printed)[-lines:]) or "it printed nothing"
 
 
 def shorten(text: str, limit: int = 160) -> str:
-    """A long command, cut in the middle."""
+    """Return the text, cut in the middle when it is longer than `limit`."""
     return text if len(text) <= limit else f"{text[: limit // 2]} ... {text[-limit // 3 :]}"

@@ -1,6 +1,6 @@
-"""What the local cluster, and other tests that run real machines, take from the distribution.
+"""Programs that the local cluster takes from the distribution.
 
-As root on Debian what is missing gets installed; elsewhere it is named.
+On Debian, as root, missing packages are installed; elsewhere the error names them.
 """
 
 from __future__ import annotations
@@ -18,38 +18,36 @@ PATHS_BY_PACKAGE: dict[str, tuple[str, ...]] = {
     "runc": ("runc",),
     "containerd": ("containerd", "ctr"),
     "containernetworking-plugins": ("/usr/lib/cni/bridge", "/usr/lib/cni/portmap"),
-    "buildah": ("buildah",),
     "conntrack": ("conntrack",),
     "ethtool": ("ethtool",),
     "gcc": ("gcc",),
     "iproute2": ("ip",),
     "iptables": ("iptables-save", "iptables-restore"),
     "libc6-dev": ("/usr/include/stdio.h",),
-    "mmdebstrap": ("mmdebstrap",),
     "nftables": ("nft",),
     "openssl": ("openssl",),
     "socat": ("socat",),
 }
-"""Debian package -> programs and files that show it is there; a name is looked up on PATH, a path is looked at."""
+"""Debian package -> programs (searched on PATH) and files (absolute paths) that show its presence."""
 
 
-def is_there(wanted: str) -> bool:
-    """Whether a program is on PATH (or in an sbin folder, which a user's PATH often lacks), or a file exists."""
+def is_installed(wanted: str) -> bool:
+    """Return whether a program is on PATH (or in an sbin folder, which a user's PATH often lacks), or a file exists."""
     if wanted.startswith("/"):
         return Path(wanted).exists()
     return shutil.which(wanted, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is not None
 
 
 def missing(
-    is_there: Callable[[str], bool] = is_there, wanted: Mapping[str, tuple[str, ...]] = PATHS_BY_PACKAGE
+    is_there: Callable[[str], bool] = is_installed, wanted: Mapping[str, tuple[str, ...]] = PATHS_BY_PACKAGE
 ) -> dict[str, list[str]]:
-    """Packages that are not (wholly) there, each with what of it is missing."""
+    """Return the packages that are not fully installed, each with its missing programs and files."""
     gaps = {package: [p for p in paths if not is_there(p)] for package, paths in wanted.items()}
     return {package: paths for package, paths in gaps.items() if paths}
 
 
 def ensure(wanted: Mapping[str, tuple[str, ...]] = PATHS_BY_PACKAGE) -> None:
-    """Install what is missing. Raises ClusterProblem that names it where this is no Debian."""
+    """Install what is missing. Raises ClusterProblem with the missing programs where apt-get is missing."""
     gaps = missing(wanted=wanted)
     if not gaps:
         return
@@ -61,7 +59,7 @@ def ensure(wanted: Mapping[str, tuple[str, ...]] = PATHS_BY_PACKAGE) -> None:
         )
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     options = ["-o", "Dpkg::Use-Pty=0", "--no-install-recommends", "--yes"]
-    # The packages must not start services of their own: this cluster runs a containerd of its own.
+    # The packages must not start services: this cluster runs a containerd of its own.
     with progress.step(f"installing Debian packages {' '.join(packages)}"), _services_stay_down():
         commands.run(["apt-get", "update"], environment=quiet)
         commands.run(["apt-get", "install", *options, *packages], environment=quiet)
@@ -70,16 +68,16 @@ def ensure(wanted: Mapping[str, tuple[str, ...]] = PATHS_BY_PACKAGE) -> None:
 
 
 class _services_stay_down:  # noqa: N801 -- reads as a phrase in a with statement
-    """While it lasts, Debian's policy-rc.d answers 101: packages start no service. A policy already there is kept."""
+    """Let Debian's policy-rc.d exit with 101, so that packages start no service. An existing policy is kept."""
 
     policy = Path("/usr/sbin/policy-rc.d")
 
     def __enter__(self) -> None:
-        self.ours = not self.policy.exists()
-        if self.ours:
+        self.made_here = not self.policy.exists()
+        if self.made_here:
             self.policy.write_text("#!/bin/sh\nexit 101\n")
             self.policy.chmod(0o755)
 
     def __exit__(self, *_: object) -> None:
-        if self.ours:
+        if self.made_here:
             self.policy.unlink(missing_ok=True)

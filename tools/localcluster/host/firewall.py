@@ -1,4 +1,4 @@
-"""The rules that kube-proxy and the CNI plugins add to iptables, and how to take only those away again."""
+"""Find and remove the rules that kube-proxy and the CNI plugins add to iptables, and no others."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from tools.localcluster.host import commands
 
 NFT_FAMILIES = {"iptables": "ip", "ip6tables": "ip6"}
-OURS = re.compile(r"(?:^:|-A |-j |-g )(?:KUBE-|CNI-)|comment \"?(?:kubernetes|name: \\?\"koord-suite)")
+CLUSTER_RULE = re.compile(r"(?:^:|-A |-j |-g )(?:KUBE-|CNI-)|comment \"?(?:kubernetes|name: \\?\"koord-suite)")
 COUNTERS = re.compile(r" ?\[\d+:\d+\]")
 
 
 def saved() -> dict[str, str]:
-    """Command -> what its `-save` prints. A family that this kernel lacks is left out."""
+    """Return the output of `-save` for each command. A family that this kernel lacks is left out."""
     found = {}
     for command in NFT_FAMILIES:
         if commands.succeeds([f"{command}-save"]):
@@ -21,13 +21,13 @@ def saved() -> dict[str, str]:
     return found
 
 
-def without_ours(rules: str) -> str:
-    """Rules in `iptables-save` form without the chains of kube-proxy and CNI and every rule that mentions them."""
-    return "\n".join(line for line in rules.splitlines() if not OURS.search(line)) + "\n"
+def without_cluster_rules(rules: str) -> str:
+    """Return rules in `iptables-save` form, without the chains of kube-proxy and CNI and the rules that name them."""
+    return "\n".join(line for line in rules.splitlines() if not CLUSTER_RULE.search(line)) + "\n"
 
 
 def significant(rules: str) -> list[str]:
-    """The rules that do something, as `table: rule`; without counters and built-in chains that merely accept."""
+    """Return the rules with an effect, as `table: rule`, without counters and built-in chains that only accept."""
     table, found = "", []
     for line in rules.splitlines():
         if line.startswith("*"):
@@ -38,17 +38,17 @@ def significant(rules: str) -> list[str]:
 
 
 def tables(rules: str) -> list[str]:
-    """Names of the tables in `iptables-save` form."""
+    """Return the names of the tables in `iptables-save` form."""
     return [line[1:] for line in rules.splitlines() if line.startswith("*")]
 
 
-def remove_ours(tables_before: Mapping[str, Sequence[str]]) -> None:
-    """Take the cluster's rules away and leave everybody else's; then the tables that came with them. Needs root."""
+def remove_cluster_rules(tables_before: Mapping[str, Sequence[str]]) -> None:
+    """Remove the cluster's rules, then the tables that came with them; keep all other rules. Needs root."""
     for command, rules in saved().items():
-        if without_ours(rules).split() != rules.split():
-            commands.run([f"{command}-restore"], stdin=without_ours(rules))
+        if without_cluster_rules(rules).split() != rules.split():
+            commands.run([f"{command}-restore"], stdin=without_cluster_rules(rules))
     for command, rules in saved().items():
         in_use = {rule.split(":")[0] for rule in significant(rules)}
         for table in set(tables(rules)) - set(tables_before.get(command, ())) - in_use:
-            # iptables itself cannot delete a table; the older, not nftables-based one has no need to
+            # iptables itself cannot delete a table; the older one, without nftables, does not have to
             commands.succeeds(["nft", "delete", "table", NFT_FAMILIES[command], table])

@@ -1,8 +1,8 @@
-"""What a cluster leaves on a machine: looked at before the first `up`, put back and compared after `down`.
+"""Leftovers of a cluster on a machine: recorded before the first `up`, restored and compared after `down`.
 
-A machine goes on living meanwhile, so only what clusters are known to leave is compared: mounts, links, control groups
-of pods, the folders below, firewall rules, and kernel settings that change seldom. Processes are told by the mark that
-they inherit (`processes.MARK`).
+Other programs change the machine meanwhile, so only what clusters are known to leave is compared: mounts, links,
+control groups of pods, the folders below, firewall rules, and kernel settings that change seldom. Processes are
+identified by the mark that they inherit (`processes.MARK`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KERNEL_SETTINGS_WATCHED = (
     "kernel/panic", "kernel/panic_on_oops", "kernel/keys", "kernel/pid_max", "vm", "fs/inotify", "net/bridge",
     "net/core", "net/ipv4", "net/ipv6/conf/all", "net/ipv6/conf/default", "net/netfilter",
 )  # fmt: skip
-# Counters, and the settings of single links, which come and go with them.
+# Counters, and the settings of single links, which exist as long as the links.
 KERNEL_SETTINGS_ALIVE = re.compile(
     r"nf_conntrack_count|/(conf|neigh)/(?!all/|default/)|nr_hugepages|vm/stat_refresh|route/flush"
 )
@@ -38,7 +38,7 @@ FOLDERS_WATCHED = (
 
 @dataclass(frozen=True)
 class Machine:
-    """One look at the machine.
+    """State of the machine at one time.
 
     mounts, links, cgroups: names. folders: files and folders up to two levels below those watched. rules: iptables
     command -> its significant rules. tables: iptables command -> its tables, empty ones too (not compared).
@@ -54,17 +54,17 @@ class Machine:
     kernel_settings: dict[str, str]
 
     def to_json(self) -> str:
-        """For the state folder."""
+        """Return the state as JSON, for the state folder."""
         return json.dumps(asdict(self), indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Machine:
-        """What to_json wrote."""
+        """Return the state that `to_json` wrote."""
         return cls(**json.loads(text))
 
 
-def look() -> Machine:
-    """Look at the machine now. Needs root for the firewall rules."""
+def observe() -> Machine:
+    """Return the state of the machine now. Needs root for the firewall rules."""
     saved = firewall.saved()
     return Machine(
         mounts=mount_points(),
@@ -78,13 +78,13 @@ def look() -> Machine:
 
 
 def mount_points() -> list[str]:
-    """Where something is mounted, in this mount namespace."""
+    """Return the mount points of this mount namespace."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     return sorted({line.split()[4].encode().decode("unicode_escape") for line in lines})
 
 
 def kubernetes_cgroups() -> list[Path]:
-    """The top control groups of pods: one (v2), or one per controller (v1)."""
+    """Return the top control groups of pods: one (v2), or one per controller (v1)."""
     return [path for pattern in CGROUPS_WATCHED for depth in ("", "*/") for path in CGROUPS.glob(depth + pattern)]
 
 
@@ -103,7 +103,7 @@ def _kernel_settings() -> Iterable[tuple[str, str]]:
 
 
 def differences(before: Machine, after: Machine) -> list[str]:
-    """One line for everything that is there after and was not before, or has another value."""
+    """Return one line for everything that is new or has another value."""
     found = []
     for kind in ("mounts", "links", "cgroups", "folders"):
         new = sorted(set(getattr(after, kind)) - set(getattr(before, kind)))

@@ -1,4 +1,4 @@
-"""The bridge that host and pods share, made before anything starts, because the apiserver listens on its address."""
+"""The bridge of host and pods. It is made before anything starts, because the apiserver listens on its address."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ BRIDGED_TRAFFIC_PASSES_IPTABLES = Path("/proc/sys/net/bridge/bridge-nf-call-ipta
 
 
 def make_bridge() -> None:
-    """Create the bridge with the host's address on it, unless it is there. Needs root."""
+    """Create the bridge with the host's address on it, unless it exists. Needs root."""
     if layout.BRIDGE not in links():
         commands.run(["ip", "link", "add", layout.BRIDGE, "type", "bridge"])
         commands.run(["ip", "address", "add", f"{layout.HOST_ADDRESS}/24", "dev", layout.BRIDGE])
     commands.run(["ip", "link", "set", layout.BRIDGE, "up"])
     if not BRIDGED_TRAFFIC_PASSES_IPTABLES.exists():
         commands.succeeds(["modprobe", "br_netfilter"])
-    # Where the kernel has no bridge filter, only pods that call a service whose pod is on the same node suffer.
+    # Without a bridge filter in the kernel, only calls to a service fail whose pod is on the same node.
     with contextlib.suppress(OSError):
         BRIDGED_TRAFFIC_PASSES_IPTABLES.write_text("1")
 
@@ -38,13 +38,13 @@ def require_free_subnet() -> None:
 
 
 def remove_bridge() -> None:
-    """Remove the bridge and what hangs on it."""
+    """Remove the bridge and the links attached to it."""
     for link in links(master=layout.BRIDGE) if layout.BRIDGE in links() else []:
         commands.succeeds(["ip", "link", "delete", link])
     commands.succeeds(["ip", "link", "delete", layout.BRIDGE])
 
 
 def links(*, master: str | None = None) -> set[str]:
-    """Names of the machine's network links (of those on a bridge)."""
+    """Return the names of the machine's network links (with `master`, of those on a bridge)."""
     argv = ["ip", "-json", "link", "show", *(["master", master] if master else [])]
     return {link["ifname"] for link in json.loads(commands.run(argv) or "[]") if "ifname" in link}

@@ -1,4 +1,4 @@
-"""TCP ports: those that the cluster needs and who has taken them, and any that are free."""
+"""Check that TCP ports are free, and find free ones."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from tools.localcluster.errors import ClusterProblem
 
 
 def require_free(names_by_port: Mapping[int, str]) -> None:
-    """Raise ClusterProblem that names every wanted port in use and the process that listens on it."""
+    """Raise ClusterProblem with every wanted port in use and the process that listens on it."""
     taken = {port: listener for port, listener in listeners().items() if port in names_by_port}
     if taken:
-        told = "; ".join(f"port {port} ({names_by_port[port]}) is used by {who}" for port, who in sorted(taken.items()))
-        raise ClusterProblem(f"{told}; end it, or `python -m tools.localcluster down` if it is an earlier cluster")
+        uses = "; ".join(f"port {port} ({names_by_port[port]}) is used by {by}" for port, by in sorted(taken.items()))
+        raise ClusterProblem(f"{uses}; end it, or `python -m tools.localcluster down` if it is an earlier cluster")
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on."""
+    """Return a free port of loopback."""
     return free_ports(1)[0]
 
 
 def free_ports(count: int) -> list[int]:
-    """So many different ones."""
+    """Return `count` different free ports of loopback."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [each.getsockname()[1] for each in sockets]
 
 
 def listeners() -> dict[int, str]:
-    """Ports that something listens on -> `name (pid N)`."""
+    """Return every port with a listener, and the listener as `name (pid N)`."""
     found = {}
     for connection in psutil.net_connections(kind="tcp"):
         if connection.status == psutil.CONN_LISTEN and connection.laddr:

@@ -1,7 +1,7 @@
-"""Long-running programs of the cluster: started apart from this command, found again by a later one, ended by pid.
+"""Long-running programs of the cluster: started detached from this command, found by a later one, ended by pid.
 
-A pid alone may have been given to a stranger meanwhile; pid and start time together name a process. Both stand in
-`<folder>/<name>.pid`, the output in `<folder>/<name>.log`.
+The kernel reuses pids; pid and start time together identify a process. Both are in `<folder>/<name>.pid`, the output is
+in `<folder>/<name>.log`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GRACE_SECONDS = 20.0  # kube-apiserver takes several seconds to end its watches
 
 @dataclass(frozen=True)
 class Program:
-    """One long-running program: its name, its command line, and its environment beyond ours."""
+    """One long-running program: its name, its command line, and the variables to add to the environment."""
 
     name: str
     argv: Sequence[str]
@@ -36,7 +36,7 @@ class Program:
 
 
 def start(program: Program, folder: Path) -> None:
-    """Start a program that is not running yet; it outlives this command. Raises ClusterProblem when it cannot start."""
+    """Start a program unless it runs; it outlives this command. Raises ClusterProblem when it cannot start."""
     if find(program.name, folder) is not None:
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,8 +53,8 @@ def start(program: Program, folder: Path) -> None:
             list(program.argv),
             environment,
             file_actions=streams,
-            setsid=True,  # no terminal's Ctrl-C reaches it
-            setsigdef=[signal.SIGPIPE],  # which Python ignores
+            setsid=True,  # a terminal's Ctrl-C does not reach it
+            setsigdef=[signal.SIGPIPE],  # Python ignores it
         )
     except OSError as error:
         raise ClusterProblem(f"{program.name}: cannot start {program.argv[0]}: {error.strerror}") from error
@@ -63,7 +63,7 @@ def start(program: Program, folder: Path) -> None:
 
 
 def find(name: str, folder: Path) -> psutil.Process | None:
-    """The running process of that name, or None when it has ended or was never started."""
+    """Return the running process of that name, or None."""
     try:
         pid, created = _pid_file(name, folder).read_text().split()
         process = psutil.Process(int(pid))
@@ -74,7 +74,7 @@ def find(name: str, folder: Path) -> psutil.Process | None:
 
 
 def stop(name: str, folder: Path, *, grace_seconds: float = GRACE_SECONDS) -> None:
-    """End a program and wait until it is gone; kill it when it does not heed SIGTERM. Not running is fine."""
+    """End a program, if it runs, and wait until it is gone; kill it when it ignores SIGTERM."""
     process = find(name, folder)
     if process is not None:
         end([process], grace_seconds=grace_seconds)
@@ -82,7 +82,7 @@ def stop(name: str, folder: Path, *, grace_seconds: float = GRACE_SECONDS) -> No
 
 
 def end(processes: Iterable[psutil.Process], *, grace_seconds: float = GRACE_SECONDS) -> None:
-    """SIGTERM, wait, SIGKILL, wait. A zombie has ended: it holds nothing, and reaping it is its parent's business."""
+    """Send SIGTERM, wait, send SIGKILL, wait. A zombie counts as ended: it holds nothing, and its parent reaps it."""
     alive = [process for process in processes if _lives(process)]
     for sent, patience in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, 5.0)):
         for process in alive:
@@ -102,7 +102,7 @@ def _lives(process: psutil.Process) -> bool:
 
 
 def of_this_cluster(folder: Path) -> list[psutil.Process]:
-    """Every process that carries the mark of the cluster in `folder`, whoever started it on the cluster's behalf."""
+    """Return every process with the mark of the cluster in `folder`, also those that containerd has started."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
@@ -112,15 +112,15 @@ def of_this_cluster(folder: Path) -> list[psutil.Process]:
 
 
 def require_alive(name: str, folder: Path) -> None:
-    """Raise ClusterProblem with the program's last words when it is not running."""
+    """Raise ClusterProblem with the program's last errors when it is not running."""
     if find(name, folder) is None:
-        raise ClusterProblem(f"{name} ended: {last_words(name, folder)} (all of it: {_log(name, folder)})")
+        raise ClusterProblem(f"{name} ended: {last_errors(name, folder)} (all of it: {_log(name, folder)})")
 
 
-def last_words(name: str, folder: Path) -> str:
-    """The end of a program's log."""
+def last_errors(name: str, folder: Path) -> str:
+    """Return the last errors in a program's log."""
     log = _log(name, folder)
-    return commands.last_words(log.read_text(errors="replace")[-4000:]) if log.exists() else "it has no log"
+    return commands.last_errors(log.read_text(errors="replace")[-4000:]) if log.exists() else "it has no log"
 
 
 def _pid_file(name: str, folder: Path) -> Path:

@@ -1,1 +1,1 @@
-"""Who provides the cluster: this machine's processes, kind in Docker, or someone else."""
+"""Providers of the cluster: processes of this machine, kind in Docker, or a cluster that exists already."""

@@ -1,4 +1,4 @@
-"""Somebody else's cluster, named by KUBECONFIG.
+"""A cluster that exists already, named by KUBECONFIG.
 
 It is neither started nor ended here, and images reach it through a registry of its own.
 """
@@ -9,31 +9,31 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.images import building
 from tools.localcluster import access
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.image_archives import Archive
 
 
 class Existing:
-    """See the module."""
+    """Provider that uses a cluster and changes nothing of it."""
 
     def up(self) -> Cluster:
-        """See Provider; here only checks that the cluster answers."""
+        """Check that the cluster responds."""
         cluster = self.cluster()
         cluster.run("version", "--request-timeout=10s")
         return cluster
 
     def down(self) -> list[str]:
-        """See Provider; here leaves the cluster alone."""
+        """Leave the cluster as it is."""
         return []
 
     def exists(self) -> bool:
-        """See Provider."""
+        """Return False: there is nothing to end."""
         return False
 
     def status(self) -> Mapping[str, str]:
-        """See Provider."""
+        """Return whether the apiserver responds."""
         try:
             self.up()
         except ClusterProblem as problem:
@@ -41,16 +41,12 @@ class Existing:
         return {"kube-apiserver": "ok"}
 
     def cluster(self) -> Cluster:
-        """See Provider."""
+        """Return access by the first file of KUBECONFIG, else by ~/.kube/config."""
         named = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
         return access.reach("existing", Path(named.split(":")[0]))
 
-    def builder(self) -> building.Builder:
-        """See Provider."""
-        return building.builder()
-
-    def load(self, archives: Sequence[building.Archive]) -> None:
-        """See Provider."""
+    def load(self, archives: Sequence[Archive]) -> None:
+        """Raise ClusterProblem: this provider has no access to the nodes."""
         files = " ".join(str(archive.file) for archive in archives)
         raise ClusterProblem(
             f"an existing cluster takes images from a registry: push these archives there and name it in the chart's "
@@ -58,9 +54,9 @@ class Existing:
         )
 
     def stop(self, component: str) -> None:
-        """See Provider."""
-        raise ClusterProblem(f"{component} of an existing cluster is not ours to stop; use --provider local or kind")
+        """Raise ClusterProblem: this provider does not control components."""
+        raise ClusterProblem(f"cannot stop {component} of an existing cluster; use --provider local or kind")
 
     def start(self, component: str) -> None:
-        """See Provider."""
-        raise ClusterProblem(f"{component} of an existing cluster is not ours to start; use --provider local or kind")
+        """Raise ClusterProblem: this provider does not control components."""
+        raise ClusterProblem(f"cannot start {component} of an existing cluster; use --provider local or kind")

@@ -1,7 +1,7 @@
-"""A cluster in Docker by kind, the default wherever a Docker engine answers.
+"""A cluster in Docker by kind, the default wherever a Docker engine runs.
 
-Honestly: it is exercised only where Docker is, and the project's own pipeline has none. It is kept as small as it is so
-that it can be read instead. kind itself is taken from PATH, or built by Go from the version below.
+The project's own pipeline has no Docker, so this provider is tested only where Docker is installed; it is kept small
+for that reason. kind itself is taken from PATH, or built by Go in the version below.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.images import building
 from tools.localcluster import access, content_cache, control_plane, progress
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands
+from tools.localcluster.image_archives import Archive
 
 VERSION = "v0.30.0"  # its default node image is Kubernetes 1.34
 NAME = "koord-suite"
@@ -24,12 +24,12 @@ STATE = content_cache.ROOT / "kind-cluster"
 
 
 class Kind:
-    """See the module."""
+    """Provider that runs the node as a Docker container."""
 
     def up(self) -> Cluster:
-        """See Provider."""
+        """Create the kind cluster unless there is one."""
         if not commands.succeeds(["docker", "info"]):
-            raise ClusterProblem("no Docker engine answers `docker info`: start one, or use --provider local as root")
+            raise ClusterProblem("`docker info` fails: start a Docker engine, or use --provider local as root")
         if NAME not in commands.run([kind(), "get", "clusters"]).split():
             STATE.mkdir(parents=True, exist_ok=True)
             shutil.copy(control_plane.AUDIT_POLICY, STATE / "audit-policy.yaml")
@@ -39,7 +39,7 @@ class Kind:
         return self.cluster()
 
     def down(self) -> list[str]:
-        """See Provider."""
+        """Delete the kind cluster."""
         if not self.exists():
             return []
         commands.run([kind(), "delete", "cluster", "--name", NAME, "--kubeconfig", STATE / "kubeconfig"])
@@ -47,34 +47,30 @@ class Kind:
         return []
 
     def exists(self) -> bool:
-        """See Provider."""
+        """Return whether `up` has created a cluster."""
         return STATE.exists()
 
     def status(self) -> Mapping[str, str]:
-        """See Provider."""
+        """Return whether the node's kubelet is active."""
         running = commands.succeeds(["docker", "exec", NODE, "systemctl", "is-active", "kubelet"])
         return {NODE: "ok" if running else "not running"}
 
     def cluster(self) -> Cluster:
-        """See Provider."""
+        """Return access by kind's kubeconfig."""
         return access.reach("kind", STATE / "kubeconfig", STATE / "log" / "audit.log")
 
-    def builder(self) -> building.Builder:
-        """See Provider."""
-        return building.Docker()
-
-    def load(self, archives: Sequence[building.Archive]) -> None:
-        """See Provider."""
+    def load(self, archives: Sequence[Archive]) -> None:
+        """Load each archive into the node."""
         for archive in archives:
             with progress.step(f"loading {archive.reference}"):
                 commands.run([kind(), "load", "image-archive", archive.file, "--name", NAME])
 
     def stop(self, component: str) -> None:
-        """See Provider; here only the kubelet is a service of its own."""
+        """Stop the kubelet, the only component that is a service of the node."""
         self._kubelet("stop", component)
 
     def start(self, component: str) -> None:
-        """See Provider."""
+        """Start the kubelet."""
         self._kubelet("start", component)
 
     def _kubelet(self, verb: str, component: str) -> None:
@@ -84,7 +80,7 @@ class Kind:
 
 
 def kind() -> Path:
-    """The kind program."""
+    """Return the path of the kind program."""
     found = shutil.which("kind")
     return Path(found) if found else content_cache.folder("kind", VERSION, _build) / "kind"
 
@@ -95,7 +91,7 @@ def _build(folder: Path) -> None:
 
 
 def configuration(state: Path) -> dict[str, object]:
-    """Kind's configuration: one node, and the same audit log as the local cluster has."""
+    """Return kind's configuration: one node, and the same audit log as the local cluster has."""
     volumes = [
         {"name": "audit-policy", "hostPath": "/audit/audit-policy.yaml", "mountPath": "/audit/audit-policy.yaml",
          "readOnly": True, "pathType": "File"},

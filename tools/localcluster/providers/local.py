@@ -1,7 +1,7 @@
 """A one-node cluster of processes on this machine: no Docker, no registry. Needs root on Linux.
 
-`up` reads like a parts list. It is repeatable: what runs is looked at, what does not is started, so an interrupted
-`up` or a restarted machine is mended by another one.
+`up` reads like a parts list. It is repeatable: it checks what runs and starts what does not, so another `up` continues
+after an interruption or a restart of the machine.
 """
 
 from __future__ import annotations
@@ -15,11 +15,20 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tools.images import building, catalog
-from tools.localcluster import access, content_cache, control_plane, go_binaries, layout, node, progress
+from tools.localcluster import (
+    access,
+    content_cache,
+    control_plane,
+    go_binaries,
+    layout,
+    node,
+    pause_image,
+    progress,
+)
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import cleanup, commands, debian_packages, leftovers, network, ports, processes
+from tools.localcluster.image_archives import Archive
 from tools.localcluster.layout import Layout
 
 STOP_ORDER = (
@@ -29,21 +38,21 @@ NODE_READY_SECONDS = 60.0
 
 
 class Local:
-    """See the module."""
+    """Provider that runs the components as processes of this machine."""
 
     def __init__(self, places: Layout | None = None) -> None:
         self.places = places or Layout()
 
     def up(self) -> Cluster:
-        """See Provider."""
+        """Build what is missing, then start the control plane and the node."""
         require_root_on_linux()
         places = self.places
         with _alone(places):
             self._require_free_ports()
             debian_packages.ensure()
             binaries = go_binaries.everything()
-            pause = building.archive(catalog.PAUSE, self.builder())
-            self._look_at_the_machine()
+            pause = pause_image.archive()
+            self._record_the_machine()
             network.make_bridge()
             control_plane.make_identities(places)
             control_plane.start(places, binaries)
@@ -53,36 +62,36 @@ class Local:
             node.start_kubelet(node.kubelet(places, binaries), places)
             node.start_one(node.kube_proxy(places, binaries), places)
             cluster = self.cluster()
-            self._wait_for_pods_to_be_welcome(cluster)
+            self._wait_until_pods_can_run(cluster)
         return cluster
 
     def down(self) -> list[str]:
-        """See Provider."""
+        """End every process and restore the machine."""
         require_root_on_linux()
         places = self.places
         if not self.exists():
             shutil.rmtree(places.state, ignore_errors=True)
-            progress.say("no local cluster: nothing to end")
+            progress.report("no local cluster: nothing to end")
             return []
         with _alone(places):
             before = leftovers.Machine.from_json(places.machine_before.read_text())
             self._end_pods()
             for name in STOP_ORDER:
                 processes.stop(name, places.processes)
-            progress.say(f"ended {', '.join(STOP_ORDER)}")
+            progress.report(f"ended {', '.join(STOP_ORDER)}")
             processes.end(processes.of_this_cluster(places.processes), grace_seconds=2)
-            cleanup.put_back(places, before)
+            cleanup.restore(places, before)
             remaining = [f"process: {p.pid} {p.name()}" for p in processes.of_this_cluster(places.processes)]
             shutil.rmtree(places.state)
-            remaining += leftovers.differences(before, leftovers.look())
+            remaining += leftovers.differences(before, leftovers.observe())
         return remaining
 
     def exists(self) -> bool:
-        """See Provider."""
+        """Return whether an `up` has started a cluster that no `down` has ended."""
         return self.places.machine_before.exists()
 
     def status(self) -> Mapping[str, str]:
-        """See Provider."""
+        """Return the state of each component."""
         found = {}
         checks = {**control_plane.READY_CHECKS, **node.READY_CHECKS}
         for name in reversed(STOP_ORDER):
@@ -93,26 +102,22 @@ class Local:
         return found
 
     def cluster(self) -> Cluster:
-        """See Provider."""
+        """Return access by the administrator's kubeconfig."""
         return access.reach("local", self.places.kubeconfig, self.places.audit_log)
 
-    def builder(self) -> building.Builder:
-        """See Provider."""
-        return building.Buildah()
-
-    def load(self, archives: Sequence[building.Archive]) -> None:
-        """See Provider."""
+    def load(self, archives: Sequence[Archive]) -> None:
+        """Import each archive into containerd, under its reference and under the tag `dev`."""
         for archive in archives:
-            self._import(archive, f"docker.io/koord-suite/{archive.name}:dev")
+            self._import(archive, f"docker.io/{archive.reference.rpartition(':')[0]}:dev")
 
     def stop(self, component: str) -> None:
-        """See Provider."""
+        """Stop the process of one component."""
         self._require_known(component)
         processes.stop(component, self.places.processes)
-        progress.say(f"{component} stopped")
+        progress.report(f"{component} stopped")
 
     def start(self, component: str) -> None:
-        """See Provider."""
+        """Start the process of one component and wait until it is ready."""
         self._require_known(component)
         binaries, places = go_binaries.everything(), self.places
         programs = [*control_plane.programs(places, binaries), *node.programs(places, binaries)]
@@ -125,18 +130,18 @@ class Local:
             raise ClusterProblem(f"{component}: no such component; there are {', '.join(STOP_ORDER)}")
 
     def _require_free_ports(self) -> None:
-        """Before anything is built, which takes minutes. An earlier `up` holds the ports itself."""
+        """Check the ports before the build, which takes minutes. An earlier `up` holds the ports itself."""
         if not self.places.machine_before.exists():
             ports.require_free(self.places.ports)
 
-    def _look_at_the_machine(self) -> None:
+    def _record_the_machine(self) -> None:
         if self.places.machine_before.exists():
             return
         network.require_free_subnet()
         self.places.state.mkdir(parents=True, exist_ok=True)
-        self.places.machine_before.write_text(leftovers.look().to_json())
+        self.places.machine_before.write_text(leftovers.observe().to_json())
 
-    def _import(self, archive: building.Archive, second_name: str) -> None:
+    def _import(self, archive: Archive, second_name: str) -> None:
         known = commands.run(node.ctr(self.places, "images", "list", "--quiet")).split()
         reference = f"docker.io/{archive.reference}"
         if reference not in known:
@@ -144,16 +149,16 @@ class Local:
                 commands.run(node.ctr(self.places, "images", "import", archive.file))
         commands.run(node.ctr(self.places, "images", "tag", "--force", reference, second_name))
 
-    def _wait_for_pods_to_be_welcome(self, cluster: Cluster) -> None:
+    def _wait_until_pods_can_run(self, cluster: Cluster) -> None:
         def give_up() -> None:
-            words = processes.last_words("kubelet", self.places.processes)
-            raise ClusterProblem(f"node {layout.NODE_NAME} is not Ready after {NODE_READY_SECONDS:.0f} s: {words}")
+            errors = processes.last_errors("kubelet", self.places.processes)
+            raise ClusterProblem(f"node {layout.NODE_NAME} is not Ready after {NODE_READY_SECONDS:.0f} s: {errors}")
 
         def is_ready() -> bool:
-            ask = [cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", "get", "--output=json"]
+            get = [cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", "get", "--output=json"]
             try:
-                account = commands.run([*ask, "serviceaccount", "default"])
-                listed = json.loads(commands.run([*ask, "node", layout.NODE_NAME]))["status"]["conditions"]
+                account = commands.run([*get, "serviceaccount", "default"])
+                listed = json.loads(commands.run([*get, "node", layout.NODE_NAME]))["status"]["conditions"]
             except ClusterProblem:
                 return False
             return bool(account) and any(c["type"] == "Ready" and c["status"] == "True" for c in listed)
@@ -170,19 +175,19 @@ class Local:
 
 
 def require_root_on_linux() -> None:
-    """Raise ClusterProblem that says what to do instead."""
-    ways_out = "use a Docker engine (--provider kind) or a cluster you have (--provider existing, with KUBECONFIG)"
+    """Raise ClusterProblem with the alternatives, except for root on Linux."""
+    alternatives = "use a Docker engine (--provider kind) or a cluster you have (--provider existing, with KUBECONFIG)"
     if not sys.platform.startswith("linux"):
-        raise ClusterProblem(f"a local cluster runs on Linux only, this is {sys.platform}; {ways_out}")
+        raise ClusterProblem(f"a local cluster runs on Linux only, this is {sys.platform}; {alternatives}")
     if os.geteuid() != 0:
         raise ClusterProblem(
-            f"a local cluster (kubelet, containerd, iptables) needs root: run it with sudo, or {ways_out}"
+            f"a local cluster (kubelet, containerd, iptables) needs root: run it with sudo, or {alternatives}"
         )
 
 
 @contextlib.contextmanager
 def _alone(places: Layout) -> Iterator[None]:
-    """One `up` or `down` at a time."""
+    """Hold the lock of `up` and `down`. Raises ClusterProblem while another command holds it."""
     content_cache.ROOT.mkdir(exist_ok=True)
     with Path(f"{places.state}.lock").open("a+") as lock:
         try:

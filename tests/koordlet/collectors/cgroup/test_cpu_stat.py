@@ -19,7 +19,7 @@ def test_both_versions_count_periods_alike(text):
 
 
 def test_a_group_without_the_cpu_controller_counts_no_periods():
-    with pytest.raises(ValueError, match="no nr_periods and nr_throttled, it begins b'usage_usec 9120"):
+    with pytest.raises(ValueError, match="no nr_periods and nr_throttled, got b'usage_usec 9120"):
         cpu_stat.cpu_periods(V2.partition(b"nr_periods")[0])
 
 
@@ -31,7 +31,7 @@ def test_a_group_without_the_cpu_controller_counts_no_periods():
         ((40, 12), (40, 12), None),  # no limit, or no work
         ((40, 12), (3, 1), None),  # recreated
         ((40, 12), (50, 11), None),
-        ((40, 12), (49, 21), None),  # nine periods say little
+        ((40, 12), (49, 21), None),  # too few periods
         ((40, 12), (50, 23), 1.0),  # a period ended between the two lines
     ],
 )
@@ -45,6 +45,6 @@ def test_whatever_the_counters_a_ratio_lies_between_0_and_1(periods, throttled, 
     assert ratio is None or 0 <= ratio <= 1
 
 
-def test_the_worst_group_speaks_for_the_pod():
+def test_the_worst_group_counts_for_the_pod():
     assert cpu_stat.worst([None, 0.1, 0.7, 0.0]) == 0.7
     assert cpu_stat.worst([None, None]) is None

@@ -1,4 +1,4 @@
-"""Which groups are found, and when a change is seen."""
+"""Groups found, and the tick in which a change is found."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_monitor_of_a_cri_o_container_is_not_a_container(tmp_path):
     assert found.pods[UID].containers == {CID: str(host.container(UID, CID, runtime="crio"))}
 
 
-def test_the_answer_is_the_same_object_while_nothing_comes_or_goes(discovery):
+def test_the_result_is_the_same_object_while_nothing_changes(discovery):
     first = discovery.refresh(0.0)
     assert all(discovery.refresh(tick) is first for tick in range(1, 20))
 
@@ -73,11 +73,11 @@ def test_a_new_container_is_found_within_a_round_of_turns(host, discovery):
     assert found.pods[UID].containers.keys() == {CID, NEW}
 
 
-def test_a_container_replaced_between_two_looks_is_seen_after_look_again(host, discovery):
+def test_a_container_replaced_between_two_ticks_is_found_after_invalidate(host, discovery):
     old = discovery.refresh(0.0).pods[UID].containers[CID]
     host.remove_group(host.container(UID, CID))
     host.set_group(host.container(UID, NEW), 1.0, 1)
-    discovery.look_again(old)
+    discovery.invalidate(old)
     assert discovery.refresh(1.0).pods[UID].containers.keys() == {NEW}
 
 

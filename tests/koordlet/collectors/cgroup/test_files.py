@@ -1,4 +1,4 @@
-"""The text of cgroup files, as kernels print it and as they do not."""
+"""Contents of cgroup files, as kernels print them and as they do not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ V1_KEYS = [
 ]
 V2_KEYS = ["anon", "file", "inactive_anon", "active_anon", "inactive_file", "active_file", "unevictable"]
 
-# Excerpts of what kernels print, in their order; in v1 the group's own keys stand before the hierarchical ones.
+# Excerpts of kernel output, in its order; in v1 the group's own keys come before the hierarchical ones.
 V1_TEXT = b"""cache 405504
 rss 1000000
 inactive_anon 1
@@ -135,13 +135,13 @@ def test_cpu_stat_is_microseconds():
     assert CPU_FILES[CgroupVersion.V2].parse(text) == 1234567000
 
 
-def test_usage_usec_is_found_wherever_it_stands():
+def test_usage_usec_is_found_at_any_position():
     assert cgroup_files.cpu_nanoseconds_v2(b"user_usec 5\nusage_usec 7") == 7000
 
 
 @pytest.mark.parametrize("text", [b"", b"\n", b"-1\n", b"x\n", b"1 2\n"])
-def test_a_cpuacct_usage_that_is_no_number_is_refused(text):
-    with pytest.raises(ValueError, match=r"cpuacct\.usage is .*; one number is wanted"):
+def test_a_cpuacct_usage_that_is_not_a_number_is_refused(text):
+    with pytest.raises(ValueError, match=r"cpuacct\.usage is .*, want one number"):
         cgroup_files.cpu_nanoseconds_v1(text)
 
 

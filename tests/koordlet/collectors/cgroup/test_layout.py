@@ -1,4 +1,4 @@
-"""What a host's cgroup tree is taken for."""
+"""Layouts detected in cgroup trees of hosts."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_folder_that_does_not_exist_is_no_data(tmp_path):
     assert isinstance(cgroup_layout.probe(tmp_path / "nowhere"), NoData)
 
 
-def test_a_host_without_a_kubelet_is_no_data_that_says_how_far_was_looked(tmp_path):
+def test_a_host_without_a_kubelet_is_no_data_with_the_searched_depth(tmp_path):
     host = PlainHost(tmp_path, V2)
     for qos in ("burstable", "besteffort", ""):
         (host.host_root.cgroup_root / "kubepods" / qos).rmdir()

@@ -1,4 +1,4 @@
-"""What the names of cgroup folders say, by names seen on hosts."""
+"""Meaning of the names of cgroup folders, with names seen on hosts."""
 
 from __future__ import annotations
 
@@ -90,5 +90,5 @@ def test_monitors_and_other_groups_are_no_containers(name):
         ("ssh.service", None),
     ],
 )
-def test_a_container_outside_its_pod_tells_whose_it_is(name, uid):
+def test_a_container_outside_its_pod_has_the_uid_in_its_name(name, uid):
     assert cgroup_names.pod_uid_of_stray(name) == uid

@@ -1,4 +1,4 @@
-"""Shares of NUMA nodes, worked out by hand and by what must add up."""
+"""Shares of NUMA nodes, computed by hand and checked by their sums."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ CORES = st.floats(0, 1e3)
 
 
 def after(seconds, **busy_seconds):
-    """Each CPU is named cpuN."""
+    """Return readings some seconds later; each CPU is named cpuN."""
     worked = {cpu: round(busy_seconds.get(f"cpu{cpu}", 0) * SECOND) for cpu in BEFORE.nanoseconds}
     return CpuTimes(
         {cpu: total + worked[cpu] for cpu, total in BEFORE.nanoseconds.items()},
@@ -55,7 +55,7 @@ def test_the_first_reading_gives_no_rate():
     assert attribution.cpu_cores(None, BEFORE, CPUS) == {}
 
 
-def test_where_nothing_ran_the_system_did_not_either():
+def test_an_idle_node_has_an_idle_system():
     assert attribution.system_cpu_cores(0.0, {0: 0.0, 1: 0.0}) == {0: 0.0, 1: 0.0}
 
 
@@ -67,11 +67,11 @@ def test_the_shares_of_the_system_add_up_to_it_and_are_in_proportion(system, of_
         assert shares[node] * sum(of_nodes.values()) == pytest.approx(used * system)
 
 
-def test_memory_that_the_pods_have_is_not_the_systems_and_it_is_never_below_zero():
+def test_memory_of_pods_is_not_system_memory_and_the_rest_is_never_below_zero():
     assert attribution.system_memory_bytes({0: 100, 1: 50, 2: 7}, {0: 30, 1: 60}) == {0: 70, 1: 0, 2: 7}
 
 
-def test_one_node_without_memory_is_left_out_and_the_others_stand():
+def test_one_node_without_memory_is_left_out_and_the_others_remain():
     measured = NumaMeasurement({0: 1.0, 1: 3.0}, {0: 100}, {0: 40}, {0, 1})
     assert attribution.samples(measured, UsageSample(2.0, 0.0)) == {
         0: NumaSample(UsageSample(1.0, 100.0), UsageSample(0.5, 60.0))
@@ -87,7 +87,7 @@ def test_one_node_without_memory_is_left_out_and_the_others_stand():
     ],
     ids=["a pod could not be read", "the system is not known", "a node has no CPU rate"],
 )
-def test_where_a_sum_is_not_known_the_systems_share_is_not_either(measured, system):
+def test_without_a_known_sum_the_system_share_is_unknown(measured, system):
     found = attribution.samples(measured, system)
     assert found[0] == NumaSample(UsageSample(1.0, 100.0), None)
     assert all(sample.system is None for sample in found.values())

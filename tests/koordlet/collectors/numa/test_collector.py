@@ -1,4 +1,4 @@
-"""NUMA nodes in a tree of files, and those of the machine that runs the test beside the kernel's own sums."""
+"""NUMA nodes in a tree of files, and those of the present machine compared with the kernel's own sums."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Machine:
         return path
 
     def read(self, busy_ticks=()):
-        """Ten seconds pass, and ten ticks."""
+        """Advance ten seconds and ten ticks."""
         self.clock.advance(10.0)
         for cpu, ticks in dict(busy_ticks).items():
             self.ticks[cpu] += ticks
         numa_tree.set_cpu_ticks(self.host, self.ticks)
-        results = [self.usage.collect(self.groups) for _ in range(NUMA_TICKS)]
+        results = [self.usage.measure(self.groups) for _ in range(NUMA_TICKS)]
         assert results[1:] == [None] * (NUMA_TICKS - 1)
         return results[0]
 
@@ -72,7 +72,7 @@ def test_every_node_has_its_cpus_and_its_memory_and_the_pods_are_summed(machine)
     assert machine.usage.no_data == ()
 
 
-def test_it_is_read_once_in_so_many_ticks(machine):
+def test_usage_is_read_once_in_numa_ticks(machine):
     machine.read()
     machine.read()
     assert machine.statistics.source("NUMA usage").reads == 2
@@ -85,18 +85,18 @@ def test_after_a_reset_counter_the_node_is_back_with_the_next_reading(machine):
 
 
 @pytest.mark.parametrize("nodes", [0, 1])
-def test_a_machine_of_one_node_or_a_kernel_without_numa_is_at_no_fault_and_not_read(tmp_path, nodes):
+def test_a_machine_with_one_node_or_no_numa_is_not_read_and_not_a_fault(tmp_path, nodes):
     host, statistics = HostRoot.at(tmp_path), CollectStatistics()
     if nodes:
         numa_tree.set_nodes(host, ["0-3"], [MIB])
     usage = NumaUsage(host, statistics)
-    assert [usage.collect(None) for _ in range(NUMA_TICKS * 2)] == [None] * NUMA_TICKS * 2
+    assert [usage.measure(None) for _ in range(NUMA_TICKS * 2)] == [None] * NUMA_TICKS * 2
     source = statistics.source("NUMA usage")
     assert (usage.no_data, source.supported, source.reads, source.failures) == ((), False, 0, 0)
 
 
 @pytest.mark.parametrize(("file", "text"), [("cpulist", "many"), ("meminfo", "")])
-def test_a_file_that_makes_no_sense_takes_away_its_node_and_is_named(machine, file, text):
+def test_an_invalid_file_removes_its_node_and_is_named(machine, file, text):
     machine.read()
     path = machine.host.numa_root / "node1" / file
     path.write_text(text)
@@ -111,7 +111,7 @@ def test_without_proc_stat_there_is_no_cpu_and_the_rate_after_it_spans_no_gap(ma
     (machine.host.proc_root / "stat").unlink()
     machine.clock.advance(10.0)
     for _ in range(NUMA_TICKS):
-        machine.usage.collect(machine.groups)
+        machine.usage.measure(machine.groups)
     assert [each.path for each in machine.usage.no_data] == [str(machine.host.proc_root / "stat")]
     assert machine.read({0: 100}).cpu_cores == {}
     assert machine.read({0: 100}).cpu_cores == {0: 0.1, 1: 0.0}
@@ -132,24 +132,24 @@ def busy_seconds():
     return times.user + times.nice + times.system + times.irq + times.softirq
 
 
-def test_on_this_machine_the_nodes_add_up_to_what_the_kernel_says_of_the_whole():
+def test_on_this_machine_the_nodes_add_up_to_the_kernels_totals():
     if not Path("/sys/devices/system/node/node0/meminfo").exists():
         pytest.skip("this kernel knows no NUMA nodes")
     clock = Clock()
     usage = NumaUsage(HostRoot.at(Path("/")), CollectStatistics(), clock, fewest_nodes=1)
     before = busy_seconds()
-    first, *_rest = [usage.collect(None) for _ in range(NUMA_TICKS)]
+    first, *_rest = [usage.measure(None) for _ in range(NUMA_TICKS)]
     assert first.cpu_cores == {}
     inside = busy_seconds()
     while busy_seconds() < inside + 0.2:
         pass  # the loop is the load
     worked = busy_seconds() - inside
     clock.advance(1.0)  # so that cores are seconds of work
-    measured = usage.collect(None)
+    measured = usage.measure(None)
     at_most = busy_seconds() - before
     assert usage.no_data == ()
     assert measured.cpu_cores.keys() == measured.memory_bytes.keys() == set(measured.nodes)
-    rounding = 5 * 0.01 * len(os.sched_getaffinity(0))  # five columns a CPU are whole ticks
+    rounding = 5 * 0.01 * len(os.sched_getaffinity(0))  # five columns per CPU are whole ticks
     assert worked - rounding <= sum(measured.cpu_cores.values()) <= at_most + rounding
     memory = psutil.virtual_memory()
     assert sum(measured.memory_bytes.values()) == pytest.approx(memory.total - memory.available, abs=0.1 * memory.total)

@@ -1,4 +1,4 @@
-"""Texts as kernels print them; numbers added up by hand."""
+"""Contents as kernels print them; sums computed by hand."""
 
 import pytest
 
@@ -42,11 +42,11 @@ def test_busy_ticks_are_all_but_idle_iowait_steal_and_guest():
 
 @pytest.mark.parametrize("text", [b"", b"cpu  1 2 3 4 5 6 7 8 9 10\n", b"cpu0 1 2 3\n"])
 def test_without_a_line_of_a_cpu_there_are_no_ticks(text):
-    with pytest.raises(ValueError, match="no line of a single CPU"):
+    with pytest.raises(ValueError, match="no line with the times of a single CPU"):
         numa_files.busy_ticks(text)
 
 
-def test_used_memory_is_what_is_neither_free_nor_cache():
+def test_used_memory_is_neither_free_nor_cache():
     assert numa_files.used_bytes(numa_tree.meminfo(1, 123 << 20).encode()) == 123 << 20
 
 
@@ -64,7 +64,7 @@ def test_a_size_that_is_missing_is_named(key):
     assert str(refused.value) == f"no size in kB of {key}"
 
 
-def test_memory_of_a_group_is_what_the_usage_of_a_pod_is_made_of():
+def test_memory_of_a_group_uses_the_keys_of_pod_usage():
     assert numa_files.group_bytes(GROUP_V1, CgroupVersion.V1, 4096) == {0: 30 * 4096, 1: 70 * 4096}
     assert numa_files.group_bytes(GROUP_V2, CgroupVersion.V2, 4096) == {0: 111, 1: 222}
 

@@ -2,12 +2,12 @@ from koordlet.prediction.peaks import NoPrediction, Peak
 from koordlet.prediction.predictors import maximum
 
 
-def test_the_largest_answer_is_given_with_its_own_terms():
+def test_the_largest_peak_has_its_own_terms():
     larger = Peak(5.0, 1.0, class_peak=4.0)
     assert maximum.largest({"a": Peak(3.0, 1.0, pod_sum_peak=2.0), "b": larger}) is larger
 
 
-def test_a_member_that_cannot_answer_might_be_the_largest():
+def test_a_member_without_a_prediction_prevents_the_maximum():
     answer = maximum.largest({"a": Peak(3.0, 1.0), "b": NoPrediction("no sample")})
     assert answer == NoPrediction("b: no sample")
 

@@ -1,4 +1,4 @@
-"""The N-sigma formulas on numbers worked out by hand: N = 5 unless stated, sig = mean + N * stdev."""
+"""The N-sigma formulas on numbers computed by hand: N = 5 unless stated, sig = mean + N * stdev."""
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_a_missing_series_is_no_prediction_and_is_named(predictor, missing):
     assert missing.replace("_and_", " + ").replace("_", " ") in answer.reason
 
 
-def test_the_node_needs_the_larger_of_itself_and_all_that_runs_on_it():
+def test_the_peak_of_the_node_is_the_larger_of_its_own_and_its_parts():
     pods, system = PlainStatistics([2.0, 1.0], [0.5, 0.1]), PlainStatistics([0.5], [0.1])
     assert n_sigma.everything(PlainStatistics([3.5], [0.1]), pods, system, 5) == pytest.approx(7.0)
     assert n_sigma.everything(PlainStatistics([3.5], [0.9]), pods, system, 5) == pytest.approx(8.0)

@@ -1,4 +1,4 @@
-"""Upstream's own examples (p95 of CPU, p98 of memory, 10 % margin), and its truncations."""
+"""Koordinator's own examples (p95 of CPU, p98 of memory, 10 % margin), and its truncations."""
 
 import pytest
 

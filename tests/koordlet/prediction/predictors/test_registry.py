@@ -1,19 +1,23 @@
-"""What holds for every predictor of the catalog, and how one is chosen."""
+"""Properties of every registered predictor, and the choice of one."""
 
+import inspect
 import math
+import pkgutil
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api_types.colocation import controller_config
+from koordlet.prediction import predictors
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction, Peak
 from koordlet.prediction.predictors import registry
 from koordlet.samples import Resource
 from tests.koordlet.prediction.plain_statistics import PlainStatistics, prod_load
 
-EVERY_PREDICTOR = ("n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "max")
+EVERY_PREDICTOR = controller_config.PREDICTOR_NAMES
 usage = st.floats(0, 1000).map(lambda value: round(value, 3))
 
 
@@ -37,8 +41,22 @@ def loads(draw):
     )
 
 
-def test_the_catalog_holds_the_predictors_of_the_design():
+def test_the_registry_has_every_name_of_the_configuration_and_no_other():
     assert tuple(registry.PREDICTORS) == EVERY_PREDICTOR
+
+
+def test_every_module_of_a_predictor_is_registered():
+    written = {module.name for module in pkgutil.iter_modules(predictors.__path__)} - {"registry"}
+    used = {
+        each.__name__.rpartition(".")[2]
+        for each in vars(registry).values()
+        if inspect.ismodule(each) and each.__name__.startswith(f"{predictors.__name__}.")
+    }
+    assert used == written
+    registered = {inspect.getmodule(predictor) for predictor in registry.PREDICTORS.values()}
+    assert {f"{predictors.__name__}.{name}" for name in written - {"maximum"}} == {
+        module.__name__ for module in registered if module is not registry
+    }
 
 
 @pytest.mark.parametrize("name", EVERY_PREDICTOR)
@@ -62,12 +80,12 @@ def test_a_peak_rises_with_the_margin(name, load, margins):
 
 
 @pytest.mark.parametrize("name", EVERY_PREDICTOR)
-def test_a_predictor_without_any_sample_says_so(name):
+def test_a_predictor_without_any_sample_has_no_prediction(name):
     assert isinstance(registry.predict(prod_load(cold_requests=1.0), PredictParameters(predictor=name)), NoPrediction)
 
 
 @pytest.mark.parametrize("name", EVERY_PREDICTOR)
-def test_a_peak_that_is_no_number_is_no_prediction(name):
+def test_a_peak_that_is_not_a_number_is_no_prediction(name):
     broken = PlainStatistics([math.nan], [math.nan], {percent: [math.nan] for percent in (95, 98, 99)})
     load = prod_load(
         warm_pods=broken, prod=broken, system=broken, unreserved_system=broken, prod_and_unreserved_system=broken
@@ -77,7 +95,7 @@ def test_a_peak_that_is_no_number_is_no_prediction(name):
     assert "nan" in answer.reason
 
 
-@given(load=loads(), members=st.sets(st.sampled_from(EVERY_PREDICTOR[:-1]), min_size=1))
+@given(load=loads(), members=st.sets(st.sampled_from([name for name in EVERY_PREDICTOR if name != "max"]), min_size=1))
 def test_max_is_the_largest_of_its_members_each_with_its_own_default_margin(load, members):
     answer = registry.predict(load, PredictParameters(predictor="max", members=tuple(members)))
     assert answer.peak == max(registry.predict(load, PredictParameters(predictor=name)).peak for name in members)

@@ -1,4 +1,4 @@
-"""Taking the cluster's rules out of iptables and leaving everybody else's."""
+"""Removing the cluster's rules from iptables, and no others."""
 
 from tools.localcluster.host import firewall
 
@@ -29,15 +29,15 @@ COMMIT
 """
 
 
-def test_chains_of_kubernetes_and_cni_go_with_every_jump_into_them():
-    left = firewall.without_ours(SAVED)
+def test_removes_chains_of_kubernetes_and_cni_with_every_jump_into_them():
+    left = firewall.without_cluster_rules(SAVED)
     assert "KUBE-FORWARD" not in left
     assert "KUBE-SERVICES" not in left
     assert "CNI-" not in left
 
 
-def test_rules_of_others_stay_word_for_word():
-    left = firewall.without_ours(SAVED).splitlines()
+def test_keeps_all_other_rules_unchanged():
+    left = firewall.without_cluster_rules(SAVED).splitlines()
     for line in (
         ":FORWARD DROP [0:0]",
         ":MINE - [0:0]",
@@ -47,13 +47,13 @@ def test_rules_of_others_stay_word_for_word():
         assert line in left
 
 
-def test_what_is_left_is_still_a_complete_document_for_iptables_restore():
-    left = firewall.without_ours(SAVED).splitlines()
+def test_the_result_is_a_complete_document_for_iptables_restore():
+    left = firewall.without_cluster_rules(SAVED).splitlines()
     assert [line for line in left if line.startswith("*")] == ["*filter", "*nat"]
     assert left.count("COMMIT") == 2
 
 
-def test_rules_are_compared_without_counters_and_without_chains_that_merely_accept():
+def test_compares_rules_without_counters_and_accepting_chains():
     assert firewall.significant("*filter\n:INPUT ACCEPT [1:60]\n[3:180] -A INPUT -j DROP\n:MINE - [0:0]\nCOMMIT\n") == [
         "filter: :MINE -",
     ]

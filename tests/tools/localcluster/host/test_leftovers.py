@@ -1,4 +1,4 @@
-"""What differs on a machine before and after."""
+"""Differences of a machine before and after."""
 
 import dataclasses
 
@@ -27,7 +27,7 @@ def test_an_unchanged_machine_has_no_leftovers():
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"mounts": ["/", "/proc", "/run/x"]}, "mount: /run/x"),
         ({"links": ["cni0", "eth0", "lo"]}, "link: cni0"),
@@ -40,21 +40,21 @@ def test_an_unchanged_machine_has_no_leftovers():
         ),
     ],
 )
-def test_every_kind_of_leftover_is_named(changes, told):
-    assert leftovers.differences(BEFORE, after(**changes)) == [told]
+def test_every_kind_of_leftover_is_named(changes, reported):
+    assert leftovers.differences(BEFORE, after(**changes)) == [reported]
 
 
-def test_what_went_away_meanwhile_is_nobodys_leftover():
+def test_what_disappeared_meanwhile_is_not_a_leftover():
     assert (
         leftovers.differences(BEFORE, after(mounts=["/"], links=["lo"], folders=[], rules={}, kernel_settings={})) == []
     )
 
 
-def test_an_empty_table_more_is_no_leftover():
+def test_a_new_empty_table_is_not_a_leftover():
     assert leftovers.differences(BEFORE, after(tables={"iptables": ["filter", "nat"]})) == []
 
 
-def test_a_look_survives_its_file():
+def test_json_keeps_the_state():
     assert Machine.from_json(BEFORE.to_json()) == BEFORE
 
 

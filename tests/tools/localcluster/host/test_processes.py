@@ -1,4 +1,4 @@
-"""Long-running programs, found again and ended by pid and start time. Real processes."""
+"""Finding and ending long-running programs by pid and start time, with real processes."""
 
 import sys
 
@@ -21,7 +21,7 @@ def folder(tmp_path):
 def test_a_started_program_is_found_and_marked(folder):
     processes.start(SLEEPER, folder)
     found = processes.find("sleeper", folder)
-    while not found.cmdline():  # the kernel shows it an instant after the spawn has returned
+    while not found.cmdline():  # the kernel shows it shortly after the spawn has returned
         pass
     assert found.cmdline() == ["sleep", "60"]
     assert found.environ()[processes.MARK] == str(folder)
@@ -44,13 +44,13 @@ def test_a_stopped_program_is_gone_and_stopping_again_is_fine(folder):
     processes.stop("sleeper", folder)
 
 
-def test_a_stranger_with_the_same_pid_is_neither_found_nor_ended(folder):
+def test_another_process_with_the_same_pid_is_neither_found_nor_ended(folder):
     processes.start(SLEEPER, folder)
-    stranger = processes.find("sleeper", folder)
-    (folder / "sleeper.pid").write_text(f"{stranger.pid} {stranger.create_time() - 100}\n")
+    other = processes.find("sleeper", folder)
+    (folder / "sleeper.pid").write_text(f"{other.pid} {other.create_time() - 100}\n")
     assert processes.find("sleeper", folder) is None
     processes.stop("sleeper", folder)
-    assert stranger.is_running()
+    assert other.is_running()
 
 
 def test_children_are_found_by_the_mark_when_their_parent_is_gone(folder):
@@ -72,7 +72,7 @@ def test_a_program_that_ignores_the_signal_is_killed(folder):
     assert processes.find("stubborn", folder) is None
 
 
-def test_a_program_that_ended_is_reported_with_its_last_words(folder):
+def test_a_program_that_ended_is_reported_with_its_last_errors(folder):
     processes.start(Program("brief", ["sh", "-c", "echo 'no such flag: --x' >&2; exit 1"], {}), folder)
     while processes.find("brief", folder):
         pass

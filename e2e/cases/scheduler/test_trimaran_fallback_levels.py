@@ -1,7 +1,7 @@
-"""What is measured goes and comes back: the ladder is walked down and up, seen in the metric and in each decision.
+"""Measurements disappear and return: the fallback levels of nodes in the metric and in each decision.
 
-Measurements come by a load watcher of the story's own, from the reports of three fake nodes. They are too old after
-20 seconds instead of five minutes.
+Measurements come from a load watcher of the case's own, which reads the reports of three fake nodes. They are too old
+after 20 seconds instead of five minutes.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from e2e.support import fake_fleet, fake_reports, fallback_levels, host_scheduler, waiting, window_reports, workloads
+from e2e.support import fake_fleet, fallback_levels, host_scheduler, waiting, workloads
 from e2e.support.cluster_client import ClusterClient
+from e2e.support.fake_fleet import WindowLoad
+from e2e.support.fallback_levels import FallbackLevel
 from e2e.support.host_load_watcher import HostWatcher
 from e2e.support.host_scheduler import HostScheduler
 from e2e.support.scheduling import SchedulingHelper
-from e2e.support.window_reports import Load
-from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from tools.localcluster.access import Cluster
 
 POLICY = "TargetLoadPacking"
-LOADS = {"busy": Load(35), "calm": Load(5), "idle": Load(2)}
+LOADS = {"busy": WindowLoad(35), "calm": WindowLoad(5), "idle": WindowLoad(2)}
 AGE_SECONDS = 20
 FLAGS = (f"--measurement-age-seconds={AGE_SECONDS}", "--measurement-interval-seconds=1")
 FILLED_CPU = "10"
@@ -32,16 +32,16 @@ SEEN_SECONDS = AGE_SECONDS + 40.0  # scores are kept for ten seconds, and the ma
 
 
 @pytest.fixture(scope="module")
-def nodes(eyes: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
-    with fake_fleet.registered(eyes, [f"ladder-{name}" for name in LOADS]) as names:
+def nodes(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
+    with fake_fleet.registered(cluster_client, [f"fallback-{name}" for name in LOADS]) as names:
         yield dict(zip(LOADS, names, strict=True))
 
 
 @pytest.fixture(scope="module")
-def report(eyes: ClusterClient, nodes: dict[str, str]) -> Callable[[], None]:
+def report(cluster_client: ClusterClient, nodes: dict[str, str]) -> Callable[[], None]:
     def write() -> None:
         for key, name in nodes.items():
-            fake_reports.report(eyes, name, window_reports.status(LOADS[key]))
+            fake_fleet.report(cluster_client, name, fake_fleet.window_status(LOADS[key]))
 
     return write
 
@@ -68,71 +68,73 @@ def scheduler(cluster: Cluster, watcher: HostWatcher) -> Iterator[HostScheduler]
         "pluginArgs": {POLICY: {"watcherAddress": watcher.url, "targetUtilization": 40}},
         "weight": 20,
     }
-    made = HostScheduler(cluster, "story-ladder", values, flags=FLAGS)
+    made = HostScheduler(cluster, "case-fallback", values, flags=FLAGS)
     with host_scheduler.started(made):
         yield made
 
 
-class Ladder:
-    """Asks for pods until a decision was made on the rungs that are waited for."""
+class FallbackWalk:
+    """Creates pods until a decision is made on the expected levels."""
 
-    def __init__(self, court: SchedulingHelper, scheduler: HostScheduler, nodes: dict[str, str]) -> None:
-        self._court = court
+    def __init__(self, scheduling: SchedulingHelper, scheduler: HostScheduler, nodes: dict[str, str]) -> None:
+        self._scheduling = scheduling
         self._scheduler = scheduler
         self._nodes = nodes
         self._names = (f"step-{number}" for number in itertools.count())
 
     def decision(self) -> tuple[str, dict[str, FallbackLevel]]:
-        """Where a pod goes, and the rung of each node when that was decided; the pod is gone afterwards."""
+        """Create a pod; return its node and the levels of all nodes in the decision; delete the pod."""
         name, key_of = next(self._names), {name: key for key, name in self._nodes.items()}
-        self._court.ask(name, self._scheduler.name, [*self._nodes.values()])
-        (node,) = self._court.bound([name])
-        rungs = fallback_levels.decided_by(
-            self._scheduler, POLICY, f"{self._court.namespace}/{name}", self._nodes.values()
+        self._scheduling.submit(name, self._scheduler.name, [*self._nodes.values()])
+        (node,) = self._scheduling.bound([name])
+        levels = fallback_levels.decided_by(
+            self._scheduler, POLICY, f"{self._scheduling.namespace}/{name}", self._nodes.values()
         )
-        self._court.dismiss(name)
-        return key_of[node], {key_of[name]: rung for name, rung in rungs.items()}
+        self._scheduling.dismiss(name)
+        return key_of[node], {key_of[name]: level for name, level in levels.items()}
 
-    def comes_to(self, node: str, **rungs: FallbackLevel) -> None:
-        """Wait until nodes stand on these rungs and pods go to `node`, and the metric counts as many there."""
-        waiting.until(f"{rungs}, pods go to {node}", self.decision, (node, rungs).__eq__, within_seconds=SEEN_SECONDS)
-        told = fallback_levels.counts(self._scheduler)
-        for rung in set(rungs.values()):
-            assert told[rung] >= [*rungs.values()].count(rung), told
+    def comes_to(self, node: str, **levels: FallbackLevel) -> None:
+        """Wait until the nodes have these levels and pods go to `node`, and check the metric."""
+        waiting.until(f"{levels}, pods go to {node}", self.decision, (node, levels).__eq__, within_seconds=SEEN_SECONDS)
+        reported = fallback_levels.counts(self._scheduler)
+        for level in set(levels.values()):
+            assert reported[level] >= [*levels.values()].count(level), reported
 
 
 @pytest.fixture
-def walk(court: SchedulingHelper, scheduler: HostScheduler, nodes: dict[str, str]) -> Ladder:
-    return Ladder(court, scheduler, nodes)
+def walk(scheduling: SchedulingHelper, scheduler: HostScheduler, nodes: dict[str, str]) -> FallbackWalk:
+    return FallbackWalk(scheduling, scheduler, nodes)
 
 
 @pytest.mark.timeout(600, func_only=True)
-def test_the_ladder_is_walked_down_and_up_again(
-    court: SchedulingHelper,
-    eyes: ClusterClient,
+def test_nodes_change_their_fallback_level_and_return(
+    scheduling: SchedulingHelper,
+    cluster_client: ClusterClient,
     nodes: dict[str, str],
     report: Callable[[], None],
     watcher: HostWatcher,
     scheduler: HostScheduler,
-    walk: Ladder,
+    walk: FallbackWalk,
 ) -> None:
     requests = {"cpu": FILLED_CPU, "memory": "1Gi"}
-    filler = workloads.pod("filler", court.image, requests=requests, scheduler=scheduler.name, nodes=[nodes["calm"]])
-    eyes.create("Pod", filler, court.namespace)
-    court.bound(["filler"])
+    filler = workloads.pod(
+        "filler", scheduling.image, requests=requests, scheduler=scheduler.name, nodes=[nodes["calm"]]
+    )
+    cluster_client.create("Pod", filler, scheduling.namespace)
+    scheduling.bound(["filler"])
     report()
     measured = dict.fromkeys(LOADS, FallbackLevel.MEASURED)
     walk.comes_to("busy", **measured)
 
-    # the agents of two nodes fail: one is empty, on the other runs what nobody measures
+    # the agents of two nodes fail: one node is empty, the other has a pod without measurement
     for key in ("calm", "idle"):
-        silent = window_reports.status(LOADS[key]) | {"updateTime": fake_reports.now(ahead=-dt.timedelta(minutes=10))}
-        fake_reports.report(eyes, nodes[key], silent)
+        silent = fake_fleet.window_status(LOADS[key]) | {"updateTime": fake_fleet.now(ahead=-dt.timedelta(minutes=10))}
+        fake_fleet.report(cluster_client, nodes[key], silent)
     walk.comes_to("busy", busy=FallbackLevel.MEASURED, calm=FallbackLevel.UNKNOWN, idle=FallbackLevel.PREDICTED)
     report()
     walk.comes_to("busy", **measured)
 
-    # the provider is gone
+    # the provider ends
     served = watcher.first_document()
     watcher.kill()
     killed_at = time.time()
@@ -140,7 +142,7 @@ def test_the_ladder_is_walked_down_and_up_again(
     assert fallback_levels.counts(scheduler)[FallbackLevel.MEASURED] == 0
     assert time.time() - killed_at > AGE_SECONDS - 2
 
-    # it is back: at once from its file, and the ladder is climbed
+    # the provider is back: it serves its file at once, and the nodes are measured again
     report()
     watcher.start()
     recalled = watcher.first_document()

@@ -1,4 +1,4 @@
-"""Every image that this repository builds, in one list."""
+"""All images that this repository builds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ REPOSITORY = content_cache.REPOSITORY
 
 @dataclass(frozen=True)
 class Image:
-    """What an image is made from.
+    """The sources of one image.
 
-    inputs: files and folders whose content decides its tag (base, wheels and program add theirs).
+    inputs: files and folders whose content determines its tag (base, wheels and program add theirs).
     target: stage of the Dockerfile. program: the one Go binary it holds; its folder is then the build's context.
     """
 
@@ -42,14 +42,11 @@ def _small(name: str, folder: Path, *, needs_base: bool = False, program: str = 
     return Image(name, folder / "Dockerfile", folder, (folder,), needs_base=needs_base, program=program)
 
 
-PAUSE = _small("pause", HERE / "pause", program="pause")
-"""Under every pod; the local provider loads it at `up`, others bring their own."""
-
-LOADED: tuple[Image, ...] = (
+IMAGES: tuple[Image, ...] = (
     _component("koordlet", "koordlet"),
     _component("manager", "manager"),
     _component("scheduler-plugin", "scheduler_plugin"),
     _small("kube-scheduler", HERE / "kube_scheduler", program="kube-scheduler"),
     _small("workload", HERE / "workload", needs_base=True),
 )
-"""What `load-images` loads."""
+"""The three components, kube-scheduler, and the workload of demo and tests."""

@@ -1,15 +1,18 @@
-"""What is said of NUMA nodes from a tree of files to the report."""
+"""Usage of NUMA nodes from a tree of files to the report."""
 
 import os
 
 import pytest
 
 from koordlet import node_observer
-from koordlet.cluster import predict_policy
+from koordlet.cluster import spec_in_force
+from koordlet.cluster.interface import NoCluster
 from koordlet.collectors.numa.collector import NUMA_TICKS
-from koordlet.metric_cache import numa_ring
+from koordlet.metric_cache import numa_means
 from koordlet.metric_cache.interface import Window
-from koordlet.samples import NumaSample, Snapshot, UsageSample
+from koordlet.metric_cache.ring import RingCache
+from koordlet.report.builder import ReportBuilder
+from koordlet.samples import NumaSample, SeriesKey, SeriesKind, UsageSample
 from tests.host_trees import numa_tree
 from tests.host_trees.plain_files import V1, PlainHost
 
@@ -18,37 +21,39 @@ NOW = 1_700_000_000.0
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def snapshot(at_seconds, **numa):
-    return Snapshot(at_seconds, None, None, numa={int(name[1:]): sample for name, sample in numa.items()})
+def series(**numa):
+    found = {}
+    for name, sample in numa.items():
+        found[SeriesKey(SeriesKind.NUMA_NODE, name[1:])] = sample.node
+        if sample.system is not None:
+            found[SeriesKey(SeriesKind.NUMA_SYSTEM, name[1:])] = sample.system
+    return found
 
 
-def test_means_are_of_the_window_and_each_of_what_was_known():
-    means = numa_ring.NumaMeans(1800.0)
-    means.append(snapshot(NOW - 400, n0=NumaSample(UsageSample(9.0, 9.0), None)))
-    means.append(
-        snapshot(
-            NOW - 10,
+def test_means_are_of_the_window_and_of_known_values_only():
+    ring = RingCache(1800.0, NUMA_TICKS)
+    ring.append(NOW - 400, series(n0=NumaSample(UsageSample(9.0, 9.0), None)))
+    ring.append(
+        NOW - 10,
+        series(
             n0=NumaSample(UsageSample(1.0, 100.0), UsageSample(0.5, 40.0)),
             n1=NumaSample(UsageSample(2.0, 50.0), None),
-        )
+        ),
     )
-    means.append(snapshot(NOW - 5))
-    means.append(snapshot(NOW, n0=NumaSample(UsageSample(3.0, 300.0), None)))
-    assert means.over(Window(NOW, 300.0)) == {
+    ring.append(NOW, series(n0=NumaSample(UsageSample(3.0, 300.0), None)))
+    assert numa_means.means(ring, Window(NOW, 300.0)) == {
         0: NumaSample(UsageSample(2.0, 200.0), UsageSample(0.5, 40.0)),
         1: NumaSample(UsageSample(2.0, 50.0), None),
     }
-    assert means.over(Window(NOW + 1000, 300.0)) == {}
+    assert numa_means.means(ring, Window(NOW + 1000, 300.0)) == {}
 
 
-def test_a_machine_of_one_node_has_no_means():
-    means = numa_ring.NumaMeans(1800.0)
-    means.append(snapshot(NOW))
-    assert means.over(Window(NOW, 300.0)) == {}
+def test_a_machine_with_one_node_has_no_means():
+    assert numa_means.means(RingCache(1800.0, NUMA_TICKS), Window(NOW, 300.0)) == {}
 
 
 def status_of(root, cpulists, used_bytes):
-    """The report of a host whose four CPUs work as hard as their number says, a tenth of a core each."""
+    """Return the report of a host whose four CPUs each use a tenth of a core times their number."""
     host = PlainHost(root, V1)
     host.set_node(1000, 200 * MIB)
     host.set_group(host.pod("a"), 0.0, 50 * MIB)
@@ -57,17 +62,21 @@ def status_of(root, cpulists, used_bytes):
     )
     numa_tree.set_nodes(host.host_root, cpulists, used_bytes)
     observer = node_observer.NodeObserver(root, 100)
-    cluster = node_observer.NoCluster(observer)
+    cluster = NoCluster(observer.machine_capacity)
     ticks = dict.fromkeys(range(4), 1000)
     for second in range(NUMA_TICKS + 1):
         numa_tree.set_cpu_ticks(host.host_root, ticks)
         observer.observe(NOW + second, cluster)
-    built = observer.report(NOW + NUMA_TICKS, cluster, predict_policy.in_force(None), None).status.to_wire()
-    observer.close()
+    built = (
+        ReportBuilder(observer)
+        .build(NOW + NUMA_TICKS, cluster, spec_in_force.predict_policy(None), None)
+        .status.to_wire()
+    )
+    observer.collector.close()
     return built["nodeMetric"]
 
 
-def test_the_report_says_it_of_a_machine_of_several(tmp_path):
+def test_the_report_has_the_usage_of_each_numa_node(tmp_path):
     reported = status_of(tmp_path, ["0,1", "2-3"], [100 * MIB, 50 * MIB])["numaUsages"]
     assert [each["numaNodeID"] for each in reported] == [0, 1]
     assert [each["nodeUsage"]["resources"]["memory"] for each in reported] == [str(100 * MIB), str(50 * MIB)]
@@ -78,5 +87,5 @@ def test_the_report_says_it_of_a_machine_of_several(tmp_path):
 
 
 @pytest.mark.parametrize(("cpulists", "used"), [([], []), (["0-3"], [150 * MIB])], ids=["no NUMA", "one node"])
-def test_the_report_says_nothing_of_a_machine_of_one(tmp_path, cpulists, used):
+def test_the_report_of_a_machine_with_one_node_has_no_numa_usages(tmp_path, cpulists, used):
     assert "numaUsages" not in status_of(tmp_path, cpulists, used)

@@ -1,12 +1,12 @@
-"""What a provider does, and the list of all of them."""
+"""The protocol of a provider, and the registry of all providers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from tools.images import building
 from tools.localcluster.access import Cluster
+from tools.localcluster.image_archives import Archive
 from tools.localcluster.providers import existing, kind, local
 
 
@@ -18,27 +18,23 @@ class Provider(Protocol):
         ...
 
     def down(self) -> list[str]:
-        """End it. Returns what could not be taken away, a line each."""
+        """End the cluster. Return what could not be removed, one line each."""
         ...
 
     def exists(self) -> bool:
-        """Whether there is something that `down` would end."""
+        """Return whether there is something that `down` would end."""
         ...
 
     def status(self) -> Mapping[str, str]:
-        """Part of the cluster -> "ok", or what is wrong with it."""
+        """Return each part of the cluster with "ok" or its problem."""
         ...
 
     def cluster(self) -> Cluster:
-        """How the running cluster is reached."""
+        """Return access to the running cluster."""
         ...
 
-    def builder(self) -> building.Builder:
-        """What builds images for this provider."""
-        ...
-
-    def load(self, archives: Sequence[building.Archive]) -> None:
-        """Put images where the cluster's nodes find them."""
+    def load(self, archives: Sequence[Archive]) -> None:
+        """Put images onto the cluster's nodes."""
         ...
 
     def stop(self, component: str) -> None:

@@ -1,0 +1,12 @@
+"""Names in the cluster that end-to-end tests and the demo read."""
+
+from typing import Final
+
+SUITE_NAMESPACE: Final = "koordinator-system"
+CONFIG_MAP: Final = "slo-controller-config"
+MID_CPU: Final = "kubernetes.io/mid-cpu"
+MID_MEMORY: Final = "kubernetes.io/mid-memory"
+STATUS_ANNOTATION: Final = "koordinator.sh/mid-resource-receipt"
+"""Annotation of a node with every term of its Mid resources."""
+THRESHOLDS_ANNOTATION: Final = "scheduling.koordinator.sh/usage-thresholds"
+"""Annotation with a node's own load thresholds."""

@@ -1,0 +1,83 @@
+"""The NodeMetric spec in force: intervals, windows and predict policy, with defaults and lower bounds applied."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from api_types.colocation import controller_config
+from api_types.kubernetes import times
+from api_types.node_metric import types as node_metric
+from koordlet.prediction import parameters
+from koordlet.prediction.parameters import PredictParameters
+
+_DEFAULTS: Final = controller_config.DEFAULTS
+_LEAST_REPORT_INTERVAL_SECONDS: Final = 30
+_LEAST_USAGE_WINDOW_SECONDS: Final = 60
+_LOAD_WATCHER_WINDOW_SECONDS: Final = 900
+"""Reported beside the windows of the spec: Trimaran's load watcher publishes windows of 15 minutes."""
+
+
+def report_interval_seconds(policy: node_metric.MetricCollectPolicy | None) -> int:
+    """Return the time between two reports, at least 30 s."""
+    given = policy.report_interval_seconds if policy else None
+    wanted = _DEFAULTS.metric_report_interval_seconds if given is None else given
+    return max(wanted or 0, _LEAST_REPORT_INTERVAL_SECONDS)
+
+
+def usage_window_seconds(policy: node_metric.MetricCollectPolicy | None) -> int:
+    """Return the window of the plain usages, at least 60 s."""
+    given = policy.aggregate_duration_seconds if policy else None
+    wanted = _DEFAULTS.metric_aggregate_duration_seconds if given is None else given
+    return max(wanted or 0, _LEAST_USAGE_WINDOW_SECONDS)
+
+
+def aggregate_windows_seconds(policy: node_metric.MetricCollectPolicy | None) -> list[int]:
+    """Return the windows of the aggregated usages, shortest first. A list in the spec replaces the default list."""
+    given = policy.node_aggregate_policy if policy else None
+    durations = given.durations if given else None
+    if durations is None:
+        default = _DEFAULTS.metric_aggregate_policy
+        durations = (default.durations if default else None) or []
+    wanted = {round(_window_seconds(text)) for text in durations}
+    return sorted(wanted | {_LOAD_WATCHER_WINDOW_SECONDS})
+
+
+def _window_seconds(duration: str) -> float:
+    seconds = times.duration_seconds(duration)
+    if seconds < 1:
+        raise ValueError(f"{duration!r} is too short, want at least 1s")
+    return seconds
+
+
+def predict_policy(policy: controller_config.PredictPolicy | None) -> controller_config.PredictPolicy:
+    """Return the policy with the default of every key that the spec leaves out."""
+    defaults = controller_config.with_defaults(controller_config.PredictPolicy)
+    return defaults if policy is None else defaults.model_copy(update=policy.model_dump(exclude_none=True))
+
+
+def predict_parameters(policy: controller_config.PredictPolicy) -> PredictParameters:
+    """Return the parameters of the predictors for a policy in force, in which every key is set."""
+    given = policy.model_dump(
+        include={field.name for field in dataclasses.fields(PredictParameters)},
+        exclude_none=True,
+    )
+    if "members" in given:
+        given["members"] = tuple(given["members"])
+    return PredictParameters(**given)
+
+
+def published_policy(
+    policy: controller_config.PredictPolicy, used: PredictParameters
+) -> controller_config.PredictPolicy:
+    """Return the policy for `status.prediction.parameters`: the parameters used, with the safety margin in force."""
+    shown = {field.name: getattr(used, field.name) for field in dataclasses.fields(used)}
+    shown["safety_margin_percent"] = used.margin_percent
+    return policy.model_copy(update={name: _published(name, value) for name, value in shown.items()})
+
+
+def _published(name: str, value: Any) -> Any:
+    """Return the value of a parameter in the type that the policy has for it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return round(value) if parameters.constraints(name).get("type") == "integer" else value

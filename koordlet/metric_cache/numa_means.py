@@ -1,0 +1,22 @@
+"""Means of the cached usage of NUMA nodes."""
+
+from __future__ import annotations
+
+from koordlet.metric_cache import aggregation
+from koordlet.metric_cache.aggregation import Statistic
+from koordlet.metric_cache.interface import MetricCache, Window
+from koordlet.samples import NumaSample, SeriesKey, SeriesKind
+
+
+def means(cache: MetricCache, window: Window) -> dict[int, NumaSample]:
+    """Return the mean of each NUMA node with a sample in the window, and of its share of the system."""
+    keys = cache.keys()
+    if not keys:
+        return {}
+    found = aggregation.aggregate(cache.samples(keys, window), (Statistic.AVG,))
+    usages = {key: usage for key in keys if (usage := found.usage(Statistic.AVG, key)) is not None}
+    return {
+        int(key.identity): NumaSample(usage, usages.get(SeriesKey(SeriesKind.NUMA_SYSTEM, key.identity)))
+        for key, usage in usages.items()
+        if key.kind is SeriesKind.NUMA_NODE
+    }

@@ -1,0 +1,52 @@
+"""Usage of a report: means and statistics of the cached samples over the windows of the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from api_types.node_metric import types as node_metric
+from koordlet.cluster import spec_in_force
+from koordlet.cluster.pods import PodOnNode
+from koordlet.collectors.numa.collector import NumaUsage
+from koordlet.metric_cache import aggregation, numa_means
+from koordlet.metric_cache.aggregation import Statistic
+from koordlet.metric_cache.interface import MetricCache, Window
+from koordlet.metric_cache.store import MetricStore
+from koordlet.report.status import ReportedUsage, Statistics
+from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind
+
+_REPORTED: Final = (Statistic.AVG, Statistic.P50, Statistic.P90, Statistic.P95, Statistic.P99, Statistic.STD)
+
+
+def usage_until(
+    until_seconds: float,
+    cache: MetricStore,
+    bound: Iterable[PodOnNode],
+    policy: node_metric.MetricCollectPolicy | None,
+) -> ReportedUsage:
+    """Return the usage of the windows of `policy` that end at `until_seconds` (Unix time)."""
+    by_key = {SeriesKey(SeriesKind.POD, pod.uid): pod for pod in bound}
+    window = Window(until_seconds, spec_in_force.usage_window_seconds(policy))
+    means = aggregation.aggregate(cache.series.samples([NODE, SYSTEM, *by_key], window), (Statistic.AVG,))
+    windows = [
+        (seconds, _statistics(cache.series, Window(until_seconds, seconds)))
+        for seconds in spec_in_force.aggregate_windows_seconds(policy)
+    ]
+    return ReportedUsage(
+        node=means.usage(Statistic.AVG, NODE),
+        system=means.usage(Statistic.AVG, SYSTEM),
+        node_windows=[(seconds, found[NODE]) for seconds, found in windows],
+        system_windows=[(seconds, found[SYSTEM]) for seconds, found in windows],
+        pods=[(pod, usage) for key, pod in by_key.items() if (usage := means.usage(Statistic.AVG, key))],
+        numa=numa_means.means(cache.of_collectors[NumaUsage.name], window),
+    )
+
+
+def _statistics(cache: MetricCache, window: Window) -> dict[SeriesKey, Statistics]:
+    """Return the statistics of node and system over one window; None where samples span less than half of it."""
+    found = aggregation.aggregate(cache.samples((NODE, SYSTEM), window), _REPORTED)
+    return {
+        key: {name: None if found.is_cold(key) else found.usage(name, key) for name in _REPORTED}
+        for key in (NODE, SYSTEM)
+    }

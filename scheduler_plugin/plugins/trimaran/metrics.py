@@ -1,0 +1,37 @@
+"""Count the nodes at each fallback level of the Trimaran plugins. Every label is from a fixed set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import numpy as np
+from prometheus_client import metrics_core, registry
+
+from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
+from scheduler_plugin.state.node_columns import NodeColumns
+
+_PREFIX: Final = "koord_scheduler_plugin_"
+
+
+class FallbackCollector(registry.Collector):
+    """Collector of the number of nodes at each fallback level, which is the same for all Trimaran plugins."""
+
+    def __init__(self, plugin: MeasuredPlugin, vectors: NodeColumns, clock: Callable[[], float]) -> None:
+        self._plugin = plugin
+        self._vectors = vectors
+        self._clock = clock
+
+    def collect(self) -> Iterable[metrics_core.Metric]:
+        """Yield the current samples."""
+        family = metrics_core.GaugeMetricFamily(
+            f"{_PREFIX}ladder_nodes",
+            "Nodes by fallback level of Trimaran (docs/reference/scheduler-plugins/target-load-packing.md).",
+            labels=["rung"],
+        )
+        rows = np.fromiter(list(self._vectors.rows.values()), dtype=np.intp)
+        counts = np.bincount(self._plugin.fallback_levels(rows, self._clock()), minlength=len(FallbackLevel))
+        for level in FallbackLevel:
+            family.add_metric([level.name.lower()], int(counts[level]))
+        yield family

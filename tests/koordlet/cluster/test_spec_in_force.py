@@ -1,0 +1,81 @@
+import dataclasses
+
+import pytest
+
+from api_types.colocation.controller_config import PredictPolicy
+from api_types.node_metric import types as node_metric
+from koordlet.cluster import spec_in_force
+from koordlet.prediction.parameters import PredictParameters
+
+
+def policy(**wire):
+    return node_metric.MetricCollectPolicy.model_validate(wire)
+
+
+def test_without_a_policy_the_defaults_of_koordinator_are_in_force():
+    assert spec_in_force.report_interval_seconds(None) == 60
+    assert spec_in_force.usage_window_seconds(policy()) == 300
+
+
+def test_values_below_the_lower_bound_are_raised():
+    assert spec_in_force.report_interval_seconds(policy(reportIntervalSeconds=5)) == 30
+    assert spec_in_force.usage_window_seconds(policy(aggregateDurationSeconds=10)) == 60
+
+
+def test_windows_of_the_spec_replace_the_defaults_and_always_include_fifteen_minutes():
+    assert spec_in_force.aggregate_windows_seconds(None) == [300, 600, 900, 1800]
+    given = policy(nodeAggregatePolicy={"durations": ["20m", "1m0s"]})
+    assert spec_in_force.aggregate_windows_seconds(given) == [60, 900, 1200]
+
+
+def test_keys_missing_in_the_spec_have_their_defaults():
+    policy = spec_in_force.predict_policy(PredictPolicy(n=3.0))
+    assert (policy.n, policy.predictor, policy.cold_start_period_seconds) == (3.0, "n-sigma-v2", 7200)
+    assert (policy.check_interval_seconds, policy.resource_diff_threshold_percent) == (20, 5)
+    assert spec_in_force.predict_policy(None).cpu_half_life_seconds == 43200
+
+
+REPORT_KEYS = {"resource_diff_threshold_percent", "check_interval_seconds", "force_update_interval_seconds"}
+"""Keys of the policy for the schedule of reports; all others are parameters of predictors."""
+
+OTHER_THAN_DEFAULT = {
+    "predictor": "max",
+    "n": 4.0,
+    "percentile": 97.0,
+    "cpu_percentile": 90.0,
+    "memory_percentile": 91.0,
+    "request_divisor": 1.2,
+    "members": ["percentile", "n-sigma-v1"],
+    "safety_margin_percent": 7,
+    "cold_start_period_seconds": 60,
+    "cpu_half_life_seconds": 3600,
+    "memory_half_life_seconds": 7201,
+}
+
+
+def test_every_key_of_the_policy_is_used_by_predictors_or_by_the_report_schedule():
+    parameters = {field.name for field in dataclasses.fields(PredictParameters)}
+    assert parameters == OTHER_THAN_DEFAULT.keys()
+    assert parameters | REPORT_KEYS == PredictPolicy.model_fields.keys()
+
+
+def test_every_parameter_of_the_policy_reaches_the_predictors():
+    policy = spec_in_force.predict_policy(PredictPolicy(**OTHER_THAN_DEFAULT))
+    given = dataclasses.asdict(spec_in_force.predict_parameters(policy))
+    assert given == OTHER_THAN_DEFAULT | {"members": ("percentile", "n-sigma-v1")}
+
+
+@pytest.mark.parametrize("name", OTHER_THAN_DEFAULT)
+def test_every_parameter_in_use_is_published(name):
+    policy = spec_in_force.predict_policy(None)
+    other = spec_in_force.predict_policy(PredictPolicy(**{name: OTHER_THAN_DEFAULT[name]}))
+    shown = spec_in_force.published_policy(policy, spec_in_force.predict_parameters(other))
+    assert getattr(shown, name) == OTHER_THAN_DEFAULT[name] != getattr(policy, name)
+
+
+def test_the_published_policy_has_the_margin_in_force():
+    policy = spec_in_force.predict_policy(PredictPolicy(predictor="percentile"))
+    assert policy.safety_margin_percent is None
+    shown = spec_in_force.published_policy(policy, spec_in_force.predict_parameters(policy))
+    assert shown.safety_margin_percent == 10
+    assert shown.to_wire()["safetyMarginPercent"] == 10

@@ -1,0 +1,50 @@
+"""State between the calls of one scheduling cycle."""
+
+import numpy as np
+
+from scheduler_plugin.extender.pending_cycle import Passed, PendingCycle
+from scheduler_plugin.state.pod_info import PodInfo
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.factories import NOW
+
+POD = PodInfo(uid="u", key="default/web", is_prod=True, is_pinned=False, estimate=(0, 0))
+
+
+def test_the_passed_candidates_are_taken_once():
+    pending = PendingCycle()
+    passed = Passed(b"{", POD, np.array([1, 2]), NOW)
+    pending.pass_on(passed)
+    assert pending.take_passed() is passed
+    assert pending.take_passed() is None
+
+
+def test_a_response_is_for_its_request_and_expires():
+    pending = PendingCycle()
+    pending.expect(b"request", b"response", NOW)
+    assert pending.response_to(b"request", NOW + 1.9) == b"response"
+    assert pending.response_to(b"request", NOW + 2) is None
+    assert pending.response_to(b"another", NOW) is None
+
+
+def test_a_new_cycle_drops_the_previous_one_but_not_the_pods():
+    pending = PendingCycle()
+    pod = factories.pod()
+    pending.keep_pod(pod, 100)
+    pending.pass_on(Passed(b"{", POD, np.array([1]), NOW))
+    pending.expect(b"request", b"response", NOW)
+    pending.begin()
+    assert pending.take_passed() is None
+    assert pending.response_to(b"request", NOW) is None
+    assert pending.take_pod(pod.metadata.uid) is pod
+    assert pending.take_pod(pod.metadata.uid) is None
+
+
+def test_the_oldest_pods_are_evicted_by_number_and_by_size():
+    pending = PendingCycle()
+    for index in range(4097):
+        pending.keep_pod(factories.pod(f"p{index}") if index in (0, 1) else factories.pod(uid=f"u{index}"), 10)
+    assert pending.take_pod("uid-p0") is None
+    assert pending.take_pod("uid-p1") is not None
+    pending.keep_pod(factories.pod("large"), 32 * 1024**2)
+    assert pending.take_pod("u4096") is None
+    assert pending.take_pod("uid-large") is not None

@@ -1,0 +1,104 @@
+"""A key of `colocation-config` that no code reads, and a field of a NodeMetric that no agent fills, fail here.
+
+The sources are parsed: a key counts as read where its field is loaded as an attribute or named in a string, a field as
+filled where the constructor of its model gets it by keyword. The Mid keys are also varied one by one.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pydantic
+import pytest
+
+from api_types.colocation import controller_config as slo
+from api_types.node_metric import mid_report, types
+
+ROOT = Path(__file__).parents[1]
+NO_EFFECT_YET = {
+    "node_memory_collect_policy": "metricMemoryCollectPolicy reaches the NodeMetric spec and no further",
+}
+NOT_MEASURED = {
+    "devices": "GPUs are not measured",
+    "extensions": "for third parties",
+    "host_application_metric": "no NodeSLO lists applications outside pods; they count as system usage",
+}
+READ_ELSEWHERE = {
+    # Fields of the Mid policy that `mid_policy` leaves to other code of the manager.
+    "enable",
+    "degrade_time_minutes",
+    "mid_max_increase_percent",
+}
+
+
+def sources(*folders: str, without: str = "") -> Iterator[ast.AST]:
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if not without or not path.is_relative_to(ROOT / without):
+                yield from ast.walk(ast.parse(path.read_text()))
+
+
+def read_in(*folders: str, without: str = "") -> set[str]:
+    found = set()
+    for node in sources(*folders, without=without):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            found.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)
+    return found
+
+
+def filled_in(folder: str) -> set[tuple[str, str]]:
+    """Return (model, field) of each keyword of a call."""
+    calls = [node for node in sources(folder) if isinstance(node, ast.Call)]
+    named = [(call, getattr(call.func, "attr", getattr(call.func, "id", ""))) for call in calls]
+    return {(name, keyword.arg) for call, name in named for keyword in call.keywords if keyword.arg}
+
+
+def used_keys(model: type[pydantic.BaseModel]) -> set[str]:
+    marked = {
+        name for name, info in model.model_fields.items() if any(isinstance(m, slo.Unused) for m in info.metadata)
+    }
+    return set(model.model_fields) - marked
+
+
+def models(model: type[pydantic.BaseModel]) -> Iterator[type[pydantic.BaseModel]]:
+    """Yield the model and the models of its fields, without those that are not measured."""
+    yield model
+    for name, info in model.model_fields.items():
+        nested = slo.nested_model(info.annotation)
+        if nested and name not in NOT_MEASURED and not issubclass(nested, slo.StrategyModel):
+            yield from models(nested)
+
+
+def test_the_manager_reads_every_key_of_the_strategy():
+    assert used_keys(slo.ColocationStrategy) <= read_in("manager", "api_types/node_metric")
+
+
+def test_the_agent_reads_every_field_of_the_predict_policy():
+    """`koordlet/cluster` only passes them on."""
+    assert used_keys(slo.PredictPolicy) <= read_in("koordlet", without="koordlet/cluster")
+
+
+def test_the_agent_reads_every_field_of_the_collect_policy():
+    unread = used_keys(types.MetricCollectPolicy) | used_keys(types.AggregatePolicy)
+    assert unread - read_in("koordlet") == set(NO_EFFECT_YET), "one that is read now is no longer an exception"
+
+
+@pytest.mark.parametrize("field", sorted(used_keys(slo.MidColocationPolicy) - READ_ELSEWHERE))
+def test_every_mid_key_changes_the_policy_of_a_node(field):
+    """Static mode uses every key. A key that changes nothing would be configurable without effect."""
+    static = slo.MidColocationPolicy(mid_reclaim_mode=slo.STATIC)
+    other = {"mid_reclaim_mode": "", "mid_floor": "none"}.get(field, 37)
+    assert mid_report.mid_policy(static.model_copy(update={field: other})) != mid_report.mid_policy(static)
+
+
+def test_the_agent_fills_every_field_of_the_status():
+    filled = filled_in("koordlet")
+    empty = {
+        (model.__name__, field)
+        for model in models(types.NodeMetricStatus)
+        for field in model.model_fields
+        if (model.__name__, field) not in filled and field not in NOT_MEASURED
+    }
+    assert empty == set()

@@ -1,0 +1,62 @@
+"""Collect wheels, build images, load them into the cluster that is up.
+
+    python -m tools.images wheels [FOLDER] [--python-version 3.12]     # for `docker build`, into dist/wheels
+    python -m tools.images build                                       # prints name, reference and archive of each
+    python -m tools.images load                                        # prints name and reference of each
+
+Results go to stdout, progress to stderr. The exit code is 1 after a problem, which is reported in one line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.images import building, loading, wheels
+from tools.localcluster import errors
+
+
+def collect(arguments: argparse.Namespace) -> int:
+    """Fill a folder with the wheels that the Dockerfile installs."""
+    wheels.copy_into(arguments.folder, arguments.python_version)
+    print(arguments.folder)
+    return 0
+
+
+def build(_: argparse.Namespace) -> int:
+    """Build the images and print `name reference archive` lines."""
+    for archive in loading.build():
+        print(archive.name, archive.reference, archive.file)
+    return 0
+
+
+def load(_: argparse.Namespace) -> int:
+    """Build and load the images, and print `name reference` lines."""
+    for name, reference in loading.load().items():
+        print(name, reference)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    top = argparse.ArgumentParser(prog="python -m tools.images", description=__doc__.splitlines()[0])
+    verbs = top.add_subparsers(required=True, metavar="VERB")
+    collecting = verbs.add_parser("wheels", help="collect the wheels that the Dockerfile installs")
+    collecting.add_argument("folder", type=Path, nargs="?", default=Path("dist/wheels"))
+    collecting.add_argument("--python-version", default=building.DOCKER_BASE_PYTHON, help="of the base image")
+    collecting.set_defaults(act=collect)
+    verbs.add_parser("build", help="build all images from this checkout").set_defaults(act=build)
+    verbs.add_parser("load", help="build and load all images into the cluster that is up").set_defaults(act=load)
+    return top
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one verb and return its exit code."""
+    arguments = parser().parse_args(argv)
+    return errors.exit_code(lambda: int(arguments.act(arguments)), interrupted="run the same command again to continue")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
