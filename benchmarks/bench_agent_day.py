@@ -120,7 +120,7 @@ class Day:
 
 def bench(hours: float, pods: int, pods_a_day: int) -> None:
     """Print a row for each two simulated hours, and the change between the first and the last."""
-    print("| hour | pods so far | RSS, MiB | tracked series | series in the checkpoint | KiB of it | files kept open |")
+    print("| hour | pods so far | RSS, MiB | tracked series | series in the checkpoint | KiB of it | open files |")
     print("|---|---|---|---|---|---|---|")
     rss = []
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:

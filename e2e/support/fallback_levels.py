@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from e2e.support.host_scheduler import HostScheduler
 
-METRIC: Final = "koord_scheduler_plugin_ladder_nodes"
-LABEL: Final = "rung"
+METRIC: Final = "koord_scheduler_plugin_fallback_level_nodes"
+LABEL: Final = "level"
 """Label of the metric, and key in the record of a decision."""
 
 

@@ -191,9 +191,9 @@ def _load(decision: Decision, index: int, resources: Sequence[str]) -> Iterator[
 def _measured(decision: Decision, index: int) -> Iterator[str]:
     """Describe the measurements of the first Trimaran plugin: all of them have the same."""
     for inputs in decision.inputs.values():
-        if not {"meanPercent", "deviationPercent", "rung"} <= inputs.columns.keys():
+        if not {"meanPercent", "deviationPercent", "fallbackLevel"} <= inputs.columns.keys():
             continue
-        level = FallbackLevel(int(inputs.columns["rung"][index]))
+        level = FallbackLevel(int(inputs.columns["fallbackLevel"][index]))
         if level is not FallbackLevel.MEASURED:
             yield _FALLBACKS[level]
             return

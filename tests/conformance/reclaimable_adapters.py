@@ -147,7 +147,7 @@ def _check_predictor(*, with_pods: bool, with_class: bool) -> Any:
         if allocatable is not None:
             node = WholeAmounts(allocatable["cpu_milli"], allocatable["memory_bytes"])
             came["result"] = _wire(allocation.prod_reclaimable(allocated, peak, node))
-        # `add_pod_error`: the product has no such error, a pod without a model is charged its request, as the peak shows.
+        # `add_pod_error`: the product has no such error, a pod without a model is charged its request.
         wrong = {name: value for name, value in expected.items() if name in ("peak", "result") and came[name] != value}
         return f"expected {wrong}, came {came}" if wrong else None
 

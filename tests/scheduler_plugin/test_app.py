@@ -76,11 +76,12 @@ async def started(server, tmp_path, configuration=None, **settings):
 
 async def get(port, path):
     def call():
-        with (
-            contextlib.suppress(urllib.error.HTTPError),
-            urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as response,
-        ):
-            return response.read().decode()
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as response:
+                return response.read().decode()
+        except urllib.error.HTTPError as error:
+            error.close()
+            return None
 
     return await asyncio.to_thread(call)
 
@@ -145,15 +146,24 @@ async def test_is_not_ready_before_every_list_is_complete_and_names_the_missing_
         assert "event loop last seen" in await get(http_port, "/healthz")
         with pytest.raises(urllib.error.HTTPError) as refused:
             await post(port, "filter", {"Pod": {}, "NodeNames": ["n1"]})
-        assert refused.value.code == 503
-        assert "install its CRD" in json.loads(refused.value.read())["Error"]
+        with refused.value as response:
+            assert response.code == 503
+            assert "install its CRD" in json.loads(response.read())["Error"]
 
 
 async def test_kube_scheduler_does_not_wait_without_limit_for_a_missing_crd(server, tmp_path):
     server._scripts["GET", NODE_METRICS][:] = [apiserver.NOT_SERVED]
+
+    async def has_connected(times):
+        """Wait for all connections of the process: one that is cancelled while it connects leaves its socket open."""
+        await server.until(lambda: all(len(server.asked("WATCH", path)) >= times for path in (NODES, PODS)))
+        await server.until(lambda: len(server.asked("GET", NODE_METRICS)) >= times)
+
     async with started(server, tmp_path) as (_port, http_port):
+        await has_connected(1)
         assert await get(http_port, "/startupz") is None
     async with started(server, tmp_path, startup_patience_seconds=0.0) as (_port, http_port):
+        await has_connected(2)
         text = await get(http_port, "/startupz")
         assert "node_metrics" in text
         assert "started without it" in text
@@ -188,5 +198,5 @@ async def test_measurements_count_from_the_start_and_not_half_a_minute_later(ser
     server._scripts["GET", NODE_METRICS][:] = [apiserver.page("5", fresh)]
     configuration = {"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}}
     async with started(server, tmp_path, configuration) as (_port, http_port), asyncio.timeout(20):
-        while 'ladder_nodes{rung="measured"} 1.0' not in await get(http_port, "/metrics"):
+        while 'fallback_level_nodes{level="measured"} 1.0' not in await get(http_port, "/metrics"):
             await asyncio.sleep(0.02)

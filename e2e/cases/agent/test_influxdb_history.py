@@ -261,7 +261,7 @@ async def test_a_bad_token_is_logged_once_and_a_good_one_in_the_same_file_ends_i
         await until(lambda seen: seen["koordlet_history_written_points_total"] > 0, it)
         _, log = await it.end()
     assert log.count("returned status 401") == 1, log
-    assert f"want in {token_file} a token" in log
+    assert f"{token_file} needs a token" in log
     assert "revoked" not in log
     assert server.TOKEN not in log
 

@@ -26,9 +26,9 @@ class FallbackCollector(registry.Collector):
     def collect(self) -> Iterable[metrics_core.Metric]:
         """Yield the current samples."""
         family = metrics_core.GaugeMetricFamily(
-            f"{_PREFIX}ladder_nodes",
+            f"{_PREFIX}fallback_level_nodes",
             "Nodes by fallback level of Trimaran (docs/reference/scheduler-plugins/target-load-packing.md).",
-            labels=["rung"],
+            labels=["level"],
         )
         rows = np.fromiter(list(self._vectors.rows.values()), dtype=np.intp)
         counts = np.bincount(self._plugin.fallback_levels(rows, self._clock()), minlength=len(FallbackLevel))

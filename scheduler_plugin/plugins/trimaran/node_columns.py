@@ -79,7 +79,7 @@ class MeasurementColumns(RowChanges):
         )
 
     def explained(self, rows: Rows) -> Explained:
-        """Copy the columns that decisions record, with the fallback level at the last evaluation as "rung"."""
+        """Copy the columns that decisions record, with the fallback level at the last evaluation as "fallbackLevel"."""
         return Explained(
             RESOURCES,
             {
@@ -87,7 +87,7 @@ class MeasurementColumns(RowChanges):
                 "deviationPercent": self.deviation_percent.take(rows, axis=1),
                 "requested": self.requested.take(rows, axis=1),
                 "windowEnd": self.window_end.take(rows),
-                "rung": self.fallback_levels(rows, self._evaluated_at).astype(np.int64),
+                "fallbackLevel": self.fallback_levels(rows, self._evaluated_at).astype(np.int64),
             },
         )
 

@@ -162,13 +162,13 @@ appends = st.lists(
 @given(appends=appends, slots=st.integers(1, 12), seconds=st.integers(1, 20), back=st.integers(0, 5))
 def test_whatever_is_appended_a_query_returns_what_a_list_would(appends, slots, seconds, back):
     cache = RingCache(window_seconds=float(slots), max_series=50)
-    now, kept = 100, []
+    now, appended = 100, []
     for step, values in appends:
         now += step
         cache.append(float(now), {pod(name): UsageSample(value, 2 * value) for name, value in values.items()})
-        kept.append((now, values))
+        appended.append((now, values))
     until = now - back
-    inside = [(at, values) for at, values in kept[-slots:] if until - seconds < at <= until]
+    inside = [(at, values) for at, values in appended[-slots:] if until - seconds < at <= until]
     found = cache.samples([pod(name) for name in range(7)], Window(float(until), float(seconds)))
     assert found.at_seconds.tolist() == [at for at, _ in inside]
     for name in range(7):

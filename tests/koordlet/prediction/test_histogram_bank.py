@@ -30,10 +30,6 @@ def bank_of(samples, scheme=None, half_life=math.inf, row=ROW):
     return bank
 
 
-def is_empty(bank, rows):
-    return np.isnan(bank.percentiles(rows, [1.0])[:, 0])
-
-
 def percentile(bank, *ratios):
     return bank.percentiles(ROW, ratios)[0].tolist()
 

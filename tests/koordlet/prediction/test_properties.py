@@ -285,13 +285,13 @@ def test_nan_infinite_and_negative_values_are_never_added(rounds):
         given_usable.train(now, with_a_value, half_lives)
         unusable = sum(math.isnan(value) for usage in usable.values() for value in usage)
         assert done.unusable_values == unusable
-    kept, expected = given_all.export(), given_usable.export()
-    assert set(kept.keys) == set(expected.keys)
+    trained, expected = given_all.export(), given_usable.export()
+    assert set(trained.keys) == set(expected.keys)
     for resource in RESOURCES:
-        bank = kept.banks[resource]
+        bank = trained.banks[resource]
         assert np.isfinite(bank.cell_weights).all()
         assert np.isfinite(bank.columns[:3]).all()
-        one, other = (each.statistics(resource, kept.keys) for each in (given_all, given_usable))
+        one, other = (each.statistics(resource, trained.keys) for each in (given_all, given_usable))
         for read in ("mean", "stdev"):
             np.testing.assert_array_equal(getattr(one, read)(), getattr(other, read)())
         np.testing.assert_array_equal(one.percentile(95), other.percentile(95))

@@ -54,13 +54,13 @@ def test_a_report_of_any_pods_is_below_the_limit_and_leaves_out_the_lowest_and_s
     ]
     fitted = size_limit.fit(report(entries))
     assert wire_bytes(fitted) <= LIMIT
-    kept = {each.name for each in fitted.pods_metric}
-    assert [each.name for each in fitted.pods_metric] == [each.name for each in entries if each.name in kept]
+    named = {each.name for each in fitted.pods_metric}
+    assert [each.name for each in fitted.pods_metric] == [each.name for each in entries if each.name in named]
 
     def worth(each):
         return FIRST_LEFT_OUT[each.priority], int(each.pod_usage.resources["memory"])
 
-    left_out = [worth(each) for each in entries if each.name not in kept]
+    left_out = [worth(each) for each in entries if each.name not in named]
     if left_out:
         assert max(left_out) <= min(worth(each) for each in fitted.pods_metric)
         assert f"{len(left_out)} of {len(entries)} measured pods are left out" in message(fitted)

@@ -72,11 +72,11 @@ async def test_feed_converts_reports_to_percent_and_exports_the_levels() -> None
         FallbackLevel.UNKNOWN,
     ]
     counts = {
-        level: registry.get_sample_value("koord_scheduler_plugin_ladder_nodes", {"rung": level})
+        level: registry.get_sample_value("koord_scheduler_plugin_fallback_level_nodes", {"level": level})
         for level in ("measured", "by_requests", "predicted", "unknown")
     }
     assert counts == {"measured": 2, "by_requests": 0, "predicted": 0, "unknown": 1}
     assert registry.get_sample_value("koord_load_watcher_nodes", {"window": "15m"}) == 2
 
     now[0] = NOW + 301
-    assert registry.get_sample_value("koord_scheduler_plugin_ladder_nodes", {"rung": "by_requests"}) == 3
+    assert registry.get_sample_value("koord_scheduler_plugin_fallback_level_nodes", {"level": "by_requests"}) == 3
