@@ -338,10 +338,6 @@ def _is_of_one_host(case: Mapping[str, Any]) -> bool:
     return case["input"]["host"] not in ("", "all", "*")
 
 
-def _has_another_tag(case: Mapping[str, Any]) -> bool:
-    return not case["input"]["tag"].startswith("host:")
-
-
 def _has_empty_row(case: Mapping[str, Any]) -> bool:
     rows = case["input"]["response"].get("data", {}).get("attributes", {}).get("values", ())
     return any(all(value is None for value in row) for row in rows)
@@ -373,7 +369,6 @@ DIFFERENT_ON_PURPOSE = (
     ("loadwatcher.route", _names_a_node, "KEP-61 has /watcher/{host}, upstream does not"),
     ("prometheus.query", _is_of_one_host, "one query reads all nodes; there is none for a single host"),
     ("datadog.queries", _is_of_one_host, "one query reads all hosts; there is none for a single host"),
-    ("datadog.getHostName", _has_another_tag, "only tags that begin with host: are read"),
     (
         "signalfx.getMetricsFromPayloads",
         _breaks_signalfx,

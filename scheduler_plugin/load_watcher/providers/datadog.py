@@ -98,5 +98,5 @@ def nodes_of(response: Any) -> Fetched:
 
 
 def host_name(tag: str) -> str:
-    """Return the name in a tag `host:NAME`, up to the first dot."""
-    return http_source.node_name(tag.removeprefix("host:"))
+    """Return the name in a tag `host:NAME`, up to the first dot; a tag of another kind unchanged."""
+    return http_source.node_name(tag.removeprefix("host:")) if tag.startswith("host:") else tag
