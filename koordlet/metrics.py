@@ -147,7 +147,7 @@ class AgentCollector(Collector):
             supported.add_metric([name], float(source.supported))
         yield from (reads, failures, spent, supported)
         yield GaugeMetricFamily("koordlet_tracked_cgroups", "Pods and containers measured.", statistics.groups)
-        yield GaugeMetricFamily("koordlet_kept_files", "Cgroup files that stay open.", statistics.open_files)
+        yield GaugeMetricFamily("koordlet_open_files", "Cgroup files that stay open.", statistics.open_files)
 
     def _measurements(self) -> Iterator[Metric]:
         pods = self._observer.pods_by_uid
@@ -239,22 +239,22 @@ class ExporterCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return queued, written and dropped points and failed writes."""
         queue, writer = self._exporter.queue, self._exporter.writer
-        yield GaugeMetricFamily("koordlet_history_queued_points", "Points queued for InfluxDB.", queue.depth)
-        yield CounterMetricFamily("koordlet_history_written_points", "Points written to InfluxDB.", queue.written)
+        yield GaugeMetricFamily("koordlet_influxdb_queued_points", "Points queued for InfluxDB.", queue.depth)
+        yield CounterMetricFamily("koordlet_influxdb_written_points", "Points written to InfluxDB.", queue.written)
         dropped = CounterMetricFamily(
-            "koordlet_history_dropped_points", "Points dropped, by reason.", labels=["reason"]
+            "koordlet_influxdb_dropped_points", "Points dropped, by reason.", labels=["reason"]
         )
         for reason, count in queue.dropped.items():
             dropped.add_metric([reason], count)
         failures = CounterMetricFamily(
-            "koordlet_history_write_failures", "Failed requests to InfluxDB, by kind of failure.", labels=["kind"]
+            "koordlet_influxdb_write_failures", "Failed requests to InfluxDB, by kind of failure.", labels=["kind"]
         )
         for failure, count in writer.failures.items():
             failures.add_metric([failure], count)
         yield from (dropped, failures)
         if writer.last_success_seconds is not None:
             yield GaugeMetricFamily(
-                "koordlet_history_last_success_timestamp_seconds",
+                "koordlet_influxdb_last_success_timestamp_seconds",
                 "Unix time of the last successful request to InfluxDB.",
                 writer.last_success_seconds,
             )

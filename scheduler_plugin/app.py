@@ -40,7 +40,7 @@ class ExtenderApp:
         self._configuration = configuration
         self._parts = Parts(
             configuration,
-            assumed_ttl_seconds=settings.notice_ttl_seconds,
+            assumed_ttl_seconds=settings.assumed_pod_ttl_seconds,
             short_list=settings.short_list_nodes,
             measurement_age_seconds=settings.measurement_age_seconds,
             record_bytes=settings.decision_record_mebibytes * 1024**2,
@@ -140,8 +140,8 @@ class ExtenderApp:
         tls: ServerTls | None,
     ) -> None:
         work = [watches.run(), self._housekeeping()]
-        if self._settings.rebuild_interval_seconds:
-            work.append(resyncing.run_every(self._settings.rebuild_interval_seconds))
+        if self._settings.resync_interval_seconds:
+            work.append(resyncing.run_every(self._settings.resync_interval_seconds))
         if measuring is not None:
             work.append(measuring)
         if tls is not None:

@@ -37,7 +37,7 @@ class SchedulerPluginSettings(Settings):
     """Kubeconfig file; none: the service account of the pod, else the usual places."""
     startup_patience_seconds: Annotated[float, pydantic.Field(ge=0, le=3600)] = 30.0
     """How long kube-scheduler waits for the first lists; then it starts and schedules without the extender."""
-    notice_ttl_seconds: Annotated[float, pydantic.Field(gt=0, le=86400)] = 120.0
+    assumed_pod_ttl_seconds: Annotated[float, pydantic.Field(gt=0, le=86400)] = 120.0
     """How long an assumed pod (known from the bind call alone) counts on its node. It covers a slow apiserver, and
     limits the effect of a failed binding."""
     short_list_nodes: Annotated[int, pydantic.Field(ge=0, le=15000)] = 0
@@ -49,7 +49,7 @@ class SchedulerPluginSettings(Settings):
     """Interval at which the metrics providers are read; used only if a Trimaran plugin runs."""
     measurement_age_seconds: Annotated[float, pydantic.Field(ge=1, le=86400)] = 300.0
     """Older measurements are discarded: Trimaran's plugins then use requests, or the expected usage of new pods."""
-    rebuild_interval_seconds: Annotated[float, pydantic.Field(ge=0, le=86400)] = 3600.0
+    resync_interval_seconds: Annotated[float, pydantic.Field(ge=0, le=86400)] = 3600.0
     """Interval of the resync, which lists all objects again and repairs differences; costs seconds of CPU. 0: never."""
     max_body_mebibytes: Annotated[int, pydantic.Field(ge=1, le=1024)] = 32
     """Largest request body. 15,000 node names take 0.7 MiB; whole nodes (nodeCacheCapable: false) take 13 kB each."""

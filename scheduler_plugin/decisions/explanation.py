@@ -125,7 +125,7 @@ def _node(
         "node": decision.names[index],
         "verdict": result.name,
         "reason": reasons.texts[code - 1] if code else None,
-        "policy": (reasons.plugins[code - 1] or None) if code else None,
+        "plugin": (reasons.plugins[code - 1] or None) if code else None,
         "score": score,
         "scores": {} if place is None else {own.plugin: int(own.scores[place]) for own in decision.plugin_scores},
         "weights": {own.plugin: own.weight for own in decision.plugin_scores},
@@ -150,7 +150,7 @@ def _result(decision: Decision, name: str, code: int, *, is_scored: bool) -> Nod
 
 def _why(result: NodeResult, node: Mapping[str, Any], chosen_score: int | None) -> str:
     if result is _REJECTED:
-        return f"rejected by {node['policy']}: {node['reason']}" if node["policy"] else f"rejected: {node['reason']}"
+        return f"rejected by {node['plugin']}: {node['reason']}" if node["plugin"] else f"rejected: {node['reason']}"
     if result is _UNLISTED:
         return "passed, but is not on the short list of the best nodes"
     score = node["score"]

@@ -56,7 +56,7 @@ class DecisionCollector(registry.Collector):
     def collect(self) -> Iterable[metrics_core.Metric]:
         """Yield the current samples."""
         rejected = _counter(
-            "rejected_nodes", "Nodes rejected by filter calls, by plugin and reason.", "policy", "reason"
+            "rejected_nodes", "Nodes rejected by filter calls, by plugin and reason.", "plugin", "reason"
         )
         for (plugin, reason), count in zip(self._reasons, self._rejections[1:], strict=True):
             rejected.add_metric([plugin, reason], count)
@@ -75,10 +75,10 @@ class DecisionCollector(registry.Collector):
             choices.add_metric([choice.value], count)
         yield from (rejected, outcomes, choices)
         yield metrics_core.GaugeMetricFamily(
-            f"{_PREFIX}kept_decisions", "Decisions that explain-pod can explain.", value=len(self._records)
+            f"{_PREFIX}recorded_decisions", "Decisions that explain-pod can explain.", value=len(self._records)
         )
         yield metrics_core.GaugeMetricFamily(
-            f"{_PREFIX}kept_decision_bytes", "Memory that they take.", value=self._records.bytes
+            f"{_PREFIX}recorded_decision_bytes", "Memory of the recorded decisions.", value=self._records.bytes
         )
 
 

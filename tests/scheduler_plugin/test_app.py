@@ -120,12 +120,12 @@ async def test_lists_serves_and_stops(server, tmp_path):
     for line in (
         'koord_scheduler_plugin_requests_total{outcome="ok",verb="filter"} 1.0',
         'koord_scheduler_plugin_requests_total{outcome="ok",verb="bind"} 0.0',
-        'rejected_nodes_total{policy="LoadAwareScheduling",reason="node(s) nodeMetric expired"} 2.0',
+        'rejected_nodes_total{plugin="LoadAwareScheduling",reason="node(s) nodeMetric expired"} 2.0',
         'koord_scheduler_plugin_filtered_pods_total{outcome="none_passed"} 1.0',
         'koord_scheduler_plugin_bound_pods_total{choice="best"} 0.0',
         'koord_scheduler_plugin_nodes{report_age_at_most_seconds="inf"} 2.0',
         'koord_scheduler_plugin_nodes{report_age_at_most_seconds="60"} 0.0',
-        "koord_scheduler_plugin_kept_decisions 1.0",
+        "koord_scheduler_plugin_recorded_decisions 1.0",
         'koord_scheduler_plugin_tracked_objects{kind="nodes"} 2.0',
         'koord_scheduler_plugin_tracked_objects{kind="pods"} 1.0',
         'koord_scheduler_plugin_watch_lists_total{watch="pods"} 1.0',
@@ -171,7 +171,7 @@ async def test_kube_scheduler_does_not_wait_without_limit_for_a_missing_crd(serv
 
 
 async def test_resync_lists_all_objects_again_at_its_interval(server, tmp_path):
-    async with started(server, tmp_path, rebuild_interval_seconds=0.05):
+    async with started(server, tmp_path, resync_interval_seconds=0.05):
         await server.until(lambda: all(len(server.asked("GET", path)) > 2 for path in (NODES, PODS, NODE_METRICS)))
     assert [len(server.asked("WATCH", path)) for path in (NODES, PODS, NODE_METRICS)] == [1, 1, 1]
 

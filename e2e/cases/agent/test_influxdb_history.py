@@ -166,8 +166,8 @@ async def until(true: Callable[[dict[str, float]], bool], it: Agent, within_seco
 
 def _added(metrics: dict[str, float]) -> float:
     """Return the number of all points: written, dropped and queued."""
-    dropped = sum(value for name, value in metrics.items() if name.startswith("koordlet_history_dropped_points_total"))
-    return metrics["koordlet_history_written_points_total"] + dropped + metrics["koordlet_history_queued_points"]
+    dropped = sum(value for name, value in metrics.items() if name.startswith("koordlet_influxdb_dropped_points_total"))
+    return metrics["koordlet_influxdb_written_points_total"] + dropped + metrics["koordlet_influxdb_queued_points"]
 
 
 def _points(influx: server.Influxd) -> int:
@@ -184,8 +184,8 @@ async def test_an_outage_longer_than_the_queue_changes_no_report_and_blocks_no_t
         agent(_folder(tmp_path / "without"), host) as without,
         agent(_folder(tmp_path / "with"), host, *_history(influx.url, token_file)) as it,
     ):
-        before = await until(lambda seen: seen["koordlet_history_written_points_total"] >= 3 * POINTS_A_RECORD, it)
-        assert before["koordlet_history_dropped_points_total{queue_full}"] == 0
+        before = await until(lambda seen: seen["koordlet_influxdb_written_points_total"] >= 3 * POINTS_A_RECORD, it)
+        assert before["koordlet_influxdb_dropped_points_total{queue_full}"] == 0
         _points_are_those_of_the_reference(influx)
 
         influx.stop()
@@ -193,15 +193,15 @@ async def test_an_outage_longer_than_the_queue_changes_no_report_and_blocks_no_t
         reports = len(it.reports()), len(without.reports())
         away = await until(
             lambda seen: (
-                seen["koordlet_history_dropped_points_total{queue_full}"] >= QUEUE_POINTS
+                seen["koordlet_influxdb_dropped_points_total{queue_full}"] >= QUEUE_POINTS
                 and _predicts(it.reports()[reports[0] :])
                 and _predicts(without.reports()[reports[1] :])
             ),
             it,
             within_seconds=120,
         )
-        assert away["koordlet_history_queued_points"] <= QUEUE_POINTS + BATCH_POINTS
-        assert away["koordlet_history_write_failures_total{unreachable}"] >= 2
+        assert away["koordlet_influxdb_queued_points"] <= QUEUE_POINTS + BATCH_POINTS
+        assert away["koordlet_influxdb_write_failures_total{unreachable}"] >= 2
         assert away["koordlet_ticks_total"] - (await without.metrics())["koordlet_ticks_total"] == pytest.approx(
             ticks, abs=2
         )
@@ -210,15 +210,15 @@ async def test_an_outage_longer_than_the_queue_changes_no_report_and_blocks_no_t
         influx.start()
         back = await until(
             lambda seen: (
-                seen["koordlet_history_written_points_total"] > before["koordlet_history_written_points_total"]
-                and seen["koordlet_history_queued_points"] == 0
+                seen["koordlet_influxdb_written_points_total"] > before["koordlet_influxdb_written_points_total"]
+                and seen["koordlet_influxdb_queued_points"] == 0
             ),
             it,
             within_seconds=120,
         )
         later = await until(lambda seen: _added(seen) > _added(back) + POINTS_A_RECORD, it)
-        lost = later["koordlet_history_dropped_points_total{queue_full}"]
-        assert lost >= away["koordlet_history_dropped_points_total{queue_full}"]
+        lost = later["koordlet_influxdb_dropped_points_total{queue_full}"]
+        assert lost >= away["koordlet_influxdb_dropped_points_total{queue_full}"]
         last = await it.metrics()
         seconds, log = await it.end()
     assert seconds < 5
@@ -254,11 +254,11 @@ async def test_a_bad_token_is_logged_once_and_a_good_one_in_the_same_file_ends_i
 ) -> None:
     _write(token_file, "revoked")
     async with agent(_folder(tmp_path / "agent"), host, *_history(influx.url, token_file)) as it:
-        refused = await until(lambda seen: seen["koordlet_history_write_failures_total{unauthorized}"] >= 2, it)
-        assert refused["koordlet_history_written_points_total"] == 0
-        assert "koordlet_history_last_success_timestamp_seconds" not in refused
+        refused = await until(lambda seen: seen["koordlet_influxdb_write_failures_total{unauthorized}"] >= 2, it)
+        assert refused["koordlet_influxdb_written_points_total"] == 0
+        assert "koordlet_influxdb_last_success_timestamp_seconds" not in refused
         _write(token_file, server.TOKEN)
-        await until(lambda seen: seen["koordlet_history_written_points_total"] > 0, it)
+        await until(lambda seen: seen["koordlet_influxdb_written_points_total"] > 0, it)
         _, log = await it.end()
     assert log.count("returned status 401") == 1, log
     assert f"{token_file} needs a token" in log
@@ -276,8 +276,8 @@ async def test_a_server_that_never_answers_blocks_no_tick_and_no_shutdown(
             agent(_folder(tmp_path / "without"), host) as without,
             agent(_folder(tmp_path / "with"), host, *hanging) as it,
         ):
-            full = await until(lambda seen: seen["koordlet_history_dropped_points_total{queue_full}"] > 0, it)
-            assert full["koordlet_history_queued_points"] <= QUEUE_POINTS + BATCH_POINTS
+            full = await until(lambda seen: seen["koordlet_influxdb_dropped_points_total{queue_full}"] > 0, it)
+            assert full["koordlet_influxdb_queued_points"] <= QUEUE_POINTS + BATCH_POINTS
             began = full["koordlet_ticks_total"], (await without.metrics())["koordlet_ticks_total"]
             await asyncio.sleep(5)
             ended = (await it.metrics())["koordlet_ticks_total"], (await without.metrics())["koordlet_ticks_total"]

@@ -85,11 +85,11 @@ def test_every_metric_has_help_and_is_zero_at_the_start(tmp_path):
     registry.register(metrics.ExporterCollector(started))
     lines = generate_latest(registry).decode().splitlines()
     samples = [line for line in lines if not line.startswith("#")]
-    assert "koordlet_history_queued_points 0.0" in samples
-    assert "koordlet_history_written_points_total 0.0" in samples
-    assert 'koordlet_history_dropped_points_total{reason="queue_full"} 0.0' in samples
-    assert 'koordlet_history_write_failures_total{kind="unauthorized"} 0.0' in samples
+    assert "koordlet_influxdb_queued_points 0.0" in samples
+    assert "koordlet_influxdb_written_points_total 0.0" in samples
+    assert 'koordlet_influxdb_dropped_points_total{reason="queue_full"} 0.0' in samples
+    assert 'koordlet_influxdb_write_failures_total{kind="unauthorized"} 0.0' in samples
     assert all(line.endswith(" 0.0") for line in samples)
-    assert len([line for line in lines if line.startswith("# HELP koordlet_history_")]) == 4
+    assert len([line for line in lines if line.startswith("# HELP koordlet_influxdb_")]) == 4
     started.writer.request_drain(10.0)
     started.writer.join()

@@ -56,7 +56,7 @@ def test_filter_calls_are_counted_by_outcome():
 
     outcomes = {each: value("filtered_pods_total", outcome=each) for each in parts.extender.outcomes}
     assert outcomes == {"all_passed": 2, "some_rejected": 1, "none_passed": 1}
-    expired = {"policy": "LoadAwareScheduling", "reason": "node(s) nodeMetric expired"}
+    expired = {"plugin": "LoadAwareScheduling", "reason": "node(s) nodeMetric expired"}
     assert value("rejected_nodes_total", **expired) == 2
-    unknown = {"policy": "", "reason": "node(s) not known to the load-aware extender"}
+    unknown = {"plugin": "", "reason": "node(s) not known to the load-aware extender"}
     assert value("rejected_nodes_total", **unknown) == 0
