@@ -4,7 +4,7 @@
     python -m benchmarks.bench_manager --nodes 200 1000 5000 --seconds 120        # 40 minutes
 
 The manager is the real program, with a second one as standby. Nodes report every 60 s, or as often as the apiserver
-accepts the reports. The results are in docs/reference/manager-cost.md.
+accepts the reports. The results are in docs/benchmarks/manager-cost.md.
 """
 
 from __future__ import annotations
