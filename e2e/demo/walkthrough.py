@@ -21,6 +21,7 @@ from e2e.support.names import (
     CONFIG_MAP,
     MID_CPU,
     MID_MEMORY,
+    STATE_HOST_PATH,
     STATUS_ANNOTATION,
     SUITE_NAMESPACE,
     THRESHOLDS_ANNOTATION,
@@ -120,6 +121,7 @@ class Walkthrough:
             *("--namespace", SUITE_NAMESPACE, "--create-namespace", "--wait"),
             f"--timeout={300 * console.patience:.0f}s",
             *settings,
+            f"--set=koordlet.stateHostPath={STATE_HOST_PATH}",
             show=False,
             timeout_seconds=320,
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.support import slo_config
-from e2e.support.names import SUITE_NAMESPACE
+from e2e.support.names import STATE_HOST_PATH, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 
@@ -45,6 +45,7 @@ class Suite:
                 "image": self._image("koordlet"),
                 # A history from an earlier run would be part of the prediction and not of the raw samples.
                 "extraArgs": ["--enable-debug-pages", "--state-dir="],
+                **({} if self.cluster.provider == "existing" else {"stateHostPath": STATE_HOST_PATH}),
             },
             "manager": {"image": self._image("manager")},
             "scheduler": {

@@ -28,7 +28,7 @@ def build(registry: str, version: str, chart: Path, folder: Path) -> list[Step]:
         Step(("docker", "build", "--target", name, "--tag", f"{registry}/{name}:{version}", ".")) for name in IMAGES
     ]
     return [
-        Step((sys.executable, "-m", "tools.localcluster", "wheels")),
+        Step((sys.executable, "-m", "tools.images", "wheels")),
         *images,
         Step((sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), ".")),
         Step(("helm", "package", str(chart), "--destination", str(folder))),
