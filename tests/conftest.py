@@ -5,7 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
+
+# A busy machine makes single examples slow. The profile of CI has no deadline either.
+hypothesis.settings.register_profile("default", hypothesis.settings.get_profile("default"), deadline=None)
 
 
 @pytest.fixture(autouse=True)

@@ -69,7 +69,7 @@ def test_mid_pods_request_only_whole_numbers_of_mid_resources_equal_to_their_lim
 def test_both_deployments_use_koord_scheduler_and_a_priority_class_of_the_chart():
     for name in ("prod-deployment.yaml", "mid-deployment.yaml"):
         spec = example(name)["spec"]["template"]["spec"]
-        assert spec["schedulerName"] == names.SCHEDULER_NAME
+        assert spec["schedulerName"] == "koord-scheduler"
         assert spec["priorityClassName"] in {item.value for item in priority_and_qos.PriorityClass}
 
 

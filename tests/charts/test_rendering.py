@@ -32,7 +32,7 @@ def test_the_names_agree_with_those_in_the_programs():
     config = rendered.of_kind("ConfigMap")[names.SLO_CONTROLLER_CONFIG]
     assert json.loads(config["data"][names.COLOCATION_CONFIG_KEY]) == chart.VALUES["colocationConfig"]
     assert list(rendered.of_kind("CustomResourceDefinition")) == [f"{names.NODE_METRIC_PLURAL}.{names.GROUP}"]
-    assert chart.VALUES["scheduler"]["name"] == names.SCHEDULER_NAME
+    assert chart.VALUES["scheduler"]["name"] == "koord-scheduler"
 
 
 def test_priority_classes_carry_the_lowest_value_of_their_band():
