@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -42,7 +43,11 @@ def page() -> str:
         members = [value for value in values if value.path[0] == key and len(value.path) > 1]
         if members:
             comment = comments.get((key,), "")
-            parts += [f"\n## {key}\n", f"\n{comment}\n" if comment else "", _table(members, groups, defaults, schema)]
+            parts += [
+                f"\n## {key}\n",
+                f"\n{textwrap.fill(comment, 118, break_on_hyphens=False)}\n" if comment else "",
+                _table(members, groups, defaults, schema),
+            ]
     return "".join(parts)
 
 
