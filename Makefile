@@ -52,7 +52,7 @@ bench-compare: $(STAMP) ## Compare agent, extender and manager with REF=folder o
 	@$(BIN)/python -m benchmarks.compare "$(REF)" --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY))
 
 .PHONY: check
-check: lint types imports verify docs ## Check format, lint, types, import contracts, generated files and the docs
+check: lint types imports style verify docs lint-workflows ## Check format, lint, types, imports, words, generated files, docs, workflows
 
 .PHONY: format
 format: $(STAMP) ## Format, and fix what ruff can fix
@@ -71,6 +71,10 @@ types: $(STAMP) ## Check types, strictly
 .PHONY: imports
 imports: $(STAMP) ## Check the import contracts
 	@$(BIN)/lint-imports
+
+.PHONY: style
+style: $(STAMP) ## Refuse the words of the ban list (docs/contributing/style.md)
+	@$(BIN)/python -m tools.style
 
 .PHONY: verify
 verify: $(STAMP) ## Fail when a generated file is stale (fix: make update)

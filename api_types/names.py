@@ -52,8 +52,10 @@ ANNOTATION_STATIC_POD_HASH: Final = "kubernetes.io/config.hash"
 
 ANNOTATION_RESET_PREDICTION: Final = "koordinator.sh/reset-prediction"
 """On a NodeMetric, any text: each new value makes the agent discard its recorded history once."""
-ANNOTATION_MID_RECEIPT: Final = "koordinator.sh/mid-resource-receipt"
-"""Ours: every term of the published Mid resources, its source and time, the reason code (design 4.4)."""
+ANNOTATION_MID_STATUS: Final = "koordinator.sh/mid-resource-status"
+"""Of this project: every term of the published Mid resources, its source and time, the reason code."""
+OLD_ANNOTATION_MID_STATUS: Final = "koordinator.sh/mid-resource-receipt"
+"""Key of the same annotation in unreleased versions: the manager removes it from each node."""
 
 ANNOTATION_COLOCATION_CONFIG_STATUS: Final = "koordinator.sh/colocation-config-status"
 """Of this project, on the ConfigMap of the users: the status of the document, as a condition in YAML."""

@@ -1,10 +1,10 @@
-"""What the manager costs and how fast it is, against a real etcd and kube-apiserver, beside kopf with empty handlers.
+"""Measure the cost and the latency of the manager on a real etcd and kube-apiserver, beside kopf with empty handlers.
 
     python -m benchmarks.bench_manager                                            # 200 nodes, 6 minutes
     python -m benchmarks.bench_manager --nodes 200 1000 5000 --seconds 120        # 40 minutes
 
-The manager is the real program, and a second one stands by. Nodes report every 60 s, or as often as the apiserver takes
-the reports. The numbers stand in docs/benchmarks/manager-cost.md.
+The manager is the real program, with a second one as standby. Nodes report every 60 s, or as often as the apiserver
+accepts the reports. The results are in docs/reference/manager-cost.md.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from benchmarks.manager_experiments import PHASE_HEAD, Bench, Phase
 from tools.localcluster import content_cache, standalone_control_plane
 
 MOVING_SHARES = (0.0, 0.2, 1.0)
-"""Share of the reports that change what is published. Quiet nodes are like 0.2: a report a minute, and a write every
-300 s (updateTimeThresholdSeconds) that shows that the node is looked after.
+"""Share of the reports that change the published values. Quiet nodes are like 0.2: a report a minute, and a write every
+300 s (updateTimeThresholdSeconds) that confirms the values.
 """
 
 
 def measure(nodes: int, arguments: argparse.Namespace) -> tuple[list[Phase], list[str]]:
-    """Every experiment on one size."""
+    """Run every experiment on one size."""
     with standalone_control_plane.running() as plane:
         bench = Bench(plane, nodes, arguments.python, arguments.source)
         bench.first_start()

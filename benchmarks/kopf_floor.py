@@ -1,7 +1,6 @@
-"""kopf as it comes, with empty handlers on what the manager follows: the floor of an operator that is made with it.
+"""kopf with empty handlers on the resources that the manager watches: the floor of an operator made with kopf.
 
-The time-outs and page sizes are the manager's. Its way to store what objects were is kopf's default, which the manager
-has no use for.
+Time-outs and page sizes are the manager's. The diff-base storage is kopf's default, which the manager replaces.
 
 python -m benchmarks.kopf_floor KUBECONFIG
 """
@@ -16,7 +15,7 @@ import kopf
 
 from api_types import names
 from apiserver_client import credentials
-from manager import leader
+from component_base import clock
 from manager.cache import kopf_watches
 from manager.settings import ManagerSettings
 
@@ -27,7 +26,7 @@ def main() -> None:
 
     @kopf.on.login(registry=handlers)
     async def log_in(**_: Any) -> kopf.ConnectionInfo:
-        return kopf_watches.connection_info(to, leader.now())
+        return kopf_watches.connection_info(to, clock.utc_now())
 
     @kopf.on.event("", "v1", "nodes", registry=handlers)
     @kopf.on.event(names.GROUP, names.VERSION, names.NODE_METRIC_PLURAL, registry=handlers)

@@ -24,11 +24,11 @@ CONFIG = {
     "enable": True,
     "degradeTimeMinutes": 60,
     "metricReportIntervalSeconds": 60,
-    "updateTimeThresholdSeconds": 86400,  # so that a write is always the answer to a report
+    "updateTimeThresholdSeconds": 86400,  # so that every write is caused by a report
 }
 PODS_EACH = 50
 PROBES = 20
-"""Nodes whose reports tell when a new leader acts."""
+"""Number of nodes whose reports show when a new leader acts."""
 
 
 class Manager(NamedTuple):
@@ -38,7 +38,7 @@ class Manager(NamedTuple):
     port: int
 
     def count(self, metric: str) -> float:
-        """Sum of a metric's samples."""
+        """Return the sum of a metric's samples."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as answer:
             return prometheus_page.total(answer.read().decode(), f"koord_manager_{metric}")
 
@@ -53,7 +53,7 @@ class Cost(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """A while of steady reports. `cpu` is beyond what the processes use when nothing happens."""
+    """Results of a phase of steady reports. `cpu` is net of the idle usage of the processes."""
 
     nodes: int
     moving_share: float
@@ -68,7 +68,7 @@ class Phase(NamedTuple):
     floor_rss: float
 
     def row(self) -> str:
-        """Of the table whose head is `PHASE_HEAD`."""
+        """Return the row of the table with the head `PHASE_HEAD`."""
 
         def per_report(cpu_seconds: float) -> str:
             return f"{cpu_seconds / self.reports * 1000:.2f}"
@@ -99,14 +99,14 @@ PHASE_HEAD = (
 
 
 def quantiles(seconds: Sequence[float]) -> str:
-    """p50 / p99."""
+    """Format p50 / p99."""
     if len(seconds) < 2:
         return "-"
     return f"{statistics.median(seconds):.3f} / {statistics.quantiles(seconds, n=100)[98]:.3f}"
 
 
 class Bench:
-    """`rows` are the results that are one number each."""
+    """Experiments on one control plane; `rows` are the results that are one number each."""
 
     def __init__(self, plane: ControlPlane, nodes: int, python_flags: Sequence[str], source: pathlib.Path) -> None:
         self.plane = plane
@@ -124,7 +124,7 @@ class Bench:
         self.specs = node_fleet.NodeMetricSpecs(plane)
 
     def start_manager(self, name: str) -> Manager:
-        """The program as its image starts it; `name` tells its log."""
+        """Start the program as its image does; `name` is the name of its log."""
         port = ports.free_port()
         argv = ("-m", "manager", "run", "--kubeconfig", self.plane.kubeconfig)
         endpoint = ("--http-address", "127.0.0.1", "--http-port", port)
@@ -134,17 +134,17 @@ class Bench:
         return Manager(running, port)
 
     def stop(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
-        """End a program that was started here."""
+        """Stop a program that was started here."""
         self._expected.discard(name)
         self.plane.process(name).process.send_signal(number)
 
     def start_floor(self) -> Running:
-        """kopf alone."""
+        """Start kopf alone."""
         argv = ("-m", "benchmarks.kopf_floor", self.plane.kubeconfig)
         return self.plane.start_python("kopf-floor", *argv, flags=self._python_flags, source=self._source)
 
     def first_start(self) -> None:
-        """A manager comes to a cluster without NodeMetrics; then every node reports once."""
+        """Start a manager on a cluster without NodeMetrics; then let every node report once."""
         self.start_manager("manager-first")
         seconds = self._until(f"{self.nodes} NodeMetrics made", lambda: len(self.specs.arrived) == self.nodes)
         self._note("first start until every NodeMetric is made", f"{seconds:.1f} s")
@@ -154,7 +154,7 @@ class Bench:
         self.stop("manager-first")
 
     def start_again(self, name: str) -> Manager:
-        """A manager starts where everything is in place already; probes tell when it acts."""
+        """Start a manager where every object exists already; probes show when it acts."""
         probes = self.fleet.names[:PROBES]
         self._report(probes)
         began = time.monotonic()
@@ -164,14 +164,14 @@ class Bench:
         self._until("every object listed", lambda: manager.count("watch_events_total") >= 2 * self.nodes, poll=1.0)
         self._until_idle(manager.running)
         self._note(
-            "start until everything is listed and worked off",
+            "start until every object is listed and reconciled",
             f"{time.monotonic() - began:.1f} s, {manager.running.cpu_seconds():.1f} s of CPU, "
             f"RSS {manager.running.rss_mebibytes():.0f} MiB",
         )
         return manager
 
     def idle(self, manager: Manager, floor: Running, seconds: float = 20.0) -> Cost:
-        """Shares of a core that are used when nobody reports: renewals of the Lease, bookmarks, timers."""
+        """Measure the shares of a core without reports: renewals of the Lease, bookmarks, timers."""
         for running in (manager.running, floor):
             self._until_idle(running)
         before = self._cpu(manager, floor)
@@ -182,7 +182,7 @@ class Bench:
         return shares
 
     def steady(self, manager: Manager, floor: Running, idle: Cost, seconds: float, moving_share: float) -> Phase:
-        """Reports at the rate of the cluster's size, or what the apiserver takes."""
+        """Report at the rate of the cluster's size, or at the rate that the apiserver accepts."""
         events, requests = manager.count("watch_events_total"), self._requests()
         rate = self.nodes / float(CONFIG["metricReportIntervalSeconds"])
         before, began = self._cpu(manager, floor), time.monotonic()
@@ -212,7 +212,7 @@ class Bench:
         return Cost(*(each.cpu_seconds() for each in (manager.running, floor, *servers)))
 
     def change_every_spec(self, manager: Manager) -> None:
-        """An edit of the ConfigMap that changes the spec of every NodeMetric."""
+        """Edit the ConfigMap so that the spec of every NodeMetric changes."""
         self.specs.arrived.clear()
         processes = [manager.running, self.plane.process("kube-apiserver")]
         before, began = [each.cpu_seconds() for each in processes], time.monotonic()
@@ -229,7 +229,7 @@ class Bench:
         )
 
     def take_over(self, leader: str, *, standby: str, kill: bool) -> Manager:
-        """The leader ends, or is killed, and reports come in; the standby must put them right. Starts a new standby."""
+        """Stop or kill the leader, and report; the standby must publish the right values. Starts a new standby."""
         successor = self.start_manager(standby)
         self._until_idle(successor.running)
         before = self._holder()
@@ -240,7 +240,7 @@ class Bench:
         self._until("another leader", lambda: self._holder() not in ("", before))
         led = time.monotonic() - began
         self._until("right values", lambda: not self.published.wrong(self.fleet, probes))
-        how = "killed" if kill else "told to end"
+        how = "killed" if kill else "stopped"
         self._note(f"leader {how}: standby leads, right values", f"{led:.1f} s, {time.monotonic() - began:.1f} s")
         return successor
 
@@ -249,13 +249,19 @@ class Bench:
             self.fleet.report(self.api, name, moves=True)
 
     def _requests(self) -> float:
-        """What the apiserver has served of the kinds of requests that only the manager sends here."""
+        """Return the number of served requests of the kinds that only the manager sends here."""
         page = self.api.raw("GET", "/metrics").decode()
-        ours = {("PATCH", "nodes"), ("PATCH", "nodemetrics"), ("POST", "events"), ("LIST", "pods"), ("PUT", "leases")}
+        managers = {
+            ("PATCH", "nodes"),
+            ("PATCH", "nodemetrics"),
+            ("POST", "events"),
+            ("LIST", "pods"),
+            ("PUT", "leases"),
+        }
         return sum(
             each.value
             for each in prometheus_page.samples(page, "apiserver_request_total")
-            if (each.labels["verb"], each.labels["resource"]) in ours
+            if (each.labels["verb"], each.labels["resource"]) in managers
         )
 
     def _holder(self) -> str:
@@ -264,7 +270,7 @@ class Bench:
         return ""
 
     def _until_idle(self, running: Running) -> None:
-        """Until it uses less than a twentieth of a core over 5 s: one that lists waits for its next page meanwhile."""
+        """Wait until it uses less than a twentieth of a core over 5 s: between two pages of a list it is idle too."""
 
         def idles() -> bool:
             before = running.cpu_seconds()
@@ -277,7 +283,7 @@ class Bench:
         self, what: str, is_so: Callable[[], bool], timeout_seconds: float = 900, *, poll: float = 0.05
     ) -> float:
         def give_up() -> None:
-            raise ClusterProblem(f"{what}: not so after {timeout_seconds:.0f} s")
+            raise ClusterProblem(f"{what}: not reached after {timeout_seconds:.0f} s")
 
         def is_so_and_all_live() -> bool:
             for name in self._expected:

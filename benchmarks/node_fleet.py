@@ -1,7 +1,7 @@
-"""Nodes of a benchmark's control plane: made, reported on as agents do (PUT nodemetrics/status), and watched.
+"""Nodes of a benchmark's control plane: created, reported on as agents do (PUT nodemetrics/status), and watched.
 
-Every node has 32 cores and 20 of them requested by Prod pods; a report's predicted peak is LOW or HIGH, so that what
-the manager must publish is known without asking it.
+Every node has 32 cores and 20 of them requested by Prod pods; a report's predicted peak is LOW or HIGH, so the values
+that the manager must publish are known.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from tools.localcluster import apiserver_requests
 from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, Connection, RequestError
 from tools.localcluster.standalone_control_plane import ControlPlane
 
-PROD_REQUEST_MILLIS = 20_000  # as synthetic_cluster says in `allocated`
+PROD_REQUEST_MILLIS = 20_000  # as in `allocated` of synthetic_cluster
 LOW_PEAK_MILLIS, HIGH_PEAK_MILLIS = 8_000, 12_000
 CONFLICT = 409
 
 
 def mid_cpu_of(peak_millis: int) -> int:
-    """Design 4.4 with every default: the requests that the peak leaves over (the other bounds are larger)."""
+    """Return the value of the formula with every default: requests minus peak (the other bounds are larger)."""
     return PROD_REQUEST_MILLIS - peak_millis
 
 
 @dataclass
 class _Reporting:
-    """What the agent of one node remembers."""
+    """State of the agent of one node."""
 
     template: bytes
     version: str = ""
@@ -42,7 +42,7 @@ class _Reporting:
 class Fleet:
     """Nodes that report: each its own usage, or `alike`.
 
-    `sent` has the moment at which each report (node, its updateTime) that moves Mid went out.
+    `sent` has the time at which each report (node, its updateTime) that moves Mid was sent.
     """
 
     plane: ControlPlane
@@ -53,11 +53,11 @@ class Fleet:
     _agents: dict[str, _Reporting] = field(default_factory=dict)
 
     def create_nodes(self) -> None:
-        """Node objects, with what a kubelet would have written into their status."""
+        """Create Node objects, with the status that a kubelet writes."""
         self._each(self.names, _create_node)
 
     def create_node_metrics(self) -> None:
-        """Empty NodeMetrics, for benchmarks without a manager."""
+        """Create empty NodeMetrics, for benchmarks without a manager."""
 
         def create(api: Connection, name: str) -> None:
             spec = {"metricCollectPolicy": {"reportIntervalSeconds": 60}}
@@ -67,11 +67,11 @@ class Fleet:
         self._each(self.names, create)
 
     def report_all(self, *, moves: bool = False) -> None:
-        """One report of every node, as fast as the apiserver takes them."""
+        """Send one report of every node, as fast as the apiserver accepts them."""
         self._each(self.names, lambda api, name: self.report(api, name, moves=moves))
 
     def report(self, api: Connection, name: str, *, moves: bool) -> None:
-        """One report; where it `moves`, with the other peak than the last one."""
+        """Send one report; where it `moves`, with the other peak than the last one."""
         if name not in self._agents:
             usage_of = self.names[0] if self.alike else name
             self._agents[name] = _agent(name, self.pods_each, usage_of)
@@ -84,7 +84,7 @@ class Fleet:
             ).metadata.resource_version
 
     def _put(self, api: Connection, name: str, agent: _Reporting, *, moves: bool) -> bool:
-        """Whether what was read last is still there, and has been replaced."""
+        """Replace the status of the version that was read last; return False where that version is outdated."""
         if not agent.version:
             return False
         now = synthetic_cluster.moment(time.time())
@@ -102,13 +102,13 @@ class Fleet:
         return True
 
     def report_for(self, seconds: float, per_second: float, *, moving_share: float) -> tuple[int, float]:
-        """Reports at a steady rate, one node after the other; how many were sent, and in how many seconds."""
+        """Report at a steady rate, one node after the other; return the number of reports and the seconds."""
         began = time.monotonic()
 
         def send(api: Connection, number: int) -> None:
             time.sleep(max(began + number / per_second - time.monotonic(), 0))
             moves = int((number + 1) * moving_share) > int(number * moving_share)
-            if time.monotonic() < began + seconds * 1.2:  # an apiserver that cannot follow gets fewer
+            if time.monotonic() < began + seconds * 1.2:  # an overloaded apiserver gets fewer
                 self.report(api, self.names[number % len(self.names)], moves=moves)
                 sent.append(number)
 
@@ -117,7 +117,7 @@ class Fleet:
         return len(sent), time.monotonic() - began
 
     def wanted_mid_cpu(self, name: str) -> int:
-        """What the manager must publish after the last report of a node."""
+        """Return the value to publish after the last report of a node."""
         return mid_cpu_of(self._agents[name].peak_millis)
 
     def _each(self, jobs: Iterable[Any], do: Callable[[Connection, Any], None]) -> None:
@@ -151,7 +151,7 @@ def _agent(name: str, pods_each: int, usage_of: str) -> _Reporting:
     return _Reporting(json.dumps(report, separators=(",", ":")).encode())
 
 
-class _Receipt(msgspec.Struct):
+class _Status(msgspec.Struct):
     sample: str = ""
 
 
@@ -171,7 +171,7 @@ class _SeenObject(msgspec.Struct):
 
 
 class PublishedMid:
-    """What stands on the nodes, and when each sample's value arrived there."""
+    """Published values, and when the value of each sample appeared on its node."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.mid_cpu: dict[str, int] = {}
@@ -180,24 +180,24 @@ class PublishedMid:
 
     def _see(self, node: _SeenObject) -> None:
         now, name = time.monotonic(), node.metadata.name
-        if text := node.metadata.annotations.get("koordinator.sh/mid-resource-receipt"):
-            sample = msgspec.json.decode(text, type=_Receipt).sample
+        if text := node.metadata.annotations.get("koordinator.sh/mid-resource-status"):
+            sample = msgspec.json.decode(text, type=_Status).sample
             self.arrived.setdefault((name, sample), now)
         if "kubernetes.io/mid-cpu" in node.status.allocatable:
             self.mid_cpu[name] = _number(node.status.allocatable["kubernetes.io/mid-cpu"])
 
     def wrong(self, fleet: Fleet, names: Iterable[str]) -> list[str]:
-        """Nodes that do not show what their last report asks for."""
+        """Return the nodes whose values do not match their last report."""
         return [name for name in names if self.mid_cpu.get(name) != fleet.wanted_mid_cpu(name)]
 
     def latencies(self, fleet: Fleet, since: float) -> list[float]:
-        """Seconds from sending a report to seeing its value on the node, of all that were written."""
+        """Return the seconds from sending a report to its value on the node, of all reports that caused a write."""
         both = fleet.sent.keys() & self.arrived.keys()
         return [self.arrived[key] - fleet.sent[key] for key in both if fleet.sent[key] >= since]
 
 
 class NodeMetricSpecs:
-    """When each NodeMetric's spec was last seen changed."""
+    """Time of the last change of each NodeMetric's spec."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.arrived: dict[str, float] = {}
@@ -216,7 +216,7 @@ def _number(quantity: str) -> int:
 
 
 def patch_config(api: Connection, namespace: str, document: dict[str, Any]) -> None:
-    """Put a colocation-config in force, making the ConfigMap where there is none."""
+    """Apply a colocation-config, creating the ConfigMap where there is none."""
     body = {"data": {"colocation-config": json.dumps(document)}}
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     try:

@@ -120,7 +120,12 @@ def extender_running(source: Path, apiserver_url: str) -> Iterator[tuple[int, ps
             sys.executable, "-m", "scheduler_plugin", "run", f"--kubeconfig={config}", "--log-level=error",
             f"--extender-port={port}", "--http-address=127.0.0.1", f"--http-port={http_port}",
         ]  # fmt: skip
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPYCACHEPREFIX": f"{folder}/bytecode"}
+        environment = {
+            **os.environ,
+            "OPENBLAS_NUM_THREADS": "1",
+            "PYTHONHASHSEED": "0",  # the order of sets is the same in every round
+            "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",
+        }
         process = subprocess.Popen(command, cwd=source, env=environment)
         try:
             until(lambda: answers(f"http://127.0.0.1:{http_port}/readyz"), "the extender is ready")

@@ -1,10 +1,10 @@
-"""A small HTTP server that replays a synthetic cluster to the informer: pages of lists, then watch events at a rate.
+"""HTTP server that replays a synthetic cluster to an informer: pages of lists, then watch events at a rate.
 
     with replay_apiserver.running(nodes=1000, pods_per_node=50) as url: ...
-    GET /replay?rate=250       NodeMetric events a second from now on, over all nodes in turn
-    GET /replay?forget         end every watch with 410 Gone, so that everything is listed again
+    GET /replay?rate=250       send this many NodeMetric events a second, over all nodes in turn
+    GET /replay?forget         end every watch with 410 Gone, so that clients list again
 
-A real apiserver needs two cores for 200 such events a second; this one prepares most bytes before it is asked.
+A real apiserver needs two cores for 200 such events a second; this one prepares most bytes in advance.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PODS_AGE_SECONDS = 3600.0
 
 
 class _Cluster:
-    """JSON of every object; pods are filled into a template when they are asked for."""
+    """JSON of every object; pods are generated per request."""
 
     def __init__(self, nodes: int, pods_per_node: int) -> None:
         self._names = synthetic_cluster.node_names(nodes)
@@ -42,7 +42,7 @@ class _Cluster:
         ]
 
     def pages(self, path: str) -> tuple[int, Callable[[int], list[bytes]]]:
-        """How many chunks a list has, and what is in one: a node each, or the pods of one."""
+        """Return the number of chunks of a list, and a function that makes one: a node each, or the pods of one."""
         kind = path.rpartition("/")[2]
         makers: dict[str, Callable[[int], list[bytes]]] = {
             "nodes": lambda index: [msgspec.json.encode(synthetic_cluster.node(self._names[index]))],
@@ -55,7 +55,7 @@ class _Cluster:
         return len(self._names), makers[kind]
 
     def metric(self, index: int) -> bytes:
-        """Report of one node, made now."""
+        """Return the report of one node, as of now."""
         now = synthetic_cluster.moment(time.time())
         return self.metrics[index % len(self.metrics)].replace(_TIME_AT_START.encode(), now.encode())
 
@@ -109,15 +109,15 @@ class _Replay:
         writer.write(b"0\r\n\r\n")
 
     async def _stream(self, writer: asyncio.StreamWriter, until: asyncio.Event, *, with_events: bool) -> None:
-        """Bookmarks, and events at the rate of the moment; what could not be sent in time is caught up with."""
+        """Write bookmarks, and events at the current rate; delayed events are sent as soon as possible."""
         sent, due = 0, 0.0
-        last = spoken = time.monotonic()
+        last = written = time.monotonic()
         while not until.is_set():
             await asyncio.sleep(0.002 if with_events else 0.1)
             now = time.monotonic()
-            if now - spoken > _BOOKMARK_SECONDS:
+            if now - written > _BOOKMARK_SECONDS:
                 _write_line(writer, msgspec.json.encode(_BOOKMARK))
-                spoken = now
+                written = now
             due, last = due + (now - last) * self._rate * with_events, now
             while sent < due:
                 _write_line(writer, b'{"type":"MODIFIED","object":%b}' % self._cluster.metric(sent))
@@ -140,14 +140,14 @@ def _serve(port_to: Connection, nodes: int, pods_per_node: int) -> None:
 
 @contextlib.contextmanager
 def running(*, nodes: int, pods_per_node: int) -> Iterator[str]:
-    """Run it in a process of its own; its URL."""
-    ours, theirs = multiprocessing.Pipe()
+    """Run the server in a process of its own; yield its URL."""
+    receiver, sender = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(
-        target=_serve, args=(theirs, nodes, pods_per_node), daemon=True
+        target=_serve, args=(sender, nodes, pods_per_node), daemon=True
     )
     process.start()
     try:
-        yield f"http://127.0.0.1:{ours.recv()}"
+        yield f"http://127.0.0.1:{receiver.recv()}"
     finally:
         process.terminate()
         process.join()

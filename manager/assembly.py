@@ -1,4 +1,4 @@
-"""The parts of a leader, put together: everything but what follows the cluster's events."""
+"""Assembly of a leader's components: everything but the watches."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from manager.node_metric.crd_schema import SchemaWatch
 from manager.reconciler import Reconciler
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import ConfigController
-from manager.slo_config.events import Notices
+from manager.slo_config.events import ConfigReporter
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What a leader is made of."""
+class Components:
+    """Components of a leader."""
 
-    picture: ClusterStore
+    cache: ClusterStore
     config: ConfigController
     reconciler: Reconciler
     queue: WorkQueue
@@ -43,36 +43,37 @@ def assemble(
     *,
     clock: Callable[[], dt.datetime],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> Parts:
-    """Wire the parts. `clock` gives aware time, `sleep` waits between two comparisons with the apiserver."""
-    picture = ClusterStore()
-    announcer = EventRecorder(api, telemetry, clock)
+) -> Components:
+    """Wire the components. `clock` returns aware time, `sleep` waits between two resyncs."""
+    cache = ClusterStore()
+    recorder = EventRecorder(api, telemetry, clock)
     queue: WorkQueue
 
-    def look_again(name: str, seconds: float | None) -> None:
+    def requeue_after(name: str, seconds: float | None) -> None:
         if seconds is None:
-            queue.forget_timer(name)
+            queue.cancel(name)
         else:
-            queue.mark_later(name, seconds)
+            queue.add_after(name, seconds)
 
-    def mark_all() -> None:
-        for name in picture.nodes.names():
-            queue.mark(name)
+    def add_all() -> None:
+        for name in cache.nodes.names():
+            queue.add(name)
 
-    notices = Notices(api, settings, announcer, telemetry, clock)
-    config = ConfigController(api, settings, notices, telemetry, mark_all)
+    reporter = ConfigReporter(api, settings, recorder, telemetry, clock)
+    config = ConfigController(api, settings, reporter, telemetry, add_all)
     reconciler = Reconciler(
-        picture=picture,
+        cache=cache,
         config=config,
-        node_metrics=NodeMetricController(api, picture, telemetry),
+        config_reporter=reporter,
+        node_metrics=NodeMetricController(api, cache, telemetry),
         mid_resources=MidController(
-            api, picture=picture, settings=settings, announcer=announcer, telemetry=telemetry, clock=clock
+            api, cache=cache, settings=settings, recorder=recorder, telemetry=telemetry, clock=clock
         ),
-        announcer=announcer,
-        look_again=look_again,
+        recorder=recorder,
+        requeue_after=requeue_after,
     )
     telemetry.set_misconfigured_nodes(reconciler.misconfigured_nodes)
     queue = WorkQueue(reconciler.reconcile, workers=settings.workers, is_urgent=reconciler.is_urgent)
-    resync = Resync(api, picture=picture, config=config, mark=queue.mark, ages=ages, telemetry=telemetry, sleep=sleep)
-    schema = SchemaWatch(api, announcer, telemetry, sleep)
-    return Parts(picture, config, reconciler, queue, resync, schema)
+    resync = Resync(api, cache=cache, config=config, add=queue.add, ages=ages, telemetry=telemetry, sleep=sleep)
+    schema = SchemaWatch(api, recorder, telemetry, sleep)
+    return Components(cache, config, reconciler, queue, resync, schema)

@@ -1,8 +1,8 @@
-"""Events the manager posts. An Event that cannot be posted is logged and counted; no decision waits for one.
+"""Kubernetes Events of the manager. An Event that cannot be posted is logged and counted; no decision waits for one.
 
-When something happens to every node at once, an Event for each would cost the apiserver more than what they are about.
-So Events about one kind of object are posted at a bounded rate, beyond which they are logged and counted alone; the
-receipt on the node and the metrics say the same.
+When something happens to every node at once, an Event for each would cost the apiserver more than the change itself.
+So the Events about one kind of object are posted at a bounded rate; beyond it they are only logged and counted. The
+status annotation of the node and the metrics hold the same information.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from manager.metrics import Telemetry
 log = logging.getLogger(__name__)
 
 REPORTER: Final = "koord-manager"
-AT_ONCE: Final = 300
+BURST: Final = 300
 PER_SECOND: Final = 10.0  # an Event is up to three requests; the apiserver sustains some 200 writes a second
 
 
 class TokenBucket:
-    """Tokens that come back with time: `AT_ONCE` at most, `PER_SECOND` each second."""
+    """Token bucket of `BURST` tokens, refilled at `PER_SECOND`."""
 
     def __init__(self) -> None:
-        self._left = float(AT_ONCE)
+        self._left = float(BURST)
         self._as_of: dt.datetime | None = None
 
     def take(self, now: dt.datetime) -> bool:
-        """Take one, if there is one."""
+        """Take one token; return False where none is left."""
         passed = (now - self._as_of).total_seconds() if self._as_of else 0.0
-        self._left = min(self._left + max(passed, 0.0) * PER_SECOND, AT_ONCE)
+        self._left = min(self._left + max(passed, 0.0) * PER_SECOND, BURST)
         self._as_of = now
         if self._left < 1:
             return False
@@ -42,20 +42,20 @@ class TokenBucket:
 
 
 class EventRecorder:
-    """Posts Events in the manager's name; `clock` gives aware time."""
+    """Posts Events as `koord-manager`; `clock` returns aware time."""
 
     def __init__(self, api: session.Session, telemetry: Telemetry, clock: Callable[[], dt.datetime]) -> None:
         self._api = api
         self._telemetry = telemetry
         self._clock = clock
-        self._allowances: dict[str, TokenBucket] = {}
+        self._buckets: dict[str, TokenBucket] = {}
 
-    async def say(self, about: Subject, severity: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        """Post an Event about an object; saying the same thing again counts it up."""
+    async def event(self, about: Subject, severity: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        """Log and post an Event about an object; the same Event again increments its count."""
         level = logging.WARNING if severity == "Warning" else logging.INFO
         log.log(level, "%s %s: %s: %s", about.resource.kind, about.name, reason, message)
         now = self._clock()
-        if not self._allowances.setdefault(about.resource.kind, TokenBucket()).take(now):
+        if not self._buckets.setdefault(about.resource.kind, TokenBucket()).take(now):
             self._telemetry.events_lost.inc()
             return
         event = cluster_events.body(
@@ -65,4 +65,4 @@ class EventRecorder:
             await cluster_events.record(self._api, event)
         except errors.ApiServerError as error:
             self._telemetry.events_lost.inc()
-            log.warning("cannot post the Event: %s", error)
+            log.warning("cannot post the Event %s on %s %s: %s", reason, about.resource.kind, about.name, error)

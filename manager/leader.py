@@ -1,19 +1,18 @@
-"""What a leader does: read the configuration, learn what is there, then follow events and work them off."""
+"""Run a leader: read the configuration and the cluster, then watch, queue and reconcile."""
 
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import functools
 import logging
 import random
-import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable
 
 from api_types.kubernetes import pods
 from apiserver_client import backoff, connection, errors, objects, resources, session
+from component_base import clock
 from manager import assembly
 from manager.cache import kopf_watches
 from manager.cache.store import ClusterStore, NodeMetric
@@ -25,33 +24,28 @@ from manager.slo_config import controller as slo_config
 
 log = logging.getLogger(__name__)
 
-_BEAT_SECONDS = 0.2
-_STUCK_SECONDS = 60.0  # an event loop that has not turned for a minute will not turn again
-_PAUSES = backoff.Backoff(first_seconds=0.5, longest_seconds=10.0)
+_HEARTBEAT_SECONDS = 0.2
+_STUCK_SECONDS = 60.0  # an event loop that has not run for a minute does not recover
+_START_DELAYS = backoff.Backoff(first_seconds=0.5, longest_seconds=10.0)
 
 
 class Leadership:
-    """How leading goes, to be read by probes from another thread."""
+    """Health of a leader, for probes in another thread."""
 
     def __init__(self) -> None:
         self.watch_ages = WatchAges(WATCHED, time.monotonic)
         self.problem: str | None = "starting"
-        self.last_beat = time.monotonic()
+        self.last_heartbeat = time.monotonic()
 
     def trouble(self, watch_silence_seconds: float) -> str | None:
-        """What only a restart would mend; None while the leader works."""
-        silence = time.monotonic() - self.last_beat
+        """Return a fault that only a restart repairs; None while the leader works."""
+        silence = time.monotonic() - self.last_heartbeat
         if silence > _STUCK_SECONDS:
-            return f"the event loop has not turned for {silence:.0f} s"
+            return f"the event loop has not run for {silence:.0f} s"
         watch = self.watch_ages.silent()
         if watch is not None and watch.seconds > watch_silence_seconds:
-            return f"the watch of {watch.resource} misses changes and has brought nothing for {watch.seconds:.0f} s"
+            return f"the watch of {watch.resource} misses changes and has delivered nothing for {watch.seconds:.0f} s"
         return None
-
-
-def now() -> dt.datetime:
-    """Read the clock; every other part of the leader is given this."""
-    return dt.datetime.now(dt.UTC)  # noqa: TID251  # the edge
 
 
 async def lead(
@@ -64,92 +58,95 @@ async def lead(
     may_write: Callable[[], bool],
     stop: threading.Event,
 ) -> None:
-    """Lead until `stop` is set or SIGTERM comes; `may_write` is asked before each write.
+    """Lead until `stop` is set; `may_write` is checked before each write.
 
-    Raises what kopf raises when it cannot go on.
+    Raises kopf_watches.CannotFollow, or the exception that ended kopf.
     """
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)  # until kopf installs its own
     async with session.connect(to, user_agent="koord-manager", may_write=may_write) as api:
         ages = leadership.watch_ages
-        parts = assembly.assemble(api, settings, telemetry, ages, clock=now)
-        _show(telemetry, parts.queue, ages)
+        parts = assembly.assemble(api, settings, telemetry, ages, clock=clock.utc_now)
+        export_gauges(telemetry, parts.queue, ages)
 
         def seen(resource: str) -> None:
             telemetry.events_seen.labels(resource).inc()
             ages.seen(resource)
 
+        def ready() -> None:
+            leadership.problem = None
+
         handlers = kopf_watches.registry(
             to,
             settings,
-            picture=parts.picture,
-            config=parts.config,
-            mark=parts.queue.mark,
+            kopf_watches.EventSink(parts.cache, parts.config, parts.queue.add),
+            loop=asyncio.get_running_loop(),
             seen=seen,
-            clock=now,
+            clock=clock.utc_now,
         )
         async with asyncio.TaskGroup() as group:
-            beating = group.create_task(_beat(leadership))
-            for step in (lambda: _learn(api, settings, parts.picture), parts.config.start):
-                await _until_it_works(step, leadership, stop)
-            workers = group.create_task(parts.queue.run())
-            comparing = group.create_task(parts.resync.run(settings.resync_seconds))
-            schema = group.create_task(parts.schema.run(settings.resync_seconds))
-            await asyncio.sleep(0)  # let these begin before kopf does, which ends what begins after it
-            leadership.problem = None
-            following = group.create_task(kopf_watches.follow(handlers, settings, identity=identity))
-            ending = group.create_task(_end_at(stop, workers, comparing, schema, following))
+            heartbeat = group.create_task(_heartbeat(leadership))
+            for step in (lambda: _initial_list(api, settings, parts.cache), parts.config.start):
+                await _retry_until_done(step, leadership, stop)
+            writing = [
+                group.create_task(parts.queue.run()),
+                group.create_task(parts.resync.run(settings.resync_seconds)),
+                group.create_task(parts.schema.run(settings.resync_seconds)),
+            ]
+            following = group.create_task(kopf_watches.follow(handlers, settings, identity=identity, on_ready=ready))
+            stopping = group.create_task(_cancel_on(stop, *writing, following))
             await asyncio.wait([following])
-            for task in (beating, workers, comparing, schema, ending):
+            for task in (heartbeat, *writing, stopping):
                 task.cancel()
 
 
-def _show(telemetry: Telemetry, queue: WorkQueue, ages: WatchAges) -> None:
+def export_gauges(telemetry: Telemetry, queue: WorkQueue, ages: WatchAges) -> None:
+    """Export the depth of the queue and the ages of the watches, read at each scrape."""
     for lane in Lane:
         telemetry.set_queue_depth(lane, functools.partial(queue.depth, lane))
     for resource in WATCHED:
         telemetry.set_watch_age(resource, functools.partial(ages.age_seconds, resource))
 
 
-async def _learn(api: session.Session, settings: ManagerSettings, picture: ClusterStore) -> None:
-    """List what will be followed, so that what was not seen is not there, and so that our errors say what to grant.
+async def _initial_list(api: session.Session, settings: ManagerSettings, cache: ClusterStore) -> None:
+    """Fill the store before anything is decided: an object that is not stored does not exist.
 
-    What cannot be read is left out, as it is when watched. Raises errors.ApiServerError.
+    The ConfigMaps are listed as the watch will list them, so that a missing RBAC rule fails here, by its name. Objects
+    that cannot be decoded are left out, as in a watch. Raises errors.ApiServerError.
     """
     nodes = await objects.list_all(api, resources.NODES, decode=pods.Node, on_unreadable=log.warning)
     for node in nodes.items:
-        picture.nodes.remember(node)
+        cache.nodes.update(node)
     metrics = await objects.list_all(api, resources.NODE_METRICS, decode=NodeMetric, on_unreadable=log.warning)
     for metric in metrics.items:
-        picture.node_metrics.remember(metric)
+        cache.node_metrics.update(metric)
     await objects.list_all(api, resources.CONFIG_MAPS, namespace=settings.namespace, decode=slo_config.ConfigMap)
 
 
-async def _until_it_works(step: Callable[[], Awaitable[None]], leadership: Leadership, stop: threading.Event) -> None:
-    """Nothing may be decided before the configuration and what exists are known, so this is tried until it works."""
+async def _retry_until_done(step: Callable[[], Awaitable[None]], leadership: Leadership, stop: threading.Event) -> None:
+    """Retry a step of the start: nothing may be decided before the configuration and the objects are known."""
     attempt = 0
     while not stop.is_set():
         try:
             await step()
         except errors.ApiServerError as error:
             leadership.problem = str(error)
-            pause = _PAUSES.seconds(attempt, random.random)
-            log.error("cannot start: %s; again in %.1f s", error, pause)  # noqa: TRY400  # the message says it all
+            delay = _START_DELAYS.seconds(attempt, random.random)
+            log.error("cannot start: %s; retrying in %.1f s", error, delay)  # noqa: TRY400  # the message is complete
             attempt += 1
-            await asyncio.to_thread(stop.wait, pause)
+            await asyncio.to_thread(stop.wait, delay)
         else:
             return
 
 
-async def _beat(leadership: Leadership) -> None:
-    """Show that the loop lives."""
+async def _heartbeat(leadership: Leadership) -> None:
+    """Record that the event loop runs."""
     while True:
-        leadership.last_beat = time.monotonic()
-        await asyncio.sleep(_BEAT_SECONDS)
+        leadership.last_heartbeat = time.monotonic()
+        await asyncio.sleep(_HEARTBEAT_SECONDS)
 
 
-async def _end_at(stop: threading.Event, *tasks: asyncio.Task[None]) -> None:
-    """When told to stop, end the tasks, the first of them first: nothing may be written once the Lease is lost."""
+async def _cancel_on(stop: threading.Event, *tasks: asyncio.Task[None]) -> None:
+    """Cancel the tasks in their order once `stop` is set: nothing may be written once the Lease is lost."""
     while not stop.is_set():  # noqa: ASYNC110  # set by another thread
-        await asyncio.sleep(_BEAT_SECONDS)
+        await asyncio.sleep(_HEARTBEAT_SECONDS)
     for task in tasks:
         task.cancel()

@@ -1,6 +1,6 @@
-"""The manager's Prometheus metrics: one place where all of them are named. Labels are bounded.
+"""Prometheus metrics of the manager. All of them are defined here, and their labels are bounded.
 
-The label `node` is bounded by the number of nodes, and a node's series go with it.
+The label `node` is bounded by the number of nodes; the series of a node are removed with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WATCHED = ("nodes", "nodemetrics", "configmaps")
 
 
 class Telemetry:
-    """Every metric of the manager. `reasons` and `states` are all values that those labels may take."""
+    """Metrics of the manager. `reasons` and `states` are all values that those labels may have."""
 
     def __init__(self, registry: CollectorRegistry, *, reasons: Iterable[str], states: Iterable[str]) -> None:
         self.registry = registry
@@ -38,15 +38,15 @@ class Telemetry:
             "koord_manager_config_problems", "Problems in the newest document, advice included.", registry=registry
         )
         self._misconfigured_nodes = Gauge(
-            "koord_manager_misconfigured_nodes", "Nodes with an annotation or a label that is not right.",
+            "koord_manager_misconfigured_nodes", "Nodes with an invalid annotation or label.",
             registry=registry,
         )  # fmt: skip
         self.writes = Counter(
-            "koord_manager_writes", "Writes to the apiserver, by what and how they ended.", ["kind", "result"],
+            "koord_manager_writes", "Writes to the apiserver, by kind and result.", ["kind", "result"],
             registry=registry,
         )  # fmt: skip
         self._write_seconds = Histogram(
-            "koord_manager_write_seconds", "Time a write took.", ["kind"], registry=registry, buckets=_WRITE_BUCKETS
+            "koord_manager_write_seconds", "Duration of a write.", ["kind"], registry=registry, buckets=_WRITE_BUCKETS
         )
         self.sample_age = Histogram(
             "koord_manager_sample_age_seconds", "Age of the sample that Mid resources were calculated from.",
@@ -62,11 +62,11 @@ class Telemetry:
             "koord_manager_nodes", "Nodes by the reason code of their Mid resources.", ["reason"], registry=registry
         )
         self._sample_time = Gauge(
-            "koord_manager_node_sample_timestamp_seconds", "Time of the newest sample of a node that could be used.",
+            "koord_manager_node_sample_timestamp_seconds", "Time of the newest usable sample of a node.",
             ["node"], registry=registry,
         )  # fmt: skip
         self.dropped_fields = Gauge(
-            "koord_manager_node_metric_dropped_fields", "Fields of ours that the NodeMetric CRD has no place for.",
+            "koord_manager_node_metric_dropped_fields", "Fields of this project that the NodeMetric CRD drops.",
             registry=registry,
         )  # fmt: skip
         self.events_lost = Counter(
@@ -75,11 +75,11 @@ class Telemetry:
         self._states = tuple(states)
         self._reason_of_node: dict[str, str] = {}
         self._tally: Tally[str] = Tally()
-        self._follow(registry)
+        self._add_watch_metrics(registry)
         self._start_at_zero(reasons)
 
-    def _follow(self, registry: CollectorRegistry) -> None:
-        """Metrics of how the cluster is followed."""
+    def _add_watch_metrics(self, registry: CollectorRegistry) -> None:
+        """Define the metrics of watches, queue and resync."""
         self.events_seen = Counter(
             "koord_manager_watch_events", "Events received, by resource.", ["resource"], registry=registry
         )
@@ -88,20 +88,20 @@ class Telemetry:
             registry=registry,
         )  # fmt: skip
         self._watch_age = Gauge(
-            "koord_manager_watch_age_seconds", "Time since a watch brought something, bookmarks not counted.",
+            "koord_manager_watch_age_seconds", "Time since the last event of a watch, without bookmarks.",
             ["resource"], registry=registry,
         )  # fmt: skip
         self.resyncs = Counter(
-            "koord_manager_resyncs", "Comparisons of all that is known with the apiserver, by how they ended.",
+            "koord_manager_resyncs", "Comparisons of the store with the apiserver, by result.",
             ["result"], registry=registry,
         )  # fmt: skip
         self.missed_changes = Counter(
-            "koord_manager_missed_changes", "Changes that a watch did not bring and a comparison found.", ["resource"],
+            "koord_manager_missed_changes", "Changes that a watch did not deliver and a resync found.", ["resource"],
             registry=registry,
         )  # fmt: skip
 
     def _start_at_zero(self, reasons: Iterable[str]) -> None:
-        """Counters that appear with their first increment hide that increment from rate()."""
+        """Create every series: a counter that appears with its first increment hides that increment from rate()."""
         for reason in reasons:
             self._nodes.labels(reason).set(0)
         for state in self._states:
@@ -117,24 +117,24 @@ class Telemetry:
             self.missed_changes.labels(resource)
 
     def set_config_state(self, state: str) -> None:
-        """Show which state the ConfigMap is in."""
+        """Set the state of the ConfigMap."""
         for each in self._states:
             self._config_state.labels(each).set(int(each == state))
 
     def set_misconfigured_nodes(self, nodes: Callable[[], int]) -> None:
-        """Show how many nodes carry something that is not right, asked for when the metrics are read."""
+        """Export the number of misconfigured nodes, read at each scrape."""
         self._misconfigured_nodes.set_function(nodes)
 
     def set_queue_depth(self, lane: str, depth: Callable[[], int]) -> None:
-        """Show the depth of a lane of the queue, asked for when the metrics are read."""
+        """Export the depth of a lane of the queue, read at each scrape."""
         self._queue_depth.labels(lane).set_function(depth)
 
     def set_watch_age(self, resource: str, seconds: Callable[[], float]) -> None:
-        """Show the age of a watch, asked for when the metrics are read."""
+        """Export the age of a watch, read at each scrape."""
         self._watch_age.labels(resource).set_function(seconds)
 
     def show_sample(self, node: str, taken: dt.datetime, now: dt.datetime) -> None:
-        """Show which sample Mid resources of a node are calculated from."""
+        """Record the sample that Mid resources of a node are calculated from."""
         self._sample_time.labels(node).set(taken.timestamp())
         self.sample_age.observe(max((now - taken).total_seconds(), 0.0))
 
@@ -151,7 +151,7 @@ class Telemetry:
         self._write_seconds.labels(kind).observe(time.perf_counter() - start)
 
     def show_node(self, node: str, reason: str, values: Mapping[str, int | None]) -> None:
-        """Show what is published on a node, and why."""
+        """Record the published values of a node, and the reason."""
         before = self._reason_of_node.get(node)
         if before != reason:
             if before is not None:

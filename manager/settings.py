@@ -1,4 +1,4 @@
-"""Settings of the manager. What concerns nodes stands in the ConfigMap instead."""
+"""Settings of the manager process. Settings of nodes are in the ConfigMap."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ DEFAULT_HTTP_PORT: Final = 9317
 
 
 class ManagerSettings(settings.Settings):
-    """Validated once at start, frozen."""
+    """Settings, validated once at start, frozen."""
 
     namespace: str = pydantic.Field(names.NAMESPACE, min_length=1, max_length=63)
     """Namespace of the configuration and of the Lease."""
     config_map: str = pydantic.Field(names.SLO_CONTROLLER_CONFIG, min_length=1, max_length=253)
-    """ConfigMap whose key colocation-config is followed."""
+    """ConfigMap with the key colocation-config."""
     last_good_config_map: str = pydantic.Field("koord-manager-last-good-config", min_length=1, max_length=253)
-    """ConfigMap in which the manager keeps the last document it could use."""
+    """ConfigMap in which the manager keeps the last valid document."""
     kubeconfig: str = ""
     """Kubeconfig file; empty means KUBECONFIG, then the pod's service account, then ~/.kube/config."""
     workers: int = pydantic.Field(8, ge=1, le=64)
-    """Nodes worked on at once, which is also the number of parallel writes."""
+    """Nodes reconciled in parallel, which bounds the parallel writes."""
     withdrawal_check_seconds: int = pydantic.Field(30, ge=5, le=600)
-    """How often a node whose Mid resources are withdrawn, but still in use, is looked at again."""
+    """How often a node is reconciled whose Mid resources are withdrawn but still in use."""
     resync_seconds: int = pydantic.Field(300, ge=10, le=86400)
-    """How often everything is compared with the apiserver and worked out anew, whatever the watches say."""
+    """How often the store is compared with the apiserver and every node is reconciled, whatever the watches deliver."""
     watch_silence_seconds: int = pydantic.Field(180, ge=30, le=3600)
-    """How long a watch that is known to miss changes may bring nothing before /healthz fails."""
+    """How long a watch that is known to miss changes may deliver nothing before /healthz fails."""
     lease: str = pydantic.Field("koord-manager", min_length=1, max_length=253)
-    """Lease that says who leads."""
+    """Lease of the leader election."""
     lease_duration_seconds: float = pydantic.Field(15.0, ge=1.0, le=120.0)
-    """How long others wait for a leader that no longer renews."""
+    """How long candidates wait for a leader that no longer renews."""
     renew_deadline_seconds: float = pydantic.Field(10.0, ge=0.5, le=100.0)
-    """How long a leader goes on without a renewal before it stops; at most 0.8 of the lease, so that two never lead."""
+    """How long a leader continues without a renewal; at most 0.8 of the lease, so that two never lead."""
     retry_period_seconds: float = pydantic.Field(2.0, ge=0.05, le=30.0)
-    """Time between two looks at the Lease."""
+    """Time between two attempts to acquire or renew the Lease."""
     http_address: str = "0.0.0.0"  # noqa: S104  # kubelet probes reach a pod from outside
     """Address of /healthz, /readyz and /metrics."""
     http_port: int = pydantic.Field(DEFAULT_HTTP_PORT, ge=0, le=65535)
     """Port of /healthz, /readyz and /metrics."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT
-    """How a log line looks: text or json."""
+    """Format of log lines: text or json."""
     log_level: logs.LogLevel = logs.LogLevel.INFO
-    """From which level on lines are written: debug, info, warning or error."""
+    """Lowest level that is logged: debug, info, warning or error."""
 
     @pydantic.model_validator(mode="after")
     def _lease_times_fit(self) -> ManagerSettings:

@@ -123,9 +123,31 @@ def _prediction(metric: WireMetric | None, where: str) -> pods.Resources | None:
     return amounts if MID_OF_NATIVE.keys() <= amounts.keys() else None
 
 
-def check_usable(report: MidReport, policy: MidPolicy) -> None:
-    """Whether inputs can be made of a report, whatever the node. Raises NoPrediction or BadReport."""
-    inputs_from(report, policy, {}, {}, reported_requests(report) or Requests({}, {}))
+@dataclass(frozen=True)
+class UsableReport:
+    """Amounts of a report from which Mid resources can be calculated, by native name."""
+
+    peak: pods.Resources | None
+    """Predicted peak of the Prod pods; None where the report lacks it, or lacks the requests that belong to it."""
+    reclaimable: pods.Resources | None
+    """Reclaimable amount as the agent reports it; None where the report lacks it."""
+    requests: Requests | None
+    """Requests of the report's own snapshot; None where the agent does not report them."""
+
+
+def usable_report(report: MidReport, policy: MidPolicy) -> UsableReport:
+    """Read the amounts of a report. Raises NoPredictionError or BadReport where Mid cannot be calculated from it."""
+    return _usable(report, policy, reported_requests(report))
+
+
+def _usable(report: MidReport, policy: MidPolicy, requests: Requests | None) -> UsableReport:
+    peak = _prediction(report.prod_peak_metric, "prodPeakMetric.resource.resources")
+    reported = _prediction(report.prod_reclaimable_metric, "prodReclaimableMetric.resource.resources")
+    if report.allocated is None:
+        peak = None
+    if peak is None and reported is None and policy.static_percent is None:
+        raise NoPredictionError("the report carries no prediction")
+    return UsableReport(peak, reported, requests)
 
 
 def inputs_from(
@@ -135,25 +157,33 @@ def inputs_from(
     capacity: Mapping[str, int],
     bound: Requests,
 ) -> dict[str, MidInputs]:
-    """Inputs for both resources, by native name.
+    """Return the inputs for both resources, by native name. Raises NoPredictionError or BadReport.
 
-    `bound` is `reported_requests(report)`, or counted from the node's pods where that is None. The peak is used only
-    beside the report's own requests: two clocks are never subtracted. Raises NoPrediction or BadReport.
+    `bound` is `reported_requests(report)`, or counted from the node's pods where that is None.
     """
-    peak = _prediction(report.prod_peak_metric, "prodPeakMetric.resource.resources")
-    reported = _prediction(report.prod_reclaimable_metric, "prodReclaimableMetric.resource.resources")
-    if report.allocated is None:
-        peak = None
-    if peak is None and reported is None and policy.static_percent is None:
-        raise NoPredictionError("the report carries no prediction")
+    return formula_inputs(_usable(report, policy, bound), policy, allocatable, capacity, bound)
+
+
+def formula_inputs(
+    report: UsableReport,
+    policy: MidPolicy,
+    allocatable: Mapping[str, int],
+    capacity: Mapping[str, int],
+    bound: Requests,
+) -> dict[str, MidInputs]:
+    """Return the inputs for both resources, by native name.
+
+    `bound` is the requests of the report, or counted from the node's pods where it has none. The peak is used only
+    beside the report's own requests: values of two clocks are never subtracted.
+    """
     return {
         native: MidInputs(
             allocatable=allocatable.get(native, 0),
             capacity=capacity.get(native, 0),
             allocated_prod=bound.prod.get(native, 0),
             allocated_mid=bound.mid.get(mid, 0),
-            peak_prod=peak[native] if peak else None,
-            reclaimable_reported=reported[native] if reported else None,
+            peak_prod=report.peak[native] if report.peak else None,
+            reclaimable_reported=report.reclaimable[native] if report.reclaimable else None,
             reclaim_ratio_percent=policy.reclaim_ratio_percent,
             threshold_percent=policy.threshold_percent[native],
             unallocated_percent=policy.unallocated_percent,

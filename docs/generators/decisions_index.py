@@ -29,5 +29,6 @@ def _row(path: pathlib.Path) -> markdown.Row:
     title, status = _TITLE.search(text), _STATUS.search(text)
     if title is None:
         raise ValueError(f"{path.name}: no title, want `# NUMBER. TITLE`")
-    state = (status["status"], status["release"]) if status else ("proposed", "")
+    undated = ("accepted" if "\nDecided " in text else "proposed", "")
+    state = (status["status"], status["release"]) if status else undated
     return title["number"], f"[{title['title']}]({path.name})", *state

@@ -39,7 +39,7 @@ also serves the usual `process_*` and `python_*` metrics.
 
 
 def koordlet_registry() -> CollectorRegistry:
-    """Return the registry of an agent that has observed one tick of an empty host."""
+    """Return the registry of an agent, with the metrics that appear only after its first report and checkpoint."""
     registry = CollectorRegistry()
     with tempfile.TemporaryDirectory() as folder:
         agent = Agent(

@@ -13,7 +13,8 @@ from typing import TypeVar
 import pydantic
 
 from api_types import names
-from api_types.kubernetes import node_reservation, pods, quantities
+from api_types.colocation import node_reservation
+from api_types.kubernetes import pods, quantities
 from api_types.node_metric import types as node_metric
 from apiserver_client import resources, session, watching
 from koordlet.cluster import pods as pods_on_node

@@ -1,1 +1,1 @@
-"""Watched objects, the work queue and the periodic resync."""
+"""Watches, store, work queue and periodic resync."""

@@ -1,15 +1,23 @@
-"""Which Kubernetes event calls what: the only file that knows kopf.
+"""Watches of nodes, NodeMetrics and the ConfigMap, by kopf. The only module that imports kopf.
 
-Only `on.event` handlers, which keep no state on objects: no finalizers, no annotations, no peering. A handler renews
-the picture and names the node concerned; nothing is decided here and nothing is awaited but the configuration.
+Why kopf: the manager is an operator, and kopf is the operator framework that Python users of Kubernetes know. It lists,
+watches, re-lists, re-authenticates and retries; this project's own code decides and writes (docs/decisions/0012).
+
+kopf runs as its documentation on embedding advises: in a thread of its own with its own event loop, a registry of its
+own, a ready flag and a stop flag. Handlers are `on.event` handlers only, which keep no state on objects: no finalizers,
+no annotations, no peering. A handler decodes the object and hands it over to the main loop, thread-safely. The store,
+the configuration and the work queue belong to the main loop.
 """
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import datetime as dt
 import itertools
 import logging
 import random
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
@@ -26,18 +34,24 @@ from manager.slo_config import controller as slo_config
 log = logging.getLogger(__name__)
 
 _TOKEN_LIFE: Final = dt.timedelta(minutes=10)
-"""After this long kopf logs in again: the kubelet replaces a token long before it expires."""
-
-
-Handlers = kopf.OperatorRegistry
+"""kopf logs in again after this time: the kubelet replaces a token long before it expires."""
+_EXIT_SECONDS: Final = 10.0
+"""Longest wait for kopf's exit; its thread does not keep the process alive."""
 
 
 class UnsupportedCredentials(Exception):
-    """The credentials are of a kind that kopf cannot be given."""
+    """kopf has no setting for this kind of credentials."""
+
+
+class CannotFollow(Exception):
+    """A condition that ends kopf and that a new process survives."""
 
 
 def connection_info(to: connection.Connection, now: dt.datetime) -> kopf.ConnectionInfo:
-    """Our connection in kopf's terms, with the token as of now. Raises UnsupportedCredentials, errors.NoCredentials."""
+    """Return the connection in kopf's terms, with the token as of now.
+
+    Raises UnsupportedCredentials and errors.NoCredentials.
+    """
     if to.exec_command is not None or to.tls_server_name is not None:
         what = "a credential program" if to.exec_command is not None else "tls-server-name"
         raise UnsupportedCredentials(
@@ -61,18 +75,61 @@ def connection_info(to: connection.Connection, now: dt.datetime) -> kopf.Connect
     )
 
 
+class EventSink:
+    """Receiver of watch events in the main loop: updates the store and adds the node to the work queue."""
+
+    def __init__(self, cache: ClusterStore, config: slo_config.ConfigController, add: Callable[[str], None]) -> None:
+        self._stores: Mapping[str, Store[Any]] = {"nodes": cache.nodes, "nodemetrics": cache.node_metrics}
+        self._config = config
+        self._add = add
+
+    def decode(self, plural: str, wire: Mapping[str, Any]) -> Any:
+        """Decode a Node or NodeMetric; usable from any thread. Raises msgspec.ValidationError."""
+        return self._stores[plural].decode(wire)
+
+    def updated(self, plural: str, seen: Any) -> None:
+        """Store a decoded Node or NodeMetric and add its node to the work queue."""
+        self._stores[plural].update(seen)
+        self._add(seen.metadata.name)
+
+    def deleted(self, plural: str, name: str, uid: str) -> None:
+        """Remove a Node or NodeMetric and add its node to the work queue."""
+        self._stores[plural].remove(name, uid)
+        self._add(name)
+
+    async def config_map_changed(self, seen: slo_config.ConfigMap | None) -> None:
+        """Apply a state of the ConfigMap; None where it was deleted."""
+        try:
+            await self._config.apply(seen)
+        except errors.ApiServerError as error:
+            log.warning("cannot apply the configuration: %s; retrying at the next resync", error)
+
+
 def registry(
     to: connection.Connection,
     settings: ManagerSettings,
+    sink: EventSink,
     *,
-    picture: ClusterStore,
-    config: slo_config.ConfigController,
-    mark: Callable[[str], None],
+    loop: asyncio.AbstractEventLoop,
     seen: Callable[[str], None],
     clock: Callable[[], dt.datetime],
 ) -> kopf.OperatorRegistry:
-    """Every handler there is. `mark` is told the name of each node that an event concerns, `seen` its resource."""
+    """Register all handlers. `loop` is the main loop; `seen` gets the resource of each event, in kopf's thread."""
     handlers = kopf.OperatorRegistry()
+
+    def hand_over(plural: str, event: kopf.RawEvent) -> None:
+        seen(plural)
+        wire: Mapping[str, Any] = event["object"]
+        metadata = wire["metadata"]
+        if event["type"] == "DELETED":
+            loop.call_soon_threadsafe(sink.deleted, plural, metadata["name"], metadata.get("uid"))
+            return
+        try:
+            decoded = sink.decode(plural, wire)
+        except msgspec.ValidationError as error:
+            log.warning("cannot decode %s %s: %s", wire.get("kind", "object"), metadata["name"], error)
+        else:
+            loop.call_soon_threadsafe(sink.updated, plural, decoded)
 
     @kopf.on.login(registry=handlers)
     async def log_in(**_: Any) -> kopf.ConnectionInfo:
@@ -80,113 +137,162 @@ def registry(
 
     @kopf.on.event("", "v1", "nodes", registry=handlers)
     async def node(event: kopf.RawEvent, **_: Any) -> None:
-        seen("nodes")
-        _renew(picture.nodes, event, mark)
+        hand_over("nodes", event)
 
     @kopf.on.event(names.GROUP, names.VERSION, names.NODE_METRIC_PLURAL, registry=handlers)
     async def node_metric(event: kopf.RawEvent, **_: Any) -> None:
-        seen("nodemetrics")
-        _renew(picture.node_metrics, event, mark)
+        hand_over("nodemetrics", event)
 
     @kopf.on.event("", "v1", "configmaps", registry=handlers)
     async def config_map(event: kopf.RawEvent, **_: Any) -> None:
         seen("configmaps")
         found = msgspec.convert(event["object"], type=slo_config.ConfigMap)
         if found.metadata.name == settings.config_map and found.metadata.namespace == settings.namespace:
-            await _apply(config, None if event["type"] == "DELETED" else found)
+            state = None if event["type"] == "DELETED" else found
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(sink.config_map_changed(state), loop))
 
     return handlers
 
 
-def _renew(objects: Store[Any], event: Mapping[str, Any], mark: Callable[[str], None]) -> None:
-    wire = event["object"]
-    name, uid = wire["metadata"]["name"], wire["metadata"].get("uid")
-    if event["type"] == "DELETED":
-        objects.forget(name, uid)
-    else:
-        try:
-            objects.see(wire)
-        except msgspec.ValidationError as error:
-            log.warning("%s %s cannot be read: %s", wire.get("kind", "object"), name, error)
-            return
-    mark(name)
-
-
-async def _apply(config: slo_config.ConfigController, seen: slo_config.ConfigMap | None) -> None:
-    try:
-        await config.apply(seen)
-    except errors.ApiServerError as error:
-        log.warning("cannot follow the configuration: %s", error)
-
-
 def operator_settings(settings: ManagerSettings) -> kopf.OperatorSettings:
-    """Time-outs on everything: a peer that died without a word is found in a minute."""
+    """Return kopf's settings: nothing is posted or scanned, and every wait has a timeout.
+
+    With timeouts a connection that was dropped without a FIN is detected within a minute.
+    """
     chosen = kopf.OperatorSettings()
     chosen.posting.enabled = False
     chosen.peering.standalone = True
+    chosen.scanning.disabled = True  # namespace and kinds are fixed: neither namespaces nor CRDs are watched
     chosen.watching.server_timeout = 300  # seconds after which the apiserver ends a watch, so that it moves on
     chosen.watching.client_timeout = 330
     chosen.watching.connect_timeout = 10
     chosen.watching.inactivity_timeout = 90  # bookmarks come every 60 to 62 s
     chosen.watching.chunk_size = 100  # a page of NodeMetrics is 8 MiB once it is decoded
     chosen.watching.field_selectors["", "v1", "configmaps"] = f"metadata.name={settings.config_map}"
-    chosen.queueing.idle_timeout = 0.05  # a worker keeps its last object until it goes, and has no use for it
+    chosen.queueing.idle_timeout = 0.05  # an idle worker holds its last event in memory until it exits
     chosen.queueing.exit_timeout = 0.5
-    chosen.networking.error_backoffs = _Patience()
+    chosen.networking.error_backoffs = EndlessBackoff()
     chosen.networking.request_timeout = 60
     chosen.networking.connect_timeout = 10
-    chosen.process.ultimate_exiting_timeout = 15  # seconds to SIGKILL: sometimes its end hangs in a login of its own
-    chosen.persistence.diffbase_storage = _NothingToCompare()
+    chosen.process.ultimate_exiting_timeout = 15  # seconds to SIGKILL where kopf's own exit hangs after a failure
+    chosen.persistence.diffbase_storage = NoDiffBase()
     return chosen
 
 
-class _NothingToCompare(kopf.DiffBaseStorage):
-    """kopf copies each object to find out what changed: 1 ms for a NodeMetric, and our handlers do not ask."""
+class NoDiffBase(kopf.DiffBaseStorage):
+    """Diff-base storage that stores and compares nothing, by kopf's public interface for custom storages.
+
+    The built-in ones copy each object to find out what changed: 1 ms for a NodeMetric, and `on.event` handlers do not
+    receive the difference.
+    """
 
     def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:  # noqa: ARG002
+        """Return an empty essence."""
         return kopf.BodyEssence()
 
     def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:  # noqa: ARG002
+        """Return None: no earlier essence is stored."""
         return None
 
     def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        """Only handlers of changes store, and there are none."""
+        """Do nothing: kopf stores for handlers of changes only, and none is registered."""
 
 
-class _Patience:
-    """Pauses between kopf's attempts, without end: while we lead, an apiserver that says 429 or 500 is waited for."""
+class EndlessBackoff:
+    """Delays between kopf's attempts, without end: a leader waits for an apiserver that answers 429, 403 or 5xx."""
 
     def __iter__(self) -> Iterator[float]:
         return (backoff.DEFAULT.seconds(attempt, random.random) for attempt in itertools.count())
 
 
-class CannotFollow(Exception):
-    """What kopf does not survive and a new process does; says what happened."""
+class _WithoutTraceback(logging.Handler):
+    """Drop the traceback of a record before the root logger's handlers format it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        record.exc_info = record.exc_text = None
 
 
-async def follow(handlers: Handlers, settings: ManagerSettings, *, identity: str) -> None:
-    """Follow the cluster until cancelled, or until SIGTERM or SIGINT.
+def configure_logging() -> None:
+    """Log kopf's errors, each in one line: the exception that ends kopf is raised to the leader, which logs it."""
+    logger = logging.getLogger("kopf")
+    logger.setLevel(logging.ERROR)
+    logger.addHandler(_WithoutTraceback())
 
-    kopf takes over both signals, and ends every task of the loop that began after this was called. It is not started a
-    second time in one process: what it leaves behind kills the process 15 s after its end. Raises CannotFollow;
-    whatever else kopf raises is not foreseen.
+
+class _KopfThread:
+    """kopf in a thread with an event loop of its own. It installs no signal handler there."""
+
+    def __init__(self, handlers: kopf.OperatorRegistry, settings: ManagerSettings, identity: str) -> None:
+        self.ready: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self.ended: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self.stop = threading.Event()
+        self._handlers = handlers
+        self._settings = settings
+        self._identity = identity
+        self._thread = threading.Thread(target=self._run, name="kopf", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._operate())
+        except BaseException as failure:
+            self.ended.set_exception(failure)
+        else:
+            self.ended.set_result(None)
+
+    async def _operate(self) -> None:
+        try:
+            await kopf.operator(
+                registry=self._handlers,
+                settings=operator_settings(self._settings),
+                identity=self._identity,  # type: ignore[arg-type]  # a NewType of str that kopf does not export
+                standalone=True,
+                namespaces=[self._settings.namespace],  # of the ConfigMap; nodes and NodeMetrics have none
+                ready_flag=self.ready,
+                stop_flag=self.stop,
+            )
+        finally:
+            self.stop.set()  # releases the executor thread in which kopf waits for this flag
+
+
+async def follow(
+    handlers: kopf.OperatorRegistry, settings: ManagerSettings, *, identity: str, on_ready: Callable[[], None]
+) -> None:
+    """Run kopf until cancelled. Call from the main loop; `on_ready` is called there once kopf has started.
+
+    Raises CannotFollow; any other exception of kopf is unexpected.
     """
+    thread = _KopfThread(handlers, settings, identity)
+    thread.start()
+    ready, ended = asyncio.wrap_future(thread.ready), asyncio.wrap_future(thread.ended)
     try:
-        await kopf.operator(
-            registry=handlers,
-            settings=operator_settings(settings),
-            identity=identity,  # type: ignore[arg-type]  # a NewType of str that kopf keeps to itself
-            standalone=True,
-            namespaces=[settings.namespace],
-        )
-    except Exception as failure:
-        match getattr(failure, "status", None):  # kopf keeps the class to itself
-            case HTTPStatus.NOT_FOUND:  # the other kinds are built in
-                name = f"{names.NODE_METRIC_PLURAL}.{names.GROUP}"
-                text = f"the apiserver no longer serves {name}: install its CRD again (the chart does, crds.install)"
-                raise CannotFollow(text) from failure
-            case HTTPStatus.GONE:
-                text = "a list took longer than the apiserver remembers: 410 between two pages"
-                raise CannotFollow(text) from failure  # whoever leads next lists anew
-            case _:
-                raise
+        await asyncio.wait({ready, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done():
+            on_ready()
+            await asyncio.wait({ended})
+    finally:
+        thread.stop.set()
+        await asyncio.wait({ended}, timeout=_EXIT_SECONDS)  # the loop runs on: handlers may still hand over
+        if not ended.done():
+            log.warning("kopf has not stopped within %g s, its thread is left behind", _EXIT_SECONDS)
+        failure = ended.exception() if ended.done() else None
+    if failure is not None:
+        if (known := _cannot_follow(failure)) is not None:
+            raise known from failure
+        raise failure
+
+
+def _cannot_follow(failure: BaseException) -> CannotFollow | None:
+    """Return the error for a failure that a new process survives, None for any other."""
+    match getattr(failure, "status", None):  # kopf does not export the class
+        case HTTPStatus.NOT_FOUND:  # the other kinds are built in
+            name = f"{names.NODE_METRIC_PLURAL}.{names.GROUP}"
+            return CannotFollow(
+                f"the apiserver no longer serves {name}: install its CRD again (the chart does, crds.install)"
+            )
+        case HTTPStatus.GONE:
+            return CannotFollow("a list took longer than the apiserver keeps it: 410 between two pages")
+        case _:
+            return None

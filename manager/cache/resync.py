@@ -1,7 +1,7 @@
-"""Now and then: compare the picture with what the apiserver has, mend it, and have every node worked out anew.
+"""Periodic resync: compare the store with the apiserver, repair it, and requeue every node.
 
-A watch can die without a word, and kopf tells nobody of what was deleted while it had none. Only names and versions are
-listed; what differs is read one by one, after the watch had time to bring it.
+A watch can die without an error, and kopf does not deliver deletions that happened while its watch was expired. The
+resync lists names and versions only; each difference is read by itself, after a grace period for the watch.
 """
 
 from __future__ import annotations
@@ -13,77 +13,75 @@ from typing import Final
 
 from api_types.kubernetes import pods
 from apiserver_client import decoding, errors, objects, resources, session
-from manager.cache.store import ClusterStore, NodeMetric, Store
+from manager.cache.store import ClusterStore, NodeMetric, NodeStore, Store
 from manager.cache.watch_health import WatchAges
 from manager.metrics import Telemetry
 from manager.slo_config.controller import ConfigController
 
 log = logging.getLogger(__name__)
 
-GRACE_SECONDS: Final = 5.0  # a watch of 5,000 busy objects is never this far behind, unless it is dead
+GRACE_SECONDS: Final = 5.0  # a live watch of 5,000 busy objects is never this far behind
 
 
 class Resync:
-    """`mark` is told the nodes to work on; `sleep` waits."""
+    """`add` gets the names of the nodes to reconcile; `sleep` waits."""
 
     def __init__(
         self,
         api: session.Session,
         *,
-        picture: ClusterStore,
+        cache: ClusterStore,
         config: ConfigController,
-        mark: Callable[[str], None],
+        add: Callable[[str], None],
         ages: WatchAges,
         telemetry: Telemetry,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._api = api
-        self._picture = picture
+        self._cache = cache
         self._config = config
-        self._mark = mark
+        self._add = add
         self._ages = ages
         self._telemetry = telemetry
         self._sleep = sleep
 
     async def run(self, period_seconds: float) -> None:
-        """Do it every period until cancelled; what fails is counted and tried again a period later."""
+        """Resync every period until cancelled; a failure is counted and retried a period later."""
         while True:
             await self._sleep(period_seconds)
             try:
                 await self.once()
             except errors.ApiServerError as error:
                 self._telemetry.resyncs.labels("error").inc()
-                log.warning("cannot compare with the apiserver: %s", error)
+                log.warning("resync failed: %s; retrying in %g s", error, period_seconds)
             else:
                 self._telemetry.resyncs.labels("ok").inc()
 
     async def once(self) -> None:
-        """Mend the picture and mark every node. Raises errors.ApiServerError."""
-        await self._mend(resources.NODES, self._picture.nodes, pods.Node)
-        await self._mend(resources.NODE_METRICS, self._picture.node_metrics, NodeMetric)
+        """Repair the store and requeue every node. Raises errors.ApiServerError."""
+        await self._repair(resources.NODES, self._cache.nodes, pods.Node)
+        await self._repair(resources.NODE_METRICS, self._cache.node_metrics, NodeMetric)
         await self._config.refresh()
-        for name in self._picture.nodes.names():
-            self._mark(name)
+        for name in self._cache.nodes.names():
+            self._add(name)
 
-    async def _mend(
-        self, resource: resources.Resource, known: Store[pods.Node] | Store[NodeMetric], view: type
-    ) -> None:
+    async def _repair(self, resource: resources.Resource, known: NodeStore | Store[NodeMetric], view: type) -> None:
         listing = await objects.list_all(self._api, resource, decode=decoding.Envelope, metadata_only=True)
         listed = {each.metadata.name: each.metadata.resource_version for each in listing.items}
-        if not known.differing(listed, listing.resource_version):
+        if not known.stale(listed, listing.resource_version):
             return
         await self._sleep(GRACE_SECONDS)
         missed = []
-        for name in known.differing(listed, listing.resource_version):
+        for name in known.stale(listed, listing.resource_version):
             try:
-                known.remember(await objects.get(self._api, resource, name, decode=view))
+                known.update(await objects.get(self._api, resource, name, decode=view))
             except errors.NotFound:
-                known.forget(name)
+                known.remove(name)
             except errors.DecodeError as error:
-                log.warning("left as it was last understood: %s", error)
-                continue  # the watch brought it, and could not read it either
+                log.warning("keeping the last decodable version: %s", error)
+                continue  # the watch delivered it, and could not decode it either
             missed.append(name)
-            self._mark(name)
+            self._add(name)
         if missed:
             self._ages.missed(resource.plural)
             self._telemetry.missed_changes.labels(resource.plural).inc(len(missed))

@@ -1,8 +1,8 @@
-"""What the manager last saw of nodes and NodeMetrics: decoded once, the newest version of each. No I/O.
+"""Store of the watched Nodes and NodeMetrics: decoded once, the newest version of each. No I/O.
 
-Level-based: an event only renews the picture and says which node it concerns; decisions are taken from the picture.
-Events of one object may overtake one another (a namesake's deletion, an answer to our own patch), so an older version
-never replaces a newer one.
+Level-based: an event only updates the store and names its node; decisions are made from the store. Events of one
+object may overtake one another (the deletion of an earlier object of the same name, the response to the manager's own
+patch), so an older version never replaces a newer one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from api_types.kubernetes import pods, times
-from api_types.node_metric import reader
+from api_types.node_metric import mid_status, reader
+from api_types.node_metric.mid_status import MidStatus
+
+
+class Node(pods.Node, frozen=True):
+    """A Node with its status annotation, decoded."""
+
+    mid_status: MidStatus | None = None
 
 
 class NodeMetric(reader.NodeMetric, frozen=True, gc=False):
@@ -23,29 +30,32 @@ class NodeMetric(reader.NodeMetric, frozen=True, gc=False):
     spec: dict[str, Any] | None = None
 
 
-ViewT = TypeVar("ViewT", bound=pods.Node | NodeMetric)
+StoredT = TypeVar("StoredT", bound=pods.Node | NodeMetric)
 
 
-class Store(Generic[ViewT]):
-    """The newest version of each object of one type, by name."""
+class Store(Generic[StoredT]):
+    """The newest version of each object of one kind, by name."""
 
-    def __init__(self, view: type[ViewT]) -> None:
+    def __init__(self, view: type[StoredT]) -> None:
         self._view = view
-        self._objects: dict[str, ViewT] = {}
+        self._objects: dict[str, StoredT] = {}
 
     def __len__(self) -> int:
         return len(self._objects)
 
     def names(self) -> list[str]:
-        """Names of all objects there are."""
+        """Return the names of all objects."""
         return list(self._objects)
 
-    def get(self, name: str) -> ViewT | None:
-        """Object of this name, None where there is none."""
+    def get(self, name: str) -> StoredT | None:
+        """Return the object of this name, None where there is none."""
         return self._objects.get(name)
 
-    def differing(self, listed: Mapping[str, str], as_of: str) -> list[str]:
-        """Names that a list, versions by name as of a version, knows in a newer version, or does not know any more."""
+    def stale(self, listed: Mapping[str, str], as_of: str) -> list[str]:
+        """Return the names that a list has in a newer version, or no longer has.
+
+        `listed` has the version of each name, `as_of` is the version of the list.
+        """
         behind = [name for name, version in listed.items() if self._version_of(name) < _number(version)]
         gone = [name for name in self._objects if name not in listed and self._version_of(name) <= _number(as_of)]
         return behind + gone
@@ -54,23 +64,41 @@ class Store(Generic[ViewT]):
         known = self._objects.get(name)
         return -1 if known is None else _version(known)
 
-    def see(self, wire: Mapping[str, Any]) -> ViewT:
-        """Decode an object that exists and remember it if it is news. Raises msgspec.ValidationError."""
-        seen: ViewT = msgspec.convert(wire, type=self._view)
-        self.remember(seen)
-        return seen
+    def decode(self, wire: Mapping[str, Any]) -> StoredT:
+        """Decode an object; usable from any thread. Raises msgspec.ValidationError."""
+        return msgspec.convert(wire, type=self._view)
 
-    def remember(self, seen: ViewT) -> None:
-        """Remember an object unless a newer version of it is known."""
+    def update(self, seen: StoredT) -> None:
+        """Store an object unless a newer version of it is stored."""
         known = self._objects.get(seen.metadata.name)
         if known is None or _version(seen) >= _version(known):
             self._objects[seen.metadata.name] = seen
 
-    def forget(self, name: str, uid: str | None = None) -> None:
-        """Forget an object that is gone; with `uid` only if it is still this very one."""
+    def remove(self, name: str, uid: str | None = None) -> None:
+        """Remove an object; with `uid` only if the stored object has this UID."""
         known = self._objects.get(name)
         if known is not None and uid in (None, known.metadata.uid):
             del self._objects[name]
+
+
+class NodeStore(Store[Node]):
+    """Nodes; the status annotation of each is decoded when it enters the store, and again only when it changed."""
+
+    def __init__(self) -> None:
+        super().__init__(Node)
+
+    def update(self, seen: pods.Node) -> None:
+        """Store a node unless a newer version of it is stored."""
+        known = self.get(seen.metadata.name)
+        if known is not None and mid_status.text_of(known) == mid_status.text_of(seen):
+            super().update(Node(metadata=seen.metadata, status=seen.status, mid_status=known.mid_status))
+        else:
+            super().update(with_mid_status(seen))
+
+
+def with_mid_status(node: pods.Node) -> Node:
+    """Decode the status annotation of a node."""
+    return Node(metadata=node.metadata, status=node.status, mid_status=mid_status.decode(mid_status.text_of(node)))
 
 
 def _version(seen: pods.Node | NodeMetric) -> int:
@@ -82,13 +110,13 @@ def _number(version: str) -> int:
 
 
 class ClusterStore:
-    """Nodes and NodeMetrics as last seen."""
+    """Store of Nodes and NodeMetrics."""
 
     def __init__(self) -> None:
-        self.nodes = Store(pods.Node)
+        self.nodes = NodeStore()
         self.node_metrics = Store(NodeMetric)
 
 
 def created(seen: pods.Node | NodeMetric) -> dt.datetime | None:
-    """Return when the object was created, None where that is not known."""
+    """Return the creation time of an object, None where it is unknown."""
     return times.parse_rfc3339_or_none(seen.metadata.creation_timestamp)

@@ -1,7 +1,7 @@
-"""How long ago each watch brought something, and whether it is known to miss changes.
+"""Age of the last event of each watch, and whether the watch is known to miss changes.
 
-kopf keeps bookmarks to itself, so a quiet cluster and a dead watch look alike from here: a watch counts as silent only
-where a re-list has found what it did not bring.
+kopf does not pass bookmarks on, so handlers cannot distinguish a quiet cluster from a dead watch. A watch counts as
+silent only where a resync has found a change that the watch did not deliver.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Silence(NamedTuple):
 
 
 class WatchAges:
-    """By plural name of a resource; `clock` gives monotonic seconds. Safe to read from any thread."""
+    """Ages by plural name of the resource; `clock` returns monotonic seconds. Thread-safe."""
 
     def __init__(self, watched: Iterable[str], clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -28,22 +28,22 @@ class WatchAges:
         self._lock = threading.Lock()
 
     def seen(self, resource: str) -> None:
-        """Note an event."""
+        """Record an event."""
         with self._lock:
             self._last[resource] = self._clock()
             self._missing.discard(resource)
 
     def missed(self, resource: str) -> None:
-        """Note that a re-list found a change that the watch had time to bring and did not."""
+        """Record that a resync found a change that the watch had time to deliver and did not."""
         with self._lock:
             self._missing.add(resource)
 
     def age_seconds(self, resource: str) -> float:
-        """Time since the last event, or since the start where there was none."""
+        """Return the time since the last event, or since the start where there was none."""
         return self._clock() - self._last[resource]
 
     def silent(self) -> Silence | None:
-        """The watch that has been missing changes for longest; None where none does."""
+        """Return the watch that has missed changes for longest; None where no watch misses any."""
         with self._lock:
             found = [Silence(resource, self.age_seconds(resource)) for resource in self._missing]
         return max(found, key=lambda silence: silence.seconds, default=None)

@@ -1,8 +1,8 @@
-"""Names that need attention, each worked on by one worker at a time, with bounded concurrency.
+"""Work queue keyed by node name: deduplicates, one worker per key, urgent lane, exponential backoff.
 
-A name that is marked while it is worked on is worked on again afterwards; marked many times before, once. Urgent names
-overtake all others. A failure is tried again after a growing, jittered pause. Single-threaded: everything runs on one
-event loop.
+A name that is added while a worker reconciles it is reconciled again afterwards. Priority is computed when a name is
+added and not again while it waits; urgent names precede all others. A failed name is retried after a growing, jittered
+delay. Single-threaded: everything runs on one event loop.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Work = Callable[[str], Awaitable[None]]
 
 
 class Lane(enum.StrEnum):
-    """The queues there are, each in order of arrival; the first of them goes first."""
+    """Lanes of the queue, each in order of arrival; the first one has precedence."""
 
     URGENT = "urgent"
     NORMAL = "normal"
 
 
 class WorkQueue:
-    """Keyed queue; `work` is called with a name and may raise, which means "again later".
+    """Keyed queue; `work` is called with a name and may raise, which requeues the name.
 
-    `is_urgent` is asked when a name is marked, not later: it sees what made somebody mark it.
+    `is_urgent` is called when a name is added: it sees the state that caused the call.
     """
 
     def __init__(
@@ -40,27 +40,27 @@ class WorkQueue:
         *,
         workers: int,
         is_urgent: Callable[[str], bool] = lambda _: False,
-        pauses: backoff.Backoff = backoff.DEFAULT,
+        delays: backoff.Backoff = backoff.DEFAULT,
     ) -> None:
         self._work = work
         self._workers = workers
         self._is_urgent = is_urgent
-        self._pauses = pauses
+        self._delays = delays
         self._waiting: dict[Lane, OrderedDict[str, None]] = {lane: OrderedDict() for lane in Lane}
         self._busy: set[str] = set()
-        self._again: set[str] = set()
+        self._dirty: set[str] = set()
         self._failures: dict[str, int] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._arrived = asyncio.Event()
 
     def depth(self, lane: Lane) -> int:
-        """Names that wait in a lane."""
+        """Return the number of names that wait in a lane."""
         return len(self._waiting[lane])
 
-    def mark(self, name: str) -> None:
-        """Have a name worked on as soon as a worker is free."""
+    def add(self, name: str) -> None:
+        """Add a name, to be reconciled as soon as a worker is free."""
         if name in self._busy:
-            self._again.add(name)
+            self._dirty.add(name)
         elif name not in self._waiting[Lane.URGENT]:
             lane = Lane.URGENT if self._is_urgent(name) else Lane.NORMAL
             if lane is Lane.URGENT:
@@ -68,13 +68,13 @@ class WorkQueue:
             self._waiting[lane][name] = None
             self._arrived.set()
 
-    def mark_later(self, name: str, seconds: float) -> None:
-        """Have a name worked on after a while; replaces an earlier such wish for it."""
-        self.forget_timer(name)
-        self._timers[name] = asyncio.get_running_loop().call_later(seconds, self.mark, name)
+    def add_after(self, name: str, seconds: float) -> None:
+        """Add a name after a delay; replaces an earlier delay of this name."""
+        self.cancel(name)
+        self._timers[name] = asyncio.get_running_loop().call_later(seconds, self.add, name)
 
-    def forget_timer(self, name: str) -> None:
-        """Drop what `mark_later` was told for a name."""
+    def cancel(self, name: str) -> None:
+        """Cancel the delay that `add_after` set for a name."""
         if timer := self._timers.pop(name, None):
             timer.cancel()
 
@@ -86,7 +86,7 @@ class WorkQueue:
                     group.create_task(self._worker())
         finally:
             for name in list(self._timers):
-                self.forget_timer(name)
+                self.cancel(name)
 
     async def _worker(self) -> None:
         while True:
@@ -96,9 +96,9 @@ class WorkQueue:
                 await self._attempt(name)
             finally:
                 self._busy.discard(name)
-                if name in self._again:  # marked meanwhile
-                    self._again.discard(name)
-                    self.mark(name)
+                if name in self._dirty:  # added meanwhile
+                    self._dirty.discard(name)
+                    self.add(name)
 
     async def _next(self) -> str:
         while not any(self._waiting.values()):
@@ -112,17 +112,17 @@ class WorkQueue:
             await self._work(name)
             self._failures.pop(name, None)
         except errors.ApiServerError as error:
-            pause = self._pause_after_failure(name, error)
-            log.warning("%s: %s; again in %.0f s", name, error, pause)
+            delay = self._requeue_failed(name, error)
+            log.warning("node %s: reconcile failed: %s; retrying in %.0f s", name, error, delay)
         except Exception as error:
-            pause = self._pause_after_failure(name, error)
-            log.exception("%s: unexpected; again in %.0f s", name, pause)
+            delay = self._requeue_failed(name, error)
+            log.exception("node %s: reconcile failed: unexpected error; retrying in %.0f s", name, delay)
 
-    def _pause_after_failure(self, name: str, error: Exception) -> float:
+    def _requeue_failed(self, name: str, error: Exception) -> float:
         attempt = self._failures.get(name, 0)
         self._failures[name] = attempt + 1
-        pause = self._pauses.seconds(attempt, random.random)
+        delay = self._delays.seconds(attempt, random.random)
         if isinstance(error, errors.Throttled):
-            pause = max(pause, error.retry_after_seconds or 0.0)
-        self.mark_later(name, pause)
-        return pause
+            delay = max(delay, error.retry_after_seconds or 0.0)
+        self.add_after(name, delay)
+        return delay

@@ -1,1 +1,1 @@
-"""Commands: check-config, check-install, explain-config, explain-mid, uninstall."""
+"""Commands of the manager: check-config, check-install, explain-config, explain-mid, uninstall."""

@@ -1,4 +1,4 @@
-"""`python -m manager check-config FILE`: what the manager would say of a document, without a cluster."""
+"""`python -m manager check-config FILE`: check a document as the manager does, without a cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNREADABLE: Final = 2
 
 
 def lines(reading: colocation_document.Reading) -> Iterator[str]:
-    """One line for each thing to say."""
+    """Format one line for each problem, and the result."""
     for problem in reading.problems:
         yield problem.with_effect()
     if reading.unused:
@@ -26,7 +26,7 @@ def lines(reading: colocation_document.Reading) -> Iterator[str]:
 
 
 def check(file: str) -> int:
-    """Print what is wrong with a file ("-" is standard input); gives the exit code."""
+    """Print the problems of a file ("-" is standard input) and return the exit code."""
     try:
         reading = colocation_document.read_config(manifests.document_in(manifests.read(file)))
     except manifests.Unusable as error:

@@ -1,7 +1,7 @@
-"""What the suite writes into a cluster beside what is installed, and how each kind of it is taken away again.
+"""Clean-up of everything that the suite writes into a cluster beside its installed objects.
 
-Every step looks, takes away what it sees, and gives the names of what it saw: done is what gives none. So each can be
-repeated at any time, whatever interrupted it. All raise errors.ApiServerError.
+Each step deletes what it finds and returns the names; it is finished when it returns an empty list. Every step is safe
+to repeat after any interruption. All raise errors.ApiServerError.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods
+from api_types.node_metric import mid_status
 from apiserver_client import decoding, errors, objects, resources, session
 from manager.leader_election import lease
 
@@ -27,10 +28,10 @@ AT_ONCE: Final = 8  # parallel writes, as the manager's own
 
 _NO_MID: Final = dict.fromkeys(names.MID_RESOURCES)
 CLEAN_NODE: Final[dict[str, Any]] = {
-    "metadata": {"annotations": {names.ANNOTATION_MID_RECEIPT: None}},
+    "metadata": {"annotations": {names.ANNOTATION_MID_STATUS: None, names.OLD_ANNOTATION_MID_STATUS: None}},
     "status": {"capacity": _NO_MID, "allocatable": _NO_MID},
 }
-"""Merge patch of nodes/<name>/status. From both at once: the kubelet would keep what is left in one of them."""
+"""Merge patch of nodes/<name>/status, for both lists at once: the kubelet would keep a value left in one of them."""
 
 
 class Selector(msgspec.Struct, rename="camel", frozen=True):
@@ -40,7 +41,7 @@ class Selector(msgspec.Struct, rename="camel", frozen=True):
 
 
 class DeploymentSpec(msgspec.Struct, frozen=True):
-    """How many pods there should be, and which they are."""
+    """Wanted number of pods, and their selector."""
 
     replicas: int | None = None
     selector: Selector = Selector()
@@ -52,8 +53,8 @@ class Deployment(msgspec.Struct, frozen=True):
     spec: DeploymentSpec = DeploymentSpec()
 
 
-class Removal:
-    """The steps, in one namespace. `now` gives aware time."""
+class Cleanup:
+    """Steps of the clean-up, in one namespace. `now` returns aware time."""
 
     def __init__(self, api: session.Session, namespace: str, now: Callable[[], dt.datetime]) -> None:
         self._api = api
@@ -61,7 +62,7 @@ class Removal:
         self._now = now
 
     async def stop(self, deployments: Iterable[str]) -> list[str]:
-        """Scale Deployments to nothing; gives the pods that are still there."""
+        """Scale Deployments to zero; return the pods that still run."""
         left = []
         for name in deployments:
             with contextlib.suppress(errors.NotFound):
@@ -87,25 +88,25 @@ class Removal:
         return [pod.metadata.name for pod in running.items if not pods.is_terminal(pod)]
 
     async def take_lease(self, name: str, hold_seconds: float) -> float:
-        """Hold a Lease, whoever has it; gives the seconds for which the one who had it may still think so.
+        """Take a Lease from any holder; return the seconds for which that holder may still act on it.
 
-        A manager that runs on where its kubelet cannot be reached sees it in other hands, and writes no more.
+        A manager that runs on where its kubelet is unreachable observes the new holder, and stops to write.
         """
         spec, version = lease.LeaseSpec(), ""
         with contextlib.suppress(errors.NotFound):
             found = await objects.get(self._api, resources.LEASES, name, namespace=self._namespace, decode=lease.Lease)
             spec, version = found.spec, found.metadata.resource_version
-        held = lease.held(spec if version else None, IDENTITY, hold_seconds, self._now())
+        held = lease.held_by(IDENTITY, spec if version else None, hold_seconds, self._now())
         await self._put(name, held, version)
-        is_others = spec.holder_identity not in (None, "", IDENTITY)
-        return float(spec.lease_duration_seconds or 0) if is_others else 0.0
+        has_other_holder = spec.holder_identity not in (None, "", IDENTITY)
+        return float(spec.lease_duration_seconds or 0) if has_other_holder else 0.0
 
-    async def give_lease_up(self, name: str) -> None:
-        """Let others lead again, if it is us who hold the Lease."""
+    async def release_lease(self, name: str) -> None:
+        """Release a Lease that this program holds, so that a manager can lead again."""
         with contextlib.suppress(errors.NotFound):
             found = await objects.get(self._api, resources.LEASES, name, namespace=self._namespace, decode=lease.Lease)
             if found.spec.holder_identity == IDENTITY:
-                await self._put(name, lease.given_up(found.spec, self._now()), found.metadata.resource_version)
+                await self._put(name, lease.released(found.spec, self._now()), found.metadata.resource_version)
 
     async def _put(self, name: str, spec: lease.LeaseSpec, version: str) -> None:
         document = lease.body(name, self._namespace, spec, version)
@@ -115,7 +116,7 @@ class Removal:
             await objects.create(self._api, resources.LEASES, document, namespace=self._namespace)
 
     async def clean_nodes(self) -> list[str]:
-        """Take Mid resources and receipts off the nodes; gives the nodes that had any."""
+        """Remove Mid resources and status annotations from the nodes; return the nodes that had any."""
         listing = await objects.list_all(self._api, resources.NODES, decode=pods.Node)
         marked = [node.metadata.name for node in listing.items if carries_traces(node)]
 
@@ -126,7 +127,7 @@ class Removal:
         return marked
 
     async def delete_node_metrics(self) -> list[str]:
-        """Delete every NodeMetric; gives those that were there."""
+        """Delete every NodeMetric; return those that existed."""
         try:
             listing = await objects.list_all(
                 self._api, resources.NODE_METRICS, decode=decoding.Envelope, metadata_only=True
@@ -138,7 +139,7 @@ class Removal:
         return there
 
     async def clear_config_status(self, config_map: str) -> list[str]:
-        """Take our annotation off the users' ConfigMap, which may stay."""
+        """Remove the manager's annotation from the users' ConfigMap, which may stay."""
         note = {"metadata": {"annotations": {names.ANNOTATION_COLOCATION_CONFIG_STATUS: None}}}
         with contextlib.suppress(errors.NotFound):
             await objects.merge_patch(self._api, resources.CONFIG_MAPS, config_map, note, namespace=self._namespace)
@@ -150,21 +151,20 @@ class Removal:
         return []
 
     async def delete_leases(self, leases: Iterable[str]) -> list[str]:
-        """Delete the Leases that our programs made themselves."""
+        """Delete the Leases that the suite's programs created."""
         await _each(leases, lambda name: objects.delete(self._api, resources.LEASES, name, namespace=self._namespace))
         return []
 
 
 def carries_traces(node: pods.Node) -> bool:
-    """Whether a node has a Mid resource or a receipt."""
-    offered = {**(node.status.capacity or {}), **(node.status.allocatable or {})}
-    return names.ANNOTATION_MID_RECEIPT in pods.annotations_of(node.metadata) or any(
-        mid in offered for mid in names.MID_RESOURCES
-    )
+    """Check whether a node has a Mid resource or a status annotation, under its present or its old key."""
+    published = {**(node.status.capacity or {}), **(node.status.allocatable or {})}
+    has_mid = any(mid in published for mid in names.MID_RESOURCES)
+    return has_mid or mid_status.text_of(node) is not None
 
 
 async def _each(some: Iterable[str], act: Callable[[str], Awaitable[object]]) -> None:
-    """Act on each of them, a few at once, all of them even where one fails; what is gone is as wanted."""
+    """Act on all names, a few in parallel, even where one fails; an object that is gone counts as done."""
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def one(name: str) -> None:

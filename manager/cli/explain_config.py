@@ -1,7 +1,7 @@
-"""`python -m manager explain-config --node N`: which strategy holds for a node, and which layer each value is from.
+"""`python -m manager explain-config --node N`: show the strategy of a node, and the layer of each value.
 
-It merges with the manager's own code and writes nothing. Each of the two inputs may be a file instead of the cluster's:
-`--config FILE` shows what an edit would do to a node that is there.
+The command merges with the manager's own code and writes nothing. A file may replace each of the two inputs:
+`--config FILE` shows the effect of an edit on an existing node.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from component_base import settings
 from manager.cache import store
 from manager.cli import manifests
 from manager.node_metric import diff
-from manager.node_metric import spec as collect_policy
+from manager.node_metric import spec as node_metric_spec
 from manager.settings import ENV_PREFIX, ManagerSettings
 from manager.slo_config import controller, evaluation, explanation
 
@@ -32,22 +32,22 @@ UNREADABLE: Final = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add this command's flags."""
+    """Add the flags of this command."""
     parser.add_argument("--node", help="name of the node; not needed where --node-file holds one Node")
     parser.add_argument(
         "--config", metavar="FILE", help="document or ConfigMap manifest to use instead of the cluster's"
     )
     parser.add_argument("--node-file", metavar="FILE", help="manifest of the Node to use instead of the cluster's")
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the answer (default: text)")
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="output format (default: text)")
     parser.add_argument("--kubeconfig", help="kubeconfig file; default as of the command run")
     parser.add_argument("--namespace", help=f"namespace of the ConfigMap (default: {names.NAMESPACE})")
     parser.set_defaults(settings_file=None)
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    """Print the explanation; gives the exit code."""
+    """Print the explanation; return the exit code."""
     try:
-        found = asyncio.run(_explained(arguments))
+        found = asyncio.run(_explain(arguments))
     except settings.SettingsError as error:
         sys.stderr.writelines(f"{problem}\n" for problem in error.problems)
         return UNREADABLE
@@ -67,10 +67,10 @@ class _Inputs(NamedTuple):
     metric: store.NodeMetric | None = None
 
 
-async def _explained(arguments: argparse.Namespace) -> explanation.Explanation:
-    """Gather and explain. Raises errors.ApiServerError, manifests.Unusable, settings.SettingsError."""
+async def _explain(arguments: argparse.Namespace) -> explanation.Explanation:
+    """Gather the inputs and explain. Raises errors.ApiServerError, manifests.Unusable, settings.SettingsError."""
     chosen = settings.from_sources(ManagerSettings, arguments, os.environ, ENV_PREFIX)
-    given = await _gathered(arguments, chosen)
+    given = await _gather(arguments, chosen)
     found = explanation.explain(
         given.node.metadata.name,
         pods.labels_of(given.node.metadata),
@@ -81,20 +81,20 @@ async def _explained(arguments: argparse.Namespace) -> explanation.Explanation:
     )
     if given.metric is None or found.strategy is None:
         return found
-    patch = diff.spec_patch(given.metric.spec, collect_policy.spec_of(found.strategy))
+    patch = diff.spec_patch(given.metric.spec, node_metric_spec.spec_of(found.strategy))
     return dataclasses.replace(found, spec_differs=tuple(_paths(patch)), preview=arguments.config is not None)
 
 
-async def _gathered(arguments: argparse.Namespace, chosen: ManagerSettings) -> _Inputs:
-    """Inputs from files where there are any, else from the cluster."""
+async def _gather(arguments: argparse.Namespace, chosen: ManagerSettings) -> _Inputs:
+    """Read the inputs from files where they are given, else from the cluster."""
     if not arguments.node and arguments.node_file is None:
-        raise manifests.Unusable("which node? give --node NAME, or --node-file FILE")
+        raise manifests.Unusable("no node given: use --node NAME or --node-file FILE")
     outcome = _outcome_of(arguments.config) if arguments.config is not None else None
     node = _node_of(arguments) if arguments.node_file is not None else None
     if outcome is not None and node is not None:
         return _Inputs(outcome, node)
     async with session.connect(credentials.find(chosen.kubeconfig or None), user_agent="koord-manager/explain") as api:
-        outcome = outcome or await _outcome_there(api, chosen)
+        outcome = outcome or await _outcome_in_cluster(api, chosen)
         if node is not None:
             return _Inputs(outcome, node)
         node = await objects.get(api, resources.NODES, arguments.node, decode=pods.Node)
@@ -106,7 +106,7 @@ async def _gathered(arguments: argparse.Namespace, chosen: ManagerSettings) -> _
 
 
 def _paths(patch: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Key paths that a merge patch sets or removes."""
+    """Yield the key paths that a merge patch sets or removes."""
     for key, value in patch.items():
         if isinstance(value, Mapping):
             yield from _paths(value, f"{prefix}{key}.")
@@ -119,7 +119,7 @@ def _outcome_of(file: str) -> evaluation.Outcome:
         text = manifests.document_in(manifests.read(file))
     except manifests.Unusable as error:
         raise manifests.Unusable(f"{file}: {error}") from error
-    return evaluation.synced(None, {names.COLOCATION_CONFIG_KEY: text}, exists=True)
+    return evaluation.evaluate(None, {names.COLOCATION_CONFIG_KEY: text}, exists=True)
 
 
 def _node_of(arguments: argparse.Namespace) -> pods.Node:
@@ -129,10 +129,12 @@ def _node_of(arguments: argparse.Namespace) -> pods.Node:
         raise manifests.Unusable(f"{arguments.node_file}: {error}") from error
 
 
-async def _outcome_there(api: session.Session, chosen: ManagerSettings) -> evaluation.Outcome:
-    """What a manager that starts now would make of what is in the cluster. Raises errors.ApiServerError."""
-    kept = await controller.read(api, chosen.namespace, chosen.last_good_config_map)
-    there = await controller.read(api, chosen.namespace, chosen.config_map)
-    return evaluation.synced(
-        evaluation.restored(kept.data if kept else None), there.data if there else None, exists=there is not None
+async def _outcome_in_cluster(api: session.Session, chosen: ManagerSettings) -> evaluation.Outcome:
+    """Evaluate the ConfigMaps of the cluster as a starting manager does. Raises errors.ApiServerError."""
+    stored = await controller.read(api, chosen.namespace, chosen.last_good_config_map)
+    current = await controller.read(api, chosen.namespace, chosen.config_map)
+    return evaluation.evaluate(
+        evaluation.restore(stored.data if stored else None),
+        current.data if current else None,
+        exists=current is not None,
     )

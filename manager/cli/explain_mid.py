@@ -1,6 +1,6 @@
-"""`python -m manager explain-mid --node N`: why a node's Mid resources are what they are, or why there are none.
+"""`python -m manager explain-mid --node N`: explain the Mid resources of a node, or why it has none.
 
-It reads the Node and its NodeMetric and writes nothing, so it works beside a running manager and without one.
+The command reads the Node and its NodeMetric and writes nothing, so it works beside a running manager and without one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from api_types.kubernetes import pods
 from api_types.node_metric import mid_report
 from apiserver_client import connection, errors, objects, resources, session
 from manager.cache import store
-from manager.mid_resource import decision, explanation, inputs
+from manager.mid_resource import decision, explanation
 
 Output = Literal["text", "json"]
 
@@ -25,7 +25,7 @@ NOT_READ: Final = 1
 
 
 async def explain(to: connection.Connection, node: str, output: Output, now: dt.datetime) -> int:
-    """Print the explanation; gives the exit code."""
+    """Print the explanation; return the exit code."""
     try:
         found = await of_node(to, node, now)
     except errors.ApiServerError as error:
@@ -39,33 +39,33 @@ async def explain(to: connection.Connection, node: str, output: Output, now: dt.
 
 
 async def of_node(to: connection.Connection, name: str, now: dt.datetime) -> explanation.Explanation:
-    """Read what there is and explain it. Raises errors.ApiServerError."""
+    """Read the Node and its NodeMetric and explain them. Raises errors.ApiServerError."""
     async with session.connect(to, user_agent="koord-manager/explain") as api:
-        node = await objects.get(api, resources.NODES, name, decode=pods.Node)
+        node = store.with_mid_status(await objects.get(api, resources.NODES, name, decode=pods.Node))
         try:
             metric = await objects.get(api, resources.NODE_METRICS, name, decode=store.NodeMetric)
         except errors.NotFound:
             metric = None
-    return explanation.explain(node, judged(node, metric, now))
+    return explanation.explain(node, decide(node, metric, now))
 
 
-def judged(node: pods.Node, metric: store.NodeMetric | None, now: dt.datetime) -> decision.Decision | None:
-    """What the newest report leads to, by the policy in the NodeMetric's spec; None where it carries none."""
+def decide(node: store.Node, metric: store.NodeMetric | None, now: dt.datetime) -> decision.Decision | None:
+    """Decide on the newest report, by the policy in the NodeMetric's spec; None where the spec has none."""
     policy = policy_of(metric) if metric else slo.MidColocationPolicy(enable=True)
     if policy is None:
         return None
-    known = inputs.gather(
+    inputs = decision.gather(
         node,
         metric,
         mid_report.mid_policy(policy),
         enabled=bool(policy.enable),
-        degrade_after=inputs.degrade_time(policy),
+        degrade_after=decision.degrade_time(policy),
     )
-    return decision.judge(known, now)
+    return decision.decide(inputs, now)
 
 
 def policy_of(metric: store.NodeMetric) -> slo.MidColocationPolicy | None:
-    """Policy that the manager wrote for this node; None where there is none that can be read."""
+    """Return the policy that the manager wrote for this node; None where it is absent or invalid."""
     wire = (metric.spec or {}).get("midColocationPolicy")
     try:
         return slo.MidColocationPolicy.model_validate(wire) if wire is not None else None

@@ -1,4 +1,4 @@
-"""Files people give to a command, `-` being standard input: a colocation-config document, a Node."""
+"""Input files of the commands, `-` for standard input: a colocation-config document, a Node."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from api_types import names
 from api_types.kubernetes import pods
 
 _BROKEN: Final = (yaml.YAMLError, ValueError, RecursionError)
-"""What PyYAML raises: the second for a date that is none, the third for what is nested too deeply."""
+"""Exceptions of PyYAML: the second for an impossible date, the third for too deep nesting."""
 
 
 class Unusable(Exception):
-    """A file cannot be read, or holds something else."""
+    """A file cannot be read, or has other content."""
 
 
 def read(file: str) -> str:
-    """Text of a file. Raises Unusable."""
+    """Read a file. Raises Unusable."""
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -34,7 +34,7 @@ def document_in(text: str) -> str:
     try:
         manifests = list(_objects(text))
     except _BROKEN:
-        return text  # broken as JSON too, and the reader of the document says where
+        return text  # broken as JSON too; the reader of the document reports the place
     for manifest in manifests:
         data = manifest.get("data")
         if isinstance(data, dict) and names.COLOCATION_CONFIG_KEY in data:
@@ -45,20 +45,22 @@ def document_in(text: str) -> str:
 
 
 def node_in(text: str, name: str | None) -> pods.Node:
-    """The Node in a manifest or a list of them; with a name, the one that is called so. Raises Unusable."""
+    """Return the Node of a manifest or a list; with a name, the Node of this name. Raises Unusable."""
     try:
         found = [msgspec.convert(each, type=pods.Node) for each in _objects(text) if each.get("kind") == "Node"]
     except (*_BROKEN, msgspec.ValidationError) as error:
-        raise Unusable(f"this is no manifest of a Node: {error}") from error
+        raise Unusable(f"not a manifest of a Node: {error}") from error
     wanted = [node for node in found if name in (None, node.metadata.name)]
     if len(wanted) != 1:
         there = ", ".join(node.metadata.name for node in found) or "none"
-        raise Unusable(f"found the Nodes {there}, want one" + (f" called {name}" if name else "; --node names it"))
+        raise Unusable(
+            f"found the Nodes {there}, want one" + (f" with the name {name}" if name else "; --node selects it")
+        )
     return wanted[0]
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Objects of a YAML or JSON text, those of a List one by one. Raises what `_BROKEN` names."""
+    """Yield the objects of a YAML or JSON text, those of a List one by one. Raises the exceptions of `_BROKEN`."""
     for document in yaml.safe_load_all(text):
         if isinstance(document, dict):
             items = document.get("items") if str(document.get("kind", "")).endswith("List") else None

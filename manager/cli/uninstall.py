@@ -1,7 +1,7 @@
-"""`python -m manager uninstall`: stop what writes, then take away what it has written. The chart's pre-delete hook.
+"""`python -m manager uninstall`: stop the writers, then remove what they have written. The chart's pre-delete hook.
 
-The order matters: a running manager heals what is removed. It can be run again at any time, and from anywhere with
---kubeconfig where the hook cannot run.
+The order matters: a running manager restores what is removed. The command is safe to repeat, and runs from anywhere
+with --kubeconfig where the hook cannot run.
 """
 
 from __future__ import annotations
@@ -12,39 +12,37 @@ import functools
 import logging
 import os
 import random
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pydantic
 
 from api_types import names
-from apiserver_client import backoff, connection, credentials, errors, session
-from component_base import logs, settings
-from manager import leader
-from manager.cli.cleanup import Removal
+from apiserver_client import backoff, connection, errors, session
+from component_base import clock, logs, settings
+from manager.cli import start
+from manager.cli.cleanup import Cleanup
 
 log = logging.getLogger(__name__)
 
 ENV_PREFIX: Final = "UNINSTALL"
 DONE: Final = 0
 LEFT_OVER: Final = 1
-WRONG_SETTINGS: Final = 2
 
 _PAUSES = backoff.Backoff(first_seconds=0.25, longest_seconds=5.0)
 _MOST_NAMED = 5
-_MARGIN_SECONDS = 60.0  # how much longer than we work a manager that cannot be stopped is kept from leading
+_MARGIN_SECONDS = 60.0  # how long after this program's timeout a manager that could not be stopped may not lead
 
 
 class UninstallSettings(settings.Settings):
-    """Validated once at start, frozen."""
+    """Settings of the uninstallation, validated once at start, frozen."""
 
     namespace: str = pydantic.Field(names.NAMESPACE, min_length=1, max_length=63)
     """Namespace of the installation."""
     deployments: str = "koord-manager,koord-scheduler"
     """Deployments to stop, separated by commas."""
     lease: str = pydantic.Field("koord-manager", min_length=1, max_length=253)
-    """Lease by which the manager leads."""
+    """Lease of the manager."""
     leases: str = "koord-manager,koord-scheduler"
     """Leases to delete, separated by commas."""
     pods: str = "koord-suite-test"
@@ -52,116 +50,110 @@ class UninstallSettings(settings.Settings):
     config_map: str = pydantic.Field(names.SLO_CONTROLLER_CONFIG, min_length=1, max_length=253)
     """ConfigMap that carries the manager's annotation."""
     stop_seconds: float = pydantic.Field(60.0, gt=0, le=3600)
-    """How long to wait for pods to end; then they are fenced off by the Lease, as where a kubelet is away."""
+    """How long to wait for pods to end; then the Lease fences them, for example where a kubelet is unreachable."""
     timeout_seconds: float = pydantic.Field(240.0, gt=0, le=86400)
-    """How long to try in all."""
+    """Timeout of the whole uninstallation."""
     kubeconfig: str = ""
     """Kubeconfig file; empty means KUBECONFIG, then the pod's service account, then ~/.kube/config."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT
-    """How a log line looks: text or json."""
+    """Format of log lines: text or json."""
     log_level: logs.LogLevel = logs.LogLevel.INFO
-    """From which level on lines are written: debug, info, warning or error."""
+    """Lowest level that is logged: debug, info, warning or error."""
 
 
 def main(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> int:
-    """Run it; gives the exit code."""
-    try:
-        chosen = settings.from_sources(UninstallSettings, arguments, environ, ENV_PREFIX)
-        to = credentials.find(chosen.kubeconfig or None)
-    except settings.SettingsError as error:
-        sys.stderr.writelines(f"{problem}\n" for problem in error.problems)
-        return WRONG_SETTINGS
-    except errors.NoCredentials as error:
-        sys.stderr.write(f"{error}\n")
-        return WRONG_SETTINGS
+    """Run the uninstallation; return the exit code."""
+    if (loaded := start.load(UninstallSettings, arguments, environ, ENV_PREFIX)) is None:
+        return start.WRONG_SETTINGS
+    chosen, to = loaded
     logs.configure(chosen.log_format, chosen.log_level)
     return asyncio.run(uninstall(to, chosen))
 
 
 async def uninstall(to: connection.Connection, chosen: UninstallSettings) -> int:
-    """Take everything away within the time; gives the exit code."""
+    """Remove everything within the timeout; return the exit code."""
     async with session.connect(to, user_agent="koord-manager/uninstall") as api:
-        work = _Work(Removal(api, chosen.namespace, leader.now), chosen)
+        work = _Work(Cleanup(api, chosen.namespace, clock.utc_now), chosen)
         try:
             async with asyncio.timeout(chosen.timeout_seconds):
                 await work.run()
         except TimeoutError:
-            log.error(  # noqa: TRY400  # no error of the program's
-                "not finished after %g s: %s. Repeat `helm uninstall` to go on; with --no-hooks it leaves this behind",
+            log.error(  # noqa: TRY400  # the message is complete
+                "not finished after %g s: %s; repeat `helm uninstall` to continue; --no-hooks leaves this behind",
                 chosen.timeout_seconds,
                 work.obstacle,
             )
-            await work.let_others_lead()
+            await work.release_lease()
             return LEFT_OVER
-    log.info("nothing of ours is left on nodes, no NodeMetric, no Lease")
+    log.info("done: no Mid resource, status annotation, NodeMetric or Lease of the suite is left")
     return DONE
 
 
 class _Work:
-    """One run: the steps in their order, each until there is nothing left of what it takes away."""
+    """One run: the steps in their order, each repeated until nothing is left to remove."""
 
-    def __init__(self, removal: Removal, chosen: UninstallSettings) -> None:
-        self._removal = removal
+    def __init__(self, cleanup: Cleanup, chosen: UninstallSettings) -> None:
+        self._cleanup = cleanup
         self._chosen = chosen
-        self.obstacle = "nothing was tried"
-        """What kept the newest step from being done."""
+        self.obstacle = "no step was tried"
+        """What the newest step still waits for."""
 
     async def run(self) -> None:
-        """Do it, however long that takes."""
-        removal, chosen = self._removal, self._chosen
+        """Run all steps, without a timeout."""
+        cleanup, chosen = self._cleanup, self._chosen
         unstoppable = await self._stop()
         await self._fence()
-        await self._until_nothing_is_left("Mid resources and receipts on nodes", removal.clean_nodes)
-        await self._until_nothing_is_left("NodeMetrics", removal.delete_node_metrics)
-        clear = functools.partial(removal.clear_config_status, chosen.config_map)
-        await self._until_nothing_is_left("the annotation on the ConfigMap", clear)
-        forgotten = functools.partial(removal.delete_pods, _listed(chosen.pods))
-        await self._until_nothing_is_left("the pod of helm test", forgotten)
+        await self._until_empty("Mid resources and status annotations on nodes", cleanup.clean_nodes)
+        await self._until_empty("NodeMetrics", cleanup.delete_node_metrics)
+        clear = functools.partial(cleanup.clear_config_status, chosen.config_map)
+        await self._until_empty("the annotation on the ConfigMap", clear)
+        forgotten = functools.partial(cleanup.delete_pods, _listed(chosen.pods))
+        await self._until_empty("the pod of helm test", forgotten)
         leases = _listed(chosen.leases)
         if unstoppable:
             leases = [name for name in leases if name != chosen.lease]
             log.warning(
-                "the Lease %s/%s stays, held against %s, which could not be stopped; delete it once that is gone",
+                "keeping lease %s/%s because %s could not be stopped; delete the Lease once that pod is gone",
                 *(chosen.namespace, chosen.lease, _some(unstoppable)),
             )
-        await self._until_nothing_is_left("Leases", functools.partial(removal.delete_leases, leases))
+        await self._until_empty("Leases", functools.partial(cleanup.delete_leases, leases))
 
     async def _stop(self) -> list[str]:
-        """Stop the workloads; gives the pods that could not be stopped in time."""
+        """Stop the workloads; return the pods that could not be stopped in time."""
         deployments, seen = _listed(self._chosen.deployments), list[str]()
 
         async def stop() -> list[str]:
-            seen[:] = await self._removal.stop(deployments)
+            seen[:] = await self._cleanup.stop(deployments)
             return seen
 
         try:
             async with asyncio.timeout(self._chosen.stop_seconds):
-                await self._until_nothing_is_left("pods of " + ", ".join(deployments), stop)
+                await self._until_empty("pods of " + ", ".join(deployments), stop)
         except TimeoutError:
-            log.warning("going on without waiting for them: %s", self.obstacle)
+            log.warning("continuing without waiting for these pods: %s", self.obstacle)
         return seen
 
     async def _fence(self) -> None:
-        """Hold the Lease, and wait until whoever held it has noticed."""
+        """Take the Lease, and wait until its former holder has stopped to act on it."""
         name = self._chosen.lease
 
         async def take() -> list[str]:
-            seconds = await self._removal.take_lease(name, self._chosen.timeout_seconds + _MARGIN_SECONDS)
+            seconds = await self._cleanup.take_lease(name, self._chosen.timeout_seconds + _MARGIN_SECONDS)
             if seconds:
-                log.info("took the Lease %s; waiting %g s for its holder to notice", name, seconds)
+                log.info("took lease %s; waiting %g s until its former holder stops", name, seconds)
                 await asyncio.sleep(seconds)
             return []
 
-        await self._until_nothing_is_left(f"the Lease {name}", take)
+        await self._until_empty(f"the Lease {name}", take)
 
-    async def let_others_lead(self) -> None:
-        """After a failure: whoever installs again should not have to wait for our Lease."""
+    async def release_lease(self) -> None:
+        """Release the Lease after a failure, so that a new installation need not wait for it."""
         try:
-            await self._removal.give_lease_up(self._chosen.lease)
+            await self._cleanup.release_lease(self._chosen.lease)
         except errors.ApiServerError as error:
-            log.warning("cannot give the Lease up: %s", error)
+            log.warning("cannot release lease %s: %s", self._chosen.lease, error)
 
-    async def _until_nothing_is_left(self, what: str, step: Callable[[], Awaitable[Sequence[str]]]) -> None:
+    async def _until_empty(self, what: str, step: Callable[[], Awaitable[Sequence[str]]]) -> None:
         attempt = 0
         while True:
             try:
@@ -172,7 +164,7 @@ class _Work:
                 if not left:
                     log.info("%s: done", what)
                     return
-                obstacle = f"{what}: {len(left)} seen: {_some(left)}"
+                obstacle = f"{what}: {len(left)} left: {_some(left)}"
             if obstacle != self.obstacle:
                 log.info("%s", obstacle)
             self.obstacle = obstacle

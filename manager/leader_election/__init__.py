@@ -1,1 +1,1 @@
-"""Leader election by Lease."""
+"""Leader election by Lease, with client-go's rules."""

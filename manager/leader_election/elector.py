@@ -1,7 +1,8 @@
-"""One process's standing for the Lease: a look at it takes, renews or loses it. It owns neither thread nor clock.
+"""Leader-election state machine of one process. Time and scheduling are injected.
 
-Whoever cannot renew for `renew_deadline` may not write any more, though others must wait for `lease_duration`: that is
-asked before each write, because a process that was frozen does not know that time has passed.
+`try_acquire_or_renew` acquires, renews or detects the loss of the Lease. A leader that cannot renew within
+`renew_deadline` may not write any more, although other candidates wait for `lease_duration`. `may_write` is checked
+before each write: a process that was suspended past its Lease has not noticed the time that passed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Role(enum.Enum):
-    """What this process is."""
+    """State of this process in the election."""
 
     STANDBY = "standby"
     LEADER = "leader"
@@ -28,7 +29,7 @@ class Role(enum.Enum):
 
 
 class LeaderElector:
-    """`clock` gives monotonic seconds, `now` aware time. Reading is safe from any thread."""
+    """Candidate for the Lease; `clock` returns monotonic seconds, `now` aware time. Reads are thread-safe."""
 
     def __init__(
         self,
@@ -40,65 +41,66 @@ class LeaderElector:
     ) -> None:
         self.role = Role.STANDBY
         self.last_error: str | None = None
+        """Error of the last request for the Lease; None while requests succeed."""
         self._settings = settings
         self._identity = identity
         self._clock = clock
         self._now = now
-        self._sighting: lease.Sighting | None = None
-        self._last_answer = self._renewed_at = clock()
+        self._observed: lease.ObservedLease | None = None
+        self._last_response = self._renewed_at = clock()
 
     def may_write(self) -> bool:
-        """Whether nobody else can be leading now."""
+        """Check that no other process can be the leader now."""
         return self.role is Role.LEADER and not self._is_overdue()
 
     def silence_seconds(self) -> float:
-        """Time since the apiserver last answered about the Lease."""
-        return self._clock() - self._last_answer
+        """Return the time since the apiserver last answered a request for the Lease."""
+        return self._clock() - self._last_response
 
-    async def look(self, api: session.Session) -> Role:
-        """Look at the Lease once and do what is needed; gives the role that follows."""
-        asked_at = self._clock()
+    async def try_acquire_or_renew(self, api: session.Session) -> Role:
+        """Read the Lease, acquire or renew it where that is possible, and return the resulting role."""
+        started_at = self._clock()
         try:
-            ours = await self._look(api)
+            is_holder = await self._acquire_or_renew(api)
         except errors.ApiServerError as error:
             if str(error) != self.last_error:
-                log.warning("cannot look after the Lease: %s", error)
+                log.warning("cannot acquire or renew lease %s: %s", self._settings.lease, error)
             self.last_error = str(error)
-            ours = False
+            is_holder = False
         else:
-            self._last_answer = self._clock()
+            self._last_response = self._clock()
             self.last_error = None
-        if ours:
-            self._renewed_at = asked_at
+        if is_holder:
+            self._renewed_at = started_at
             self.role = Role.LEADER
-        elif self.role is Role.LEADER and (self._is_taken() or self._is_overdue()):
+        elif self.role is Role.LEADER and (self._has_other_holder() or self._is_overdue()):
             self.role = Role.LOST
         return self.role
 
     def _is_overdue(self) -> bool:
         return self._clock() - self._renewed_at > self._settings.renew_deadline_seconds
 
-    def _is_taken(self) -> bool:
-        return self._sighting is not None and self._sighting.spec.holder_identity not in (None, self._identity)
+    def _has_other_holder(self) -> bool:
+        return self._observed is not None and self._observed.spec.holder_identity not in (None, self._identity)
 
-    async def _look(self, api: session.Session) -> bool:
-        """Read the Lease and write it where it is ours or free; whether it is ours afterwards."""
+    async def _acquire_or_renew(self, api: session.Session) -> bool:
+        """Write the Lease where this process holds it or it is free; return whether this process is the holder."""
         name, namespace = self._settings.lease, self._settings.namespace
         try:
             current = await objects.get(api, resources.LEASES, name, namespace=namespace, decode=lease.Lease)
         except errors.NotFound:
             current = lease.Lease()
-        self._sighting = lease.sight(self._sighting, current.spec, self._clock())
-        ours = current.spec.holder_identity == self._identity
-        if not ours and (self.role is Role.LEADER or not lease.is_free(self._sighting, self._clock())):
+        self._observed = lease.observe(self._observed, current.spec, self._clock())
+        is_holder = current.spec.holder_identity == self._identity
+        if not is_holder and (self.role is Role.LEADER or not lease.is_free(self._observed, self._clock())):
             return False
         spec = current.spec if current.metadata.name else None
-        wanted = lease.held(spec, self._identity, self._settings.lease_duration_seconds, self._now())
+        wanted = lease.held_by(self._identity, spec, self._settings.lease_duration_seconds, self._now())
         try:
             await self._put(api, wanted, current.metadata.resource_version)
         except (errors.Conflict, errors.AlreadyExists):
-            return False  # somebody was faster; the next look shows who
-        self._sighting = lease.Sighting(wanted, self._clock())
+            return False  # another candidate was faster; the next attempt observes it
+        self._observed = lease.ObservedLease(wanted, self._clock())
         return True
 
     async def _put(self, api: session.Session, spec: lease.LeaseSpec, version: str) -> None:
@@ -110,12 +112,12 @@ class LeaderElector:
             await objects.create(api, resources.LEASES, document, namespace=namespace, decode=lease.Lease)
 
     async def release(self, api: session.Session) -> None:
-        """Give the Lease up, if it is ours, so that nobody has to wait for its end."""
+        """Release the Lease if this process holds it, so that the next leader need not wait for its expiry."""
         name, namespace = self._settings.lease, self._settings.namespace
         try:
             current = await objects.get(api, resources.LEASES, name, namespace=namespace, decode=lease.Lease)
             if current.spec.holder_identity == self._identity:
-                await self._put(api, lease.given_up(current.spec, self._now()), current.metadata.resource_version)
-                log.info("gave the Lease up")
+                await self._put(api, lease.released(current.spec, self._now()), current.metadata.resource_version)
+                log.info("released lease %s", name)
         except errors.ApiServerError as error:
-            log.warning("cannot give the Lease up, others wait until it expires: %s", error)
+            log.warning("cannot release lease %s, candidates wait until it expires: %s", name, error)

@@ -1,7 +1,8 @@
-"""The Lease by which one of several managers leads: when it is free, and how it is taken, renewed and given up. Pure.
+"""The Lease of the leader election: when it is free, and how it is acquired, renewed and released. Pure.
 
-Whether a leader is gone is judged by our own clock alone: the time since its record last changed before our eyes.
-Clocks of two machines are never compared. Source: Kubernetes documentation of Leases; the same rules as client-go.
+A process measures the age of another holder's Lease with its own monotonic clock only: the time since it observed the
+last change of the record. Clocks of two machines are never compared. Source: Kubernetes documentation of Leases; the
+same rules as client-go.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from api_types.kubernetes import times
 
 
 class LeaseSpec(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """Who holds the Lease; times in RFC 3339 with microseconds."""
+    """Record of the holder; times in RFC 3339 with microseconds."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -26,7 +27,7 @@ class LeaseSpec(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
 
 
 class LeaseMetadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """Identity of a Lease, and the version that a write is meant to replace."""
+    """Identity of a Lease, and the version that a write replaces."""
 
     name: str = ""
     namespace: str = ""
@@ -41,52 +42,52 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Sighting:
-    """A record and the monotonic moment at which it was first seen like this."""
+class ObservedLease:
+    """A record and the monotonic time at which this process first observed it."""
 
     spec: LeaseSpec
     since_seconds: float
 
 
-def sight(known: Sighting | None, spec: LeaseSpec, now_seconds: float) -> Sighting:
-    """Note a record; the clock starts anew when anything in it changed."""
-    return known if known is not None and known.spec == spec else Sighting(spec, now_seconds)
+def observe(known: ObservedLease | None, spec: LeaseSpec, now_seconds: float) -> ObservedLease:
+    """Return the observation of a record; its age starts again when any field changed."""
+    return known if known is not None and known.spec == spec else ObservedLease(spec, now_seconds)
 
 
-def is_free(sighting: Sighting, now_seconds: float) -> bool:
-    """Whether nobody holds the Lease, or its holder has not renewed it for as long as it said it would."""
-    spec = sighting.spec
-    return not spec.holder_identity or now_seconds > sighting.since_seconds + (spec.lease_duration_seconds or 0)
+def is_free(observed: ObservedLease, now_seconds: float) -> bool:
+    """Check whether the Lease has no holder, or its holder has not renewed it for its own lease duration."""
+    spec = observed.spec
+    return not spec.holder_identity or now_seconds > observed.since_seconds + (spec.lease_duration_seconds or 0)
 
 
-def held(spec: LeaseSpec | None, identity: str, duration_seconds: float, now: dt.datetime) -> LeaseSpec:
-    """Record that makes `identity` the holder: a renewal if it is already, a take-over otherwise."""
-    moment = times.format_micro_time(now)
-    ours = spec is not None and spec.holder_identity == identity
+def held_by(identity: str, spec: LeaseSpec | None, duration_seconds: float, now: dt.datetime) -> LeaseSpec:
+    """Return the record that makes `identity` the holder: a renewal if it is the holder already, else a transition."""
+    time = times.format_micro_time(now)
+    renewal = spec is not None and spec.holder_identity == identity
     transitions = (spec.lease_transitions or 0) if spec else 0
     return LeaseSpec(
         holder_identity=identity,
         lease_duration_seconds=max(round(duration_seconds), 1),
-        acquire_time=spec.acquire_time if spec and ours else moment,
-        renew_time=moment,
-        lease_transitions=transitions if ours or spec is None else transitions + 1,
+        acquire_time=spec.acquire_time if spec and renewal else time,
+        renew_time=time,
+        lease_transitions=transitions if renewal or spec is None else transitions + 1,
     )
 
 
-def given_up(spec: LeaseSpec, now: dt.datetime) -> LeaseSpec:
-    """Record that lets anybody take over at once."""
-    moment = times.format_micro_time(now)
+def released(spec: LeaseSpec, now: dt.datetime) -> LeaseSpec:
+    """Return the record without a holder, which any candidate may acquire at once."""
+    time = times.format_micro_time(now)
     return LeaseSpec(
         holder_identity="",
         lease_duration_seconds=1,
-        acquire_time=moment,
-        renew_time=moment,
+        acquire_time=time,
+        renew_time=time,
         lease_transitions=spec.lease_transitions,
     )
 
 
 def body(name: str, namespace: str, spec: LeaseSpec, resource_version: str) -> dict[str, Any]:
-    """Lease to create (without a version) or to put over the version that was read."""
+    """Return the Lease to create (without a version), or to replace the version that was read."""
     metadata = {"name": name, "namespace": namespace}
     if resource_version:
         metadata["resourceVersion"] = resource_version

@@ -1,1 +1,1 @@
-"""Mid resources in the status of nodes: whether to publish, what, and why. The formula itself is in `api_types`."""
+"""Mid resources in the status of nodes: whether to publish, what, and why. The formula is in `api_types`."""

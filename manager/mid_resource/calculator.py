@@ -1,8 +1,7 @@
-"""What to publish on a node once it is decided whether to: calculated, kept or withdrawn values. Pure.
+"""Values to publish on a node: calculated, kept or withdrawn, as decided. Pure.
 
-In normal operation a value of zero is published as zero: a key that is there says that the node takes part and has
-nothing to give now, as upstream does. Keys are removed only by a withdrawal that leaves no Mid pod behind.
-Source: design 4.4.
+In normal operation zero is published as zero: the key shows that the node takes part and has nothing to give now, as
+in Koordinator. Keys are removed only by a withdrawal that leaves no Mid pod behind.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from api_types import names
 from api_types.kubernetes import pods
 from api_types.node_metric import mid_resource
 from api_types.node_metric.mid_resource import MidInputs
+from api_types.node_metric.mid_status import Line, MidStatus
 from manager.mid_resource import status_annotation
 from manager.mid_resource.reasons import Reason
 
@@ -24,36 +24,36 @@ UNLIMITED_INCREASE_PERCENT: Final = 100
 
 @dataclass(frozen=True)
 class Published:
-    """Mid resources that stand in a node's status now; a resource that is not there is absent."""
+    """Mid resources in a node's status; a missing resource is absent."""
 
     capacity: Mapping[str, int]
     allocatable: Mapping[str, int]
 
     def is_empty(self) -> bool:
-        """Whether the node carries none of our keys."""
+        """Check whether the node carries no Mid key."""
         return not self.capacity and not self.allocatable
 
 
 @dataclass(frozen=True)
 class Target:
-    """What should stand in the node's status; None means that the key should not be there."""
+    """Values that a node's status should have; None removes the key."""
 
     values: Mapping[str, int | None]
     reason: Reason
-    lines: Mapping[str, status_annotation.Line] = field(default_factory=dict)
+    lines: Mapping[str, Line] = field(default_factory=dict)
 
     def removes_all(self) -> bool:
-        """Whether no key is to be there."""
+        """Check whether every key is removed."""
         return all(value is None for value in self.values.values())
 
 
 def published_on(node: pods.Node) -> Published:
-    """Mid resources in a node's status. Raises quantities.InvalidQuantity, which an apiserver does not let happen."""
+    """Read the Mid resources of a node. Raises quantities.InvalidQuantity, which an apiserver does not let happen."""
 
-    def ours(wire: pods.QuantityMap | None) -> pods.Resources:
+    def mid_of(wire: pods.QuantityMap | None) -> pods.Resources:
         return pods.units({name: value for name, value in (wire or {}).items() if name in names.MID_RESOURCES})
 
-    return Published(ours(node.status.capacity), ours(node.status.allocatable))
+    return Published(mid_of(node.status.capacity), mid_of(node.status.allocatable))
 
 
 def calculated(
@@ -64,10 +64,10 @@ def calculated(
     same_sample: bool,
     reserved: Mapping[str, int] = MappingProxyType({}),
 ) -> Target:
-    """Evaluate the formula for both resources, by native name, and bound the rise over what is published.
+    """Evaluate the formula for both resources, by native name, and bound the rise over the published values.
 
-    A rise is bounded per update: a sample that was published already (`same_sample`) allows no second one.
-    `reserved`, by native name, is only told: `inputs` have it taken off already. Raises NoPrediction.
+    A rise is bounded per update: a sample that was published already (`same_sample`) permits no second one.
+    `reserved`, by native name, is only recorded: `inputs` are net of it. Raises NoPredictionError.
     """
     values: dict[str, int | None] = {}
     lines = {}
@@ -93,8 +93,8 @@ _REASON_OF_SOURCE: Final = {
 }
 
 
-def kept(published: Published, reason: Reason, written: status_annotation.MidStatus | None) -> Target:
-    """Leave what is there; the last receipt says where it came from, and what was there before somebody took it."""
+def kept(published: Published, reason: Reason, written: MidStatus | None) -> Target:
+    """Keep the published values. A key that is missing is restored from the last status annotation."""
     lines = written.resources if written else {}
     before = {mid: lines[mid].published if mid in lines else None for mid in names.MID_RESOURCES}
     values = {mid: published.allocatable.get(mid, before[mid]) for mid in names.MID_RESOURCES}
@@ -102,14 +102,12 @@ def kept(published: Published, reason: Reason, written: status_annotation.MidSta
 
 
 def withdrawn(bound: Mapping[str, int] | None, reason: Reason) -> Target:
-    """Publish exactly what bound Mid pods request, so that no new one fits and running ones survive a kubelet restart.
+    """Publish exactly the requests of bound Mid pods: no new pod fits, and running ones survive a kubelet restart.
 
-    Nothing bound, and `bound` None (`midFloor: none`), remove the keys.
+    The keys are removed where nothing is bound, and where `bound` is None (`midFloor: none`).
     """
     if bound is None or not any(bound.get(mid) for mid in names.MID_RESOURCES):
         return Target(dict.fromkeys(names.MID_RESOURCES), reason)
     values = {mid: bound.get(mid, 0) for mid in names.MID_RESOURCES}
-    lines = {
-        mid: status_annotation.Line(published=value, allocated_mid=value, floor=value) for mid, value in values.items()
-    }
+    lines = {mid: Line(published=value, allocated_mid=value, floor=value) for mid, value in values.items()}
     return Target(values, reason, lines)

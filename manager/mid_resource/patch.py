@@ -1,8 +1,7 @@
-"""Whether a node's status has to be written, and the patch that does it. Pure.
+"""Decide whether a node's status is written, and make the patch. Pure.
 
-Written when a value moves by more than the threshold, when the last write is too long ago, when a key is missing (a
-node that was recreated, a hand edit), when a running pod would not be covered. Source: design 4.4, koordinator-core
-4.7 and 4.8.
+A node is written when a value moves by more than the threshold, when the last write is too long ago, when a key is
+missing (a recreated node, an edit by hand), and when a running pod would not be covered.
 """
 
 from __future__ import annotations
@@ -13,15 +12,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from api_types import names
-from api_types.kubernetes import times
-from manager.mid_resource import status_annotation
+from api_types.kubernetes import pods, times
+from api_types.node_metric import mid_status
+from api_types.node_metric.mid_status import MidStatus
 from manager.mid_resource.calculator import Published, Target
 from manager.mid_resource.decision import Action
 from manager.mid_resource.reasons import Reason
 
 
 class PatchReason(enum.StrEnum):
-    """What made a write necessary."""
+    """Reason of a write."""
 
     KEY_MISSING = "key-missing"
     MOVED = "moved"
@@ -32,12 +32,12 @@ class PatchReason(enum.StrEnum):
 
 
 def is_resource_diff(old: int, new: int, threshold: float) -> bool:
-    """Whether a value moved by more than the threshold, relative to the old one; from zero every move is one."""
+    """Check whether a value moved by more than the threshold, relative to the old one; from zero every move counts."""
     return abs(new - old) > old * threshold
 
 
 def needs_sync(old: Mapping[str, int], new: Mapping[str, int | None], threshold: float) -> PatchReason | None:
-    """Compare what is there with what should be, for both resources: a key on one side only, or a move."""
+    """Compare published and wanted values of both resources: a key on one side only, or a move."""
     for mid in names.MID_RESOURCES:
         before, after = old.get(mid), new.get(mid)
         if before is None or after is None:
@@ -49,29 +49,29 @@ def needs_sync(old: Mapping[str, int], new: Mapping[str, int | None], threshold:
 
 
 def refresh_due(last_write: dt.datetime | None, period: dt.timedelta, now: dt.datetime) -> bool:
-    """Whether there is no record of a write, or it is longer ago than the period (or ahead of our clock)."""
+    """Check whether no write is recorded, or it is longer ago than the period, or in the future."""
     return last_write is None or not last_write <= now <= last_write + period
 
 
-def cause(
+def patch_reason(
     target: Target,
-    verdict: Action,
+    action: Action,
     published: Published,
-    written: status_annotation.MidStatus | None,
+    written: MidStatus | None,
     *,
     threshold: float,
     refresh_period: dt.timedelta,
     now: dt.datetime,
 ) -> PatchReason | None:
-    """Why the node has to be written; None where it may stay as it is."""
+    """Return the reason to write the node; None where it may stay unchanged."""
     refresh = refresh_due(times.parse_rfc3339_or_none(written.time if written else None), refresh_period, now)
-    match verdict:
+    match action:
         case Action.KEEP:
             if _lacks_a_key(target, published):
                 return PatchReason.KEY_MISSING
             return PatchReason.REFRESH if refresh and not published.is_empty() else None
         case Action.WITHDRAW:
-            return _withdrawal_cause(target, published, written)
+            return _withdrawal_reason(target, published, written)
         case Action.CALCULATE:
             moved = needs_sync(published.allocatable, target.values, threshold)
             moved = moved or needs_sync(published.capacity, target.values, threshold)
@@ -89,27 +89,40 @@ def _below_floor(target: Target, published: Published) -> bool:
     return any(published.allocatable.get(mid, 0) < (line.floor or 0) for mid, line in target.lines.items())
 
 
-def _withdrawal_cause(
-    target: Target, published: Published, written: status_annotation.MidStatus | None
-) -> PatchReason | None:
+def _withdrawal_reason(target: Target, published: Published, written: MidStatus | None) -> PatchReason | None:
     wanted = {mid: value for mid, value in target.values.items() if value is not None}
     if dict(published.allocatable) != wanted or dict(published.capacity) != wanted:
         return PatchReason.WITHDRAWAL
-    if carries_receipt(target):
+    if carries_status(target):
         return None if written and written.reason == target.reason else PatchReason.EXPLANATION
     return PatchReason.EXPLANATION if written else None
 
 
-def carries_receipt(target: Target) -> bool:
-    """Whether the node keeps a receipt: not when it has left colocation for good, with nothing of ours on it."""
+def carries_status(target: Target) -> bool:
+    """Check whether the node keeps a status annotation: not after it left colocation with no Mid key on it."""
     return not (target.removes_all() and target.reason is Reason.COLOCATION_DISABLED)
 
 
-def node_patch(target: Target, written: status_annotation.MidStatus) -> dict[str, Any]:
-    """Merge patch of `nodes/<name>/status`: both resources in capacity and allocatable, and the receipt."""
+def node_patch(node: pods.Node, target: Target, status: MidStatus) -> dict[str, Any]:
+    """Return the merge patch of `nodes/<name>/status`: both resources in both lists, and the status annotation."""
     values = {mid: None if value is None else str(value) for mid, value in target.values.items()}
-    text = status_annotation.encode(written) if carries_receipt(target) else None
+    text = mid_status.encode(status) if carries_status(target) else None
     return {
-        "metadata": {"annotations": {names.ANNOTATION_MID_RECEIPT: text}},
+        "metadata": {"uid": node.metadata.uid, "annotations": {names.ANNOTATION_MID_STATUS: text} | _old_key(node)},
         "status": {"capacity": values, "allocatable": dict(values)},
     }
+
+
+def rename_patch(node: pods.Node) -> dict[str, Any] | None:
+    """Return the merge patch that moves the status annotation from its old key; None where the node lacks that key."""
+    old = _old_key(node)
+    if not old:
+        return None
+    annotations = {names.ANNOTATION_MID_STATUS: mid_status.text_of(node)} | old
+    return {"metadata": {"uid": node.metadata.uid, "annotations": annotations}}
+
+
+def _old_key(node: pods.Node) -> dict[str, None]:
+    """Return the removal of the old key of the annotation, where a node carries it."""
+    key = names.OLD_ANNOTATION_MID_STATUS
+    return {key: None} if key in pods.annotations_of(node.metadata) else {}

@@ -1,4 +1,4 @@
-"""Requests bound on a node, counted from its pods: only where the agent does not report them or may be out of date."""
+"""Requests bound on a node, summed over its pods: only where the agent does not report them or may be out of date."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ async def of_node(api: session.Session, node: str) -> Requests:
 
 
 def summed(bound: Iterable[pods.Pod]) -> Requests:
-    """Native requests of Prod pods and Mid requests of all pods; ended pods request nothing (koordinator-core 4.9).
+    """Sum native requests of Prod pods and Mid requests of all pods; ended pods request nothing.
 
-    A pod whose class is unknown is Prod: its requests are never given away.
+    A pod of unknown priority class counts as Prod: its requests are never given to Mid.
     """
     prod: pods.Resources = {}
     mid: pods.Resources = {}

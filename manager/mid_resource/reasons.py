@@ -1,7 +1,7 @@
-"""Why a node's Mid resources are what they are: one stable code and one text each.
+"""Reason codes of a node's Mid resources: one stable code and one text each.
 
-The same codes stand in the receipt (whose head is a condition, decision 9), in Events, in metrics and in what
-`explain-mid` prints. Codes are never renamed: people alert on them.
+The same codes are in the status annotation (whose head is a condition, docs/decisions/0009), in Events, in metrics and
+in the output of `explain-mid`. Codes are never renamed: alerts refer to them.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ TEXTS: Final[Mapping[Reason, str]] = {
     Reason.STATIC: "a fixed share of the node's capacity (midReclaimMode static)",
     Reason.AWAITING_FIRST_REPORT: "kept: the agent has not reported on this node yet",
     Reason.NO_PREDICTION: "kept: the newest report carries no prediction",
-    Reason.REPORT_REFUSED: "kept: the newest report holds a value that cannot be",
+    Reason.REPORT_REFUSED: "kept: the newest report holds an impossible value",
     Reason.COLOCATION_DISABLED: "withdrawn: colocation is not enabled for this node",
     Reason.NODE_METRIC_MISSING: "withdrawn: the node has no NodeMetric",
     Reason.NEVER_REPORTED: "withdrawn: the agent has not reported for degradeTimeMinutes",
     Reason.SAMPLE_TOO_OLD: "withdrawn: the newest sample is older than degradeTimeMinutes",
     Reason.PREDICTION_TOO_OLD: "withdrawn: there is no prediction, or the last one is older than degradeTimeMinutes",
     Reason.NODE_WITHOUT_RESOURCES: "kept: the node has no cpu or no memory in capacity or allocatable yet",
-    Reason.NO_CONFIGURATION: "kept: no configuration that can be used has been seen for this node",
+    Reason.NO_CONFIGURATION: "kept: no usable configuration exists yet",
 }
-"""What each code means, for people."""
+"""The text of each code."""
 
 
 RESERVATION_IGNORED: Final = "ReservationIgnored"
-"""Code beside the reason, where the node's reservation annotation cannot be right: calculated as if it were not there.
-The agent says the same in its conditions (decision 7)."""
+"""Code beside the reason, where the node's reservation annotation is invalid: values are calculated without it.
+The agent reports the same in its conditions (docs/decisions/0007)."""
 
 
 class Status(enum.StrEnum):
-    """Whether the newest report decides what is published, as the status of a condition."""
+    """Status of the condition: whether the newest report decides the published values."""
 
     CALCULATED = "True"
     KEPT = "Unknown"
@@ -75,4 +75,4 @@ STATUS: Final[Mapping[Reason, Status]] = {
     Reason.NODE_WITHOUT_RESOURCES: Status.KEPT,
     Reason.NO_CONFIGURATION: Status.KEPT,
 }
-"""The status that goes with each code."""
+"""The status of each code."""

@@ -1,1 +1,1 @@
-"""NodeMetric objects: created with their Node, their spec follows the node's strategy. Never touches their status."""
+"""NodeMetric objects: created with their Node, their spec from the node's strategy. Their status is never written."""

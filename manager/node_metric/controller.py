@@ -1,6 +1,6 @@
-"""Keeps one node's NodeMetric: there while its Node is, owned by it, its spec as the node's strategy says.
+"""Controller of one node's NodeMetric: it exists while its Node does, is owned by it, and has the strategy's spec.
 
-Only our own fields are written, by merge patch; the status belongs to the agent.
+The manager writes only its own fields of the spec, by merge patch; the status belongs to the agent.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _MOST_KEYS_LOGGED = 3
 
 
 class NodeMetricController:
-    """Writes what differs from the picture and renews the picture by the answers."""
+    """Writes the differences from the store and updates the store from the responses."""
 
-    def __init__(self, api: session.Session, picture: store.ClusterStore, telemetry: Telemetry) -> None:
+    def __init__(self, api: session.Session, cache: store.ClusterStore, telemetry: Telemetry) -> None:
         self._api = api
-        self._picture = picture
+        self._cache = cache
         self._telemetry = telemetry
         self._dropped: dict[str, Mapping[str, Any]] = {}
-        """Patches that changed nothing, by node: the CRD has no place for them."""
+        """Patches that changed nothing, by node: the CRD drops their fields."""
 
     async def reconcile(self, name: str, strategy: NodeStrategy | None) -> None:
-        """Create, update or delete. Without a strategy (no configuration yet) an existing spec stays as it is.
+        """Create, update or delete. Without a strategy (no configuration yet) an existing spec stays unchanged.
 
         Raises errors.ApiServerError.
         """
         wanted = collect_policy.spec_of(strategy) if strategy else None
-        node, metric = self._picture.nodes.get(name), self._picture.node_metrics.get(name)
+        node, metric = self._cache.nodes.get(name), self._cache.node_metrics.get(name)
         todo = diff.plan(node, metric, wanted)
         if todo.action is Action.CREATE:
             metric = await self._create(name, todo.body)
-            todo = diff.plan(node, metric, wanted)  # it may have been there already
+            todo = diff.plan(node, metric, wanted)  # it may have existed already
         if todo.action is Action.UPDATE and metric is not None:
             await self._update(name, metric, todo.body)
         elif todo.action is Action.DELETE and metric is not None:
@@ -56,50 +56,50 @@ class NodeMetricController:
         except errors.AlreadyExists:
             made = await objects.get(self._api, resources.NODE_METRICS, name, decode=store.NodeMetric)
         else:
-            log.info("%s: created the NodeMetric", name)
-        self._picture.node_metrics.remember(made)
+            log.info("node %s: created the NodeMetric", name)
+        self._cache.node_metrics.update(made)
         return made
 
     async def _update(self, name: str, metric: store.NodeMetric, patch: Mapping[str, Any]) -> None:
         if self._dropped.get(name) == patch:
             return
-        log.info("%s: updating the NodeMetric: %s", name, ", ".join(_changed(patch)))
+        log.info("node %s: updating the NodeMetric: %s", name, ", ".join(_changed(patch)))
         try:
             with self._telemetry.write("node_metric"):
                 seen = await objects.merge_patch(
                     self._api, resources.NODE_METRICS, name, patch, decode=store.NodeMetric
                 )
         except errors.NotFound:
-            self._picture.node_metrics.forget(name, metric.metadata.uid)
+            self._cache.node_metrics.remove(name, metric.metadata.uid)
             raise
-        self._picture.node_metrics.remember(seen)
+        self._cache.node_metrics.update(seen)
         if seen.metadata.resource_version == metric.metadata.resource_version:
-            log.debug("%s: the CRD drops spec fields; manager.node_metric.crd_schema tells which", name)
+            log.debug("node %s: the CRD drops spec fields, see the Event on it", name)
             self._dropped[name] = patch
         else:
             self._dropped.pop(name, None)
 
     async def _delete_orphan(self, name: str, metric: store.NodeMetric) -> None:
-        """Delete a NodeMetric whose Node is gone: asked for first, because the picture may not hold all nodes yet."""
+        """Delete a NodeMetric whose Node is gone. Reads the Node first: the store may not hold all nodes yet."""
         try:
             node = await objects.get(self._api, resources.NODES, name, decode=pods.Node)
         except errors.NotFound:
             pass
         else:
-            self._picture.nodes.remember(node)
+            self._cache.nodes.update(node)
             return
         try:
             with self._telemetry.write("node_metric"):
                 await objects.delete(self._api, resources.NODE_METRICS, name, uid=metric.metadata.uid)
         except (errors.NotFound, errors.Conflict):
-            pass  # gone already, or a namesake took its place
+            pass  # gone already, or replaced by an object of the same name
         else:
-            log.info("%s: deleted the NodeMetric, its Node is gone", name)
-        self._picture.node_metrics.forget(name, metric.metadata.uid)
+            log.info("node %s: deleted the NodeMetric, its Node is gone", name)
+        self._cache.node_metrics.remove(name, metric.metadata.uid)
 
 
 def _changed(patch: Mapping[str, Any]) -> Iterator[str]:
-    """Names of the objects that a patch sets, and how much of them."""
+    """Yield the fields that a patch sets, with their first keys."""
     for part, fields in patch.items():
         for name, value in (fields if isinstance(fields, dict) else {}).items():
             keys = ", ".join(list(value)[:_MOST_KEYS_LOGGED]) if isinstance(value, dict) else ""

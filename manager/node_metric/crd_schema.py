@@ -1,7 +1,7 @@
-"""Which of our fields the NodeMetric CRD in the cluster has no place for: the apiserver drops those without a word.
+"""Fields of this project that the NodeMetric CRD in the cluster lacks: the apiserver drops them without an error.
 
-That is so where Koordinator's own CRD is kept (`crds.install: false`), or one of an older release. Mid resources stay
-right; what is lost is named in docs/contributing/decisions/0014. Source: Kubernetes' documentation of field pruning.
+This happens where Koordinator's own CRD is kept (`crds.install: false`), or one of an older release. Mid resources stay
+correct; docs/contributing/decisions/0014 lists what is lost. Source: Kubernetes' documentation of field pruning.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Crd(msgspec.Struct, frozen=True):
 
 
 async def read(api: session.Session) -> Crd | None:
-    """The NodeMetric CRD, None where there is none. Raises errors.ApiServerError."""
+    """Read the NodeMetric CRD, None where there is none. Raises errors.ApiServerError."""
     listing = await objects.list_all(
         api, resources.CUSTOM_RESOURCE_DEFINITIONS, field_selector=f"metadata.name={NAME}", decode=Crd
     )
@@ -70,71 +70,72 @@ async def read(api: session.Session) -> Crd | None:
 
 
 def dropped_fields(crd: Crd) -> tuple[str, ...]:
-    """Paths of the fields of ours that this CRD drops, such as `status.prediction`; of a whole branch its root."""
-    served = [each for each in crd.spec.versions if each.served and each.name == names.VERSION]
-    theirs = served[0].schema.open_api_v3_schema if served else {}
-    return tuple(_missing(crd_manifest.structural_schema(), theirs, ""))
+    """Return the paths of the fields that this CRD drops, such as `status.prediction`; of a whole branch its root."""
+    versions = [each for each in crd.spec.versions if each.served and each.name == names.VERSION]
+    served = versions[0].schema.open_api_v3_schema if versions else {}
+    return tuple(_missing(crd_manifest.structural_schema(), served, ""))
 
 
-def _missing(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: str) -> Iterator[str]:
-    if theirs.get("x-kubernetes-preserve-unknown-fields"):
+def _missing(wanted: Mapping[str, Any], served: Mapping[str, Any], path: str) -> Iterator[str]:
+    if served.get("x-kubernetes-preserve-unknown-fields"):
         return
-    for name, below in ours.get("properties", {}).items():
+    for name, below in wanted.get("properties", {}).items():
         where = f"{path}.{name}".removeprefix(".")
-        if name in theirs.get("properties", {}):
-            yield from _missing(below, theirs["properties"][name], where)
-        elif not isinstance(theirs.get("additionalProperties"), dict):
+        if name in served.get("properties", {}):
+            yield from _missing(below, served["properties"][name], where)
+        elif not isinstance(served.get("additionalProperties"), dict):
             yield where
     for key, mark in (("items", "[]"), ("additionalProperties", ".*")):
-        if isinstance(ours.get(key), dict) and isinstance(theirs.get(key), dict):
-            yield from _missing(ours[key], theirs[key], path + mark)
+        if isinstance(wanted.get(key), dict) and isinstance(served.get(key), dict):
+            yield from _missing(wanted[key], served[key], path + mark)
 
 
 class SchemaWatch:
-    """Tells, when it changes, what is dropped: an Event on the CRD, the log, a metric."""
+    """Reports dropped fields when they change: by an Event on the CRD, a log line and a metric."""
 
     def __init__(
         self,
         api: session.Session,
-        announcer: EventRecorder,
+        recorder: EventRecorder,
         telemetry: Telemetry,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._api = api
-        self._announcer = announcer
+        self._recorder = recorder
         self._telemetry = telemetry
         self._sleep = sleep
-        self._told: tuple[str, ...] = ()
+        self._reported: tuple[str, ...] = ()
 
     async def run(self, period_seconds: float) -> None:
-        """Look every period until cancelled."""
+        """Check every period until cancelled."""
         while True:
             try:
                 await self.once()
             except errors.ApiServerError as error:
-                log.warning("cannot look at the NodeMetric CRD: %s", error)
+                log.warning("cannot read CRD %s: %s; retrying in %g s", NAME, error, period_seconds)
             await self._sleep(period_seconds)
 
     async def once(self) -> None:
-        """Look once, and tell what is new. Raises errors.ApiServerError."""
+        """Check once, and report a change. Raises errors.ApiServerError."""
         crd = await read(self._api)
         if crd is None:
             return
         dropped = dropped_fields(crd)
         self._telemetry.dropped_fields.set(len(dropped))
-        if dropped == self._told:
+        if dropped == self._reported:
             return
-        self._told = dropped
+        self._reported = dropped
         about = Subject(resources.CUSTOM_RESOURCE_DEFINITIONS, NAME, crd.metadata.uid)
         if dropped:
-            await self._announcer.say(about, "Warning", DROPPED, told(dropped))
+            await self._recorder.event(about, "Warning", DROPPED, text_of(dropped))
         else:
-            await self._announcer.say(about, "Normal", KEPT, "this CRD has a place for every field again")
+            await self._recorder.event(about, "Normal", KEPT, "this CRD keeps every field again")
 
 
-def told(dropped: tuple[str, ...]) -> str:
-    """What is dropped, what of it, and the way out, in one line."""
+def text_of(dropped: tuple[str, ...]) -> str:
+    """Return the dropped fields, the consequence and the fix in one line."""
     return (
-        f"this CRD drops {', '.join(dropped)}; Mid resources stay right, without status.allocated they are calculated "
-        "from prodReclaimableMetric. For all fields let the chart install its CRD, a superset (crds.install=true)"
+        f"this CRD drops {', '.join(dropped)}; Mid resources stay correct, without status.allocated they are "
+        "calculated from prodReclaimableMetric. To keep all fields, let the chart install its CRD, a superset "
+        "(crds.install=true)"
     )

@@ -1,6 +1,6 @@
-"""Node and NodeMetric as they are -> what to do with the NodeMetric: the smallest change that is needed. Pure.
+"""Compute the smallest change of a NodeMetric from the present Node and NodeMetric. Pure.
 
-Source: design 3.3 ("the manager owns spec"), koordinator-core 4.6.
+The manager owns the spec of a NodeMetric, the agent its status.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from manager.node_metric import spec as collect_policy
 
 
 class Action(enum.StrEnum):
-    """What to do."""
+    """Action on a NodeMetric."""
 
     NONE = "none"
     CREATE = "create"
@@ -29,14 +29,14 @@ class Action(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do; `body` is the object to create, or the merge patch of an update."""
+    """An action; `body` is the object to create, or the merge patch of an update."""
 
     action: Action
     body: Mapping[str, Any] = field(default_factory=dict)
 
 
 def plan(node: pods.Node | None, metric: NodeMetric | None, wanted: NodeMetricSpec | None) -> Plan:
-    """Decide. Without a wanted spec (no configuration yet) an existing one stays, a new one gets the default."""
+    """Plan the change. Without a wanted spec (no configuration yet) a present one stays, a new one gets the default."""
     if node is None:
         return Plan(Action.NONE if metric is None else Action.DELETE)
     if metric is None:
@@ -59,9 +59,9 @@ def _new(node: pods.Node, spec: NodeMetricSpec) -> dict[str, Any]:
 
 
 def spec_patch(current: Mapping[str, Any] | None, wanted: NodeMetricSpec) -> dict[str, Any]:
-    """Merge patch of `spec` that sets our fields and removes the ones we no longer set; {} where nothing differs.
+    """Return the merge patch of `spec` that sets and removes the manager's own fields; {} where nothing differs.
 
-    Fields that the model does not know are somebody else's and stay.
+    Fields that the model does not know belong to other clients and stay.
     """
     return _patch(current or {}, wanted.to_wire(), NodeMetricSpec)
 
@@ -82,9 +82,9 @@ def _patch(current: Mapping[str, Any], wanted: Mapping[str, Any], model: type[An
 
 
 def owner_references(current: list[dict[str, Any]] | None, node: pods.Node) -> list[dict[str, Any]] | None:
-    """References with the Node among them, so that a NodeMetric goes with its Node; None where they are right.
+    """Return the references with the Node among them, which deletes a NodeMetric with its Node; None for no change.
 
-    A reference to a Node of another UID is an earlier one of the same name and is dropped.
+    A reference with another UID is to an earlier Node of the same name and is dropped.
     """
     own = {"apiVersion": "v1", "kind": "Node", "name": node.metadata.name, "uid": node.metadata.uid}
     others = [reference for reference in current or () if reference.get("kind") != "Node"]

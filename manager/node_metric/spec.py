@@ -1,7 +1,4 @@
-"""A node's strategy -> the spec of its NodeMetric. Pure.
-
-Source: design 3.3, koordinator-core 4.6.
-"""
+"""Compute the spec of a NodeMetric from the node's strategy. Pure."""
 
 from __future__ import annotations
 
@@ -15,11 +12,11 @@ from manager.slo_config.strategy import NodeStrategy
 
 
 class ColocationDisabled(Exception):
-    """A strategy that is switched off has no collect policy of its own."""
+    """A disabled strategy has no collect policy of its own."""
 
 
 def collect_policy(strategy: slo.ColocationStrategy) -> MetricCollectPolicy:
-    """How the agent collects and reports. Raises ColocationDisabled."""
+    """Return how the agent collects and reports. Raises ColocationDisabled."""
     if not strategy.enable:
         raise ColocationDisabled("the strategy is not enabled")
     windows = strategy.metric_aggregate_policy
@@ -33,12 +30,12 @@ def collect_policy(strategy: slo.ColocationStrategy) -> MetricCollectPolicy:
 
 
 DEFAULT_COLLECT_POLICY: Final = collect_policy(slo.DEFAULTS.model_copy(update={"enable": True}))
-"""What holds on nodes that take no part: they are measured all the same."""
+"""Policy of nodes that do not take part: they are measured all the same."""
 
 
 @functools.lru_cache(maxsize=1024)  # one entry for each way in which nodes differ, not for each node
 def spec_of(node: NodeStrategy) -> NodeMetricSpec:
-    """Spec of the NodeMetric of a node with this strategy."""
+    """Return the spec of the NodeMetric of a node with this strategy."""
     strategy = node.strategy
     fields = {name: getattr(strategy, name) for name in slo.MidColocationPolicy.model_fields}
     return NodeMetricSpec(
@@ -49,4 +46,4 @@ def spec_of(node: NodeStrategy) -> NodeMetricSpec:
 
 
 DEFAULT_SPEC: Final = NodeMetricSpec(metric_collect_policy=DEFAULT_COLLECT_POLICY)
-"""Spec of a NodeMetric made while no good configuration has been seen: the agent's own defaults for the rest."""
+"""Spec of a NodeMetric created before any valid configuration: the agent has its own defaults for the rest."""

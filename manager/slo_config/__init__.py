@@ -1,1 +1,1 @@
-"""From the ConfigMap and a node's labels and annotations to the strategy that holds for that node."""
+"""Strategy of a node, from the ConfigMap and the node's labels and annotations."""

@@ -1,8 +1,8 @@
-"""What became of the document, as a condition for the annotation on the users' ConfigMap. Pure.
+"""Status of the document, as a condition for the annotation on the users' ConfigMap. Pure.
 
-A ConfigMap has no status and its Events are forgotten after an hour, so the annotation is what `kubectl describe` shows
-for as long as the document stands. It says nothing that a successor would say differently, so that a restart writes
-nothing. YAML, because describe prints it line by line and cuts lines at 138 characters.
+A ConfigMap has no status and its Events expire after an hour; the annotation is what `kubectl describe` shows after
+that. The text depends only on the document and the accepted state, never on the process, so a restarted manager finds
+it up to date. It is YAML, because describe prints it line by line and cuts lines at 138 characters.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _LONGEST_PROBLEM: Final = 300  # characters; all annotations of an object share 
 
 
 def summary(outcome: Outcome, *, kept_in: str) -> str:
-    """Say in one line what is in force; `kept_in` names the ConfigMap of the last good document."""
+    """Return the configuration in force in one line; `kept_in` names the ConfigMap of the last valid document."""
     if outcome.state is State.REFUSED:
         if outcome.configuration is None:
-            return "refused, and there is no good one: nodes and NodeMetrics stay as they are"
+            return "refused, and there is no earlier one: nodes and NodeMetrics stay unchanged"
         return f"refused, the last good configuration stays in force (ConfigMap {kept_in}): {_gist(outcome)}"
     if outcome.state is State.CONFIG_MAP_ABSENT:
-        return f"there is none, the defaults are in force; {_gist(outcome)}"
+        return f"the ConfigMap is absent, the defaults are in force; {_gist(outcome)}"
     if outcome.state is State.APPLIED:
         return f"the configuration is in force; {_gist(outcome)}"
     return f"the key {names.COLOCATION_CONFIG_KEY} is absent or empty, the defaults are in force; {_gist(outcome)}"
@@ -66,48 +66,48 @@ def _left_out(configured: strategy.Configuration) -> str:
 
 
 def reason(outcome: Outcome) -> str:
-    """Reason code of the whole document: that of its worst problem, where one has an effect."""
+    """Return the reason code of the document: that of its worst problem, where one has an effect."""
     if outcome.state is State.REFUSED:
         return REJECTED
     return IGNORED if any(each.effect is Effect.LAYER_IGNORED for each in outcome.problems) else APPLIED
 
 
 def annotation(outcome: Outcome, before: str | None, now: dt.datetime, *, kept_in: str) -> str | None:
-    """Text of the annotation, given what stands there; None where that says it already.
+    """Return the new text of the annotation; None where the text `before` is up to date.
 
     `lastTransitionTime` is kept while `status` is the same, as in every condition.
     """
     known = _parsed(before)
     status = str(outcome.state is not State.REFUSED)
-    said: dict[str, Any] = {
+    wanted: dict[str, Any] = {
         "type": "Accepted",
         "status": status,
         "reason": reason(outcome),
         "message": summary(outcome, kept_in=kept_in),
     }
-    if found := [_cut(_told(each)) for each in outcome.problems[:_MOST_PROBLEMS]]:
-        said["problems"] = found
+    if found := [_cut(_text(each)) for each in outcome.problems[:_MOST_PROBLEMS]]:
+        wanted["problems"] = found
     if len(outcome.problems) > _MOST_PROBLEMS:
-        said["furtherProblems"] = len(outcome.problems) - _MOST_PROBLEMS
+        wanted["furtherProblems"] = len(outcome.problems) - _MOST_PROBLEMS
     if outcome.unused:
-        said["unused"] = _cut(colocation_document.unused_text(outcome.unused))
+        wanted["unused"] = _cut(colocation_document.unused_text(outcome.unused))
     since = known.pop("lastTransitionTime", None)
-    if known == said and since:
+    if known == wanted and since:
         return None
     time = since if known.get("status") == status and since else times.format_rfc3339(now)
-    return yaml_text.dump({"type": said.pop("type"), "status": status, "lastTransitionTime": time} | said)
+    return yaml_text.dump({"type": wanted.pop("type"), "status": status, "lastTransitionTime": time} | wanted)
 
 
 def _parsed(text: str | None) -> dict[str, Any]:
     try:
         found = yaml.safe_load(text or "")
-    except (yaml.YAMLError, ValueError, RecursionError):  # a date that is none is a ValueError
+    except (yaml.YAMLError, ValueError, RecursionError):  # an impossible date is a ValueError
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _told(problem: Problem) -> str:
-    """Problem with its effect, where that is not what the whole condition says."""
+def _text(problem: Problem) -> str:
+    """Return a problem with its effect, where the condition as a whole does not state that effect."""
     return str(problem) if problem.effect is Effect.DOCUMENT_REFUSED else problem.with_effect()
 
 

@@ -1,8 +1,8 @@
-"""Follows the ConfigMap: keeps the last good configuration, also over a restart, and says what is wrong with a bad one.
+"""Controller of the ConfigMap: keeps the last valid configuration in force, also over a restart, and reports problems.
 
-The last document that could be used is kept in a ConfigMap of the manager's own, so that a manager that starts while
-the users' one is broken goes on as the one before it did. What makes it judge again is the document alone: what is
-noted on the ConfigMap never does.
+The last valid document is stored in a ConfigMap of the manager's own, so that a manager that starts while the users'
+document is invalid continues with the configuration of its predecessor. The document is evaluated again only when its
+text changes; changes to the ConfigMap's metadata, including the manager's own annotation, are ignored.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from apiserver_client import errors, objects, resources, session
 from manager.metrics import Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config import evaluation
-from manager.slo_config.events import Metadata, Notices
-from manager.slo_config.strategy import Configuration, NodeStrategy, Strategies
+from manager.slo_config.events import ConfigReporter, Metadata
+from manager.slo_config.strategy import Configuration, Strategies
 
 log = logging.getLogger(__name__)
 
@@ -39,48 +39,48 @@ async def read(api: session.Session, namespace: str, name: str) -> ConfigMap | N
 
 
 class ConfigController:
-    """`strategies` is what holds now; None until a configuration could be used."""
+    """`strategies` is the configuration in force; None until a document was valid."""
 
     def __init__(
         self,
         api: session.Session,
         settings: ManagerSettings,
-        notices: Notices,
+        reporter: ConfigReporter,
         telemetry: Telemetry,
         on_change: Callable[[], None],
     ) -> None:
         self.strategies: Strategies | None = None
         self._api = api
         self._settings = settings
-        self._notices = notices
+        self._reporter = reporter
         self._telemetry = telemetry
         self._on_change = on_change
         self._version = 0
         self._stored: str | None = None
-        self._judged: tuple[bool, str | None] | None = None
+        self._evaluated: tuple[bool, str | None] | None = None
         self._last_good: str | None = None
 
     async def start(self) -> None:
-        """Read what was last good, then what is there now. Raises errors.ApiServerError."""
+        """Restore the last valid document, then apply the present one. Raises errors.ApiServerError."""
         stored = await read(self._api, self._settings.namespace, self._settings.last_good_config_map)
         data = stored.data if stored else None
         self._stored = (data or {}).get(names.COLOCATION_CONFIG_KEY)
-        if (last_good := evaluation.restored(data)) is not None:
+        if (last_good := evaluation.restore(data)) is not None:
             self._put_in_force(last_good)
         elif self._stored is not None:
             log.warning(
-                "the document kept in ConfigMap %s can no longer be used: python -m manager check-config names why",
+                "the document stored in ConfigMap %s is no longer valid; `python -m manager check-config` lists why",
                 self._settings.last_good_config_map,
             )
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Take the ConfigMap as it is now, and keep what could not be kept before. Raises errors.ApiServerError."""
+        """Apply the present ConfigMap, and retry a store that failed before. Raises errors.ApiServerError."""
         await self.apply(await read(self._api, self._settings.namespace, self._settings.config_map))
         await self._store()
 
     async def apply(self, config_map: ConfigMap | None) -> None:
-        """Take a state of the ConfigMap; None means that there is none. An older one than was seen is left."""
+        """Apply a state of the ConfigMap, None where it is absent. An older state than the last one is ignored."""
         if config_map is not None:
             version = int(config_map.metadata.resource_version or 0)
             if version < self._version:
@@ -88,30 +88,25 @@ class ConfigController:
             self._version = version
         data = config_map.data if config_map else None
         seen = (config_map is not None, evaluation.document_text(data))
-        if seen == self._judged:
+        if seen == self._evaluated:
             return  # its metadata changed, or another key
         in_force = self.strategies.configuration if self.strategies else None
-        outcome = evaluation.synced(in_force, data, exists=config_map is not None)
+        outcome = evaluation.evaluate(in_force, data, exists=config_map is not None)
         if outcome.configuration is not None and (outcome.changed or self.strategies is None):
             self._put_in_force(outcome.configuration)
         if outcome.state is not evaluation.State.REFUSED:
             self._last_good = outcome.text or ""
-        self._judged = seen  # before anything is awaited: a newer state may be taken meanwhile
+        self._evaluated = seen  # before the first await: a newer state may be applied meanwhile
         self._telemetry.set_config_state(outcome.state)
         self._telemetry.config_problems.set(len(outcome.problems))
         if config_map is None:
             log.warning(
-                "there is no ConfigMap %s: the defaults are in force, colocation is off", self._settings.config_map
+                "ConfigMap %s is absent: the defaults are in force, colocation is off", self._settings.config_map
             )
         else:
-            already_said = (outcome.text or "") == self._stored
-            await self._notices.tell(outcome, config_map.metadata, applied_before=already_said)
+            already_reported = (outcome.text or "") == self._stored
+            await self._reporter.report(outcome, config_map.metadata, applied_before=already_reported)
         await self._store()
-
-    async def tell_overlap(self, node: str, strategy: NodeStrategy) -> None:
-        """Tell of entries that a node shows to overlap."""
-        if self.strategies is not None:
-            await self._notices.tell_overlap(self.strategies.configuration, node, strategy)
 
     def _put_in_force(self, configured: Configuration) -> None:
         self.strategies = Strategies(configured)
@@ -119,7 +114,7 @@ class ConfigController:
         self._on_change()
 
     async def _store(self) -> None:
-        """Keep the document in force, where that is not kept yet, even after a later one was refused."""
+        """Store the document in force, where it is not stored yet, even after a later one was refused."""
         text = self._last_good
         if text is None or text == self._stored:
             return
@@ -129,7 +124,7 @@ class ConfigController:
             with self._telemetry.write("last_good_config"):
                 await self._upsert(name, namespace, data)
         except errors.ApiServerError as error:
-            log.warning("cannot keep the configuration for a restart: %s", error)
+            log.warning("cannot store the configuration in ConfigMap %s for a restart: %s", name, error)
         else:
             self._stored = text
 
@@ -146,6 +141,4 @@ class ConfigController:
             await objects.create(self._api, resources.CONFIG_MAPS, body, namespace=namespace)
 
 
-_DESCRIPTION = (
-    "The last colocation-config that koord-manager could use, written by it. Edit slo-controller-config instead."
-)
+_DESCRIPTION = "The last valid colocation-config, stored by koord-manager. Edit slo-controller-config instead."

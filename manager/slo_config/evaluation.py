@@ -1,7 +1,6 @@
-"""One state of the ConfigMap against the configuration in force: what holds from now on, and what to tell. Pure.
+"""Evaluate a state of the ConfigMap: the configuration in force from now on, and the problems to report. Pure.
 
-A ConfigMap that is not there, and one without the key, mean the defaults; a document that cannot be used changes
-nothing. Source: design 3.2, koordinator-core 4.4.
+An absent ConfigMap, and one without the key, mean the defaults. An invalid document changes nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from manager.slo_config import strategy
 
 
 class State(enum.StrEnum):
-    """Where the configuration in force comes from."""
+    """State of the ConfigMap."""
 
     APPLIED = "applied"
     KEY_ABSENT = "key-absent"
@@ -29,33 +28,33 @@ class State(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What follows from one state of the ConfigMap."""
+    """Result of one state of the ConfigMap."""
 
     state: State
     configuration: strategy.Configuration | None
-    """In force from now on; None where nothing good was ever seen."""
+    """Configuration in force from now on; None where no document was ever valid."""
     changed: bool
-    """Whether it differs from what was in force."""
+    """Whether it differs from the configuration in force before."""
     text: str | None
-    """The document's text; None where there is none."""
+    """Text of the document; None where there is none."""
     problems: tuple[Problem, ...] = ()
     unused: tuple[str, ...] = ()
 
 
 def document_text(data: Mapping[str, str] | None) -> str | None:
-    """The document in a ConfigMap's data; None where the key is absent or empty."""
+    """Return the document in a ConfigMap's data; None where the key is absent or empty."""
     return (data or {}).get(names.COLOCATION_CONFIG_KEY) or None
 
 
-def restored(last_good: Mapping[str, str] | None) -> strategy.Configuration | None:
-    """Configuration that an earlier manager kept, from its ConfigMap's data; None where it kept none."""
+def restore(last_good: Mapping[str, str] | None) -> strategy.Configuration | None:
+    """Restore the configuration that an earlier leader stored, from its ConfigMap's data; None where it stored none."""
     if names.COLOCATION_CONFIG_KEY not in (last_good or {}):
         return None
-    return synced(None, last_good, exists=True).configuration
+    return evaluate(None, last_good, exists=True).configuration
 
 
-def synced(in_force: strategy.Configuration | None, config_map: Mapping[str, str] | None, *, exists: bool) -> Outcome:
-    """Judge the ConfigMap's data (`exists` False where there is no ConfigMap) against the configuration in force."""
+def evaluate(in_force: strategy.Configuration | None, config_map: Mapping[str, str] | None, *, exists: bool) -> Outcome:
+    """Evaluate the ConfigMap's data against the configuration in force; `exists` is False where it is absent."""
     text = document_text(config_map) if exists else None
     reading = colocation_document.read_config(text)
     if reading.config is None:
@@ -63,11 +62,11 @@ def synced(in_force: strategy.Configuration | None, config_map: Mapping[str, str
     configured = strategy.configuration(reading.config, reading.problems)
     with_text = State.KEY_ABSENT if text is None else State.APPLIED
     state = with_text if exists else State.CONFIG_MAP_ABSENT
-    problems = reading.problems if text or not exists else tuple(_misspelt(config_map or {}))
+    problems = reading.problems if text or not exists else tuple(_misspelled_keys(config_map or {}))
     return Outcome(state, configured, configured != in_force, text, problems, reading.unused)
 
 
-def _misspelt(data: Mapping[str, str]) -> Iterator[Problem]:
-    """A key of the ConfigMap that may be meant to be the document."""
+def _misspelled_keys(data: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield a problem for a key that resembles the key of the document."""
     for key in difflib.get_close_matches(names.COLOCATION_CONFIG_KEY, [key for key in data if data[key]], n=1):
         yield Problem((), problem.quoted(key), f"the key {names.COLOCATION_CONFIG_KEY}", Effect.ADVICE)

@@ -1,6 +1,6 @@
-"""What is told on the users' ConfigMap: Events for what changed, an annotation for what holds.
+"""Reports on the users' ConfigMap: Events for changes, an annotation for the present status.
 
-Nothing is written to the ConfigMap but that annotation, at most once for each document that was judged (decision 8).
+The annotation is the only write to the ConfigMap, at most one for each evaluated document (docs/decisions/0008).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from manager.slo_config.strategy import Configuration, NodeStrategy
 
 log = logging.getLogger(__name__)
 
-MOST_PROBLEMS_SAID = 20  # Events per document; the rest is counted in the last one
+MOST_PROBLEM_EVENTS = 20  # Events per document; the last one counts the rest
 
 
 class Metadata(msgspec.Struct, rename="camel", frozen=True):
-    """Identity of a ConfigMap, and what others have noted on it."""
+    """Identity of a ConfigMap, and its annotations."""
 
     name: str = ""
     namespace: str = ""
@@ -37,27 +37,27 @@ class Metadata(msgspec.Struct, rename="camel", frozen=True):
     annotations: dict[str, str] | None = None
 
 
-class Notices:
-    """Writes in the manager's name; what cannot be written is logged and counted, no decision waits for it."""
+class ConfigReporter:
+    """Writes Events and the annotation; a failed write is logged and counted, no decision waits for it."""
 
     def __init__(
         self,
         api: session.Session,
         settings: ManagerSettings,
-        announcer: EventRecorder,
+        recorder: EventRecorder,
         telemetry: Telemetry,
         clock: Callable[[], dt.datetime],
     ) -> None:
         self._api = api
         self._settings = settings
-        self._announcer = announcer
+        self._recorder = recorder
         self._telemetry = telemetry
         self._clock = clock
         self._about: Subject | None = None
         self._overlaps: set[tuple[int, int]] = set()
 
-    async def tell(self, outcome: evaluation.Outcome, seen: Metadata, *, applied_before: bool) -> None:
-        """Tell what became of a document; `applied_before` where a manager has said so of this text already."""
+    async def report(self, outcome: evaluation.Outcome, seen: Metadata, *, applied_before: bool) -> None:
+        """Report an evaluated document; `applied_before` where a manager has reported this text already."""
         self._about = about = Subject(
             resources.CONFIG_MAPS,
             seen.name,
@@ -67,24 +67,27 @@ class Notices:
         )
         if outcome.changed:
             self._overlaps = set()
-        for problem in outcome.problems[:MOST_PROBLEMS_SAID]:
+        for problem in outcome.problems[:MOST_PROBLEM_EVENTS]:
             text = f"{names.COLOCATION_CONFIG_KEY}: {problem.with_effect()}"
-            await self._announcer.say(about, "Warning", condition.REASONS[problem.effect], text)
-        if (more := len(outcome.problems) - MOST_PROBLEMS_SAID) > 0:
-            rest = f"and {more} problems more: python -m manager check-config FILE names them all"
-            await self._announcer.say(about, "Warning", condition.reason(outcome), rest)
+            await self._recorder.event(about, "Warning", condition.REASONS[problem.effect], text)
+        if (more := len(outcome.problems) - MOST_PROBLEM_EVENTS) > 0:
+            rest = f"and {more} more problems: `python -m manager check-config FILE` lists them all"
+            await self._recorder.event(about, "Warning", condition.reason(outcome), rest)
         if outcome.unused:
             text = colocation_document.unused_text(outcome.unused)
-            await self._announcer.say(about, "Normal", condition.UNUSED, text)
+            await self._recorder.event(about, "Normal", condition.UNUSED, text)
         summary = condition.summary(outcome, kept_in=self._settings.last_good_config_map)
         if outcome.state is evaluation.State.REFUSED:
-            log.warning("%s: %s", seen.name, summary)
+            log.warning("ConfigMap %s: %s", seen.name, summary)
         elif not applied_before:
-            await self._announcer.say(about, "Normal", condition.APPLIED, summary)
+            await self._recorder.event(about, "Normal", condition.APPLIED, summary)
         await self._annotate(outcome, seen)
 
-    async def tell_overlap(self, configured: Configuration, node: str, strategy: NodeStrategy) -> None:
-        """Post an Event where a node shows that entries overlap: once a pair, and not what the document shows."""
+    async def report_overlap(self, configured: Configuration, node: str, strategy: NodeStrategy) -> None:
+        """Warn once per pair of nodeConfigs entries that both match a node.
+
+        A pair that was reported from the document alone is not reported again.
+        """
         if len(strategy.matching) < 2 or self._about is None:
             return
         if not self._overlaps:
@@ -95,7 +98,7 @@ class Notices:
                 self._overlaps.add((first, other))
                 problem = advice.overlap(configured.document, [first], other, node)
                 text = f"{names.COLOCATION_CONFIG_KEY}: {problem.with_effect()}"
-                await self._announcer.say(self._about, "Warning", condition.ADVICE, text)
+                await self._recorder.event(self._about, "Warning", condition.ADVICE, text)
 
     async def _annotate(self, outcome: evaluation.Outcome, seen: Metadata) -> None:
         before = (seen.annotations or {}).get(names.ANNOTATION_COLOCATION_CONFIG_STATUS)
@@ -110,4 +113,4 @@ class Notices:
                     self._api, resources.CONFIG_MAPS, seen.name, patch, namespace=self._settings.namespace
                 )
         except errors.ApiServerError as error:
-            log.warning("cannot note on the ConfigMap what became of it: %s", error)
+            log.warning("cannot update the status annotation of the ConfigMap %s: %s", seen.name, error)

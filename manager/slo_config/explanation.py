@@ -1,4 +1,4 @@
-"""Which strategy holds for one node, and which layer each value comes from: for people, and for programs. Pure."""
+"""Explain the strategy of a node, with the layer of each value, as text and as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ class Value(NamedTuple):
     value: Any
     """None where no layer sets it."""
     layer: str
-    """Name of the layer it comes from; empty where no layer sets it."""
+    """Name of the layer that sets it; empty where no layer does."""
     below: tuple[tuple[str, Any], ...]
-    """(layer, value) of the layers it lies on, the nearest first."""
+    """(layer, value) of the lower layers that set it, the nearest first."""
     effective: bool
     """Whether this project uses the key."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Everything there is to say; `strategy` is None where no configuration could be used."""
+    """Explanation of a strategy; `strategy` is None where no configuration is valid."""
 
     node: str
     source: str
-    """Where the document was read, for people."""
+    """Source of the document, as text."""
     outcome: evaluation.Outcome
     kept_in: str
-    """ConfigMap of the last good document."""
+    """ConfigMap of the last valid document."""
     strategy: NodeStrategy | None
     values: tuple[Value, ...]
     spec_differs: tuple[str, ...] | None = None
-    """Key paths in which the NodeMetric's spec differs from this strategy; None where it was not looked at."""
+    """Key paths in which the NodeMetric's spec differs from this strategy; None where it was not read."""
     preview: bool = False
-    """Whether the document is one that somebody thinks of, and not the cluster's."""
+    """Whether the document is a draft, not the one of the cluster."""
 
 
 def explain(
@@ -56,38 +56,38 @@ def explain(
     source: str,
     kept_in: str,
 ) -> Explanation:
-    """Explain a node with these labels and annotations under what became of the document."""
+    """Explain a node with these labels and annotations under an evaluated document."""
     configured = outcome.configuration
     strategy = node_strategy(configured, labels, annotations) if configured else None
     return Explanation(node, source, outcome, kept_in, strategy, tuple(values_of(strategy.layers)) if strategy else ())
 
 
 def values_of(layers: tuple[Layer, ...]) -> Iterator[Value]:
-    """Each key with its value and where that comes from, in the order of the model."""
+    """Yield each key with its value and the layer that sets it, in the order of the model."""
     wires = [(layer.name, layer.strategy.to_wire()) for layer in reversed(layers)]
     for key in slo.keys(slo.ColocationStrategy):
         found = [(name, value) for name, wire in wires if (value := _at(wire, key.path)) is not _ABSENT]
         (layer, value), *below = found or [("", None)]
-        if isinstance(value, dict):  # merged by key: it comes from all of them
+        if isinstance(value, dict):  # merged by key, from all of them
             value = slo.merge(*(each.strategy for each in layers)).to_wire()[key.path]
             layer = ", ".join(name for name, _ in found)
         yield Value(key.path, value, layer, tuple(below), key.unused is None)
 
 
 def _at(wire: Mapping[str, Any], path: str) -> Any:
-    here: Any = wire
+    found: Any = wire
     for part in path.split("."):
-        if not isinstance(here, Mapping) or part not in here:
+        if not isinstance(found, Mapping) or part not in found:
             return _ABSENT
-        here = here[part]
-    return here
+        found = found[part]
+    return found
 
 
 def participation(found: Explanation) -> str:
-    """Say whether the node takes part, and what decides it."""
+    """Return whether the node takes part in colocation, and the value that decides it."""
     strategy, configured = found.strategy, found.outcome.configuration
     if strategy is None or configured is None:
-        return "nothing is decided: there is no configuration that could be used"
+        return "undecided: no valid configuration exists"
     own = next(value for value in found.values if value.key == "enable")
     if strategy.enabled:
         return "takes part in colocation"
@@ -98,7 +98,7 @@ def participation(found: Explanation) -> str:
 
 
 def lines(found: Explanation) -> Iterator[str]:
-    """Text for people."""
+    """Format the explanation as lines of text."""
     yield f"node {found.node}: {participation(found)}"
     yield f"{found.source}: {condition.summary(found.outcome, kept_in=found.kept_in)}"
     refused = found.outcome.state is evaluation.State.REFUSED
@@ -106,7 +106,7 @@ def lines(found: Explanation) -> Iterator[str]:
     if found.strategy is None:
         return
     yield ""
-    yield "layers, lowest first; a higher one wins"
+    yield "layers, lowest first; a higher layer overrides a lower one"
     for layer in found.strategy.layers:
         yield f"  {layer.name}" + (": IGNORED" if layer.refused else "")
         yield from (f"      {problem.with_effect()}" for problem in layer.problems)
@@ -125,15 +125,18 @@ def _compared(differs: tuple[str, ...], *, preview: bool) -> str:
         changes = ", ".join(differs) or "nothing"
         return f"applied, the document would change in the spec of the NodeMetric: {changes}"
     if not differs:
-        return "the spec of the NodeMetric says the same"
-    return f"the spec of the NodeMetric differs in {', '.join(differs)}: is a manager running, does the CRD know them?"
+        return "the spec of the NodeMetric is the same"
+    return (
+        f"the spec of the NodeMetric differs in {', '.join(differs)}: "
+        "check that a manager runs and that the CRD has these fields"
+    )
 
 
 def _table(values: tuple[Value, ...]) -> Iterator[str]:
     rows = [("key", "value", "from")]
     for each in values:
         if not each.effective and each.layer in ("", "defaults"):
-            continue  # a default of what has no effect says nothing
+            continue  # a default of a key without effect is of no interest
         origin = each.layer if each.effective else f"{each.layer} (no effect here)"
         if each.below and each.below[0][1] != each.value:
             origin += f", instead of {_shown(each.below[0][1])} ({each.below[0][0]})"
@@ -151,7 +154,7 @@ def _shown(value: Any) -> str:
 
 
 def as_json(found: Explanation) -> dict[str, Any]:
-    """Object for programs."""
+    """Return the explanation as an object for JSON."""
     strategy = found.strategy
     return {
         "node": found.node,

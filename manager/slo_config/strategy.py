@@ -1,8 +1,8 @@
-"""Configuration and one node's labels and annotations -> the strategy that holds for this node. Pure.
+"""Compute the strategy of a node from the configuration and the node's labels and annotations. Pure.
 
 Layers, lowest first: defaults, preset, cluster strategy, first `nodeConfigs` entry that matches, the node's annotation,
-its labels. Each was validated where it was read; a layer with an error is left out and reported, the ones below it
-stay in force. Source: design 3.2, koordinator-core 4.3.
+its labels. Each was validated where it was read; a layer with an error is left out and reported, the layers below it
+stay in force.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ RATIO_LABELS: Final[Mapping[str, str]] = {
     names.LABEL_MID_STATIC_CPU_RESERVED_RATIO: "mid_static_cpu_reserved_percent",
     names.LABEL_MID_STATIC_MEMORY_RESERVED_RATIO: "mid_static_memory_reserved_percent",
 }
-"""Label with a decimal ratio -> the key it overrides, in percent."""
+"""The key, in percent, that each label with a decimal ratio overrides."""
 
 _DECIMAL: Final = re.compile(r"\+?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
-_MOST_KNOWN: Final = 10_000  # twice the nodes of the largest cluster: only annotations that keep changing get there
-_LARGEST_RATIO: Final = Decimal(10**6)  # arbitrary, far beyond sense; keeps the percent within every integer type
+_MOST_KNOWN: Final = 10_000  # twice the nodes of the largest cluster: only annotations that keep changing reach it
+_LARGEST_RATIO: Final = Decimal(
+    10**6
+)  # arbitrary, far beyond any sensible ratio; keeps the percent within every integer type
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Keys that one source sets, none where it was refused; `name` is for people."""
+    """Keys that one source sets, none where it was refused; `name` is for messages."""
 
     name: str
     strategy: slo.ColocationStrategy
@@ -46,24 +48,24 @@ class Layer:
 
     @property
     def refused(self) -> bool:
-        """Whether the source is left out for what is wrong with it."""
+        """Check whether the source is left out because of its problems."""
         return config_problem.refuses(self.problems)
 
 
 @dataclass(frozen=True, eq=False)
 class NodeStrategy:
-    """What holds for one node; nodes that differ in nothing share one, so it may serve as a cache key."""
+    """Strategy of one node; nodes that do not differ share one object, so it may serve as a cache key."""
 
     strategy: slo.ColocationStrategy
     """Every key, with defaults."""
     enabled: bool
-    """Whether the node takes part: both the cluster and the node say so (koordinator-core 4.7)."""
+    """Whether the node takes part: colocation is enabled for the cluster and for the node."""
     layers: tuple[Layer, ...]
     """Lowest first, refused ones among them."""
     problems: tuple[tuple[str, Problem], ...] = ()
-    """What is wrong with the node's annotation and labels, and where it stands."""
+    """Problems of the node's annotation and labels, each with its place."""
     matching: tuple[int, ...] = ()
-    """Positions of the `nodeConfigs` entries that match; the first of them counts."""
+    """Positions of the `nodeConfigs` entries that match; only the first one is used."""
 
 
 class Entry(NamedTuple):
@@ -76,17 +78,17 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Configuration:
-    """A document that was accepted. Two are equal where they mean the same, however they are written."""
+    """An accepted document. Two are equal where they have the same effect, however they are written."""
 
     cluster: slo.ColocationStrategy
     entries: tuple[Entry, ...] = ()
     document: slo.ColocationConfig = field(default_factory=slo.ColocationConfig, compare=False)
     problems: tuple[Problem, ...] = field(default=(), compare=False)
-    """What was found in the document, none of it bad enough to refuse all of it."""
+    """Problems of the document, none of which refuses the whole document."""
 
 
 def configuration(document: slo.ColocationConfig, problems: tuple[Problem, ...] = ()) -> Configuration:
-    """What a document means: defaults and preset filled in, each entry on top of the cluster strategy."""
+    """Resolve a document: fill in defaults and preset, and merge each entry over the cluster strategy."""
     own = _own_keys(document)
     return Configuration(
         cluster=_filled_in(own),
@@ -100,7 +102,7 @@ def configuration(document: slo.ColocationConfig, problems: tuple[Problem, ...] 
 
 
 def _own_keys(layer: slo.ColocationStrategy) -> slo.ColocationStrategy:
-    """The strategy keys of a document or an entry, without what else stands beside them."""
+    """Return the strategy keys of a document or an entry, without its other keys."""
     return slo.merge(layer)
 
 
@@ -116,7 +118,7 @@ def _filled_in(*layers: slo.ColocationStrategy) -> slo.ColocationStrategy:
 
 
 def percent_of_ratio(text: str) -> int | None:
-    """Percent of a decimal ratio, rounded half-up: "0.29" -> 29. None where it is no ratio, or negative."""
+    """Parse a decimal ratio into percent, rounded half-up: "0.29" -> 29. None where it is invalid or negative."""
     if not _DECIMAL.fullmatch(text):
         return None
     ratio = Decimal(text)
@@ -149,14 +151,14 @@ def _label_layer(label: str, text: str) -> Layer:
 
 
 def node_layers(labels: Mapping[str, str], annotations: Mapping[str, str]) -> list[Layer]:
-    """Layers that a node carries itself, lowest first."""
+    """Return the layers of a node's own annotation and labels, lowest first."""
     text = annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)
     annotation = [] if text is None else [_annotation_layer(text)]
     return [*annotation, *(_label_layer(label, labels[label]) for label in RATIO_LABELS if label in labels)]
 
 
 def overlays(configured: Configuration, labels: Mapping[str, str], annotations: Mapping[str, str]) -> list[Layer]:
-    """Layers above defaults and preset, lowest first."""
+    """Return the layers above defaults and preset, lowest first."""
     entries = [_entry_layer(configured, position) for position in matching_entries(configured.document, labels)[:1]]
     of_cluster = tuple(each for each in configured.problems if each.path[:1] != ("nodeConfigs",))
     cluster = Layer("cluster strategy", _own_keys(configured.document), of_cluster)
@@ -164,12 +166,12 @@ def overlays(configured: Configuration, labels: Mapping[str, str], annotations: 
 
 
 def matching_entries(document: slo.ColocationConfig, labels: Mapping[str, str]) -> tuple[int, ...]:
-    """Positions of the entries whose selector matches; the first of them counts."""
+    """Return the positions of the entries whose selector matches; only the first one is used."""
     return node_selector.matching((entry.node_selector for entry in document.node_configs or ()), labels)
 
 
 def node_strategy(configured: Configuration, labels: Mapping[str, str], annotations: Mapping[str, str]) -> NodeStrategy:
-    """Put the layers on top of one another."""
+    """Merge the layers."""
     above = overlays(configured, labels, annotations)
     layers = (*_base(slo.merge(*(layer.strategy for layer in above))), *above)
     strategy = slo.merge(*(layer.strategy for layer in layers))
@@ -183,14 +185,14 @@ def node_strategy(configured: Configuration, labels: Mapping[str, str], annotati
 
 
 class Strategies:
-    """Strategies under one configuration; each combination of what a node can differ in is worked out once."""
+    """Strategies under one configuration; each combination of labels and annotation is merged once."""
 
     def __init__(self, configured: Configuration) -> None:
         self.configuration = configured
         self._known: dict[tuple[object, ...], NodeStrategy] = {}
 
     def of(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> NodeStrategy:
-        """Strategy of a node with these labels and annotations."""
+        """Return the strategy of a node with these labels and annotations."""
         key = (
             matching_entries(self.configuration.document, labels),
             annotations.get(names.ANNOTATION_COLOCATION_STRATEGY),

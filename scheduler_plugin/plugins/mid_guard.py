@@ -19,7 +19,8 @@ from typing import Final
 import numpy as np
 
 from api_types import names
-from api_types.kubernetes import node_reservation, pods, quantities
+from api_types.colocation import node_reservation
+from api_types.kubernetes import pods, quantities
 from api_types.node_metric import mid_report, mid_resource
 from scheduler_plugin.framework.interface import Explained, ReasonCodes
 from scheduler_plugin.state.node_columns import Ints, NodeColumns, NodeEntry, Rows, grown

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterator, MutableSet
 from typing import Final
 
-_BUCKETS: Final = 8192  # at 450,000 digests 55 in each, and 1 us to look one up
+_BUCKETS: Final = 8192  # at 450,000 digests 55 in each, and 1 us for a lookup
 
 
 class DigestSet(MutableSet[int]):

@@ -1,4 +1,4 @@
-"""Map the cases of the load watcher and its providers to scheduler_plugin/load_watcher."""
+"""Adapters of the cases about the load watcher and its providers to scheduler_plugin/load_watcher."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _cache(inputs: Any) -> Any:
 
 
 class _Asked:
-    """A provider that records the requested windows."""
+    """Provider that records the requested windows."""
 
     name = "asked"
 
@@ -135,7 +135,7 @@ async def _two_rounds() -> list[str]:
 
 
 def _encode(inputs: Any, expected: Any) -> str | None:
-    """Encode without values that are not numbers: the product drops them, so that the document stays valid."""
+    """Check that NaN and infinite values are dropped, so that the document stays readable."""
     given = _nodes(inputs["nodeMetrics"])
     usable = analysis.analyse("15m", given, unchanged_seconds={}, shorter={}, expected=()).nodes
     document = json.loads(records.encode(Snapshot(data=Data(dict(usable)))))
@@ -219,7 +219,7 @@ def _datadog_request(inputs: Any) -> Any:
     environment = inputs["env"]
     hosts = HostFilter(environment.get("DATADOG_HOST_NAME_SUFFIX", ""), environment.get("DATADOG_CLUSTER_NAME", ""))
     window = Window("15m", inputs["window"]["start"], inputs["window"]["end"])
-    return {"type": "timeseries_request", **datadog.request(hosts, window, inputs["host"])}
+    return {"type": "timeseries_request", **datadog.request(hosts, window)}
 
 
 def _datadog_parse(inputs: Any) -> Any:
@@ -320,7 +320,7 @@ def _names_a_node(case: Mapping[str, Any]) -> bool:
 
 
 def _breaks_signalfx(case: Mapping[str, Any]) -> bool:
-    """Return whether points have no mean, or a host is not text: NaN or a panic upstream."""
+    """Return whether points have no mean or a host is not text: upstream returns NaN or panics."""
     inputs = case["input"]
     points, series = (
         inputs[key] if key in inputs else inputs[f"{key}ForBothQueries"] for key in ("metricData", "metadata")
@@ -369,25 +369,32 @@ def _lacks_usage(case: Mapping[str, Any]) -> bool:
 
 
 DIFFERENT_ON_PURPOSE = (
-    ("loadwatcher.http", _names_a_node, "/watcher/{host} is a page"),
-    ("loadwatcher.route", _names_a_node, "/watcher/{host} is a page"),
-    ("signalfx.getMetricsFromPayloads", _breaks_signalfx, "malformed data is no data, neither NaN nor a crash"),
-    ("signalfx.fetchAllHosts", _breaks_signalfx, "malformed data is no data, neither NaN nor a crash"),
-    ("datadog.parseTimeseries", _has_empty_row, "a series without points is reported and is not NaN"),
-    ("prometheus.parse", _names_no_node, "an invalid node name is no data; a port is not part of the name"),
-    ("prometheus.parse", _has_no_number, "a value that is not a number is dropped before it is kept"),
-    ("metricsserver.parse", _has_no_capacity, "a usage without a capacity has no percentage"),
-    ("metricsserver.parse", _lacks_usage, "absent is not zero"),
-    ("loadwatcher.http", _windows_empty, "404 with a reason where there is no data, not 500"),
-    ("loadwatcher.route", _windows_empty, "404 with a reason where there is no data, not 500"),
+    ("loadwatcher.http", _names_a_node, "KEP-61 has /watcher/{host}, upstream does not"),
+    ("loadwatcher.route", _names_a_node, "KEP-61 has /watcher/{host}, upstream does not"),
+    ("prometheus.query", _is_of_one_host, "one query reads all nodes; there is none for a single host"),
+    ("datadog.queries", _is_of_one_host, "one query reads all hosts; there is none for a single host"),
+    ("datadog.getHostName", _has_another_tag, "only tags that begin with host: are read"),
+    (
+        "signalfx.getMetricsFromPayloads",
+        _breaks_signalfx,
+        "unreadable values are skipped; upstream gives NaN or a panic",
+    ),
+    ("signalfx.fetchAllHosts", _breaks_signalfx, "unreadable values are skipped; upstream gives NaN or a panic"),
+    ("datadog.parseTimeseries", _has_empty_row, "a series without points is reported and skipped, not NaN"),
+    ("prometheus.parse", _names_no_node, "a series without a node name is skipped, and a port is not part of the name"),
+    ("prometheus.parse", _has_no_number, "NaN and infinite values are dropped before they are stored"),
+    ("metricsserver.parse", _has_no_capacity, "without capacity there is no percentage"),
+    ("metricsserver.parse", _lacks_usage, "an absent value is not 0"),
+    ("loadwatcher.http", _windows_empty, "without data the status is 404 with a reason, not 500"),
+    ("loadwatcher.route", _windows_empty, "without data the status is 404 with a reason, not 500"),
     (
         "loadwatcher.getLatest",
         lambda case: case["input"]["duration"] == "15m" and set(case["input"]["windows"]) == {"5m"},
-        "a request for 15 minutes reaches the 5 minute window",
+        "a request for 15 minutes falls back to the 5 minute window",
     ),
     (
         "prometheus.fetchAll",
         lambda _case: True,
-        "a failed query loses its own part, the others are kept",
+        "a failed query affects only its own part",
     ),
 )

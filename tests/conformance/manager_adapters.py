@@ -10,17 +10,16 @@ from typing import Any
 import msgspec
 
 from api_types import names
-from api_types.colocation import advice
+from api_types.colocation import advice, node_reservation
 from api_types.colocation import controller_config as slo
 from api_types.colocation import document as colocation_document
 from api_types.colocation import selector as node_selector
 from api_types.colocation.problem import refuses
 from api_types.colocation.selector import NodeSelector
-from api_types.kubernetes import node_reservation, pods, times
+from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_report
 from manager.cache import store
 from manager.mid_resource import calculator, decision, patch, pod_requests, status_annotation
-from manager.mid_resource import inputs as evidence
 from manager.mid_resource.decision import Action
 from manager.mid_resource.reasons import Reason
 from manager.node_metric import diff
@@ -118,7 +117,7 @@ def _cached(config: Mapping[str, Any]) -> strategy.Configuration:
 
 
 def _synced(in_force: strategy.Configuration | None, data: Mapping[str, str] | None) -> evaluation.Outcome:
-    return evaluation.synced(in_force, data, exists=data is not None)
+    return evaluation.evaluate(in_force, data, exists=data is not None)
 
 
 def sync_config(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -247,10 +246,12 @@ def _target(case: Mapping[str, Any]) -> calculator.Target:
     node, metric = _node(case["node"]), _metric(case["nodeMetric"])
     holds = strategy.node_strategy(configured, _labels(case["node"]), _annotations(case["node"]))
     policy = mid_report.mid_policy(holds.strategy)
-    degrade_after = evidence.degrade_time(holds.strategy)
-    known = evidence.gather(node, metric, policy, enabled=holds.enabled, degrade_after=degrade_after)
-    decided = decision.judge(known, NOW)
-    if decided.verdict is not Action.CALCULATE or metric is None or metric.status is None:
+    degrade_after = decision.degrade_time(holds.strategy)
+    known = decision.gather(
+        store.with_mid_status(node), metric, policy, enabled=holds.enabled, degrade_after=degrade_after
+    )
+    decided = decision.decide(known, NOW)
+    if decided.action is not Action.CALCULATE or metric is None or metric.status is None:
         return calculator.withdrawn(None, decided.reason)
     bound = pod_requests.summed(_pod(each) for each in case["pods"] or ())
     inputs = mid_report.inputs_from(
@@ -284,8 +285,8 @@ def _mid_names(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def needs_sync(case: Mapping[str, Any]) -> dict[str, Any]:
     old, new = case["old_allocatable"] or {}, case["new_allocatable"] or {}
-    cause = patch.needs_sync(old, new, case["resourceDiffThreshold"])
-    return {"need_sync": cause is not None}
+    reason = patch.needs_sync(old, new, case["resourceDiffThreshold"])
+    return {"need_sync": reason is not None}
 
 
 def update_needed(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -294,7 +295,7 @@ def update_needed(case: Mapping[str, Any]) -> dict[str, Any]:
     age = case["last_update_age_seconds"]
     written = None if age is None else status_annotation.make(Reason.CALCULATED, NOW - dt.timedelta(seconds=age))
     old = _mid_names(case["old_allocatable"])
-    cause = patch.cause(
+    reason = patch.patch_reason(
         calculator.Target(_mid_names(case["new_allocatable"]), Reason.CALCULATED),
         Action.CALCULATE,
         calculator.Published(old, old),
@@ -303,12 +304,12 @@ def update_needed(case: Mapping[str, Any]) -> dict[str, Any]:
         refresh_period=dt.timedelta(seconds=case["updateTimeThresholdSeconds"]),
         now=NOW,
     )
-    return {"sync_status": cause is not None, "sync_meta": False}
+    return {"sync_status": reason is not None, "sync_meta": False}
 
 
 def _patched(before: Mapping[str, Any], target: calculator.Target) -> dict[str, dict[str, Any]]:
     """Return both resource lists after the merge patch (RFC 7386)."""
-    status = patch.node_patch(target, status_annotation.make(target.reason, NOW))["status"]
+    status = patch.node_patch(pods.Node(), target, status_annotation.make(target.reason, NOW))["status"]
     result = {}
     for where in ("capacity", "allocatable"):
         merged = {**before, **{name: value and int(value) for name, value in status[where].items()}}

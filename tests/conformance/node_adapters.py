@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from api_types.kubernetes import node_reservation, quantities
+from api_types.colocation import node_reservation
+from api_types.kubernetes import quantities
 from koordlet.collectors.numa import attribution
 from koordlet.collectors.numa import files as numa_files
 from koordlet.report import status

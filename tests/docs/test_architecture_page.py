@@ -1,4 +1,4 @@
-"""docs/contributing: every file that the tables name exists."""
+"""Files that the pages name exist; the table of changes names every registry."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "contributing").glob("*.md"))]
+PAGES = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FILE = re.compile(r"`([\w.-]+/[\w/.-]+)`")
 
 

@@ -16,16 +16,16 @@ from manager.node_metric.controller import NodeMetricController
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import ConfigController
 from manager.slo_config.evaluation import State
-from manager.slo_config.events import Notices
+from manager.slo_config.events import ConfigReporter
 from tests.fakes import cluster
 
 NAMESPACE = "koordinator-system"
-RECEIPT = "koordinator.sh/mid-resource-receipt"
+STATUS_ANNOTATION = "koordinator.sh/mid-resource-status"
 MID = ("kubernetes.io/mid-cpu", "kubernetes.io/mid-memory")
 
 
 class World:
-    """The manager's controllers over a cluster in memory, without kopf: the test says what was seen."""
+    """The manager's controllers over a cluster in memory, without kopf: the test controls what the store has seen."""
 
     def __init__(self, server, api):
         self.server = server
@@ -35,13 +35,13 @@ class World:
         self.telemetry = Telemetry(CollectorRegistry(), reasons=[*Reason], states=[*State])
         self.changes = 0
         self.settings = ManagerSettings()
-        self.picture = ClusterStore()
-        announcer = EventRecorder(api, self.telemetry, self.clock)
-        self.notices = Notices(api, self.settings, announcer, self.telemetry, self.clock)
-        self.config = ConfigController(api, self.settings, self.notices, self.telemetry, self._changed)
-        self.node_metrics = NodeMetricController(api, self.picture, self.telemetry)
+        self.cache = ClusterStore()
+        recorder = EventRecorder(api, self.telemetry, self.clock)
+        self.reporter = ConfigReporter(api, self.settings, recorder, self.telemetry, self.clock)
+        self.config = ConfigController(api, self.settings, self.reporter, self.telemetry, self._changed)
+        self.node_metrics = NodeMetricController(api, self.cache, self.telemetry)
         self.mid = MidController(
-            api, picture=self.picture, settings=self.settings, announcer=announcer, telemetry=self.telemetry,
+            api, cache=self.cache, settings=self.settings, recorder=recorder, telemetry=self.telemetry,
             clock=self.clock,
         )  # fmt: skip
 
@@ -70,19 +70,19 @@ class World:
         time = (self.now - dt.timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
         self.server.patch("nodemetrics", name, {"status": {"updateTime": time, **status}})
 
-    def see(self):
-        """Renew the picture from the cluster, as events would."""
-        for plural, known in (("nodes", self.picture.nodes), ("nodemetrics", self.picture.node_metrics)):
+    def sync_cache(self):
+        """Update the store from the cluster, as events would."""
+        for plural, known in (("nodes", self.cache.nodes), ("nodemetrics", self.cache.node_metrics)):
             there = {item["metadata"]["name"]: item for item in self.server.all(plural)}
             for name in set(known.names()) - set(there):
-                known.forget(name)
+                known.remove(name)
             for item in there.values():
-                known.see(item)
+                known.update(known.decode(item))
 
     async def settle(self, name="n1"):
-        """One look at a node; gives the seconds to the next one."""
-        self.see()
-        node = self.picture.nodes.get(name)
+        """Reconcile a node once; return the seconds to the next time."""
+        self.sync_cache()
+        node = self.cache.nodes.get(name)
         strategies = self.config.strategies
         strategy = (
             strategies.of(node.metadata.labels or {}, node.metadata.annotations or {}) if strategies and node else None
@@ -91,7 +91,7 @@ class World:
         return await self.mid.reconcile(name, strategy) if strategy else None
 
     def mid_of(self, name="n1"):
-        """Published Mid resources; both lists have to say the same."""
+        """Return the published Mid resources; both lists have to be equal."""
         status = self.server.get("nodes", name)["status"]
         found = [
             {key: int(status[where][key]) for key in MID if key in status[where]}
@@ -100,8 +100,8 @@ class World:
         assert found[0] == found[1]
         return tuple(found[0].values())
 
-    def receipt(self, name="n1"):
-        text = (self.server.get("nodes", name)["metadata"].get("annotations") or {}).get(RECEIPT)
+    def mid_status(self, name="n1"):
+        text = (self.server.get("nodes", name)["metadata"].get("annotations") or {}).get(STATUS_ANNOTATION)
         return json.loads(text) if text else None
 
     def events(self):
@@ -123,7 +123,7 @@ def amounts(cpu, memory):
 
 
 async def worked_off(queue):
-    """Run a queue until nothing waits and nothing is worked on; timers do not count."""
+    """Run a queue until it is empty and idle, timers aside."""
     working = asyncio.create_task(queue.run())
     while queue._busy or any(queue.depth(lane) for lane in Lane):
         await asyncio.sleep(0)

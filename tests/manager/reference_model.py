@@ -1,4 +1,4 @@
-"""What the manager should make of a cluster, said once more as plainly as possible, from design 3.2, 3.3 and 4.4."""
+"""Reference of the manager: strategy, withdrawal and formula once more, as plainly as possible."""
 
 import datetime as dt
 import json
@@ -16,7 +16,7 @@ SKEW = dt.timedelta(minutes=5)
 
 
 def strategy(document: dict, labels: dict) -> dict:
-    """Cluster strategy under the first entry whose labels the node has; both have to enable the node."""
+    """Merge the first matching entry over the cluster strategy; both have to enable the node."""
     own = {key: value for key, value in document.items() if key != "nodeConfigs"}
     merged = {**DEFAULTS, **own}
     for entry in document.get("nodeConfigs", ()):
@@ -29,7 +29,7 @@ def strategy(document: dict, labels: dict) -> dict:
 
 @dataclass
 class Report:
-    """What an agent said of its node: milli-cores and bytes as (cpu, memory)."""
+    """Report of an agent: milli-cores and bytes as (cpu, memory)."""
 
     sample: dt.datetime
     peak: tuple | None = None
@@ -39,7 +39,7 @@ class Report:
     nonsense: bool = False
 
     def is_usable(self, static: bool) -> bool:
-        """Whether it holds what the formula needs, and nothing that cannot be."""
+        """Check that it has what the formula needs, and no impossible value."""
         known = (self.peak is not None and self.prod is not None) or self.reclaimable is not None
         return not self.nonsense and (known or static)
 
@@ -60,7 +60,7 @@ class Node:
 
 @dataclass
 class Expected:
-    """What may stand on the node: `values` (None: no keys); where `or_as_before`, also what stood there."""
+    """Permitted values of a node: `values` (None: no keys); where `or_as_before`, also the former ones."""
 
     values: tuple | None
     or_as_before: bool = False
@@ -71,7 +71,7 @@ def floor(value: Fraction) -> int:
 
 
 def formula(holds: dict, node: Node, report: Report) -> tuple:
-    """Design 4.4, with exact fractions."""
+    """Compute max(min(reclaimable, cap) + unallocated share, floor) with exact fractions."""
     prod = report.prod if report.prod is not None else node.requested("prod")
     mid = report.mid if report.prod is not None else node.requested("mid")
     result = []
@@ -93,10 +93,10 @@ def formula(holds: dict, node: Node, report: Report) -> tuple:
 
 
 def expected(holds: dict, node: Node, metric_born: dt.datetime, before: tuple | None, now: dt.datetime) -> Expected:
-    """What should stand on a node that had `before` on it."""
+    """Return the values that a node should have after it had `before`."""
     degrade = dt.timedelta(minutes=holds["degradeTimeMinutes"])
     bound = node.requested("mid") if holds["midFloor"] == "allocated" else (0, 0)
-    # What is gone is not brought back by a withdrawal: nobody has to be covered by keys that are not there.
+    # A withdrawal does not bring back missing keys: no pod depends on them.
     withdrawn = Expected(bound if any(bound) else None, or_as_before=before is None)
     if not holds["enable"]:
         return withdrawn
@@ -117,7 +117,7 @@ def expected(holds: dict, node: Node, metric_born: dt.datetime, before: tuple | 
 
 
 def is_good(text: str) -> bool:
-    """Whether a document of the test is one that the manager takes."""
+    """Check whether the manager accepts a document of the test."""
     try:
         document = json.loads(text)
     except ValueError:

@@ -12,6 +12,7 @@ from asyncio import subprocess
 import pytest
 from prometheus_client import CollectorRegistry
 
+from component_base import clock
 from manager import leader as leading
 from manager.cache import kopf_watches
 from manager.metrics import Telemetry
@@ -25,8 +26,8 @@ PAGE = kopf_watches.operator_settings(ManagerSettings()).watching.chunk_size
 
 
 @pytest.fixture(autouse=True)
-def nobody_is_killed(monkeypatch):
-    """kopf's last resort, 15 s after its end, kills the process of its event loop: here that is pytest's."""
+def no_kill(monkeypatch):
+    """Disable kopf's SIGKILL 15 s after a failure: it would kill pytest."""
     harmless = kopf_watches.operator_settings(ManagerSettings())
     harmless.process.ultimate_exiting_timeout = None
     monkeypatch.setattr(kopf_watches, "operator_settings", lambda _: harmless)
@@ -72,7 +73,7 @@ def add_node(server, name):
 
 def report(server, name, peak):
     server.patch("nodemetrics", name, {"status": {
-        "updateTime": leading.now().isoformat(), "allocated": allocated(), "prodPeakMetric": amounts(peak, "6k"),
+        "updateTime": clock.utc_now().isoformat(), "allocated": allocated(), "prodPeakMetric": amounts(peak, "6k"),
     }})  # fmt: skip
 
 
@@ -90,7 +91,7 @@ def mid_cpu(server, name):
 
 async def test_events_become_node_metrics_and_mid_resources():
     async with cluster.running() as server:
-        server.now = leading.now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
         add_node(server, "n1")
         configure(server, {"enable": True})
         async with leader(server) as status:
@@ -110,9 +111,9 @@ async def test_events_become_node_metrics_and_mid_resources():
         assert "kopf" not in json.dumps([server.all(plural) for plural in ("nodes", "nodemetrics", "configmaps")])
 
 
-async def test_hand_edits_of_node_and_node_metric_are_followed_by_their_events():
+async def test_follows_edits_of_node_and_node_metric_by_their_events():
     async with cluster.running() as server:
-        server.now = leading.now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
         add_node(server, "n1")
         entry = {"name": "x", "nodeSelector": {"matchLabels": {"pool": "x"}}, "degradeTimeMinutes": 5}
         configure(server, {"enable": True, "nodeConfigs": [entry]})
@@ -133,9 +134,9 @@ async def test_hand_edits_of_node_and_node_metric_are_followed_by_their_events()
             await until(lambda: policy()["degradeTimeMinutes"] == 15)
 
 
-async def test_an_object_that_cannot_be_read_holds_up_no_other():
+async def test_an_object_that_cannot_be_decoded_delays_no_other():
     async with cluster.running() as server:
-        server.now = leading.now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
         add_node(server, "n1")
         add_node(server, "n2")
         server.add("nodemetrics", {"metadata": {"name": "n1"}, "status": {"prodPeakMetric": amounts(None, "6k")}})
@@ -147,7 +148,7 @@ async def test_an_object_that_cannot_be_read_holds_up_no_other():
             assert status.problem is None
 
 
-async def test_a_missing_crd_is_said_and_waited_for():
+async def test_reports_a_missing_crd_and_waits_for_it():
     async with cluster.running() as server:
         server.refuse["GET", "nodemetrics"] = cluster.Refusal(404, "NotFound")
         async with leader(server) as status:
@@ -156,7 +157,7 @@ async def test_a_missing_crd_is_said_and_waited_for():
             await until(lambda: status.problem is None)
 
 
-async def test_a_missing_permission_is_said_with_the_rule_to_grant_and_waited_for():
+async def test_reports_a_missing_permission_with_its_rule_and_waits_for_it():
     async with cluster.running() as server:
         server.refuse["GET", "nodes"] = cluster.Refusal(403, "Forbidden")
         async with leader(server) as status:
@@ -165,9 +166,9 @@ async def test_a_missing_permission_is_said_with_the_rule_to_grant_and_waited_fo
             await until(lambda: status.problem is None)
 
 
-async def test_what_was_left_behind_while_nobody_led_is_cleaned_up():
+async def test_cleans_up_what_was_left_without_a_leader():
     async with cluster.running() as server:
-        server.now = leading.now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
         add_node(server, "n1")
         for name in ("n1", "gone"):
             server.add("nodemetrics", {"metadata": {"name": name}})
@@ -175,9 +176,9 @@ async def test_what_was_left_behind_while_nobody_led_is_cleaned_up():
             await until(lambda: [item["metadata"]["name"] for item in server.all("nodemetrics")] == ["n1"])
 
 
-async def test_a_successor_writes_nothing_where_everything_is_as_it_should_be():
+async def test_a_new_leader_writes_nothing_where_nothing_changed():
     async with cluster.running() as server:
-        server.now = leading.now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
         for number in range(5):
             add_node(server, f"n{number}")
         configure(server, {"enable": True})
@@ -195,33 +196,33 @@ async def test_a_successor_writes_nothing_where_everything_is_as_it_should_be():
 
 
 async def ended_manager(server, folder):
-    """`python -m manager` until it ends by itself: its exit code and what it said."""
+    """Run `python -m manager` until it exits by itself; return its exit code and output."""
     kubeconfig = agent_process.kubeconfig(folder / "kubeconfig", server.url)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "manager", "run", f"--kubeconfig={kubeconfig}", "--http-address=127.0.0.1",
         "--http-port=0", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
-        said, _ = await asyncio.wait_for(process.communicate(), 45)
-        return process.returncode, said.decode()
+        output, _ = await asyncio.wait_for(process.communicate(), 45)
+        return process.returncode, output.decode()
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
 
 
-async def test_a_list_that_expires_between_two_pages_ends_the_process_so_that_another_lists_anew(tmp_path):
+async def test_exits_after_a_list_expires_between_two_pages(tmp_path):
     async with cluster.running() as server:
         for number in range(PAGE + 5):
             add_node(server, f"n{number}")
         server.expired_lists = 1
-        code, said = await ended_manager(server, tmp_path)
+        code, output = await ended_manager(server, tmp_path)
         assert server.expired_lists == 0
         if code != -signal.SIGKILL:  # by kopf, where it could not end
             assert code == 1
-            assert "cannot go on: a list took longer than the apiserver remembers" in said
+            assert "exiting: a list took longer than the apiserver keeps it" in output
             assert server.get("leases", "koord-manager", NAMESPACE)["spec"]["holderIdentity"] == ""
-        server.now = leading.now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
         async with leader(server):
             add_node(server, "late")
             await until(lambda: server.get("nodemetrics", "late"))

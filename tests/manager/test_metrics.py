@@ -1,4 +1,4 @@
-"""What Prometheus sees: names and help after its conventions, counters from 0 on, bounded labels, no series left."""
+"""Metrics page: names and help by convention, counters from 0, bounded labels, no stale series."""
 
 import datetime as dt
 import re
@@ -10,7 +10,7 @@ from prometheus_client import parser
 from apiserver_client import errors
 from manager.cache.watch_health import WatchAges
 from manager.cache.work_queue import Lane, WorkQueue
-from manager.leader import _show
+from manager.leader import export_gauges
 from manager.metrics import KINDS, WATCHED, Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.slo_config.evaluation import State
@@ -32,7 +32,7 @@ LABELS = {
 def telemetry():
     prometheus_client.disable_created_metrics()
     made = Telemetry(prometheus_client.CollectorRegistry(), reasons=[*Reason], states=[*State])
-    _show(made, WorkQueue(work=None, workers=1), WatchAges(WATCHED, lambda: 5.0))
+    export_gauges(made, WorkQueue(work=None, workers=1), WatchAges(WATCHED, lambda: 5.0))
     yield made
     prometheus_client.enable_created_metrics()
 
@@ -77,7 +77,7 @@ def test_names_and_help_follow_the_conventions_and_labels_are_bounded(telemetry,
             assert name.endswith("_timestamp_seconds"), name
 
 
-def test_what_is_counted_is_there_from_the_start_as_zero(telemetry):
+def test_counters_start_at_zero(telemetry):
     found = samples(telemetry)
     for key in (
         ("koord_manager_kubernetes_events_lost_total",),
@@ -95,7 +95,7 @@ def test_what_is_counted_is_there_from_the_start_as_zero(telemetry):
         assert found[key] == 0.0, key
 
 
-def test_a_nodes_series_go_with_it(telemetry):
+def test_the_series_of_a_node_are_removed_with_it(telemetry):
     before = samples(telemetry).keys()
     at_work(telemetry)
     found = samples(telemetry)

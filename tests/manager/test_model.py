@@ -1,6 +1,6 @@
-"""Random lives of a cluster under two managers, against a plain reference: the same values in the end, no write by two.
+"""Random histories of a cluster under two managers, against a plain reference: equal values, one writer at a time.
 
-MODEL_EXAMPLES=1000 .venv/bin/pytest tests/manager/test_model.py --timeout 3600     # as long as one likes
+MODEL_EXAMPLES=1000 .venv/bin/pytest tests/manager/test_model.py --timeout 3600     # for as long as wanted
 """
 
 import asyncio
@@ -55,51 +55,58 @@ DOCUMENTS = [
 
 
 class Manager:
-    """A manager without its threads and without kopf: looks at the Lease, events and work come when the test says."""
+    """A manager without its threads and without kopf: the test triggers elections, events and work."""
 
     def __init__(self, life, number):
         self.life = life
         self.identity = f"manager-{number}"
-        self.candidacy = LeaderElector(SETTINGS, self.identity, clock=life.monotonic, now=lambda: life.now)
+        self.elector = LeaderElector(SETTINGS, self.identity, clock=life.monotonic, now=lambda: life.now)
         self.parts = None
+        self.sink = None
         self.cursor = 0
         self.lease_session = None
 
-    async def look(self):
+    async def elect(self):
         self.lease_session = self.lease_session or await self.life.session(self, lambda: True)
-        role = await self.candidacy.look(self.lease_session)
+        role = await self.elector.try_acquire_or_renew(self.lease_session)
         if role is Role.LOST:
             await self.life.restart(self)
         elif role is Role.LEADER and self.parts is None:
             await self._lead()
 
     async def _lead(self):
-        api = await self.life.session(self, self.candidacy.may_write)
+        api = await self.life.session(self, self.elector.may_write)
         telemetry = Telemetry(CollectorRegistry(), reasons=[*Reason], states=[*State])
         ages = WatchAges(WATCHED, self.life.monotonic)
         self.parts = assembly.assemble(
             api, SETTINGS, telemetry, ages, clock=lambda: self.life.now, sleep=lambda _: asyncio.sleep(0)
         )
+        self.sink = kopf_watches.EventSink(self.parts.cache, self.parts.config, self.parts.queue.add)
         self.cursor = len(self.life.server.changes)
-        await leading._learn(api, SETTINGS, self.parts.picture)
+        await leading._initial_list(api, SETTINGS, self.parts.cache)
         await self.parts.config.start()
 
     async def events(self, number, *, lose=False):
-        """Get the next events, as kopf would bring them; or lose them, as kopf does when a watch expires."""
+        """Deliver the next events, as kopf does; or lose them, as kopf does when a watch expires."""
         if self.parts is None:
             return
         changes = self.life.server.changes[self.cursor : self.cursor + number]
         self.cursor += len(changes)
         for kind, plural, item in [] if lose else changes:
-            known = {"nodes": self.parts.picture.nodes, "nodemetrics": self.parts.picture.node_metrics}.get(plural)
-            if known is not None:
-                kopf_watches._renew(known, {"type": kind, "object": item}, self.parts.queue.mark)
+            if plural in ("nodes", "nodemetrics"):
+                self._deliver(plural, kind, item)
             elif plural == "configmaps" and item["metadata"]["name"] == CONFIG:
                 seen = slo_config.msgspec.convert(item, type=slo_config.ConfigMap)
-                await kopf_watches._apply(self.parts.config, None if kind == "DELETED" else seen)
+                await self.sink.config_map_changed(None if kind == "DELETED" else seen)
+
+    def _deliver(self, plural, kind, item):
+        if kind == "DELETED":
+            self.sink.deleted(plural, item["metadata"]["name"], item["metadata"]["uid"])
+        else:
+            self.sink.updated(plural, self.sink.decode(plural, item))
 
     async def work(self, *, everything=False):
-        """Work off what is marked; `everything`: after a comparison with the apiserver, as after each period."""
+        """Run the queue until it is empty; `everything`: after a resync, as after each period."""
         if self.parts is None:
             return
         if everything:
@@ -108,7 +115,7 @@ class Manager:
 
 
 class Life:
-    """The cluster, two managers, and what the reference has to know."""
+    """The cluster, two managers, and the state that the reference needs."""
 
     def __init__(self, server):
         self.server = server
@@ -133,7 +140,7 @@ class Life:
         self.managers.append(Manager(self, self.born))
 
     async def restart(self, manager):
-        """End a process without a word; another one begins."""
+        """Kill a process; another one begins."""
         self.managers.remove(manager)
         self._birth()
 
@@ -188,7 +195,7 @@ class Life:
                     self.server.remove("pods", pod["metadata"]["name"], NAMESPACE)
 
     def bind(self, name, kind, cpu):
-        """Bind a pod, a Mid pod only where it fits, as kube-scheduler does; or end all of a kind."""
+        """Bind a pod, a Mid pod only where it fits, as kube-scheduler does; or end all pods of a kind."""
         node = self.nodes.get(name)
         if node is None:
             return
@@ -216,7 +223,7 @@ class Life:
         node.pods.append((kind, cpu, memory))
 
     def report(self, name, kind, peak_cpu, age_seconds):
-        """An agent reports, if its NodeMetric is there."""
+        """Report as an agent does, if the NodeMetric exists."""
         node = self.nodes.get(name)
         sample = self.now - dt.timedelta(seconds=age_seconds)
         born = self.metric_born(name)
@@ -227,7 +234,7 @@ class Life:
         known = {"peak": peak, **requests} if kind != "upstream" else {"reclaimable": peak}
         if kind == "no-prediction":
             known.pop("peak")
-        said = Report(sample, **known, nonsense=kind == "nonsense")
+        report = Report(sample, **known, nonsense=kind == "nonsense")
 
         def resources(amounts):
             cpu = "NaN" if kind == "nonsense" else f"{amounts[0]}m"
@@ -235,15 +242,15 @@ class Life:
 
         status = {
             "updateTime": sample.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "prodPeakMetric": resources(peak) if said.peak else None,
-            "prodReclaimableMetric": resources(peak) if said.reclaimable else None,
+            "prodPeakMetric": resources(peak) if report.peak else None,
+            "prodReclaimableMetric": resources(peak) if report.reclaimable else None,
             "allocated": None if kind == "upstream" else {
                 "prod": {"cpu": f"{requests['prod'][0]}m", "memory": requests["prod"][1]},
                 "mid": dict(zip(MID, requests["mid"], strict=True)),
             },
         }  # fmt: skip
         self.server.patch("nodemetrics", name, {"status": status})
-        node.reports.append(said)
+        node.reports.append(report)
 
     def metric_born(self, name):
         try:
@@ -262,21 +269,21 @@ class Life:
     # the end
 
     async def come_to_rest(self):
-        """Let one manager lead, see everything and work it off, and once more when every refresh is due."""
+        """Let one manager lead and reconcile everything, and again when every refresh is due."""
         leader = self.managers[0]
-        while leader.parts is None or not leader.candidacy.may_write():
+        while leader.parts is None or not leader.elector.may_write():
             self.advance(SETTINGS.lease_duration_seconds + 1)
-            await leader.look()
+            await leader.elect()
             leader = self.managers[0]
         before = {name: self.published(name) for name in self.nodes}
         for seconds in (0, 301):
             self.advance(seconds)
-            await leader.look()
+            await leader.elect()
             await leader.work(everything=True)
         return leader, before
 
     def in_force(self):
-        """The document that should hold, None where no manager has ever seen a good one."""
+        """Return the document that should be in force, None where no manager has seen a valid one."""
         current = self.text_of(CONFIG)
         if current is None or reference_model.is_good(current):
             return json.loads(current or "{}")
@@ -306,11 +313,11 @@ class Life:
 
 
 async def act(life, kind, *given):
-    if kind in ("look", "events", "lose", "work", "restart", "freeze"):
+    if kind in ("elect", "events", "lose", "work", "restart", "freeze"):
         manager = life.managers[given[0]]
         match kind:
-            case "look":
-                await manager.look()
+            case "elect":
+                await manager.elect()
             case "events":
                 await manager.events(given[1])
                 await manager.work()
@@ -320,10 +327,10 @@ async def act(life, kind, *given):
                 await manager.work(everything=True)
             case "restart":
                 await life.restart(manager)
-            case "freeze":  # until its Lease is over; the other one takes it, if it looks
-                await life.managers[1 - given[0]].look()
+            case "freeze":  # until its Lease has expired; the other one may acquire it
+                await life.managers[1 - given[0]].elect()
                 life.advance(SETTINGS.lease_duration_seconds + 1)
-                await life.managers[1 - given[0]].look()
+                await life.managers[1 - given[0]].elect()
     else:
         getattr(life, kind)(*given)
 
@@ -336,16 +343,16 @@ async def live(actions):
                 await act(life, *action)
             leader, before = await life.come_to_rest()
             life.check(before)
-            await leader.candidacy.release(leader.lease_session)
-            leader.candidacy.role = Role.STOPPED
+            await leader.elector.release(leader.lease_session)
+            leader.elector.role = Role.STOPPED
             successor = life.managers[1]
             writes = len(server.writes)
             while successor.parts is None:
-                await successor.look()
+                await successor.elect()
                 successor = life.managers[-1] if successor not in life.managers else successor
             await successor.work(everything=True)
-            told = ("leases", "events", CONFIG)  # the Lease itself, and what is said and noted, which decides nothing
-            written = [path for _, path, _ in server.writes[writes:] if not any(each in path for each in told)]
+            ignored = ("leases", "events", CONFIG)  # the Lease itself, and reports, which decide nothing
+            written = [path for _, path, _ in server.writes[writes:] if not any(each in path for each in ignored)]
             assert written == []
             assert life.trespasses == []
             assert not any("kopf" in json.dumps(item) for item in server.all("nodes"))
@@ -353,7 +360,7 @@ async def live(actions):
 
 either, node = st.integers(0, 1), st.sampled_from(NAMES)
 ACTIONS = st.one_of(
-    st.tuples(st.just("look"), either),
+    st.tuples(st.just("elect"), either),
     st.tuples(st.just("events"), either, st.integers(1, 8)),
     st.tuples(st.just("lose"), either, st.integers(1, 3)),
     st.tuples(st.just("work"), either),
@@ -372,8 +379,8 @@ ACTIONS = st.one_of(
     ),
 )  # fmt: skip
 RUNNING = [
-    ("configure", 1), ("add", "n1", "a"), ("add", "n2", "c"), ("look", 0), ("work", 0), ("bind", "n1", "prod", 4_000),
-    ("advance", 60), ("look", 0), ("report", "n1", "full", 1_000, 0), ("events", 0, 8), ("bind", "n1", "mid", 500),
+    ("configure", 1), ("add", "n1", "a"), ("add", "n2", "c"), ("elect", 0), ("work", 0), ("bind", "n1", "prod", 4_000),
+    ("advance", 60), ("elect", 0), ("report", "n1", "full", 1_000, 0), ("events", 0, 8), ("bind", "n1", "mid", 500),
 ]  # fmt: skip
 TAKEN_OVER = [*RUNNING, ("freeze", 0)]
 
@@ -384,5 +391,5 @@ TAKEN_OVER = [*RUNNING, ("freeze", 0)]
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(st.sampled_from([[], RUNNING, TAKEN_OVER]), st.lists(ACTIONS, max_size=40))
-def test_whatever_happens_the_end_is_as_the_reference_says_and_nobody_writes_without_the_lease(beginning, actions):
+def test_every_history_ends_as_in_the_reference_and_only_the_lease_holder_writes(beginning, actions):
     asyncio.run(live([*beginning, *actions]))

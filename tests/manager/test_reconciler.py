@@ -9,28 +9,29 @@ LEFT_OUT = "(this layer is ignored, what lies below it stays in force)"
 
 
 @pytest.fixture
-def look(world):
-    """One look at the node n1, after events."""
+def reconcile(world):
+    """Reconcile the node n1 after events."""
     reconciler = Reconciler(
-        picture=world.picture,
+        cache=world.cache,
         config=world.config,
+        config_reporter=world.reporter,
         node_metrics=world.node_metrics,
         mid_resources=world.mid,
-        announcer=EventRecorder(world.config._api, world.telemetry, world.clock),
-        look_again=lambda name, seconds: None,
+        recorder=EventRecorder(world.config._api, world.telemetry, world.clock),
+        requeue_after=lambda name, seconds: None,
     )
 
     world.telemetry.set_misconfigured_nodes(reconciler.misconfigured_nodes)
 
     async def once():
-        world.see()
+        world.sync_cache()
         await reconciler.reconcile("n1")
 
     return once
 
 
-def told(world, about="Node"):
-    """(reason, message, how often) of the Events about a kind of object."""
+def problem_events(world, about="Node"):
+    """Return (reason, message, count) of the Events about a kind of object."""
     return [
         (item["reason"], item["message"], item["count"])
         for item in world.server.all("events")
@@ -38,65 +39,65 @@ def told(world, about="Node"):
     ]
 
 
-async def test_a_bad_annotation_is_told_on_its_node_with_key_path_value_and_what_is_wanted(world, look):
+async def test_reports_an_invalid_annotation_with_key_path_seen_and_wanted_value(world, reconcile):
     world.configure({"enable": True, "degradeTimeMinutes": 9})
     await world.config.start()
     world.add_node(annotations={ANNOTATION: '{"degradeTimeMinutes": -1, "nodePredictPolicy": {"n": "3"}}'})
-    await look()
-    assert sorted(message for _, message, _ in told(world)) == [
+    await reconcile()
+    assert sorted(message for _, message, _ in problem_events(world)) == [
         f"annotation {ANNOTATION}: degradeTimeMinutes: seen -1, want an integer, at least 1 {LEFT_OUT}",
         f'annotation {ANNOTATION}: nodePredictPolicy.n: seen "3", want a number, above 0 and at most 20 {LEFT_OUT}',
     ]
-    assert {reason for reason, _, _ in told(world)} == {"NodeStrategyIgnored"}
+    assert {reason for reason, _, _ in problem_events(world)} == {"NodeStrategyIgnored"}
     assert world.server.get("nodemetrics", "n1")["spec"]["midColocationPolicy"]["degradeTimeMinutes"] == 9
 
 
-async def test_it_is_told_once_and_again_after_another_mistake(world, look):
+async def test_reports_once_and_again_after_another_mistake(world, reconcile):
     world.configure({"enable": True})
     await world.config.start()
     world.add_node(annotations={ANNOTATION: "{"})
     for _ in range(3):
-        await look()
-    assert [count for _, _, count in told(world)] == [1]
+        await reconcile()
+    assert [count for _, _, count in problem_events(world)] == [1]
     world.server.patch("nodes", "n1", {"metadata": {"annotations": {ANNOTATION: "["}}})
-    await look()
-    assert len(told(world)) == 2
+    await reconcile()
+    assert len(problem_events(world)) == 2
     for text in (None, "{"):
         world.server.patch("nodes", "n1", {"metadata": {"annotations": {ANNOTATION: text}}})
-        await look()
-    assert sorted(count for _, _, count in told(world)) == [1, 2]
+        await reconcile()
+    assert sorted(count for _, _, count in problem_events(world)) == [1, 2]
 
 
-async def test_labels_are_told_each_by_its_effect(world, look):
+async def test_reports_each_label_by_its_effect(world, reconcile):
     world.configure({"enable": True})
     await world.config.start()
     world.add_node(labels={RATIO: "1.5", "node.koordinator.sh/mid-static-memory-reserved-ratio": "a lot"})
-    await look()
+    await reconcile()
     beyond = "midStaticCPUReservedPercent: seen 150, want at most 100 (accepted, but probably not what is meant)"
     no_ratio = f'midStaticMemoryReservedPercent: seen "a lot", want a ratio such as 0.65, 0 or more {LEFT_OUT}'
-    assert sorted(told(world)) == [
+    assert sorted(problem_events(world)) == [
         ("NodeStrategyAdvice", f"label {RATIO}: {beyond}", 1),
         ("NodeStrategyIgnored", f"label node.koordinator.sh/mid-static-memory-reserved-ratio: {no_ratio}", 1),
     ]
 
 
-async def test_a_node_shows_that_entries_overlap(world, look):
+async def test_reports_overlapping_entries_of_a_node(world, reconcile):
     entries = [{"name": key, "nodeSelector": {"matchLabels": {key: "1"}}, "midFloor": "none"} for key in "ab"]
     world.configure({"enable": True, "nodeConfigs": entries})
     await world.config.start()
     world.add_node(labels={"a": "1", "b": "1"})
-    await look()
+    await reconcile()
     messages = [item["message"] for item in world.server.all("events") if item["involvedObject"]["kind"] == "ConfigMap"]
     assert any("the first entry that matches wins, as on node n1" in message for message in messages)
 
 
-async def test_nodes_with_something_wrong_are_counted_for_as_long_as_it_is_wrong(world, look):
+async def test_counts_misconfigured_nodes_while_they_are(world, reconcile):
     world.configure({"enable": True})
     await world.config.start()
     world.add_node(annotations={ANNOTATION: "{"})
     counted = [world.telemetry.registry.get_sample_value("koord_manager_misconfigured_nodes")]
     for change in (lambda: None, lambda: world.server.patch("nodes", "n1", {"metadata": {"annotations": None}})):
         change()
-        await look()
+        await reconcile()
         counted.append(world.telemetry.registry.get_sample_value("koord_manager_misconfigured_nodes"))
     assert counted == [0, 1, 0]

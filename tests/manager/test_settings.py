@@ -9,15 +9,15 @@ def test_the_defaults_are_valid():
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "expected"),
     [
         (["--renew-deadline-seconds", "14"], "want retry-period-seconds < renew-deadline-seconds <= 0.8 * lease"),
         (["--workers", "0"], "flag --workers is '0'"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused_before_anything_starts(flags, said, capsys):
+def test_invalid_settings_are_refused_before_the_start(flags, expected, capsys):
     assert main(["run", *flags]) == 2
-    assert said in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
 
 
 def test_run_is_the_default_command(capsys):
@@ -25,6 +25,6 @@ def test_run_is_the_default_command(capsys):
     assert "--workers" in capsys.readouterr().err
 
 
-def test_no_credentials_are_said_in_one_line(capsys, tmp_path):
+def test_reports_missing_credentials_in_one_line(capsys, tmp_path):
     assert main(["run", "--kubeconfig", str(tmp_path / "none")]) == 1
     assert str(tmp_path / "none") in capsys.readouterr().err

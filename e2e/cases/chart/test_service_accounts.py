@@ -16,6 +16,7 @@ from e2e.support.installation import Suite
 from e2e.support.names import CONFIG_MAP, MID_CPU, MID_MEMORY, STATUS_ANNOTATION, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
+OLD_STATUS_ANNOTATION = "koordinator.sh/mid-resource-receipt"
 PREFIX = f"system:serviceaccount:{SUITE_NAMESPACE}:"
 WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 WRITTEN_BY = {
@@ -91,7 +92,7 @@ def test_the_manager_writes_only_its_keys_and_its_annotation_on_nodes(requests: 
     for body in (event["requestObject"] for event in patches):
         assert set(body) <= {"metadata", "status"}
         assert set(body.get("metadata", {})) <= {"annotations", "resourceVersion", "uid"}
-        assert set(body.get("metadata", {}).get("annotations") or {}) <= {STATUS_ANNOTATION}
+        assert set(body.get("metadata", {}).get("annotations") or {}) <= {STATUS_ANNOTATION, OLD_STATUS_ANNOTATION}
         assert set(body.get("status", {})) <= {"capacity", "allocatable"}
         for values in body.get("status", {}).values():
             assert set(values) <= {MID_CPU, MID_MEMORY}

@@ -132,7 +132,7 @@ def test_a_manager_that_cannot_be_stopped_is_fenced_off_in_bounded_time(
     try:
         output = command_lines.run(*UNINSTALL, "--stop-seconds=40", environment=cluster.environment, within_seconds=120)
         assert output.code == 0, output.text
-        assert output.line_with("going on without waiting", "stuck-manager")
+        assert output.line_with("continuing without waiting", "stuck-manager")
         assert _traces(cluster) == ["Lease koord-manager"]
         spec = cluster.get("lease", "koord-manager", "--namespace", SUITE_NAMESPACE)["spec"]
         assert spec["holderIdentity"] == "koord-suite-uninstall"

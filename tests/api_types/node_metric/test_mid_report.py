@@ -40,7 +40,7 @@ def test_inputs_come_from_one_report_and_the_node():
     )  # fmt: skip
 
 
-def test_koordinators_report_gives_reclaimable_and_its_peak_is_ignored():
+def test_upstreams_report_gives_reclaimable_and_its_peak_is_not_set_against_requests_of_another_clock():
     given = report(prodPeakMetric=metric("1", "1"), prodReclaimableMetric=metric("2", "3"))
     found = inputs(given)
     assert (found["cpu"].peak_prod, found["cpu"].reclaimable_reported) == (None, 2_000)
@@ -53,11 +53,11 @@ def test_koordinators_report_gives_reclaimable_and_its_peak_is_ignored():
         {},
         {"allocated": ALLOCATED},
         {"prodPeakMetric": metric("1", "1")},  # without requests of its own clock
-        {"prodReclaimableMetric": {"resource": {}}},  # how Koordinator reports a failure
+        {"prodReclaimableMetric": {"resource": {}}},  # upstream's way to say that it failed
         {"allocated": ALLOCATED, "prodPeakMetric": {"resource": {"resources": {"cpu": "1"}}}},  # half a prediction
     ],
 )
-def test_an_incomplete_prediction_gives_no_inputs(status):
+def test_without_a_whole_prediction_there_are_no_inputs(status):
     with pytest.raises(NoPredictionError):
         inputs(report(**status))
 
@@ -68,7 +68,7 @@ def test_static_mode_needs_no_prediction():
 
 
 @pytest.mark.parametrize(
-    ("status", "problem"),
+    ("status", "said"),
     [
         ({"prodReclaimableMetric": metric("-1", "1")}, "prodReclaimableMetric.resource.resources.cpu: seen -1"),
         ({"prodReclaimableMetric": metric("NaN", "1")}, "'NaN' is not a quantity"),
@@ -77,9 +77,9 @@ def test_static_mode_needs_no_prediction():
         ({"allocated": {"prod": {"memory": "-5Mi"}}, "prodPeakMetric": metric("1", "1")}, "allocated.prod.memory"),
     ],
 )
-def test_rejects_an_invalid_value_by_name(status, problem):
-    with pytest.raises(BadReport, match=problem):
-        mid_report.check_usable(report(**status), mid_report.mid_policy(slo.MidColocationPolicy()))
+def test_a_value_that_cannot_be_is_refused_by_name(status, said):
+    with pytest.raises(BadReport, match=said):
+        mid_report.usable_report(report(**status), mid_report.mid_policy(slo.MidColocationPolicy()))
 
 
 def test_a_policy_without_keys_is_the_default():
@@ -88,5 +88,5 @@ def test_a_policy_without_keys_is_the_default():
     assert (policy.floor, policy.unallocated_percent, policy.static_percent) == (True, 0, None)
 
 
-def test_a_floor_of_none_is_no_floor():
+def test_a_floor_of_none_lets_go():
     assert mid_report.mid_policy(slo.MidColocationPolicy(mid_floor="none")).floor is False

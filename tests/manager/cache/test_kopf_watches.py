@@ -1,4 +1,7 @@
+import asyncio
 import datetime as dt
+import logging
+import threading
 
 import kopf
 import pytest
@@ -33,20 +36,21 @@ def test_credentials_that_do_not_rotate_do_not_expire():
 @pytest.mark.parametrize(
     "fields", [{"exec_command": connection.ExecCommand("v1", ("aws",))}, {"tls_server_name": "apiserver"}]
 )
-def test_credentials_that_kopf_cannot_use_are_refused_with_the_way_out(fields):
+def test_refuses_credentials_that_kopf_cannot_use_and_names_the_fix(fields):
     with pytest.raises(kopf_watches.UnsupportedCredentials, match="give a kubeconfig with a token or a client cert"):
         kopf_watches.connection_info(to(**fields), NOW)
 
 
-def test_a_missing_token_is_said(tmp_path):
+def test_reports_a_missing_token(tmp_path):
     with pytest.raises(errors.NoCredentials, match="cannot read the token"):
         kopf_watches.connection_info(to(token_path=tmp_path / "none"), NOW)
 
 
-def test_nothing_is_posted_peered_or_waited_for_without_end():
+def test_posts_peers_and_scans_nothing_and_bounds_every_wait():
     chosen = kopf_watches.operator_settings(ManagerSettings(config_map="other"))
     assert chosen.posting.enabled is False
     assert chosen.peering.standalone is True
+    assert chosen.scanning.disabled is True
     bounds = (
         chosen.watching.server_timeout, chosen.watching.client_timeout, chosen.watching.connect_timeout,
         chosen.watching.inactivity_timeout, chosen.networking.request_timeout, chosen.networking.connect_timeout,
@@ -55,10 +59,76 @@ def test_nothing_is_posted_peered_or_waited_for_without_end():
     assert list(chosen.watching.field_selectors.values()) == ["metadata.name=other"]
 
 
-def test_kopf_copies_no_object_to_find_out_what_changed():
-    """As by its default it would: two thirds of what an event of a node with 50 pods costs."""
+def test_kopf_copies_no_object_to_compare_it():
+    """The default storage does: two thirds of the cost of an event of a node with 50 pods."""
     pods = [{"name": f"pod-{number}"} for number in range(50)]
     body = kopf.Body({"metadata": {"name": "n1", "labels": {"a": "b"}}, "spec": {}, "status": {"podsMetric": pods}})
     storage = kopf_watches.operator_settings(ManagerSettings()).persistence.diffbase_storage
     assert storage.build(body=body) == {}
     assert storage.fetch(body=body) is None
+
+
+def test_backoff_has_no_end():
+    delays = iter(kopf_watches.operator_settings(ManagerSettings()).networking.error_backoffs)
+    assert all(0 < next(delays) <= 60 for _ in range(1000))
+
+
+async def fake_operator(*, ready_flag, stop_flag, fails=None, **_):
+    ready_flag.set_result(None)
+    if fails is not None:
+        raise fails
+    await asyncio.to_thread(stop_flag.wait)
+
+
+async def test_kopf_runs_in_its_own_thread_until_the_task_is_cancelled(monkeypatch):
+    ran_in = []
+
+    async def operator(**given):
+        ran_in.append(threading.current_thread().name)
+        await fake_operator(**given)
+
+    monkeypatch.setattr(kopf, "operator", operator)
+    ready = asyncio.Event()
+    task = asyncio.create_task(
+        kopf_watches.follow(kopf.OperatorRegistry(), ManagerSettings(), identity="test", on_ready=ready.set)
+    )
+    await ready.wait()
+    assert ran_in == ["kopf"]
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(5):
+        while "kopf" in [thread.name for thread in threading.enumerate()]:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [(404, "no longer serves nodemetrics.slo.koordinator.sh: install its CRD again"), (410, "410 between two pages")],
+)
+async def test_names_a_failure_that_a_new_process_survives(monkeypatch, status, message):
+    failure = RuntimeError("kopf")
+    failure.status = status
+    monkeypatch.setattr(kopf, "operator", lambda **given: fake_operator(fails=failure, **given))
+    with pytest.raises(kopf_watches.CannotFollow, match=message):
+        await kopf_watches.follow(kopf.OperatorRegistry(), ManagerSettings(), identity="test", on_ready=lambda: None)
+
+
+async def test_raises_any_other_failure_unchanged(monkeypatch):
+    monkeypatch.setattr(kopf, "operator", lambda **given: fake_operator(fails=KeyError("a bug"), **given))
+    with pytest.raises(KeyError, match="a bug"):
+        await kopf_watches.follow(kopf.OperatorRegistry(), ManagerSettings(), identity="test", on_ready=lambda: None)
+
+
+def test_logs_kopfs_errors_in_one_line_and_nothing_below(caplog):
+    kopf_watches.configure_logging()
+    logger = logging.getLogger("kopf")
+    try:
+        child = logging.getLogger("kopf.a.module")
+        child.warning("OS signals are ignored")
+        child.error("it has failed", exc_info=ValueError("x"))
+    finally:
+        logger.setLevel(logging.NOTSET)
+        for handler in list(logger.handlers):
+            logger.removeHandler(handler)
+    assert [(each.getMessage(), each.exc_info) for each in caplog.records] == [("it has failed", None)]

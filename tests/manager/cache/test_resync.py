@@ -1,4 +1,4 @@
-"""What the comparison with the apiserver finds and mends, over a cluster in memory."""
+"""Resync of the store, over a cluster in memory."""
 
 import asyncio
 
@@ -12,12 +12,12 @@ from manager.slo_config import controller as slo_config
 from tests.fakes import cluster
 
 
-class Comparison:
+class ResyncRun:
     def __init__(self, world, api, on_sleep=lambda: None):
-        self.marked, self.slept, self.ages = [], [], WatchAges(WATCHED, lambda: 0.0)
+        self.added, self.slept, self.ages = [], [], WatchAges(WATCHED, lambda: 0.0)
         self.on_sleep = on_sleep
         self.subject = Resync(
-            api, picture=world.picture, config=world.config, mark=self.marked.append, ages=self.ages,
+            api, cache=world.cache, config=world.config, add=self.added.append, ages=self.ages,
             telemetry=world.telemetry, sleep=self.sleep,
         )  # fmt: skip
 
@@ -42,65 +42,65 @@ async def in_step(world):
     for name in ("n1", "n2"):
         world.add_node(name)
         await world.settle(name)
-    world.see()
+    world.sync_cache()
 
 
-async def test_every_node_is_worked_out_anew_and_nothing_else_happens_where_nothing_was_missed(world, api):
+async def test_requeues_every_node_and_writes_nothing_where_nothing_was_missed(world, api):
     await in_step(world)
     requests, writes = len(world.server.requests), len(world.server.writes)
-    comparison = Comparison(world, api)
-    await comparison.subject.once()
-    assert comparison.marked == ["n1", "n2"]
-    assert comparison.slept == []
+    run = ResyncRun(world, api)
+    await run.subject.once()
+    assert run.added == ["n1", "n2"]
+    assert run.slept == []
     paths = [each.path.rsplit("/", 1)[-1] for each in world.server.requests[requests:]]
     assert paths == ["nodes", "nodemetrics", "slo-controller-config"]
     assert len(world.server.writes) == writes
-    assert comparison.ages.silent() is None
+    assert run.ages.silent() is None
 
 
-async def test_changes_deletions_and_arrivals_that_no_watch_brought_are_found_and_told(world, api):
+async def test_finds_and_reports_changes_that_no_watch_delivered(world, api):
     await in_step(world)
     world.server.patch("nodes", "n1", {"metadata": {"labels": {"pool": "b"}}})
     world.server.remove("nodes", "n2")
     world.add_node("n3")
-    comparison = Comparison(world, api)
-    await comparison.subject.once()
-    assert world.picture.nodes.get("n1").metadata.labels == {"pool": "b"}
-    assert sorted(world.picture.nodes.names()) == ["n1", "n3"]
-    assert world.picture.node_metrics.names() == ["n1"]
-    assert set(comparison.marked) == {"n1", "n2", "n3"}
-    assert comparison.slept == [GRACE_SECONDS, GRACE_SECONDS]
+    run = ResyncRun(world, api)
+    await run.subject.once()
+    assert world.cache.nodes.get("n1").metadata.labels == {"pool": "b"}
+    assert sorted(world.cache.nodes.names()) == ["n1", "n3"]
+    assert world.cache.node_metrics.names() == ["n1"]
+    assert set(run.added) == {"n1", "n2", "n3"}
+    assert run.slept == [GRACE_SECONDS, GRACE_SECONDS]
     assert (missed(world, "nodes"), missed(world, "nodemetrics")) == (3, 1)
-    assert comparison.ages.silent() is not None
+    assert run.ages.silent() is not None
 
 
-async def test_an_object_that_cannot_be_read_keeps_nothing_else_from_being_mended(world, api):
+async def test_repairs_the_other_objects_beside_one_that_cannot_be_decoded(world, api):
     await in_step(world)
     world.server.patch("nodemetrics", "n1", {"status": {"updateTime": 5}})
     world.server.patch("nodemetrics", "n2", {"status": {"updateTime": "2026-11-21T11:59:00Z"}})
-    await Comparison(world, api).subject.once()
-    assert world.picture.node_metrics.get("n1").status is None
-    assert world.picture.node_metrics.get("n2").status.update_time == "2026-11-21T11:59:00Z"
+    await ResyncRun(world, api).subject.once()
+    assert world.cache.node_metrics.get("n1").status is None
+    assert world.cache.node_metrics.get("n2").status.update_time == "2026-11-21T11:59:00Z"
     assert missed(world, "nodemetrics") == 1
 
 
-async def test_what_the_watch_brings_in_time_was_not_missed(world, api):
+async def test_a_change_that_the_watch_delivers_in_time_is_not_missed(world, api):
     await in_step(world)
     world.server.remove("nodes", "n2")
-    comparison = Comparison(world, api, on_sleep=world.see)
-    await comparison.subject.once()
+    run = ResyncRun(world, api, on_sleep=world.sync_cache)
+    await run.subject.once()
     assert (missed(world, "nodes"), missed(world, "nodemetrics")) == (0, 0)
-    assert comparison.ages.silent() is None
+    assert run.ages.silent() is None
 
 
-async def test_an_edit_of_the_configuration_that_no_watch_brought_counts(world, api):
+async def test_applies_an_edit_of_the_configuration_that_no_watch_delivered(world, api):
     await in_step(world)
     world.configure({"enable": True, "midCPUThresholdPercent": 20})
-    await Comparison(world, api).subject.once()
+    await ResyncRun(world, api).subject.once()
     assert world.config.strategies.of({}, {}).strategy.mid_cpu_threshold_percent == 20
 
 
-async def test_an_older_state_of_the_configuration_that_comes_late_changes_nothing(world, api):
+async def test_ignores_an_older_state_of_the_configuration(world, api):
     await in_step(world)
     old = await slo_config.read(api, world.settings.namespace, world.settings.config_map)
     world.configure({"enable": True, "midCPUThresholdPercent": 20})
@@ -109,16 +109,16 @@ async def test_an_older_state_of_the_configuration_that_comes_late_changes_nothi
     assert world.config.strategies.of({}, {}).strategy.mid_cpu_threshold_percent == 20
 
 
-async def test_a_comparison_that_fails_is_counted_and_tried_again(world, api):
+async def test_a_failed_resync_is_counted_and_retried(world, api):
     await in_step(world)
     world.server.refuse["GET", "nodemetrics"] = cluster.Refusal(500, "InternalError")
     rounds = asyncio.Queue()
-    comparison = Comparison(world, api, on_sleep=lambda: rounds.put_nowait(None))
-    task = asyncio.create_task(comparison.subject.run(300))
+    run = ResyncRun(world, api, on_sleep=lambda: rounds.put_nowait(None))
+    task = asyncio.create_task(run.subject.run(300))
     for _ in range(3):
         await rounds.get()
     task.cancel()
     value = world.telemetry.registry.get_sample_value
     assert value("koord_manager_resyncs_total", {"result": "error"}) >= 1
     assert value("koord_manager_resyncs_total", {"result": "ok"}) == 0
-    assert set(comparison.slept) == {300}
+    assert set(run.slept) == {300}

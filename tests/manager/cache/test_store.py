@@ -1,6 +1,8 @@
 import msgspec
 import pytest
 
+from api_types import names
+from api_types.node_metric import mid_status
 from manager.cache.store import ClusterStore
 
 
@@ -10,23 +12,44 @@ def node(version, uid="u1", **labels):
 
 def test_an_older_version_never_replaces_a_newer_one():
     nodes = ClusterStore().nodes
-    nodes.see(node(10, a="new"))
-    nodes.see(node(9, a="old"))
+    nodes.update(nodes.decode(node(10, a="new")))
+    nodes.update(nodes.decode(node(9, a="old")))
     assert nodes.get("n1").metadata.labels == {"a": "new"}
 
 
-def test_the_deletion_of_a_namesake_is_not_its_own():
+def test_the_deletion_of_an_earlier_object_of_the_same_name_is_ignored():
     nodes = ClusterStore().nodes
-    nodes.see(node(10, uid="u2"))
-    nodes.forget("n1", "u1")
+    nodes.update(nodes.decode(node(10, uid="u2")))
+    nodes.remove("n1", "u1")
     assert nodes.get("n1") is not None
-    nodes.forget("n1", "u2")
+    nodes.remove("n1", "u2")
     assert nodes.get("n1") is None
 
 
-def test_what_cannot_be_read_is_not_remembered():
+def test_an_object_that_cannot_be_decoded_is_not_stored():
     metrics = ClusterStore().node_metrics
     with pytest.raises(msgspec.ValidationError):
-        metrics.see({"metadata": {"name": "n1"}, "status": {"updateTime": 7}})
+        metrics.update(metrics.decode({"metadata": {"name": "n1"}, "status": {"updateTime": 7}}))
     assert metrics.get("n1") is None
     assert len(metrics) == 0
+
+
+def with_status(version, text, key=names.ANNOTATION_MID_STATUS):
+    return {"metadata": {"name": "n1", "uid": "u1", "resourceVersion": str(version), "annotations": {key: text}}}
+
+
+def test_decodes_the_status_annotation_once_for_each_text(monkeypatch):
+    decoded = []
+    monkeypatch.setattr(mid_status, "decode", decoded.append)
+    nodes = ClusterStore().nodes
+    for version, text in ((1, "a"), (2, "a"), (3, "b"), (4, "b")):
+        nodes.update(nodes.decode(with_status(version, text)))
+    assert decoded == ["a", "b"]
+
+
+@pytest.mark.parametrize("key", [names.ANNOTATION_MID_STATUS, names.OLD_ANNOTATION_MID_STATUS])
+def test_a_node_has_its_decoded_status_under_either_key(key):
+    nodes = ClusterStore().nodes
+    status = mid_status.MidStatus(time="t", reason="Calculated")
+    nodes.update(nodes.decode(with_status(1, mid_status.encode(status), key)))
+    assert nodes.get("n1").mid_status == status

@@ -18,16 +18,16 @@ def test_a_watch_is_silent_only_while_it_is_known_to_miss_changes():
     assert ages.age_seconds("nodemetrics") == 0.0
 
 
-def test_a_leader_is_in_trouble_when_a_watch_misses_changes_for_too_long_or_its_loop_stands_still():
+def test_a_leader_is_unhealthy_when_a_watch_misses_changes_or_its_loop_is_stuck():
     now = 0.0
     leadership = Leadership()
     leadership.watch_ages = WatchAges(["nodes"], lambda: now)
     now = 1000.0
     assert leadership.trouble(180) is None
     leadership.watch_ages.missed("nodes")
-    assert leadership.trouble(180) == "the watch of nodes misses changes and has brought nothing for 1000 s"
+    assert leadership.trouble(180) == "the watch of nodes misses changes and has delivered nothing for 1000 s"
     assert leadership.trouble(1001) is None
     leadership.watch_ages.seen("nodes")
     assert leadership.trouble(180) is None
-    leadership.last_beat -= 61
-    assert leadership.trouble(180) == "the event loop has not turned for 61 s"
+    leadership.last_heartbeat -= 61
+    assert leadership.trouble(180) == "the event loop has not run for 61 s"

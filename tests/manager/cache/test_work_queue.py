@@ -4,12 +4,12 @@ import contextlib
 from apiserver_client import backoff, errors
 from manager.cache.work_queue import Lane, WorkQueue
 
-AT_ONCE = backoff.Backoff(first_seconds=0.001, longest_seconds=0.001)
+BURST = backoff.Backoff(first_seconds=0.001, longest_seconds=0.001)
 
 
 @contextlib.asynccontextmanager
 async def working(work, workers=2, **more):
-    queue = WorkQueue(work, workers=workers, pauses=AT_ONCE, **more)
+    queue = WorkQueue(work, workers=workers, delays=BURST, **more)
     task = asyncio.create_task(queue.run())
     try:
         yield queue
@@ -24,7 +24,7 @@ async def until(condition):
             await asyncio.sleep(0.001)
 
 
-async def test_a_name_marked_many_times_before_is_worked_on_once():
+async def test_a_name_added_many_times_is_reconciled_once():
     done = []
 
     async def work(name):
@@ -32,13 +32,13 @@ async def test_a_name_marked_many_times_before_is_worked_on_once():
 
     async with working(work) as queue:
         for name in ("a", "a", "b", "a"):
-            queue.mark(name)
+            queue.add(name)
         await until(lambda: len(done) == 2)
         await asyncio.sleep(0.01)
     assert sorted(done) == ["a", "b"]
 
 
-async def test_a_name_is_never_worked_on_twice_at_the_same_time_and_again_when_marked_meanwhile():
+async def test_one_worker_per_name_and_another_run_when_added_meanwhile():
     running, most, runs = 0, 0, 0
     gate = asyncio.Event()
 
@@ -51,16 +51,16 @@ async def test_a_name_is_never_worked_on_twice_at_the_same_time_and_again_when_m
         running -= 1
 
     async with working(work, workers=4) as queue:
-        queue.mark("a")
+        queue.add("a")
         await until(lambda: runs == 1)
-        queue.mark("a")
-        queue.mark("a")
+        queue.add("a")
+        queue.add("a")
         gate.set()
         await until(lambda: runs == 2)
     assert (most, runs) == (1, 2)
 
 
-async def test_no_more_names_than_workers_are_worked_on_at_once():
+async def test_reconciles_at_most_as_many_names_as_workers_in_parallel():
     running, most = 0, 0
     gate = asyncio.Event()
 
@@ -73,14 +73,14 @@ async def test_no_more_names_than_workers_are_worked_on_at_once():
 
     async with working(work, workers=3) as queue:
         for number in range(10):
-            queue.mark(str(number))
+            queue.add(str(number))
         await until(lambda: running == 3)
         await asyncio.sleep(0.01)
         gate.set()
     assert most == 3
 
 
-async def test_what_fails_is_tried_again_whatever_the_failure():
+async def test_retries_after_any_failure():
     failures = [errors.Unreachable("away"), KeyError("a bug")]
     done = asyncio.Event()
 
@@ -90,29 +90,29 @@ async def test_what_fails_is_tried_again_whatever_the_failure():
         done.set()
 
     async with working(work) as queue:
-        queue.mark("a")
+        queue.add("a")
         async with asyncio.timeout(5):
             await done.wait()
     assert failures == []
 
 
-async def test_a_later_look_replaces_an_earlier_wish_for_one():
+async def test_a_later_delay_replaces_an_earlier_one():
     done = []
 
     async def work(name):
         done.append(name)
 
     async with working(work) as queue:
-        queue.mark_later("a", 3600)
-        queue.mark_later("a", 0.001)
+        queue.add_after("a", 3600)
+        queue.add_after("a", 0.001)
         await until(lambda: done)
-        queue.mark_later("b", 0.001)
-        queue.forget_timer("b")
+        queue.add_after("b", 0.001)
+        queue.cancel("b")
         await asyncio.sleep(0.01)
     assert done == ["a"]
 
 
-async def test_what_is_urgent_overtakes_what_waits_and_also_what_was_marked_before_it_was_urgent():
+async def test_urgent_names_precede_others_even_if_added_before_they_were_urgent():
     done, urgent = [], {"withdrawal"}
     gate = asyncio.Event()
 
@@ -121,13 +121,13 @@ async def test_what_is_urgent_overtakes_what_waits_and_also_what_was_marked_befo
         done.append(name)
 
     async with working(work, workers=1, is_urgent=urgent.__contains__) as queue:
-        queue.mark("running")
+        queue.add("running")
         await until(lambda: queue.depth(Lane.NORMAL) == 0)
         for number in range(100):
-            queue.mark(f"increase-{number}")
-        queue.mark("withdrawal")
+            queue.add(f"increase-{number}")
+        queue.add("withdrawal")
         urgent.add("increase-50")
-        queue.mark("increase-50")
+        queue.add("increase-50")
         assert (queue.depth(Lane.URGENT), queue.depth(Lane.NORMAL)) == (2, 99)
         gate.set()
         await until(lambda: len(done) == 102)

@@ -1,4 +1,4 @@
-"""`python -m manager check-install` against a cluster in memory; no time passes but what the test lets pass."""
+"""`python -m manager check-install` against a cluster in memory; the test controls the time."""
 
 import datetime as dt
 
@@ -32,7 +32,7 @@ async def server():
 
 
 async def run(server, capsys, *, renewing=True, **chosen):
-    """Exit code and the lines by their mark."""
+    """Return the exit code and the lines with their marks."""
     settings = check_install.CheckInstallSettings(**chosen)
     turns = iter(range(100))
 
@@ -47,20 +47,20 @@ async def run(server, capsys, *, renewing=True, **chosen):
     return code, [tuple(line.split(maxsplit=1)) for line in lines]
 
 
-async def test_an_installation_that_works_says_so_line_by_line(server, capsys):
+async def test_prints_a_line_for_each_check_of_a_working_installation(server, capsys):
     code, lines = await run(server, capsys)
     assert code == check_install.WORKS
     assert [mark for mark, _ in lines] == ["ok"] * 5
 
 
-async def test_what_is_not_installed_is_not_looked_at(server, capsys):
+async def test_skips_parts_that_are_not_installed(server, capsys):
     code, lines = await run(server, capsys, agent="", scheduler="")
     assert code == check_install.WORKS
     assert len(lines) == 2
 
 
 @pytest.mark.parametrize(
-    ("plural", "name", "change", "says"),
+    ("plural", "name", "change", "expected"),
     [
         ("daemonsets", "koordlet", {"status": {"numberReady": 0}}, "ready on 0 of 1 nodes"),
         ("nodemetrics", "n1", {"status": {"updateTime": stamp(181)}}, "0 nodes measured"),
@@ -68,14 +68,14 @@ async def test_what_is_not_installed_is_not_looked_at(server, capsys):
         ("deployments", "koord-scheduler", {"status": {"readyReplicas": None}}, "0 of 2 replicas ready"),
     ],
 )
-async def test_what_does_not_work_is_named_with_what_was_seen(server, capsys, plural, name, change, says):
+async def test_names_each_fault_with_the_observed_value(server, capsys, plural, name, change, expected):
     server.patch(plural, name, change, "" if plural == "nodemetrics" else NAMESPACE)
     code, lines = await run(server, capsys)
     assert code == check_install.DOES_NOT
-    assert [text for mark, text in lines if mark == "FAIL" and says in text]
+    assert [text for mark, text in lines if mark == "FAIL" and expected in text]
 
 
-async def test_a_lease_that_nobody_renews_is_no_leader_whatever_the_clocks_say(server, capsys):
+async def test_a_lease_without_renewal_has_no_leader_whatever_its_time(server, capsys):
     code, lines = await run(server, capsys, renewing=False)
     assert code == check_install.DOES_NOT
     (failed,) = [text for mark, text in lines if mark == "FAIL"]
@@ -89,7 +89,7 @@ async def test_a_missing_crd_is_named_with_the_value_that_installs_it(server, ca
     assert any("crds.install=true" in text for mark, text in lines if mark == "FAIL")
 
 
-async def test_a_crd_that_drops_fields_works_and_is_noted(server, capsys):
+async def test_a_crd_that_drops_fields_passes_with_a_remark(server, capsys):
     manifest = crd_manifest.manifest()
     del manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["allocated"]
     server.patch(

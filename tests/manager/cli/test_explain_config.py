@@ -30,7 +30,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def in_cluster(tmp_path):
-    """A cluster in memory on a loop of its own, because the command runs one itself; gives server and kubeconfig."""
+    """Yield server and kubeconfig of a cluster in memory, on a loop of its own: the command runs one itself."""
     ready, done, found = threading.Event(), threading.Event(), {}
 
     async def serve():
@@ -67,7 +67,7 @@ def config_map(document, name="slo-controller-config"):
     return "configmaps", {"metadata": {"name": name}, "data": {"colocation-config": text}}, "koordinator-system"
 
 
-def test_two_files_are_enough(files, capsys):
+def test_explains_from_two_files(files, capsys):
     config, node = files(config=DOCUMENT, node=NODE)
     assert main(["explain-config", "--config", config, "--node-file", node]) == explain_config.EXPLAINED
     out = capsys.readouterr().out
@@ -75,45 +75,45 @@ def test_two_files_are_enough(files, capsys):
     assert "nodeConfigs[0] x, instead of 100 (defaults)" in out
 
 
-def test_programs_get_json(files, capsys):
+def test_prints_json(files, capsys):
     config, node = files(config=DOCUMENT, node=NODE)
     main(["explain-config", "--config", config, "--node-file", node, "--output", "json"])
-    said = json.loads(capsys.readouterr().out)
-    assert said["values"]["midCPUThresholdPercent"] == {"value": 20, "from": "nodeConfigs[0] x", "effective": True}
-    assert said["values"]["midReclaimMode"] == {"value": None, "from": None, "effective": True}
-    assert [layer["name"] for layer in said["layers"]] == ["defaults", "cluster strategy", "nodeConfigs[0] x"]
-    assert said["enabled"] is True
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["values"]["midCPUThresholdPercent"] == {"value": 20, "from": "nodeConfigs[0] x", "effective": True}
+    assert printed["values"]["midReclaimMode"] == {"value": None, "from": None, "effective": True}
+    assert [layer["name"] for layer in printed["layers"]] == ["defaults", "cluster strategy", "nodeConfigs[0] x"]
+    assert printed["enabled"] is True
 
 
-def test_one_node_of_a_list_is_chosen_by_its_name(files, capsys):
+def test_selects_one_node_of_a_list_by_name(files, capsys):
     other = {"kind": "Node", "metadata": {"name": "n2"}}
     config, nodes = files(config=DOCUMENT, nodes={"kind": "List", "items": [NODE, other]})
     assert main(["explain-config", "--config", config, "--node-file", nodes, "--node", "n2"]) == 0
     assert "node n2" in capsys.readouterr().out
     assert main(["explain-config", "--config", config, "--node-file", nodes]) == explain_config.UNREADABLE
-    assert "found the Nodes n1, n2, want one; --node names it" in capsys.readouterr().err
+    assert "found the Nodes n1, n2, want one; --node selects it" in capsys.readouterr().err
 
 
-def test_a_document_that_cannot_be_used_explains_itself_with_exit_code_1(files, capsys):
+def test_an_invalid_document_is_explained_with_exit_code_1(files, capsys):
     config, node = files(config='{"midFloor": 1}', node=NODE)
     assert main(["explain-config", "--config", config, "--node-file", node]) == explain_config.NOTHING_IN_FORCE
     assert "midFloor: seen 1, want one of allocated, none" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("wrong", ["{", "kind: Pod\n", "kind: 2026-02-30", '{"kind": "Node", "metadata": {"name": 1}}'])
-def test_a_file_that_is_no_node_is_refused_by_its_name(files, capsys, wrong):
+def test_refuses_a_file_without_a_node_by_its_name(files, capsys, wrong):
     config, node = files(config=DOCUMENT, node=wrong)
     assert main(["explain-config", "--config", config, "--node-file", node]) == explain_config.UNREADABLE
     assert capsys.readouterr().err.startswith(f"{node}: ")
 
 
-def test_no_node_at_all_is_said(capsys):
+def test_reports_a_missing_node_name(capsys):
     for arguments in (["explain-config"], ["explain-config", "--node", ""], ["explain-mid", "--node", ""]):
         assert main(arguments) == explain_config.UNREADABLE
-        assert "which node? give --node NAME" in capsys.readouterr().err
+        assert "no node given: use --node NAME" in capsys.readouterr().err
 
 
-def test_the_cluster_is_asked_for_what_is_no_file(in_cluster, capsys):
+def test_reads_from_the_cluster_what_no_file_gives(in_cluster, capsys):
     add, kubeconfig = in_cluster
     add("nodes", {"metadata": {"name": "n1", "labels": {"pool": "x"}}})
     add(*config_map(DOCUMENT))
@@ -123,7 +123,7 @@ def test_the_cluster_is_asked_for_what_is_no_file(in_cluster, capsys):
     assert "nodeConfigs[0] x, instead of 100 (defaults)" in out
 
 
-def test_under_a_broken_document_the_last_good_one_is_explained(in_cluster, capsys):
+def test_explains_the_last_good_document_under_an_invalid_one(in_cluster, capsys):
     add, kubeconfig = in_cluster
     add("nodes", {"metadata": {"name": "n1", "labels": {"pool": "x"}}})
     add(*config_map("{"))
@@ -134,7 +134,7 @@ def test_under_a_broken_document_the_last_good_one_is_explained(in_cluster, caps
     assert "nodeConfigs[0] x, instead of 100 (defaults)" in out
 
 
-def test_an_edit_is_tried_on_a_node_of_the_cluster(in_cluster, files, capsys):
+def test_tries_an_edit_on_a_node_of_the_cluster(in_cluster, files, capsys):
     add, kubeconfig = in_cluster
     add("nodes", {"metadata": {"name": "n1"}})
     add(*config_map(DOCUMENT))
@@ -143,16 +143,16 @@ def test_an_edit_is_tried_on_a_node_of_the_cluster(in_cluster, files, capsys):
     assert "cluster strategy, instead of 15 (defaults)" in capsys.readouterr().out
 
 
-def test_a_node_that_is_not_there_and_an_absent_config_map_are_said(in_cluster, capsys):
+def test_reports_a_missing_node_and_an_absent_config_map(in_cluster, capsys):
     add, kubeconfig = in_cluster
     assert main(["explain-config", "--node", "n1", "--kubeconfig", kubeconfig]) == explain_config.UNREADABLE
     assert "n1" in capsys.readouterr().err
     add("nodes", {"metadata": {"name": "n1"}})
     assert main(["explain-config", "--node", "n1", "--kubeconfig", kubeconfig]) == explain_config.EXPLAINED
-    assert "there is none, the defaults are in force; colocation is off" in capsys.readouterr().out
+    assert "the ConfigMap is absent, the defaults are in force; colocation is off" in capsys.readouterr().out
 
 
-def test_what_the_manager_has_written_is_compared_and_an_edit_is_previewed(in_cluster, files, capsys):
+def test_compares_the_written_spec_and_previews_an_edit(in_cluster, files, capsys):
     add, kubeconfig = in_cluster
     add("nodes", {"metadata": {"name": "n1", "labels": {"pool": "x"}}})
     add(*config_map(DOCUMENT))
@@ -162,7 +162,7 @@ def test_what_the_manager_has_written_is_compared_and_an_edit_is_previewed(in_cl
     add("nodemetrics", {"metadata": {"name": "n1"}, "spec": {**spec.to_wire(), "theirs": 1}})
     live = ["explain-config", "--node", "n1", "--kubeconfig", kubeconfig]
     main(live)
-    assert "\nthe spec of the NodeMetric says the same\n" in capsys.readouterr().out
+    assert "\nthe spec of the NodeMetric is the same\n" in capsys.readouterr().out
     main([*live, "--config", good])
     assert "would change in the spec of the NodeMetric: nothing\n" in capsys.readouterr().out
     [edit] = files(edit={**DOCUMENT, "degradeTimeMinutes": 3, "nodePredictPolicy": {"n": 3}})
@@ -171,7 +171,7 @@ def test_what_the_manager_has_written_is_compared_and_an_edit_is_previewed(in_cl
     assert f"would change in the spec of the NodeMetric: {changed}\n" in capsys.readouterr().out
 
 
-def test_a_spec_that_nobody_keeps_is_told(in_cluster, capsys):
+def test_reports_a_spec_that_no_manager_updates(in_cluster, capsys):
     add, kubeconfig = in_cluster
     add("nodes", {"metadata": {"name": "n1"}})
     add(*config_map({"enable": True}))

@@ -1,4 +1,4 @@
-"""What `explain-mid` prints of a node, beside the manager that wrote it."""
+"""Output of `explain-mid` on a node, beside the manager that wrote it."""
 
 import datetime as dt
 import json
@@ -23,7 +23,7 @@ async def started(world, document=ENABLED, **report):
         await world.settle()
 
 
-async def said(world, capsys, output="text", node="n1"):
+async def explain(world, capsys, output="text", node="n1"):
     capsys.readouterr()
     code = await explain_mid.explain(world.server.connection(), node, output, world.now)
     printed = capsys.readouterr()
@@ -35,29 +35,29 @@ FULL = {"allocated": allocated(mid_cpu=500), "prodPeakMetric": amounts("2", "6k"
 
 async def test_each_term_is_a_sentence_with_its_source_and_time(world, capsys):
     await started(world, {**ENABLED, "midCPUThresholdPercent": 50, "midUnallocatedPercent": 10}, **FULL)
-    code, text, _ = await said(world, capsys)
+    code, text, _ = await explain(world, capsys)
     assert code == 0
     assert text.startswith("n1: Mid resources calculated from the predicted peak of the Prod pods (Calculated, since ")
     for sentence in (
         "Prod pods request 8 cores.  [NodeMetric status.allocated, 2026-11-21T11:59:55Z]",
         "Prod pods are predicted to need 2 cores at most.  [NodeMetric status.prodPeakMetric, 2026-11-21T11:59:55Z]",
-        "Requested and not going to be needed: 6 cores.  [calculated, 2026-11-21T12:00:00Z]",
+        "Requested and not needed by the predicted peak: 6 cores.  [calculated, 2026-11-21T12:00:00Z]",
         "The cap is 50 % of the allocatable.",
         "That adds 0.2 cores.",
-        "Never less than that is published: 0.5 cores.",
+        "No less than this floor is published: 0.5 cores.",
         "Written to the node: 5.2 cores.",
         "kubernetes.io/mid-cpu: 5.2 cores\n",
     ):
         assert sentence in text, sentence
 
 
-async def test_the_terms_in_json_are_those_of_the_receipt(world, capsys):
+async def test_the_terms_in_json_are_those_of_the_annotation(world, capsys):
     await started(world, **FULL)
-    _, found, _ = await said(world, capsys, "json")
-    receipt = world.receipt()
-    assert (found["reason"], found["text"], found["status"]) == (receipt["reason"], receipt["text"], "True")
+    _, found, _ = await explain(world, capsys, "json")
+    status = world.mid_status()
+    assert (found["reason"], found["text"], found["status"]) == (status["reason"], status["text"], "True")
     for mid in MID:
-        wire = {re.sub("[A-Z]", lambda it: f"_{it[0].lower()}", key): n for key, n in receipt["resources"][mid].items()}
+        wire = {re.sub("[A-Z]", lambda it: f"_{it[0].lower()}", key): n for key, n in status["resources"][mid].items()}
         del wire["source"]
         assert {term["term"]: term["value"] for term in found["resources"][mid]["terms"]} == wire
         assert all(term["source"] and term["time"] and term["sentence"] for term in found["resources"][mid]["terms"])
@@ -75,39 +75,39 @@ async def test_the_terms_in_json_are_those_of_the_receipt(world, capsys):
         (ENABLED, {"prodPeakMetric": amounts("-1", "1"), "allocated": allocated()}, 0, Reason.PREDICTION_TOO_OLD),
     ],
 )
-async def test_a_node_without_mid_is_told_why(world, capsys, document, report, minutes_later, reason):
+async def test_explains_a_node_without_mid(world, capsys, document, report, minutes_later, reason):
     await started(world, document, **report)
     world.now += dt.timedelta(minutes=minutes_later)
-    _, before, _ = await said(world, capsys, "json")
+    _, before, _ = await explain(world, capsys, "json")
     assert reason in (before["reason"], before["newest_reason"])
     await world.settle()
-    _, found, _ = await said(world, capsys, "json")
+    _, found, _ = await explain(world, capsys, "json")
     assert (found["reason"], found["text"], found["status"]) == (reason, TEXTS[reason], STATUS[reason])
     assert [resource["published"] for resource in found["resources"].values()] == [None, None]
     assert found["newest_reason"] == ""
-    assert TEXTS[reason] in (await said(world, capsys))[1]
+    assert TEXTS[reason] in (await explain(world, capsys))[1]
 
 
-async def test_a_report_that_is_refused_is_told_beside_what_stays(world, capsys):
+async def test_shows_a_refused_report_beside_the_kept_values(world, capsys):
     await started(world, **FULL)
     world.report(allocated=allocated(), prodPeakMetric=amounts("NaN", "1"))
     await world.settle()
-    _, text, _ = await said(world, capsys)
-    assert "by now the newest report leads to: kept: the newest report holds a value that cannot be" in text
+    _, text, _ = await explain(world, capsys)
+    assert "the newest report would lead to: kept: the newest report holds an impossible value" in text
     assert "status.prodPeakMetric.resource.resources: 'NaN' is not a quantity" in text
     assert "kubernetes.io/mid-cpu: 6 cores" in text
 
 
-async def test_a_missing_node_metric_and_a_missing_policy_are_told(world, capsys):
+async def test_reports_a_missing_node_metric_and_a_missing_policy(world, capsys):
     world.add_node()
-    _, found, _ = await said(world, capsys, "json")
+    _, found, _ = await explain(world, capsys, "json")
     assert found["reason"] == Reason.NODE_METRIC_MISSING
     world.server.add("nodemetrics", {"metadata": {"name": "n1"}})
-    _, found, _ = await said(world, capsys, "json")
+    _, found, _ = await explain(world, capsys, "json")
     assert found["reason"] == Reason.NO_CONFIGURATION
 
 
 async def test_a_node_that_does_not_exist_is_an_error(world, capsys):
-    code, _, complaint = await said(world, capsys, node="n2")
+    code, _, error = await explain(world, capsys, node="n2")
     assert code == 1
-    assert "/api/v1/nodes/n2: 404 NotFound" in complaint
+    assert "/api/v1/nodes/n2: 404 NotFound" in error

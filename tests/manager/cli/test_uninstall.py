@@ -7,7 +7,7 @@ import pytest
 
 from manager.cli import uninstall
 from tests.fakes import cluster
-from tests.manager.conftest import MID, NAMESPACE, RECEIPT
+from tests.manager.conftest import MID, NAMESPACE, STATUS_ANNOTATION
 
 OTHERS = {"cpu": "4", "memory": "8Gi"}
 LABELS = {"app": "koord-manager"}
@@ -26,7 +26,7 @@ def settings(**chosen):
 def node(server, name, *, capacity=True, allocatable=True, receipt=True):
     mid = dict.fromkeys(MID, "1000")
     server.add("nodes", {
-        "metadata": {"name": name, "annotations": {"theirs": "1", **({RECEIPT: "{}"} if receipt else {})}},
+        "metadata": {"name": name, "annotations": {"theirs": "1", **({STATUS_ANNOTATION: "{}"} if receipt else {})}},
         "status": {
             "capacity": OTHERS | (mid if capacity else {}), "allocatable": OTHERS | (mid if allocatable else {}),
         },
@@ -34,7 +34,7 @@ def node(server, name, *, capacity=True, allocatable=True, receipt=True):
 
 
 def installation(server, *, holder="", duration=0):
-    """A manager that leads, its standby, and what it has written. Its pods end when it is scaled down."""
+    """Add a leading manager, its standby, and its writes. Its pods end when it is scaled down."""
     for name in ("koord-manager", "koord-scheduler"):
         spec = {"replicas": 2, "selector": {"matchLabels": {"app": name}}}
         server.add("deployments", {"metadata": {"name": name}, "spec": spec}, NAMESPACE)
@@ -45,7 +45,7 @@ def installation(server, *, holder="", duration=0):
     note = {"koordinator.sh/colocation-config-status": "x", "theirs": "1"}
     server.add("configmaps", {"metadata": {"name": "slo-controller-config", "annotations": note}}, NAMESPACE)
     server.add("pods", {"metadata": {"name": "koord-suite-test"}, "status": {"phase": "Succeeded"}}, NAMESPACE)
-    server.add("pods", {"metadata": {"name": "somebody-elses"}, "status": {"phase": "Running"}}, NAMESPACE)
+    server.add("pods", {"metadata": {"name": "of-another-client"}, "status": {"phase": "Running"}}, NAMESPACE)
     node(server, "both")
     node(server, "capacity-only", allocatable=False, receipt=False)
     node(server, "receipt-only", capacity=False, allocatable=False)
@@ -72,23 +72,23 @@ async def run(server, **chosen):
 
 
 def written(server, plural):
-    """Places of writes to a kind in the order of all writes."""
+    """Return the positions of the writes to a kind among all writes."""
     return [place for place, (_, path, _) in enumerate(server.writes) if f"/{plural}" in path]
 
 
-async def test_nothing_of_ours_is_left_and_everything_of_others(server):
+async def test_removes_everything_of_the_suite_and_nothing_of_others(server):
     installation(server)
     assert await run(server) == uninstall.DONE
     for each in server.all("nodes"):
         assert each["status"] == {"capacity": OTHERS, "allocatable": OTHERS}
         assert each["metadata"]["annotations"] == {"theirs": "1"}
     assert server.all("nodemetrics") == server.all("leases") == []
-    assert [each["metadata"]["name"] for each in server.all("pods")] == ["somebody-elses"]
+    assert [each["metadata"]["name"] for each in server.all("pods")] == ["of-another-client"]
     config = server.get("configmaps", "slo-controller-config", NAMESPACE)
     assert config["metadata"]["annotations"] == {"theirs": "1"}
 
 
-async def test_what_writes_is_stopped_before_what_it_has_written_is_taken_away(server):
+async def test_stops_the_writers_before_the_removal(server):
     installation(server)
     await run(server)
     assert max(written(server, "deployments")) < min(written(server, "nodes/"))
@@ -96,7 +96,7 @@ async def test_what_writes_is_stopped_before_what_it_has_written_is_taken_away(s
     assert {each["spec"]["replicas"] for each in server.all("deployments")} == {0}
 
 
-async def test_a_node_that_carries_nothing_is_not_written(server):
+async def test_does_not_write_to_a_node_without_traces(server):
     installation(server)
     await run(server)
     assert not [path for _, path, _ in server.writes if "untouched" in path]
@@ -111,12 +111,12 @@ async def test_a_second_run_finds_nothing_to_do(server):
     assert not written(server, "nodemetrics")
 
 
-async def test_where_nothing_was_ever_installed_nothing_is_wrong(server):
+async def test_succeeds_where_nothing_was_installed(server):
     assert await run(server) == uninstall.DONE
 
 
-async def test_a_leader_that_did_not_give_its_lease_up_has_the_time_to_notice(server):
-    """Its renew deadline is below the duration of its Lease; nothing it may have written comes after our writes."""
+async def test_waits_for_a_leader_that_did_not_release_its_lease(server):
+    """Its renew deadline is below the duration of its Lease: none of its writes comes after the removal."""
     installation(server, holder="zombie", duration=1)
     taken = []
     server.on_write = lambda request: taken.append((request.path, asyncio.get_running_loop().time()))
@@ -127,7 +127,7 @@ async def test_a_leader_that_did_not_give_its_lease_up_has_the_time_to_notice(se
     assert at["both"] - next(when for path, when in taken if "/leases/koord-manager" in path) >= 0.99
 
 
-async def test_pods_that_do_not_end_are_fenced_off_by_the_lease_which_stays(server, caplog):
+async def test_fences_pods_that_do_not_end_and_keeps_the_lease(server, caplog):
     installation(server)
     pod(server, "on-a-dead-node", stuck=True)
     with caplog.at_level(logging.WARNING):
@@ -139,7 +139,7 @@ async def test_pods_that_do_not_end_are_fenced_off_by_the_lease_which_stays(serv
     assert not any(MID[0] in each["status"]["capacity"] for each in server.all("nodes"))
 
 
-async def test_an_apiserver_that_refuses_for_a_while_delays_and_ends_nothing(server):
+async def test_retries_while_the_apiserver_refuses(server):
     installation(server)
     busy = cluster.Refusal(429, "TooManyRequests", message="busy")
     server.refuse["PATCH", "nodes"] = busy
@@ -151,7 +151,7 @@ async def test_an_apiserver_that_refuses_for_a_while_delays_and_ends_nothing(ser
     assert await waiting == uninstall.DONE
 
 
-async def test_what_cannot_be_done_in_time_is_named_and_others_may_lead_again(server, caplog):
+async def test_names_the_obstacle_after_the_timeout_and_releases_the_lease(server, caplog):
     installation(server)
     server.refuse["DELETE", "nodemetrics"] = cluster.Refusal(403, "Forbidden", message="not you")
     assert await run(server, timeout_seconds=0.6) == uninstall.LEFT_OVER
@@ -161,7 +161,7 @@ async def test_what_cannot_be_done_in_time_is_named_and_others_may_lead_again(se
     assert not server.get("leases", "koord-manager", NAMESPACE)["spec"]["holderIdentity"]
 
 
-async def test_a_node_that_goes_away_meanwhile_is_no_obstacle(server):
+async def test_ignores_a_node_that_is_deleted_meanwhile(server):
     installation(server)
     stop = server.on_write
 

@@ -1,4 +1,4 @@
-"""Candidates over a Lease in a cluster in memory; clocks are the test's."""
+"""Candidates for a Lease in a cluster in memory; the test controls the clocks."""
 
 import contextlib
 import datetime as dt
@@ -34,33 +34,33 @@ async def candidates(*names):
         yield clock, server, api, *made
 
 
-async def test_who_was_frozen_may_not_write_when_it_wakes_before_it_has_looked_at_the_lease():
+async def test_a_resumed_process_may_not_write_before_it_has_read_the_lease():
     async with candidates("first", "second") as (clock, _, api, first, second):
-        assert await first.look(api) is Role.LEADER
+        assert await first.try_acquire_or_renew(api) is Role.LEADER
         assert first.may_write()
-        assert await second.look(api) is Role.STANDBY
+        assert await second.try_acquire_or_renew(api) is Role.STANDBY
         clock.seconds += 10.1
         assert not first.may_write()
         clock.seconds += 5
-        assert await second.look(api) is Role.LEADER
+        assert await second.try_acquire_or_renew(api) is Role.LEADER
         assert second.may_write()
         assert not first.may_write()
-        assert await first.look(api) is Role.LOST
+        assert await first.try_acquire_or_renew(api) is Role.LOST
 
 
-async def test_who_leads_and_finds_the_lease_free_has_lost_it():
+async def test_a_leader_that_finds_the_lease_free_has_lost_it():
     async with candidates("frozen", "between") as (clock, _, api, frozen, between):
-        await frozen.look(api)
-        await between.look(api)
+        await frozen.try_acquire_or_renew(api)
+        await between.try_acquire_or_renew(api)
         clock.seconds += 16
-        await between.look(api)
+        await between.try_acquire_or_renew(api)
         await between.release(api)
-        assert await frozen.look(api) is Role.LOST  # somebody may have led meanwhile
+        assert await frozen.try_acquire_or_renew(api) is Role.LOST  # another process may have led meanwhile
 
 
-async def test_the_time_of_a_renewal_is_when_it_was_asked_for():
+async def test_a_renewal_counts_from_the_start_of_its_request():
     async with candidates("slow") as (clock, _, api, slow):
-        await slow.look(api)
+        await slow.try_acquire_or_renew(api)
         sent = api.send
 
         async def late(*given, **more):
@@ -69,27 +69,27 @@ async def test_the_time_of_a_renewal_is_when_it_was_asked_for():
             return answer
 
         api.send = late
-        assert await slow.look(api) is Role.LEADER
+        assert await slow.try_acquire_or_renew(api) is Role.LEADER
         assert not slow.may_write()  # twice six seconds ago
 
 
 @pytest.mark.parametrize("refused", ["GET", "PUT"])
-async def test_who_cannot_renew_goes_on_until_the_deadline_and_no_longer(refused):
+async def test_a_leader_that_cannot_renew_continues_until_the_deadline(refused):
     async with candidates("cut-off") as (clock, server, api, cut_off):
-        await cut_off.look(api)
+        await cut_off.try_acquire_or_renew(api)
         server.refuse[refused, "leases"] = cluster.Refusal(503, "ServiceUnavailable")
         clock.seconds += 9
-        assert await cut_off.look(api) is Role.LEADER
+        assert await cut_off.try_acquire_or_renew(api) is Role.LEADER
         assert cut_off.may_write()
         clock.seconds += 2
         assert not cut_off.may_write()
-        assert await cut_off.look(api) is Role.LOST
+        assert await cut_off.try_acquire_or_renew(api) is Role.LOST
         assert "503" in (cut_off.last_error or "")
 
 
-async def test_a_lease_that_is_given_up_is_free_at_once():
+async def test_a_released_lease_can_be_acquired_at_once():
     async with candidates("first", "second") as (_, server, api, first, second):
-        await first.look(api)
+        await first.try_acquire_or_renew(api)
         await first.release(api)
         assert server.get("leases", "koord-manager", "koordinator-system")["spec"]["holderIdentity"] == ""
-        assert await second.look(api) is Role.LEADER
+        assert await second.try_acquire_or_renew(api) is Role.LEADER

@@ -36,13 +36,13 @@ class Candidate:
         await asyncio.to_thread(self.election.stop)
 
 
-async def test_the_first_candidate_leads_and_the_second_stands_by_until_it_gives_up(server):
+async def test_the_second_candidate_is_standby_until_the_first_releases(server):
     first = Candidate(server, "first")
     await first.until(Role.LEADER)
     second = Candidate(server, "second")
     await asyncio.sleep(0.3)
     assert second.roles == []
-    assert second.election.silence_seconds() < 2
+    assert second.election.elector.silence_seconds() < 2
     await first.stop()
     assert first.roles == [Role.LEADER, Role.STOPPED]
     await second.until(Role.LEADER)
@@ -51,7 +51,7 @@ async def test_the_first_candidate_leads_and_the_second_stands_by_until_it_gives
     assert server.get(*LEASE)["spec"]["holderIdentity"] == ""
 
 
-async def test_a_leader_that_dies_is_succeeded_when_its_lease_has_expired(server):
+async def test_a_candidate_leads_when_the_lease_of_a_dead_leader_has_expired(server):
     server.add("leases", {
         "metadata": {"name": "koord-manager"},
         "spec": {"holderIdentity": "dead", "leaseDurationSeconds": 1, "leaseTransitions": 4},
@@ -62,7 +62,7 @@ async def test_a_leader_that_dies_is_succeeded_when_its_lease_has_expired(server
     await candidate.stop()
 
 
-async def test_who_is_robbed_of_the_lease_has_lost_it_and_dies_if_it_does_not_end(server):
+async def test_a_leader_whose_lease_was_taken_is_killed_if_it_does_not_exit(server):
     candidate = Candidate(server, "robbed")
     await candidate.until(Role.LEADER)
     server.patch("leases", "koord-manager", {"spec": {"holderIdentity": "thief"}}, "koordinator-system")
@@ -72,12 +72,12 @@ async def test_who_is_robbed_of_the_lease_has_lost_it_and_dies_if_it_does_not_en
     assert candidate.died.is_set()
 
 
-async def test_who_cannot_renew_has_lost_it_before_others_may_take_it(server):
+async def test_a_leader_that_cannot_renew_stops_before_another_may_acquire(server):
     candidate = Candidate(server, "cut-off")
     await candidate.until(Role.LEADER)
     server.refuse["PUT", "leases"] = cluster.Refusal(403, "Forbidden", "koord-manager")
     await candidate.until(Role.LOST)
     await candidate.stop()
     assert not candidate.died.is_set()
-    assert candidate.election.last_error is not None
-    assert "grant it by RBAC" in candidate.election.last_error
+    assert candidate.election.elector.last_error is not None
+    assert "grant it by RBAC" in candidate.election.elector.last_error

@@ -53,7 +53,7 @@ def test_a_bound_on_the_rise_never_uncovers_a_running_pod():
     assert target.values[CPU] == 5_000
 
 
-def test_a_withdrawal_leaves_exactly_what_is_bound():
+def test_a_withdrawal_publishes_exactly_the_bound_requests():
     target = calculator.withdrawn({CPU: 500}, Reason.SAMPLE_TOO_OLD)
     assert target.values == {CPU: 500, MEMORY: 0}
     assert not target.removes_all()
@@ -71,6 +71,6 @@ def test_zero_is_published_as_zero():
     assert target.values == {CPU: 0, MEMORY: 0}
 
 
-def test_published_values_are_read_in_whatever_form_the_apiserver_keeps_them():
+def test_reads_published_values_in_every_notation():
     node = pods.Node(status=pods.NodeStatus(capacity={CPU: "4k", "cpu": "4"}, allocatable={MEMORY: "1Ki"}))
     assert calculator.published_on(node) == Published({CPU: 4_000}, {MEMORY: 1_024})

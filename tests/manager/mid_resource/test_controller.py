@@ -28,23 +28,23 @@ def bound_pod(world, name="p1", cpu="500", memory="100"):
     }, NAMESPACE)  # fmt: skip
 
 
-async def test_mid_is_what_prod_requests_and_will_not_need_with_every_term_in_the_receipt(world):
+async def test_publishes_prod_requests_minus_peak_with_every_term_in_the_annotation(world):
     await started(world)
     await reported(world)
     assert world.mid_of() == (6_000, 10_000)
-    receipt = world.receipt()
-    assert (receipt["reason"], receipt["requestsFrom"], receipt["sample"]) == (
+    status = world.mid_status()
+    assert (status["reason"], status["requestsFrom"], status["sample"]) == (
         "Calculated", "report", "2026-11-21T11:59:55Z",
     )  # fmt: skip
-    line = receipt["resources"][MID[0]]
+    line = status["resources"][MID[0]]
     assert (line["allocatedProd"], line["peakProd"], line["reclaimable"], line["published"]) == (8000, 2000, 6000, 6000)
     assert ("n1", "Normal", "Calculated") in world.events()
 
 
-async def test_a_node_carries_nothing_of_ours_before_the_first_report(world):
+async def test_writes_nothing_to_a_node_before_its_first_report(world):
     await started(world)
     assert world.mid_of() == ()
-    assert world.receipt() is None
+    assert world.mid_status() is None
 
 
 async def test_a_small_move_is_not_written_until_the_refresh(world):
@@ -65,7 +65,7 @@ async def test_a_move_beyond_the_threshold_is_written_at_once(world):
     assert world.mid_of() == (4_000, 10_000)
 
 
-async def test_a_report_without_prediction_takes_nothing_away_until_the_last_one_is_too_old(world):
+async def test_a_report_without_prediction_keeps_values_until_the_last_one_is_too_old(world):
     await started(world, {**ENABLED, "updateTimeThresholdSeconds": 100_000})
     await reported(world)
     world.now += dt.timedelta(minutes=14)
@@ -75,11 +75,11 @@ async def test_a_report_without_prediction_takes_nothing_away_until_the_last_one
     world.now += dt.timedelta(minutes=2)
     await reported(world, **nothing)
     assert world.mid_of() == ()
-    assert world.receipt()["reason"] == "PredictionTooOld"
+    assert world.mid_status()["reason"] == "PredictionTooOld"
     assert ("n1", "Warning", "PredictionTooOld") in world.events()
 
 
-async def test_what_was_last_good_is_known_to_a_successor_from_the_receipt(world):
+async def test_a_new_leader_reads_the_last_usable_sample_from_the_annotation(world):
     await started(world)
     await reported(world)
     world.mid._last_usable.clear()
@@ -88,7 +88,7 @@ async def test_what_was_last_good_is_known_to_a_successor_from_the_receipt(world
     assert world.mid_of() == (6_000, 10_000)
 
 
-async def test_a_stale_sample_withdraws_down_to_what_is_bound_and_then_removes_the_keys(world):
+async def test_an_old_sample_withdraws_to_the_bound_requests_and_then_removes_the_keys(world):
     await started(world)
     await reported(world)
     bound_pod(world)
@@ -99,10 +99,10 @@ async def test_a_stale_sample_withdraws_down_to_what_is_bound_and_then_removes_t
     world.server.remove("pods", "p1", NAMESPACE)
     assert await world.settle() is None
     assert world.mid_of() == ()
-    assert world.receipt()["reason"] == "SampleTooOld"
+    assert world.mid_status()["reason"] == "SampleTooOld"
 
 
-async def test_switched_off_a_node_keeps_its_pods_and_in_the_end_carries_nothing_of_ours(world):
+async def test_switched_off_a_node_keeps_its_pods_and_loses_its_keys_after_them(world):
     await started(world)
     await reported(world)
     bound_pod(world)
@@ -110,11 +110,11 @@ async def test_switched_off_a_node_keeps_its_pods_and_in_the_end_carries_nothing
     await world.config.start()
     await world.settle()
     assert world.mid_of() == (500, 100)
-    assert world.receipt()["reason"] == "ColocationDisabled"
+    assert world.mid_status()["reason"] == "ColocationDisabled"
     world.server.remove("pods", "p1", NAMESPACE)
     await world.settle()
     assert world.mid_of() == ()
-    assert world.receipt() is None
+    assert world.mid_status() is None
 
 
 async def test_without_a_floor_a_withdrawal_removes_at_once(world):
@@ -126,7 +126,7 @@ async def test_without_a_floor_a_withdrawal_removes_at_once(world):
     assert world.mid_of() == ()
 
 
-async def test_upstreams_agent_gives_reclaimable_and_its_requests_are_counted_from_one_pod_list(world):
+async def test_upstreams_agent_reports_reclaimable_and_requests_come_from_one_pod_list(world):
     await started(world, {**ENABLED, "midUnallocatedPercent": 50})
     bound_pod(world)
     world.server.add("pods", {
@@ -138,8 +138,8 @@ async def test_upstreams_agent_gives_reclaimable_and_its_requests_are_counted_fr
     lists = [each for each in world.server.requests if each.path == "/api/v1/pods"]
     await world.settle()
     assert world.mid_of() == (2_000 + 2_000, 3_000 + 5_000)
-    receipt = world.receipt()
-    assert (receipt["reason"], receipt["requestsFrom"]) == ("CalculatedFromReclaimable", "pods")
+    status = world.mid_status()
+    assert (status["reason"], status["requestsFrom"]) == ("CalculatedFromReclaimable", "pods")
     asked = [each for each in world.server.requests if each.path == "/api/v1/pods"]
     assert len(asked) == len(lists) + 1
     assert asked[-1].query["fieldSelector"] == "spec.nodeName=n1"
@@ -147,7 +147,7 @@ async def test_upstreams_agent_gives_reclaimable_and_its_requests_are_counted_fr
     assert [each for each in world.server.requests if each.path == "/api/v1/pods"] == asked
 
 
-async def test_the_pods_are_counted_anew_for_each_report_of_upstreams_agent(world):
+async def test_counts_the_pods_again_for_each_report_of_upstreams_agent(world):
     await started(world)
     world.report(seconds_ago=30, prodReclaimableMetric=amounts("2", "3k"))
     await world.settle()
@@ -159,7 +159,7 @@ async def test_the_pods_are_counted_anew_for_each_report_of_upstreams_agent(worl
     assert world.mid_of() == (2_500, 3_000)
 
 
-async def test_a_report_that_cannot_be_is_refused_with_a_reason_and_changes_nothing(world):
+async def test_an_impossible_report_is_refused_with_a_reason_and_changes_nothing(world):
     await started(world)
     await reported(world)
     for nonsense in (
@@ -176,7 +176,7 @@ async def test_a_report_that_cannot_be_is_refused_with_a_reason_and_changes_noth
 
 @pytest.mark.parametrize("where", ["capacity", "allocatable"])
 @pytest.mark.parametrize("usable", [True, False])
-async def test_a_key_that_somebody_took_away_is_put_back_whether_there_is_a_prediction_or_not(world, where, usable):
+async def test_restores_a_missing_key_with_and_without_a_prediction(world, where, usable):
     await started(world)
     await reported(world)
     if not usable:
@@ -186,7 +186,7 @@ async def test_a_key_that_somebody_took_away_is_put_back_whether_there_is_a_pred
     assert world.mid_of() == (6_000, 10_000)
 
 
-async def test_a_recreated_node_has_mid_back_with_one_report_and_old_samples_do_not_count(world):
+async def test_a_recreated_node_needs_one_report_and_ignores_old_samples(world):
     await started(world)
     await reported(world)
     old = world.server.get("nodemetrics", "n1")["status"]
@@ -201,25 +201,25 @@ async def test_a_recreated_node_has_mid_back_with_one_report_and_old_samples_do_
     assert world.mid_of() == (6_000, 10_000)
 
 
-async def test_a_namesake_that_replaced_the_node_is_not_patched(world):
+async def test_does_not_patch_a_node_that_was_recreated(world):
     await started(world)
     world.report(allocated=allocated(), prodPeakMetric=amounts("2", "6k"))
-    world.see()
-    seen = world.picture.nodes.get("n1")
+    world.sync_cache()
+    seen = world.cache.nodes.get("n1")
     world.server.remove("nodes", "n1")
     world.add_node()
     strategy = world.config.strategies.of({}, {})
-    assert world.picture.nodes.get("n1") is seen
+    assert world.cache.nodes.get("n1") is seen
     with pytest.raises(Exception, match="immutable"):
         await world.mid.reconcile("n1", strategy)
     assert world.mid_of() == ()
 
 
-async def test_a_node_without_resources_is_left_alone(world):
+async def test_writes_nothing_to_a_node_without_resources(world):
     await started(world)
     world.server.add("nodes", {"metadata": {"name": "new"}, "status": {}})
     assert await world.settle("new") is None
-    assert world.receipt("new") is None
+    assert world.mid_status("new") is None
 
 
 async def test_amplified_nodes_are_calculated_from_their_raw_allocatable(world):
@@ -230,26 +230,28 @@ async def test_amplified_nodes_are_calculated_from_their_raw_allocatable(world):
     assert world.mid_of() == (3_000, 4_000)
 
 
-async def test_what_a_node_reserves_by_annotation_is_not_given_away_and_stands_in_the_receipt(world):
+async def test_a_reservation_is_not_published_and_is_in_the_annotation(world):
     await started(world)
     reservation = '{"resources": {"memory": "7k"}, "reservedCPUs": "0-2,8"}'
     annotations = {"node.koordinator.sh/reservation": reservation}
     world.server.patch("nodes", "n1", {"metadata": {"annotations": annotations}})
     await reported(world)
     assert world.mid_of() == (10_000 - 4_000 - 2_000, 20_000 - 7_000 - 6_000)
-    line = world.receipt()["resources"][MID[0]]
+    line = world.mid_status()["resources"][MID[0]]
     assert (line["reserved"], line["allocatable"], line["capacity"]) == (4_000, 6_000, 10_000)
 
 
-async def test_a_reservation_that_cannot_be_right_is_left_out_and_the_receipt_says_so(world):
+async def test_an_invalid_reservation_is_ignored_and_reported_in_the_annotation(world):
     await started(world)
     world.server.patch("nodes", "n1", {"metadata": {"annotations": {"node.koordinator.sh/reservation": "8 cores"}}})
     await reported(world)
     assert world.mid_of() == (6_000, 10_000)
-    assert world.receipt()["reason"] == "Calculated"
-    assert world.receipt()["detail"].startswith("ReservationIgnored: metadata.annotations.node.koordinator.sh/reserv")
-    assert "8 cores" in world.receipt()["detail"]
-    assert "reserved" not in world.receipt()["resources"][MID[0]]
+    assert world.mid_status()["reason"] == "Calculated"
+    assert world.mid_status()["detail"].startswith(
+        "ReservationIgnored: metadata.annotations.node.koordinator.sh/reserv"
+    )
+    assert "8 cores" in world.mid_status()["detail"]
+    assert "reserved" not in world.mid_status()["resources"][MID[0]]
 
 
 async def test_a_cluster_without_colocation_costs_neither_writes_nor_pod_lists(world):
@@ -260,7 +262,7 @@ async def test_a_cluster_without_colocation_costs_neither_writes_nor_pod_lists(w
     assert len(world.server.requests) == requests
 
 
-async def test_metrics_show_what_is_published_and_why(world):
+async def test_metrics_have_the_published_values_and_the_reason(world):
     await started(world)
     await reported(world)
     value = world.telemetry.registry.get_sample_value
@@ -272,7 +274,7 @@ async def test_metrics_show_what_is_published_and_why(world):
     assert value("koord_manager_nodes", {"reason": "Calculated"}) == 0
 
 
-async def test_periods_that_no_clock_can_count_are_the_longest_it_can(world):
+async def test_a_period_beyond_datetime_is_cut_to_the_longest_one(world):
     forever = 2**63 - 1
     await started(world, {**ENABLED, "degradeTimeMinutes": forever, "updateTimeThresholdSeconds": forever})
     await reported(world)
@@ -283,14 +285,14 @@ async def test_periods_that_no_clock_can_count_are_the_longest_it_can(world):
 
 
 @pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:00", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00+23:00"])
-async def test_a_sample_from_the_end_of_time_takes_nothing_away_at_once_and_stops_nothing(world, time):
+async def test_a_sample_at_the_end_of_datetime_withdraws_nothing(world, time):
     await started(world)
     await reported(world)
     await reported(world, peak="1", updateTime=time)
     assert world.mid_of() == (6_000, 10_000)
 
 
-async def test_a_reservation_that_nobody_can_read_is_as_if_it_were_not_there(world):
+async def test_an_unreadable_reservation_counts_as_absent(world):
     await started(world)
     annotations = {
         "node.koordinator.sh/reservation": "[" * 100_000,

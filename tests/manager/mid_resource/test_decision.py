@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from manager.mid_resource.decision import Action, is_degraded, judge
-from manager.mid_resource.inputs import DecisionInputs
+from api_types.node_metric.mid_report import UsableReport
+from manager.mid_resource.decision import Action, DecisionInputs, decide, is_degraded
 from manager.mid_resource.reasons import TEXTS, Reason
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -21,14 +21,14 @@ FINE = DecisionInputs(
     node_metric_exists=True,
     exists_since=ago(1000),
     sample_time=ago(1),
-    usable=True,
+    usable=UsableReport({}, {}, None),
     refused=None,
     last_usable=ago(2),
 )
 
 
 @pytest.mark.parametrize(
-    ("changes", "verdict", "reason"),
+    ("changes", "action", "reason"),
     [
         ({}, Action.CALCULATE, Reason.CALCULATED),
         ({"enabled": False}, Action.WITHDRAW, Reason.COLOCATION_DISABLED),
@@ -38,11 +38,11 @@ FINE = DecisionInputs(
         ({"sample_time": ago(-2)}, Action.CALCULATE, Reason.CALCULATED),  # a clock that is a little ahead
         ({"sample_time": ago(-60)}, Action.KEEP, Reason.REPORT_REFUSED),
         ({"sample_time": ago(-60), "last_usable": ago(16)}, Action.WITHDRAW, Reason.PREDICTION_TOO_OLD),
-        ({"usable": False}, Action.KEEP, Reason.NO_PREDICTION),
-        ({"usable": False, "last_usable": ago(16)}, Action.WITHDRAW, Reason.PREDICTION_TOO_OLD),
-        ({"usable": False, "last_usable": None}, Action.WITHDRAW, Reason.PREDICTION_TOO_OLD),
-        ({"usable": False, "last_usable": LAST_MOMENT}, Action.WITHDRAW, Reason.PREDICTION_TOO_OLD),
-        ({"usable": False, "refused": "cpu: seen -1"}, Action.KEEP, Reason.REPORT_REFUSED),
+        ({"usable": None}, Action.KEEP, Reason.NO_PREDICTION),
+        ({"usable": None, "last_usable": ago(16)}, Action.WITHDRAW, Reason.PREDICTION_TOO_OLD),
+        ({"usable": None, "last_usable": None}, Action.WITHDRAW, Reason.PREDICTION_TOO_OLD),
+        ({"usable": None, "last_usable": LAST_MOMENT}, Action.WITHDRAW, Reason.PREDICTION_TOO_OLD),
+        ({"usable": None, "refused": "cpu: seen -1"}, Action.KEEP, Reason.REPORT_REFUSED),
         ({"sample_time": None}, Action.WITHDRAW, Reason.NEVER_REPORTED),
         ({"sample_time": None, "exists_since": ago(3)}, Action.KEEP, Reason.AWAITING_FIRST_REPORT),
         ({"sample_time": ago(5), "exists_since": ago(3)}, Action.KEEP, Reason.AWAITING_FIRST_REPORT),
@@ -50,23 +50,23 @@ FINE = DecisionInputs(
         ({"sample_time": None, "exists_since": None}, Action.WITHDRAW, Reason.NEVER_REPORTED),
     ],
 )
-def test_what_the_evidence_leads_to(changes, verdict, reason):
-    found = judge(replace(FINE, **changes), NOW)
-    assert (found.verdict, found.reason) == (verdict, reason)
+def test_decides_by_the_inputs(changes, action, reason):
+    found = decide(replace(FINE, **changes), NOW)
+    assert (found.action, found.reason) == (action, reason)
 
 
-def test_a_judgement_says_when_time_alone_would_change_it():
-    assert judge(FINE, NOW).changes_at == ago(1) + FINE.degrade_after
-    assert judge(replace(FINE, usable=False), NOW).changes_at == ago(2) + FINE.degrade_after
-    assert judge(replace(FINE, enabled=False), NOW).changes_at is None
+def test_a_decision_has_the_time_at_which_it_changes():
+    assert decide(FINE, NOW).changes_at == ago(1) + FINE.degrade_after
+    assert decide(replace(FINE, usable=None), NOW).changes_at == ago(2) + FINE.degrade_after
+    assert decide(replace(FINE, enabled=False), NOW).changes_at is None
 
 
-def test_a_refusal_says_what_was_seen():
-    assert judge(replace(FINE, refused="status.x: seen -1"), NOW).detail == "status.x: seen -1"
-    assert "2026-11-21T13:00:00Z" in judge(replace(FINE, sample_time=ago(-60)), NOW).detail
+def test_a_refusal_names_the_observed_value():
+    assert decide(replace(FINE, refused="status.x: seen -1"), NOW).detail == "status.x: seen -1"
+    assert "2026-11-21T13:00:00Z" in decide(replace(FINE, sample_time=ago(-60)), NOW).detail
 
 
-def test_the_deadline_itself_is_still_good():
+def test_a_sample_of_exactly_the_degrade_time_counts():
     assert not is_degraded(ago(15), dt.timedelta(minutes=15), NOW)
     assert is_degraded(None, dt.timedelta(minutes=15), NOW)
 

@@ -1,4 +1,4 @@
-"""The ways in which a node comes by its Mid resources that configuration chooses between, through the controller."""
+"""Configured ways to compute the Mid resources of a node, through the controller."""
 
 import datetime as dt
 
@@ -25,7 +25,7 @@ async def reported(world, peak="2", memory="6k", seconds_ago=5, **more):
     ("document", "expected"),
     [
         ({}, (6_000, 10_000)),  # reclaimable only
-        ({"midUnallocatedPercent": 100}, (8_000, 14_000)),  # plus what nobody requests
+        ({"midUnallocatedPercent": 100}, (8_000, 14_000)),  # plus the unrequested amount
         ({"midUnallocatedPercent": 25}, (6_500, 11_000)),
         ({"midReclaimRatioPercent": 50}, (2_000, 2_000)),
         ({"midCPUThresholdPercent": 45, "midMemoryThresholdPercent": 10}, (4_500, 2_000)),
@@ -33,7 +33,7 @@ async def reported(world, peak="2", memory="6k", seconds_ago=5, **more):
         ({"preset": "conservative"}, (1_000, 2_000)),  # a tenth of the node a sample
     ],
 )
-async def test_what_a_report_comes_to(world, document, expected):
+async def test_publishes_the_formula_of_a_report(world, document, expected):
     await started(world, **document)
     await reported(world)
     assert world.mid_of() == expected
@@ -47,20 +47,20 @@ async def test_static_mode_publishes_a_share_of_capacity_whatever_is_predicted(w
     await started(world, **STATIC, midMemoryThresholdPercent=10, midUnallocatedPercent=100)
     await reported(world, prodPeakMetric=prediction)
     assert world.mid_of() == (3_000, 2_000)
-    assert world.receipt()["reason"] == "Static"
-    assert "peakProd" not in world.receipt()["resources"][MID[0]]
+    assert world.mid_status()["reason"] == "Static"
+    assert "peakProd" not in world.mid_status()["resources"][MID[0]]
 
 
-async def test_static_mode_needs_an_agent_that_lives(world):
+async def test_static_mode_needs_a_live_agent(world):
     await started(world, **STATIC)
     await reported(world)
     world.now += dt.timedelta(minutes=15, seconds=1)
     await world.settle()
     assert world.mid_of() == ()
-    assert world.receipt()["reason"] == "SampleTooOld"
+    assert world.mid_status()["reason"] == "SampleTooOld"
 
 
-async def test_running_mid_pods_keep_their_keys_however_high_the_peak_unless_the_formula_is_wanted(world):
+async def test_running_mid_pods_keep_their_floor_unless_it_is_switched_off(world):
     await started(world)
     await reported(world, peak="12", allocated=allocated(mid_cpu=700, mid_memory=5))
     assert world.mid_of() == (700, 10_000)
@@ -70,14 +70,14 @@ async def test_running_mid_pods_keep_their_keys_however_high_the_peak_unless_the
     assert world.mid_of() == (0, 10_000)
 
 
-async def test_a_rise_takes_one_sample_a_step_and_a_fall_none(world):
+async def test_a_rise_takes_one_sample_per_step_and_a_fall_none(world):
     await started(world, midMaxIncreasePercent=20)
     seen = []
     for peak, seconds_ago in (("2", 9), ("2", 9), ("2", 8), ("2", 7), ("2", 6), ("7500m", 5)):
         await reported(world, peak=peak, seconds_ago=seconds_ago)
         seen.append(world.mid_of()[0])
     assert seen == [2_000, 2_000, 4_000, 6_000, 6_000, 500]
-    assert world.receipt()["resources"][MID[0]].get("riseLimit") is None
+    assert world.mid_status()["resources"][MID[0]].get("riseLimit") is None
 
 
 async def test_the_diff_threshold_and_the_forced_refresh_are_the_configured_ones(world):
@@ -105,12 +105,12 @@ async def test_a_node_metric_that_vanishes_withdraws_until_the_next_report(world
     await started(world)
     await reported(world)
     world.server.remove("nodemetrics", "n1")
-    world.see()
+    world.sync_cache()
     strategy = world.config.strategies.of({}, {})
     await world.mid.reconcile("n1", strategy)
     assert world.mid_of() == ()
-    assert world.receipt()["reason"] == "NodeMetricMissing"
-    await world.settle()  # the NodeMetric is made anew
+    assert world.mid_status()["reason"] == "NodeMetricMissing"
+    await world.settle()  # the NodeMetric is created again
     world.now += dt.timedelta(seconds=70)
     await reported(world)
     assert world.mid_of() == (6_000, 10_000)
@@ -129,26 +129,26 @@ async def test_only_the_node_that_an_entry_matches_leaves_colocation(world):
     assert world.mid_of() == (6_000, 10_000)
 
 
-async def test_reason_code_and_text_are_the_same_in_receipt_event_and_metric(world):
+async def test_reason_code_and_text_are_the_same_in_annotation_event_and_metric(world):
     await started(world)
     await reported(world)
     world.now += dt.timedelta(minutes=20)
     await world.settle()
-    receipt = world.receipt()
-    (event,) = [item for item in world.server.all("events") if item["reason"] == receipt["reason"]]
-    assert receipt["reason"] == "SampleTooOld"
-    assert receipt["text"] in event["message"]
+    status = world.mid_status()
+    (event,) = [item for item in world.server.all("events") if item["reason"] == status["reason"]]
+    assert status["reason"] == "SampleTooOld"
+    assert status["text"] in event["message"]
     assert event["metadata"]["namespace"] != NAMESPACE  # where Events of nodes are
     value = world.telemetry.registry.get_sample_value
-    assert value("koord_manager_nodes", {"reason": receipt["reason"]}) == 1
-    assert (receipt["status"], receipt["since"]) == ("False", receipt["time"])
+    assert value("koord_manager_nodes", {"reason": status["reason"]}) == 1
+    assert (status["status"], status["since"]) == ("False", status["time"])
 
 
 async def test_since_is_the_time_of_the_first_write_with_this_reason(world):
     await started(world)
     await reported(world)
-    first = world.receipt()["time"]
+    first = world.mid_status()["time"]
     world.now += dt.timedelta(seconds=301)
     await reported(world)
-    assert world.receipt()["time"] > first
-    assert world.receipt()["since"] == first
+    assert world.mid_status()["time"] > first
+    assert world.mid_status()["since"] == first

@@ -1,4 +1,4 @@
-"""What holds of every value that is published, from inputs to the patch: properties of design 4.4."""
+"""Properties of every published value, from inputs to the patch."""
 
 import datetime as dt
 import json
@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api_types.kubernetes import pods
 from api_types.node_metric.mid_resource import MidInputs, share
 from manager.mid_resource import calculator, status_annotation
 from manager.mid_resource import patch as writing
@@ -40,8 +41,8 @@ def calculated(given_inputs, before, increase, same_sample):
 def test_the_terms_on_the_node_add_up_to_the_value_beside_them(given_inputs, before, increase, same_sample):
     target = calculated(given_inputs, before, increase, same_sample)
     made = status_annotation.make(target.reason, NOW, lines=target.lines)
-    patch = writing.node_patch(target, made)
-    on_node = json.loads(patch["metadata"]["annotations"]["koordinator.sh/mid-resource-receipt"])
+    patch = writing.node_patch(pods.Node(), target, made)
+    on_node = json.loads(patch["metadata"]["annotations"]["koordinator.sh/mid-resource-status"])
     for mid in (CPU, MEMORY):
         line = on_node["resources"][mid]
         terms = max(min(line["reclaimable"], line["cap"]) + line["unallocatedShare"], line.get("floor", 0))
@@ -92,13 +93,13 @@ def test_bounded_rises_arrive_in_the_end(given_inputs, increase):
 
 
 @given(inputs, published, st.floats(0.01, 1), st.booleans())
-def test_what_was_just_written_is_not_written_again(given_inputs, before, threshold, same_sample):
+def test_a_value_just_written_is_not_written_again(given_inputs, before, threshold, same_sample):
     target = calculated(given_inputs, before, 100, same_sample)
     values = {mid: value for mid, value in target.values.items() if value is not None}
     written = status_annotation.make(target.reason, NOW, lines=target.lines)
 
     def cause(now):
-        return writing.cause(
+        return writing.patch_reason(
             target, Action.CALCULATE, Published(values, values), written,
             threshold=threshold, refresh_period=dt.timedelta(seconds=300), now=now,
         )  # fmt: skip
@@ -108,7 +109,7 @@ def test_what_was_just_written_is_not_written_again(given_inputs, before, thresh
 
 
 @given(st.dictionaries(st.sampled_from([CPU, MEMORY]), amounts), published, st.sampled_from(Reason))
-def test_a_withdrawal_publishes_what_is_bound_and_no_more(bound, before, reason):
+def test_a_withdrawal_publishes_the_bound_requests_and_no_more(bound, before, reason):
     if STATUS[reason] is not Status.WITHDRAWN:
         return
     target = calculator.withdrawn(bound, reason)
@@ -117,7 +118,9 @@ def test_a_withdrawal_publishes_what_is_bound_and_no_more(bound, before, reason)
     else:
         assert target.values == {CPU: None, MEMORY: None}
     if (
-        writing.cause(target, Action.WITHDRAW, before, None, threshold=1.0, refresh_period=dt.timedelta(1), now=NOW)
+        writing.patch_reason(
+            target, Action.WITHDRAW, before, None, threshold=1.0, refresh_period=dt.timedelta(1), now=NOW
+        )
         is not writing.PatchReason.WITHDRAWAL
     ):
         wanted = {mid: value for mid, value in target.values.items() if value is not None}
@@ -125,7 +128,7 @@ def test_a_withdrawal_publishes_what_is_bound_and_no_more(bound, before, reason)
 
 
 @given(published, inputs)
-def test_what_is_kept_is_what_is_there_or_what_was_written_last(before, given_inputs):
+def test_keeps_the_published_or_the_last_written_values(before, given_inputs):
     last = calculated(given_inputs, before, 100, same_sample=False)
     written = status_annotation.make(last.reason, NOW, lines=last.lines)
     target = calculator.kept(before, Reason.NO_PREDICTION, written)

@@ -5,7 +5,7 @@ import pytest
 
 from api_types import names
 from api_types.kubernetes import pods
-from api_types.node_metric import mid_resource
+from api_types.node_metric import mid_resource, mid_status
 from api_types.node_metric.mid_resource import MidInputs
 from manager.mid_resource import status_annotation
 from manager.mid_resource.reasons import Reason
@@ -14,18 +14,18 @@ NOW = dt.datetime(2026, 11, 21, 12, 0, 0, 999_999, tzinfo=dt.UTC)
 
 
 def node(text):
-    annotations = {} if text is None else {names.ANNOTATION_MID_RECEIPT: text}
+    annotations = {} if text is None else {names.ANNOTATION_MID_STATUS: text}
     return pods.Node(metadata=pods.ObjectMeta(annotations=annotations))
 
 
-def test_the_terms_in_a_receipt_add_up_to_what_was_published():
+def test_the_terms_add_up_to_the_published_value():
     inputs = MidInputs(
         allocatable=10_000, capacity=12_000, allocated_prod=8_000, allocated_mid=100, peak_prod=3_000,
         threshold_percent=40, unallocated_percent=50,
     )  # fmt: skip
     terms = mid_resource.calculate(inputs)
     wire = json.loads(
-        status_annotation.encode(
+        mid_status.encode(
             status_annotation.make(
                 Reason.CALCULATED, NOW, sample=NOW, requests_from="report",
                 lines={names.MID_CPU: status_annotation.line(inputs, terms, terms.value)},
@@ -50,9 +50,9 @@ def test_terms_that_static_mode_does_not_use_are_absent():
     assert (line.peak_prod, line.unallocated_percent, line.floor) == (None, None, None)
 
 
-def test_a_receipt_is_read_back():
+def test_decodes_what_was_encoded():
     made = status_annotation.make(Reason.SAMPLE_TOO_OLD, NOW, detail="x")
-    assert status_annotation.of_node(node(status_annotation.encode(made))) == made
+    assert mid_status.decode(mid_status.text_of(node(mid_status.encode(made)))) == made
 
 
 OF_A_HAND = '{"time": "", "reason": "", "resources": {"kubernetes.io/mid-cpu": {"published": -5}}}'
@@ -60,5 +60,5 @@ DEEP = '{"x": ' + "[" * 100_000
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"time": 1, "reason": "x"}', OF_A_HAND, DEEP])
-def test_what_is_no_receipt_is_none(text):
-    assert status_annotation.of_node(node(text)) is None
+def test_an_invalid_annotation_is_none(text):
+    assert mid_status.decode(mid_status.text_of(node(text))) is None

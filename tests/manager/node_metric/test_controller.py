@@ -10,7 +10,7 @@ async def started(world, document=None):
     await world.config.start()
 
 
-async def test_a_node_metric_is_created_with_its_node_and_goes_with_it(world):
+async def test_a_node_metric_is_created_and_deleted_with_its_node(world):
     await started(world, {"enable": True})
     world.add_node()
     await world.settle()
@@ -38,7 +38,7 @@ async def test_a_valid_edit_reaches_the_spec_and_the_status_stays_the_agents(wor
     assert patches == [{"spec": {"metricCollectPolicy": {"reportIntervalSeconds": 30}}}]
 
 
-async def test_a_right_node_metric_is_not_written(world):
+async def test_a_correct_node_metric_is_not_written(world):
     await started(world, {"enable": True})
     world.add_node()
     await world.settle()
@@ -47,38 +47,38 @@ async def test_a_right_node_metric_is_not_written(world):
     assert len(world.server.writes) == writes
 
 
-async def test_one_that_was_there_without_being_seen_is_adopted(world):
+async def test_adopts_a_node_metric_that_was_not_in_the_store(world):
     await started(world, {"enable": True})
     world.add_node()
     world.server.add("nodemetrics", {"metadata": {"name": "n1"}, "spec": {"theirs": 1}})
-    world.picture.nodes.see(world.server.get("nodes", "n1"))
+    world.cache.nodes.update(world.cache.nodes.decode(world.server.get("nodes", "n1")))
     await world.node_metrics.reconcile("n1", None)
     found = world.server.get("nodemetrics", "n1")
     assert found["metadata"]["ownerReferences"][0]["kind"] == "Node"
     assert found["spec"] == {"theirs": 1}
 
 
-async def test_an_orphan_is_deleted_only_after_its_node_was_asked_for(world):
+async def test_deletes_an_orphan_only_after_reading_its_node(world):
     await started(world, {"enable": True})
     world.add_node()
     world.server.add("nodemetrics", {"metadata": {"name": "n1"}})
     world.server.add("nodemetrics", {"metadata": {"name": "gone"}})
     for item in world.server.all("nodemetrics"):
-        world.picture.node_metrics.see(item)
+        world.cache.node_metrics.update(world.cache.node_metrics.decode(item))
     await world.node_metrics.reconcile("n1", None)  # its node has not been seen yet
     await world.node_metrics.reconcile("gone", None)
     assert [item["metadata"]["name"] for item in world.server.all("nodemetrics")] == ["n1"]
-    assert world.picture.nodes.get("n1") is not None
+    assert world.cache.nodes.get("n1") is not None
 
 
-async def test_a_node_metric_that_vanished_meanwhile_is_tried_again(world):
+async def test_retries_a_node_metric_that_vanished_meanwhile(world):
     await started(world, {"enable": True})
     world.add_node()
     await world.settle()
     world.server.remove("nodemetrics", "n1")
     world.configure({"enable": True, "degradeTimeMinutes": 5})
     await started(world)
-    node = world.picture.nodes.get("n1")
+    node = world.cache.nodes.get("n1")
     strategy = world.config.strategies.of(node.metadata.labels or {}, {})
     with pytest.raises(errors.NotFound):
         await world.node_metrics.reconcile("n1", strategy)
@@ -86,15 +86,15 @@ async def test_a_node_metric_that_vanished_meanwhile_is_tried_again(world):
     assert world.server.get("nodemetrics", "n1")["spec"]["midColocationPolicy"]["degradeTimeMinutes"] == 5
 
 
-async def test_without_a_good_configuration_agents_get_the_default_policy_and_nothing_else_happens(world):
+async def test_without_a_configuration_agents_get_the_default_policy_only(world):
     await started(world, "{")
     world.add_node()
     await world.settle()
     assert set(world.server.get("nodemetrics", "n1")["spec"]) == {"metricCollectPolicy"}
-    assert world.receipt() is None
+    assert world.mid_status() is None
 
 
-async def test_a_refusal_is_counted_and_passed_on(world):
+async def test_a_refused_write_is_counted_and_raised(world):
     await started(world, {"enable": True})
     world.add_node()
     world.server.refuse["POST", "nodemetrics"] = cluster.Refusal(403, "Forbidden", "n1")
@@ -121,7 +121,7 @@ def owners(world):
     return world.server.get("nodemetrics", "n1")["metadata"]["ownerReferences"]
 
 
-async def test_a_hand_edit_is_healed_and_fields_of_others_are_kept(world):
+async def test_reverts_an_edit_and_keeps_fields_of_others(world):
     await started(world, {"enable": True})
     world.add_node()
     await world.settle()
@@ -138,7 +138,7 @@ async def test_a_hand_edit_is_healed_and_fields_of_others_are_kept(world):
     }
 
 
-async def test_a_node_metric_deleted_by_hand_is_made_again(world):
+async def test_recreates_a_node_metric_deleted_by_hand(world):
     await started(world, {"enable": True})
     world.add_node()
     await world.settle()
@@ -150,7 +150,7 @@ async def test_a_node_metric_deleted_by_hand_is_made_again(world):
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
 
 
-async def test_a_node_made_anew_under_its_name_gets_a_node_metric_of_its_own(world):
+async def test_a_recreated_node_gets_a_new_node_metric(world):
     await started(world, {"enable": True})
     world.add_node()
     await world.settle()
@@ -161,10 +161,10 @@ async def test_a_node_made_anew_under_its_name_gets_a_node_metric_of_its_own(wor
 
 
 @pytest.mark.parametrize("left", [[{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "of-the-former"}], []])
-async def test_a_node_metric_that_the_former_node_left_behind_changes_hands(world, left):
-    """The garbage collector works behind: it may find the new Node's NodeMetric still owned by the old Node."""
+async def test_a_node_metric_of_the_former_node_changes_its_owner(world, left):
+    """The garbage collector is late: it may find the new Node's NodeMetric still owned by the old Node."""
     await started(world, {"enable": True})
-    others = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "of-somebody-else"}
+    others = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "of-another-client"}
     world.server.add("nodemetrics", {"metadata": {"name": "n1", "ownerReferences": [*left, others]}})
     world.add_node()
     await world.settle()
@@ -188,7 +188,7 @@ async def test_the_spec_follows_the_nodes_labels_and_annotation(world):
         assert degrade_minutes(world) == minutes
 
 
-async def test_a_broken_document_freezes_every_spec_and_a_deleted_one_brings_the_defaults(world):
+async def test_an_invalid_document_keeps_every_spec_and_a_deleted_one_sets_the_defaults(world):
     await started(world, POOLS)
     world.add_node(labels={"pool": "a"})
     await world.settle()

@@ -1,4 +1,4 @@
-"""Which of our fields a CRD in the cluster would drop."""
+"""Fields of the suite that a CRD in the cluster drops."""
 
 import copy
 
@@ -9,7 +9,7 @@ from manager.node_metric import crd_schema
 from tests.manager.conftest import World
 
 NAME = "nodemetrics.slo.koordinator.sh"
-OURS = crd_manifest.manifest()
+SUITES_CRD = crd_manifest.manifest()
 
 
 def root(manifest):
@@ -17,8 +17,8 @@ def root(manifest):
 
 
 def without(*paths):
-    """Our CRD without some fields; `[]` steps into the items of a list."""
-    manifest = copy.deepcopy(OURS)
+    """Return the suite's CRD without some fields; `[]` steps into the items of a list."""
+    manifest = copy.deepcopy(SUITES_CRD)
     for path in paths:
         *folders, last = path.split(".")
         where = root(manifest)["properties"]
@@ -34,14 +34,14 @@ async def dropped(world, manifest):
     return crd_schema.dropped_fields(await crd_schema.read(world.api))
 
 
-async def test_our_own_crd_drops_nothing(world):
-    assert await dropped(world, OURS) == ()
+async def test_the_suites_crd_drops_nothing(world):
+    assert await dropped(world, SUITES_CRD) == ()
 
 
 @pytest.mark.parametrize(
     "paths", [("status.prediction",), ("spec.predictPolicy", "status.nodeMetric.aggregatedNodeUsages[].duration")]
 )
-async def test_what_another_crd_has_no_place_for_is_named_by_its_root(world, paths):
+async def test_names_a_dropped_branch_by_its_root(world, paths):
     assert await dropped(world, without(*paths)) == paths
 
 
@@ -51,13 +51,13 @@ async def test_an_object_that_keeps_unknown_fields_drops_none(world):
     assert await dropped(world, manifest) == ()
 
 
-async def test_fields_of_others_are_none_of_our_business(world):
-    manifest = copy.deepcopy(OURS)
+async def test_ignores_fields_of_others(world):
+    manifest = copy.deepcopy(SUITES_CRD)
     root(manifest)["properties"]["status"]["properties"]["hostApplicationMetric"] = {"type": "array"}
     assert await dropped(world, manifest) == ()
 
 
-async def test_without_a_crd_there_is_nothing_to_tell(world):
+async def test_reports_nothing_without_a_crd(world):
     assert await crd_schema.read(world.api) is None
 
 
@@ -72,7 +72,7 @@ def events(world):
     return [(each["reason"], each["message"]) for each in world.server.all("events")]
 
 
-async def test_it_is_told_once_on_the_crd_and_again_when_it_is_over(world, watch):
+async def test_reports_once_on_the_crd_and_again_when_it_is_over(world, watch):
     world.server.add("customresourcedefinitions", without("status.prediction"))
     await watch.once()
     await watch.once()
@@ -81,7 +81,7 @@ async def test_it_is_told_once_on_the_crd_and_again_when_it_is_over(world, watch
     assert "status.prediction" in message
     assert "crds.install=true" in message
     assert world.telemetry.registry.get_sample_value("koord_manager_node_metric_dropped_fields") == 1
-    world.server.patch("customresourcedefinitions", NAME, {"spec": OURS["spec"]})
+    world.server.patch("customresourcedefinitions", NAME, {"spec": SUITES_CRD["spec"]})
     await watch.once()
     assert events(world)[-1][0] == "NodeMetricFieldsKept"
     assert world.telemetry.registry.get_sample_value("koord_manager_node_metric_dropped_fields") == 0

@@ -21,7 +21,7 @@ def metric(spec=None, owners=(OWNER,)):
     return msgspec.convert({"metadata": {"ownerReferences": list(owners)}, "spec": spec}, type=NodeMetric)
 
 
-def test_nothing_is_done_where_there_is_nothing():
+def test_plans_nothing_without_node_and_node_metric():
     assert diff.plan(None, None, SPEC).action is Action.NONE
 
 
@@ -32,22 +32,22 @@ def test_a_node_without_a_node_metric_gets_one_that_it_owns():
     assert todo.body["spec"] == {"metricCollectPolicy": {"reportIntervalSeconds": 60}, "predictPolicy": {"n": 3.0}}
 
 
-def test_a_node_metric_without_a_node_goes():
+def test_deletes_a_node_metric_without_a_node():
     assert diff.plan(None, metric(), SPEC).action is Action.DELETE
 
 
-def test_a_right_one_is_left_alone():
+def test_leaves_a_correct_node_metric_unchanged():
     assert diff.plan(NODE, metric(SPEC.to_wire()), SPEC).action is Action.NONE
 
 
-def test_a_hand_edit_is_healed_and_what_is_not_ours_stays():
-    edited = {"metricCollectPolicy": {"reportIntervalSeconds": 7, "theirs": 1}, "predictPolicy": {"n": 3}, "other": {}}
+def test_reverts_an_edit_by_hand_and_keeps_fields_of_others():
+    edited = {"metricCollectPolicy": {"reportIntervalSeconds": 7, "foreign": 1}, "predictPolicy": {"n": 3}, "other": {}}
     assert diff.plan(NODE, metric(edited), SPEC).body == {
         "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 60}}
     }
 
 
-def test_a_key_of_ours_that_is_no_longer_set_is_removed():
+def test_removes_an_own_key_that_is_no_longer_set():
     before = {**SPEC.to_wire(), "midColocationPolicy": {"enable": True}}
     before["predictPolicy"] = {"n": 3.0, "safetyMarginPercent": 10}
     assert diff.plan(NODE, metric(before), SPEC).body == {
@@ -55,13 +55,13 @@ def test_a_key_of_ours_that_is_no_longer_set_is_removed():
     }
 
 
-def test_a_node_of_the_same_name_takes_over_from_its_namesake():
+def test_a_recreated_node_becomes_the_owner():
     theirs = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "d1"}
     todo = diff.plan(NODE, metric(SPEC.to_wire(), [{**OWNER, "uid": "u0"}, theirs]), SPEC)
     assert todo.body == {"metadata": {"ownerReferences": [theirs, OWNER]}}
 
 
-def test_an_owner_reference_with_further_fields_is_right():
+def test_accepts_an_owner_reference_with_further_fields():
     assert diff.owner_references([{**OWNER, "controller": False}], NODE) is None
 
 
@@ -71,7 +71,7 @@ def test_without_a_configuration_an_existing_spec_stays_and_a_new_one_is_the_def
 
 
 def merge_patched(target, patch):
-    """RFC 7386, as its pseudo code has it."""
+    """Apply a merge patch, by the pseudo code of RFC 7386."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}
@@ -83,21 +83,21 @@ def merge_patched(target, patch):
     return result
 
 
-OURS = {"metricCollectPolicy", "predictPolicy", "midColocationPolicy"}
+OWN_FIELDS = {"metricCollectPolicy", "predictPolicy", "midColocationPolicy"}
 SCALARS = st.booleans() | st.integers(0, 9) | st.sampled_from(["usageWithoutPageCache", "n-sigma-v2"])
 BY_HAND = st.dictionaries(
-    st.sampled_from([*OURS, "theirs"]),
-    SCALARS | st.dictionaries(st.sampled_from(["n", "reportIntervalSeconds", "enable", "theirs"]), SCALARS),
+    st.sampled_from([*OWN_FIELDS, "foreign"]),
+    SCALARS | st.dictionaries(st.sampled_from(["n", "reportIntervalSeconds", "enable", "foreign"]), SCALARS),
 )
 
 
 @given(BY_HAND)
-def test_one_patch_heals_any_hand_edit_and_leaves_alone_what_is_not_ours(edited):
+def test_one_patch_reverts_any_edit_and_keeps_fields_of_others(edited):
     after = merge_patched(edited, diff.spec_patch(edited, SPEC))
     assert diff.spec_patch(after, SPEC) == {}
     for name, fields in SPEC.to_wire().items():
         assert fields.items() <= after[name].items()
-        foreign = edited[name].get("theirs") if isinstance(edited.get(name), dict) else None
-        assert after[name].get("theirs") == foreign
-    assert after.get("theirs") == edited.get("theirs")
-    assert set(after) - {"theirs"} == set(SPEC.to_wire())
+        foreign = edited[name].get("foreign") if isinstance(edited.get(name), dict) else None
+        assert after[name].get("foreign") == foreign
+    assert after.get("foreign") == edited.get("foreign")
+    assert set(after) - {"foreign"} == set(SPEC.to_wire())

@@ -56,6 +56,6 @@ def test_prediction_and_mid_policies_are_carried_whole():
     assert spec["predictPolicy"]["predictor"] == "n-sigma-v2"
 
 
-def test_a_strategy_that_is_off_has_no_collect_policy_of_its_own():
+def test_a_disabled_strategy_has_no_collect_policy():
     with pytest.raises(collect_policy.ColocationDisabled):
         collect_policy.collect_policy(ColocationStrategy(enable=False))

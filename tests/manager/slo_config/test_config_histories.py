@@ -1,4 +1,4 @@
-"""Any history of the ConfigMap and of restarts against a plain model: what is in force, kept, written."""
+"""Any history of the ConfigMap and of restarts, against a plain model of the state in force, stored and written."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from manager.settings import ManagerSettings
 from manager.slo_config import strategy
 from manager.slo_config.controller import ConfigController, ConfigMap
 from manager.slo_config.evaluation import State
-from manager.slo_config.events import Notices
+from manager.slo_config.events import ConfigReporter
 from tests.fakes import cluster
 
 NAME, NAMESPACE = "slo-controller-config", "koordinator-system"
@@ -31,13 +31,13 @@ GOOD = [
 BAD = ["{", '{"degradeTimeMinutes": 0}', '{"foo": 1}', '{"nodeConfigs": [{"enable": "no"}]}']
 STEPS = st.lists(
     st.tuples(st.just("edit"), st.sampled_from(GOOD + BAD))
-    | st.tuples(st.sampled_from(["delete", "annotate", "look again", "restart"]), st.just("")),
+    | st.tuples(st.sampled_from(["delete", "annotate", "refresh", "restart"]), st.just("")),
     max_size=12,
 )
 
 
 class History:
-    """A manager that comes and goes over a cluster in memory, and the model of it."""
+    """A manager that is started and stopped over a cluster in memory, and its model."""
 
     def __init__(self, server, api):
         self.server = server
@@ -49,10 +49,10 @@ class History:
         self.kept = None
 
     def start(self):
-        """What a manager that starts knows: what was kept."""
+        """Set the state of a starting manager: the stored document."""
         telemetry = Telemetry(CollectorRegistry(), reasons=[], states=[*State])
         now = lambda: self.server.now  # noqa: E731
-        notices = Notices(self.api, ManagerSettings(), EventRecorder(self.api, telemetry, now), telemetry, now)
+        notices = ConfigReporter(self.api, ManagerSettings(), EventRecorder(self.api, telemetry, now), telemetry, now)
         self.config = ConfigController(self.api, ManagerSettings(), notices, telemetry, lambda: None)
         self.in_force = self.kept
         return self.config.start()
@@ -109,7 +109,7 @@ async def lived_through(steps):
             history.check()
             written = history.writes() - before
             assert written <= 1
-            if step in ("annotate", "look again", "delete", "restart"):
+            if step in ("annotate", "refresh", "delete", "restart"):
                 assert written == 0
             if step == "edit" and text == judged_before:
                 assert written == 0
@@ -117,5 +117,5 @@ async def lived_through(steps):
 
 @settings(max_examples=40, deadline=None)
 @given(STEPS)
-def test_every_history_ends_as_the_model_says(steps):
+def test_every_history_ends_as_in_the_model(steps):
     asyncio.run(lived_through(steps))

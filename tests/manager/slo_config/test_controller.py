@@ -16,13 +16,13 @@ async def apply(world):
 
 
 async def successor(world):
-    """A manager that starts now."""
+    """Start another manager."""
     api = world.config._api
-    world.config = ConfigController(api, world.settings, world.notices, world.telemetry, world._changed)
+    world.config = ConfigController(api, world.settings, world.reporter, world.telemetry, world._changed)
     await world.config.start()
 
 
-async def test_a_good_document_is_in_force_announced_and_kept(world):
+async def test_a_valid_document_is_applied_reported_and_stored(world):
     world.configure('{"enable": true, "cpuReclaimThresholdPercent": 60}')
     await world.config.start()
     assert world.config.strategies.configuration.cluster.enable is True
@@ -35,7 +35,7 @@ async def test_a_good_document_is_in_force_announced_and_kept(world):
     assert world.changes == 1
 
 
-async def test_a_broken_document_leaves_an_event_for_each_problem_and_changes_nothing(world):
+async def test_an_invalid_document_causes_an_event_per_problem_and_changes_nothing(world):
     world.configure({"enable": True})
     await world.config.start()
     world.configure({"enable": True, "midCPUThresholdPercent": 150, "foo": 1})
@@ -49,7 +49,7 @@ async def test_a_broken_document_leaves_an_event_for_each_problem_and_changes_no
     assert world.changes == 1
 
 
-async def test_the_last_good_configuration_survives_a_restart_under_a_broken_document(world):
+async def test_the_last_good_configuration_survives_a_restart_under_an_invalid_document(world):
     world.configure({"enable": True, "midCPUThresholdPercent": 33})
     await world.config.start()
     world.configure("{")
@@ -57,7 +57,7 @@ async def test_the_last_good_configuration_survives_a_restart_under_a_broken_doc
     assert world.config.strategies.configuration.cluster.mid_cpu_threshold_percent == 33
 
 
-async def test_a_document_mended_after_a_restart_is_in_force_again(world):
+async def test_a_document_fixed_after_a_restart_is_in_force_again(world):
     world.configure({"enable": True, "midCPUThresholdPercent": 33})
     await world.config.start()
     world.configure("{")
@@ -76,26 +76,26 @@ async def test_a_config_map_deleted_while_no_manager_ran_means_off(world):
     assert world.config.strategies.configuration.cluster.enable is False
 
 
-async def test_a_manager_that_never_saw_a_good_document_decides_nothing(world):
+async def test_decides_nothing_before_a_valid_document(world):
     world.configure("{")
     await world.config.start()
     assert world.config.strategies is None
 
 
-async def test_an_empty_place_for_the_last_good_document_is_no_document(world):
+async def test_an_empty_store_of_the_last_good_document_is_no_document(world):
     world.server.add("configmaps", {"metadata": {"name": "koord-manager-last-good-config"}}, "koordinator-system")
     world.configure("{")
     await world.config.start()
     assert world.config.strategies is None
 
 
-async def test_a_kept_document_that_this_version_cannot_use_is_told_and_nothing_is_decided(world, caplog):
+async def test_reports_a_stored_document_that_is_no_longer_valid(world, caplog):
     kept = {"metadata": {"name": "koord-manager-last-good-config"}, "data": {"colocation-config": '{"old": 1}'}}
     world.server.add("configmaps", kept, "koordinator-system")
     world.configure("{")
     await world.config.start()
     assert world.config.strategies is None
-    assert "koord-manager-last-good-config can no longer be used" in caplog.text
+    assert "koord-manager-last-good-config is no longer valid" in caplog.text
 
 
 async def test_a_deleted_config_map_means_off_also_after_a_restart(world):
@@ -109,7 +109,7 @@ async def test_a_deleted_config_map_means_off_also_after_a_restart(world):
     assert world.config.strategies.configuration.cluster.enable is False
 
 
-async def test_the_same_document_seen_again_says_and_writes_nothing(world):
+async def test_the_same_document_again_reports_and_writes_nothing(world):
     world.configure({"enable": True})
     await world.config.start()
     writes = len(world.server.writes)
@@ -121,7 +121,7 @@ async def test_the_same_document_seen_again_says_and_writes_nothing(world):
     assert len(world.server.writes) == writes
 
 
-async def test_a_configuration_that_cannot_be_kept_is_in_force_all_the_same(world):
+async def test_a_configuration_that_cannot_be_stored_is_in_force_nevertheless(world):
     world.configure({"enable": True})
     world.server.refuse["PATCH", "configmaps"] = cluster.Refusal(403, "Forbidden", "x")
     await world.config.start()
@@ -132,7 +132,7 @@ async def test_a_configuration_that_cannot_be_kept_is_in_force_all_the_same(worl
     assert kept["data"] == {"colocation-config": '{"enable": true}'}
 
 
-async def test_what_could_not_be_kept_at_first_is_kept_later_though_the_document_is_broken_by_then(world):
+async def test_retries_a_failed_store_even_after_an_invalid_document(world):
     world.configure({"enable": True})
     await world.config.start()
     world.server.refuse["PATCH", "configmaps"] = cluster.Refusal(503, "ServiceUnavailable", "x")
@@ -159,7 +159,7 @@ def noted(world):
     return yaml.safe_load(item["metadata"]["annotations"]["koordinator.sh/colocation-config-status"])
 
 
-async def test_the_config_map_says_what_became_of_it_and_keeps_its_data(world):
+async def test_the_config_map_shows_its_status_and_keeps_its_data(world):
     world.configure({"enable": True})
     await world.config.start()
     assert noted(world)["reason"] == "ColocationConfigApplied"
@@ -170,7 +170,7 @@ async def test_the_config_map_says_what_became_of_it_and_keeps_its_data(world):
     assert item["data"] == {"colocation-config": '{"midCPUThresholdPercent": 150}'}
 
 
-async def test_seeing_its_own_annotation_or_none_of_it_makes_it_write_nothing(world):
+async def test_a_change_of_the_annotation_causes_no_write(world):
     world.configure({"enable": True})
     await world.config.start()
     writes = len(world.server.writes)
@@ -182,7 +182,7 @@ async def test_seeing_its_own_annotation_or_none_of_it_makes_it_write_nothing(wo
 
 
 @pytest.mark.parametrize("text", ["since: 2026-02-30", "[" * 5_000, "{", "x"])
-async def test_an_annotation_that_somebody_else_wrote_there_is_replaced(world, text):
+async def test_replaces_an_annotation_of_another_client(world, text):
     world.configure({"enable": True})
     noted_by_hand = {"metadata": {"annotations": {"koordinator.sh/colocation-config-status": text}}}
     world.server.patch("configmaps", "slo-controller-config", noted_by_hand, "koordinator-system")
@@ -190,7 +190,7 @@ async def test_an_annotation_that_somebody_else_wrote_there_is_replaced(world, t
     assert noted(world)["reason"] == "ColocationConfigApplied"
 
 
-async def test_a_manager_that_may_not_annotate_goes_on(world):
+async def test_continues_without_the_permission_to_annotate(world):
     world.configure({"enable": True})
     world.server.refuse["PATCH", "configmaps"] = cluster.Refusal(403, "Forbidden", "x")
     await world.config.start()
@@ -199,25 +199,34 @@ async def test_a_manager_that_may_not_annotate_goes_on(world):
     assert world.telemetry.registry.get_sample_value("koord_manager_writes_total", labels) == 1
 
 
+async def report_overlap(world, name, labels):
+    strategies = world.config.strategies
+    await world.reporter.report_overlap(strategies.configuration, name, strategies.of(labels, {}))
+
+
 def overlaps(world):
     return [item["message"] for item in world.server.all("events") if "the first entry that matches" in item["message"]]
 
 
-async def test_a_node_that_two_entries_select_is_told_once_for_the_two(world):
+async def test_reports_an_overlap_on_a_node_once_per_pair(world):
     entries = [{"name": key, "nodeSelector": {"matchLabels": {key: "1"}}, "midFloor": "none"} for key in "ab"]
     world.configure({"enable": True, "nodeConfigs": entries})
     await world.config.start()
     for name, labels in (("n1", {"a": "1"}), ("n2", {"a": "1", "b": "1"}), ("n3", {"b": "1", "a": "1"})):
-        await world.config.tell_overlap(name, world.config.strategies.of(labels, {}))
-    [said] = overlaps(world)
-    assert "nodeConfigs[1].nodeSelector" in said
-    assert "outside nodeConfigs[0]: the first entry that matches wins, as on node n2" in said
+        await world.reporter.report_overlap(
+            world.config.strategies.configuration, name, world.config.strategies.of(labels, {})
+        )
+    [message] = overlaps(world)
+    assert "nodeConfigs[1].nodeSelector" in message
+    assert "outside nodeConfigs[0]: the first entry that matches wins, as on node n2" in message
 
 
-async def test_an_overlap_that_the_document_shows_is_told_when_it_is_applied_and_not_again_by_its_nodes(world):
+async def test_reports_an_overlap_of_the_document_once_and_not_for_its_nodes(world):
     pool = {"matchLabels": {"pool": "x"}}
     entries = [{"name": name, "nodeSelector": pool, "midFloor": "none"} for name in "ab"]
     world.configure({"enable": True, "nodeConfigs": entries})
     await world.config.start()
-    await world.config.tell_overlap("n1", world.config.strategies.of({"pool": "x"}, {}))
+    await world.reporter.report_overlap(
+        world.config.strategies.configuration, "n1", world.config.strategies.of({"pool": "x"}, {})
+    )
     assert len(overlaps(world)) == 1

@@ -35,7 +35,7 @@ def test_the_first_entry_that_matches_wins():
     assert node(config, {"pool": "x"}).matching == (0, 1)
 
 
-def test_layers_lie_on_one_another_in_the_documented_order():
+def test_merges_layers_in_the_documented_order():
     config = configured(
         enable=True,
         preset="conservative",
@@ -57,7 +57,7 @@ def test_layers_lie_on_one_another_in_the_documented_order():
     ]
 
 
-def test_a_preset_lies_below_the_cluster_strategy_wherever_it_is_named():
+def test_a_preset_is_below_the_cluster_strategy_wherever_it_is_set():
     config = configured(
         enable=True,
         midCPUThresholdPercent=55,
@@ -73,13 +73,13 @@ def test_a_preset_lies_below_the_cluster_strategy_wherever_it_is_named():
     ("cluster", "own", "enabled"),
     [(True, None, True), (True, False, False), (False, True, False), (None, True, False), (True, True, True)],
 )
-def test_the_cluster_and_the_node_both_have_to_be_on(cluster, own, enabled):
+def test_requires_colocation_on_for_cluster_and_node(cluster, own, enabled):
     document = {} if cluster is None else {"enable": cluster}
     annotation = None if own is None else json.dumps({"enable": own})
     assert node(configured(**document), annotation=annotation).enabled is enabled
 
 
-def test_a_bad_annotation_leaves_the_layers_below_and_is_reported():
+def test_an_invalid_annotation_is_reported_and_lower_layers_stay():
     found = node(configured(enable=True, midCPUThresholdPercent=70), annotation='{"midCPUThresholdPercent": 500}')
     assert found.strategy.mid_cpu_threshold_percent == 70
     [(where, problem)] = found.problems
@@ -105,7 +105,7 @@ def test_rounding_is_off_by_half_a_percent_at_most(ratio):
     assert abs(ratio * 100 - percent) <= Decimal("0.5")
 
 
-def test_a_label_that_is_no_ratio_is_left_out_and_reported():
+def test_an_invalid_ratio_label_is_ignored_and_reported():
     found = node(configured(enable=True), {names.LABEL_MID_STATIC_CPU_RESERVED_RATIO: "half"})
     assert found.strategy.mid_static_cpu_reserved_percent == 0
     [(where, problem)] = found.problems
@@ -113,7 +113,7 @@ def test_a_label_that_is_no_ratio_is_left_out_and_reported():
     assert str(problem).startswith('midStaticCPUReservedPercent: seen "half", want a ratio')
 
 
-def test_a_label_beyond_what_makes_sense_counts_and_is_pointed_out_as_in_the_config_map():
+def test_an_extreme_label_is_used_with_the_advice_of_the_config_map():
     found = node(configured(enable=True), {names.LABEL_MID_STATIC_CPU_RESERVED_RATIO: "1.5"})
     assert found.strategy.mid_static_cpu_reserved_percent == 150
     assert [str(problem) for _, problem in found.problems] == [
@@ -121,7 +121,7 @@ def test_a_label_beyond_what_makes_sense_counts_and_is_pointed_out_as_in_the_con
     ]
 
 
-def test_an_entry_that_was_refused_is_a_layer_without_keys_that_says_why():
+def test_a_refused_entry_is_a_layer_without_keys_and_with_its_problems():
     bad = {"name": "bad", "nodeSelector": {"matchLabels": {"pool": "x"}}, "midCPUThresholdPercent": 300}
     text = json.dumps({"enable": True, "midCPUThresholdPercent": 70, "nodeConfigs": [bad]})
     reading = colocation_document.read_config(text)
@@ -132,16 +132,16 @@ def test_an_entry_that_was_refused_is_a_layer_without_keys_that_says_why():
         ("nodeConfigs", 0, "midCPUThresholdPercent")
     ]
     assert found.strategy.mid_cpu_threshold_percent == 70
-    assert found.problems == ()  # told on the ConfigMap, not on each node
+    assert found.problems == ()  # reported on the ConfigMap, not on each node
 
 
-def test_nodes_that_differ_in_nothing_share_a_strategy():
+def test_equal_nodes_share_a_strategy():
     known = strategy.Strategies(configured(enable=True, nodeConfigs=ENTRIES))
     assert known.of({"pool": "x", "a": "1"}, {}) is known.of({"pool": "x", "a": "2"}, {"other": "annotation"})
     assert known.of({"pool": "x"}, {}) is not known.of({"pool": "y"}, {})
 
 
-def test_documents_that_mean_the_same_are_equal():
+def test_equivalent_documents_are_equal():
     assert configured(enable=False) == configured()
     assert configured(enable=True) != configured()
     assert configured(enable=True, degradeTimeMinutes=15) == configured(enable=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tools.localcluster import (
     access,
+    cleanup,
     content_cache,
     control_plane,
     go_binaries,
@@ -27,7 +28,7 @@ from tools.localcluster import (
 )
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
-from tools.localcluster.host import cleanup, commands, debian_packages, leftovers, network, ports, processes
+from tools.localcluster.host import commands, debian_packages, leftovers, network, ports, processes
 from tools.localcluster.image_archives import Archive
 from tools.localcluster.layout import Layout
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api_types import names
-from api_types.kubernetes import node_reservation, pods
+from api_types.colocation import node_reservation
+from api_types.kubernetes import pods
 
 GIB = 1 << 30
 KEY = names.ANNOTATION_NODE_RESERVATION

@@ -13,7 +13,7 @@ RATIO = names.LABEL_MID_STATIC_CPU_RESERVED_RATIO
 
 def explained(document, labels=None, annotations=None, before=None):
     text = document if isinstance(document, str) else json.dumps(document)
-    outcome = evaluation.synced(before, {names.COLOCATION_CONFIG_KEY: text}, exists=True)
+    outcome = evaluation.evaluate(before, {names.COLOCATION_CONFIG_KEY: text}, exists=True)
     return explanation.explain("n1", labels or {}, annotations or {}, outcome, source="the test", kept_in="kept")
 
 
@@ -52,7 +52,7 @@ def test_each_value_names_the_highest_layer_that_sets_it():
     }  # fmt: skip
 
 
-def test_the_text_says_what_a_value_replaces():
+def test_the_text_names_the_replaced_value():
     lines = text_of(explained({"enable": True, "preset": "balanced", "midCPUThresholdPercent": 80})).splitlines()
     [line] = [line for line in lines if line.startswith("midCPUThresholdPercent")]
     assert line.split(maxsplit=2) == [
@@ -62,20 +62,20 @@ def test_the_text_says_what_a_value_replaces():
 
 def test_a_refused_layer_is_named_with_its_errors_and_sets_nothing():
     found = explained({"enable": True}, annotations={ANNOTATION: '{"midCPUThresholdPercent": 500, "foo": 1}'})
-    said = text_of(found)
-    assert f"annotation {ANNOTATION}: IGNORED" in said
-    assert "midCPUThresholdPercent: seen 500, want an integer, at least 0 and at most 100" in said
-    assert "foo: seen 1, want a known key" in said
+    text = text_of(found)
+    assert f"annotation {ANNOTATION}: IGNORED" in text
+    assert "midCPUThresholdPercent: seen 500, want an integer, at least 0 and at most 100" in text
+    assert "foo: seen 1, want a known key" in text
     assert origins(found)["midCPUThresholdPercent"] == "defaults"
 
 
-def test_an_entry_that_loses_to_an_earlier_one_is_named():
+def test_names_an_entry_that_an_earlier_one_precedes():
     entries = [{"name": "x", "nodeSelector": POOL, "midFloor": "none"}, {"name": "all", "nodeSelector": {}}]
-    said = text_of(explained({"enable": True, "nodeConfigs": entries}, {"pool": "x"}))
-    assert "nodeConfigs[1] matches as well and is not used: nodeConfigs[0] comes first" in said
+    text = text_of(explained({"enable": True, "nodeConfigs": entries}, {"pool": "x"}))
+    assert "nodeConfigs[1] matches as well and is not used: nodeConfigs[0] comes first" in text
 
 
-def test_whether_the_node_takes_part_is_said_with_what_decides_it():
+def test_states_whether_the_node_takes_part_and_why():
     entry = {"name": "x", "nodeSelector": POOL, "enable": False}
     on = {"enable": True, "nodeConfigs": [entry]}
     assert explanation.participation(explained(on)) == "takes part in colocation"
@@ -86,18 +86,18 @@ def test_whether_the_node_takes_part_is_said_with_what_decides_it():
     assert "cannot switch it on alone" in alone
 
 
-def test_a_refused_document_is_told_above_the_strategy_that_stays_in_force():
-    good = evaluation.synced(
+def test_shows_a_refused_document_above_the_strategy_in_force():
+    good = evaluation.evaluate(
         None, {names.COLOCATION_CONFIG_KEY: '{"enable": true, "degradeTimeMinutes": 7}'}, exists=True
     )
     found = explained({"degradeTimeMinutes": 0}, before=good.configuration)
-    said = text_of(found)
-    assert "degradeTimeMinutes: seen 0, want an integer, at least 1" in said
-    assert "(ConfigMap kept)" in said
+    text = text_of(found)
+    assert "degradeTimeMinutes: seen 0, want an integer, at least 1" in text
+    assert "(ConfigMap kept)" in text
     assert {value.key: value.value for value in found.values}["degradeTimeMinutes"] == 7
 
 
-def test_without_any_good_document_there_is_nothing_to_explain_but_why():
+def test_explains_the_absence_of_a_configuration():
     found = explained("{")
     assert found.strategy is None
     assert "want valid JSON" in text_of(found)
@@ -105,9 +105,9 @@ def test_without_any_good_document_there_is_nothing_to_explain_but_why():
 
 
 def test_keys_without_effect_are_shown_where_they_are_set_and_marked():
-    said = text_of(explained({"enable": True, "cpuReclaimThresholdPercent": 50}))
-    assert "cluster strategy (no effect here), instead of 60 (defaults)" in said
-    assert "memoryReclaimThresholdPercent" not in said
+    text = text_of(explained({"enable": True, "cpuReclaimThresholdPercent": 50}))
+    assert "cluster strategy (no effect here), instead of 60 (defaults)" in text
+    assert "memoryReclaimThresholdPercent" not in text
 
 
 def test_a_bag_that_is_merged_by_key_comes_from_all_its_layers():

@@ -1,0 +1,88 @@
+"""The status annotation of a node's Mid resources on the wire: every term, its source and time, and the reason code.
+
+JSON in `koordinator.sh/mid-resource-status`, written by the manager in the same patch as the resources. Its head is a
+condition: status, reason, text, since (docs/decisions/0009). Earlier releases wrote it under another key
+(`OLD_ANNOTATION_MID_STATUS`), which is still read.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from api_types import names
+from api_types.kubernetes import pods, quantities
+
+
+class Line(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """Terms of one resource, in milli-cores or bytes; shares in percent. A term that was not used is absent."""
+
+    published: Annotated[int, msgspec.Meta(ge=0, le=quantities.MOST)] | None = None
+    """Value on the node; absent where the key was removed."""
+    source: str = ""
+    """Source of `reclaimable`: peak, reported or static."""
+    allocatable: int | None = None
+    """Amount that the node leaves to pods, after its reservation."""
+    reserved: int | None = None
+    """Amount that the node's reservation annotation reserves."""
+    capacity: int | None = None
+    allocated_prod: int | None = None
+    allocated_mid: int | None = None
+    peak_prod: int | None = None
+    reclaim_ratio_percent: int | None = None
+    threshold_percent: int | None = None
+    unallocated_percent: int | None = None
+    static_percent: int | None = None
+    reclaimable: int | None = None
+    cap: int | None = None
+    unallocated: int | None = None
+    unallocated_share: int | None = None
+    floor: int | None = None
+    calculated: int | None = None
+    """Value of the formula: max(min(reclaimable, cap) + unallocatedShare, floor)."""
+    rise_limit: int | None = None
+    """Bound of midMaxIncreasePercent on this update, where it is lower than `calculated`."""
+
+
+class MidStatus(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """Status of a node's Mid resources."""
+
+    time: str
+    """Time of the write."""
+    reason: str
+    """Stable code."""
+    status: str = ""
+    """True where the newest report decides, Unknown where the published values are kept, False after a withdrawal."""
+    text: str = ""
+    """The code in words."""
+    since: str = ""
+    """Time of the first write with this code."""
+    detail: str = ""
+    """The observed value, where the code alone does not name it."""
+    sample: str = ""
+    """Sample time of the report that the terms are from."""
+    requests_from: str = ""
+    """Source of the requests: the report, or the node's pods."""
+    resources: dict[str, Line] = {}
+
+
+def encode(status: MidStatus) -> str:
+    """Encode the text of the annotation."""
+    return msgspec.json.encode(status).decode()
+
+
+def decode(text: str | None) -> MidStatus | None:
+    """Decode the text of the annotation; None where it is absent, or not one that the manager writes."""
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=MidStatus)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def text_of(node: pods.Node) -> str | None:
+    """Return the text of a node's status annotation, under its present key or the old one."""
+    annotations = pods.annotations_of(node.metadata)
+    return annotations.get(names.ANNOTATION_MID_STATUS, annotations.get(names.OLD_ANNOTATION_MID_STATUS))
