@@ -6,6 +6,7 @@ name, so `imagePullPolicy: IfNotPresent` runs the new one and `helm upgrade` det
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from tools.localcluster.image_archives import Archive
 
 DOCKER_BASE = "docker.io/library/python:3.12-slim"
 DOCKER_BASE_PYTHON = "3.12"
+BLOB_CACHE = Path("/var/lib/containers/cache")
+"""Folder that buildah writes in any case, also with a storage of its own."""
 LAYERS_KEPT = 80  # some 10 builds; each layer may be a full copy of the file system
 PACKAGES = {"buildah": ("buildah",), "mmdebstrap": ("mmdebstrap",)}
 """Debian packages that Buildah needs, with the programs that show their presence."""
@@ -96,7 +99,15 @@ class Buildah:
     def _run(self, *words: object) -> str:
         environment = {"STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
         where = ["--root", self.storage / "storage", "--runroot", self.storage / "run"]
-        return commands.run(["buildah", *where, *words], environment=environment)
+        had_cache, had_parent = BLOB_CACHE.exists(), BLOB_CACHE.parent.exists()
+        try:
+            return commands.run(["buildah", *where, *words], environment=environment)
+        finally:
+            if not had_cache:
+                shutil.rmtree(BLOB_CACHE, ignore_errors=True)
+            if not had_parent:
+                with contextlib.suppress(OSError):
+                    BLOB_CACHE.parent.rmdir()
 
 
 class Docker:
