@@ -76,6 +76,10 @@ imports: $(STAMP) ## Check the import contracts
 style: $(STAMP) ## Refuse the words of the ban list (docs/contributing/style.md)
 	@$(BIN)/python -m tools.style
 
+.PHONY: changes
+changes: $(STAMP) ## Try the changes of docs/contributing/architecture.md on copies: complete, and without each file
+	@$(BIN)/python -m tests.changes
+
 .PHONY: verify
 verify: $(STAMP) ## Fail when a generated file is stale (fix: make update)
 	@$(BIN)/python -m crds.generate --check

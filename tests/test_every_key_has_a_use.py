@@ -102,3 +102,13 @@ def test_the_agent_fills_every_field_of_the_status():
         if (model.__name__, field) not in filled and field not in NOT_MEASURED
     }
     assert empty == set()
+
+
+def test_the_agent_fills_only_fields_of_the_models():
+    """The models ignore unknown keywords, so a value for a field that the model lacks would be lost silently."""
+    fields = {model.__name__: set(model.model_fields) for model in models(types.NodeMetricStatus)}
+    calls = [node for node in sources("koordlet") if isinstance(node, ast.Call)]
+    of_models = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr in fields]
+    given = {(call.func.attr, keyword.arg) for call in of_models for keyword in call.keywords if keyword.arg}
+    assert given
+    assert {(name, field) for name, field in given if field not in fields[name]} == set()

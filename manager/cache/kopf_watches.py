@@ -1,7 +1,7 @@
 """Watches of nodes, NodeMetrics and the ConfigMap, by kopf. The only module that imports kopf.
 
 Why kopf: the manager is an operator, and kopf is the operator framework that Python users of Kubernetes know. It lists,
-watches, re-lists, re-authenticates and retries; this project's own code decides and writes (docs/decisions/0012).
+watches, re-lists, re-authenticates and retries; this project's own code decides and writes (decision 0012).
 
 kopf runs as its documentation on embedding advises: in a thread of its own with its own event loop, a registry of its
 own, a ready flag and a stop flag. Handlers are `on.event` handlers only, which keep no state on objects: no finalizers,

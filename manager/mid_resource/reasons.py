@@ -1,6 +1,6 @@
 """Reason codes of a node's Mid resources: one stable code and one text each.
 
-The same codes are in the status annotation (whose head is a condition, docs/decisions/0009), in Events, in metrics and
+The same codes are in the status annotation (whose head is a condition, decision 0009), in Events, in metrics and
 in the output of `explain-mid`. Codes are never renamed: alerts refer to them.
 """
 
@@ -49,7 +49,7 @@ TEXTS: Final[Mapping[Reason, str]] = {
 
 RESERVATION_IGNORED: Final = "ReservationIgnored"
 """Code beside the reason, where the node's reservation annotation is invalid: values are calculated without it.
-The agent reports the same in its conditions (docs/decisions/0007)."""
+The agent reports the same in its conditions (docs/contributing/decisions/0007)."""
 
 
 class Status(enum.StrEnum):

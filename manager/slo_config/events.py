@@ -1,6 +1,6 @@
 """Reports on the users' ConfigMap: Events for changes, an annotation for the present status.
 
-The annotation is the only write to the ConfigMap, at most one for each evaluated document (docs/decisions/0008).
+The annotation is the only write to the ConfigMap, at most one for each evaluated document (decision 0008).
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Apply the changes of docs/contributing/architecture.md to copies of the repository: `python -m tests.changes`."""
