@@ -71,7 +71,7 @@ class NodeUptime(Collector):
         return [] if self._seconds is None else [Measurement(self._seconds)]
 '''
 
-PREDICTOR = '''"""Predictor `half-request`: half of what the warm Prod pods request, plus system usage and the cold requests."""
+PREDICTOR = '''"""Predictor `half-request`: half of the warm requests, plus system usage and the cold requests."""
 
 from __future__ import annotations
 
