@@ -125,31 +125,36 @@ def _message(start: float, end: float, y: float, text: str, width: float) -> str
 
 
 def _halo(text: str) -> str:
-    return text.replace("<text ", f'<text paint-order="stroke" stroke="{_PAPER}" stroke-width="4" ')
+    """Draw the text twice, first as a broad outline in the color of the background."""
+    outline = text.replace("<text ", f'<text stroke="{_PAPER}" stroke-width="4" stroke-linejoin="round" ')
+    return outline.replace(f'fill="{_INK}"', f'fill="{_PAPER}"') + text
 
 
 def data_flow() -> str:
     """Draw what runs where and what each component reads and writes."""
     parts = [
-        _frame(16, 44, 318, 316, "every node (DaemonSet koordlet)"),
-        _frame(560, 44, 344, 316, "control plane"),
-        *(_box(36, 74 + 56 * index, 278, 40, text) for index, text in enumerate(_NODE)),
-        *(_line(175, 114 + 56 * index, 175, 128 + 56 * index, arrow=True) for index in range(len(_NODE) - 1)),
-        _box(372, 170, 150, 64, "kube-apiserver"),
-        _line(314, 318, 430, 240, arrow=True),
-        _text(392, 300, "NodeMetric.status", anchor="start"),
-        _box(580, 74, 304, 58, "koord-manager"),
-        _text(732, 120, "NodeMetric.spec, Mid resources on nodes"),
-        _line(522, 184, 576, 122, arrow=True),
-        _line(576, 104, 512, 168, arrow=True),
-        _box(580, 190, 304, 58, "scheduler plugin (extender)"),
-        _text(732, 236, "filter, prioritize, bind"),
-        _line(522, 212, 576, 216, arrow=True),
-        _text(446, 160, "watch, PATCH, PUT"),
-        _box(580, 302, 304, 40, "kube-scheduler named koord-scheduler"),
-        _line(732, 302, 732, 252, arrow=True),
+        _frame(16, 44, 300, 316, "every node (DaemonSet koordlet)"),
+        _frame(690, 44, 310, 316, "control plane"),
+        *(_box(32, 74 + 56 * index, 268, 40, text) for index, text in enumerate(_NODE)),
+        *(_line(166, 114 + 56 * index, 166, 129 + 56 * index, arrow=True) for index in range(len(_NODE) - 1)),
+        _box(440, 74, 130, 264, "kube-apiserver"),
+        _line(300, 318, 437, 318, arrow=True),
+        _text(378, 310, "NodeMetric.status"),
+        _box(706, 74, 278, 58, "koord-manager"),
+        _text(845, 120, "NodeMetric.spec, Mid resources on nodes"),
+        _line(570, 94, 703, 94, arrow=True),
+        _text(630, 86, "watch"),
+        _line(706, 116, 573, 116, arrow=True),
+        _text(630, 132, "PATCH, PUT"),
+        _box(706, 186, 278, 58, "scheduler plugin (extender)"),
+        _text(845, 232, "filter, prioritize, bind"),
+        _line(570, 215, 703, 215, arrow=True),
+        _text(630, 207, "watch"),
+        _box(706, 298, 278, 40, "kube-scheduler named koord-scheduler"),
+        _line(845, 298, 845, 247, arrow=True),
+        _text(851, 276, "HTTP", anchor="start"),
     ]
-    return _svg(920, 376, "koord-suite: data flow", parts)
+    return _svg(1016, 376, "koord-suite: data flow", parts)
 
 
 _NODE: Final = (
