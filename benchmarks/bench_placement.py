@@ -4,7 +4,7 @@
 
 Each pod runs one series of the traces for an exponentially distributed time, and requests `--request-share` of the
 cores of its series, as in a cluster that is packed by requests. Every contender gets the same arrivals. The output has
-the share of node-time above 80 % CPU, the spread of utilisation over the nodes, its 99th percentile, the CPU demand
+the share of node-time above 80 % CPU, the spread of utilization over the nodes, its 99th percentile, the CPU demand
 above capacity, and with `--needed` the smallest number of nodes with at most 1 % of node-time above 80 %.
 """
 

@@ -1,5 +1,6 @@
-"""Measure pods per second through a real kube-scheduler: without extender, with a C one without work, with the
-suite's, and with a naive one.
+"""Measure pods per second through a real kube-scheduler: without an extender, and with three extenders.
+
+The extenders are one in C that does no work, the suite's, and a naive one.
 
     python -m benchmarks.bench_scheduler                                                # 1,000 nodes, 3 minutes
     python -m benchmarks.bench_scheduler --nodes 100 1000 5000 --percent 0 100 --rounds 5      # about an hour

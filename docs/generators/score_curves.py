@@ -27,7 +27,7 @@ def draw_target_load_packing(axes: Axes) -> None:
     """Draw the score for three targets."""
     for target in (40.0, 60.0, 80.0):
         axes.plot(PERCENT, target_load.score(PERCENT, target), label=f"targetUtilization {target:.0f}")
-    axes.set_xlabel("CPU utilisation with the pod, %")
+    axes.set_xlabel("CPU utilization with the pod, %")
 
 
 def draw_load_variation_risk_balancing(axes: Axes) -> None:
@@ -37,7 +37,7 @@ def draw_load_variation_risk_balancing(axes: Axes) -> None:
         of = load_variation.fractions(PERCENT[np.newaxis] / 100.0, deviation * one, 0.0, one)
         scores = load_variation.shipped_resource_scores(of, one, margin=1.0, sensitivity=1.0)
         axes.plot(PERCENT, scores[0], label=f"deviation {deviation:.0%} of the node")
-    axes.set_xlabel("mean utilisation with the pod, %")
+    axes.set_xlabel("mean utilization with the pod, %")
 
 
 def draw_low_risk_over_commitment(axes: Axes) -> None:
@@ -50,7 +50,7 @@ def draw_low_risk_over_commitment(axes: Axes) -> None:
     for weight in (0.0, 0.5, 1.0):
         risks = overcommitment.total_risk(limit, load, weight)
         axes.plot(100.0 * mu, overcommitment.score(risks[np.newaxis]), label=f"riskLimitWeights {weight:g}")
-    axes.set_xlabel("mean utilisation, % of allocatable (half of it requested, limits twice of it)")
+    axes.set_xlabel("mean utilization, % of allocatable (half of it requested, limits twice of it)")
 
 
 def draw_peaks(axes: Axes) -> None:
@@ -60,7 +60,7 @@ def draw_peaks(axes: Axes) -> None:
     for name, k1, k2 in (("saturating", -91.5, -0.0719), ("convex", 20.0, 0.02)):
         jumps = power.jump_watts(percent, percent + 10.0, k1 * one, k2 * one)
         axes.plot(percent, jumps, label=f"{name}: k1 {k1:g}, k2 {k2:g}")
-    axes.set_xlabel("CPU utilisation before the pod, %")
+    axes.set_xlabel("CPU utilization before the pod, %")
 
 
 PLOTS = {

@@ -61,7 +61,7 @@ async def send(
             else:
                 return Sent(Outcome.WRITTEN, stored.metadata.resource_version)
     except errors.NotFound as error:
-        return Sent(Outcome.NO_NODE_METRIC, problem=str(error))
+        return Sent(Outcome.NO_NODE_METRIC, problem=f"{error}; the manager creates it")
     except errors.StatusError as error:
         return Sent(Outcome.REFUSED, problem=str(error))
     except errors.ApiServerError as error:

@@ -123,7 +123,7 @@ def _node(
     age = decision.at - float(decision.updated_at[index])
     document: dict[str, Any] = {
         "node": decision.names[index],
-        "verdict": result.name,
+        "result": result.name,
         "reason": reasons.texts[code - 1] if code else None,
         "plugin": (reasons.plugins[code - 1] or None) if code else None,
         "score": score,

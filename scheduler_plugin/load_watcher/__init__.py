@@ -1,1 +1,1 @@
-"""Load watcher: serves the utilisation of every node over 5, 10 and 15 minutes, from one or several providers."""
+"""Load watcher: serves the utilization of every node over 5, 10 and 15 minutes, from one or several providers."""

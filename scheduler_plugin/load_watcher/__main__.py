@@ -1,4 +1,4 @@
-"""`python -m scheduler_plugin.load_watcher`: serve the utilisation of every node over REST, for any scheduler."""
+"""`python -m scheduler_plugin.load_watcher`: serve the utilization of every node over REST, for any scheduler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UPSTREAMS_LEVELS = {"trace": "debug", "warn": "warning", "fatal": "error", "pan
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m scheduler_plugin.load_watcher",
-        description="Serve the utilisation of each node over the last 5, 10 and 15 minutes to schedulers.",
+        description="Serve the utilization of each node over the last 5, 10 and 15 minutes to schedulers.",
         epilog="Providers: METRICS_PROVIDER_NAME, _ADDRESS, _TOKEN, _TOKEN_FILE, _APP_KEY, _QUERIES, _ORG, _BUCKET.",
     )
     settings.add_arguments(parser, LoadWatcherSettings, ENV_PREFIX)

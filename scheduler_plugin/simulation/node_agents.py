@@ -176,7 +176,7 @@ def _capacity(node: pods.Node) -> tuple[float, float]:
     return units.get(names.CPU, math.inf), units.get(names.MEMORY, math.inf)
 
 
-def utilisation(demand: Floats, nodes: Sequence[SimulatedNode]) -> Floats:
+def utilization(demand: Floats, nodes: Sequence[SimulatedNode]) -> Floats:
     """Compute demand as a share of allocatable, in the shape of `demand`; 0 for a node without allocatable."""
     allocatable = [pods.units(node.node.status.allocatable) for node in nodes]
     total = np.array([[each.get(name, 0) for each in allocatable] for name in (names.CPU, names.MEMORY)], dtype=float)

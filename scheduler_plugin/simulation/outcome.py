@@ -39,14 +39,14 @@ class Outcome:
     rejections: Mapping[str, int]
     """Reason -> number of nodes rejected for a pod, over all tries."""
 
-    def cpu_utilisation(self) -> Floats:
+    def cpu_utilization(self) -> Floats:
         """Compute CPU demand as a share of allocatable, shape (nodes, steps); above 1 on an overloaded node."""
-        result: Floats = node_agents.utilisation(self.demand, self.scenario.nodes)[0]
+        result: Floats = node_agents.utilization(self.demand, self.scenario.nodes)[0]
         return result
 
     def hot_nodes(self, percent: float = HOT_PERCENT) -> Ints:
-        """Count the nodes above a CPU utilisation, by step."""
-        counts: Ints = (self.cpu_utilisation() > percent / 100).sum(axis=0)
+        """Count the nodes above a CPU utilization, by step."""
+        counts: Ints = (self.cpu_utilization() > percent / 100).sum(axis=0)
         return counts
 
 
@@ -58,9 +58,9 @@ class Summary(NamedTuple):
     overload_ratio: float
     """CPU demand above the capacity of the nodes, as a share of all CPU demand."""
     spread: float
-    """Standard deviation of CPU utilisation over the nodes, mean over time."""
+    """Standard deviation of CPU utilization over the nodes, mean over time."""
     peak: float
-    """99th percentile of CPU utilisation over nodes and time."""
+    """99th percentile of CPU utilization over nodes and time."""
     nodes_used: float
     """Nodes that run at least one pod, mean over time."""
     placed: int
@@ -73,7 +73,7 @@ class Summary(NamedTuple):
 
 def summary(outcome: Outcome) -> Summary:
     """Compute the summary of an outcome."""
-    used = outcome.cpu_utilisation()
+    used = outcome.cpu_utilization()
     capacity = np.divide(outcome.demand[0], used, out=np.zeros_like(used), where=used > 0)
     excess = np.maximum(used - 1, 0) * capacity
     demand = outcome.demand[0].sum()

@@ -47,8 +47,8 @@ def _summary_rows(summaries: Sequence[Summary]) -> Iterator[tuple[str, ...]]:
 
     yield row(f"node-time above {HOT_PERCENT:.0f} % CPU", (f"{each.hot_ratio:.2%}" for each in summaries))
     yield row("CPU demand above node capacity", (f"{each.overload_ratio:.2%}" for each in summaries))
-    yield row("spread of CPU utilisation (stdev)", (f"{each.spread:.2%}" for each in summaries))
-    yield row("p99 of CPU utilisation", (f"{each.peak:.1%}" for each in summaries))
+    yield row("spread of CPU utilization (stdev)", (f"{each.spread:.2%}" for each in summaries))
+    yield row("p99 of CPU utilization", (f"{each.peak:.1%}" for each in summaries))
     yield row("nodes used, mean", (f"{each.nodes_used:.1f}" for each in summaries))
     yield row("pods placed", (str(each.placed) for each in summaries))
     yield row("  of these after a retry", (str(each.waited) for each in summaries))

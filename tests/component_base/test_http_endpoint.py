@@ -88,12 +88,12 @@ def test_a_taken_port_is_named():
         holder.bind(("127.0.0.1", 0))
         holder.listen()
         port = holder.getsockname()[1]
-        verdict = http_endpoint.ProbeResult(True, "")
+        probe = http_endpoint.ProbeResult(True, "")
         endpoint = http_endpoint.HttpEndpoint(
             "127.0.0.1",
             port,
-            health=lambda: verdict,
-            ready=lambda: verdict,
+            health=lambda: probe,
+            ready=lambda: probe,
             registry=prometheus_client.CollectorRegistry(),
         )
         with pytest.raises(http_endpoint.CannotListen, match=f"127.0.0.1:{port}"):

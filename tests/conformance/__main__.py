@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import pathlib
 import sys
@@ -9,12 +10,11 @@ import sys
 from tests.conformance import runner
 
 
-def main(files: list[str]) -> int:
-    if not files:
-        print("usage: python -m tests.conformance FILE...", file=sys.stderr)
-        return 2
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description="Run files of conformance cases.")
+    parser.add_argument("files", nargs="+", type=pathlib.Path, metavar="FILE")
     run = runner.Runner().run
-    results = [run(case) for file in files for case in json.loads(pathlib.Path(file).read_text(encoding="utf-8"))]
+    results = [run(case) for file in parser.parse_args(argv).files for case in json.loads(file.read_bytes())]
     print(runner.table(results))
     return 1 if any(result.outcome is runner.Outcome.FAILED for result in results) else 0
 

@@ -148,18 +148,18 @@ def _subset(adapter: Any) -> Any:
     return check
 
 
-def _utilisation(inputs: Any) -> measurements.Utilisation:
+def _utilization(inputs: Any) -> measurements.Utilization:
     metrics = [Metric(**{**metric, "value": float(metric["value"])}) for metric in inputs["metrics"]]
-    return measurements.utilisation(metrics, inputs["metricType"])
+    return measurements.utilization(metrics, inputs["metricType"])
 
 
 def _resource_data(inputs: Any) -> Any:
-    of = _utilisation(inputs)
+    of = _utilization(inputs)
     return {"avg": of.mean, "std": of.deviation, "isValid": of.is_measured}
 
 
 def _resource_stats(inputs: Any) -> Any:
-    of = _utilisation(inputs)
+    of = _utilization(inputs)
     if not of.is_measured:
         return {"isValid": False, "stats": None}
     is_cpu = inputs["resourceName"] == "cpu"
@@ -204,7 +204,7 @@ def _compute_risk(inputs: Any) -> Any:
     name = inputs["resourceName"]
     if name not in _TYPES:
         return {"risk": 0.0}  # the plugin has rows for cpu and memory only
-    of, totals = _utilisation(inputs), inputs["nodeRequestsAndLimits"]
+    of, totals = _utilization(inputs), inputs["nodeRequestsAndLimits"]
     unit = "milliCPU" if name == "cpu" else "memory"
     keys = ("nodeRequest", "nodeLimit", "nodeRequestMinusPod", "nodeLimitMinusPod", "nodeCapacity")
     request, limit, before, limit_before, capacity = (np.array([float(totals[key][unit])]) for key in keys)

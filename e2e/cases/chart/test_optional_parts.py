@@ -53,13 +53,13 @@ def installed(cluster: Cluster, suite: Suite, identities: dict[str, Path]) -> It
 
 
 def _watched(cluster: Cluster, node: str) -> dict[str, float]:
-    """Return the utilisation of a node in percent from the Service: a mean, or the newest sample of a new agent."""
+    """Return the utilization of a node in percent from the Service: a mean, or the newest sample of a new agent."""
     path = f"/api/v1/namespaces/{SUITE_NAMESPACE}/services/koord-load-watcher:2020/proxy/watcher"
     metrics = json.loads(cluster.run("get", "--raw", path))["data"]["NodeMetricsMap"][node]["metrics"]
     return {each["type"]: each["value"] for each in metrics if each["operator"] != "STD"}
 
 
-def test_the_load_watcher_serves_the_utilisation_of_the_node(
+def test_the_load_watcher_serves_the_utilization_of_the_node(
     cluster: Cluster, cluster_client: ClusterClient, installed: Suite, node: str
 ) -> None:
     assert installed.pods("koord-load-watcher")

@@ -91,7 +91,7 @@ def test_the_page_of_a_placed_pod_has_scores_rejections_inputs_and_ages(
     decision = _newest(scheduler, placed)
     explained = decision["nodes"]
     assert (decision["node"], decision["nodesAsked"], decision["nodesPassed"]) == (nodes[PACKED], 3, 2)
-    assert {name: (node["verdict"], node["scores"], node["score"]) for name, node in explained.items()} == {
+    assert {name: (node["result"], node["scores"], node["score"]) for name, node in explained.items()} == {
         nodes[PACKED]: ("chosen", SCORES[PACKED], 77),
         nodes[IDLE]: ("passed", SCORES[IDLE], 71),
         nodes[HOT]: ("rejected", {}, None),
@@ -124,7 +124,7 @@ def test_for_a_waiting_pod_both_report_that_every_node_is_too_hot(
 ) -> None:
     decision = _newest(scheduler, waiting_pod)
     assert (decision["node"], decision["nodesAsked"], decision["nodesPassed"]) == (None, 2, 0)
-    assert {name: (node["verdict"], node["plugin"], node["reason"]) for name, node in decision["nodes"].items()} == {
+    assert {name: (node["result"], node["plugin"], node["reason"]) for name, node in decision["nodes"].items()} == {
         nodes[kind]: ("rejected", LOAD_AWARE, TOO_HOT) for kind in (HOT, HOTTEST)
     }
     output = _explained(scheduler, waiting_pod)

@@ -1,6 +1,8 @@
 """Predictor `borg-default`: a fixed share of the requests, as Borg did by default (Bashir et al., EuroSys 2021).
 
-Peak = (sum of warm Prod requests / a + sig(S)) (1 + m) + C sig(S) = mean(S) + N * stdev(S)
+Peak = (sum of warm Prod requests / a + sig(S)) (1 + m) + C
+
+sig(S) = mean(S) + N * stdev(S)
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Unlike the other predictors it counts all system usage, not only usage beyond th
 whole millicores and bytes where Koordinator's agent does.
 
 Koordinator's agent charges a pod its request for its first 24 h, and the percentile of a short history is low: with a
-cold-start period of 2 h it is too low in 10 % of forecasts on pods that live 4 days, with 24 h in 0.7 %
+cold-start period of 2 h it is too low in 10 % of predictions on pods that live 4 days, with 24 h in 0.7 %
 (docs/benchmarks/prediction-accuracy.md). The policy sets the period, so set 24 h together with this predictor.
 """
 

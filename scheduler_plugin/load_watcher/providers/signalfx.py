@@ -1,4 +1,4 @@
-"""SignalFx (Splunk Observability) HTTP API: mean CPU and memory utilisation of a window, no deviation.
+"""SignalFx (Splunk Observability) HTTP API: mean CPU and memory utilization of a window, no deviation.
 
 No test server exists: the tests use recorded responses.
 """

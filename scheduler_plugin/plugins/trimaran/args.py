@@ -54,7 +54,7 @@ class TrimaranArgs(pydantic.BaseModel):
     metric_providers: list[MetricProvider] | None = None
     """Addition to upstream: several providers, in order of trust, which corroborate one another."""
     formula: Formula = "corrected"
-    """corrected: upstream's formula with its known defects fixed; upstream: equal to the shipped code; kep: KEP-61."""
+    """corrected: upstream's formula with its known defects fixed; upstream: equal to the shipped code; kep: the KEP."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -95,7 +95,7 @@ class TargetLoadPackingArgs(TrimaranArgs):
     """Arguments of TargetLoadPacking."""
 
     target_utilization: int | None = None
-    """Percent of CPU to fill nodes up to, 1..100; set it 10 points below the intended utilisation. Default 40."""
+    """Percent of CPU to fill nodes up to, 1..100; set it 10 points below the intended utilization. Default 40."""
     default_requests: dict[str, str] | None = None
     """CPU that a container without requests and limits is expected to use. Default 1000m; kep: 1m."""
     default_requests_multiplier: str | None = None
@@ -151,7 +151,7 @@ class LowRiskOverCommitmentArgs(TrimaranArgs):
     """Arguments of LowRiskOverCommitment, also known as LoadRiskAwareCommitment."""
 
     smoothing_window_size: int | None = None
-    """Number of points over which the measured utilisation was averaged, 1 or more. Default 5."""
+    """Number of points over which the measured utilization was averaged, 1 or more. Default 5."""
     smoothing_window_sizes: dict[str, int] | None = None
     """Addition to upstream: the same for each provider, by its name."""
     risk_limit_weights: dict[str, float] | None = None
@@ -174,7 +174,7 @@ class LowRiskOverCommitmentArgs(TrimaranArgs):
 
 
 class PowerModel(pydantic.BaseModel):
-    """Power of a node in watts: k0 + k1 * exp(k2 * utilisation in percent)."""
+    """Power of a node in watts: k0 + k1 * exp(k2 * utilization in percent)."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 

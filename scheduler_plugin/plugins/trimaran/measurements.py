@@ -25,8 +25,8 @@ OLDEST_SECONDS: Final = 300.0
 """Default age limit of a window (KEP-61: not older than 5 minutes)."""
 
 
-class Utilisation(NamedTuple):
-    """Utilisation of one resource in percent of capacity. `is_measured`: any record of the resource exists."""
+class Utilization(NamedTuple):
+    """Utilization of one resource in percent of capacity. `is_measured`: any record of the resource exists."""
 
     mean: float
     deviation: float
@@ -36,8 +36,8 @@ class Utilisation(NamedTuple):
 class Measurement(NamedTuple):
     """Measurement of one node."""
 
-    cpu: Utilisation
-    memory: Utilisation
+    cpu: Utilization
+    memory: Utilization
     packing_percent: float
     """CPU as TargetLoadPacking selects it; NaN without a record."""
     power_percent: float
@@ -49,7 +49,7 @@ class Measurement(NamedTuple):
     """Names of the providers, in order of trust."""
 
 
-def utilisation(metrics: Sequence[Metric], kind: MetricType) -> Utilisation:
+def utilization(metrics: Sequence[Metric], kind: MetricType) -> Utilization:
     """Return mean and deviation of a resource: the last AVG, else the last Latest or unnamed one; the last STD.
 
     A missing mean or deviation is 0. Any record of the resource sets `is_measured`.
@@ -59,7 +59,7 @@ def utilisation(metrics: Sequence[Metric], kind: MetricType) -> Utilisation:
     moments = [metric.value for metric in of_kind if metric.operator in (Statistic.LATEST, "")]
     deviations = [metric.value for metric in of_kind if metric.operator == Statistic.STD]
     mean = (means or moments or [0.0])[-1]
-    return Utilisation(mean, deviations[-1] if deviations else 0.0, bool(of_kind))
+    return Utilization(mean, deviations[-1] if deviations else 0.0, bool(of_kind))
 
 
 def read(node: NodeMetrics, snapshot: Snapshot) -> Measurement:
@@ -70,8 +70,8 @@ def read(node: NodeMetrics, snapshot: Snapshot) -> Measurement:
         if metric.type == MetricType.CPU and metric.operator in (Statistic.AVG, Statistic.LATEST)
     ]
     return Measurement(
-        utilisation(node.metrics, MetricType.CPU),
-        utilisation(node.metrics, MetricType.MEMORY),
+        utilization(node.metrics, MetricType.CPU),
+        utilization(node.metrics, MetricType.MEMORY),
         cpu[-1] if cpu else math.nan,
         cpu[0] if cpu else math.nan,
         snapshot.window.duration,

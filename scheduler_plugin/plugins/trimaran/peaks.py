@@ -1,6 +1,6 @@
 """Peaks: place a pod on the node whose power draw rises the least.
 
-Utilisation is a share of the machine's capacity in every formula, because power models are fitted to that.
+Utilization is a share of the machine's capacity in every formula, because power models are fitted to that.
 """
 
 from __future__ import annotations

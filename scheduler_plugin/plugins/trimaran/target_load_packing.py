@@ -1,4 +1,4 @@
-"""TargetLoadPacking: fill nodes up to a target CPU utilisation, then spread (KEP-61)."""
+"""TargetLoadPacking: fill nodes up to a target CPU utilization, then spread (KEP-61)."""
 
 from __future__ import annotations
 
@@ -68,18 +68,18 @@ class TargetLoadPacking(MeasuredPlugin):
         self._recent_millis[row], self._predicted_millis[row] = recent, total
 
     def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
-        """Score rows 0..100, with 100 at the target utilisation."""
+        """Score rows 0..100, with 100 at the target utilization."""
         columns, pod_millis = self.columns, float(self._predict(of.demand))
         capacity = columns.capacity[node_columns.CPU, rows]
         total = capacity if self._formula == "upstream" else columns.allocatable[node_columns.CPU, rows]
         percent = columns.packing_percent[rows]
         used = (percent / 100.0) * capacity
-        utilisation = target_load.utilisation_percent(used, pod_millis, self._recent_millis[rows], total)
-        scores = np.where(np.isnan(percent), 0.0, target_load.score(utilisation, self._target_percent))
+        utilization = target_load.utilization_percent(used, pod_millis, self._recent_millis[rows], total)
+        scores = np.where(np.isnan(percent), 0.0, target_load.score(utilization, self._target_percent))
         if self._formula == "upstream":
             return scores
         levels = columns.fallback_levels(rows, now)
-        predicted = target_load.utilisation_percent(
+        predicted = target_load.utilization_percent(
             self._predicted_millis[rows], pod_millis, np.zeros(total.shape), total
         )
         scores = np.select(

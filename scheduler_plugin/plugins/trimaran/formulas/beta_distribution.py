@@ -66,7 +66,7 @@ def largest_variance(mean: Floats) -> Floats:
 
 
 def probability_below(mu: Floats, sigma: Floats, threshold: Floats) -> Probability:
-    """Compute P(utilisation <= threshold) for utilisation of mean `mu` and deviation `sigma`, fractions of capacity.
+    """Compute P(utilization <= threshold) for utilization of mean `mu` and deviation `sigma`, fractions of capacity.
 
     A deviation below `_RESOLUTION` counts as none, which gives 0 or 1. Without a fitting distribution the result is 0,
     the pessimistic value.

@@ -1,4 +1,4 @@
-"""LoadVariationRiskBalancing (KEP-61): equalise mean plus deviation of utilisation over the nodes.
+"""LoadVariationRiskBalancing (KEP-61): equalise mean plus deviation of utilization over the nodes.
 
 Arrays have the shape (resources, nodes).
 """
@@ -14,7 +14,7 @@ from scheduler_plugin.state.rounding import Bools, Floats
 
 
 class Fractions(NamedTuple):
-    """Mean and standard deviation of utilisation, as fractions of capacity in [0, 1]; 0 without capacity."""
+    """Mean and standard deviation of utilization, as fractions of capacity in [0, 1]; 0 without capacity."""
 
     mu: Floats
     sigma: Floats

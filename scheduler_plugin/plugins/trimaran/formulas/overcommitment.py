@@ -45,9 +45,9 @@ def unsmoothed_sigma(mu: Floats, sigma: Floats, smoothing_window: Floats | int) 
 
 
 def load_risk(mu: Floats, sigma: Floats, request: Floats, capacity: Floats) -> tuple[Floats, beta_distribution.Fit]:
-    """Compute the probability that utilisation exceeds the requests, as in KEP-357; also return the distribution.
+    """Compute the probability that utilization exceeds the requests, as in KEP-357; also return the distribution.
 
-    mu, sigma: of measured utilisation as fractions of capacity, after `unsmoothed_sigma`; `request` is without the
+    mu, sigma: of measured utilization as fractions of capacity, after `unsmoothed_sigma`; `request` is without the
     incoming pod.
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Peaks: place a pod where the power draw rises the least; power = k0 + k1 * exp(k2 * utilisation percent)."""
+"""Peaks: place a pod where the power draw rises the least; power = k0 + k1 * exp(k2 * utilization percent)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scheduler_plugin.state.rounding import Bools, Floats
 
 
 def jump_watts(from_percent: Floats, to_percent: Floats, k1: Floats, k2: Floats) -> Floats:
-    """Compute the rise of the power draw between two utilisations; k0 cancels out."""
+    """Compute the rise of the power draw between two utilizations; k0 cancels out."""
     with np.errstate(over="ignore", invalid="ignore"):
         rise: Floats = k1 * (np.exp(k2 * to_percent) - np.exp(k2 * from_percent))
     return rise

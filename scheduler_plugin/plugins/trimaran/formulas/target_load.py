@@ -1,4 +1,4 @@
-"""TargetLoadPacking (KEP-61): fill nodes up to a target utilisation, then spread.
+"""TargetLoadPacking (KEP-61): fill nodes up to a target utilization, then spread.
 
 U = 100 * (used + pod + recently placed pods) / capacity
 score = (100 - X) * U / X + X      for U <= X
@@ -14,10 +14,10 @@ from scheduler_plugin.state import rounding
 from scheduler_plugin.state.rounding import Floats
 
 
-def utilisation_percent(
+def utilization_percent(
     used_millis: Floats, pod_millis: float, recent_millis: Floats, capacity_millis: Floats
 ) -> Floats:
-    """Compute the CPU utilisation of each node with the pod, in percent, shape (nodes,); 0 without capacity.
+    """Compute the CPU utilization of each node with the pod, in percent, shape (nodes,); 0 without capacity.
 
     `used_millis` is measured; `recent_millis` is the predicted usage of pods that the measurement cannot contain yet.
     """
@@ -26,10 +26,10 @@ def utilisation_percent(
     return np.where(capacity_millis > 0.0, percent, 0.0)
 
 
-def score(utilisation: Floats, target_percent: float) -> Floats:
-    """Score each utilisation in percent 0..100; the target, in (0, 100], scores 100."""
-    rising = (100.0 - target_percent) * utilisation / target_percent + target_percent
+def score(utilization: Floats, target_percent: float) -> Floats:
+    """Score each utilization in percent 0..100; the target, in (0, 100], scores 100."""
+    rising = (100.0 - target_percent) * utilization / target_percent + target_percent
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        falling = target_percent * (100.0 - utilisation) / (100.0 - target_percent)
-    of_busy = np.where(utilisation > 100.0, 0.0, falling)
-    return rounding.half_away_from_zero(np.where(utilisation <= target_percent, rising, of_busy))
+        falling = target_percent * (100.0 - utilization) / (100.0 - target_percent)
+    of_busy = np.where(utilization > 100.0, 0.0, falling)
+    return rounding.half_away_from_zero(np.where(utilization <= target_percent, rising, of_busy))

@@ -91,7 +91,7 @@ def test_b13_a_node_without_cpu_scores_0(formula: str, score: int) -> None:
 
 
 @pytest.mark.parametrize(("formula", "score"), [("corrected", 100), ("upstream", 70)])
-def test_b15_utilisation_is_of_allocatable(formula: str, score: int) -> None:
+def test_b15_utilization_is_of_allocatable(formula: str, score: int) -> None:
     cluster = MeasuredCluster(PLUGIN, formula=formula)
     cluster.node("n", capacity={"cpu": "8"}, allocatable={"cpu": "4"})
     cluster.measure({"n": metrics(20.0)})  # 1600m: 20 % of the machine, 40 % of allocatable

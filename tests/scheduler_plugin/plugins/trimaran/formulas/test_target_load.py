@@ -30,10 +30,10 @@ def test_packs_below_the_target_and_spreads_above(target: int, low: float, high:
     assert above[0] >= above[1]
 
 
-def test_utilisation_includes_the_pod_and_recently_placed_pods() -> None:
-    percent = target_load.utilisation_percent(np.array([400.0]), 500.0, np.array([300.0]), np.array([4000.0]))
+def test_utilization_includes_the_pod_and_recently_placed_pods() -> None:
+    percent = target_load.utilization_percent(np.array([400.0]), 500.0, np.array([300.0]), np.array([4000.0]))
     assert percent == pytest.approx([30.0])
 
 
-def test_utilisation_of_a_node_without_cpu_is_0() -> None:
-    assert target_load.utilisation_percent(np.array([10.0]), 500.0, np.array([0.0]), np.array([0.0])) == [0.0]
+def test_utilization_of_a_node_without_cpu_is_0() -> None:
+    assert target_load.utilization_percent(np.array([10.0]), 500.0, np.array([0.0]), np.array([0.0])) == [0.0]
