@@ -53,7 +53,8 @@ class DebugPages:
         if not query["path"]:
             return http_endpoint.json_page(explanation.index(found))
         if not found:
-            text = f"no recorded decision on the pod {query['path']!r}, want namespace/name of a recent pod\n"
+            text = f"no recorded decision on the pod {query['path']!r}, want namespace/name of a recent pod; "
+            text += "of several replicas only the leader's has records\n"
             return Page("text/plain; charset=utf-8", text.encode(), HTTPStatus.NOT_FOUND)
         reasons = explanation.Reasons(self._parts.cycle.reasons, self._parts.cycle.rejecting_plugins)
         most = query.get("nodes", "0")

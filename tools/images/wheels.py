@@ -40,6 +40,8 @@ def folder(python_version: str) -> Path:
 
 def copy_into(target: Path, python_version: str) -> None:
     """Copy the wheels into `target`, for a `docker build` by hand."""
+    for earlier in target.glob("*.whl"):  # an older or newer version would be installed instead
+        earlier.unlink()
     shutil.copytree(folder(python_version), target, dirs_exist_ok=True)
 
 
