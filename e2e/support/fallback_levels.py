@@ -13,7 +13,9 @@ from e2e.support.host_scheduler import HostScheduler
 
 METRIC: Final = "koord_scheduler_plugin_fallback_level_nodes"
 LABEL: Final = "level"
-"""Label of the metric, and key in the record of a decision."""
+"""Label of the metric."""
+KEY: Final = "fallbackLevel"
+"""Key in the record of a decision."""
 
 
 class FallbackLevel(enum.IntEnum):
@@ -35,5 +37,5 @@ def counts(scheduler: HostScheduler) -> dict[FallbackLevel, int]:
 def decided_by(scheduler: HostScheduler, plugin: str, pod: str, nodes: Iterable[str]) -> dict[str, FallbackLevel]:
     """Return the levels of these nodes in the newest decision on a pod (namespace/name)."""
     newest = json.loads(scheduler.extender_page(f"/debug/pods/{pod}"))["decisions"][0]
-    levels = {each["node"]: FallbackLevel(each["inputs"][plugin][LABEL]) for each in newest["nodes"]}
+    levels = {each["node"]: FallbackLevel(each["inputs"][plugin][KEY]) for each in newest["nodes"]}
     return {name: levels[name] for name in nodes}

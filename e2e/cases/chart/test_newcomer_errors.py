@@ -89,7 +89,7 @@ def test_the_port_of_the_extender_is_in_use(port_in_use: int, dead_kubeconfig: P
     words = (f"--extender-port={port_in_use}", f"--kubeconfig={dead_kubeconfig}")
     output = command_lines.run("scheduler_plugin", "run", "--http-port=0", *words)
     assert output.code == 1
-    output.line_with(f":{port_in_use}", "already in use", "choose another port")
+    output.line_with(f":{port_in_use}", "already in use", "set another --extender-port")
 
 
 @pytest.fixture
