@@ -1,7 +1,7 @@
 """The status annotation of a node's Mid resources on the wire: every term, its source and time, and the reason code.
 
 JSON in `koordinator.sh/mid-resource-status`, written by the manager in the same patch as the resources. Its head is a
-condition: status, reason, text, since (docs/contributing/decisions/0009). Earlier releases wrote it under another key
+condition: status, reason, text, since (decision 0009). Unreleased versions wrote it under another key
 (`OLD_ANNOTATION_MID_STATUS`), which is still read.
 """
 

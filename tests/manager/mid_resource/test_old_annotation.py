@@ -1,4 +1,4 @@
-"""The status annotation of earlier releases: its content is kept, its key is removed from each node."""
+"""The status annotation of unreleased versions: its content is kept, its key is removed from each node."""
 
 import datetime as dt
 
@@ -18,7 +18,7 @@ def annotate(world, **values):
 
 
 async def upgraded(world, **document):
-    """Publish Mid, then move the annotation to its old key, as an earlier release had written it."""
+    """Publish Mid, then move the annotation to its old key, as an unreleased version wrote it."""
     world.configure({"enable": True, "updateTimeThresholdSeconds": 100_000, **document})
     await world.config.start()
     world.add_node()
