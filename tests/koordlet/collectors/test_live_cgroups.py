@@ -35,7 +35,12 @@ UID = "11111111-2222-3333-4444-555555555555"
 ONE, TWO = "1" * 64, "2" * 64
 MIB = 1 << 20
 SPIN = "while :; do :; done"
-HOLD = "import mmap,sys; held=mmap.mmap(-1,{bytes}); held.write(b'x'*{bytes}); print(1,flush=True); sys.stdin.read()"
+# Written in small pieces: a second copy of all the bytes would stay in the lagging memory.stat for a while.
+HOLD = (
+    "import mmap,sys; held=mmap.mmap(-1,{bytes}); page=b'x'*4096\n"
+    "while held.tell()<{bytes}: held.write(page)\n"
+    "print(1,flush=True); sys.stdin.read()"
+)
 DEADLINE_SECONDS = 30.0
 PYTHON = ("python3", "-I", "-S", "-c")
 
