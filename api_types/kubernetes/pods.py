@@ -90,8 +90,11 @@ class PodStatus(msgspec.Struct, rename="camel", frozen=True):
 
     phase: str = ""
     qos_class: str = ""
+    start_time: str | None = None
+    """Time at which the kubelet took the pod; absent before."""
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
 
 
 class Pod(msgspec.Struct, rename="camel", frozen=True):
@@ -129,6 +132,14 @@ def annotations_of(meta: ObjectMeta) -> Mapping[str, str]:
 def is_terminal(pod: Pod) -> bool:
     """Return whether the pod has ended: it runs nothing and requests nothing."""
     return pod.status.phase in ("Succeeded", "Failed")
+
+
+def is_admitted(pod: Pod) -> bool:
+    """Return whether the kubelet has taken the pod: `spec.nodeName` alone does not show it, as its author may set it.
+
+    The kubelet sets `status.startTime` when it takes a pod, and ends the pod at once when it rejects it.
+    """
+    return pod.status.start_time is not None and not is_terminal(pod)
 
 
 def units(wire: QuantityMap | None) -> Resources:
