@@ -2,6 +2,9 @@
 
 This happens where Koordinator's own CRD is kept (`crds.install: false`), or one of an older release. Mid resources stay
 correct; docs/contributing/decisions/0014 lists what is lost. Source: Kubernetes' documentation of field pruning.
+
+The schema is read from the OpenAPI document of the group, which every authenticated client may read: no permission for
+CRDs is needed.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import msgspec
 
 from api_types import names
 from api_types.node_metric import crd_manifest
-from apiserver_client import errors, objects, resources, session
+from apiserver_client import decoding, errors, resources, session
 from apiserver_client.cluster_events import Subject
 from manager.events import EventRecorder
 from manager.metrics import Telemetry
@@ -27,52 +30,43 @@ DROPPED: Final = "NodeMetricFieldsDropped"
 KEPT: Final = "NodeMetricFieldsKept"
 
 
-class CrdMetadata(msgspec.Struct, frozen=True):
-    """Identity of a CRD."""
-
-    name: str = ""
-    uid: str = ""
-
-
-class Schema(msgspec.Struct, rename="camel", frozen=True):
-    """The schema of a version."""
-
-    open_api_v3_schema: dict[str, Any] = msgspec.field(default_factory=dict, name="openAPIV3Schema")
+_DOCUMENT: Final = errors.Call(
+    "GET",
+    f"/openapi/v3/apis/{names.GROUP}/{names.VERSION}",
+    verb="get",
+    resource=names.NODE_METRIC_PLURAL,
+    group=names.GROUP,
+)
 
 
-class CrdVersion(msgspec.Struct, frozen=True):
-    """A version of a CRD."""
+class Components(msgspec.Struct, frozen=True):
+    """The schemas of a group."""
 
-    name: str = ""
-    served: bool = False
-    schema: Schema = Schema()
+    schemas: dict[str, dict[str, Any]] = {}
 
 
-class CrdSpec(msgspec.Struct, frozen=True):
-    """Versions of a CRD."""
+class OpenApi(msgspec.Struct, frozen=True):
+    """The OpenAPI document of a group."""
 
-    versions: list[CrdVersion] = []
-
-
-class Crd(msgspec.Struct, frozen=True):
-    """A CustomResourceDefinition."""
-
-    metadata: CrdMetadata = CrdMetadata()
-    spec: CrdSpec = CrdSpec()
+    components: Components = Components()
 
 
-async def read(api: session.Session) -> Crd | None:
-    """Read the NodeMetric CRD, None where there is none. Raises errors.ApiServerError."""
-    listing = await objects.list_all(
-        api, resources.CUSTOM_RESOURCE_DEFINITIONS, field_selector=f"metadata.name={NAME}", decode=Crd
-    )
-    return next((each for each in listing.items if each.metadata.name == NAME), None)
+Schema = Mapping[str, Any]
 
 
-def dropped_fields(crd: Crd) -> tuple[str, ...]:
+async def read(api: session.Session) -> Schema | None:
+    """Read the schema of NodeMetric as it is served, None where there is none. Raises errors.ApiServerError."""
+    try:
+        document = decoding.decode(_DOCUMENT, await api.send(_DOCUMENT), OpenApi)
+    except errors.UnknownResource:
+        return None
+    wanted = {"group": names.GROUP, "kind": names.NODE_METRIC_KIND, "version": names.VERSION}
+    schemas = document.components.schemas.values()
+    return next((each for each in schemas if wanted in each.get("x-kubernetes-group-version-kind", ())), None)
+
+
+def dropped_fields(served: Schema) -> tuple[str, ...]:
     """Return the paths of the fields that this CRD drops, such as `status.prediction`; of a whole branch its root."""
-    versions = [each for each in crd.spec.versions if each.served and each.name == names.VERSION]
-    served = versions[0].schema.open_api_v3_schema if versions else {}
     return tuple(_missing(crd_manifest.structural_schema(), served, ""))
 
 
@@ -117,15 +111,15 @@ class SchemaWatch:
 
     async def once(self) -> None:
         """Check once, and report a change. Raises errors.ApiServerError."""
-        crd = await read(self._api)
-        if crd is None:
+        served = await read(self._api)
+        if served is None:
             return
-        dropped = dropped_fields(crd)
+        dropped = dropped_fields(served)
         self._telemetry.dropped_fields.set(len(dropped))
         if dropped == self._reported:
             return
         self._reported = dropped
-        about = Subject(resources.CUSTOM_RESOURCE_DEFINITIONS, NAME, crd.metadata.uid)
+        about = Subject(resources.CUSTOM_RESOURCE_DEFINITIONS, NAME, uid="")
         if dropped:
             await self._recorder.event(about, "Warning", DROPPED, text_of(dropped))
         else:

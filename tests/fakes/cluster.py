@@ -167,6 +167,8 @@ class Cluster:
     def _answer(self, request: apiserver.Received) -> apiserver.Answer:
         if (found := discovery(request.path)) is not None:
             return apiserver.Answer(found)
+        if request.path.startswith("/openapi/v3/"):
+            return self._openapi(request.path)
         plural, namespace, name, subresource = _address(request.path)
         try:
             if refusal := self.refuse.get((request.method, plural)):
@@ -174,6 +176,16 @@ class Cluster:
             return apiserver.Answer(self._do(request, (plural, namespace, name), subresource))
         except Refusal as refusal:
             return refusal.answer
+
+    def _openapi(self, path: str) -> apiserver.Answer:
+        """Return the OpenAPI document of the group of a CRD, as the apiserver publishes it."""
+        for crd in self.all("customresourcedefinitions"):
+            group, (version, *_), kind = crd["spec"]["group"], crd["spec"]["versions"], crd["spec"]["names"]["kind"]
+            if path == f"/openapi/v3/apis/{group}/{version['name']}":
+                of_kind = [{"group": group, "kind": kind, "version": version["name"]}]
+                schema = {**version["schema"]["openAPIV3Schema"], "x-kubernetes-group-version-kind": of_kind}
+                return apiserver.Answer({"openapi": "3.0.0", "components": {"schemas": {f"test.{kind}": schema}}})
+        return apiserver.status(404, "", "404 page not found")
 
     def _do(self, request: apiserver.Received, key: Key, subresource: str) -> dict[str, Any]:
         plural, namespace, name = key

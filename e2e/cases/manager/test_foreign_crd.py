@@ -41,15 +41,11 @@ def beside_upstream(
 
 @pytest.mark.usefixtures("beside_upstream")
 def test_the_manager_reports_on_the_crd_which_fields_it_drops(cluster: Cluster, cluster_client: ClusterClient) -> None:
-    uid = cluster.get("crd", CRD)["metadata"]["uid"]
     (event,) = waiting.until(
-        "an Event on the CRD",
-        lambda: [
-            each
-            for each in cluster_client.events_of(CRD, "default", "NodeMetricFieldsDropped")
-            if each["involvedObject"]["uid"] == uid
-        ],
+        "an Event on the CRD", lambda: cluster_client.events_of(CRD, "default", "NodeMetricFieldsDropped")
     )
+    shown = cluster.run("events", "--namespace", "default", f"--for=crd/{CRD}")
+    assert "NodeMetricFieldsDropped" in shown
     assert event["type"] == "Warning"
     assert all(field in event["message"] for field in LOST)
 

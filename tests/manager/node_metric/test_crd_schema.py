@@ -61,6 +61,11 @@ async def test_reports_nothing_without_a_crd(world):
     assert await crd_schema.read(world.api) is None
 
 
+async def test_reads_no_crd_which_takes_a_permission(world):
+    await dropped(world, SUITES_CRD)
+    assert [request.path for request in world.server.requests] == ["/openapi/v3/apis/slo.koordinator.sh/v1alpha1"]
+
+
 @pytest.fixture
 def watch(world: World):
     from manager.events import EventRecorder
