@@ -29,7 +29,8 @@ from manager.node_metric import crd_schema
 ENV_PREFIX: Final = "CHECK_INSTALL"
 WORKS: Final = 0
 DOES_NOT: Final = 1
-FRESH_SECONDS: Final = 180.0  # after which the scheduler treats a report as expired
+FRESH_SECONDS: Final = 180.0  # after which the scheduler by default treats a report as expired
+FRESH_INTERVALS: Final = 3.0  # of reports, for nodes that report seldom
 _PAUSE_SECONDS: Final = 3.0  # longer than the time between two renewals of a leader
 
 
@@ -79,6 +80,29 @@ class Workload(msgspec.Struct, frozen=True):
     status: WorkloadStatus = WorkloadStatus()
 
 
+class CollectPolicy(msgspec.Struct, rename="camel", frozen=True):
+    """How often the agent of a node reports."""
+
+    report_interval_seconds: float | None = None
+
+
+class ReportSpec(msgspec.Struct, rename="camel", frozen=True):
+    """Policies of a node."""
+
+    metric_collect_policy: CollectPolicy = CollectPolicy()
+
+
+class Report(reader.NodeMetric, frozen=True):
+    """A NodeMetric, with the interval of its reports."""
+
+    spec: ReportSpec = ReportSpec()
+
+
+def fresh_seconds(report: Report) -> float:
+    """Return the age up to which the last sample of a working agent is normal, by the interval of its reports."""
+    return max(FRESH_SECONDS, FRESH_INTERVALS * (report.spec.metric_collect_policy.report_interval_seconds or 0.0))
+
+
 class Checks:
     """The checks. `now` returns aware time. Each check raises errors.ApiServerError."""
 
@@ -104,7 +128,7 @@ class Checks:
         """Check that the CRD is served, and whether it drops fields."""
         found = await crd_schema.read(self._api)
         if found is None:
-            return CheckResult(False, f"CRD {crd_schema.NAME} not found: install with crds.install=true")
+            return CheckResult(False, f"CRD {crd_schema.NAME} is not served: install with crds.install=true")
         if dropped := crd_schema.dropped_fields(found):
             return CheckResult(True, crd_schema.text_of(dropped), remark=True)
         return CheckResult(True, "has every field")
@@ -118,15 +142,15 @@ class Checks:
     async def reports(self) -> CheckResult:
         """Check that as many nodes report as have a ready agent."""
         agents = await self._workload(resources.DAEMON_SETS, self._chosen.agent)
-        reports = (await objects.list_all(self._api, resources.NODE_METRICS, decode=reader.NodeMetric)).items
-        ages = [self._age(report) for report in reports]
-        fresh = sum(age is not None and age <= FRESH_SECONDS for age in ages)
-        text = f"{fresh} nodes measured within {FRESH_SECONDS:g} s, {agents.number_ready} agents ready"
+        reports = (await objects.list_all(self._api, resources.NODE_METRICS, decode=Report)).items
+        fresh = sum(self._is_fresh(report) for report in reports)
+        longest = max((fresh_seconds(report) for report in reports), default=FRESH_SECONDS)
+        text = f"{fresh} nodes measured within {longest:g} s, {agents.number_ready} agents ready"
         return CheckResult(fresh >= max(agents.number_ready, 1), text)
 
-    def _age(self, report: reader.NodeMetric) -> float | None:
+    def _is_fresh(self, report: Report) -> bool:
         time = times.parse_rfc3339_or_none(report.status.update_time) if report.status else None
-        return (self._now() - time).total_seconds() if time else None
+        return time is not None and (self._now() - time).total_seconds() <= fresh_seconds(report)
 
     async def leader(self) -> CheckResult:
         """Check that a leader renews the Lease, by two reads: the clock of another machine is not used."""

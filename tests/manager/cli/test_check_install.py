@@ -75,6 +75,18 @@ async def test_names_each_fault_with_the_observed_value(server, capsys, plural, 
     assert [text for mark, text in lines if mark == "FAIL" and expected in text]
 
 
+@pytest.mark.parametrize(("age", "code"), [(899, check_install.WORKS), (901, check_install.DOES_NOT)])
+async def test_a_report_is_fresh_for_three_of_its_own_intervals(server, capsys, age, code):
+    seldom = {"spec": {"metricCollectPolicy": {"reportIntervalSeconds": 300}}, "status": {"updateTime": stamp(age)}}
+    server.patch("nodemetrics", "n1", seldom)
+    assert (await run(server, capsys))[0] == code
+
+
+async def test_a_node_without_an_interval_is_held_to_the_default(server, capsys):
+    server.patch("nodemetrics", "n1", {"spec": {"metricCollectPolicy": {}}})
+    assert (await run(server, capsys))[0] == check_install.WORKS
+
+
 async def test_a_lease_without_renewal_has_no_leader_whatever_its_time(server, capsys):
     code, lines = await run(server, capsys, renewing=False)
     assert code == check_install.DOES_NOT
