@@ -109,8 +109,8 @@ def export_gauges(telemetry: Telemetry, queue: WorkQueue, ages: WatchAges) -> No
 async def _initial_list(api: session.Session, settings: ManagerSettings, cache: ClusterStore) -> None:
     """Fill the store before anything is decided: an object that is not stored does not exist.
 
-    The ConfigMaps are listed as the watch will list them, so that a missing RBAC rule fails here, by its name. Objects
-    that cannot be decoded are left out, as in a watch. Raises errors.ApiServerError.
+    The ConfigMap is listed as the watch will list it, so that a missing RBAC rule fails here, by its name. Objects that
+    cannot be decoded are left out, as in a watch. Raises errors.ApiServerError.
     """
     nodes = await objects.list_all(api, resources.NODES, decode=pods.Node, on_unreadable=log.warning)
     for node in nodes.items:
@@ -118,7 +118,13 @@ async def _initial_list(api: session.Session, settings: ManagerSettings, cache: 
     metrics = await objects.list_all(api, resources.NODE_METRICS, decode=NodeMetric, on_unreadable=log.warning)
     for metric in metrics.items:
         cache.node_metrics.update(metric)
-    await objects.list_all(api, resources.CONFIG_MAPS, namespace=settings.namespace, decode=slo_config.ConfigMap)
+    await objects.list_all(
+        api,
+        resources.CONFIG_MAPS,
+        namespace=settings.namespace,
+        field_selector=f"metadata.name={settings.config_map}",
+        decode=slo_config.ConfigMap,
+    )
 
 
 async def _retry_until_done(step: Callable[[], Awaitable[None]], leadership: Leadership, stop: threading.Event) -> None:
