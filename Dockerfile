@@ -46,7 +46,9 @@ RUN python3 -c "import compileall, py_compile, re, sysconfig; \
     compileall.compile_dir(sysconfig.get_path('stdlib'), quiet=1, optimize=2, \
     invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH, \
     rx=re.compile('/(test|tests|idlelib|lib2to3|tkinter|turtledemo|ensurepip|site-packages|dist-packages)/'))"
-USER 65532:65532
+# A user of its own: the agent sees the /proc of the host, and 65532 is the user of many images
+# (charts/koord-suite/templates/_helpers.tpl).
+USER 60931:60931
 ENV PYTHONOPTIMIZE=2
 COPY --from=koordlet-libraries /venv /venv
 COPY --from=sources /app/koordlet koordlet
