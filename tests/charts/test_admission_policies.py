@@ -34,9 +34,39 @@ def test_each_policy_is_bound_and_only_the_advice_does_not_deny():
     assert actions["koord-suite-mid-advice"] == ["Warn"]
 
 
-def test_an_error_in_a_policy_blocks_the_suite_and_never_other_pods():
+NODE_NAMES = "koord-suite-mid-node-names"
+
+
+def test_an_error_in_a_policy_blocks_the_suite_and_of_other_pods_only_those_with_a_node_name():
     for name, policy in chart.render().of_kind("ValidatingAdmissionPolicy").items():
-        assert policy["spec"]["failurePolicy"] == ("Fail" if name in LIMITED else "Ignore")
+        assert policy["spec"]["failurePolicy"] == ("Fail" if name in {*LIMITED, NODE_NAMES} else "Ignore")
+        if name == NODE_NAMES:
+            first = policy["spec"]["matchConditions"][0]["expression"]
+            assert first == "object.spec.?nodeName.orValue('') != ''"
+
+
+def test_users_that_may_name_nodes_are_a_value():
+    def condition(*values):
+        conditions = chart.render(*values).of_kind("ValidatingAdmissionPolicy")[NODE_NAMES]["spec"]["matchConditions"]
+        return conditions[-1]["expression"]
+
+    assert condition().endswith(" in [])")
+    placer = "system:serviceaccount:batch:placer"
+    assert condition(f"admissionPolicies.mayNameNodes={{{placer}}}").endswith(f' in ["{placer}"])')
+
+
+@pytest.mark.parametrize(
+    ("policy", "allowed"),
+    [
+        ("koord-suite-manager-nodes", ["metadata", "status", "annotations", "allocatable", "capacity"]),
+        ("koord-suite-manager-config", ["metadata", "annotations"]),
+    ],
+)
+def test_a_limit_lists_what_may_change_and_no_field_that_must_not(policy, allowed):
+    """A list of forbidden fields lacks those of later versions of Kubernetes."""
+    spec = chart.render().of_kind("ValidatingAdmissionPolicy")[policy]["spec"]
+    fields = set(re.findall("'([a-zA-Z]+)'", " ".join(each["expression"] for each in spec["validations"])))
+    assert fields - {"UPDATE"} == {*allowed, "managedFields", "resourceVersion"}
 
 
 def test_the_manager_may_change_exactly_its_resources_and_annotations():

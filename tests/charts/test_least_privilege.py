@@ -1,5 +1,10 @@
 """Permissions and users of the programs in the chart."""
 
+import os
+import re
+import subprocess
+import sys
+
 import pytest
 
 from api_types import names
@@ -46,13 +51,12 @@ def test_the_manager_writes_node_status_and_node_metrics_cluster_wide_and_the_re
     }
 
 
-def test_the_manager_changes_only_its_own_config_map_and_the_one_it_annotates():
+def test_the_manager_reads_and_changes_only_its_own_config_map_and_the_one_it_annotates():
     rendered = chart.render()
     role = verbs(rendered.of_kind("Role")["koord-manager"])
-    assert role["", "configmaps", ""] == READ
-    own, users = [name for (_, resource, name) in role if resource == "configmaps" and name]
-    assert role["", "configmaps", own] == role["", "configmaps", users] == {"patch"}
-    assert users == names.SLO_CONTROLLER_CONFIG
+    found = {name: allowed for (_, resource, name), allowed in role.items() if resource == "configmaps"}
+    own = "koord-manager-last-good-config"
+    assert found == {names.SLO_CONTROLLER_CONFIG: {*READ, "patch"}, own: {"get", "patch"}}
     assert "data" not in rendered.of_kind("ConfigMap")[own]
 
 
@@ -107,15 +111,49 @@ def test_only_the_state_folder_is_prepared_as_root_with_one_capability():
             assert "add" not in context["capabilities"]
 
 
-def test_pods_run_as_the_user_of_the_images():
-    for pod in chart.render().workloads().values():
-        assert pod["securityContext"] == {
-            "runAsNonRoot": True,
-            "runAsUser": 65532,
-            "runAsGroup": 65532,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        }
+def users_of_images():
+    """Return the user of each stage of the Dockerfile that sets one; the last one counts."""
+    found, stage = {}, ""
+    for line in (chart.ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines():
+        if match := re.match(r"FROM \S+ AS (\S+)", line):
+            stage = match[1]
+        elif match := re.match(r"USER (\d+):(\d+)$", line):
+            found[stage] = (int(match[1]), int(match[2]))
+    return found
+
+
+def test_pods_run_as_the_users_of_the_images():
+    of_images = users_of_images()
+    for name, pod in chart.render("loadWatcher.enabled=true").workloads().items():
+        context = dict(pod["securityContext"])
+        assert (context.pop("runAsUser"), context.pop("runAsGroup")) == of_images.get(name, of_images["component"])
+        assert context == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
         assert not {"hostPID", "hostIPC", "hostNetwork"} & set(pod)
+
+
+def test_only_the_agent_runs_as_the_user_of_the_agent_on_openshift_too():
+    for values in ((), ("openshift.enabled=true",)):
+        rendered = chart.render(*values, "loadWatcher.enabled=true")
+        users = {name: pod["securityContext"].get("runAsUser") for name, pod in rendered.workloads().items()}
+        agent = users.pop("koordlet")
+        assert agent not in {None, 0, 65532, *users.values()}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="changes owners, which takes root")
+def test_the_state_folder_of_an_earlier_release_becomes_the_agents_without_following_links(tmp_path):
+    container = chart.render().containers()["koordlet/state-folder"]
+    _, option, program, _, user = container["command"]
+    state, foreign = tmp_path / "state", tmp_path / "foreign"
+    state.mkdir(mode=0o700)
+    foreign.write_text("of somebody else")
+    (state / "checkpoint").write_text("history")
+    (state / "link").symlink_to(foreign)
+    for path in (state, state / "checkpoint", foreign):
+        os.chown(path, 65532, 65532)
+    as_in_the_container = ("setpriv", "--bounding-set=-all,+chown", "--inh-caps=-all")
+    subprocess.run([*as_in_the_container, sys.executable, option, program, state, user], check=True)
+    owners = {path.name: path.lstat().st_uid for path in (state, *state.iterdir(), foreign)}
+    assert owners == {"state": int(user), "checkpoint": int(user), "link": int(user), "foreign": 65532}
 
 
 def test_the_agent_mounts_the_host_read_only_except_its_state_folder():

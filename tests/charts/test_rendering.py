@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from api_types import names
+from api_types.node_metric import crd_manifest
 from koordlet.settings import KoordletSettings
 from manager.settings import ManagerSettings
 from scheduler_plugin.cli import check_config
@@ -58,6 +59,25 @@ def test_priority_classes_carry_the_lowest_value_of_their_band():
 def test_an_object_that_is_switched_off_is_not_created(setting, kind):
     assert chart.render().of_kind(kind)
     assert not chart.render(setting).of_kind(kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [("CustomResourceDefinition", "crds.keep"), ("PriorityClass", "priorityClasses.keep")]
+)
+def test_helm_never_deletes_what_others_depend_on_unless_a_value_says_so(kind, value):
+    def policies(rendered):
+        found = rendered.of_kind(kind).values()
+        return [item["metadata"].get("annotations", {}).get("helm.sh/resource-policy") for item in found]
+
+    assert set(policies(chart.render())) == {"keep"}
+    assert set(policies(chart.render(f"{value}=false"))) == {None}
+
+
+def test_the_crd_is_the_generated_one():
+    (rendered,) = chart.render("crds.keep=false").of_kind("CustomResourceDefinition").values()
+    (kept,) = chart.render().of_kind("CustomResourceDefinition").values()
+    assert rendered == crd_manifest.manifest()
+    assert {**kept, "metadata": {"name": rendered["metadata"]["name"]}} == rendered
 
 
 @pytest.mark.parametrize("part", ["koordlet", "manager", "scheduler"])

@@ -182,6 +182,7 @@ def test_every_value_has_a_comment():
         "crds",
         "priorityClasses",
         "admissionPolicies",
+        "networkPolicies",
         "sloControllerConfig",
         "openshift",
         "image",

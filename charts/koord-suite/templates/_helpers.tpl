@@ -42,7 +42,12 @@ imagePullPolicy: {{ $image.pullPolicy }}
 {{- with $annotations }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
-{{/* User of every process; the images are built for it. OpenShift chooses a user id of the namespace instead. */}}
+{{/* User of the agent and of nothing else: with the /proc of the host a process reads the environment of every process of
+its own user, and 65532 is the user of many images. It is above the users of a host (to 60000) and below the dynamic
+users of systemd (from 61184). The image is built for it. */}}
+{{- define "koord-suite.agentUser" -}}60931{{- end }}
+
+{{/* User of every process but the agent; the images are built for it. OpenShift chooses one of the namespace instead. */}}
 {{- define "koord-suite.podSecurityContext" -}}
 runAsNonRoot: true
 {{- if not .Values.openshift.enabled }}
@@ -92,13 +97,39 @@ spec:
   validationActions: [{{ index . 3 }}]
 {{- end }}
 
-{{/* Variables of the admission policies for pods: variables.resources holds the requests and limits of every container. */}}
+{{/* Fields of metadata that the API server changes in a write of an annotation, and the annotations. */}}
+{{- define "koord-suite.serverMetadata" -}}
+['annotations', 'managedFields', 'resourceVersion']
+{{- end }}
+
+{{/* The part of an object before and after a write, as a map. Call with (list "name" "expression of %s" ...). */}}
+{{- define "koord-suite.partVariables" -}}
+- name: {{ index . 0 }}
+  expression: {{ printf (index . 1) "object" }}
+- name: {{ index . 0 }}Before
+  expression: {{ printf (index . 1) "oldObject" }}
+{{- end }}
+
+{{/* Refuse any change of the part but of the allowed keys. Call with (list "name" "" "allowed keys" "where"). */}}
+{{- define "koord-suite.partValidation" -}}
+{{- $now := printf "variables.%s" (index . 0) -}}{{- $before := printf "%sBefore" $now -}}{{- $allowed := index . 2 -}}
+- expression: >-
+    request.operation != 'UPDATE'
+    || {{ $now }}.all(k, k in {{ $allowed }} || k in {{ $before }} && {{ $before }}[k] == {{ $now }}[k])
+    && {{ $before }}.all(k, k in {{ $allowed }} || k in {{ $now }})
+  reason: Forbidden
+  messageExpression: >-
+    'koord-manager may change only ' + {{ $allowed }}.join(' and ') + ' {{ index . 3 }}'
+{{- end }}
+
+{{/* Variables of the admission policies for pods: variables.resources holds the requests and limits of every container and of the pod as a whole. */}}
 {{- define "koord-suite.midPodVariables" -}}
 - name: names
   expression: "['kubernetes.io/mid-cpu', 'kubernetes.io/mid-memory']"
 - name: resources
   expression: >-
-    (variables.spec.containers + variables.spec.?initContainers.orValue([])).map(c,
+    (variables.spec.containers.map(c, dyn(c)) + variables.spec.?initContainers.orValue([]).map(c, dyn(c))
+    + [dyn(variables.spec)]).map(c,
     {'requests': c.?resources.?requests.orValue({}), 'limits': c.?resources.?limits.orValue({})})
 - name: fractions
   expression: >-
