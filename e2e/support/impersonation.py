@@ -18,8 +18,13 @@ _SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "generation", "
 
 def service_account(cluster: Cluster, name: str, folder: Path, *, pod: str | None = None) -> Cluster:
     """Return the cluster as a service account of the suite; with `pod` the token is bound to it, like a mounted one."""
+    return account_of(cluster, name, SUITE_NAMESPACE, folder, pod=pod)
+
+
+def account_of(cluster: Cluster, name: str, namespace: str, folder: Path, *, pod: str | None = None) -> Cluster:
+    """Return the cluster as a service account of any namespace."""
     bound = ["--bound-object-kind=Pod", f"--bound-object-name={pod}"] if pod else []
-    token = cluster.run("create", "token", name, "--namespace", SUITE_NAMESPACE, *bound).strip()
+    token = cluster.run("create", "token", name, "--namespace", namespace, *bound).strip()
     config = json.loads(cluster.run("config", "view", "--raw", "--minify", "--flatten", "--output=json"))
     config["users"] = [{"name": each["name"], "user": {"token": token}} for each in config["users"]]
     kubeconfig = folder / f"{name}-{pod or 'unbound'}.json"

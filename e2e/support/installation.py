@@ -40,7 +40,8 @@ class Suite:
         """Return chart values for tests: images of this checkout, debug pages, no checkpoint, colocation on."""
         return {
             "colocationConfig": slo_config.BASE,
-            "crds": {"install": not self._crd_has_another_owner()},
+            "crds": {"install": not self._crd_has_another_owner(), "keep": False},
+            "priorityClasses": {"keep": False},
             "koordlet": {
                 "image": self._image("koordlet"),
                 # A history from an earlier run would be part of the prediction and not of the raw samples.

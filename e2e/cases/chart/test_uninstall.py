@@ -27,6 +27,7 @@ NAMESPACED = (
 )
 HELM = ("--namespace", SUITE_NAMESPACE, "--wait", "--timeout=300s")
 UNINSTALL = ("manager", "uninstall")
+BANDS = ("prod", "mid", "batch", "free")
 
 
 @pytest.fixture
@@ -85,6 +86,26 @@ def test_helm_uninstall_leaves_no_trace(
         assert cluster_client.find("ConfigMap", config_map, SUITE_NAMESPACE) is None
     waiting.until("no process of the suite runs", lambda: _running(cluster), lambda seen: not seen)
     assert _refused_to_the_hook(cluster) == []
+
+
+def test_by_default_crd_and_priority_classes_stay_and_a_new_installation_takes_them_over(
+    cluster: Cluster, suite: Suite, offering: list[str]
+) -> None:
+    suite.install("--set=crds.keep=true,priorityClasses.keep=true")
+    cluster.run("helm", "uninstall", RELEASE, *HELM, timeout_seconds=330)
+    assert offering
+    assert _traces(cluster) == []
+    waiting.until(
+        "only the PriorityClasses are left",
+        lambda: set(_objects(cluster).split()),
+        lambda seen: seen == {f"priorityclass.scheduling.k8s.io/koord-{band}" for band in BANDS},
+    )
+    uid = cluster.get("crd", CRD)["metadata"]["uid"]
+    suite.install("--set=crds.keep=true,priorityClasses.keep=true")
+    assert cluster.get("crd", CRD)["metadata"]["uid"] == uid
+    suite.install("--set=crds.install=false,priorityClasses.create=false")
+    assert cluster.get("crd", CRD)["metadata"]["uid"] == uid
+    assert all(cluster.get("priorityclass", f"koord-{band}") for band in BANDS)
 
 
 def _refused_to_the_hook(cluster: Cluster) -> list[str]:

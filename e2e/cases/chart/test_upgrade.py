@@ -13,7 +13,8 @@ import pytest
 
 from e2e.support import slo_config, waiting
 from e2e.support.cluster_client import ClusterClient, moment
-from e2e.support.installation import Suite
+from e2e.support.installation import CHART, RELEASE, Suite
+from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
 SHARE = 37
@@ -106,6 +107,36 @@ def test_with_on_upgrade_overwrite_the_document_of_the_chart_replaces_the_edit(
     document = json.loads(slo_config.read(cluster_client))
     assert "midCPUThresholdPercent" not in document
     assert document["nodePredictPolicy"] == slo_config.BASE["nodePredictPolicy"]
+
+
+def _notes(cluster: Cluster, suite: Suite) -> str:
+    """Return the notes of an upgrade that changes nothing."""
+    return cluster.run(
+        *("helm", "upgrade", RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE, "--dry-run=server", "--values=-"),
+        stdin=json.dumps(suite.values()),
+    ).partition("\nNOTES:\n")[2]
+
+
+def test_the_notes_show_the_configuration_in_force_after_a_broken_edit(
+    cluster: Cluster, cluster_client: ClusterClient, suite: Suite
+) -> None:
+    on = json.dumps(EDIT).replace('"enable"', '"ENABLE"')
+    for document, is_on, is_rejected in (
+        (on, True, False),
+        ("{broken", True, True),
+        ('{"enable": "false"}', True, True),
+        ('{"enable": false}', False, False),
+        ("{broken", False, True),
+    ):
+        slo_config.write(cluster_client, document)
+        waiting.until(
+            f"the notes after {document}",
+            lambda: _notes(cluster, suite),
+            lambda notes, is_on=is_on, is_rejected=is_rejected: (
+                (f"Colocation is {'ON' if is_on else 'OFF'}" in notes)
+                and (("has not accepted the document" in notes) is is_rejected)
+            ),
+        )
 
 
 def test_helm_test_reports_each_part_as_working(cluster: Cluster, suite: Suite) -> None:
