@@ -132,7 +132,7 @@ def test_the_manager_changes_only_its_annotation_on_the_users_config(
     def trespass() -> Any:
         return manager.patch("ConfigMap", CONFIG_MAP, {"data": {"more": "{}"}}, SUITE_NAMESPACE)
 
-    with pytest.raises(ApiException, match=r"(?s)Forbidden.*the annotation"):
+    with pytest.raises(ApiException, match=r"(?s)Forbidden.*only metadata of slo-controller-config"):
         trespass()
     with impersonation.without_policy(cluster, "koord-suite-manager-config"):
         waiting.until("the document is written", trespass, within_seconds=20)

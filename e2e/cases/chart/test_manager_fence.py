@@ -23,7 +23,8 @@ from tools.localcluster.access import Cluster
 
 MARK, NUMBER = "koord-marker", 43210
 STATUS_MAY_CHANGE = {"allocatable", "capacity"}  # only their Mid keys: test_least_privilege
-METADATA_MAY_CHANGE = {"annotations", "managedFields"}  # one key of the first; the API server's own record
+METADATA_MAY_CHANGE = {"annotations", "managedFields", "resourceVersion"}
+"""Only one key of the first; the API server's own record of writers; the precondition of a write."""
 IMMUTABLE = {HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}
 """Answers to a change of a name, UID or version, which the API server refuses to everybody."""
 VALID = {

@@ -10,6 +10,8 @@ from e2e.support.installation import CHART, RELEASE, Suite
 from e2e.support.names import CONFIG_MAP, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
+NETWORK_POLICIES = '--set-json=networkPolicies={"create": true, "metricsFrom": [{"namespaceSelector": {}}]}'
+
 
 def _run(cluster: Cluster, program: str, *words: str, stdin: str | None = None) -> str:
     """Run a command that must succeed without a warning, and return its stdout."""
@@ -31,13 +33,14 @@ def test_helm_lint_reports_nothing(cluster: Cluster) -> None:
 
 def test_the_apiserver_accepts_every_object_as_it_is_rendered(cluster: Cluster) -> None:
     """Run before the suite is installed; otherwise server-side apply avoids a conflict with helm's ownership."""
-    rendered = _run(cluster, "helm", "template", RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE)
+    rendered = _run(cluster, "helm", "template", RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE, NETWORK_POLICIES)
     is_there = cluster.run("get", "namespace", SUITE_NAMESPACE, "--ignore-not-found").strip()
     if not is_there:
         cluster.run("create", "namespace", SUITE_NAMESPACE)
     way = ["--server-side", "--force-conflicts"] if is_there else []
     applied = _run(cluster, "kubectl", "apply", "--dry-run=server", "--filename=-", *way, stdin=rendered)
     assert "daemonset.apps/koordlet" in applied
+    assert "networkpolicy.networking.k8s.io/koord-manager" in applied
     assert "deployment.apps/koord-manager" in applied
     assert "deployment.apps/koord-scheduler" in applied
 
