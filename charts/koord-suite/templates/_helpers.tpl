@@ -122,7 +122,8 @@ spec:
     'koord-manager may change only ' + {{ $allowed }}.join(' and ') + ' {{ index . 3 }}'
 {{- end }}
 
-{{/* Variables of the admission policies for pods: variables.resources holds the requests and limits of every container and of the pod as a whole. */}}
+{{/* Variables of the admission policies for pods: variables.resources holds the requests and limits of every container
+and of the pod as a whole. */}}
 {{- define "koord-suite.midPodVariables" -}}
 - name: names
   expression: "['kubernetes.io/mid-cpu', 'kubernetes.io/mid-memory']"
