@@ -91,7 +91,7 @@ class HttpEndpoint:
         self.debug_port = debug_port
         own = {"/healthz": health, "/readyz": ready, **(probes or {})}
         self._probes = frozenset(own)
-        self._routes = {
+        self._routes: dict[str, Route] = {
             **{path: _probe_route(probe) for path, probe in own.items()},
             "/metrics": _Metrics(registry),
             **(routes or {}),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import errno
 import fcntl
 import logging
@@ -81,6 +82,7 @@ class HttpServer:
         self._listeners = listeners
         self._workers = concurrent.futures.ThreadPoolExecutor(_WORKERS, thread_name_prefix="http-page")
         self._loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
         self._loop.set_exception_handler(self._log_problem)
         self._warned_at = -_WARNING_SECONDS
         self._thread = threading.Thread(target=self._run, name="http-endpoint", daemon=True)
@@ -91,26 +93,26 @@ class HttpServer:
 
     def stop(self) -> None:
         """Close all connections, and free the ports and the thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     def _run(self) -> None:
-        loop = self._loop
-        servers = [loop.run_until_complete(self._serve(listener)) for listener in self._listeners]
-        loop.run_forever()
+        with contextlib.closing(self._loop):
+            self._loop.run_until_complete(self._serve())
+
+    async def _serve(self) -> None:
+        servers = [await self._listen(listener) for listener in self._listeners]
+        await self._stopping.wait()
         for server in servers:
             server.close()
         for listener in self._listeners:
             for connection in [*listener.waiting, *listener.answering]:
                 connection.abort()
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0))  # lets transports and tasks end
-        loop.run_until_complete(asyncio.sleep(0))
-        loop.close()
+        await asyncio.sleep(0)  # the loop closes the sockets and cancels the answers now
+        await asyncio.sleep(0)
 
-    async def _serve(self, listener: Listener) -> asyncio.Server:
+    async def _listen(self, listener: Listener) -> asyncio.Server:
         listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)  # inherited
         server = await self._loop.create_server(
             lambda: _Connection(listener, self._workers), sock=listener.socket, backlog=_ACCEPTED_AT_ONCE

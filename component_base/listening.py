@@ -27,9 +27,7 @@ def listen(address: str, port: int, *, purpose: str, fix: str) -> socket.socket:
             return _open("0.0.0.0", port)  # noqa: S104  # the caller asked for all addresses
     except OSError as error:
         host = f"[{address}]" if ":" in address else address
-        raise CannotListen(
-            f"cannot listen on {host}:{port} for {purpose}: {error.strerror or error}; {fix}"
-        ) from error
+        raise CannotListen(f"cannot listen on {host}:{port} for {purpose}: {error.strerror or error}; {fix}") from error
 
 
 def _open(address: str, port: int) -> socket.socket:
