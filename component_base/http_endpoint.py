@@ -31,7 +31,7 @@ _REQUEST_SECONDS: Final = 10.0
 _DEBUG_SECONDS: Final = 60.0
 _PIECE_CHARACTERS: Final = 64 * 1024
 _PAUSE_FACTOR: Final = 9.0
-"""Metrics are at least this many times as old as their making took: nobody makes a process spend over a tenth on it."""
+"""Metrics are kept this many times as long as their making took, so that it takes at most a tenth of a core."""
 
 
 class ProbeResult(NamedTuple):

@@ -1,4 +1,4 @@
-"""Serve HTTP pages to clients that nobody trusts, from one thread, with bounded memory and time.
+"""Serve HTTP pages to untrusted clients, from one thread, with bounded memory and time.
 
 Every connection serves one request and has one deadline, from its start until the client has read the answer. A new
 connection beyond the bound closes the oldest one, and those that still send their request do not displace those that

@@ -22,7 +22,7 @@ from api_types.colocation.problem import Effect, KeyPath, Problem
 from api_types.kubernetes import cpu_list, pods, quantities
 
 _MOST_PROBLEMS: Final = 5
-"""Problems that are told of one annotation: each becomes an Event, and 16 KiB have room for two thousand."""
+"""Largest number of returned problems: each becomes an Event, and 16 KiB have room for two thousand."""
 _PATH: Final[KeyPath] = ("metadata", "annotations", names.ANNOTATION_NODE_RESERVATION)
 
 
