@@ -44,7 +44,7 @@ class Printed(msgspec.Struct, frozen=True):
 
     credential: connection.Credential
     lifetime_seconds: float | None
-    """Time until the credential expires; None if it does not say."""
+    """Time until the credential expires; None where the program prints no time."""
 
 
 async def run(command: connection.ExecCommand, longest_seconds: float = LONGEST_SECONDS) -> Printed:
