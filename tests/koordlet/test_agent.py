@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
-from tests.host_trees.plain_files import PlainHost
 
 from koordlet.agent import Agent
 from koordlet.node_observer import NodeObserver
 from koordlet.report import writer
 from koordlet.settings import KoordletSettings
+from tests.host_trees.plain_files import PlainHost
 
 
 async def test_after_a_refusal_the_next_report_waits_as_long_as_the_apiserver_asks(tmp_path):
