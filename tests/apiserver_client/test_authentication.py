@@ -201,8 +201,11 @@ async def all_gone(pids):
 @pytest.mark.parametrize("script", [HANGING, STUBBORN])
 async def test_a_hanging_program_is_killed_with_its_children_at_its_deadline(program, script):
     command = program(script)
-    with pytest.raises(errors.NoCredentials, match=r"/login did not end within 0\.5 s and was killed"):
-        await exec_program.run(command, longest_seconds=0.5)
+    for seconds in (0.5, 4.0, 32.0):  # on a busy machine the program is killed before it has begun
+        with pytest.raises(errors.NoCredentials, match=f"/login did not end within {seconds:g} s and was killed"):
+            await exec_program.run(command, longest_seconds=seconds)
+        if written_by(command):
+            break
     await all_gone(await started_by(command))
 
 
@@ -232,8 +235,11 @@ async def test_a_watch_behind_a_hanging_program_fails_and_names_it(server, progr
 
 async def test_a_program_that_leaves_its_output_to_a_child_is_ended_at_its_deadline(program):
     command = program('sleep 600 & echo $! > "$0.pids"; exit 0')
-    with pytest.raises(errors.NoCredentials, match="did not end within"):
-        await exec_program.run(command, longest_seconds=0.3)
+    for seconds in (0.5, 4.0, 32.0):
+        with pytest.raises(errors.NoCredentials, match="did not end within"):
+            await exec_program.run(command, longest_seconds=seconds)
+        if written_by(command):
+            break
     await all_gone(await started_by(command))
 
 
