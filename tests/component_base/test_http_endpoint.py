@@ -232,3 +232,25 @@ def test_stops_while_clients_are_connected_and_pages_are_made():
             while client.recv(100_000):
                 pass
         client.close()
+
+
+class LargeCollector:
+    def __init__(self):
+        self.collected = 0
+
+    def collect(self):
+        self.collected += 1
+        metric = prometheus_client.core.GaugeMetricFamily("value", "A value.", labels=["node"])
+        for number in range(20_000):
+            metric.add_metric([f"node-{number}"], number)
+        yield metric
+
+
+def test_many_scrapes_at_once_are_a_few_makings_of_the_metrics():
+    registry, collector = prometheus_client.CollectorRegistry(), LargeCollector()
+    registry.register(collector)
+    before = collector.collected
+    page = http_endpoint._Metrics(registry)
+    bodies = [page({}).body for _ in range(50)]
+    assert collector.collected - before <= 5
+    assert len(bodies[0]) > 400_000
