@@ -9,6 +9,7 @@ import urllib.request
 
 import prometheus_client
 import pytest
+from prometheus_client.metrics_core import GaugeMetricFamily
 
 from component_base import http_endpoint
 
@@ -240,7 +241,7 @@ class LargeCollector:
 
     def collect(self):
         self.collected += 1
-        metric = prometheus_client.core.GaugeMetricFamily("value", "A value.", labels=["node"])
+        metric = GaugeMetricFamily("value", "A value.", labels=["node"])
         for number in range(20_000):
             metric.add_metric([f"node-{number}"], number)
         yield metric
