@@ -57,10 +57,13 @@ async def list_all(
     decode: type[T] = dict,  # type: ignore[assignment]
     page_size: int = PAGE_SIZE,
     metadata_only: bool = False,
+    from_cache: bool = False,
     on_unreadable: Callable[[errors.DecodeError], None] | None = None,
 ) -> Listing[T]:
     """Read all objects that the selectors match, in all namespaces unless one is given, page by page.
 
+    With `from_cache` the apiserver answers from its watch cache, which may be a little behind, in one page. A list with
+    a limit or without a version is read from etcd, where a field selector reads every object of the kind.
     With `metadata_only` the apiserver sends only `metadata`: a tenth of the bytes of a NodeMetric of 50 pods.
     `on_unreadable` gets the error of an object that cannot be decoded, which is then skipped; without it the error is
     raised. Raises Gone when the list takes longer than the apiserver keeps its version (5 minutes): start again.
@@ -71,8 +74,8 @@ async def list_all(
         api,
         resource,
         namespace=namespace,
-        parameters=selectors(field_selector, label_selector),
-        page_size=page_size,
+        parameters=selectors(field_selector, label_selector) | ({"resourceVersion": "0"} if from_cache else {}),
+        page_size=0 if from_cache else page_size,
         accept=_METADATA_ONLY if metadata_only else _JSON,
     )
     async for page in pages:

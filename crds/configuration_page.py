@@ -149,6 +149,7 @@ def _example() -> Iterator[Row]:
                 allocated_prod=_REQUESTED,
                 allocated_mid=0,
                 peak_prod=peak,
+                unused=_ALLOCATABLE - _MEAN,
                 reclaim_ratio_percent=mid.reclaim_ratio_percent,
                 threshold_percent=mid.threshold_percent[names.CPU],
                 unallocated_percent=mid.unallocated_percent,

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from api_types import names
+from api_types.node_metric.mid_status import Line
 from apiserver_client import errors
+from manager.mid_metrics import MidCollector
 
 _WRITE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _AGE_BUCKETS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
@@ -58,6 +60,8 @@ class Telemetry:
         self._mid_memory = Gauge(
             "koord_manager_node_mid_memory_bytes", "mid-memory published on a node.", ["node"], registry=registry
         )
+        self._mid = MidCollector()
+        registry.register(self._mid)
         self._nodes = Gauge(
             "koord_manager_nodes", "Nodes by the reason code of their Mid resources.", ["reason"], registry=registry
         )
@@ -150,8 +154,12 @@ class Telemetry:
         self.writes.labels(kind, "ok").inc()
         self._write_seconds.labels(kind).observe(time.perf_counter() - start)
 
-    def show_node(self, node: str, reason: str, values: Mapping[str, int | None]) -> None:
-        """Record the published values of a node, and the reason."""
+    def show_mid_target(self, node: str, values: Mapping[str, int | None], lines: Mapping[str, Line]) -> None:
+        """Record the values that a node should have, and their terms."""
+        self._mid.show(node, values, lines)
+
+    def show_node(self, node: str, reason: str, published: Mapping[str, int]) -> None:
+        """Record the values that a node has, and the reason."""
         before = self._reason_of_node.get(node)
         if before != reason:
             if before is not None:
@@ -159,7 +167,7 @@ class Telemetry:
             self._reason_of_node[node] = reason
             self._count(reason, +1)
         for gauge, mid, scale in ((self._mid_cpu, names.MID_CPU, 1000), (self._mid_memory, names.MID_MEMORY, 1)):
-            value = values.get(mid)
+            value = published.get(mid)
             if value is None:
                 gauge.remove_by_labels({"node": node})
             else:
@@ -170,6 +178,7 @@ class Telemetry:
         reason = self._reason_of_node.pop(node, None)
         if reason is not None:
             self._count(reason, -1)
+        self._mid.forget(node)
         for gauge in (self._mid_cpu, self._mid_memory, self._sample_time):
             gauge.remove_by_labels({"node": node})
 

@@ -25,8 +25,6 @@ NOT_MEASURED = {
 }
 READ_ELSEWHERE = {
     # Fields of the Mid policy that `mid_policy` leaves to other code of the manager.
-    "enable",
-    "degrade_time_minutes",
     "mid_max_increase_percent",
 }
 
@@ -89,7 +87,7 @@ def test_the_agent_reads_every_field_of_the_collect_policy():
 def test_every_mid_key_changes_the_policy_of_a_node(field):
     """Static mode uses every key. A key that changes nothing would be configurable without effect."""
     static = slo.MidColocationPolicy(mid_reclaim_mode=slo.STATIC)
-    other = {"mid_reclaim_mode": "", "mid_floor": "none"}.get(field, 37)
+    other = {"mid_reclaim_mode": "", "mid_floor": "none", "mid_publish": "shadow", "enable": True}.get(field, 37)
     assert mid_report.mid_policy(static.model_copy(update={field: other})) != mid_report.mid_policy(static)
 
 

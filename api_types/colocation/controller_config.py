@@ -64,6 +64,7 @@ DurationText = Annotated[str, pydantic.AfterValidator(_duration_text)]
 
 MemoryCollectPolicy = Literal["usageWithHotPageCache", "usageWithoutPageCache", "usageWithPageCache"]
 MidFloor = Literal["allocated", "none"]
+MidPublish = Literal["node", "shadow"]
 Preset = Literal["conservative", "balanced", "aggressive"]
 SinglePredictor = Literal["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile"]
 PredictorName = Literal[SinglePredictor, "max"]
@@ -128,7 +129,7 @@ class MidColocationPolicy(StrategyModel):
     enable: Annotated[bool | None, Default(False)] = None
     """Whether the node takes part in colocation."""
     degrade_time_minutes: Annotated[Positive | None, Default(15)] = None
-    """Age of the sample, and of the last prediction, beyond which Mid resources are withdrawn."""
+    """Age of the sample beyond which Mid resources are withdrawn, and beyond which a prediction is not used."""
     mid_reclaim_mode: str | None = None
     """`static` publishes a share of the node's capacity; unset or empty publishes what the prediction leaves."""
     mid_cpu_threshold_percent: Annotated[Percent | None, Default(100)] = None
@@ -140,7 +141,9 @@ class MidColocationPolicy(StrategyModel):
     mid_unallocated_percent: Annotated[Percent | None, Default(0)] = None
     """Share of the resources that no Prod pod requests that is added to Mid."""
     mid_floor: Annotated[MidFloor | None, Default("allocated")] = None
-    """`allocated` publishes at least the requests of the bound Mid pods; `none` publishes the result of the formula."""
+    """`allocated` publishes at least the requests of admitted Mid pods; `none` publishes the result of the formula."""
+    mid_publish: Annotated[MidPublish | None, Default("node")] = None
+    """`node` writes Mid resources to the node; `shadow` calculates and exports them and writes nothing to the node."""
     mid_max_increase_percent: Annotated[PositivePercent | None, Default(100)] = None
     """Largest rise per update, as a share of the node's allocatable."""
     mid_static_cpu_reserved_percent: Annotated[Natural | None, Default(0), AtMostAdvised(100)] = None

@@ -15,7 +15,7 @@ import msgspec
 from api_types import names
 from api_types.colocation import controller_config as slo
 from api_types.kubernetes import pods, quantities
-from api_types.node_metric.mid_resource import MID_OF_NATIVE, MidInputs, NoPredictionError
+from api_types.node_metric.mid_resource import MID_OF_NATIVE, MidInputs
 
 
 class BadReport(Exception):
@@ -41,11 +41,27 @@ class WireAllocated(msgspec.Struct, frozen=True):
     mid: pods.QuantityMap = {}
 
 
+class WireUsage(msgspec.Struct, rename="camel", frozen=True):
+    """`status.usage` of a NodeMetric: usage by class. The usage of Mid pods is not read."""
+
+    prod: pods.QuantityMap = {}
+    batch_and_free: pods.QuantityMap = {}
+    system: pods.QuantityMap = {}
+
+
+class WireNodeUsage(msgspec.Struct, rename="camel", frozen=True):
+    """`status.nodeMetric` of a NodeMetric."""
+
+    node_usage: WireResources = WireResources()
+
+
 class MidReport(msgspec.Struct, rename="camel", frozen=True):
     """The part of a NodeMetric's status that Mid resources are calculated from."""
 
     update_time: str | None = None
     allocated: WireAllocated | None = None
+    usage: WireUsage | None = None
+    node_metric: WireNodeUsage | None = None
     prod_peak_metric: WireMetric | None = None
     prod_reclaimable_metric: WireMetric | None = None
 
@@ -61,6 +77,11 @@ class Requests(NamedTuple):
 class MidPolicy:
     """A node's policy with every default filled in; shares in percent, by native resource."""
 
+    enabled: bool
+    publishes: bool
+    """Whether the values are written to the node: not with `midPublish: shadow`."""
+    degrade_seconds: int
+    """Age beyond which a sample does not count."""
     threshold_percent: Mapping[str, int]
     static_percent: Mapping[str, int] | None
     """Set in static mode only."""
@@ -77,6 +98,9 @@ def mid_policy(policy: slo.MidColocationPolicy) -> MidPolicy:
         return int(getattr(slo.DEFAULTS, field) if own is None else own)
 
     return MidPolicy(
+        enabled=bool(policy.enable),
+        publishes=(policy.mid_publish or slo.DEFAULTS.mid_publish) == "node",
+        degrade_seconds=60 * value("degrade_time_minutes"),
         threshold_percent={
             names.CPU: value("mid_cpu_threshold_percent"),
             names.MEMORY: value("mid_memory_threshold_percent"),
@@ -123,6 +147,39 @@ def _prediction(metric: WireMetric | None, where: str) -> pods.Resources | None:
     return amounts if MID_OF_NATIVE.keys() <= amounts.keys() else None
 
 
+class Used(NamedTuple):
+    """What the unused amount is calculated from, by native name.
+
+    Without classes (Koordinator's agent) `amounts` is the usage of the whole node, that of Mid pods included.
+    """
+
+    amounts: Mapping[str, int]
+    is_by_class: bool
+
+    def unused(self, native: str, allocatable: int, capacity: int) -> int:
+        """Return what nothing but Mid uses of one resource; of the whole node's usage, what is left of its capacity."""
+        return max((allocatable if self.is_by_class else capacity) - self.amounts[native], 0)
+
+
+def _used(report: MidReport) -> Used | None:
+    """Return the usage of everything but Mid, None where it is not known. Raises BadReport.
+
+    Batch and Free pods give CPU back at once, so only their memory counts.
+    """
+    if report.usage is not None:
+        prod, system = (_amounts(getattr(report.usage, name), f"usage.{name}") for name in ("prod", "system"))
+        batch_and_free = _amounts(report.usage.batch_and_free, "usage.batchAndFree")
+        if not (MID_OF_NATIVE.keys() <= prod.keys() & system.keys() and names.MEMORY in batch_and_free):
+            return None
+        cpu = prod[names.CPU] + system[names.CPU]
+        memory = prod[names.MEMORY] + system[names.MEMORY] + batch_and_free[names.MEMORY]
+        return Used({names.CPU: cpu, names.MEMORY: memory}, is_by_class=True)
+    if report.node_metric is None:
+        return None
+    whole = _amounts(report.node_metric.node_usage.resources or {}, "nodeMetric.nodeUsage.resources")
+    return Used(whole, is_by_class=False) if MID_OF_NATIVE.keys() <= whole.keys() else None
+
+
 @dataclass(frozen=True)
 class UsableReport:
     """Amounts of a report from which Mid resources can be calculated, by native name."""
@@ -133,35 +190,22 @@ class UsableReport:
     """Reclaimable amount as the agent reports it; None where the report lacks it."""
     requests: Requests | None
     """Requests of the report's own snapshot; None where the agent does not report them."""
+    used: Used | None
+    """Usage of everything but Mid; None where it is not known, and in static mode, which does not read it."""
+
+    def has_prediction(self) -> bool:
+        """Check whether the report predicts what the Prod pods leave."""
+        return self.peak is not None or self.reclaimable is not None
 
 
 def usable_report(report: MidReport, policy: MidPolicy) -> UsableReport:
-    """Read the amounts of a report. Raises NoPredictionError or BadReport where Mid cannot be calculated from it."""
-    return _usable(report, policy, reported_requests(report))
-
-
-def _usable(report: MidReport, policy: MidPolicy, requests: Requests | None) -> UsableReport:
+    """Read the amounts of a report. Raises BadReport where one of them is impossible."""
     peak = _prediction(report.prod_peak_metric, "prodPeakMetric.resource.resources")
     reported = _prediction(report.prod_reclaimable_metric, "prodReclaimableMetric.resource.resources")
-    if report.allocated is None:
+    requests = reported_requests(report)
+    if requests is None:
         peak = None
-    if peak is None and reported is None and policy.static_percent is None:
-        raise NoPredictionError("the report carries no prediction")
-    return UsableReport(peak, reported, requests)
-
-
-def inputs_from(
-    report: MidReport,
-    policy: MidPolicy,
-    allocatable: Mapping[str, int],
-    capacity: Mapping[str, int],
-    bound: Requests,
-) -> dict[str, MidInputs]:
-    """Return the inputs for both resources, by native name. Raises NoPredictionError or BadReport.
-
-    `bound` is `reported_requests(report)`, or counted from the node's pods where that is None.
-    """
-    return formula_inputs(_usable(report, policy, bound), policy, allocatable, capacity, bound)
+    return UsableReport(peak, reported, requests, _used(report) if policy.static_percent is None else None)
 
 
 def formula_inputs(
@@ -170,12 +214,19 @@ def formula_inputs(
     allocatable: Mapping[str, int],
     capacity: Mapping[str, int],
     bound: Requests,
+    *,
+    bound_before: Mapping[str, int] | None = None,
 ) -> dict[str, MidInputs]:
     """Return the inputs for both resources, by native name.
 
-    `bound` is the requests of the report, or counted from the node's pods where it has none. The peak is used only
-    beside the report's own requests: values of two clocks are never subtracted.
+    `bound` is the requests of the report, or counted from the node's pods where it has none; `bound_before` is what
+    the floor counts instead of the requests of all Mid pods, by Mid name. The peak is used only beside the report's own
+    requests: values of two clocks are never subtracted.
     """
+
+    def unused(native: str) -> int:
+        return report.used.unused(native, allocatable.get(native, 0), capacity.get(native, 0)) if report.used else 0
+
     return {
         native: MidInputs(
             allocatable=allocatable.get(native, 0),
@@ -184,10 +235,12 @@ def formula_inputs(
             allocated_mid=bound.mid.get(mid, 0),
             peak_prod=report.peak[native] if report.peak else None,
             reclaimable_reported=report.reclaimable[native] if report.reclaimable else None,
+            unused=unused(native),
             reclaim_ratio_percent=policy.reclaim_ratio_percent,
             threshold_percent=policy.threshold_percent[native],
             unallocated_percent=policy.unallocated_percent,
             floor=policy.floor,
+            bound_before=bound_before.get(mid, 0) if bound_before is not None else None,
             static_percent=policy.static_percent[native] if policy.static_percent else None,
         )
         for native, mid in MID_OF_NATIVE.items()

@@ -7,12 +7,17 @@ condition: status, reason, text, since (decision 0009). Unreleased versions wrot
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
+
+WITHDRAWN: Final = "False"
+"""Status after a withdrawal."""
+WITHOUT_REPORTS: Final = frozenset({"NodeMetricMissing", "NeverReported", "SampleTooOld"})
+"""Reason codes of the withdrawals that the next report ends."""
 
 
 class Line(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -21,7 +26,7 @@ class Line(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     published: Annotated[int, msgspec.Meta(ge=0, le=quantities.MOST)] | None = None
     """Value on the node; absent where the key was removed."""
     source: str = ""
-    """Source of `reclaimable`: peak, reported or static."""
+    """Source of `reclaimable`: peak, reported, static, or none without a prediction."""
     allocatable: int | None = None
     """Amount that the node leaves to pods, after its reservation."""
     reserved: int | None = None
@@ -38,11 +43,16 @@ class Line(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     cap: int | None = None
     unallocated: int | None = None
     unallocated_share: int | None = None
-    floor: int | None = None
+    unused: int | None = None
+    """Amount that nothing but Mid uses."""
     calculated: int | None = None
-    """Value of the formula: max(min(reclaimable, cap) + unallocatedShare, floor)."""
+    """Value of the formula without the floor: min(min(reclaimable, cap) + unallocatedShare, unused)."""
+    bound_before: int | None = None
+    """Requests that the floor counts instead of `allocatedMid`: those of Mid pods bound before `floorBefore`."""
+    floor: int | None = None
+    """Requests of Mid pods, at most the capacity; max(calculated, floor) is published."""
     rise_limit: int | None = None
-    """Bound of midMaxIncreasePercent on this update, where it is lower than `calculated`."""
+    """Bound of midMaxIncreasePercent on this update, where it is lower than that."""
 
 
 class MidStatus(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -62,6 +72,11 @@ class MidStatus(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
     """The observed value, where the code alone does not name it."""
     sample: str = ""
     """Sample time of the report that the terms are from."""
+    prediction: str = ""
+    """Sample time of the last report with a prediction."""
+    floor_before: str = ""
+    """Time since which Mid shrinks: of a withdrawal, or since less is calculated than Mid pods request. The floor
+    counts only Mid pods that were bound before."""
     requests_from: str = ""
     """Source of the requests: the report, or the node's pods."""
     resources: dict[str, Line] = {}

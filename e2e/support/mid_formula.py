@@ -1,8 +1,11 @@
 """Reference model of the Mid formula, evaluated on published objects in exact fractions (docs/reference/formulas.md).
 
 Reclaimable = max(0, min( ratio * Allocated[Prod] - Peak[Prod],  NodeAllocatable - Peak[Prod] ))
-Mid         = min( Reclaimable, NodeAllocatable * threshold )  +  share * max( NodeAllocatable - Allocated[Prod], 0 )
-Mid         = max( Mid, Allocated[Mid] )
+Share       = share * max( NodeAllocatable - Allocated[Prod], 0 )
+Calculated  = min( min( Reclaimable, NodeAllocatable * threshold ) + Share,  Unused )
+Mid         = max( Calculated, Allocated[Mid] )
+
+Unused is what nothing but Mid uses: by class where the report has `usage`, else of the whole node's capacity.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ FLOORS = 3
 
 
 def evaluate(
-    *, policy: Mapping[str, Any], prod: int, mid: int, peak: int, allocatable: int, threshold: str
+    *, policy: Mapping[str, Any], prod: int, mid: int, peak: int, allocatable: int, unused: int, threshold: str
 ) -> Fraction:
     """Return Mid of one resource, before it is floored."""
     ratio, share, cap = (
@@ -29,8 +32,18 @@ def evaluate(
         for key, default in (("midReclaimRatioPercent", 100), ("midUnallocatedPercent", 0), (threshold, 100))
     )
     reclaimable = max(Fraction(0), min(ratio * prod - peak, Fraction(allocatable - peak)))
-    offered = min(reclaimable, allocatable * cap) + share * max(allocatable - prod, 0)
+    offered = min(min(reclaimable, allocatable * cap) + share * max(allocatable - prod, 0), Fraction(unused))
     return max(offered, Fraction(mid)) if policy.get("midFloor", "allocated") == "allocated" else offered
+
+
+def unused(node: Mapping[str, Any], node_metric: Mapping[str, Any], native: str, read: Callable[[str], int]) -> int:
+    """Return what nothing but Mid uses of one resource."""
+    status, usage = node_metric["status"], node_metric["status"].get("usage")
+    if usage is None:
+        whole = read(status["nodeMetric"]["nodeUsage"]["resources"][native])
+        return max(read(node["status"]["capacity"][native]) - whole, 0)
+    counted = ("prod", "system") if native == "cpu" else ("prod", "batchAndFree", "system")
+    return max(read(node["status"]["allocatable"][native]) - sum(read(usage[each][native]) for each in counted), 0)
 
 
 def of(node: Mapping[str, Any], node_metric: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
@@ -46,6 +59,7 @@ def of(node: Mapping[str, Any], node_metric: Mapping[str, Any]) -> tuple[Fractio
             mid=units(allocated["mid"][mid]),
             peak=read(peak[native]),
             allocatable=read(allocatable[native]),
+            unused=unused(node, node_metric, native, read),
             threshold=threshold,
         )
 

@@ -12,11 +12,13 @@ from typing import Final, Literal
 import msgspec
 
 from api_types.colocation import controller_config as slo
-from api_types.kubernetes import pods
+from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_report
+from api_types.node_metric.mid_status import MidStatus
 from apiserver_client import connection, errors, objects, resources, session
 from manager.cache import store
-from manager.mid_resource import decision, explanation
+from manager.mid_resource import decision, evaluation, explanation, pod_requests, status_annotation, target
+from manager.mid_resource.decision import Action
 
 Output = Literal["text", "json"]
 
@@ -46,7 +48,30 @@ async def of_node(to: connection.Connection, name: str, now: dt.datetime) -> exp
             metric = await objects.get(api, resources.NODE_METRICS, name, decode=store.NodeMetric)
         except errors.NotFound:
             metric = None
-    return explanation.explain(node, decide(node, metric, now))
+        decided, shadow = decide(node, metric, now), None
+        policy = policy_of(metric) if metric else None
+        if metric and policy and decided and decided.action is Action.CALCULATE and node.mid_status is None:
+            shadow = await _shadow(api, node, metric, mid_report.mid_policy(policy), now)
+    return explanation.explain(node, decided, shadow)
+
+
+async def _shadow(
+    api: session.Session,
+    node: store.Node,
+    metric: store.NodeMetric,
+    policy: mid_report.MidPolicy,
+    now: dt.datetime,
+) -> MidStatus | None:
+    """Return the annotation that a node in shadow would have; None for a node that is not. Raises ApiServerError."""
+    if policy.publishes or metric.status is None:
+        return None
+    report = mid_report.usable_report(metric.status, policy)
+    source, requests = target.FROM_REPORT, report.requests
+    if requests is None:
+        source, requests = target.FROM_PODS, (await pod_requests.of_node(api, node.metadata.name)).requests()
+    sample = times.parse_rfc3339_or_none(metric.status.update_time)
+    found = evaluation.calculated(node, report, policy, requests, sample=sample, max_increase_percent=None)
+    return status_annotation.make(found.reason, now, sample=sample, requests_from=source, lines=found.lines)
 
 
 def decide(node: store.Node, metric: store.NodeMetric | None, now: dt.datetime) -> decision.Decision | None:

@@ -6,13 +6,15 @@ in Koordinator. Keys are removed only by a withdrawal that leaves no Mid pod beh
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
 from api_types import names
-from api_types.kubernetes import pods
+from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_resource
 from api_types.node_metric.mid_resource import MidInputs
 from api_types.node_metric.mid_status import Line, MidStatus
@@ -41,10 +43,22 @@ class Target:
     values: Mapping[str, int | None]
     reason: Reason
     lines: Mapping[str, Line] = field(default_factory=dict)
+    floor_before: dt.datetime | None = None
+    """Start of the time in which Mid shrinks; None at other times."""
 
     def removes_all(self) -> bool:
         """Check whether every key is removed."""
         return all(value is None for value in self.values.values())
+
+
+@dataclass(frozen=True)
+class Floor:
+    """Floor of a withdrawal, by Mid name, and what it follows from; a term that is not known is absent."""
+
+    values: Mapping[str, int]
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    allocated: Mapping[str, int] = field(default_factory=dict)
+    bound_before: Mapping[str, int] = field(default_factory=dict)
 
 
 def published_on(node: pods.Node) -> Published:
@@ -62,20 +76,23 @@ def calculated(
     max_increase_percent: int,
     *,
     same_sample: bool,
+    written: MidStatus | None = None,
     reserved: Mapping[str, int] = MappingProxyType({}),
 ) -> Target:
     """Evaluate the formula for both resources, by native name, and bound the rise over the published values.
 
-    A rise is bounded per update: a sample that was published already (`same_sample`) permits no second one.
-    `reserved`, by native name, is only recorded: `inputs` are net of it. Raises NoPredictionError.
+    A rise is bounded per update: a sample that was published already (`same_sample`) permits no second one. A key that
+    is missing rises from the value of the last status annotation, so that a lost key returns to it at once.
+    `reserved`, by native name, is only recorded: `inputs` are net of it.
     """
+    before = _published_or_written(published, written)
     values: dict[str, int | None] = {}
     lines = {}
     reason = Reason.CALCULATED
     for native, mid in mid_resource.MID_OF_NATIVE.items():
         terms = mid_resource.calculate(inputs[native])
         step = 0 if same_sample else mid_resource.share(inputs[native].allocatable, max_increase_percent)
-        limit = max(published.allocatable.get(mid, 0) + step, terms.floor)
+        limit = max((before[mid] or 0) + step, terms.floor)
         limited = max_increase_percent < UNLIMITED_INCREASE_PERCENT and limit < terms.value
         value = limit if limited else terms.value
         values[mid] = value
@@ -86,28 +103,48 @@ def calculated(
     return Target(values, reason, lines)
 
 
+def _published_or_written(published: Published, written: MidStatus | None) -> dict[str, int | None]:
+    lines = written.resources if written else {}
+    before = {mid: lines[mid].published if mid in lines else None for mid in names.MID_RESOURCES}
+    return {mid: published.allocatable.get(mid, before[mid]) for mid in names.MID_RESOURCES}
+
+
 _REASON_OF_SOURCE: Final = {
     mid_resource.Source.PEAK: Reason.CALCULATED,
     mid_resource.Source.REPORTED: Reason.CALCULATED_FROM_RECLAIMABLE,
     mid_resource.Source.STATIC: Reason.STATIC,
+    mid_resource.Source.NONE: Reason.CALCULATED_WITHOUT_PREDICTION,
 }
+
+
+def with_floor_before(target: Target, floor_before: dt.datetime) -> Target:
+    """Return the target of a node whose Mid resources shrink since a time."""
+    return dataclasses.replace(target, floor_before=floor_before)
 
 
 def kept(published: Published, reason: Reason, written: MidStatus | None) -> Target:
     """Keep the published values. A key that is missing is restored from the last status annotation."""
+    before = times.parse_rfc3339_or_none(written.floor_before if written else None)
     lines = written.resources if written else {}
-    before = {mid: lines[mid].published if mid in lines else None for mid in names.MID_RESOURCES}
-    values = {mid: published.allocatable.get(mid, before[mid]) for mid in names.MID_RESOURCES}
-    return Target(values, reason, lines)
+    return Target(_published_or_written(published, written), reason, lines, floor_before=before)
 
 
-def withdrawn(bound: Mapping[str, int] | None, reason: Reason) -> Target:
-    """Publish exactly the requests of bound Mid pods: no new pod fits, and running ones survive a kubelet restart.
+def withdrawn(floor: Floor | None, reason: Reason, floor_before: dt.datetime | None = None) -> Target:
+    """Publish exactly the floor: no new pod fits, and running ones survive a kubelet restart.
 
-    The keys are removed where nothing is bound, and where `bound` is None (`midFloor: none`).
+    The keys are removed where the floor is 0, and where there is none (`midFloor: none`).
     """
-    if bound is None or not any(bound.get(mid) for mid in names.MID_RESOURCES):
-        return Target(dict.fromkeys(names.MID_RESOURCES), reason)
-    values = {mid: bound.get(mid, 0) for mid in names.MID_RESOURCES}
-    lines = {mid: Line(published=value, allocated_mid=value, floor=value) for mid, value in values.items()}
-    return Target(values, reason, lines)
+    if floor is None or not any(floor.values.get(mid) for mid in names.MID_RESOURCES):
+        return Target(dict.fromkeys(names.MID_RESOURCES), reason, floor_before=floor_before)
+    values = {mid: floor.values.get(mid, 0) for mid in names.MID_RESOURCES}
+    lines = {
+        mid: Line(
+            published=value,
+            capacity=floor.capacity.get(mid),
+            allocated_mid=floor.allocated.get(mid),
+            bound_before=floor.bound_before.get(mid),
+            floor=value,
+        )
+        for mid, value in values.items()
+    }
+    return Target(values, reason, lines, floor_before)

@@ -1,8 +1,9 @@
 """Decide whether a node's Mid resources are calculated, kept or withdrawn. Pure.
 
-Absent is not zero: a report that cannot be used withdraws nothing until the last usable one is older than
-`degradeTimeMinutes`. A withdrawal happens when colocation is off for the node, when its NodeMetric is missing, and when
-the newest sample or the last prediction is too old.
+Absent is not zero: a report that cannot be used changes nothing until the last usable one is older than
+`degradeTimeMinutes`, and one without a prediction until the last prediction is; then nothing is reclaimable, and the
+share of what no Prod pod requests is still offered. A withdrawal happens when colocation is off for the node, when its
+NodeMetric is missing, when the newest usable sample is too old, and when a node that has Mid is switched to shadow.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from api_types.colocation import controller_config as slo
 from api_types.kubernetes import times
 from api_types.node_metric import mid_report
 from api_types.node_metric.mid_report import MidPolicy, MidReport, UsableReport
-from api_types.node_metric.mid_resource import NoPredictionError
+from api_types.node_metric.mid_status import MidStatus
 from manager.cache import store
-from manager.mid_resource.reasons import Reason
+from manager.mid_resource.reasons import Reason, Status
 
 FUTURE_TOLERANCE: Final = dt.timedelta(minutes=5)
 """How far a sample may be ahead of the manager's clock: clocks of nodes drift by a minute or two."""
@@ -49,17 +50,30 @@ class DecisionInputs:
     """State of a node and its report, as a decision needs it. Times are aware; None where there is none."""
 
     enabled: bool
+    withdraws_for_shadow: bool
+    """Whether the node carries Mid resources of this manager, which `midPublish: shadow` takes back."""
     degrade_after: dt.timedelta
     node_metric_exists: bool
     exists_since: dt.datetime | None
     """Creation time of the Node or its NodeMetric, whichever is younger: older samples are of an earlier object."""
     sample_time: dt.datetime | None
     usable: UsableReport | None
-    """Amounts of the newest report; None where it holds no prediction and the mode needs one, or was refused."""
+    """Amounts of the newest report; None where it was refused."""
+    predicts: bool
+    """Whether the newest report has the prediction that the mode needs."""
     refused: str | None
     """Fault of the newest report, where it holds an impossible value."""
     last_usable: dt.datetime | None
     """Sample time of the last report that could be used."""
+    last_prediction: dt.datetime | None
+    """Sample time of the last report with a prediction, where the published values may be from it."""
+
+
+class LastSamples(NamedTuple):
+    """Sample times of the last usable report of a node, and of the last one with a prediction."""
+
+    usable: dt.datetime | None = None
+    prediction: dt.datetime | None = None
 
 
 def degrade_time(strategy: slo.MidColocationPolicy) -> dt.timedelta:
@@ -79,33 +93,43 @@ def gather(
     *,
     enabled: bool,
     degrade_after: dt.timedelta,
-    last_usable: dt.datetime | None = None,
+    last: LastSamples = LastSamples(),  # noqa: B008  # immutable
 ) -> DecisionInputs:
     """Gather the inputs of one node.
 
-    `last_usable` is what this process remembers; the node's status annotation may hold a later time.
+    `last` is what this process remembers; the node's status annotation may hold later times.
     """
     report = (metric.status if metric else None) or MidReport()
     usable, refused = _read(report, policy)
     born = [store.created(each) for each in (node, metric) if each is not None]
-    known_times = [last_usable, times.parse_rfc3339_or_none(node.mid_status.sample if node.mid_status else None)]
+    written, is_static = node.mid_status, policy.static_percent is not None
     return DecisionInputs(
         enabled=enabled,
+        withdraws_for_shadow=written is not None and not policy.publishes,
         degrade_after=degrade_after,
         node_metric_exists=metric is not None,
         exists_since=max((time for time in born if time), default=None),
         sample_time=times.parse_rfc3339_or_none(report.update_time),
         usable=usable,
         refused=refused,
-        last_usable=max((time for time in known_times if time), default=None),
+        predicts=is_static or (usable is not None and usable.has_prediction()),
+        last_usable=_later(last.usable, written.sample if written else None),
+        last_prediction=_later(last.prediction, written.prediction) if written and _predicted(written) else None,
     )
+
+
+def _predicted(written: MidStatus) -> bool:
+    """Check whether the published values may follow from a prediction; otherwise none of them is to be kept."""
+    return written.status != Status.WITHDRAWN and written.reason != Reason.STATIC
+
+
+def _later(known: dt.datetime | None, written: str | None) -> dt.datetime | None:
+    return max((time for time in (known, times.parse_rfc3339_or_none(written)) if time), default=None)
 
 
 def _read(report: MidReport, policy: MidPolicy) -> tuple[UsableReport | None, str | None]:
     try:
         return mid_report.usable_report(report, policy), None
-    except NoPredictionError:
-        return None, None
     except mid_report.BadReport as error:
         return None, str(error)
 
@@ -118,6 +142,8 @@ def decide(inputs: DecisionInputs, now: dt.datetime) -> Decision:
 def _without_report(inputs: DecisionInputs, now: dt.datetime) -> Decision | None:
     if not inputs.enabled:
         return Decision(Action.WITHDRAW, Reason.COLOCATION_DISABLED)
+    if inputs.withdraws_for_shadow:
+        return Decision(Action.WITHDRAW, Reason.SHADOW)
     if not inputs.node_metric_exists:
         return Decision(Action.WITHDRAW, Reason.NODE_METRIC_MISSING)
     since, sample = inputs.exists_since, inputs.sample_time
@@ -135,7 +161,7 @@ def _by_age(inputs: DecisionInputs, now: dt.datetime) -> Decision | None:
         detail = (
             f"status.updateTime: seen {times.format_rfc3339(sample)}, want no later than {times.format_rfc3339(now)}"
         )
-        return _unusable(inputs, now, Reason.REPORT_REFUSED, detail)
+        return _refused(inputs, now, detail)
     if is_degraded(sample, inputs.degrade_after, now):
         return Decision(Action.WITHDRAW, Reason.SAMPLE_TOO_OLD, f"sample of {times.format_rfc3339(sample)}")
     return None
@@ -143,19 +169,28 @@ def _by_age(inputs: DecisionInputs, now: dt.datetime) -> Decision | None:
 
 def _by_content(inputs: DecisionInputs, now: dt.datetime) -> Decision:
     if inputs.refused is not None:
-        return _unusable(inputs, now, Reason.REPORT_REFUSED, inputs.refused)
-    if inputs.usable is None:
-        return _unusable(inputs, now, Reason.NO_PREDICTION, "")
+        return _refused(inputs, now, inputs.refused)
     assert inputs.sample_time is not None
-    return Decision(Action.CALCULATE, Reason.CALCULATED, changes_at=inputs.sample_time + inputs.degrade_after)
+    too_old_at = inputs.sample_time + inputs.degrade_after
+    if inputs.predicts:
+        return Decision(Action.CALCULATE, Reason.CALCULATED, changes_at=too_old_at)
+    last = inputs.last_prediction
+    if last is not None and _counts(last, inputs, now):
+        return Decision(Action.KEEP, Reason.NO_PREDICTION, changes_at=min(last + inputs.degrade_after, too_old_at))
+    detail = f"last prediction of {times.format_rfc3339(last)}" if last else "no prediction yet"
+    return Decision(Action.CALCULATE, Reason.CALCULATED_WITHOUT_PREDICTION, detail, changes_at=too_old_at)
 
 
-def _unusable(inputs: DecisionInputs, now: dt.datetime, keep: Reason, detail: str) -> Decision:
+def _refused(inputs: DecisionInputs, now: dt.datetime, detail: str) -> Decision:
     """Keep the published values until the last usable report is older than `degradeTimeMinutes`, then withdraw."""
     last = inputs.last_usable
-    if last is None or last > now + FUTURE_TOLERANCE or is_degraded(last, inputs.degrade_after, now):
-        return Decision(Action.WITHDRAW, Reason.PREDICTION_TOO_OLD, detail)
-    return Decision(Action.KEEP, keep, detail, changes_at=last + inputs.degrade_after)
+    if last is None or not _counts(last, inputs, now):
+        return Decision(Action.WITHDRAW, Reason.SAMPLE_TOO_OLD, f"the newest report is refused: {detail}")
+    return Decision(Action.KEEP, Reason.REPORT_REFUSED, detail, changes_at=last + inputs.degrade_after)
+
+
+def _counts(last: dt.datetime, inputs: DecisionInputs, now: dt.datetime) -> bool:
+    return last <= now + FUTURE_TOLERANCE and not is_degraded(last, inputs.degrade_after, now)
 
 
 def is_degraded(sample: dt.datetime | None, degrade_after: dt.timedelta, now: dt.datetime) -> bool:

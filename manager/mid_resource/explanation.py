@@ -17,6 +17,13 @@ from manager.mid_resource.reasons import STATUS, TEXTS, Reason, Status
 _REPORT: Final = "NodeMetric status"
 _STRATEGY: Final = "NodeMetric spec.midColocationPolicy"
 _FORMULA: Final = "calculated"
+_PODS: Final = "the node's pods, listed once"
+_USAGE: Final = f"{_REPORT}.usage, or capacity minus nodeMetric.nodeUsage"
+_NODE_STATUS: Final = "Node status.allocatable and status.capacity"
+_REQUESTS: Final[Mapping[str, str]] = {
+    "pods": _PODS,
+    "unknown": "not known, because the list of the node's pods failed; assumed",
+}
 _GIB: Final = 1 << 30
 
 
@@ -58,19 +65,22 @@ class Explanation:
     """Reason code for the newest report, where it differs from the last write."""
     newest_text: str = ""
     newest_detail: str = ""
+    shadow: bool = False
+    """Whether the terms are those of `midPublish: shadow`, which writes nothing to the node."""
 
 
-def explain(node: store.Node, decided: Decision | None) -> Explanation:
+def explain(node: store.Node, decided: Decision | None, shadow: MidStatus | None = None) -> Explanation:
     """Combine the node's status annotation with the decision on its newest report.
 
-    `decided` is None where the policy of the node is not known.
+    `decided` is None where the policy of the node is not known. `shadow` is the annotation that a node in shadow would
+    have.
     """
     written, published = node.mid_status, calculator.published_on(node)
     resources = {
-        mid: Resource(published.allocatable.get(mid), tuple(_terms(mid, written)) if written else ())
+        mid: Resource(published.allocatable.get(mid), tuple(_terms(mid, written or shadow, is_shadow=written is None)))
         for mid in names.MID_RESOURCES
     }
-    head = written or _unwritten(decided)
+    head = written or shadow or _unwritten(decided)
     newest = decided if written and decided and _is_news(decided, written) else None
     return Explanation(
         node=node.metadata.name,
@@ -85,6 +95,7 @@ def explain(node: store.Node, decided: Decision | None) -> Explanation:
         newest_reason=newest.reason if newest else "",
         newest_text=TEXTS[newest.reason] if newest else "",
         newest_detail=newest.detail if newest else "",
+        shadow=written is None and shadow is not None,
     )
 
 
@@ -112,7 +123,7 @@ class _TermText(NamedTuple):
 
 def _term_texts(mid: str, line: Line, requests_from: str) -> Iterator[_TermText]:
     native = "CPU" if mid == names.MID_CPU else "Memory"
-    requests = "the node's pods, listed once" if requests_from == "pods" else f"{_REPORT}.allocated"
+    requests = _REQUESTS.get(requests_from, f"{_REPORT}.allocated")
     whole = "capacity" if line.source == Source.STATIC else "allocatable"
     yield _TermText("allocatable", "The node lets pods request {}.", "Node status.allocatable")
     yield _TermText(
@@ -131,33 +142,40 @@ def _term_texts(mid: str, line: Line, requests_from: str) -> Iterator[_TermText]
     yield _TermText("unallocated", "Requested by no Prod pod: {}.", _FORMULA)
     yield _TermText("unallocated_percent", "{} of that is added.", f"{_STRATEGY}.midUnallocatedPercent")
     yield _TermText("unallocated_share", "That adds {}.", _FORMULA)
+    yield _TermText("unused", "Nothing but Mid uses {}.", _USAGE)
+    yield _TermText("calculated", "The formula gives {}; new Mid pods are admitted up to it.", _FORMULA)
     yield _TermText("allocated_mid", "Mid pods request {}.", requests)
-    yield _TermText("floor", "No less than this floor is published: {}.", f"{_STRATEGY}.midFloor")
-    yield _TermText("calculated", "The formula gives {}.", _FORMULA)
+    yield _TermText("bound_before", "Of that, {} were bound before Mid began to shrink.", _PODS)
+    yield _TermText(
+        "floor", "No less than this floor is published, which is at most the capacity: {}.", f"{_STRATEGY}.midFloor"
+    )
     yield _TermText("rise_limit", "A single update may rise to at most {}.", f"{_STRATEGY}.midMaxIncreasePercent")
-    yield _TermText("published", "Written to the node: {}.", "Node status.allocatable and status.capacity")
+    yield _TermText("published", "Written to the node: {}.", _NODE_STATUS)
 
 
+_IN_SHADOW: Final = "With midPublish node, written would be: {}."
 _RECLAIMABLE: Final[Mapping[str, tuple[str, str]]] = {
     "": ("Reclaimable: {}.", _FORMULA),
     Source.PEAK: ("Requested and not needed by the predicted peak: {}.", _FORMULA),
     Source.REPORTED: ("Reclaimable, as the agent reports: {}.", f"{_REPORT}.prodReclaimableMetric"),
     Source.STATIC: ("That is {}, independent of the usage.", _FORMULA),
+    Source.NONE: ("Reclaimable without a prediction: {}.", _FORMULA),
 }
 
 
-def _terms(mid: str, written: MidStatus) -> Iterator[Term]:
-    line = written.resources.get(mid)
-    if line is None:
+def _terms(mid: str, written: MidStatus | None, *, is_shadow: bool = False) -> Iterator[Term]:
+    line = written.resources.get(mid) if written else None
+    if written is None or line is None:
         return
     for each in _term_texts(mid, line, written.requests_from):
         value = getattr(line, each.field)
         if value is None:
             continue
+        sentence = _IN_SHADOW if is_shadow and each.field == "published" else each.sentence
         text = f"{value} %" if each.field.endswith("_percent") else amount(mid, value)
         sampled = each.source.startswith(_REPORT) and written.sample
         time = written.sample if sampled else written.time
-        yield Term(each.field, value, each.sentence.format(text), each.source, time)
+        yield Term(each.field, value, sentence.format(text), each.source, time)
 
 
 def amount(mid: str, value: int) -> str:
@@ -175,7 +193,9 @@ def lines(found: Explanation) -> Iterator[str]:
     if found.newest_reason:
         detail = f": {found.newest_detail}" if found.newest_detail else ""
         yield f"the newest report would lead to: {found.newest_text}{detail} ({found.newest_reason})"
-    if found.written:
+    if found.shadow:
+        yield "midPublish is shadow: nothing is written to the node; the terms are those of the newest report"
+    elif found.written:
         of = f", calculated from the sample of {found.sample}" if found.sample else ""
         yield f"written {found.written}{of}"
     else:

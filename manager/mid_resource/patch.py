@@ -1,7 +1,7 @@
 """Decide whether a node's status is written, and make the patch. Pure.
 
 A node is written when a value moves by more than the threshold, when the last write is too long ago, when a key is
-missing (a recreated node, an edit by hand), and when a running pod would not be covered.
+missing (a recreated node, an edit by hand), when a running pod would not be covered, and when Mid begins to shrink.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class PatchReason(enum.StrEnum):
     REFRESH = "refresh"
     WITHDRAWAL = "withdrawal"
     EXPLANATION = "explanation"
+    SHRINKING = "shrinking"
 
 
 def is_resource_diff(old: int, new: int, threshold: float) -> bool:
@@ -77,6 +78,8 @@ def patch_reason(
             moved = moved or needs_sync(published.capacity, target.values, threshold)
             if moved is None and _below_floor(target, published):
                 moved = PatchReason.BELOW_FLOOR
+            if moved is None and (_floor_fell(target, published) or _floor_time_is_new(target, written)):
+                moved = PatchReason.SHRINKING
             return moved or (PatchReason.REFRESH if refresh else None)
 
 
@@ -89,18 +92,37 @@ def _below_floor(target: Target, published: Published) -> bool:
     return any(published.allocatable.get(mid, 0) < (line.floor or 0) for mid, line in target.lines.items())
 
 
+def _floor_fell(target: Target, published: Published) -> bool:
+    """Check whether ended pods lowered a floor that is published: the room that they leave is not for new ones."""
+    return any(
+        line.bound_before is not None
+        and line.published is not None
+        and line.floor == line.published < published.allocatable.get(mid, 0)
+        for mid, line in target.lines.items()
+    )
+
+
+def _floor_time_is_new(target: Target, written: MidStatus | None) -> bool:
+    """Check whether the node does not yet record the time before which pods have to be bound to be in the floor."""
+    if target.floor_before is None or all(line.bound_before is None for line in target.lines.values()):
+        return False
+    return written is None or written.floor_before != times.format_rfc3339(target.floor_before)
+
+
 def _withdrawal_reason(target: Target, published: Published, written: MidStatus | None) -> PatchReason | None:
     wanted = {mid: value for mid, value in target.values.items() if value is not None}
     if dict(published.allocatable) != wanted or dict(published.capacity) != wanted:
         return PatchReason.WITHDRAWAL
+    if _floor_time_is_new(target, written):
+        return PatchReason.SHRINKING
     if carries_status(target):
         return None if written and written.reason == target.reason else PatchReason.EXPLANATION
     return PatchReason.EXPLANATION if written else None
 
 
 def carries_status(target: Target) -> bool:
-    """Check whether the node keeps a status annotation: not after it left colocation with no Mid key on it."""
-    return not (target.removes_all() and target.reason is Reason.COLOCATION_DISABLED)
+    """Check whether the node keeps a status annotation: not after Mid was switched off and no key is left."""
+    return not (target.removes_all() and target.reason in (Reason.COLOCATION_DISABLED, Reason.SHADOW))
 
 
 def node_patch(node: pods.Node, target: Target, status: MidStatus) -> dict[str, Any]:

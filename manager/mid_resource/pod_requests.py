@@ -1,35 +1,120 @@
-"""Requests bound on a node, summed over its pods: only where the agent does not report them or may be out of date."""
+"""Requests of the pods on a node, from one pod list: where the agent does not report them, and while Mid shrinks."""
 
 from __future__ import annotations
 
+import datetime as dt
+import logging
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from api_types import names
-from api_types.kubernetes import pods, priority_and_qos
+from api_types.kubernetes import pods, priority_and_qos, times
 from api_types.node_metric.mid_report import Requests
-from apiserver_client import objects, resources, session
+from apiserver_client import errors, objects, resources, session
+
+log = logging.getLogger(__name__)
 
 
-async def of_node(api: session.Session, node: str) -> Requests:
-    """List a node's pods once and sum their requests. Raises errors.ApiServerError."""
-    listing = await objects.list_all(api, resources.PODS, field_selector=f"spec.nodeName={node}", decode=pods.Pod)
+class MidPod(NamedTuple):
+    """Mid requests of a pod that the kubelet admitted, and the time of its binding; None where it has none."""
+
+    requests: pods.Resources
+    bound_at: dt.datetime | None
+
+
+class NodePods(NamedTuple):
+    """Requests of the pods on a node."""
+
+    prod: pods.Resources
+    mid: tuple[MidPod, ...]
+
+    def requests(self) -> Requests:
+        """Sum the requests of all pods."""
+        return Requests(self.prod, _sum(pod.requests for pod in self.mid))
+
+    def mid_bound_until(self, time: dt.datetime) -> pods.Resources:
+        """Sum the requests of the Mid pods that were bound no later than in the second of `time`."""
+        end = time.replace(microsecond=0)  # the precision of the times in conditions
+        return _sum(pod.requests for pod in self.mid if pod.bound_at is not None and pod.bound_at <= end)
+
+
+class _Listed(NamedTuple):
+    uid: str
+    sample: dt.datetime | None
+    at: dt.datetime
+    found: NodePods | None
+
+
+class PodLists:
+    """The newest pod list of each node: at most one for a sample, and without one at most one in `period`."""
+
+    def __init__(self, api: session.Session, period: dt.timedelta) -> None:
+        self._api = api
+        self._period = period
+        self._listed: dict[str, _Listed] = {}
+
+    async def of(self, node: pods.Node, sample: dt.datetime | None, now: dt.datetime) -> NodePods | None:
+        """Return the pods of a node as of a sample, or of the last `period` where `sample` is None.
+
+        Where the list fails, return the last known pods of the node; None where none are known.
+        """
+        name, uid = node.metadata.name, node.metadata.uid
+        known = self._listed.get(name)
+        if known is not None and known.uid != uid:
+            known = None
+        if known is not None:
+            is_recent = now - self._period < known.at <= now
+            if known.sample == sample if sample is not None else is_recent:
+                return known.found
+        found = known.found if known else None
+        try:
+            found = await of_node(self._api, name)
+        except errors.ApiServerError as error:
+            log.warning("node %s: cannot list its pods, the last known Mid requests count: %s", name, error)
+        self._listed[name] = _Listed(uid, sample, now, found)
+        return found
+
+    def forget(self, name: str) -> None:
+        """Drop the list of a node that is gone."""
+        self._listed.pop(name, None)
+
+
+async def of_node(api: session.Session, node: str) -> NodePods:
+    """List a node's pods once, from the apiserver's cache. Raises errors.ApiServerError."""
+    selector = f"spec.nodeName={node}"
+    listing = await objects.list_all(api, resources.PODS, field_selector=selector, decode=pods.Pod, from_cache=True)
     return summed(listing.items)
 
 
-def summed(bound: Iterable[pods.Pod]) -> Requests:
-    """Sum native requests of Prod pods and Mid requests of all pods; ended pods request nothing.
+def summed(bound: Iterable[pods.Pod]) -> NodePods:
+    """Sum the native requests of Prod pods, and read the Mid requests of pods that the kubelet admitted.
 
-    A pod of unknown priority class counts as Prod: its requests are never given to Mid.
+    Prod pods count from their binding on, and a pod of unknown priority class counts as Prod: their requests are not
+    given to Mid. Of Mid, only what the kubelet admitted runs: `spec.nodeName` alone may be written by a pod's author.
     """
     prod: pods.Resources = {}
-    mid: pods.Resources = {}
+    mid: list[MidPod] = []
     for pod in bound:
         if pods.is_terminal(pod):
             continue
         requests = pods.requests(pod.spec)
-        for name in names.MID_RESOURCES:
-            mid[name] = mid.get(name, 0) + requests.get(name, 0)
+        own = {name: requests[name] for name in names.MID_RESOURCES if requests.get(name, 0) > 0}
+        if own and pods.is_admitted(pod):
+            mid.append(MidPod(own, _bound_at(pod)))
         if priority_and_qos.priority_class(pod) is priority_and_qos.PriorityClass.PROD:
             for name in (names.CPU, names.MEMORY):
                 prod[name] = prod.get(name, 0) + requests.get(name, 0)
-    return Requests(prod, mid)
+    return NodePods(prod, tuple(mid))
+
+
+def _bound_at(pod: pods.Pod) -> dt.datetime | None:
+    bound = (each for each in pod.status.conditions or () if (each.type, each.status) == ("PodScheduled", "True"))
+    return next((times.parse_rfc3339_or_none(each.last_transition_time) for each in bound), None)
+
+
+def _sum(requests: Iterable[pods.Resources]) -> pods.Resources:
+    total = dict.fromkeys(names.MID_RESOURCES, 0)
+    for each in requests:
+        for name, amount in each.items():
+            total[name] += amount
+    return total

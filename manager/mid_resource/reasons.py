@@ -10,12 +10,15 @@ import enum
 from collections.abc import Mapping
 from typing import Final
 
+from api_types.node_metric import mid_status
+
 
 class Reason(enum.StrEnum):
     """Stable code."""
 
     CALCULATED = "Calculated"
     CALCULATED_FROM_RECLAIMABLE = "CalculatedFromReclaimable"
+    CALCULATED_WITHOUT_PREDICTION = "CalculatedWithoutPrediction"
     STATIC = "Static"
     AWAITING_FIRST_REPORT = "AwaitingFirstReport"
     NO_PREDICTION = "NoPrediction"
@@ -24,7 +27,7 @@ class Reason(enum.StrEnum):
     NODE_METRIC_MISSING = "NodeMetricMissing"
     NEVER_REPORTED = "NeverReported"
     SAMPLE_TOO_OLD = "SampleTooOld"
-    PREDICTION_TOO_OLD = "PredictionTooOld"
+    SHADOW = "Shadow"
     NODE_WITHOUT_RESOURCES = "NodeWithoutResources"
     NO_CONFIGURATION = "NoConfiguration"
 
@@ -32,6 +35,9 @@ class Reason(enum.StrEnum):
 TEXTS: Final[Mapping[Reason, str]] = {
     Reason.CALCULATED: "calculated from the predicted peak of the Prod pods",
     Reason.CALCULATED_FROM_RECLAIMABLE: "calculated from the reclaimable amount that the agent reports",
+    Reason.CALCULATED_WITHOUT_PREDICTION: (
+        "calculated with nothing reclaimable: there is no prediction, or the last one is older than degradeTimeMinutes"
+    ),
     Reason.STATIC: "a fixed share of the node's capacity (midReclaimMode static)",
     Reason.AWAITING_FIRST_REPORT: "kept: the agent has not reported on this node yet",
     Reason.NO_PREDICTION: "kept: the newest report carries no prediction",
@@ -39,8 +45,8 @@ TEXTS: Final[Mapping[Reason, str]] = {
     Reason.COLOCATION_DISABLED: "withdrawn: colocation is not enabled for this node",
     Reason.NODE_METRIC_MISSING: "withdrawn: the node has no NodeMetric",
     Reason.NEVER_REPORTED: "withdrawn: the agent has not reported for degradeTimeMinutes",
-    Reason.SAMPLE_TOO_OLD: "withdrawn: the newest sample is older than degradeTimeMinutes",
-    Reason.PREDICTION_TOO_OLD: "withdrawn: there is no prediction, or the last one is older than degradeTimeMinutes",
+    Reason.SAMPLE_TOO_OLD: "withdrawn: the newest usable sample is older than degradeTimeMinutes",
+    Reason.SHADOW: "withdrawn: midPublish is shadow for this node",
     Reason.NODE_WITHOUT_RESOURCES: "kept: the node has no cpu or no memory in capacity or allocatable yet",
     Reason.NO_CONFIGURATION: "kept: no usable configuration exists yet",
 }
@@ -51,18 +57,22 @@ RESERVATION_IGNORED: Final = "ReservationIgnored"
 """Code beside the reason, where the node's reservation annotation is invalid: values are calculated without it.
 The agent reports the same in its conditions (docs/contributing/decisions/0007)."""
 
+REDUCED: Final = "MidResourceReduced"
+"""Reason of the Event about a fall of calculated Mid resources by more than a tenth of the node's allocatable."""
+
 
 class Status(enum.StrEnum):
     """Status of the condition: whether the newest report decides the published values."""
 
     CALCULATED = "True"
     KEPT = "Unknown"
-    WITHDRAWN = "False"
+    WITHDRAWN = mid_status.WITHDRAWN
 
 
 STATUS: Final[Mapping[Reason, Status]] = {
     Reason.CALCULATED: Status.CALCULATED,
     Reason.CALCULATED_FROM_RECLAIMABLE: Status.CALCULATED,
+    Reason.CALCULATED_WITHOUT_PREDICTION: Status.CALCULATED,
     Reason.STATIC: Status.CALCULATED,
     Reason.AWAITING_FIRST_REPORT: Status.KEPT,
     Reason.NO_PREDICTION: Status.KEPT,
@@ -71,7 +81,7 @@ STATUS: Final[Mapping[Reason, Status]] = {
     Reason.NODE_METRIC_MISSING: Status.WITHDRAWN,
     Reason.NEVER_REPORTED: Status.WITHDRAWN,
     Reason.SAMPLE_TOO_OLD: Status.WITHDRAWN,
-    Reason.PREDICTION_TOO_OLD: Status.WITHDRAWN,
+    Reason.SHADOW: Status.WITHDRAWN,
     Reason.NODE_WITHOUT_RESOURCES: Status.KEPT,
     Reason.NO_CONFIGURATION: Status.KEPT,
 }

@@ -20,16 +20,17 @@ def line(
 ) -> Line:
     """Return the terms of one resource as they were calculated."""
     known = vars(inputs) | vars(terms)
-    for unused in ("reclaimable_reported", "value", "source", "floor"):
-        known.pop(unused)
+    for not_a_term in ("reclaimable_reported", "value", "source", "floor"):
+        known.pop(not_a_term)
     if inputs.static_percent is not None:
         known |= dict.fromkeys(("peak_prod", "reclaim_ratio_percent", "unallocated_percent", "unallocated"))
+    if not inputs.floor:
+        known["bound_before"] = None
     return Line(
         **known,
         published=published,
         source=terms.source.value,
         floor=terms.floor if inputs.floor else None,
-        calculated=terms.value,
         rise_limit=rise_limit,
         reserved=reserved,
     )
@@ -41,6 +42,8 @@ def make(
     *,
     detail: str = "",
     sample: dt.datetime | None = None,
+    prediction: dt.datetime | None = None,
+    floor_before: dt.datetime | None = None,
     requests_from: str = "",
     lines: Mapping[str, Line] | None = None,
     before: MidStatus | None = None,
@@ -55,6 +58,8 @@ def make(
         since=before.since if before and unchanged and before.since else times.format_rfc3339(now),
         detail=detail,
         sample=times.format_rfc3339(sample) if sample else "",
+        prediction=times.format_rfc3339(prediction) if prediction else "",
+        floor_before=times.format_rfc3339(floor_before) if floor_before else "",
         requests_from=requests_from,
         resources=dict(lines or {}),
     )

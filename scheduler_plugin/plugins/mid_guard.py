@@ -1,10 +1,16 @@
-"""Reject a node for a Mid pod if the newest prediction has no room left for the pod: MidGuard.
+"""Reject a node for a Mid pod if the newest report has no room left for the pod.
 
-    left = Mid by the newest NodeMetric - Mid requests of the pods assigned there
+    left = Calculated by the newest NodeMetric - Mid requests of the pods assigned there
+
+Calculated is the formula of `api_types.node_metric.mid_resource` without the floor: the floor protects running pods
+and admits no new one, so Mid drains to Calculated as pods end, whatever the backlog. Nothing is left where the manager
+withdrew Mid (colocation off, or so the status annotation) and where the sample is older than `degradeTimeMinutes`. A
+withdrawal for lack of reports ends with the first report, as in the manager: pods that the node's new resources requeue
+must not be rejected. Where the newest report cannot be calculated, the value of the annotation counts. MidGuard accepts
+a node with neither an annotation nor a policy of this project's manager (upstream's manager), and in shadow.
 
 The node's status lags behind the prediction that it is calculated from; between two updates kube-scheduler would fill
-resources that no longer exist. The formula is `api_types.node_metric.mid_resource`, as in the manager. If the
-NodeMetric does not contain its inputs (upstream's agent or manager, colocation off), MidGuard accepts the node.
+resources that no longer exist.
 
 NodeResourcesFit checks the requests against the node's published resources, before the extender is called. MidGuard
 does not repeat that check: the extender's watch may be milliseconds behind kube-scheduler's, so when Mid appears on a
@@ -13,24 +19,29 @@ node it would reject the very pods that this event requeued, and no event would 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from api_types import names
 from api_types.colocation import node_reservation
-from api_types.kubernetes import pods, quantities
-from api_types.node_metric import mid_report, mid_resource
+from api_types.kubernetes import pods, quantities, times
+from api_types.node_metric import mid_report, mid_resource, mid_status
+from api_types.node_metric.mid_report import MidPolicy, Requests
+from api_types.node_metric.mid_status import MidStatus
 from scheduler_plugin.framework.interface import Explained, ReasonCodes
-from scheduler_plugin.state.node_columns import Ints, NodeColumns, NodeEntry, Rows, grown
+from scheduler_plugin.state.node_columns import Floats, Ints, NodeColumns, NodeEntry, Rows, grown
 from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import PodInfo
 
-REASON: Final = "node(s) didn't have enough Mid resources left by the newest prediction"
+REASON: Final = "node(s) didn't have enough Mid resources left by the newest report"
 
 _UNBOUNDED: Final = (2**62, 2**62)
-"""Mid of a node without a prediction."""
+"""Mid of a node that is not guarded."""
+_NOTHING: Final = (0, 0)
+_NO_REQUESTS: Final = Requests({}, {})
 
 
 class MidGuard:
@@ -42,27 +53,32 @@ class MidGuard:
     def __init__(self) -> None:
         self._left: Ints = np.zeros((2, 0), dtype=np.int64)
         """mid-cpu in milli-cores and mid-memory in bytes that are left on each node; negative if overcommitted."""
-        self._predicted: dict[int, _PredictedMid] = {}
+        self._valid_until: Floats = np.zeros(0, dtype=np.float64)
+        """Time after which nothing is left, because the sample is too old; infinite for a node that is not guarded."""
+        self._admitted: dict[int, _AdmittedMid] = {}
         """By row; calculated again only when the node's objects change, not with every pod."""
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows."""
         self._left = grown(self._left, capacity)
+        self._valid_until = grown(self._valid_until, capacity)
 
     def write(self, entry: NodeEntry) -> None:
         """Update one node's row."""
-        known = self._predicted.get(entry.row)
+        known = self._admitted.get(entry.row)
         if known is None or known.node is not entry.node or known.report is not entry.load.report:
-            known = self._predicted[entry.row] = _PredictedMid(entry)
+            known = self._admitted[entry.row] = _AdmittedMid(entry, known)
         assigned = (entry.load.mid_cpu_millis, entry.load.mid_memory_bytes)
         self._left[:, entry.row] = [known.mid[0] - assigned[0], known.mid[1] - assigned[1]]
+        self._valid_until[entry.row] = known.valid_until
 
     def reject(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> ReasonCodes | None:  # noqa: ARG002  # see Filter
         """Reject candidates with too little left; pods that request no Mid pass."""
         if not pod.mid_cpu_millis and not pod.mid_memory_bytes:
             return None
         wanted = np.array([[pod.mid_cpu_millis], [pod.mid_memory_bytes]], dtype=np.int64)
-        too_little = (wanted > 0) & (wanted > self._left[:, rows])
+        is_too_old = now > self._valid_until[rows]
+        too_little = (wanted > 0) & (is_too_old | (wanted > self._left[:, rows]))
         codes: ReasonCodes = np.any(too_little, axis=0).astype(np.int16)
         return codes
 
@@ -72,35 +88,91 @@ class MidGuard:
         return Explained(names.MID_RESOURCES, {"midLeft": self._left.take(rows, axis=1)} if is_guarded else {})
 
 
-class _PredictedMid:
+class _Written(NamedTuple):
+    """What the guard reads of a status annotation."""
+
+    is_withdrawn: bool
+    ends_with_report_after: float
+    """A withdrawal for lack of reports ends with one of a later sample; infinite for other withdrawals."""
+    calculated: tuple[int, int] | None
+    """None where the manager did not calculate both."""
+
+
+class _AdmittedMid:
     """Total mid-cpu and mid-memory that pods may request on a node, and the objects it was calculated from."""
 
-    __slots__ = ("mid", "node", "report")
+    __slots__ = ("annotation", "mid", "node", "report", "valid_until", "written")
 
-    def __init__(self, entry: NodeEntry) -> None:
+    def __init__(self, entry: NodeEntry, before: _AdmittedMid | None) -> None:
         self.node = entry.node
         self.report = entry.load.report
-        predicted = predicted_mid(self.report, entry.node, entry.allocatable) if self.report and entry.node else None
-        self.mid = predicted or _UNBOUNDED
+        self.annotation = mid_status.text_of(entry.node) if entry.node else None
+        self.written: _Written | None
+        if before is not None and before.annotation == self.annotation:
+            self.written = before.written
+        else:
+            self.written = _written(mid_status.decode(self.annotation))
+        self.mid = self._total(entry)
+        self.valid_until = math.inf if self.mid == _UNBOUNDED or self.report is None else _valid_until(self.report)
+
+    def _total(self, entry: NodeEntry) -> tuple[int, int]:
+        policy = self.report.mid_policy if self.report else None
+        is_withdrawn = self.written is not None and self.written.is_withdrawn
+        if self.report is None or entry.node is None or policy is None:
+            return _NOTHING if is_withdrawn else _UNBOUNDED
+        if not policy.enabled:
+            return _NOTHING
+        if not policy.publishes and self.written is None:
+            return _UNBOUNDED
+        calculated = calculated_mid(self.report, policy, entry.node, entry.allocatable)
+        if self.written is not None and is_withdrawn:
+            is_over = (self.report.update_time or 0.0) > self.written.ends_with_report_after
+            return (calculated if is_over else None) or _NOTHING
+        return calculated or (self.written and self.written.calculated) or _UNBOUNDED
 
 
-def predicted_mid(report: NodeReport, node: pods.Node, allocatable: pods.Resources) -> tuple[int, int] | None:
+def _valid_until(report: NodeReport) -> float:
+    if report.mid_policy is None:
+        return math.inf
+    if report.update_time is None:
+        return -math.inf
+    return report.update_time + report.mid_policy.degrade_seconds
+
+
+def _written(status: MidStatus | None) -> _Written | None:
+    if status is None:
+        return None
+    values = [status.resources[mid].calculated if mid in status.resources else None for mid in names.MID_RESOURCES]
+    known = None if values[0] is None or values[1] is None else _bounded(values[0], values[1])
+    written_at = times.epoch_seconds_or_none(status.time)
+    ends_after = math.inf if status.reason not in mid_status.WITHOUT_REPORTS or written_at is None else written_at
+    return _Written(status.status == mid_status.WITHDRAWN, ends_after, known)
+
+
+def _bounded(mid_cpu: int, mid_memory: int) -> tuple[int, int]:
+    return min(max(mid_cpu, 0), _UNBOUNDED[0]), min(max(mid_memory, 0), _UNBOUNDED[1])
+
+
+def calculated_mid(
+    report: NodeReport, policy: MidPolicy, node: pods.Node, allocatable: pods.Resources
+) -> tuple[int, int] | None:
     """Calculate mid-cpu and mid-memory from the newest report; None if it lacks inputs of the formula.
 
     `allocatable` is the one that LoadAware uses; the amounts of the reservation annotation are subtracted here.
     """
-    policy = report.mid_policy
-    if policy is None:
-        return None
     try:
-        bound = mid_report.reported_requests(report.mid_report)
-        if bound is None:
+        usable = mid_report.usable_report(report.mid_report, policy)
+        is_static = policy.static_percent is not None
+        if not is_static and not usable.has_prediction():
+            return None
+        if usable.requests is None and policy.unallocated_percent and not is_static:
             return None
         if names.ANNOTATION_NODE_RESERVATION in pods.annotations_of(node.metadata):
             allocatable = node_reservation.allocatable(node).resources
-        capacity = pods.units(node.status.capacity) if policy.static_percent else {}
-        inputs = mid_report.inputs_from(report.mid_report, policy, allocatable, capacity, bound)
-        mid_cpu, mid_memory = (mid_resource.calculate(inputs[native]).value for native in (names.CPU, names.MEMORY))
-    except (mid_report.BadReport, mid_resource.NoPredictionError, quantities.InvalidQuantity):
+        capacity = pods.units(node.status.capacity)
+        bound = usable.requests or _NO_REQUESTS
+        inputs = mid_report.formula_inputs(usable, policy, allocatable, capacity, bound)
+    except (mid_report.BadReport, quantities.InvalidQuantity):
         return None
-    return min(mid_cpu, _UNBOUNDED[0]), min(mid_memory, _UNBOUNDED[1])
+    mid_cpu, mid_memory = (mid_resource.calculate(inputs[native]).calculated for native in (names.CPU, names.MEMORY))
+    return _bounded(mid_cpu, mid_memory)

@@ -28,6 +28,8 @@ from scheduler_plugin.state.pod_info import AssignedPod
 log = logging.getLogger(__name__)
 
 _READ_ANNOTATIONS: Final = (
+    names.ANNOTATION_MID_STATUS,
+    names.OLD_ANNOTATION_MID_STATUS,
     names.ANNOTATION_NODE_RESERVATION,
     names.ANNOTATION_RAW_ALLOCATABLE,
     names.ANNOTATION_USAGE_THRESHOLDS,

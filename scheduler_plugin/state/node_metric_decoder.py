@@ -33,10 +33,9 @@ class _Wire(msgspec.Struct, rename="camel", frozen=True, gc=False):
 _NOTHING: Final = mid_report.WireResources()
 
 
-class NodeUsage(_Wire, frozen=True, gc=False):
+class NodeUsage(mid_report.WireNodeUsage, rename="camel", frozen=True):
     """Usage of the node."""
 
-    node_usage: mid_report.WireResources = _NOTHING
     system_usage: mid_report.WireResources = _NOTHING
     aggregated_node_usages: msgspec.Raw = aggregated_usage.NONE
 
@@ -112,7 +111,12 @@ def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str
         pods=_pods(status.pods_metric or (), resources, known_keys),
         mid_policy=_mid_policy(msgspec.json.encode(metric.spec.mid_colocation_policy)),
         mid_report=mid_report.MidReport(
-            status.update_time, status.allocated, status.prod_peak_metric, status.prod_reclaimable_metric
+            update_time=status.update_time,
+            allocated=status.allocated,
+            usage=status.usage,
+            node_metric=mid_report.WireNodeUsage(usage.node_usage) if usage and status.usage is None else None,
+            prod_peak_metric=status.prod_peak_metric,
+            prod_reclaimable_metric=status.prod_reclaimable_metric,
         ),
     )
 
@@ -143,9 +147,9 @@ def _pods(
 
 @functools.lru_cache(maxsize=256)
 def _mid_policy(document: bytes) -> mid_report.MidPolicy | None:
-    """Decode the node's policy as the manager wrote it; None if it is absent, malformed, or colocation is off."""
+    """Decode the node's policy as the manager wrote it; None if it is absent or malformed."""
     try:
         policy = controller_config.MidColocationPolicy.model_validate(msgspec.json.decode(document))
     except pydantic.ValidationError:
         return None
-    return mid_report.mid_policy(policy) if policy.enable else None
+    return mid_report.mid_policy(policy)

@@ -83,6 +83,6 @@ class NodeReport:
     pods: VectorTable[str]
     """By pod key: usage, and a last number of 1 if the report lists the pod as Prod, else 0."""
     mid_policy: mid_report.MidPolicy | None
-    """Policy by which the manager calculates Mid on this node; None without one, or if colocation is off."""
+    """Policy by which the manager calculates Mid on this node; None without one."""
     mid_report: mid_report.MidReport
     """Inputs of the Mid formula."""

@@ -75,6 +75,16 @@ async def test_a_delete_can_be_held_to_one_uid(server):
     assert server.requests[1].body == b""
 
 
+async def test_a_list_from_the_cache_is_one_page_of_any_version(server):
+    server.on("GET", "/api/v1/pods", apiserver.page("7", pod("a"), pod("b")))
+    async with server.session() as api:
+        found = await objects.list_all(api, resources.PODS, field_selector="spec.nodeName=n1", from_cache=True)
+    assert len(found.items) == 2
+    assert [request.query for request in server.requests] == [
+        {"fieldSelector": "spec.nodeName=n1", "resourceVersion": "0"}
+    ]
+
+
 async def test_a_list_is_read_page_by_page(server):
     server.on(
         "GET",

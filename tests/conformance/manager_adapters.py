@@ -223,7 +223,7 @@ def _pod(given: Mapping[str, Any]) -> pods.Pod:
     wire = {
         "metadata": {"name": given.get("name", ""), "labels": labels},
         "spec": {"priority": given.get("priority"), "containers": [{"resources": {"requests": requests}}]},
-        "status": {"phase": given.get("phase", "Running")},
+        "status": {"phase": given.get("phase", "Running"), "startTime": "2026-01-01T00:00:00Z"},
     }
     return msgspec.convert(wire, type=pods.Pod)
 
@@ -236,6 +236,8 @@ def _metric(given: Mapping[str, Any] | None) -> store.NodeMetric | None:
         status["updateTime"] = (NOW - dt.timedelta(seconds=given["update_age_seconds"])).isoformat()
     if given.get("prodReclaimable"):
         status["prodReclaimableMetric"] = {"resource": {"resources": _resource_list(given["prodReclaimable"])}}
+    if given.get("nodeUsage"):
+        status["nodeMetric"] = {"nodeUsage": {"resources": _resource_list(given["nodeUsage"])}}
     return msgspec.convert({"status": status}, type=store.NodeMetric)
 
 
@@ -247,15 +249,17 @@ def _target(case: Mapping[str, Any]) -> calculator.Target:
     holds = strategy.node_strategy(configured, _labels(case["node"]), _annotations(case["node"]))
     policy = mid_report.mid_policy(holds.strategy)
     degrade_after = decision.degrade_time(holds.strategy)
-    known = decision.gather(
-        store.with_mid_status(node), metric, policy, enabled=holds.enabled, degrade_after=degrade_after
-    )
+    known = decision.gather(store.with_mid_status(node), metric, policy, enabled=True, degrade_after=degrade_after)
     decided = decision.decide(known, NOW)
     if decided.action is not Action.CALCULATE or metric is None or metric.status is None:
         return calculator.withdrawn(None, decided.reason)
-    bound = pod_requests.summed(_pod(each) for each in case["pods"] or ())
-    inputs = mid_report.inputs_from(
-        metric.status, policy, node_reservation.allocatable(node).resources, pods.units(node.status.capacity), bound
+    bound = pod_requests.summed(_pod(each) for each in case["pods"] or ()).requests()
+    inputs = mid_report.formula_inputs(
+        mid_report.usable_report(metric.status, policy),
+        policy,
+        node_reservation.allocatable(node).resources,
+        pods.units(node.status.capacity),
+        bound,
     )
     increase = holds.strategy.mid_max_increase_percent or 100
     return calculator.calculated(inputs, calculator.Published({}, {}), increase, same_sample=False)
@@ -378,13 +382,9 @@ def _calculates(case: Mapping[str, Any]) -> bool:
     return all(case["input"].get(key) for key in ("strategy", "node", "nodeMetric"))
 
 
-def _no_prediction(case: Mapping[str, Any]) -> bool:
-    return _calculates(case) and _not_static(case) and not case["input"]["nodeMetric"].get("prodReclaimable")
-
-
 def _floor_decides(case: Mapping[str, Any]) -> bool:
     """Return whether running Mid pods request more than Koordinator publishes."""
-    bound = pod_requests.summed(_pod(each) for each in case["input"].get("pods") or ()).mid
+    bound = pod_requests.summed(_pod(each) for each in case["input"].get("pods") or ()).requests().mid
     expected = case["expected"]
     return any(bound.get(mid, 0) > expected[mid] for mid in names.MID_RESOURCES if mid in expected)
 
@@ -414,15 +414,13 @@ def _selects_by_expressions_alone(case: Mapping[str, Any]) -> bool:
 
 
 def _formula_differs(case: Mapping[str, Any]) -> bool:
-    """Return whether a term of only one of the formulas can decide: reserved share, idle usage, size of the cap."""
+    """Return whether a term of only one of the formulas can decide: the size of the cap, or the unallocated share."""
     given = case["input"]
-    metric = given.get("nodeMetric")
-    if not _calculates(case) or not _not_static(case) or not metric.get("prodReclaimable"):
+    if not _calculates(case) or not _not_static(case):
         return False
-    capacity = given["node"]["capacity"]
-    used = metric.get("nodeUsage") or capacity  # Koordinator treats a node of unknown usage as full
-    busy = any(metric["prodReclaimable"][name] > capacity[name] - used[name] for name in capacity)
-    return busy or capacity != given["node"]["allocatable"] or bool(given["strategy"].get("midUnallocatedPercent"))
+    has_share = bool(given["strategy"].get("midUnallocatedPercent"))
+    predicts = bool(given["nodeMetric"].get("prodReclaimable"))
+    return has_share or (predicts and given["node"]["capacity"] != given["node"]["allocatable"])
 
 
 ADAPTERS = {
@@ -459,8 +457,7 @@ CHECKS = {
 }
 _TAKES_A_DOCUMENT = ("sync colocation config", "config availability", "NodeMetric spec")
 _ROUNDING = "ratios are rounded half-up, not truncated"
-_ABSENT = "a report without prediction keeps the last value, absent is not zero"
-_FORMULA = "capped by a share of allocatable, the unallocated share added outside the cap"
+_FORMULA = "capped by a share of allocatable, the unallocated share outside the cap and inside what is unused"
 _VALIDATED = "annotations are validated like the ConfigMap"
 DIFFERENT_ON_PURPOSE = [
     ("UpdateColocationStrategyForNode", lambda case: _truncated_differently(case["input"]["label_value"]), _ROUNDING),
@@ -476,7 +473,6 @@ DIFFERENT_ON_PURPOSE = [
         (function, applies, reason)
         for function in ("midresource Calculate", "node resource calculation (mid part)")
         for applies, reason in (
-            (_no_prediction, _ABSENT),
             (_formula_differs, _FORMULA),
             (_floor_decides, "never less than the bound Mid pods request"),
             (_share_is_binary, "whole milli-cores and bytes, by exact arithmetic"),

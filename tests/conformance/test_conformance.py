@@ -57,6 +57,9 @@ CALCULATE = {
     "pods": [],
     "nodeMetric": {**REPORT, "nodeUsage": {"cpu_milli": 0, "memory_bytes": 0}},
 }
+NO_PREDICTION = {**CALCULATE["nodeMetric"], "prodReclaimable": None}
+NEARLY_FULL = {**REPORT, "nodeUsage": {"cpu_milli": NODE["cpu_milli"] - 7, "memory_bytes": NODE["memory_bytes"] - 9}}
+A_LITTLE = {"error": False, "kubernetes.io/mid-cpu": 7, "kubernetes.io/mid-memory": 9}
 STATIC = {**STRATEGY, "midReclaimMode": "static", "midStaticMemoryReservedPercent": 57}
 VALUES = {"error": False, "kubernetes.io/mid-cpu": 4000, "kubernetes.io/mid-memory": 10**9}
 ZEROS = {"error": False, "kubernetes.io/mid-cpu": 0, "kubernetes.io/mid-memory": 0}
@@ -76,7 +79,9 @@ NOTHING = dict.fromkeys(CALCULATE)
         ("midresource Calculate", {**NOTHING, "strategy": STRATEGY}, {"error": True}, "passed"),
         ("midresource Calculate", CALCULATE, VALUES, "passed"),
         ("midresource Calculate", CALCULATE, ZEROS, "failed"),
-        ("midresource Calculate", {**CALCULATE, "nodeMetric": {**REPORT, "nodeUsage": None}}, ZEROS, "different"),
+        ("midresource Calculate", {**CALCULATE, "nodeMetric": {**REPORT, "nodeUsage": None}}, ZEROS, "passed"),
+        ("midresource Calculate", {**CALCULATE, "nodeMetric": NO_PREDICTION}, ZEROS, "passed"),
+        ("midresource Calculate", {**CALCULATE, "nodeMetric": NEARLY_FULL}, A_LITTLE, "passed"),
         ("midresource Calculate", {**CALCULATE, "pods": [MID_POD]}, VALUES, "different"),
         ("midresource Calculate", {**CALCULATE, "strategy": STATIC}, IN_57_PERCENT, "different"),
     ],

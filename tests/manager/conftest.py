@@ -68,7 +68,8 @@ class World:
 
     def report(self, name="n1", *, seconds_ago=5, **status):
         time = (self.now - dt.timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self.server.patch("nodemetrics", name, {"status": {"updateTime": time, **status}})
+        usage = {} if "nodeMetric" in status else {"usage": used()}
+        self.server.patch("nodemetrics", name, {"status": {"updateTime": time, **usage, **status}})
 
     def sync_cache(self):
         """Update the store from the cluster, as events would."""
@@ -116,6 +117,23 @@ async def world():
 
 def allocated(prod_cpu="8", prod_memory="16k", mid_cpu=0, mid_memory=0):
     return {"prod": {"cpu": prod_cpu, "memory": prod_memory}, "mid": {MID[0]: mid_cpu, MID[1]: mid_memory}}
+
+
+def used(prod=("0", "0"), *, mid=("0", "0"), batch_and_free=("0", "0"), system=("0", "0")):
+    classes = {"prod": prod, "mid": mid, "batchAndFree": batch_and_free, "system": system}
+    return {name: {"cpu": cpu, "memory": memory} for name, (cpu, memory) in classes.items()}
+
+
+def mid_pod(name, mid_cpu=500, mid_memory=100, *, bound_at="2026-11-21T11:00:00Z", admitted=True, node="n1"):
+    """Return a Mid pod as the apiserver has it; the kubelet has not seen one that is not admitted."""
+    requests = {MID[0]: str(mid_cpu), MID[1]: str(mid_memory)}
+    bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": bound_at}
+    running = {"phase": "Running", "startTime": bound_at, "conditions": [bound]}
+    return {
+        "metadata": {"name": name, "labels": {"koordinator.sh/qosClass": "BE"}},
+        "spec": {"nodeName": node, "priority": 7000, "containers": [{"resources": {"requests": requests}}]},
+        "status": running if admitted else {"phase": "Pending", "conditions": [bound]},
+    }
 
 
 def amounts(cpu, memory):

@@ -38,10 +38,11 @@ class Report:
     mid: tuple | None = None
     nonsense: bool = False
 
-    def is_usable(self, static: bool) -> bool:
-        """Check that it has what the formula needs, and no impossible value."""
-        known = (self.peak is not None and self.prod is not None) or self.reclaimable is not None
-        return not self.nonsense and (known or static)
+    used: tuple = (0, 0)
+    """Usage of everything but Mid; of the whole node from upstream's agent."""
+
+    def has_prediction(self) -> bool:
+        return (self.peak is not None and self.prod is not None) or self.reclaimable is not None
 
 
 @dataclass
@@ -58,62 +59,70 @@ class Node:
         return tuple(sum(pod[index] for pod in self.pods if pod[0] == kind) for index in (1, 2))
 
 
-@dataclass
-class Expected:
-    """Permitted values of a node: `values` (None: no keys); where `or_as_before`, also the former ones."""
-
-    values: tuple | None
-    or_as_before: bool = False
-
-
 def floor(value: Fraction) -> int:
     return value.numerator // value.denominator
 
 
-def formula(holds: dict, node: Node, report: Report) -> tuple:
-    """Compute max(min(reclaimable, cap) + unallocated share, floor) with exact fractions."""
+def calculated(holds: dict, node: Node, report: Report) -> tuple:
+    """Compute min(min(reclaimable, cap) + unallocated share, unused) with exact fractions."""
     prod = report.prod if report.prod is not None else node.requested("prod")
-    mid = report.mid if report.prod is not None else node.requested("mid")
     result = []
     for index, name in enumerate(("CPU", "Memory")):
         size = node.size[index]
         cap = floor(Fraction(size * holds[f"mid{name}ThresholdPercent"], 100))
         if holds["midReclaimMode"] == "static":
-            value = min(floor(Fraction(size * holds[f"midStatic{name}ReservedPercent"], 100)), cap)
-        else:
-            if report.peak is not None and report.prod is not None:
-                charged = floor(Fraction(prod[index] * holds["midReclaimRatioPercent"], 100))
-                reclaimable = max(0, min(charged - report.peak[index], size - report.peak[index]))
-            else:
-                reclaimable = report.reclaimable[index]
-            unallocated = max(size - prod[index], 0)
-            value = min(reclaimable, cap) + floor(Fraction(unallocated * holds["midUnallocatedPercent"], 100))
-        result.append(max(value, mid[index]) if holds["midFloor"] == "allocated" else value)
+            result.append(min(floor(Fraction(size * holds[f"midStatic{name}ReservedPercent"], 100)), cap))
+            continue
+        reclaimable = 0
+        if report.peak is not None and report.prod is not None:
+            charged = floor(Fraction(prod[index] * holds["midReclaimRatioPercent"], 100))
+            reclaimable = max(0, min(charged - report.peak[index], size - report.peak[index]))
+        elif report.reclaimable is not None:
+            reclaimable = report.reclaimable[index]
+        unallocated = max(size - prod[index], 0)
+        offered = min(reclaimable, cap) + floor(Fraction(unallocated * holds["midUnallocatedPercent"], 100))
+        result.append(min(offered, max(size - report.used[index], 0)))
     return tuple(result)
 
 
-def expected(holds: dict, node: Node, metric_born: dt.datetime, before: tuple | None, now: dt.datetime) -> Expected:
-    """Return the values that a node should have after it had `before`."""
+def floors(holds: dict, node: Node) -> set:
+    """Return the floors of a withdrawal: of the Mid pods that were bound before any one time."""
+    if holds["midFloor"] == "none":
+        return {(0, 0)}
+    mid = [pod for pod in node.pods if pod[0] == "mid"]
+    return {tuple(sum(pod[index] for pod in mid[:count]) for index in (1, 2)) for count in range(len(mid) + 1)}
+
+
+def published(holds: dict, node: Node, report: Report) -> set:
+    """Return max(calculated, floor), where the floor counts fewer pods while they request more than is calculated."""
+    found = calculated(holds, node, report)
+    mid = report.mid if report.prod is not None else node.requested("mid")
+    if holds["midFloor"] == "none" or all(have >= want for have, want in zip(found, mid, strict=True)):
+        return {found}
+    return {tuple(map(max, found, each)) for each in {mid, *floors(holds, node)}}
+
+
+def expected(holds: dict, node: Node, metric_born: dt.datetime, before: tuple | None, now: dt.datetime) -> set:
+    """Return the values that a node may have after it had `before`; None for no keys."""
     degrade = dt.timedelta(minutes=holds["degradeTimeMinutes"])
-    bound = node.requested("mid") if holds["midFloor"] == "allocated" else (0, 0)
-    # A withdrawal does not bring back missing keys: no pod depends on them.
-    withdrawn = Expected(bound if any(bound) else None, or_as_before=before is None)
+    withdrawn = {each if any(each) else None for each in floors(holds, node)}
+    if before is None:
+        withdrawn.add(None)  # no pod depends on keys that are missing
     if not holds["enable"]:
         return withdrawn
     if not node.reports:
-        return withdrawn if now > max(node.born, metric_born) + degrade else Expected(before)
+        return withdrawn if now > max(node.born, metric_born) + degrade else {before}
     newest = node.reports[-1]
     if newest.sample <= now + SKEW and now > newest.sample + degrade:
         return withdrawn
-    static = holds["midReclaimMode"] == "static"
-    if newest.sample <= now + SKEW and newest.is_usable(static):
-        return Expected(formula(holds, node, newest))
-    fresh = [
-        report
-        for report in node.reports
-        if report.sample <= now + SKEW and now <= report.sample + degrade and not report.nonsense
-    ]
-    return Expected(withdrawn.values, or_as_before=bool(fresh) or before is None)
+    known = [each for each in node.reports if each.sample <= now + SKEW <= each.sample + degrade + SKEW]
+    known = [each for each in known if not each.nonsense]
+    if newest.sample > now + SKEW or newest.nonsense:
+        return withdrawn | ({before} if known else set())
+    found = published(holds, node, newest)
+    if holds["midReclaimMode"] == "static" or newest.has_prediction():
+        return found
+    return found | ({before} if any(each.has_prediction() for each in known) else set())
 
 
 def is_good(text: str) -> bool:

@@ -20,7 +20,7 @@ from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
 from manager.slo_config.evaluation import State
 from tests.fakes import agent_process, cluster
-from tests.manager.conftest import MID, NAMESPACE, allocated, amounts
+from tests.manager.conftest import MID, NAMESPACE, allocated, amounts, used
 
 PAGE = kopf_watches.operator_settings(ManagerSettings()).watching.chunk_size
 
@@ -74,6 +74,7 @@ def add_node(server, name):
 def report(server, name, peak):
     server.patch("nodemetrics", name, {"status": {
         "updateTime": clock.utc_now().isoformat(), "allocated": allocated(), "prodPeakMetric": amounts(peak, "6k"),
+        "usage": used(),
     }})  # fmt: skip
 
 
@@ -190,8 +191,8 @@ async def test_a_new_leader_writes_nothing_where_nothing_changed():
         writes = len(server.writes)
         async with leader(server):
             await asyncio.sleep(0.5)
-            report(server, "n0", "4")
-            await until(lambda: mid_cpu(server, "n0") == "4000")
+            report(server, "n0", "2900m")
+            await until(lambda: mid_cpu(server, "n0") == "5100")
         assert [path for _, path, _ in server.writes[writes:]] == ["/api/v1/nodes/n0/status"]
 
 

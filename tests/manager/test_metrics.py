@@ -7,11 +7,13 @@ import prometheus_client
 import pytest
 from prometheus_client import parser
 
+from api_types.node_metric.mid_status import Line
 from apiserver_client import errors
 from manager.cache.watch_health import WatchAges
 from manager.cache.work_queue import Lane, WorkQueue
 from manager.leader import export_gauges
 from manager.metrics import KINDS, WATCHED, Telemetry
+from manager.mid_metrics import TERMS
 from manager.mid_resource.reasons import Reason
 from manager.slo_config.evaluation import State
 from tests.manager.conftest import MID
@@ -24,7 +26,7 @@ TYPE_WORDS = "gauge|counter|summary|histogram|map"
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 LABELS = {
     "reason": {*Reason}, "state": {*State}, "kind": {*KINDS}, "result": {"ok", "error"}, "resource": {*WATCHED},
-    "lane": {*Lane},
+    "lane": {*Lane}, "term": {*TERMS},
 }  # fmt: skip
 
 
@@ -52,6 +54,8 @@ def samples(telemetry):
 
 def at_work(telemetry):
     telemetry.show_node("n1", Reason.CALCULATED, {MID[0]: 1500, MID[1]: 1 << 30})
+    line = Line(published=1500, reclaimable=1500, unused=2000, calculated=1500, allocated_mid=0, floor=0)
+    telemetry.show_mid_target("n1", {MID[0]: 1500, MID[1]: None}, {MID[0]: line})
     telemetry.show_sample("n1", NOW - dt.timedelta(seconds=40), NOW)
     with telemetry.write("node_status"):
         pass

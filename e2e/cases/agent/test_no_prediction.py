@@ -1,4 +1,6 @@
-"""Without a prediction both Prod fields disappear, a condition states why, and Mid stays until it is too old.
+"""Without a prediction both Prod fields disappear, and a condition states why.
+
+Mid stays until the last prediction is too old; then nothing is reclaimable, and only the unallocated share is left.
 
 The agent does not find the cgroups of its pods, so that it cannot separate the system's usage from theirs.
 """
@@ -20,6 +22,7 @@ DEGRADE = dt.timedelta(minutes=1)
 SLACK = dt.timedelta(seconds=5)
 CGROUPS = "/host/sys/fs/cgroup"
 ELSEWHERE = "/host/not/cgroup"
+WITHOUT = "CalculatedWithoutPrediction"
 
 
 class Seen(NamedTuple):
@@ -31,7 +34,7 @@ class Seen(NamedTuple):
 
 
 class Blindness(NamedTuple):
-    """The first report without a prediction, and the states of the node from then until Mid was withdrawn."""
+    """The first report without a prediction, and the states of the node from then until the last one was too old."""
 
     status: dict[str, Any]
     seen: list[Seen]
@@ -45,7 +48,7 @@ def _without_cgroups(spec: agent_daemonset.PodSpec) -> None:
 
 @pytest.fixture(scope="module")
 def blindness(cluster_client: ClusterClient, suite: Suite, node: str) -> Iterator[Blindness]:
-    """Take the cgroups away from the agent until Mid is gone from its node, then give them back."""
+    """Take the cgroups away from the agent until its last prediction is too old, then give them back."""
     slo_config.write(cluster_client, slo_config.changed(degradeTimeMinutes=DEGRADE.seconds // 60))
     waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=120)
     mid_formula.wait_published(cluster_client, node)
@@ -57,7 +60,7 @@ def blindness(cluster_client: ClusterClient, suite: Suite, node: str) -> Iterato
             within_seconds=30,
         )
         seen = [_read(cluster_client, node)]
-        while seen[-1].offered is not None and len(seen) < 200:
+        while seen[-1].mid_status.get("reason") != WITHOUT and len(seen) < 200:
             time.sleep(0.5)
             seen.append(_read(cluster_client, node))
     yield Blindness(status, seen)
@@ -84,18 +87,23 @@ def test_conditions_state_why(blindness: Blindness) -> None:
 
 
 def test_mid_keeps_its_last_value_until_the_degrade_time(blindness: Blindness) -> None:
-    *kept, withdrawn = blindness.seen
-    too_old = moment(kept[0].mid_status["sample"]) + DEGRADE
+    *kept, without = blindness.seen
+    too_old = moment(kept[0].mid_status["prediction"]) + DEGRADE
     assert len({each.offered for each in kept}) == 1
     assert {each.mid_status["reason"] for each in kept[1:]} <= {"NoPrediction", "Calculated"}
     assert "NoPrediction" in {each.mid_status["reason"] for each in kept}
-    assert withdrawn.offered is None
-    assert too_old - dt.timedelta(seconds=1) <= withdrawn.at <= too_old + SLACK
+    assert too_old - dt.timedelta(seconds=1) <= without.at <= too_old + SLACK
 
 
-def test_the_withdrawal_is_explained(cluster_client: ClusterClient, node: str, blindness: Blindness) -> None:
-    assert blindness.seen[-1].mid_status["reason"] == "PredictionTooOld"
-    events = cluster_client.events_of(node, "default", "PredictionTooOld")
+def test_then_only_the_unallocated_share_is_left(blindness: Blindness) -> None:
+    for line in blindness.seen[-1].mid_status["resources"].values():
+        assert (line["source"], line["reclaimable"]) == ("none", 0)
+        assert line["calculated"] == min(line["unallocatedShare"], line["unused"])
+
+
+def test_the_change_is_explained(cluster_client: ClusterClient, node: str, blindness: Blindness) -> None:
+    assert blindness.seen[-1].mid_status["detail"].startswith("last prediction of ")
+    events = cluster_client.events_of(node, "default", WITHOUT)
     assert [each["type"] for each in events] == ["Warning"] * len(events) != []
 
 

@@ -35,7 +35,8 @@ def test_the_terms_of_the_annotation_give_the_published_value(cluster_client: Cl
         assert line["reclaimable"] == max(0, min(charged, line["allocatable"]) - line["peakProd"])
         assert line["unallocated"] == max(line["allocatable"] - line["allocatedProd"], 0)
         offered = min(line["reclaimable"], line["cap"]) + line["unallocatedShare"]
-        assert line["published"] == line["calculated"] == max(offered, line["floor"])
+        assert line["calculated"] == min(offered, line["unused"])
+        assert line["published"] == max(line["calculated"], line["floor"])
 
 
 class Growth(NamedTuple):
@@ -59,6 +60,7 @@ def growth(cluster_client: ClusterClient, suite: Suite, node: str, namespace: st
         mid=units(status["allocated"]["mid"][MID_MEMORY]),
         peak=units(status["prodPeakMetric"]["resource"]["resources"]["memory"]),
         allocatable=allocatable,
+        unused=mid_formula.unused(published.node, published.node_metric, "memory", units),
         threshold="midMemoryThresholdPercent",
     )
     requests = {"cpu": "100m", "memory": f"{request_mib}Mi"}

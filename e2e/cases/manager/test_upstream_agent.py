@@ -17,6 +17,7 @@ from e2e.support.names import MID_CPU, MID_MEMORY
 from tools.localcluster.access import Cluster
 
 PROD = {"cpu": "3", "memory": "8Gi"}
+USAGE = {"cpu": "1200m", "memory": "5Gi"}
 RECLAIMABLE = {"cpu": "2500m", "memory": "9Gi"}
 SHARE_PERCENT, MEMORY_CAP_PERCENT = 25, 10
 QUIET_SECONDS = 3
@@ -24,7 +25,7 @@ QUIET_SECONDS = 3
 
 def _reported() -> dict[str, Any]:
     """Return a status as upstream's agent writes it."""
-    usage = {"resources": {"cpu": "1200m", "memory": "5Gi"}}
+    usage = {"resources": USAGE}
     return {
         "updateTime": fake_fleet.now(),
         "nodeMetric": {
@@ -63,7 +64,7 @@ def published(
         lambda seen: seen == SHARE_PERCENT,
     )
     cluster_client.patch_status(
-        "NodeMetric", node, {"status": {"prodPeakMetric": None, "allocated": None, "prediction": None}}
+        "NodeMetric", node, {"status": {"prodPeakMetric": None, "allocated": None, "usage": None, "prediction": None}}
     )
     written = dt.datetime.now(dt.UTC)
     fake_fleet.report(cluster_client, node, _reported())
@@ -72,13 +73,15 @@ def published(
 
 
 def _due(cluster_client: ClusterClient, node: str) -> tuple[int, int]:
-    """Return min( reclaimable, allocatable * cap ) + share * ( allocatable - Prod requests )."""
-    allocatable = cluster_client.get("Node", node)["status"]["allocatable"]
+    """Return min( reclaimable, allocatable * cap ) + share * ( allocatable - Prod requests ), or what is unused."""
+    status = cluster_client.get("Node", node)["status"]
+    allocatable, capacity = status["allocatable"], status["capacity"]
 
     def one(name: str, read: Callable[[str], int], cap_percent: int) -> int:
         whole = read(allocatable[name])
         capped = min(read(RECLAIMABLE[name]), int(whole * Fraction(cap_percent, 100)))
-        return capped + int((whole - read(PROD[name])) * Fraction(SHARE_PERCENT, 100))
+        offered = capped + int((whole - read(PROD[name])) * Fraction(SHARE_PERCENT, 100))
+        return min(offered, read(capacity[name]) - read(USAGE[name]))
 
     return one("cpu", cpu_millis, 100), one("memory", units, MEMORY_CAP_PERCENT)
 

@@ -4,7 +4,6 @@ import pytest
 from api_types.colocation import controller_config as slo
 from api_types.node_metric import mid_report
 from api_types.node_metric.mid_report import BadReport, MidReport, Requests
-from api_types.node_metric.mid_resource import NoPredictionError
 
 ALLOCATABLE = {"cpu": 4_000, "memory": 8_000}
 CAPACITY = {"cpu": 5_000, "memory": 9_000}
@@ -27,7 +26,8 @@ ALLOCATED = {
 
 def inputs(given, **keys):
     policy = mid_report.mid_policy(slo.MidColocationPolicy(**keys))
-    return mid_report.inputs_from(given, policy, ALLOCATABLE, CAPACITY, mid_report.reported_requests(given) or BOUND)
+    usable = mid_report.usable_report(given, policy)
+    return mid_report.formula_inputs(usable, policy, ALLOCATABLE, CAPACITY, usable.requests or BOUND)
 
 
 def test_inputs_come_from_one_report_and_the_node():
@@ -57,9 +57,63 @@ def test_upstreams_report_gives_reclaimable_and_its_peak_is_not_set_against_requ
         {"allocated": ALLOCATED, "prodPeakMetric": {"resource": {"resources": {"cpu": "1"}}}},  # half a prediction
     ],
 )
-def test_without_a_whole_prediction_there_are_no_inputs(status):
-    with pytest.raises(NoPredictionError):
-        inputs(report(**status))
+def test_without_a_whole_prediction_there_is_none(status):
+    policy = mid_report.mid_policy(slo.MidColocationPolicy())
+    assert not mid_report.usable_report(report(**status), policy).has_prediction()
+    found = inputs(report(**status))["cpu"]
+    assert (found.peak_prod, found.reclaimable_reported) == (None, None)
+
+
+def usage(prod=("1", "1k"), batch_and_free=("2", "2k"), system=("500m", "500"), **more):
+    classes = {"prod": prod, "mid": ("100", "100G"), "batchAndFree": batch_and_free, "system": system, **more}
+    return {name: dict(zip(("cpu", "memory"), each, strict=True)) for name, each in classes.items() if each}
+
+
+def unused(**status):
+    found = inputs(report(**status))
+    return found["cpu"].unused, found["memory"].unused
+
+
+def test_unused_is_what_nothing_but_mid_uses_and_batch_gives_cpu_back():
+    assert unused(usage=usage()) == (4_000 - 1_500, 8_000 - 3_500)
+    assert unused(usage=usage(prod=("4", "8k"))) == (0, 0)
+
+
+def test_upstreams_usage_is_of_the_whole_node():
+    node_usage = {"nodeUsage": {"resources": {"cpu": "1500m", "memory": "4k"}}}
+    assert unused(nodeMetric=node_usage) == (3_500, 5_000)
+    assert unused(nodeMetric=node_usage, usage=usage()) == (2_500, 4_500)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {},
+        {"nodeMetric": {}},
+        {"nodeMetric": {"nodeUsage": {"resources": {"cpu": "1"}}}},
+        {"nodeMetric": {"nodeUsage": {"resources": {"memory": "1"}}}},
+        {"usage": {}},
+        {"usage": usage(prod=None)},
+        {"usage": usage(system=None)},
+        {"usage": usage(batch_and_free=None), "nodeMetric": {"nodeUsage": {"resources": {"cpu": 1, "memory": 1}}}},
+    ],
+)
+def test_of_an_unknown_usage_nothing_is_unused(status):
+    assert unused(**status) == (0, 0)
+
+
+def test_an_absurd_usage_is_refused_by_name():
+    for amount in ("-1", "NaN", "1e30"):
+        with pytest.raises(BadReport, match=r"status\.usage\.system"):
+            unused(usage=usage(system=("1", amount)))
+        with pytest.raises(BadReport, match=r"status\.nodeMetric\.nodeUsage\.resources"):
+            unused(nodeMetric={"nodeUsage": {"resources": {"cpu": amount, "memory": "1"}}})
+
+
+def test_the_policy_has_the_switches_that_the_mid_guard_needs():
+    policy = mid_report.mid_policy(slo.MidColocationPolicy(enable=True, degrade_time_minutes=3))
+    assert (policy.enabled, policy.publishes, policy.degrade_seconds) == (True, True, 180)
+    assert not mid_report.mid_policy(slo.MidColocationPolicy(mid_publish="shadow")).publishes
 
 
 def test_static_mode_needs_no_prediction():

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from api_types.node_metric import mid_resource
 from api_types.node_metric.mid_resource import MidInputs, Source
 
-NODE = MidInputs(allocatable=10_000, capacity=12_000, allocated_prod=8_000, allocated_mid=0, peak_prod=3_000)
+NODE = MidInputs(
+    allocatable=10_000, capacity=12_000, allocated_prod=8_000, allocated_mid=0, peak_prod=3_000, unused=12_000
+)
 
 
 def value(**changes):
@@ -17,8 +19,9 @@ def value(**changes):
 def test_mid_is_what_prod_requests_and_does_not_need():
     terms = mid_resource.calculate(NODE)
     assert terms == mid_resource.MidTerms(
-        source=Source.PEAK, reclaimable=5_000, cap=10_000, unallocated=2_000, unallocated_share=0, floor=0, value=5_000
-    )
+        source=Source.PEAK, reclaimable=5_000, cap=10_000, unallocated=2_000, unallocated_share=0, unused=12_000,
+        calculated=5_000, floor=0, value=5_000,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -34,6 +37,15 @@ def test_mid_is_what_prod_requests_and_does_not_need():
         ({"peak_prod": 11_000}, 0),
         ({"allocated_mid": 6_000}, 6_000),  # running Mid pods are never taken their key away
         ({"allocated_mid": 6_000, "floor": False}, 5_000),
+        ({"allocated_mid": 10**9}, 12_000),  # a node has no more than its capacity, whatever a pod requests
+        ({"allocated_mid": 9_000, "bound_before": 7_000}, 7_000),
+        ({"unused": 4_000}, 4_000),
+        ({"unused": 4_000, "threshold_percent": 30, "unallocated_percent": 100}, 4_000),  # of the whole offer
+        ({"unused": -5}, 0),
+        ({"unused": 0, "allocated_mid": 6_000}, 6_000),
+        ({"static_percent": 25, "unused": 0}, 3_000),  # static mode does not read the usage
+        ({"peak_prod": None}, 0),  # no prediction
+        ({"peak_prod": None, "unallocated_percent": 100}, 2_000),  # the unallocated share needs none
         ({"peak_prod": None, "reclaimable_reported": 4_000}, 4_000),
         ({"peak_prod": None, "reclaimable_reported": 4_000, "threshold_percent": 20}, 2_000),
         ({"reclaimable_reported": 4_000}, 5_000),  # the peak is the better knowledge
@@ -48,9 +60,13 @@ def test_each_term_of_the_formula(changes, expected):
     assert value(**changes) == expected
 
 
-def test_raises_without_peak_and_reclaimable():
-    with pytest.raises(mid_resource.NoPredictionError):
-        value(peak_prod=None)
+def test_a_busy_best_effort_pod_leaves_no_memory_for_mid():
+    gib = 1 << 30
+    memory = MidInputs(
+        allocatable=64 * gib, capacity=64 * gib, allocated_prod=40 * gib, allocated_mid=0, peak_prod=10 * gib,
+        unused=(64 - 10 - 50 - 1) * gib,
+    )  # fmt: skip
+    assert mid_resource.calculate(memory).calculated == 3 * gib
 
 
 amounts = st.integers(min_value=0, max_value=2**50)
@@ -63,6 +79,8 @@ inputs = st.builds(
     allocated_mid=amounts,
     peak_prod=amounts,
     reclaimable_reported=st.none() | amounts,
+    unused=amounts,
+    bound_before=st.none() | amounts,
     reclaim_ratio_percent=percents,
     threshold_percent=percents,
     unallocated_percent=percents,
@@ -74,7 +92,9 @@ inputs = st.builds(
 @given(inputs)
 def test_the_terms_add_up(given_inputs):
     terms = mid_resource.calculate(given_inputs)
-    assert terms.value == max(min(terms.reclaimable, terms.cap) + terms.unallocated_share, terms.floor)
+    offered = min(terms.reclaimable, terms.cap) + terms.unallocated_share
+    assert terms.calculated == (offered if terms.unused is None else min(offered, terms.unused))
+    assert terms.value == max(terms.calculated, terms.floor)
     assert min(terms.reclaimable, terms.cap, terms.unallocated_share, terms.floor) >= 0
 
 
@@ -82,14 +102,18 @@ def test_the_terms_add_up(given_inputs):
 def test_beside_the_floor_mid_lies_between_nothing_and_the_cap_plus_the_unallocated_share(given_inputs):
     free = replace(given_inputs, floor=False)
     terms = mid_resource.calculate(free)
+    assert terms.unused is None or terms.calculated <= terms.unused
     base = free.allocatable if free.static_percent is None else free.capacity
     assert terms.value >= 0
     assert terms.value * 100 <= base * free.threshold_percent + terms.unallocated * free.unallocated_percent
 
 
 @given(inputs)
-def test_with_the_floor_running_mid_pods_are_always_covered(given_inputs):
-    assert mid_resource.calculate(replace(given_inputs, floor=True)).value >= given_inputs.allocated_mid
+def test_the_floor_covers_running_mid_pods_up_to_the_capacity_and_changes_nothing_else(given_inputs):
+    terms = mid_resource.calculate(replace(given_inputs, floor=True, bound_before=None))
+    assert terms.value >= min(given_inputs.allocated_mid, given_inputs.capacity)
+    assert terms.floor <= given_inputs.capacity
+    assert terms.calculated == mid_resource.calculate(replace(given_inputs, floor=False)).value
 
 
 @given(inputs, amounts)
@@ -100,8 +124,10 @@ def test_mid_never_exceeds_what_the_node_has_beyond_the_peak(given_inputs, peak)
 
 
 @pytest.mark.parametrize(
-    "name", ["allocatable", "allocated_mid", "reclaim_ratio_percent", "threshold_percent", "unallocated_percent"]
-)
+    "name",
+    ["allocatable", "capacity", "allocated_mid", "unused", "reclaim_ratio_percent", "threshold_percent",
+     "unallocated_percent"],
+)  # fmt: skip
 @given(given_inputs=inputs, more=st.integers(min_value=0, max_value=1000))
 def test_mid_rises_with_each_of_these(name, given_inputs, more):
     raised = replace(given_inputs, **{name: getattr(given_inputs, name) + more})

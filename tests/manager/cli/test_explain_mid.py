@@ -44,7 +44,9 @@ async def test_each_term_is_a_sentence_with_its_source_and_time(world, capsys):
         "Requested and not needed by the predicted peak: 6 cores.  [calculated, 2026-11-21T12:00:00Z]",
         "The cap is 50 % of the allocatable.",
         "That adds 0.2 cores.",
-        "No less than this floor is published: 0.5 cores.",
+        "Nothing but Mid uses 10 cores.",
+        "The formula gives 5.2 cores; new Mid pods are admitted up to it.",
+        "No less than this floor is published, which is at most the capacity: 0.5 cores.",
         "Written to the node: 5.2 cores.",
         "kubernetes.io/mid-cpu: 5.2 cores\n",
     ):
@@ -71,8 +73,7 @@ async def test_the_terms_in_json_are_those_of_the_annotation(world, capsys):
         (ENABLED, {}, 0, Reason.AWAITING_FIRST_REPORT),
         (ENABLED, {}, 16, Reason.NEVER_REPORTED),
         (ENABLED, FULL, 16, Reason.SAMPLE_TOO_OLD),
-        (ENABLED, {"allocated": allocated()}, 0, Reason.PREDICTION_TOO_OLD),
-        (ENABLED, {"prodPeakMetric": amounts("-1", "1"), "allocated": allocated()}, 0, Reason.PREDICTION_TOO_OLD),
+        (ENABLED, {"prodPeakMetric": amounts("-1", "1"), "allocated": allocated()}, 0, Reason.SAMPLE_TOO_OLD),
     ],
 )
 async def test_explains_a_node_without_mid(world, capsys, document, report, minutes_later, reason):
@@ -111,3 +112,18 @@ async def test_a_node_that_does_not_exist_is_an_error(world, capsys):
     code, _, error = await explain(world, capsys, node="n2")
     assert code == 1
     assert "/api/v1/nodes/n2: 404 NotFound" in error
+
+
+@pytest.mark.parametrize("upstream", [False, True])
+async def test_explains_a_node_in_shadow_that_nothing_is_written_to(world, capsys, upstream):
+    report = {"prodReclaimableMetric": amounts("2", "3k")} if upstream else FULL
+    await started(world, {**ENABLED, "midPublish": "shadow"}, **report)
+    code, text, _ = await explain(world, capsys)
+    assert code == 0
+    assert "midPublish is shadow: nothing is written to the node" in text
+    cores = "2" if upstream else "6"
+    assert f"With midPublish node, written would be: {cores} cores." in text
+    assert "kubernetes.io/mid-cpu: none" in text
+    _, found, _ = await explain(world, capsys, "json")
+    assert found["shadow"]
+    assert [each["published"] for each in found["resources"].values()] == [None, None]

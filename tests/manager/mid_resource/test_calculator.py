@@ -1,17 +1,22 @@
+import datetime as dt
+
 import pytest
 
 from api_types.kubernetes import pods
 from api_types.node_metric.mid_resource import MidInputs
-from manager.mid_resource import calculator
-from manager.mid_resource.calculator import Published
+from manager.mid_resource import calculator, status_annotation
+from manager.mid_resource.calculator import Floor, Published
 from manager.mid_resource.reasons import Reason
 
 CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
 NOTHING = Published({}, {})
+NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 
 
 def inputs(peak=2_000):
-    one = MidInputs(allocatable=10_000, capacity=10_000, allocated_prod=8_000, allocated_mid=0, peak_prod=peak)
+    one = MidInputs(
+        allocatable=10_000, capacity=10_000, allocated_prod=8_000, allocated_mid=0, peak_prod=peak, unused=10_000
+    )
     return {"cpu": one, "memory": one}
 
 
@@ -48,20 +53,32 @@ def test_a_rise_is_bounded_per_update(before, percent, same_sample, after):
 
 
 def test_a_bound_on_the_rise_never_uncovers_a_running_pod():
-    one = MidInputs(allocatable=10_000, capacity=10_000, allocated_prod=0, allocated_mid=5_000, peak_prod=0)
+    one = MidInputs(
+        allocatable=10_000, capacity=10_000, allocated_prod=0, allocated_mid=5_000, peak_prod=0, unused=10_000
+    )
     target = calculator.calculated({"cpu": one, "memory": one}, NOTHING, 1, same_sample=False)
     assert target.values[CPU] == 5_000
 
 
-def test_a_withdrawal_publishes_exactly_the_bound_requests():
-    target = calculator.withdrawn({CPU: 500}, Reason.SAMPLE_TOO_OLD)
+@pytest.mark.parametrize("percent", [1, 25, 100])
+@pytest.mark.parametrize("same_sample", [True, False])
+def test_a_lost_key_returns_to_its_value_also_under_a_limit_of_the_rise(percent, same_sample):
+    written = status_annotation.make(
+        Reason.CALCULATED, NOW, lines=calculator.calculated(inputs(), NOTHING, 100, same_sample=False).lines
+    )
+    target = calculator.calculated(inputs(), NOTHING, percent, same_sample=same_sample, written=written)
+    assert target.values == {CPU: 6_000, MEMORY: 6_000}
+
+
+def test_a_withdrawal_publishes_exactly_the_floor():
+    target = calculator.withdrawn(Floor({CPU: 500}), Reason.SAMPLE_TOO_OLD)
     assert target.values == {CPU: 500, MEMORY: 0}
     assert not target.removes_all()
 
 
-@pytest.mark.parametrize("bound", [None, {}, {CPU: 0, MEMORY: 0}])
-def test_a_withdrawal_with_nothing_bound_removes_the_keys(bound):
-    target = calculator.withdrawn(bound, Reason.SAMPLE_TOO_OLD)
+@pytest.mark.parametrize("floor", [None, Floor({}), Floor({CPU: 0, MEMORY: 0})])
+def test_a_withdrawal_with_nothing_bound_removes_the_keys(floor):
+    target = calculator.withdrawn(floor, Reason.SAMPLE_TOO_OLD)
     assert target.values == {CPU: None, MEMORY: None}
     assert target.removes_all()
 

@@ -2,7 +2,7 @@ import datetime as dt
 
 import pytest
 
-from tests.manager.conftest import MID, NAMESPACE, allocated, amounts
+from tests.manager.conftest import MID, NAMESPACE, allocated, amounts, mid_pod
 
 ENABLED = {"enable": True}
 
@@ -20,12 +20,7 @@ async def reported(world, peak="2", memory="6k", seconds_ago=5, **more):
 
 
 def bound_pod(world, name="p1", cpu="500", memory="100"):
-    requests = {MID[0]: cpu, MID[1]: memory}
-    world.server.add("pods", {
-        "metadata": {"name": name, "labels": {"koordinator.sh/qosClass": "BE"}},
-        "spec": {"nodeName": "n1", "priority": 7000, "containers": [{"resources": {"requests": requests}}]},
-        "status": {"phase": "Running"},
-    }, NAMESPACE)  # fmt: skip
+    world.server.add("pods", mid_pod(name, cpu, memory), NAMESPACE)
 
 
 async def test_publishes_prod_requests_minus_peak_with_every_term_in_the_annotation(world):
@@ -74,15 +69,17 @@ async def test_a_report_without_prediction_keeps_values_until_the_last_one_is_to
     assert world.mid_of() == (6_000, 10_000)
     world.now += dt.timedelta(minutes=2)
     await reported(world, **nothing)
-    assert world.mid_of() == ()
-    assert world.mid_status()["reason"] == "PredictionTooOld"
-    assert ("n1", "Warning", "PredictionTooOld") in world.events()
+    assert world.mid_of() == (0, 0)
+    status = world.mid_status()
+    assert (status["reason"], status["status"]) == ("CalculatedWithoutPrediction", "True")
+    assert status["detail"] == "last prediction of 2026-11-21T11:59:55Z"
+    assert ("n1", "Warning", "CalculatedWithoutPrediction") in world.events()
 
 
 async def test_a_new_leader_reads_the_last_usable_sample_from_the_annotation(world):
     await started(world)
     await reported(world)
-    world.mid._last_usable.clear()
+    world.mid._last_samples.clear()
     world.now += dt.timedelta(minutes=5)
     await reported(world, prodPeakMetric=None)
     assert world.mid_of() == (6_000, 10_000)
@@ -95,8 +92,9 @@ async def test_an_old_sample_withdraws_to_the_bound_requests_and_then_removes_th
     world.now += dt.timedelta(minutes=16)
     seconds = await world.settle()
     assert world.mid_of() == (500, 100)
-    assert seconds == world.settings.withdrawal_check_seconds
+    assert seconds == world.settings.withdrawal_check_seconds + 1
     world.server.remove("pods", "p1", NAMESPACE)
+    world.now += dt.timedelta(seconds=seconds)
     assert await world.settle() is None
     assert world.mid_of() == ()
     assert world.mid_status()["reason"] == "SampleTooOld"
@@ -112,6 +110,7 @@ async def test_switched_off_a_node_keeps_its_pods_and_loses_its_keys_after_them(
     assert world.mid_of() == (500, 100)
     assert world.mid_status()["reason"] == "ColocationDisabled"
     world.server.remove("pods", "p1", NAMESPACE)
+    world.now += dt.timedelta(seconds=31)
     await world.settle()
     assert world.mid_of() == ()
     assert world.mid_status() is None
@@ -142,7 +141,7 @@ async def test_upstreams_agent_reports_reclaimable_and_requests_come_from_one_po
     assert (status["reason"], status["requestsFrom"]) == ("CalculatedFromReclaimable", "pods")
     asked = [each for each in world.server.requests if each.path == "/api/v1/pods"]
     assert len(asked) == len(lists) + 1
-    assert asked[-1].query["fieldSelector"] == "spec.nodeName=n1"
+    assert asked[-1].query == {"fieldSelector": "spec.nodeName=n1", "resourceVersion": "0"}
     await world.settle()
     assert [each for each in world.server.requests if each.path == "/api/v1/pods"] == asked
 

@@ -92,10 +92,28 @@ def test_restores_a_missing_key_from_the_last_write():
 
 
 def test_a_withdrawal_ignores_the_threshold():
-    target = calculator.withdrawn(values(1_001), Reason.SAMPLE_TOO_OLD)
+    target = calculator.withdrawn(calculator.Floor(values(1_001)), Reason.SAMPLE_TOO_OLD)
     assert cause(target, published(1_000), written(), Action.WITHDRAW) is PatchReason.WITHDRAWAL
     done = written(reason=Reason.SAMPLE_TOO_OLD)
     assert cause(target, published(1_001), done, Action.WITHDRAW) is None
+
+
+def test_an_ended_pod_of_the_floor_leaves_no_room_for_a_new_one():
+    line = Line(published=9_900, floor=9_900, bound_before=9_900)
+    target = Target(values(9_900), Reason.CALCULATED, {CPU: line}, NOW)
+    known = status_annotation.make(Reason.CALCULATED, NOW, floor_before=NOW)
+    assert cause(target, published(10_000), known) is PatchReason.SHRINKING
+    assert cause(target, published(9_900), known) is None
+
+
+@pytest.mark.parametrize("action", [Action.CALCULATE, Action.WITHDRAW])
+def test_a_node_records_at_once_since_when_it_shrinks(action):
+    line = Line(published=1_000, floor=1_000, bound_before=1_000)
+    target = Target(values(1_000), Reason.CALCULATED, {CPU: line}, NOW)
+    assert cause(target, published(1_000), written(), action) is PatchReason.SHRINKING
+    known = status_annotation.make(Reason.CALCULATED, NOW, floor_before=NOW)
+    assert cause(target, published(1_000), known, action) is None
+    assert cause(Target(values(1_000), Reason.CALCULATED), published(1_000), known, action) is None
 
 
 def test_a_node_without_mid_gets_its_explanation_once():

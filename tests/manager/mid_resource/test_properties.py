@@ -23,7 +23,8 @@ amounts = st.integers(0, 2**50) | st.integers(0, 20_000)
 percents = st.integers(0, 100)
 one = st.builds(
     MidInputs, allocatable=amounts, capacity=amounts, allocated_prod=amounts, allocated_mid=amounts,
-    peak_prod=st.none() | amounts, reclaimable_reported=amounts, reclaim_ratio_percent=percents,
+    peak_prod=st.none() | amounts, reclaimable_reported=st.none() | amounts,
+    unused=amounts, bound_before=st.none() | amounts, reclaim_ratio_percent=percents,
     threshold_percent=percents, unallocated_percent=percents, floor=st.booleans(),
     static_percent=st.none() | st.integers(0, 200),
 )  # fmt: skip
@@ -31,6 +32,11 @@ inputs = st.fixed_dictionaries({"cpu": one, "memory": one})
 lists = st.dictionaries(st.sampled_from([CPU, MEMORY]), amounts)
 published = st.builds(Published, lists, lists)
 increases = st.integers(1, 100)
+
+
+def floor_of(of):
+    requested = of.allocated_mid if of.bound_before is None else of.bound_before
+    return min(requested, of.capacity) if of.floor else 0
 
 
 def calculated(given_inputs, before, increase, same_sample):
@@ -45,23 +51,25 @@ def test_the_terms_on_the_node_add_up_to_the_value_beside_them(given_inputs, bef
     on_node = json.loads(patch["metadata"]["annotations"]["koordinator.sh/mid-resource-status"])
     for mid in (CPU, MEMORY):
         line = on_node["resources"][mid]
-        terms = max(min(line["reclaimable"], line["cap"]) + line["unallocatedShare"], line.get("floor", 0))
-        assert line["calculated"] == terms
-        assert line["published"] == min(terms, line.get("riseLimit", terms))
+        offered = min(line["reclaimable"], line["cap"]) + line["unallocatedShare"]
+        assert line["calculated"] == min(offered, line.get("unused", offered))
+        requested = line.get("boundBefore", line["allocatedMid"])
+        assert line.get("floor", 0) in (0, min(requested, line["capacity"]))
+        value = max(line["calculated"], line.get("floor", 0))
+        assert line["published"] == min(value, line.get("riseLimit", value))
         assert patch["status"]["capacity"][mid] == patch["status"]["allocatable"][mid] == str(line["published"])
 
 
 @given(inputs, published, increases, st.booleans())
-def test_a_value_lies_between_the_floor_and_the_cap_plus_the_unallocated_share(
-    given_inputs, before, increase, same_sample
-):
+def test_a_value_lies_between_the_floor_and_the_least_of_the_bounds(given_inputs, before, increase, same_sample):
     target = calculated(given_inputs, before, increase, same_sample)
     for mid, native in NATIVE.items():
         of = given_inputs[native]
-        floor = of.allocated_mid if of.floor else 0
+        floor = floor_of(of)
         whole = of.allocatable if of.static_percent is None else of.capacity
         added = 0 if of.static_percent is not None else max(of.allocatable - of.allocated_prod, 0)
         cap = share(whole, of.threshold_percent) + share(added, of.unallocated_percent)
+        cap = cap if of.static_percent is not None else min(cap, of.unused)
         assert floor <= target.values[mid] <= max(cap, floor)
 
 
@@ -71,7 +79,7 @@ def test_a_rise_is_bounded_per_sample_and_a_fall_never_is(given_inputs, before, 
     target = calculated(given_inputs, before, increase, same_sample)
     for mid, native in NATIVE.items():
         of, old, formula = given_inputs[native], before.allocatable.get(mid, 0), unbounded.values[mid]
-        floor = of.allocated_mid if of.floor else 0
+        floor = floor_of(of)
         if increase < 100:
             step = 0 if same_sample else share(of.allocatable, increase)
             assert target.values[mid] <= max(old + step, floor)
@@ -112,7 +120,7 @@ def test_a_value_just_written_is_not_written_again(given_inputs, before, thresho
 def test_a_withdrawal_publishes_the_bound_requests_and_no_more(bound, before, reason):
     if STATUS[reason] is not Status.WITHDRAWN:
         return
-    target = calculator.withdrawn(bound, reason)
+    target = calculator.withdrawn(calculator.Floor(bound), reason)
     if any(bound.values()):
         assert target.values == {CPU: bound.get(CPU, 0), MEMORY: bound.get(MEMORY, 0)}
     else:

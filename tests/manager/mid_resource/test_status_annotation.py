@@ -21,7 +21,7 @@ def node(text):
 def test_the_terms_add_up_to_the_published_value():
     inputs = MidInputs(
         allocatable=10_000, capacity=12_000, allocated_prod=8_000, allocated_mid=100, peak_prod=3_000,
-        threshold_percent=40, unallocated_percent=50,
+        unused=12_000, threshold_percent=40, unallocated_percent=50,
     )  # fmt: skip
     terms = mid_resource.calculate(inputs)
     wire = json.loads(
@@ -38,7 +38,8 @@ def test_the_terms_add_up_to_the_published_value():
         "Calculated",
     )
     line = wire["resources"][names.MID_CPU]
-    assert line["published"] == max(min(line["reclaimable"], line["cap"]) + line["unallocatedShare"], line["floor"])
+    offered = min(line["reclaimable"], line["cap"]) + line["unallocatedShare"]
+    assert line["published"] == max(min(offered, line["unused"]), line["floor"])
     assert line["published"] == 5_000
     assert "riseLimit" not in line
 

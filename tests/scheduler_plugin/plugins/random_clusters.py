@@ -180,7 +180,8 @@ class RandomCluster:
             each: total if not self.one_in(6) else self.random.choice([0, 997, 1001]) for each, total in self.total()
         }
         node = {"metadata": {"name": name, "annotations": self.node_annotations()}}
-        node["status"] = {"allocatable": {each: self.spelled(each, units) for each, units in size.items()}}
+        allocatable = {each: self.spelled(each, units) for each, units in size.items()}
+        node["status"] = {"allocatable": allocatable, "capacity": allocatable}
         return Host(node, metric, updated_at, cached)
 
     def total(self):
@@ -253,6 +254,13 @@ class RandomCluster:
             prod = {name: self.spelled(name, self.some(name)) for name in native}
             mid = {f"kubernetes.io/mid-{name}": self.spelled("mid", self.little(name)) for name in native}
             status["allocated"] = {"prod": prod, "mid": mid}
+        if not self.one_in(3):
+            classes = ("prod", "mid", "batchAndFree", "system")
+            status["usage"] = {
+                each: {name: self.spelled(name, self.little(name)) for name in native} for each in classes
+            }
+            if self.one_in(8):
+                del status["usage"][self.random.choice(classes)]
         if not self.one_in(8):
             peak = {name: self.spelled(name, self.some(name) // 3) for name in native}
             status["prodPeakMetric"] = {"resource": {"resources": peak}}

@@ -28,8 +28,15 @@ def report(peak=("6", "10Gi"), *, prod=("10", "20Gi"), mid=("0", "0"), policy=PO
     )
 
 
-def rejects(metric, *, requests=MID, published=None, assigned=(), priority=7500, annotations=None):
-    parts = factories.parts()
+def written(status="True", calculated=(4_000, 8 << 30), reason="Any", seconds=-600):
+    """Return the status annotation of a node as the manager writes it."""
+    lines = {mid: {"calculated": value} for mid, value in zip(MID, calculated, strict=True) if value is not None}
+    document = {"time": factories.moment(seconds), "reason": reason, "status": status, "resources": lines}
+    return {"koordinator.sh/mid-resource-status": json.dumps(document)}
+
+
+def rejects(metric, *, requests=MID, published=None, assigned=(), priority=7500, annotations=None, now=NOW):
+    parts = factories.parts({"onStale": "pass"})
     published = published or {"kubernetes.io/mid-cpu": "100k", "kubernetes.io/mid-memory": "100Gi"}
     parts.cluster.node_changed(factories.node("n1", annotations=annotations, **published))
     if metric is not None:
@@ -37,7 +44,7 @@ def rejects(metric, *, requests=MID, published=None, assigned=(), priority=7500,
     for index, own in enumerate(assigned):
         parts.cluster.assume_pod(factories.pod(f"held-{index}", priority=7500, requests=own), "n1", NOW)
     pod = factories.pod_document(priority=priority, requests=requests)
-    response = json.loads(parts.extender.filter(factories.request(pod, ["n1"]), NOW))
+    response = json.loads(parts.extender.filter(factories.request(pod, ["n1"]), now))
     return (response.get("FailedAndUnresolvableNodes") or {}).get("n1")
 
 
@@ -79,10 +86,74 @@ def test_percentages_of_the_policy_count():
     assert rejects(report(policy={"enable": True, "midReclaimRatioPercent": 99})) == mid_guard.REASON
 
 
-def test_bound_mid_pods_are_a_floor():
-    assert rejects(report(("10", "20Gi"), mid=("4k", "8Gi"))) is None
-    withdrawn = {"enable": True, "midFloor": "none"}
-    assert rejects(report(("10", "20Gi"), mid=("4k", "8Gi"), policy=withdrawn)) == mid_guard.REASON
+@pytest.mark.parametrize("held", [0, 3, 4])
+def test_the_floor_of_running_pods_admits_no_new_one(held):
+    one = {"kubernetes.io/mid-cpu": "1000", "kubernetes.io/mid-memory": "1Gi"}
+    full = report(("10", "20Gi"), mid=("4k", "8Gi"))
+    assert rejects(full, requests=one, assigned=[one] * held) == mid_guard.REASON
+
+
+def test_nothing_is_left_where_colocation_is_off():
+    assert rejects(report(policy={"enable": False})) == mid_guard.REASON
+
+
+def test_nothing_is_left_on_a_withdrawn_node_whatever_is_reported():
+    assert rejects(report(), annotations=written("False")) == mid_guard.REASON
+    assert rejects(None, annotations=written("False")) == mid_guard.REASON
+    assert rejects(report(), annotations=written("True")) is None
+
+
+def test_a_withdrawal_for_lack_of_reports_ends_with_the_first_one():
+    silent = written("False", (None, None), "SampleTooOld")
+    assert rejects(report(), annotations=silent) is None
+    assert rejects(report(("10", "20Gi")), annotations=silent) == mid_guard.REASON
+    assert rejects(report(("-1", "20Gi")), annotations=silent) == mid_guard.REASON
+    later = written("False", (None, None), "SampleTooOld", seconds=1)
+    assert rejects(report(), annotations=later) == mid_guard.REASON
+    off = written("False", (None, None), "ColocationDisabled")
+    assert rejects(report(), annotations=off) == mid_guard.REASON
+
+
+def test_nothing_is_left_after_the_degrade_time_by_the_guards_own_clock():
+    five = {"enable": True, "degradeTimeMinutes": 5}
+    assert rejects(report(policy=five), now=NOW + 300) is None
+    assert rejects(report(policy=five), now=NOW + 301) == mid_guard.REASON
+    assert rejects(report(), now=NOW + 900) is None
+    assert rejects(report(), now=NOW + 901) == mid_guard.REASON
+    assert rejects(report(policy=None), now=NOW + 10**6) is None
+    assert rejects(report(), now=NOW + 901, requests={"cpu": "1"}) is None
+
+
+@pytest.mark.parametrize(
+    "unusable", [{"prodPeakMetric": None}, {"peak": ("-1", "20Gi")}, {"peak": ("lots", "20Gi")}, {"allocated": None}]
+)
+def test_without_usable_inputs_the_value_of_the_annotation_counts(unusable):
+    assert rejects(report(**unusable), annotations=written("Unknown")) is None
+    assert rejects(report(**unusable), annotations=written("Unknown", (3_999, 8 << 30))) == mid_guard.REASON
+    assert rejects(report(**unusable), annotations=written("True", (4_000, (8 << 30) - 1))) == mid_guard.REASON
+
+
+def test_unused_resources_are_a_bound():
+    busy = {"prod": resources("10", "10Gi"), "batchAndFree": resources("80", "60Gi"), "system": resources("1", "1Gi")}
+    assert rejects(report(usage=busy)) is None
+    busy["batchAndFree"] = resources("80", "82Gi")
+    assert rejects(report(usage=busy)) == mid_guard.REASON
+
+
+def test_upstreams_agent_is_guarded_where_its_report_suffices():
+    upstream = {"allocated": None, "prodPeakMetric": None}
+    upstream["prodReclaimableMetric"] = {"resource": {"resources": resources("4", "8Gi")}}
+    assert rejects(report(**upstream)) is None
+    upstream["prodReclaimableMetric"] = {"resource": {"resources": resources("3999m", "8Gi")}}
+    assert rejects(report(**upstream)) == mid_guard.REASON
+    share = {"enable": True, "midUnallocatedPercent": 50}
+    assert rejects(report(**upstream, policy=share)) is None
+
+
+def test_a_node_in_shadow_is_another_managers():
+    shadow = {"enable": True, "midPublish": "shadow"}
+    assert rejects(report(("10", "20Gi"), policy=shadow)) is None
+    assert rejects(report(policy=shadow), annotations=written("False")) == mid_guard.REASON
 
 
 @pytest.mark.parametrize(
@@ -92,7 +163,6 @@ def test_bound_mid_pods_are_a_floor():
         report(prodPeakMetric=None),
         report(allocated=None),
         report(policy=None),
-        report(("10", "20Gi"), policy={"enable": False}),
         report(("-1", "20Gi")),
         report(("lots", "20Gi")),
         report(policy={"enable": "perhaps"}),

@@ -67,7 +67,7 @@ def expected(args, host, pod, now):
     node = load_aware_reference.Node(args, host.node, host.metric, host.cached, host.updated_at, NOW)
     reason = None if args["mode"] == "soft" else node.rejection(pod, now)
     running = [pod for pod, _scheduled_at, _initialized_at in host.cached]
-    reason = reason or mid_guard_reference.rejection(node.allocatable(), host.metric, running, pod)
+    reason = reason or mid_guard_reference.rejection(node.allocatable(), host, running, pod, now)
     return reason, min(100, max(0, node.score(pod, now)))
 
 

@@ -1,0 +1,166 @@
+"""Make the target of a node as decided: calculated, kept or withdrawn, with the pod lists that this takes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from api_types import names
+from api_types.kubernetes import pods
+from api_types.node_metric import mid_resource
+from api_types.node_metric.mid_report import MidPolicy, MidReport, Requests, UsableReport
+from api_types.node_metric.mid_status import MidStatus
+from apiserver_client import session
+from manager.cache import store
+from manager.mid_resource import calculator, decision, evaluation, pod_requests
+from manager.mid_resource.decision import Action, Decision, DecisionInputs
+from manager.mid_resource.shrinking import Period, Periods
+from manager.slo_config.strategy import NodeStrategy
+
+FROM_REPORT: Final = "report"
+FROM_PODS: Final = "pods"
+UNKNOWN: Final = "unknown"
+_NATIVE_OF_MID: Final = {mid: native for native, mid in mid_resource.MID_OF_NATIVE.items()}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One node at one time, decided."""
+
+    name: str
+    node: store.Node
+    report: MidReport
+    strategy: NodeStrategy
+    policy: MidPolicy
+    published: calculator.Published
+    inputs: DecisionInputs
+    decision: Decision
+    now: dt.datetime
+
+    @property
+    def written(self) -> MidStatus | None:
+        """Return the status annotation of the node."""
+        return self.node.mid_status
+
+    @property
+    def refresh_period(self) -> dt.timedelta:
+        """Return the age at which the node is written again."""
+        return decision.period(self.strategy.strategy.update_time_threshold_seconds or 0)
+
+    @property
+    def is_shadow(self) -> bool:
+        """Check whether nothing is written to the node: Mid is in shadow, and no Mid of this manager is left there."""
+        return not self.policy.publishes and self.written is None
+
+
+class Targets:
+    """Makes targets; keeps no state that a new leader could not restore."""
+
+    def __init__(self, api: session.Session, list_period: dt.timedelta) -> None:
+        self._lists = pod_requests.PodLists(api, list_period)
+        self._periods = Periods()
+
+    def forget(self, name: str) -> None:
+        """Drop the state of a node that is gone."""
+        self._lists.forget(name)
+        self._periods.forget(name)
+
+    async def of(self, case: Case) -> tuple[calculator.Target, str]:
+        """Return the values to publish, and the source of the requests in them."""
+        reason = case.decision.reason
+        match case.decision.action:
+            case Action.KEEP:
+                before = case.written.requests_from if case.written else ""
+                return calculator.kept(case.published, reason, case.written), before
+            case Action.WITHDRAW:
+                return await self._withdrawn(case)
+            case Action.CALCULATE:
+                assert case.inputs.usable is not None
+                return await self._calculated(case, case.inputs.usable)
+
+    async def _calculated(self, case: Case, report: UsableReport) -> tuple[calculator.Target, str]:
+        requests, source = report.requests, FROM_REPORT
+        if requests is None:
+            counted = await self._lists.of(case.node, case.inputs.sample_time, case.now)
+            if counted is not None:
+                requests, source = counted.requests(), FROM_PODS
+            else:
+                requests, source = evaluation.requests_unknown(case.node, last_floor(case)), UNKNOWN
+        target = _evaluated(case, report, requests)
+        if not case.policy.floor or not _is_short(target):
+            self._periods.end(case.name)
+            return target, source
+        period = self._periods.continue_or_begin(case.node, case.now, case.inputs.sample_time)
+        if period.sample is None or period.sample != case.inputs.sample_time:
+            target = _evaluated(case, report, requests, await self._bound_before(case, period, requests))
+        return calculator.with_floor_before(target, period.since), source
+
+    async def _bound_before(self, case: Case, period: Period, requests: Requests) -> Mapping[str, int]:
+        listed = await self._lists.of(case.node, case.inputs.sample_time, case.now)
+        if listed is not None:
+            return listed.mid_bound_until(period.since)
+        last = last_floor(case)
+        return {mid: min(last[mid], requests.mid.get(mid, 0)) for mid in names.MID_RESOURCES}
+
+    async def _withdrawn(self, case: Case) -> tuple[calculator.Target, str]:
+        """Return the target of a withdrawal, which no failure of a pod list delays.
+
+        The pods of a node without a Mid key are not listed, unless the annotation shows that another client removed it:
+        no pod depends on a key that the manager removed, and a node that takes no part costs nothing.
+        """
+        reason = case.decision.reason
+        if not case.policy.floor or case.is_shadow:
+            return calculator.withdrawn(None, reason), ""
+        lines = case.written.resources if case.written else {}
+        if case.published.is_empty() and not any(line.published for line in lines.values()):
+            return calculator.withdrawn(None, reason), ""
+        since = self._periods.continue_or_begin(case.node, case.now, None).since
+        listed = await self._lists.of(case.node, None, case.now)
+        capacity = _mid_capacity(case.node)
+        requested = listed.mid_bound_until(since) if listed else last_floor(case)
+        floor = calculator.Floor(
+            values={mid: mid_resource.floor_of(amount, capacity[mid]) for mid, amount in requested.items()},
+            capacity=capacity,
+            allocated=listed.requests().mid if listed else {},
+            bound_before=requested if listed else {},
+        )
+        return calculator.withdrawn(floor, reason, since), FROM_PODS if listed else UNKNOWN
+
+
+def last_floor(case: Case) -> dict[str, int]:
+    """Return the requests that the floor counts where the pods cannot be listed.
+
+    Of the newest snapshot of the agent, unless Mid shrinks; otherwise of the annotation, otherwise what is published.
+    """
+    reported = case.inputs.usable.requests if case.inputs.usable else None
+    if reported is not None and not (case.written and case.written.floor_before):
+        return {mid: reported.mid.get(mid, 0) for mid in names.MID_RESOURCES}
+    lines = case.written.resources if case.written else {}
+    written = {mid: lines[mid].floor if mid in lines else None for mid in names.MID_RESOURCES}
+    return {mid: case.published.allocatable.get(mid, 0) if floor is None else floor for mid, floor in written.items()}
+
+
+def _evaluated(
+    case: Case, report: UsableReport, requests: Requests, bound_before: Mapping[str, int] | None = None
+) -> calculator.Target:
+    return evaluation.calculated(
+        case.node,
+        report,
+        case.policy,
+        requests,
+        sample=case.inputs.sample_time,
+        max_increase_percent=case.strategy.strategy.mid_max_increase_percent,
+        bound_before=bound_before,
+    )
+
+
+def _is_short(target: calculator.Target) -> bool:
+    """Check whether less is calculated than Mid pods request."""
+    return any((line.calculated or 0) < (line.allocated_mid or 0) for line in target.lines.values())
+
+
+def _mid_capacity(node: store.Node) -> dict[str, int]:
+    capacity = pods.units(node.status.capacity)
+    return {mid: capacity.get(native, 0) for mid, native in _NATIVE_OF_MID.items()}
