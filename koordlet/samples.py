@@ -79,7 +79,8 @@ class Snapshot:
 
     `pods` and `containers` are keyed by the UID in the cgroup's name and by container id. `system` is None when node or
     pods could not be measured. The first reading of a pod has no rate, so the pod is in `unmeasured_pods`; `system` is
-    None while any pod is unmeasured, because its usage would count as system usage.
+    None while any pod is in it, because its usage would count as system usage. A pod that stays unmeasured moves to
+    `pods_in_system`: its usage then does count as system usage, an upper bound, and the rest of the node is measured.
     """
 
     at_seconds: float
@@ -89,6 +90,8 @@ class Snapshot:
     pods: Mapping[str, UsageSample] = field(default_factory=dict)
     containers: Mapping[str, UsageSample] = field(default_factory=dict)
     unmeasured_pods: frozenset[str] = frozenset()
+    pods_in_system: frozenset[str] = frozenset()
+    """Pods without a sample for so long that their usage is part of `system`."""
     series: Mapping[str, Mapping[SeriesKey, UsageSample]] = field(default_factory=dict)
     """Name of a collector -> its own series of this tick, such as those of NUMA nodes."""
     no_data: tuple[NoData, ...] = ()
