@@ -42,15 +42,16 @@ def _table(cached: WindowSamples) -> dict[str, Any]:
 def samples(reports: ReportBuilder) -> dict[str, Any]:
     """Return every cached raw sample: times, and for each series and resource one value per time, null for no value.
 
-    Containers are measured less often and have a table of their own.
+    Containers are measured less often and have a table of their own, which is null where they are not measured.
     """
     observer = reports.observer
     until_seconds = observer.newest_at_seconds or 0.0
+    containers = observer.cache.containers
     return {
         **_table(observer.cache.cached(until_seconds)),
         "trainedAtSeconds": list(observer.trained_at_seconds),
         "predictedAtSeconds": list(reports.predicted_at_seconds),
-        "containers": _table(observer.cache.containers.cached(until_seconds)),
+        "containers": None if containers is None else _table(containers.cached(until_seconds)),
     }
 
 

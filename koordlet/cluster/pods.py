@@ -62,17 +62,22 @@ class PodTable:
     def __init__(self) -> None:
         self._pods: dict[tuple[str, str], PodOnNode] = {}
         self.synced = False
+        self.version = 0
+        """Changes whenever a pod changes."""
 
     def put(self, pod: PodOnNode) -> None:
         """Add or replace a pod."""
+        self.version += 1
         self._pods[pod.namespace, pod.name] = pod
 
     def drop(self, namespace: str, name: str) -> None:
         """Remove a pod; unknown pods are ignored."""
+        self.version += 1
         self._pods.pop((namespace, name), None)
 
     def keep_only(self, keys: Collection[tuple[str, str]]) -> None:
         """Remove every pod that is missing in a complete list."""
+        self.version += 1
         for key in self._pods.keys() - set(keys):
             del self._pods[key]
         self.synced = True

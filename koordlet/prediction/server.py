@@ -6,7 +6,7 @@ prediction before each report. A changed policy takes effect at the next trainin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -85,9 +85,11 @@ class PredictionServer:
         pods: Iterable[ChargedPod],
         allocatable: WholeAmounts | None,
         parameters: PredictParameters | None = None,
+        unmeasured: Container[str] = (),
     ) -> Prediction | NoPrediction:
         """Predict for the pods that are bound to the node now.
 
+        `unmeasured` are UIDs of pods whose usage is part of the system's: they are cold, whatever was recorded before.
         `allocatable` is the node's own for native cpu and memory, None while unknown. `parameters` replace those in
         force, for a comparison: the models do not depend on the predictor.
         """
@@ -99,7 +101,7 @@ class PredictionServer:
             return NoPrediction("the Prod class has no sample yet")
         bound = list(pods)
         prod_pods = allocation.charged_to_prod(bound)
-        warm, cold = self._warm_and_cold(now_seconds, prod_pods, parameters.cold_start_period_seconds)
+        warm, cold = self._warm_and_cold(now_seconds, prod_pods, parameters.cold_start_period_seconds, unmeasured)
         predicted: dict[Resource, Peak] = {}
         for resource in RESOURCES:
             result = registry.predict(self._prod_load(now_seconds, resource, warm, cold), parameters)
@@ -133,10 +135,14 @@ class PredictionServer:
         self._models = UsageModels(self._max_pods)
 
     def _warm_and_cold(
-        self, now_seconds: float, prod_pods: Sequence[ChargedPod], cold_start_period_seconds: float
+        self,
+        now_seconds: float,
+        prod_pods: Sequence[ChargedPod],
+        cold_start_period_seconds: float,
+        unmeasured: Container[str],
     ) -> tuple[list[ChargedPod], list[ChargedPod]]:
         """Return warm pods and cold pods. A pod is cold when its own record, not its age, is too short."""
-        known = [pod for pod in prod_pods if _pod_key(pod) in self._models]
+        known = [pod for pod in prod_pods if _pod_key(pod) in self._models and pod.uid not in unmeasured]
         history = now_seconds - self._models.first_seconds([_pod_key(pod) for pod in known])
         long_enough = history >= cold_start_period_seconds  # false for NaN
         warm = [pod for pod, is_warm in zip(known, long_enough, strict=True) if is_warm]

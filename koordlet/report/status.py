@@ -36,6 +36,18 @@ class ReportedUsage:
     """Pods with their mean usage."""
     numa: Mapping[int, NumaSample] = field(default_factory=dict)
     """Mean usage by NUMA node; empty on a machine with one node."""
+    by_class: ClassUsage | None = None
+    """None while node, system or pods are not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassUsage:
+    """Usage of the node by priority class, as means over the same samples."""
+
+    prod: UsageSample
+    mid: UsageSample
+    batch_and_free: UsageSample
+    system: UsageSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +76,25 @@ class Report:
 
 def usage(sample: UsageSample | None) -> node_metric.ResourceMap:
     """Return a usage on the wire; no data is an empty map, as in Koordinator's reports."""
-    if sample is None:
-        return node_metric.ResourceMap()
-    return node_metric.ResourceMap(
-        resources={
-            names.CPU: quantities.format_cpu_millis(math.trunc(sample.cpu_cores * 1000)),
-            names.MEMORY: quantities.format_bytes(math.trunc(sample.memory_bytes)),
-        }
+    return node_metric.ResourceMap() if sample is None else node_metric.ResourceMap(resources=_truncated(sample))
+
+
+def _truncated(sample: UsageSample) -> wire_model.ResourceList:
+    return {
+        names.CPU: quantities.format_cpu_millis(math.trunc(sample.cpu_cores * 1000)),
+        names.MEMORY: quantities.format_bytes(math.trunc(sample.memory_bytes)),
+    }
+
+
+def usage_by_class(found: ClassUsage | None) -> node_metric.UsageByClass | None:
+    """Return the usage by class on the wire; absent where it is not known."""
+    if found is None:
+        return None
+    return node_metric.UsageByClass(
+        prod=_truncated(found.prod),
+        mid=_truncated(found.mid),
+        batch_and_free=_truncated(found.batch_and_free),
+        system=_truncated(found.system),
     )
 
 
@@ -154,6 +178,7 @@ def build(report: Report) -> node_metric.NodeMetricStatus:
         else node_metric.AllocatedMetric(
             prod=whole_resources(prod_requests(bound)), mid=whole_resources(mid_requests(bound))
         ),
+        usage=usage_by_class(report.usage.by_class),
         prediction=predicted.prediction if predicted else None,
         conditions=report.conditions,
     )

@@ -55,11 +55,11 @@ def test_no_text_sets_nothing(text):
         ),
         (
             {"metricAggregatePolicy": {"durations": ["1.5s"]}},
-            'metricAggregatePolicy.durations[0]: seen "1.5s", want whole seconds, at least one',
+            'metricAggregatePolicy.durations[0]: seen "1.5s", want whole seconds, from 1s to 12h0m0s',
         ),
         (
             {"metricAggregatePolicy": {"durations": ["-5m"]}},
-            'metricAggregatePolicy.durations[0]: seen "-5m", want whole seconds, at least one',
+            'metricAggregatePolicy.durations[0]: seen "-5m", want whole seconds, from 1s to 12h0m0s',
         ),
         ("null", "the document: seen null, want an object"),
         ("[]", "the document: seen [], want an object"),

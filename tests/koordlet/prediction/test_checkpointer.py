@@ -86,7 +86,9 @@ def degraded(state_dir, tmp_path, before_save=lambda: None):
     observer.train(NOW + 2, spec_in_force.predict_parameters(policy))
     before_save()
     asyncio.run(agent.checkpointer.save())
-    found = ReportBuilder(observer).build(NOW + 2, cluster, policy, agent.checkpointer.problem_text).status.conditions
+    reports = ReportBuilder(observer)
+    forecast = reports.predict(NOW + 2, cluster, policy)
+    found = reports.build(forecast, cluster, agent.checkpointer.problem_text).conditions
     observer.collector.close()
     return agent, next(each for each in found if each.type == "PredictionDegraded")
 
