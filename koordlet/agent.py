@@ -58,7 +58,12 @@ class Agent:
         self.exporter = exporter.start(settings)
         registry.register(
             metrics.AgentCollector(
-                self.reports, self.counts, self._tick_times, self.view.watches, self.checkpointer, self.view
+                self.reports,
+                self.counts,
+                self._tick_times,
+                self.view.watches,
+                self.checkpointer,
+                cluster=self.view,
             )
         )
         if self.exporter is not None:

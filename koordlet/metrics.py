@@ -94,6 +94,7 @@ class AgentCollector(Collector):
         tick_times: TickTimes,
         watches: Mapping[str, WatchState],
         checkpointer: Checkpointer,
+        *,
         cluster: Cluster,
     ) -> None:
         self._reports = reports

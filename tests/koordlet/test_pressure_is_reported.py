@@ -92,7 +92,7 @@ class Node:
                 metrics.TickTimes(),
                 {},
                 Checkpointer("", "n1", self.observer.server),
-                OnePod(),
+                cluster=OnePod(),
             )
         )
         return registry.get_sample_value(name, labels)

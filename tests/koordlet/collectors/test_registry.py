@@ -92,7 +92,7 @@ def test_a_listed_collector_reaches_the_metrics(observer):
             metrics.TickTimes(),
             {},
             Checkpointer("", "n1", observer.server),
-            NoCluster(observer.machine_capacity),
+            cluster=NoCluster(observer.machine_capacity),
         )
     )
     assert prometheus.get_sample_value("koordlet_disk_reads_total", {"disk": "sda"}) == 7.0
