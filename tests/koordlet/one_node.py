@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from pathlib import Path
 
 from api_types.kubernetes.priority_and_qos import PriorityClass, QoSClass
@@ -67,6 +68,9 @@ class OneNode:
         self.seconds = 0
         self.node_cores, self.used_bytes = 4.0, 4 * GIB
         self.pod_cores: dict[str, float] = {}
+        self.pod_bytes: dict[str, int] = {}
+        self.used_seconds: collections.Counter[str] = collections.Counter()
+        """CPU time of the node ("") and of each pod."""
 
     @property
     def now(self) -> float:
@@ -77,13 +81,14 @@ class OneNode:
         return spec_in_force.predict_policy(self.cluster.spec.predict_policy)
 
     def run(self, seconds: int, after_writing=lambda: None) -> None:
-        """Tick that often; the node and each of `pod_cores` use their cores, and each pod half a GiB."""
+        """Tick that often. A pod uses its `pod_cores`, and its `pod_bytes` or half a GiB."""
         for _ in range(seconds):
             self.seconds += 1
             self.clock.advance(1.0)
-            self.host.set_node(round(self.seconds * self.node_cores * 100), self.used_bytes, cpus=16)
-            for name, cores in self.pod_cores.items():
-                self.host.set_group(self.host.pod(name), self.seconds * cores, GIB // 2)
+            self.used_seconds.update({"": self.node_cores, **self.pod_cores})
+            self.host.set_node(round(self.used_seconds[""] * 100), self.used_bytes, cpus=16)
+            for name in self.pod_cores:
+                self.host.set_group(self.host.pod(name), self.used_seconds[name], self.pod_bytes.get(name, GIB // 2))
             after_writing()
             self.observer.observe(self.now, self.cluster)
             if self.seconds % TRAIN_SECONDS == 0:
