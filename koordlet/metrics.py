@@ -189,6 +189,11 @@ class AgentCollector(Collector):
             "Values excluded from training: NaN, infinite, negative.",
             self._counts.unusable_values,
         )
+        yield GaugeMetricFamily(
+            "koordlet_refused_identities",
+            "Pods whose claim to the UID of another pod is refused.",
+            len(self._cluster.pods.refused),
+        )
         training = self._observer.newest_training
         yield GaugeMetricFamily(
             "koordlet_refused_pods",

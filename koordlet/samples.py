@@ -8,6 +8,7 @@ never zero.
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -33,6 +34,8 @@ class UsageSample(NamedTuple):
 class SeriesKind(enum.StrEnum):
     """Subject of a series."""
 
+    __hash__ = str.__hash__  # that of an enum is a call of Python, a thousand times a tick
+
     NODE = "node"
     SYSTEM = "system"  # node - sum of pods, at least 0
     UNRESERVED_SYSTEM = "unreserved-system"  # S of the formulas: system usage beyond the node's reservation
@@ -49,6 +52,12 @@ class SeriesKey(NamedTuple):
 
     kind: SeriesKind
     identity: str = ""
+
+
+@functools.lru_cache(maxsize=4096)  # a few days of pods; one object for each also makes look-ups faster
+def pod_key(uid: str) -> SeriesKey:
+    """Return the key of the series of a pod."""
+    return SeriesKey(SeriesKind.POD, uid)
 
 
 NODE = SeriesKey(SeriesKind.NODE)

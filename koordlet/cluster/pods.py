@@ -82,6 +82,11 @@ class PodTable:
             del self._pods[key]
         self.synced = True
 
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Pods whose claim to the UID of a static pod is refused, as namespace/name, each with the reason."""
+        return {}
+
     def active(self) -> list[PodOnNode]:
         """Return the pods that have not terminated, sorted by namespace and name."""
         return [pod for _key, pod in sorted(self._pods.items()) if not pod.is_terminated]

@@ -21,6 +21,7 @@ from koordlet.samples import (
     SeriesKind,
     Snapshot,
     UsageSample,
+    pod_key,
 )
 
 CLASSES: Final = (PriorityClass.PROD, PriorityClass.MID, PriorityClass.BATCH, PriorityClass.FREE)
@@ -62,13 +63,17 @@ def series_of(
             if PROD in classes:
                 series[PROD_AND_UNRESERVED_SYSTEM] = _sum((classes[PROD], unreserved))
     for uid, usage in snapshot.pods.items():
-        series[SeriesKey(SeriesKind.POD, uid)] = usage
+        series[pod_key(uid)] = usage
     return series
 
 
 def _with_usages_only(snapshot: Snapshot) -> Snapshot:
     """Drop values that are not usage. One such pod invalidates the system, which is node - pods."""
-    spoilt = [uid for uid, usage in snapshot.pods.items() if not _is_usage(usage)]
+    spoilt = [
+        uid
+        for uid, (cpu_cores, memory_bytes) in snapshot.pods.items()
+        if not (0 <= cpu_cores < math.inf and 0 <= memory_bytes < math.inf)  # as `_is_usage`, without a call each
+    ]
     node, system = (each if each is not None and _is_usage(each) else None for each in (snapshot.node, snapshot.system))
     if not spoilt and node is snapshot.node and system is snapshot.system:
         return snapshot

@@ -118,6 +118,7 @@ class ReportBuilder:
             spec_problem=cluster.spec_problem,
             unsupported=spec_in_force.unsupported(cluster.spec.metric_collect_policy),
             unreadable=[f"{kind} {name}: {reason}" for (kind, name), reason in sorted(cluster.unreadable.items())],
+            refused_identities=[f"{name}: {reason}" for name, reason in sorted(cluster.pods.refused.items())],
             pods_in_system=observer.collector.statistics.pods_in_system,
             refused_pods=observer.newest_training.refused_pods if observer.newest_training else 0,
             throttled_pods=throttled_pods.prod(observer.collector.collectors, observer.pods_by_uid),

@@ -38,6 +38,8 @@ class Facts:
     """Objects of the API server whose newest state cannot be decoded, each with the reason."""
     pods_in_system: int = 0
     """Number of pods that cannot be measured."""
+    refused_identities: Sequence[str] = ()
+    """Pods whose claim to the UID of another pod is refused, each with the reason."""
     refused_pods: int = 0
     """Number of pods without a model because there are too many."""
     throttled_pods: Sequence[str] = ()
@@ -110,6 +112,8 @@ def _degradations(facts: Facts) -> Iterator[tuple[str, str | None]]:
         yield "ReservationIgnored", ignored
     if facts.unreadable:
         yield "UnreadableObjects", f"what was known of these objects is out of date: {_named(facts.unreadable)}"
+    if facts.refused_identities:
+        yield "IdentitiesRefused", f"pods claim to be others: {_named(facts.refused_identities)}"
     if facts.refused_pods:
         refused = (
             f"{facts.refused_pods} pods have no model, because too many are tracked: they are charged their requests"

@@ -104,6 +104,7 @@ TROUBLES = (
     {"spec_problem": "why"},
     {"unsupported": "why"},
     {"unreadable": ["pods default/web: why"]},
+    {"refused_identities": ["default/web: why"]},
     {"refused_pods": 1},
     {"throttled_pods": ["web"]},
 )

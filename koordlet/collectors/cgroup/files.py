@@ -140,12 +140,17 @@ def cpu_nanoseconds_v1(text: bytes) -> int:
 
 def cpu_nanoseconds_v2(text: bytes) -> int:
     """Return the CPU time in cpu.stat, where kernels print usage_usec first."""
+    if first := _V2_CPU_AS_PRINTED.match(text):
+        return int(first[1]) * 1000
     start = 0 if text.startswith(b"usage_usec ") else text.find(b"\nusage_usec ") + 1
     line, _, _ = text[start:].partition(b"\n")
     key, _, number = line.partition(b" ")
     if key != b"usage_usec" or not number.isdigit():
         raise ValueError(f"cpu.stat has no number for usage_usec, got {text[:40]!r}")
     return int(number) * 1000
+
+
+_V2_CPU_AS_PRINTED = re.compile(rb"usage_usec (\d+)\n")
 
 
 class UsageFile(NamedTuple):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 
 from koordlet.collectors import rates
 from koordlet.collectors.cgroup import files as cgroup_files
 from koordlet.collectors.cgroup.layout import CgroupLayout
-from koordlet.collectors.open_files import CachedFile, DescriptorBudget
+from koordlet.collectors.open_files import BUFFER_BYTES, CachedFile, DescriptorBudget
 from koordlet.collectors.rates import CpuReading, NoRate
 
 
@@ -42,8 +43,9 @@ class CgroupReader:
 
     def cpu_cores(self, monotonic_ns: Callable[[], int], cpu_count: int | None) -> float | NoRate:
         """Read the CPU counter; return the rate since its previous reading."""
-        text = self.cpu_file.read()
-        now = CpuReading(self.cpu_file.inode, self._parse_cpu(text), monotonic_ns())
+        file = self.cpu_file
+        text = file.read() if file.descriptor is None else os.pread(file.descriptor, BUFFER_BYTES, 0)
+        now = CpuReading(file.inode, self._parse_cpu(text), monotonic_ns())
         rate = rates.cpu_cores(self._before, now, cpu_count)
         self._before = now
         return rate
@@ -51,7 +53,8 @@ class CgroupReader:
     def memory_bytes(self, counts_page_cache: bool = False) -> int:
         """Read the memory in use, with or without page cache."""
         parse = self._parse_memory_with_page_cache if counts_page_cache else self._parse_memory
-        return parse(self.memory_file.read())
+        file = self.memory_file
+        return parse(file.read() if file.descriptor is None else os.pread(file.descriptor, BUFFER_BYTES, 0))
 
     def is_gone_by(self, failure: Exception) -> bool:
         """Return whether a failed read means that the group ended, and not that its files are unreadable."""

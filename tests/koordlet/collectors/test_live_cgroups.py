@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from koordlet.collectors.cgroup.cpu_stat import FEWEST_PERIODS
-from koordlet.collectors.cgroup.discovery import CONTAINER_SEARCH_TICKS
+from koordlet.collectors.cgroup.discovery import FULL_SCAN_SECONDS
 from koordlet.collectors.node_pressure import NodePressure
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget
 from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, PodPressure
@@ -255,13 +255,12 @@ def test_a_container_restarted_between_two_ticks_is_followed(host, collector, cl
     assert (snapshot.pods.keys(), snapshot.no_data) == ({UID}, ())
 
 
-def test_a_container_added_to_a_running_pod_is_found_within_seconds(host, collector, clock, paths):
+def test_a_container_added_to_a_running_pod_is_found_by_the_next_full_scan(host, collector, clock, paths):
     host.group(paths.one)
     every_turn(collector, clock)
     assert every_turn(collector, clock).keys() == {ONE}
     host.group(paths.two)
-    for _ in range(CONTAINER_SEARCH_TICKS):
-        tick(collector, clock)
+    tick(collector, clock, FULL_SCAN_SECONDS)
     every_turn(collector, clock)  # its first reading, which has no rate
     assert every_turn(collector, clock).keys() == {ONE, TWO}
 

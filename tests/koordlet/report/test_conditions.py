@@ -92,6 +92,12 @@ def test_objects_that_cannot_be_decoded_are_named():
     assert "pods shop/cart-0: metadata.uid is 1" in condition.message
 
 
+def test_pods_that_claim_to_be_others_are_named():
+    condition = evaluated(refused_identities=["shop/cart-0: claims the UID of kube-system/etcd"])["PredictionDegraded"]
+    assert (condition.status, condition.reason) == ("True", "IdentitiesRefused")
+    assert condition.message.endswith("shop/cart-0: claims the UID of kube-system/etcd")
+
+
 def test_pods_without_a_model_are_counted():
     condition = evaluated(refused_pods=3)["PredictionDegraded"]
     assert (condition.status, condition.reason) == ("True", "PodsRefused")
