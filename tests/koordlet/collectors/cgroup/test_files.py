@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koordlet.collectors.cgroup import files as cgroup_files
-from koordlet.collectors.cgroup.files import CPU_FILES, MEMORY_FILES, PAGE_CACHE_PARSERS, CgroupVersion, MemoryStat, UsageFile
+from koordlet.collectors.cgroup.files import (
+    CPU_FILES,
+    MEMORY_FILES,
+    PAGE_CACHE_PARSERS,
+    CgroupVersion,
+    MemoryStat,
+    UsageFile,
+)
 
 V1_KEYS = [
     f"total_{key}"
