@@ -34,7 +34,7 @@ class KoordletSettings(settings.Settings):
     http_port: int = pydantic.Field(DEFAULT_HTTP_PORT, ge=0, le=65535)
     """Port of /healthz, /readyz and /metrics."""
     enable_debug_pages: bool = False
-    """Serve /debug/samples: every cached raw sample, to verify a prediction by hand."""
+    """Serve /debug/samples: every cached raw sample, to verify a prediction by hand. Containers are measured for it."""
     influxdb_url: str = ""
     """Address of an InfluxDB 2 to export to, such as https://influxdb:8086; empty disables the exporter."""
     influxdb_org: str = ""
