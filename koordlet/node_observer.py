@@ -63,16 +63,18 @@ class NodeObserver:
         if cluster.may_lack_pods and not snapshot.pods and not snapshot.unmeasured_pods:
             snapshot = dataclasses.replace(snapshot, system=snapshot.node)
         self.no_data = snapshot.no_data
-        classes = {uid: pod.priority_class for uid, pod in pods.items()}
+        classes = {uid: pod.priority_class for uid, pod in pods.items()} if cluster.pods.synced else None
         self.newest = series.series_of(snapshot, classes, _reserved(cluster))
         self.cache.append(snapshot, self.newest)
         if snapshot.node is not None:
             self.newest_at_seconds = now_seconds
 
-    def train(self, now_seconds: float, parameters: PredictParameters) -> TrainingRound:
-        """Add the p90 of the last 30 s of every series to its model."""
+    def train(
+        self, now_seconds: float, parameters: PredictParameters, boot_seconds: float | None = None
+    ) -> TrainingRound:
+        """Add the p90 of the last 30 s of every series to its model. See `UsageModels.train` for `boot_seconds`."""
         self.server.configure(parameters)
-        done = self.server.train(now_seconds, self.cache.p90(now_seconds, TRAINING_WINDOW_SECONDS))
+        done = self.server.train(now_seconds, self.cache.p90(now_seconds, TRAINING_WINDOW_SECONDS), boot_seconds)
         self.trained_at_seconds.append(now_seconds)
         return done
 

@@ -103,7 +103,7 @@ class ReportBuilder:
             reason = "the pods bound to this node are not known yet; waiting for the first list from the API server"
             result = NoPrediction(reason, Cause.PODS_UNKNOWN)
         else:
-            result = self.observer.server.predict(now_seconds, bound, cluster.allocatable, parameters)
+            result = self.observer.server.predict(now_seconds, bound, cluster.allocatable, parameters, cluster.capacity)
         self.predicted_at_seconds.append(now_seconds)
         self.prediction = None if isinstance(result, NoPrediction) else result
         if isinstance(result, NoPrediction):

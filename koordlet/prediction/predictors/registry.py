@@ -6,6 +6,7 @@ A new predictor is a module in this package, a line in `PREDICTORS`, and its nam
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Final, Protocol
@@ -39,7 +40,10 @@ PREDICTORS: Final[Mapping[str, Predictor]] = {
 
 
 def predict(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
-    """Return the peak of the predictor in `parameters`; a peak that is not finite or negative is NoPrediction."""
+    """Return the peak of the predictor in `parameters`, at most the node's capacity.
+
+    A peak that is not finite or negative is NoPrediction.
+    """
     predictor = PREDICTORS.get(parameters.predictor)
     if predictor is None:
         reason = f"predictor {parameters.predictor!r} is unknown, want one of {', '.join(PREDICTORS)}"
@@ -49,4 +53,6 @@ def predict(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPredictio
         return NoPrediction(
             f"{parameters.predictor} returned {predicted.peak} for {load.resource}", Cause.UNUSABLE_ANSWER
         )
+    if isinstance(predicted, Peak) and predicted.peak > load.capacity:
+        return dataclasses.replace(predicted, peak=load.capacity)
     return predicted
