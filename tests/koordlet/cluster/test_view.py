@@ -143,3 +143,34 @@ async def test_an_invalid_annotation_reserves_nothing_and_is_reported_until_it_i
         "want a quantity of at least 0, like 500m or 4Gi; the annotation is ignored"
     )
     assert [record.message for record in caplog.records if "reservation" in record.message] == [wanted]
+
+
+def forged_mirror_pod(uid_of_another):
+    annotations = {"kubernetes.io/config.hash": uid_of_another, "kubernetes.io/config.mirror": uid_of_another}
+    owners = [{"kind": "Node", "name": "n1", "uid": "node-uid"}]
+    return {
+        "metadata": {
+            "name": "thief",
+            "namespace": "ns",
+            "uid": "t",
+            "annotations": annotations,
+            "ownerReferences": owners,
+        },
+        "spec": {"containers": []},
+        "status": {"phase": "Running", "startTime": "2026-11-22T00:00:00Z"},
+    }
+
+
+async def test_a_claim_to_the_uid_of_another_pod_is_refused_and_named_once(caplog):
+    async with apiserver.running() as server:
+        script(server)
+        thief = forged_mirror_pod("u")
+        server.on("GET", PODS, apiserver.page("1", thief, POD))
+        again = {**thief, "status": {**thief["status"], "phase": "Pending"}}
+        server.on("WATCH", PODS, apiserver.Stream(changed("MODIFIED", again), apiserver.HANG))
+        async with watching(server, lambda view: all_synced(view) and view.watches["pods"].events) as view:
+            assert {uid: pod.name for uid, pod in view.pods.by_uid().items()} == {"u": "p", "t": "thief"}
+    wanted = (
+        "pod ns/thief: annotation kubernetes.io/config.mirror claims the UID u of ns/p; the pod is charged its request"
+    )
+    assert [record.message for record in caplog.records if "claims" in record.message] == [wanted]
