@@ -120,6 +120,7 @@ class Agent:
         begin = time.monotonic()
         try:
             self.observer.observe(time.time(), self.view)
+            self.view.log_refused_pods()
         except Exception:
             log.exception("tick failed; the next tick runs in 1 s")
         self.counts.ticks += 1

@@ -2,7 +2,7 @@
 
 The table follows the watch of the API server. Collecting never waits for it: a cgroup has the pod's UID in its name,
 and the two are joined by that UID. The UID in the cgroup of a static pod is a hash that an annotation of its mirror pod
-has. Any author of a pod may write that annotation, so it is used only where nobody else has a claim to that UID.
+has. Any author of a pod may write that annotation, so it is used only where no other pod has a claim to that UID.
 """
 
 from __future__ import annotations
@@ -155,10 +155,7 @@ def _resolved(bound: Mapping[tuple[str, str], PodOnNode]) -> _Resolved:
                 f"annotation {names.ANNOTATION_MIRROR_POD} claims the UID {static_uid} of {rivals}"
             )
     active = [
-        pod
-        if pod.static_uid is None or f"{pod.namespace}/{pod.name}" in refused
-        else dataclasses.replace(pod, uid=pod.static_uid)
-        for _name, pod in sorted(bound.items())
-        if not pod.is_terminated
+        pod if pod.static_uid is None or "/".join(name) in refused else dataclasses.replace(pod, uid=pod.static_uid)
+        for name, pod in sorted((name, pod) for name, pod in bound.items() if not pod.is_terminated)
     ]
     return _Resolved(active, {pod.uid: pod for pod in active}, refused)

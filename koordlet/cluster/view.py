@@ -73,10 +73,9 @@ class ClusterView:
                     self.pods.drop(*event.key)
                 case watching.Synced():
                     self.pods.keep_only(event.keys)
-            if self.pods.synced:
-                self._log_new_refusals()
 
-    def _log_new_refusals(self) -> None:
+    def log_refused_pods(self) -> None:
+        """Log each claim to the UID of another pod once. For a tick: an event of a pod must not cost all of them."""
         refused = self.pods.refused
         for name in sorted(refused.keys() - self._logged_refusals.keys()):
             log.warning("pod %s: %s; the pod is charged its request", name, refused[name])

@@ -100,13 +100,12 @@ def requested_by(pods: Iterable[ChargedPod]) -> WholeAmounts:
 
 def charged_while_cold(pods: Sequence[ChargedPod], resource: Resource, usage_now: FloatArray) -> float:
     """Return C in the unit of usage: for each pod the larger of its request and its usage, NaN while unknown."""
-    requests = np.array([_requested(pod).in_cores_or_bytes(resource) for pod in pods], float)
+    if resource is Resource.CPU:
+        requests = np.array([pod.cpu_request_millis for pod in pods], float) / 1000
+    else:
+        requests = np.array([pod.memory_request_bytes for pod in pods], float)
     excess = np.fmax(usage_now - requests, 0.0)
     return requested_by(pods).in_cores_or_bytes(resource) + float(np.sum(excess))
-
-
-def _requested(pod: ChargedPod) -> WholeAmounts:
-    return WholeAmounts(pod.cpu_request_millis, pod.memory_request_bytes)
 
 
 def whole_peak(cpu_cores: float, memory_bytes: float) -> WholeAmounts:

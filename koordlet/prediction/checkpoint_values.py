@@ -1,7 +1,7 @@
 """Validation of the values of a checkpoint: what no agent can have recorded is refused.
 
 A value that is not a number, negative or absurdly large would otherwise spoil every later prediction, or stop the
-agent at each start until somebody removes the file.
+agent at each start until the file is removed.
 """
 
 from __future__ import annotations

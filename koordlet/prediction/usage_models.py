@@ -30,7 +30,7 @@ POD_EXPIRY_SECONDS: Final = 1800.0  # as in Koordinator's agent
 # Four times the pods of the largest supported node: a day of CronJobs leaves as many within the expiry time.
 MAX_PODS: Final = 1000
 TRAINING_INTERVAL_SECONDS: Final = 30.0
-# Only the wall clock tells how long an agent was away, and a node may boot in 1970 or in 2038: samples age by a day at
+# Only the wall clock shows how long an agent was away, and a node may boot in 1970 or in 2038: samples age by a day at
 # most, which leaves a quarter of a CPU sample's weight with the default half-life.
 _LONGEST_PAUSE_SECONDS: Final = 86_400.0
 

@@ -180,3 +180,14 @@ def test_the_agent_trains_by_the_clock_that_cannot_be_set(machine, monkeypatch, 
     ((now, boot),) = seen
     assert abs(now - time.time()) < 60
     assert abs(boot - time.clock_gettime(time.CLOCK_BOOTTIME)) < 60
+
+
+def test_a_tick_of_the_agent_names_a_refused_pod_once(machine, caplog):
+    agent = agents.Agent(
+        KoordletSettings(node_name="n1", state_dir=""), machine.observer, prometheus_client.CollectorRegistry()
+    )
+    for made in (described("u"), described("thief", static_uid="u")):
+        agent.view.pods.put(made)
+    for _tick in range(3):
+        agent._tick()
+    assert caplog.text.count("pod shop/thief: annotation kubernetes.io/config.mirror claims the UID u of shop/u") == 1

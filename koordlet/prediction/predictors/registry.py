@@ -26,7 +26,8 @@ class Predictor(Protocol):
 def _largest_member(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
     if "max" in parameters.members:
         return NoPrediction("max cannot be a member of itself", Cause.UNUSABLE_POLICY)
-    return maximum.largest({name: predict(load, parameters.for_predictor(name)) for name in parameters.members})
+    unlimited = dataclasses.replace(load, capacity=math.inf)  # of two limited peaks the larger is unknown
+    return maximum.largest({name: predict(unlimited, parameters.for_predictor(name)) for name in parameters.members})
 
 
 PREDICTORS: Final[Mapping[str, Predictor]] = {

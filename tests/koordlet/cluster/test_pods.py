@@ -82,6 +82,14 @@ def test_sidecars_and_init_containers_are_known_by_their_ids_too():
     assert described.container_ids == {"abc", "def"}
 
 
+def test_a_pod_in_a_resize_has_the_requests_and_limits_that_are_in_force():
+    limited = {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
+    in_force = {"name": "c", "resources": {"requests": {"cpu": "4"}, "limits": {"cpu": "8"}}}
+    wire = {"spec": {"containers": [{"name": "c", "resources": limited}]}, "status": {"containerStatuses": [in_force]}}
+    described = pods_on_node.describe(msgspec.json.decode(msgspec.json.encode(wire), type=pods.Pod))
+    assert (described.cpu_request_millis, described.cpu_limit_millis) == (4000, 8000)
+
+
 def test_a_pod_is_admitted_once_the_kubelet_has_taken_it_and_until_it_ends():
     assert pods_on_node.describe(pod()).is_admitted
     assert not pods_on_node.describe(pod(started=None)).is_admitted

@@ -43,11 +43,11 @@ async def watching(server, until):
             await task
 
 
-def script(server, *, metrics=(), then=(), node=NODE, node_then=()):
-    server.on("GET", PODS, apiserver.page("1", POD))
+def script(server, *, metrics=(), then=(), node=NODE, node_then=(), pods=(POD,), pods_then=()):
+    server.on("GET", PODS, apiserver.page("1", *pods))
     server.on("GET", NODES, apiserver.page("3", node))
     server.on("GET", NODE_METRICS, apiserver.page("5", *metrics))
-    server.on("WATCH", PODS, apiserver.Stream(apiserver.HANG))
+    server.on("WATCH", PODS, apiserver.Stream(*pods_then, apiserver.HANG))
     server.on("WATCH", NODES, apiserver.Stream(*node_then, apiserver.HANG))
     server.on("WATCH", NODE_METRICS, apiserver.Stream(*then, apiserver.HANG))
 
@@ -163,13 +163,13 @@ def forged_mirror_pod(uid_of_another):
 
 async def test_a_claim_to_the_uid_of_another_pod_is_refused_and_named_once(caplog):
     async with apiserver.running() as server:
-        script(server)
         thief = forged_mirror_pod("u")
-        server.on("GET", PODS, apiserver.page("1", thief, POD))
-        again = {**thief, "status": {**thief["status"], "phase": "Pending"}}
-        server.on("WATCH", PODS, apiserver.Stream(changed("MODIFIED", again), apiserver.HANG))
-        async with watching(server, lambda view: all_synced(view) and view.watches["pods"].events) as view:
-            assert {uid: pod.name for uid, pod in view.pods.by_uid().items()} == {"u": "p", "t": "thief"}
+        other = {**POD, "metadata": {**POD["metadata"], "name": "later", "uid": "l"}}
+        script(server, pods=[thief, POD], pods_then=[changed("MODIFIED", thief), changed("ADDED", other)])
+        async with watching(server, lambda view: "l" in view.pods.by_uid()) as view:
+            assert {uid: pod.name for uid, pod in view.pods.by_uid().items()} == {"u": "p", "t": "thief", "l": "later"}
+            for _tick in range(3):
+                view.log_refused_pods()
     wanted = (
         "pod ns/thief: annotation kubernetes.io/config.mirror claims the UID u of ns/p; the pod is charged its request"
     )
