@@ -98,22 +98,24 @@ class PodTable:
         self._resolved: _Resolved | None = None
         """Read at each tick, so computed once after a change."""
         self.synced = False
+        self.version = 0
+        """Changes whenever a pod changes."""
 
     def put(self, pod: PodOnNode) -> None:
         """Add or replace a pod."""
         self._pods[pod.namespace, pod.name] = pod
-        self._resolved = None
+        self._change()
 
     def drop(self, namespace: str, name: str) -> None:
         """Remove a pod; unknown pods are ignored."""
         self._pods.pop((namespace, name), None)
-        self._resolved = None
+        self._change()
 
     def keep_only(self, keys: Collection[tuple[str, str]]) -> None:
         """Remove every pod that is missing in a complete list."""
         for key in self._pods.keys() - set(keys):
             del self._pods[key]
-        self._resolved = None
+        self._change()
         self.synced = True
 
     def active(self) -> Sequence[PodOnNode]:
@@ -128,6 +130,10 @@ class PodTable:
     def refused(self) -> Mapping[str, str]:
         """Pods whose claim to the UID of a static pod is refused, as namespace/name, each with the reason."""
         return self._resolve().refused
+
+    def _change(self) -> None:
+        self.version += 1
+        self._resolved = None
 
     def _resolve(self) -> _Resolved:
         if self._resolved is None:

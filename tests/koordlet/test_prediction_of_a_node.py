@@ -57,7 +57,8 @@ class Machine:
         self.spec = node_metric.NodeMetricSpec()
         self.generation = None
         self.may_lack_pods = False
-        self.reservation_problem = None
+        self.reservation_problem = self.spec_problem = None
+        self.unreadable = {}
         self.allocatable = self.capacity = WholeAmounts(4000, 16 << 30)
         self.at_seconds = 1000.0
 
