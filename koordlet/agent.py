@@ -70,8 +70,14 @@ class Agent:
             registry.register(metrics.ExporterCollector(self.exporter))
 
     async def run(self, api: session.Session) -> None:
-        """Observe and report until `stop` is set, then write the checkpoint."""
+        """Observe and report until `stop` is set or a task fails, then write the checkpoint."""
         self.checkpointer.restore()
+        try:
+            await self._run_tasks(api)
+        finally:
+            await self._end()
+
+    async def _run_tasks(self, api: session.Session) -> None:
         async with asyncio.TaskGroup() as group:
             background = [
                 group.create_task(self.view.watch(api)),
@@ -84,7 +90,13 @@ class Agent:
                     task.cancel()
                 if self.exporter is not None:
                     self.exporter.writer.request_drain(EXPORT_DRAIN_SECONDS)
-        await self.checkpointer.save()
+
+    async def _end(self) -> None:
+        """Write the last checkpoint. A failure must not hide why the agent ends."""
+        try:
+            await self.checkpointer.save()
+        except Exception:
+            log.exception("the last checkpoint is not written")
         if self.exporter is not None:
             await asyncio.to_thread(self.exporter.writer.join)
         self.observer.collector.close()
@@ -116,6 +128,7 @@ class Agent:
         begin = time.monotonic()
         try:
             self.observer.observe(time.time(), self.view)
+            self.view.log_refused_pods()
         except Exception:
             log.exception("tick failed; the next tick runs in 1 s")
         self.counts.ticks += 1
@@ -125,7 +138,8 @@ class Agent:
     def _train(self) -> None:
         policy = spec_in_force.predict_policy(self.view.spec.predict_policy)
         try:
-            done = self.observer.train(time.time(), spec_in_force.predict_parameters(policy))
+            boot_seconds = time.clock_gettime(time.CLOCK_BOOTTIME)
+            done = self.observer.train(time.time(), spec_in_force.predict_parameters(policy), boot_seconds)
         except Exception:
             log.exception("training failed; the next one runs in 30 s")
             return

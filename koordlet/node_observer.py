@@ -112,15 +112,17 @@ class NodeObserver:
             snapshot = dataclasses.replace(snapshot, system=snapshot.node)
         self.no_data = snapshot.no_data
         self.pods_in_system = snapshot.pods_in_system
-        self.newest = series.series_of(snapshot, bound.classes, _reserved(cluster))
+        self.newest = series.series_of(snapshot, bound.classes if bound.synced else None, _reserved(cluster))
         self.cache.append(snapshot, self.newest)
         if snapshot.node is not None:
             self.newest_at_seconds = now_seconds
 
-    def train(self, now_seconds: float, parameters: PredictParameters) -> TrainingRound:
-        """Add the p90 of the last 30 s of every series to its model."""
+    def train(
+        self, now_seconds: float, parameters: PredictParameters, boot_seconds: float | None = None
+    ) -> TrainingRound:
+        """Add the p90 of the last 30 s of every series to its model. See `UsageModels.train` for `boot_seconds`."""
         self.server.configure(parameters)
-        done = self.server.train(now_seconds, self.cache.p90(now_seconds, TRAINING_WINDOW_SECONDS))
+        done = self.server.train(now_seconds, self.cache.p90(now_seconds, TRAINING_WINDOW_SECONDS), boot_seconds)
         self.trained_at_seconds.append(now_seconds)
         self.newest_training = done
         self.expired_pods += done.expired_pods

@@ -227,7 +227,7 @@ class ProdPrediction(WireModel):
     pod_sum_peak: ResourceList | None = None
     """Sum of the peaks predicted from the usage of each warm pod."""
     cold_requests: ResourceList | None = None
-    """Requests of the Prod pods with too little recorded history; part of every peak."""
+    """Requests of the Prod pods with too little recorded history, or their usage where larger; part of every peak."""
     system_peak: ResourceList | None = None
     """Predicted system usage beyond what the node reserves."""
 

@@ -49,7 +49,9 @@ def show(settings: KoordletSettings, seconds: float, predictor: str | None) -> i
     chosen = list(registry.PREDICTORS) if predictor == ALL else [predictor] if predictor else []
     parameters = spec_in_force.predict_parameters(policy)
     predictions = {
-        name: observer.server.predict(now, cluster.pods.active(), cluster.allocatable, parameters.for_predictor(name))
+        name: observer.server.predict(
+            now, cluster.pods.active(), cluster.allocatable, parameters.for_predictor(name), cluster.capacity
+        )
         for name in chosen
     }
     observer.collector.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import TypeVar
 
 import pydantic
@@ -34,6 +34,7 @@ class ClusterView:
         self.node_name = node_name
         self.may_lack_pods = False
         self.pods = pods_on_node.PodTable()
+        self._logged_refusals: Mapping[str, str] = {}
         self.allocatable: WholeAmounts | None = None
         """Resources that the node leaves to pods: less than in its status where an annotation reserves more."""
         self.reservation_problem: str | None = None
@@ -98,9 +99,16 @@ class ClusterView:
                 case watching.Synced():
                     self.pods.keep_only(event.keys)
 
+    def log_refused_pods(self) -> None:
+        """Log each claim to the UID of another pod once. For a tick: an event of a pod must not cost all of them."""
+        refused = self.pods.refused
+        for name in sorted(refused.keys() - self._logged_refusals.keys()):
+            log.warning("pod %s: %s; the pod is charged its request", name, refused[name])
+        self._logged_refusals = refused
+
     def _put_pod(self, pod: pods.Pod) -> None:
         try:
-            self.pods.put(pods_on_node.describe(pod))
+            self.pods.put(pods_on_node.describe(pod, self.node_name))
         except (
             quantities.InvalidQuantity
         ) as problem:  # the API server validates quantities, so this pod was not created by it

@@ -41,29 +41,39 @@ def counted_class(priority_class: PriorityClass | None) -> PriorityClass:
 
 
 def series_of(
-    snapshot: Snapshot, class_of_pod: Mapping[str, PriorityClass], reserved: Reserved | None
+    snapshot: Snapshot, class_of_pod: Mapping[str, PriorityClass] | None, reserved: Reserved | None
 ) -> dict[SeriesKey, UsageSample]:
     """Return all series of one instant.
 
-    `class_of_pod` is keyed by the UID in the cgroup's name. Without `reserved` (unknown capacity of the node) the
-    series that need it are left out. A value that is not usage (NaN, infinite, negative) counts as not measured.
+    `class_of_pod` is keyed by the UID in the cgroup's name. While it is None, before the first list of pods, there are
+    series of the node, the system and the pods only: no class is known, and every pod would count as Prod. Without
+    `reserved` (unknown capacity of the node) the series that need it are left out. A value that is not usage (NaN,
+    infinite, negative) counts as not measured.
     """
     snapshot = _with_usages_only(snapshot)
     series = {} if snapshot.node is None else {NODE: snapshot.node}
-    classes = _class_sums(snapshot, class_of_pod)
-    series.update(classes)
     if snapshot.system is not None:
         series[SYSTEM] = snapshot.system
-        if reserved is not None:
-            unreserved = UsageSample(
-                max(snapshot.system.cpu_cores - reserved.cpu_cores, 0.0),
-                max(snapshot.system.memory_bytes - reserved.memory_bytes, 0.0),
-            )
-            series[UNRESERVED_SYSTEM] = unreserved
-            if PROD in classes:
-                series[PROD_AND_UNRESERVED_SYSTEM] = _sum((classes[PROD], unreserved))
+    if class_of_pod is not None:
+        series |= _class_and_reserve_series(snapshot, class_of_pod, reserved)
     for uid, usage in snapshot.pods.items():
         series[pod_key(uid)] = usage
+    return series
+
+
+def _class_and_reserve_series(
+    snapshot: Snapshot, class_of_pod: Mapping[str, PriorityClass], reserved: Reserved | None
+) -> dict[SeriesKey, UsageSample]:
+    """Return the series of the classes, of S, and of prod + S."""
+    series = _class_sums(snapshot, class_of_pod)
+    if snapshot.system is not None and reserved is not None:
+        unreserved = UsageSample(
+            max(snapshot.system.cpu_cores - reserved.cpu_cores, 0.0),
+            max(snapshot.system.memory_bytes - reserved.memory_bytes, 0.0),
+        )
+        series[UNRESERVED_SYSTEM] = unreserved
+        if PROD in series:
+            series[PROD_AND_UNRESERVED_SYSTEM] = _sum((series[PROD], unreserved))
     return series
 
 

@@ -134,7 +134,12 @@ class ReportBuilder:
             result = NoPrediction(reason, Cause.PODS_UNKNOWN)
         else:
             result = self.observer.server.predict(
-                now_seconds, bound, cluster.allocatable, parameters, unmeasured=self.observer.pods_in_system
+                now_seconds,
+                bound,
+                cluster.allocatable,
+                parameters,
+                cluster.capacity,
+                unmeasured=self.observer.pods_in_system,
             )
         self.predicted_at_seconds.append(now_seconds)
         self.prediction = None if isinstance(result, NoPrediction) else result

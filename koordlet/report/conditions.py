@@ -65,7 +65,7 @@ def _warming_up(facts: Facts) -> tuple[_Status, str, str]:
             "ColdPods",
             (
                 f"{facts.cold_pods} of {facts.cold_pods + facts.warm_pods} Prod pods have less than "
-                f"{facts.cold_start_period_seconds:g} s of recorded history and are charged their full request"
+                f"{facts.cold_start_period_seconds:g} s of recorded history and are charged at least their full request"
             ),
         )
     return "False", "Warm", f"all {facts.warm_pods} Prod pods are predicted from their recorded history"

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from api_types import names, wire_model
-from api_types.kubernetes import priority_and_qos as pq
 from api_types.kubernetes import quantities, times
 from api_types.node_metric import types as node_metric
 from koordlet.cluster.pods import PodOnNode
 from koordlet.prediction import allocation
+from koordlet.prediction.allocation import WholeAmounts
 from koordlet.samples import NumaSample, UsageSample
 
 Statistics = Mapping[str, UsageSample | None]
@@ -59,6 +59,8 @@ class PredictedPeak:
     """Peak[Prod] in millicores and bytes, rounded up."""
     reclaimable: Mapping[str, int]
     """max(0, min(Allocated[Prod] - Peak[Prod], NodeAllocatable - Peak[Prod]))."""
+    allocated: WholeAmounts
+    """Allocated[Prod] of `reclaimable`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,27 +130,23 @@ def numa_usages(means: Mapping[int, NumaSample]) -> list[node_metric.NumaUsage]:
     ]
 
 
-def prod_requests(bound: Iterable[PodOnNode]) -> dict[str, int]:
-    """Return Allocated[Prod]: native requests of the Prod pods that have not terminated, in millicores and bytes."""
-    prod = [pod for pod in bound if pod.priority_class is pq.PriorityClass.PROD and not pod.is_terminated]
-    return {
-        names.CPU: sum(pod.cpu_request_millis for pod in prod),
-        names.MEMORY: sum(pod.memory_request_bytes for pod in prod),
-    }
-
-
-def mid_requests(bound: Iterable[PodOnNode]) -> dict[str, int]:
-    """Return Allocated[Mid]: Mid requests of all pods that have not terminated, in the units of Mid resources."""
-    active = [pod for pod in bound if not pod.is_terminated]
-    return {
-        names.MID_CPU: sum(pod.mid_cpu_request_millis for pod in active),
-        names.MID_MEMORY: sum(pod.mid_memory_request_bytes for pod in active),
-    }
+def _allocated(
+    bound: Iterable[PodOnNode] | None, predicted: PredictedPeak | None
+) -> node_metric.AllocatedMetric | None:
+    """Return the requests on the node; those of Prod are the ones from which the prediction subtracts its peak."""
+    if bound is None:
+        return None
+    pods = list(bound)
+    mid = allocation.allocated_to_mid(pods)
+    prod = predicted.allocated if predicted else allocation.allocated_to_prod(pods)
+    return node_metric.AllocatedMetric(
+        prod=whole_resources({names.CPU: prod.cpu_millis, names.MEMORY: prod.memory_bytes}),
+        mid=whole_resources({names.MID_CPU: mid.cpu_millis, names.MID_MEMORY: mid.memory_bytes}),
+    )
 
 
 def build(report: Report) -> node_metric.NodeMetricStatus:
     """Return the status to publish. Without a prediction both Prod metrics are absent, not zero."""
-    bound = None if report.bound is None else list(report.bound)
     predicted = report.predicted
     return node_metric.NodeMetricStatus(
         observed_generation=report.observed_generation,
@@ -173,11 +171,7 @@ def build(report: Report) -> node_metric.NodeMetricStatus:
         or None,
         prod_reclaimable_metric=_wrapped(predicted.reclaimable) if predicted else None,
         prod_peak_metric=_wrapped(predicted.peak) if predicted else None,
-        allocated=None
-        if bound is None
-        else node_metric.AllocatedMetric(
-            prod=whole_resources(prod_requests(bound)), mid=whole_resources(mid_requests(bound))
-        ),
+        allocated=_allocated(report.bound, predicted),
         usage=usage_by_class(report.usage.by_class),
         prediction=predicted.prediction if predicted else None,
         conditions=report.conditions,

@@ -33,6 +33,8 @@ def bound_pod(name: str, priority_class: PriorityClass = PriorityClass.PROD, **o
         "mid_cpu_request_millis": 0,
         "mid_memory_request_bytes": 0,
         "is_terminated": False,
+        "is_admitted": True,
+        "cpu_limit_millis": None,
         "container_ids": frozenset(),
     }
     return PodOnNode(**{**values, **overrides})  # type: ignore[arg-type]

@@ -39,6 +39,8 @@ class OnePod:
                 mid_cpu_request_millis=0,
                 mid_memory_request_bytes=0,
                 is_terminated=False,
+                is_admitted=True,
+                cpu_limit_millis=None,
                 container_ids=frozenset({CID}),
             )
         )

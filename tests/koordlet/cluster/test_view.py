@@ -44,8 +44,8 @@ async def watching(server, until):
             await task
 
 
-def script(server, *, metrics=(), then=(), node=NODE, node_then=(), pods_then=()):
-    server.on("GET", PODS, apiserver.page("1", POD))
+def script(server, *, metrics=(), then=(), node=NODE, node_then=(), pods=(POD,), pods_then=()):
+    server.on("GET", PODS, apiserver.page("1", *pods))
     server.on("GET", NODES, apiserver.page("3", node))
     server.on("GET", NODE_METRICS, apiserver.page("5", *metrics))
     server.on("WATCH", PODS, apiserver.Stream(*pods_then, apiserver.HANG))
@@ -192,3 +192,34 @@ async def test_an_invalid_annotation_reserves_nothing_and_is_reported_until_it_i
         "want a quantity of at least 0, like 500m or 4Gi; the annotation is ignored"
     )
     assert [record.message for record in caplog.records if "reservation" in record.message] == [wanted]
+
+
+def forged_mirror_pod(uid_of_another):
+    annotations = {"kubernetes.io/config.hash": uid_of_another, "kubernetes.io/config.mirror": uid_of_another}
+    owners = [{"kind": "Node", "name": "n1", "uid": "node-uid"}]
+    return {
+        "metadata": {
+            "name": "thief",
+            "namespace": "ns",
+            "uid": "t",
+            "annotations": annotations,
+            "ownerReferences": owners,
+        },
+        "spec": {"containers": []},
+        "status": {"phase": "Running", "startTime": "2026-11-22T00:00:00Z"},
+    }
+
+
+async def test_a_claim_to_the_uid_of_another_pod_is_refused_and_named_once(caplog):
+    async with apiserver.running() as server:
+        thief = forged_mirror_pod("u")
+        other = {**POD, "metadata": {**POD["metadata"], "name": "later", "uid": "l"}}
+        script(server, pods=[thief, POD], pods_then=[changed("MODIFIED", thief), changed("ADDED", other)])
+        async with watching(server, lambda view: "l" in view.pods.by_uid()) as view:
+            assert {uid: pod.name for uid, pod in view.pods.by_uid().items()} == {"u": "p", "t": "thief", "l": "later"}
+            for _tick in range(3):
+                view.log_refused_pods()
+    wanted = (
+        "pod ns/thief: annotation kubernetes.io/config.mirror claims the UID u of ns/p; the pod is charged its request"
+    )
+    assert [record.message for record in caplog.records if "claims" in record.message] == [wanted]
