@@ -49,6 +49,8 @@ ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED: Final = (
 ANNOTATION_RESERVE_POD: Final = "scheduling.koordinator.sh/reserve-pod"
 ANNOTATION_STATIC_POD_HASH: Final = "kubernetes.io/config.hash"
 """On a mirror pod: the UID of the static pod, which its cgroup names contain."""
+ANNOTATION_MIRROR_POD: Final = "kubernetes.io/config.mirror"
+"""On a mirror pod: the same text again. Any author of a pod may write both."""
 
 ANNOTATION_RESET_PREDICTION: Final = "koordinator.sh/reset-prediction"
 """On a NodeMetric, any text: each new value makes the agent discard its recorded history once."""

@@ -110,9 +110,9 @@ class Day:
         if number % TRAIN == 0:
             self.observer.train(now, spec_in_force.predict_parameters(POLICY))
         if number % REPORT == 0:
-            report = self.reports.build(now, self.view, POLICY, None)
-            assert report is not None, "a measured node has a report"
-            json.dumps(report.status.to_wire())
+            forecast = self.reports.predict(now, self.view, POLICY)
+            assert forecast is not None, "a measured node has a report"
+            json.dumps(self.reports.build(forecast, self.view, None).to_wire())
         if number % CHECKPOINT == 0:
             problem = checkpoint.save(self.checkpoint, self.observer.server.export(), bench_agent.NODE, now)
             assert problem is None, problem

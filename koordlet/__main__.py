@@ -88,7 +88,9 @@ async def _run(chosen: KoordletSettings) -> None:
     registry = CollectorRegistry()
     for default in (ProcessCollector, PlatformCollector, GCCollector):
         default(registry=registry)
-    observer = node_observer.NodeObserver(Path(chosen.host_root), chosen.max_series)
+    observer = node_observer.NodeObserver(
+        Path(chosen.host_root), chosen.max_series, measures_containers=chosen.enable_debug_pages
+    )
     agent = Agent(chosen, observer, registry)
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGTERM, signal.SIGINT):

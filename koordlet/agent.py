@@ -15,6 +15,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from api_types.node_metric import types as node_metric
 from apiserver_client import backoff, session
 from component_base.http_endpoint import ProbeResult
 from koordlet import metrics
@@ -24,7 +25,7 @@ from koordlet.influxdb_exporter import exporter
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report import schedule, writer
-from koordlet.report.builder import BuiltReport, ReportBuilder
+from koordlet.report.builder import Forecast, ReportBuilder
 from koordlet.settings import KoordletSettings
 
 log = logging.getLogger(__name__)
@@ -56,14 +57,27 @@ class Agent:
         self._last_outcome: writer.Outcome | None = None
         self.exporter = exporter.start(settings)
         registry.register(
-            metrics.AgentCollector(self.reports, self.counts, self._tick_times, self.view.watches, self.checkpointer)
+            metrics.AgentCollector(
+                self.reports,
+                self.counts,
+                self._tick_times,
+                self.view.watches,
+                self.checkpointer,
+                cluster=self.view,
+            )
         )
         if self.exporter is not None:
             registry.register(metrics.ExporterCollector(self.exporter))
 
     async def run(self, api: session.Session) -> None:
-        """Observe and report until `stop` is set, then write the checkpoint."""
+        """Observe and report until `stop` is set or a task fails, then write the checkpoint."""
         self.checkpointer.restore()
+        try:
+            await self._run_tasks(api)
+        finally:
+            await self._end()
+
+    async def _run_tasks(self, api: session.Session) -> None:
         async with asyncio.TaskGroup() as group:
             background = [
                 group.create_task(self.view.watch(api)),
@@ -76,7 +90,13 @@ class Agent:
                     task.cancel()
                 if self.exporter is not None:
                     self.exporter.writer.request_drain(EXPORT_DRAIN_SECONDS)
-        await self.checkpointer.save()
+
+    async def _end(self) -> None:
+        """Write the last checkpoint. A failure must not hide why the agent ends."""
+        try:
+            await self.checkpointer.save()
+        except Exception:
+            log.exception("the last checkpoint is not written")
         if self.exporter is not None:
             await asyncio.to_thread(self.exporter.writer.join)
         self.observer.collector.close()
@@ -108,6 +128,7 @@ class Agent:
         begin = time.monotonic()
         try:
             self.observer.observe(time.time(), self.view)
+            self.view.log_refused_pods()
         except Exception:
             log.exception("tick failed; the next tick runs in 1 s")
         self.counts.ticks += 1
@@ -117,7 +138,8 @@ class Agent:
     def _train(self) -> None:
         policy = spec_in_force.predict_policy(self.view.spec.predict_policy)
         try:
-            done = self.observer.train(time.time(), spec_in_force.predict_parameters(policy))
+            boot_seconds = time.clock_gettime(time.CLOCK_BOOTTIME)
+            done = self.observer.train(time.time(), spec_in_force.predict_parameters(policy), boot_seconds)
         except Exception:
             log.exception("training failed; the next one runs in 30 s")
             return
@@ -150,23 +172,31 @@ class Agent:
         wanted = spec_in_force.report_interval_seconds(self.view.spec.metric_collect_policy)
         interval = schedule.seconds_between_reports(wanted, policy.force_update_interval_seconds or 0)
         self._schedule.checked(now, policy.check_interval_seconds or 0, interval)
-        report = self.reports.build(time.time(), self.view, policy, self.checkpointer.problem_text)
-        if report is None:
+        forecast = self.reports.predict(time.time(), self.view, policy)
+        if forecast is None:
             return
         is_early = not self._schedule.is_due(now)
-        if is_early and not self._has_moved(report, policy.resource_diff_threshold_percent or 0):
+        if is_early and not self._has_moved(forecast, policy.resource_diff_threshold_percent or 0):
             return
-        sent = await writer.send(api, self.settings.node_name, report.status, self.view.resource_version)
-        self._note(sent, report, now, interval)
+        status = self.reports.build(forecast, self.view, self.checkpointer.problem_text)
+        sent = await writer.send(api, self.settings.node_name, status, self.view.resource_version)
+        self._note(sent, forecast, status, now, interval)
         self.counts.early_reports += is_early and sent.outcome is writer.Outcome.WRITTEN
 
-    def _has_moved(self, report: BuiltReport, threshold_percent: float) -> bool:
-        allocatable = report.allocatable
+    def _has_moved(self, forecast: Forecast, threshold_percent: float) -> bool:
+        allocatable = forecast.allocatable
         if self._published is None or allocatable is None:
             return True
-        return schedule.has_moved(report.publishes, self._published, allocatable, threshold_percent)
+        return schedule.has_moved(forecast.publishes, self._published, allocatable, threshold_percent)
 
-    def _note(self, sent: writer.Sent, report: BuiltReport, now: float, interval_seconds: float) -> None:
+    def _note(
+        self,
+        sent: writer.Sent,
+        forecast: Forecast,
+        status: node_metric.NodeMetricStatus,
+        now: float,
+        interval_seconds: float,
+    ) -> None:
         self.counts.reports[sent.outcome] += 1
         if sent.outcome is not self._last_outcome:
             log.log(
@@ -184,8 +214,8 @@ class Agent:
             return
         self._failures = 0
         self.view.set_resource_version(sent.resource_version)
-        self.reports.conditions = report.status.conditions or []
-        self._published = report.publishes
+        self.reports.conditions = status.conditions or []
+        self._published = forecast.publishes
         self.counts.last_report_seconds = time.time()
         self._schedule.written(now, interval_seconds, random.random())  # noqa: S311  # spreads load, hides nothing
 

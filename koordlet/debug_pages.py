@@ -27,7 +27,7 @@ class _Inputs(NamedTuple):
     """Copies of everything on the page, made on the event loop."""
 
     pods: WindowSamples
-    containers: WindowSamples
+    containers: WindowSamples | None
     trained_at_seconds: list[float]
     predicted_at_seconds: list[float]
 
@@ -38,7 +38,7 @@ def inputs(reports: ReportBuilder) -> _Inputs:
     until_seconds = observer.newest_at_seconds or 0.0
     return _Inputs(
         observer.cache.cached(until_seconds),
-        observer.cache.containers.cached(until_seconds),
+        None if observer.cache.containers is None else observer.cache.containers.cached(until_seconds),
         list(observer.trained_at_seconds),
         list(reports.predicted_at_seconds),
     )
@@ -47,12 +47,15 @@ def inputs(reports: ReportBuilder) -> _Inputs:
 def pieces(of: _Inputs) -> Iterator[bytes]:
     """Yield the page, one series at a time: times, and for each series and resource one value per time, null for none.
 
-    Containers are measured less often and have a table of their own.
+    Containers are measured less often and have a table of their own, which is null where they are not measured.
     """
     yield b"{"
     yield from _table(of.pods)
     yield b',"trainedAtSeconds":%b' % msgspec.json.encode(of.trained_at_seconds)
     yield b',"predictedAtSeconds":%b' % msgspec.json.encode(of.predicted_at_seconds)
+    if of.containers is None:
+        yield b',"containers":null}\n'
+        return
     yield b',"containers":{'
     yield from _table(of.containers)
     yield b"}}\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import collections
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from apiserver_client.watching import WatchState
+from koordlet.cluster.interface import Cluster
 from koordlet.influxdb_exporter.exporter import InfluxDbExporter
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report.builder import ReportBuilder
@@ -92,8 +94,11 @@ class AgentCollector(Collector):
         tick_times: TickTimes,
         watches: Mapping[str, WatchState],
         checkpointer: Checkpointer,
+        *,
+        cluster: Cluster,
     ) -> None:
         self._reports = reports
+        self._cluster = cluster
         self._observer = reports.observer
         self._checkpointer = checkpointer
         self._counts = counts
@@ -113,7 +118,9 @@ class AgentCollector(Collector):
     def _usage(self) -> Iterator[Metric]:
         cpu = GaugeMetricFamily("koordlet_usage_cpu_cores", "Newest CPU usage, by kind.", labels=["kind"])
         memory = GaugeMetricFamily(
-            "koordlet_usage_memory_bytes", "Newest memory usage without page cache, by kind.", labels=["kind"]
+            "koordlet_usage_memory_bytes",
+            "Newest memory usage, by kind; metricMemoryCollectPolicy selects whether page cache counts.",
+            labels=["kind"],
         )
         for kind, key in _KINDS.items():
             if (usage := self._observer.newest.get(key)) is not None:
@@ -147,6 +154,16 @@ class AgentCollector(Collector):
             supported.add_metric([name], float(source.supported))
         yield from (reads, failures, spent, supported)
         yield GaugeMetricFamily("koordlet_tracked_cgroups", "Pods and containers measured.", statistics.groups)
+        yield GaugeMetricFamily(
+            "koordlet_pods_in_system",
+            "Pods that cannot be measured: their usage counts as system usage.",
+            statistics.pods_in_system,
+        )
+        yield GaugeMetricFamily(
+            "koordlet_orphan_pod_groups",
+            "Groups without a memory group of pods that are not bound to the node; they are left out.",
+            statistics.orphan_groups,
+        )
         yield GaugeMetricFamily("koordlet_open_files", "Cgroup files that stay open.", statistics.open_files)
 
     def _measurements(self) -> Iterator[Metric]:
@@ -172,6 +189,20 @@ class AgentCollector(Collector):
             "Values excluded from training: NaN, infinite, negative.",
             self._counts.unusable_values,
         )
+        yield GaugeMetricFamily(
+            "koordlet_refused_identities",
+            "Pods whose claim to the UID of another pod is refused.",
+            len(self._cluster.pods.refused),
+        )
+        training = self._observer.newest_training
+        yield GaugeMetricFamily(
+            "koordlet_refused_pods",
+            "Pods without a model, because too many are tracked.",
+            training.refused_pods if training else 0,
+        )
+        yield CounterMetricFamily(
+            "koordlet_expired_pods", "Models discarded because their pods had gone.", self._observer.expired_pods
+        )
         writes = CounterMetricFamily("koordlet_checkpoint_writes", "Checkpoints written.", labels=["outcome"])
         writes.add_metric(["written"], self._checkpointer.writes)
         writes.add_metric(["failed"], self._checkpointer.failures)
@@ -184,7 +215,7 @@ class AgentCollector(Collector):
             )
         without = CounterMetricFamily(
             "koordlet_reports_without_prediction",
-            "Reports built without a prediction, by reason.",
+            "Checks of whether a report is due that gave no prediction, by reason.",
             labels=["reason"],
         )
         for cause, count in self._reports.without_prediction.items():
@@ -227,7 +258,18 @@ class AgentCollector(Collector):
             synced.add_metric([name], float(state.synced))
             events.add_metric([name], state.events)
             reconnects.add_metric([name], state.reconnects)
-        yield from (synced, events, reconnects)
+        unreadable = collections.Counter(watch for watch, _name in list(self._cluster.unreadable))
+        outdated = GaugeMetricFamily(
+            "koordlet_unreadable_objects", "Objects whose newest state cannot be decoded.", labels=["watch"]
+        )
+        for name in self._watches_of:
+            outdated.add_metric([name], unreadable[name])
+        yield from (synced, events, reconnects, outdated)
+        yield GaugeMetricFamily(
+            "koordlet_spec_refused",
+            "Whether the newest NodeMetric spec is refused, so that the previous one stays in force.",
+            float(self._cluster.spec_problem is not None),
+        )
 
 
 class ExporterCollector(Collector):

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
+from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.interface import Cluster
-from koordlet.cluster.pods import PodOnNode
+from koordlet.cluster.pods import PodOnNode, PodTable
 from koordlet.collectors.host_root import HostRoot
 from koordlet.collectors.snapshot import SnapshotCollector
 from koordlet.metric_cache import series
@@ -26,18 +28,50 @@ from koordlet.prediction.server import PredictionServer
 from koordlet.prediction.usage_models import TrainingRound
 from koordlet.samples import NoData, SeriesKey, UsageSample
 
+log = logging.getLogger(__name__)
+
 CACHE_SECONDS: Final = 1800.0
 TRAINING_WINDOW_SECONDS: Final = 30.0
 _DEFAULT_PARAMETERS: Final = spec_in_force.predict_parameters(spec_in_force.predict_policy(None))
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _BoundPods:
+    """What a tick needs of the pods, computed when they change."""
+
+    table: PodTable
+    version: int
+    synced: bool
+    by_uid: Mapping[str, PodOnNode]
+    classes: Mapping[str, PriorityClass]
+    container_ids: frozenset[str]
+
+    @classmethod
+    def of(cls, table: PodTable) -> Self:
+        """Compute everything from the table."""
+        by_uid = table.by_uid()
+        named = frozenset().union(*(pod.container_ids for pod in by_uid.values())) if table.synced else frozenset()
+        classes = {uid: pod.priority_class for uid, pod in by_uid.items()}
+        return cls(table, table.version, table.synced, by_uid, classes, named)
+
+    def is_of(self, table: PodTable) -> bool:
+        """Return whether nothing has changed in the table."""
+        return self.table is table and self.version == table.version and self.synced == table.synced
+
+
 class NodeObserver:
     """Measures one machine and trains its models. Not thread-safe: one event loop calls everything."""
 
-    def __init__(self, host_root: Path, max_series: int, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> None:
-        self.collector = SnapshotCollector(HostRoot.at(host_root), monotonic_ns)
+    def __init__(
+        self,
+        host_root: Path,
+        max_series: int,
+        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+        measures_containers: bool = False,
+    ) -> None:
+        self.collector = SnapshotCollector(HostRoot.at(host_root), monotonic_ns, measures_containers)
         rings = {each.name: each.ring for each in self.collector.collectors if each.ring is not None}
-        self.cache = MetricStore(CACHE_SECONDS, max_series, rings)
+        self.cache = MetricStore(CACHE_SECONDS, max_series, rings, measures_containers)
         self.server = PredictionServer(_DEFAULT_PARAMETERS)
         self.newest: Mapping[SeriesKey, UsageSample] = {}
         """Newest sample of each series."""
@@ -46,6 +80,13 @@ class NodeObserver:
         self.no_data: Sequence[NoData] = ()
         self.pods_by_uid: Mapping[str, PodOnNode] = {}
         """Pods of the last tick, by the UID in the names of their cgroups."""
+        self.pods_in_system: frozenset[str] = frozenset()
+        """Pods that cannot be measured: their usage is part of the system's."""
+        self.newest_training: TrainingRound | None = None
+        self.expired_pods = 0
+        """Models of pods that were discarded because their pods had gone."""
+        self._bound: _BoundPods | None = None
+        self._counts_page_cache = False
         self.trained_at_seconds: collections.deque[float] = collections.deque(
             maxlen=math.ceil(CACHE_SECONDS / TRAINING_WINDOW_SECONDS)
         )
@@ -57,24 +98,47 @@ class NodeObserver:
 
     def observe(self, now_seconds: float, cluster: Cluster) -> None:
         """Do one tick: add the series of a snapshot of the node to the cache."""
-        pods = self.pods_by_uid = cluster.pods.by_uid()
-        named = frozenset().union(*(pod.container_ids for pod in pods.values())) if cluster.pods.synced else None
-        snapshot = self.collector.collect(now_seconds, named or None)
+        if self._bound is None or not self._bound.is_of(cluster.pods):
+            self._bound = _BoundPods.of(cluster.pods)
+        bound = self._bound
+        self.pods_by_uid = bound.by_uid
+        snapshot = self.collector.collect(
+            now_seconds,
+            bound.container_ids or None,
+            bound.by_uid if bound.synced else None,
+            self._follow_memory_policy(cluster),
+        )
         if cluster.may_lack_pods and not snapshot.pods and not snapshot.unmeasured_pods:
             snapshot = dataclasses.replace(snapshot, system=snapshot.node)
         self.no_data = snapshot.no_data
-        classes = {uid: pod.priority_class for uid, pod in pods.items()}
-        self.newest = series.series_of(snapshot, classes, _reserved(cluster))
+        self.pods_in_system = snapshot.pods_in_system
+        self.newest = series.series_of(snapshot, bound.classes if bound.synced else None, _reserved(cluster))
         self.cache.append(snapshot, self.newest)
         if snapshot.node is not None:
             self.newest_at_seconds = now_seconds
 
-    def train(self, now_seconds: float, parameters: PredictParameters) -> TrainingRound:
-        """Add the p90 of the last 30 s of every series to its model."""
+    def train(
+        self, now_seconds: float, parameters: PredictParameters, boot_seconds: float | None = None
+    ) -> TrainingRound:
+        """Add the p90 of the last 30 s of every series to its model. See `UsageModels.train` for `boot_seconds`."""
         self.server.configure(parameters)
-        done = self.server.train(now_seconds, self.cache.p90(now_seconds, TRAINING_WINDOW_SECONDS))
+        done = self.server.train(now_seconds, self.cache.p90(now_seconds, TRAINING_WINDOW_SECONDS), boot_seconds)
         self.trained_at_seconds.append(now_seconds)
+        self.newest_training = done
+        self.expired_pods += done.expired_pods
         return done
+
+    def _follow_memory_policy(self, cluster: Cluster) -> bool:
+        """Return whether page cache counts as used. Samples of before a change stay as they were measured."""
+        wanted = spec_in_force.counts_page_cache(cluster.spec.metric_collect_policy)
+        if wanted != self._counts_page_cache:
+            log.info(
+                "memory is measured %s page cache from now on, as metricMemoryCollectPolicy requests; windows and "
+                "predictions contain older samples until these have left the window or decayed",
+                "with" if wanted else "without",
+            )
+            self._counts_page_cache = wanted
+        return wanted
 
 
 def _reserved(cluster: Cluster) -> series.Reserved | None:

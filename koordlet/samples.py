@@ -8,6 +8,7 @@ never zero.
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -33,6 +34,8 @@ class UsageSample(NamedTuple):
 class SeriesKind(enum.StrEnum):
     """Subject of a series."""
 
+    __hash__ = str.__hash__  # that of an enum is a call of Python, a thousand times a tick
+
     NODE = "node"
     SYSTEM = "system"  # node - sum of pods, at least 0
     UNRESERVED_SYSTEM = "unreserved-system"  # S of the formulas: system usage beyond the node's reservation
@@ -49,6 +52,12 @@ class SeriesKey(NamedTuple):
 
     kind: SeriesKind
     identity: str = ""
+
+
+@functools.lru_cache(maxsize=4096)  # a few days of pods; one object for each also makes look-ups faster
+def pod_key(uid: str) -> SeriesKey:
+    """Return the key of the series of a pod."""
+    return SeriesKey(SeriesKind.POD, uid)
 
 
 NODE = SeriesKey(SeriesKind.NODE)
@@ -79,7 +88,8 @@ class Snapshot:
 
     `pods` and `containers` are keyed by the UID in the cgroup's name and by container id. `system` is None when node or
     pods could not be measured. The first reading of a pod has no rate, so the pod is in `unmeasured_pods`; `system` is
-    None while any pod is unmeasured, because its usage would count as system usage.
+    None while any pod is in it, because its usage would count as system usage. A pod that stays unmeasured moves to
+    `pods_in_system`: its usage then does count as system usage, an upper bound, and the rest of the node is measured.
     """
 
     at_seconds: float
@@ -89,6 +99,8 @@ class Snapshot:
     pods: Mapping[str, UsageSample] = field(default_factory=dict)
     containers: Mapping[str, UsageSample] = field(default_factory=dict)
     unmeasured_pods: frozenset[str] = frozenset()
+    pods_in_system: frozenset[str] = frozenset()
+    """Pods without a sample for so long that their usage is part of `system`."""
     series: Mapping[str, Mapping[SeriesKey, UsageSample]] = field(default_factory=dict)
     """Name of a collector -> its own series of this tick, such as those of NUMA nodes."""
     no_data: tuple[NoData, ...] = ()

@@ -34,7 +34,7 @@ class KoordletSettings(settings.Settings):
     http_port: int = pydantic.Field(DEFAULT_HTTP_PORT, ge=0, le=65535)
     """Port of /healthz, /readyz and /metrics."""
     enable_debug_pages: bool = False
-    """Serve /debug/samples: every cached raw sample, to verify a prediction by hand."""
+    """Serve /debug/samples: every cached raw sample, to verify a prediction by hand. Containers are measured for it."""
     debug_port: int = pydantic.Field(9318, ge=0, le=65535)
     """Port of the debug pages, on 127.0.0.1 only: use kubectl exec or port-forward."""
     influxdb_url: str = ""

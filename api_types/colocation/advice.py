@@ -17,6 +17,9 @@ def strategy_advice(strategy: slo.ColocationStrategy, path: KeyPath = ()) -> Ite
         for mark in info.metadata:
             if isinstance(mark, slo.AtMostAdvised) and value is not None and value > mark.value:
                 yield _advice((*path, camel_case(field)), value, f"at most {mark.value:g}")
+    if strategy.metric_memory_collect_policy == slo.HOT_PAGE_CACHE:
+        wanted = "usageWithPageCache or usageWithoutPageCache; hot pages are not measured, the latter is in force"
+        yield _advice((*path, "metricMemoryCollectPolicy"), strategy.metric_memory_collect_policy, wanted)
     if strategy.mid_reclaim_mode not in (None, "", slo.STATIC):
         yield _advice((*path, "midReclaimMode"), strategy.mid_reclaim_mode, f"{slo.STATIC}, or nothing")
 

@@ -43,14 +43,19 @@ class Unused(NamedTuple):
 _BATCH: Final = Unused("Batch resources, which this project does not publish")
 
 
+LONGEST_WINDOW_SECONDS: Final = 43_200
+"""Usage is kept for 12 hours."""
+
+
 def _duration_text(text: str) -> str:
     try:
         nanos = times.duration_nanos(text)
     except ValueError as error:
         raise pydantic_core.PydanticCustomError("duration_type", "want a duration such as 5m or 1h30m0s") from error
     seconds, rest = divmod(nanos, times.NANOS_PER_SECOND)
-    if seconds < 1 or rest:
-        raise pydantic_core.PydanticCustomError("duration_range", "want whole seconds, at least one")
+    if not 1 <= seconds <= LONGEST_WINDOW_SECONDS or rest:
+        longest = times.format_duration(LONGEST_WINDOW_SECONDS)
+        raise pydantic_core.PydanticCustomError("duration_range", f"want whole seconds, from 1s to {longest}")
     return times.format_duration(seconds)
 
 
@@ -60,9 +65,12 @@ Percent = Annotated[int, pydantic.Field(ge=0, le=100)]
 PositivePercent = Annotated[int, pydantic.Field(ge=1, le=100)]
 PercentileRank = Annotated[float, pydantic.Field(gt=0, le=100)]
 HalfLifeSeconds = Annotated[int, pydantic.Field(ge=60)]
+WindowSeconds = Annotated[int, pydantic.Field(ge=1, le=LONGEST_WINDOW_SECONDS)]
 DurationText = Annotated[str, pydantic.AfterValidator(_duration_text)]
 
 MemoryCollectPolicy = Literal["usageWithHotPageCache", "usageWithoutPageCache", "usageWithPageCache"]
+HOT_PAGE_CACHE: Final = "usageWithHotPageCache"
+"""The one value of `metricMemoryCollectPolicy` that the agent cannot follow: hot pages are not measured."""
 MidFloor = Literal["allocated", "none"]
 MidPublish = Literal["node", "shadow"]
 Preset = Literal["conservative", "balanced", "aggressive"]
@@ -84,7 +92,7 @@ class MetricAggregatePolicy(StrategyModel):
     """Windows over which the agent aggregates usage."""
 
     durations: Annotated[list[DurationText] | None, Default(["5m0s", "10m0s", "30m0s"])] = None
-    """Length of each window, as Go duration text."""
+    """Length of each window, as Go duration text, at most 12h."""
 
 
 class PredictPolicy(StrategyModel):
@@ -157,14 +165,14 @@ class ColocationStrategy(MidColocationPolicy):
 
     preset: Preset | None = None
     """Named set of values, between the defaults and the cluster strategy."""
-    metric_aggregate_duration_seconds: Annotated[Positive | None, Default(300)] = None
+    metric_aggregate_duration_seconds: Annotated[WindowSeconds | None, Default(300)] = None
     """Window of the reported usages; the agent's floor is 60."""
     metric_report_interval_seconds: Annotated[Positive | None, Default(60)] = None
     """Time between two reports; the agent's floor is 30."""
     metric_aggregate_policy: MetricAggregatePolicy | None = None
     """Windows of the aggregated usages."""
     metric_memory_collect_policy: Annotated[MemoryCollectPolicy | None, Default("usageWithoutPageCache")] = None
-    """Memory that counts as used."""
+    """Memory that counts as used, in reports and predictions. usageWithHotPageCache is not supported."""
     update_time_threshold_seconds: Annotated[Positive | None, Default(300)] = None
     """Published Mid resources are written again after this time even if they have not changed."""
     resource_diff_threshold: Annotated[

@@ -7,7 +7,7 @@ milli-cores, everything else in base units; see `quantities.resource_units`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Final
 
@@ -79,14 +79,19 @@ class Condition(msgspec.Struct, rename="camel", frozen=True):
 
     type: str = ""
     status: str = ""
+    reason: str = ""
     last_transition_time: str | None = None
 
 
 class ContainerStatus(msgspec.Struct, rename="camel", frozen=True):
-    """Id that the container runtime gave to a container of the spec."""
+    """Id that the container runtime gave to a container of the spec, and the resources that it runs with."""
 
     name: str = ""
     container_id: str = msgspec.field(default="", name="containerID")
+    allocated_resources: QuantityMap | None = None
+    """Requests that the kubelet has accepted."""
+    resources: ResourceRequirements | None = None
+    """Requests and limits in force; they differ from the spec while a resize is not done."""
 
 
 class PodStatus(msgspec.Struct, rename="camel", frozen=True):
@@ -225,6 +230,92 @@ def requests(spec: PodSpec) -> Resources:
     _pod_level(spec, spec.resources.requests if spec.resources else None, total)
     _add(total, _exact(spec.overhead))
     return _rounded(total)
+
+
+def requests_in_force(pod: Pod) -> Resources:
+    """Compute the effective requests as the kubelet and kube-scheduler count them while a resize is not done.
+
+    That is the largest of what the spec requests, what the kubelet has accepted and what is in force; a resize that the
+    kubelet refused as infeasible does not count. Raises quantities.InvalidQuantity.
+    """
+    running = _statuses(pod)
+    if not running:
+        return requests(pod.spec)
+    is_infeasible = _is_resize_infeasible(pod)
+
+    def wanted(container: Container) -> ResourceRequirements:
+        status = running.get(container.name)
+        if status is None or status.resources is None:
+            return container.resources
+        given = [status.resources.requests, status.allocated_resources]
+        if not is_infeasible:
+            given.append(container.resources.requests)
+        return ResourceRequirements(requests=_largest(given))
+
+    return requests(_with_resources(pod.spec, wanted))
+
+
+def cpu_limit_millis(pod: Pod) -> int | None:
+    """Return the CPU that a pod may use, None where one of its containers has no limit, as the kubelet sees it.
+
+    While a resize is not done, each container counts with the larger limit. Raises quantities.InvalidQuantity.
+    """
+    running = _statuses(pod)
+
+    def wanted(container: Container) -> ResourceRequirements:
+        status = running.get(container.name)
+        if status is None or status.resources is None:
+            return container.resources
+        either = [container.resources.limits or {}, status.resources.limits or {}]
+        return ResourceRequirements(limits=_largest(either) if all(names.CPU in each for each in either) else None)
+
+    limited = _with_resources(pod.spec, wanted) if running else pod.spec
+    of_pod = pod.spec.resources.limits if pod.spec.resources else None
+    every = (*limited.containers, *(limited.init_containers or ()))
+    if not units(of_pod).get(names.CPU) and not all(units(each.resources.limits).get(names.CPU) for each in every):
+        return None
+    return limits(limited).get(names.CPU)
+
+
+def _is_resize_infeasible(pod: Pod) -> bool:
+    return any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in pod.status.conditions or ())
+
+
+def _statuses(pod: Pod) -> Mapping[str, ContainerStatus]:
+    """Return the statuses of containers that may be resized and differ from the spec, by name."""
+    resources_of = {each.name: each.resources for each in pod.spec.containers}
+    resources_of.update((each.name, each.resources) for each in pod.spec.init_containers or () if _is_sidecar(each))
+    found = (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ()))
+    return {
+        each.name: each
+        for each in found
+        if each.resources is not None
+        and (container := resources_of.get(each.name)) is not None
+        and (each.resources != container or each.allocated_resources != container.requests)
+    }
+
+
+def _largest(given: Iterable[QuantityMap | None]) -> QuantityMap:
+    """Return the largest quantity of each resource."""
+    largest: QuantityMap = {}
+    sizes: dict[str, int | Decimal] = {}
+    for wire in given:
+        for name, size in _exact(wire).items():
+            if name not in sizes or size > sizes[name]:
+                sizes[name], largest[name] = size, (wire or {})[name]
+    return largest
+
+
+def _with_resources(spec: PodSpec, resources_of: Callable[[Container], ResourceRequirements]) -> PodSpec:
+    """Return the spec with other resources of its containers and sidecars."""
+    return msgspec.structs.replace(
+        spec,
+        containers=[msgspec.structs.replace(each, resources=resources_of(each)) for each in spec.containers],
+        init_containers=[
+            msgspec.structs.replace(each, resources=resources_of(each)) if _is_sidecar(each) else each
+            for each in spec.init_containers or ()
+        ],
+    )
 
 
 def limits(spec: PodSpec) -> Resources:

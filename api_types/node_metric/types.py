@@ -29,20 +29,20 @@ class AggregatePolicy(WireModel):
     """Windows over which usage is aggregated."""
 
     durations: list[str] | None = None
-    """Length of each window, as Go duration text such as 5m0s."""
+    """Length of each window, as Go duration text such as 5m0s, at most 12h."""
 
 
 class MetricCollectPolicy(WireModel):
     """Intervals and windows of the node's agent."""
 
     aggregate_duration_seconds: int | None = None
-    """Window of the plain usages, in seconds (at least 60)."""
+    """Window of the plain usages, in seconds (60 to 43200)."""
     report_interval_seconds: int | None = None
     """Time between two reports, in seconds (at least 30)."""
     node_aggregate_policy: AggregatePolicy | None = None
     """Windows of the aggregated usages."""
     node_memory_collect_policy: NodeMemoryCollectPolicy | None = None
-    """Memory that counts as used."""
+    """Memory that counts as used; usageWithHotPageCache is not supported and has the effect of the default."""
 
 
 class NodeMetricSpec(WireModel):
@@ -196,6 +196,19 @@ class AllocatedMetric(WireModel):
     """kubernetes.io/mid-cpu (milli-cores) and kubernetes.io/mid-memory (bytes) requests of all pods."""
 
 
+class UsageByClass(WireModel):
+    """Usage by priority class, each as native cpu and memory. The four add up to the usage of the node."""
+
+    prod: ResourceList
+    """Usage of the Prod pods; pods without a priority class count as Prod."""
+    mid: ResourceList
+    """Usage of the Mid pods."""
+    batch_and_free: ResourceList
+    """Usage of the Batch and Free pods."""
+    system: ResourceList
+    """All other usage: outside pods, and of pods that are not known or not measured."""
+
+
 class NodePrediction(WireModel):
     """Prediction for the whole node."""
 
@@ -214,7 +227,7 @@ class ProdPrediction(WireModel):
     pod_sum_peak: ResourceList | None = None
     """Sum of the peaks predicted from the usage of each warm pod."""
     cold_requests: ResourceList | None = None
-    """Requests of the Prod pods with too little recorded history; part of every peak."""
+    """Requests of the Prod pods with too little recorded history, or their usage where larger; part of every peak."""
     system_peak: ResourceList | None = None
     """Predicted system usage beyond what the node reserves."""
 
@@ -257,10 +270,12 @@ class NodeMetricStatus(WireModel):
     """Predicted peak of the Prod pods; absent when there is no prediction."""
     allocated: AllocatedMetric | None = None
     """Extension: requests bound on this node."""
+    usage: UsageByClass | None = None
+    """Extension: mean usage of the last 30 s by priority class; absent while it is not known."""
     prediction: Prediction | None = None
     """Extension: predictor, parameters and terms; absent when there is no prediction."""
     conditions: list[Condition] | None = None
-    """Extension: Ready, WarmingUp, SourceDegraded, PredictionDegraded."""
+    """Extension: Ready, WarmingUp, SourceDegraded, PredictionDegraded, Throttled."""
 
 
 class NodeMetric(WireModel):

@@ -53,7 +53,7 @@ def replay(pods, cores, requests_cores, policies, predict_at, horizon_steps, ste
         BoundPod(f"pod-{number}", cpu_request_millis=round(1000 * requests_cores[pod.series]))
         for number, pod in enumerate(pods)
     ]
-    server = PredictionServer(policies[0])
+    server = PredictionServer(policies[0], training_interval_seconds=step_seconds)
     wanted = {step: column for column, step in enumerate(predict_at)}
     peaks = np.empty((len(policies), len(wanted)))
     found_oracle, requests, now_used = (np.empty(len(wanted)) for _ in range(3))

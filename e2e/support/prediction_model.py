@@ -101,39 +101,51 @@ class Peaks:
     pod_sum_peak: float
     system_peak: float
     cold_requests: float
+    capacity: float
 
     @property
     def peak(self) -> float:
         """Return Peak[Prod]."""
-        return max(self.class_peak, self.pod_sum_peak + self.system_peak) + self.cold_requests
+        peak = max(self.class_peak, self.pod_sum_peak + self.system_peak) + self.cold_requests
+        return min(peak, self.capacity)
 
 
 def prod_peaks(
     raw: RawSamples,
     resource: str,
     *,
-    warm_uids: Iterable[str],
+    warm_limits: Mapping[str, float],
     cold_requests: float,
+    capacity: float,
     n: float,
     half_life_seconds: float,
 ) -> Peaks:
-    """Return the terms of max( sig(prod + S), sum over warm Prod pods sig(p) + sig(S) ) + C."""
+    """Return the terms of max( sig(prod + S), sum over warm Prod pods min(sig(p), limit(p)) + sig(S) ) + C.
 
-    def sig(key: Key) -> float:
-        return raw.moments(key, resource, half_life_seconds).sig(n)
+    `warm_limits` has the limit of each warm Prod pod by its UID, infinite without one. A pod that uses more than its
+    limit on average has none.
+    """
+
+    def sig(key: Key, limit: float = math.inf) -> float:
+        found = raw.moments(key, resource, half_life_seconds)
+        return found.sig(n) if found.mean > limit else min(found.sig(n), limit)
 
     return Peaks(
         class_peak=sig(("prod-and-unreserved-system", "")),
-        pod_sum_peak=math.fsum(sig(("pod", uid)) for uid in warm_uids),
+        pod_sum_peak=math.fsum(sig(("pod", uid), limit) for uid, limit in warm_limits.items()),
         system_peak=sig(("unreserved-system", "")),
         cold_requests=cold_requests,
+        capacity=capacity,
     )
 
 
-def node_peak(raw: RawSamples, resource: str, *, uids: Iterable[str], n: float, half_life_seconds: float) -> float:
-    """Return max( sig(node), sum over all pods sig(p) + sig(system) )."""
+def node_peak(
+    raw: RawSamples, resource: str, *, uids: Iterable[str], n: float, half_life_seconds: float, capacity: float
+) -> float:
+    """Return max( sig(node), sum over all pods sig(p) + sig(system) ), at most the capacity."""
 
     def sig(key: Key) -> float:
         return raw.moments(key, resource, half_life_seconds).sig(n)
 
-    return max(sig(("node", "")), math.fsum(sig(("pod", uid)) for uid in uids) + sig(("system", "")))
+    peak = max(sig(("node", "")), math.fsum(sig(("pod", uid)) for uid in uids) + sig(("system", "")))
+    return min(peak, capacity)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,6 +24,14 @@ def class_of(pod: Mapping[str, Any]) -> str:
 def among(pods: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the Prod pods that have not ended."""
     return [pod for pod in pods if class_of(pod) == "prod" and pod["status"]["phase"] not in ENDED]
+
+
+def cpu_limit_cores(pod: Mapping[str, Any]) -> float:
+    """Return the CPU limit of a pod without init containers, infinite where one of its containers has none."""
+    if pod["spec"].get("initContainers") or pod["spec"].get("resources"):
+        return math.inf
+    limits = [each.get("resources", {}).get("limits", {}).get("cpu") for each in pod["spec"]["containers"]]
+    return sum(cpu_millis(limit) for limit in limits) / 1000 if all(limits) else math.inf
 
 
 def requested(pod: Mapping[str, Any], resource: str) -> int:

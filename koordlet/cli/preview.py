@@ -44,20 +44,23 @@ def show(settings: KoordletSettings, seconds: float, predictor: str | None) -> i
     if not trained:
         observer.train(time.time(), spec_in_force.predict_parameters(policy))
     now = time.time()
-    report = ReportBuilder(observer).build(now, cluster, policy, None)
+    reports = ReportBuilder(observer)
+    forecast = reports.predict(now, cluster, policy)
     chosen = list(registry.PREDICTORS) if predictor == ALL else [predictor] if predictor else []
     parameters = spec_in_force.predict_parameters(policy)
     predictions = {
-        name: observer.server.predict(now, cluster.pods.active(), cluster.allocatable, parameters.for_predictor(name))
+        name: observer.server.predict(
+            now, cluster.pods.active(), cluster.allocatable, parameters.for_predictor(name), cluster.capacity
+        )
         for name in chosen
     }
     observer.collector.close()
-    if report is None:
+    if forecast is None:
         for each in observer.no_data:
             print(f"koordlet: {each.source} {each.path}: {each.reason}", file=sys.stderr)  # noqa: T201
         return 1
     if predictions:
         sys.stdout.write(predictor_table.table(predictions))
         return 0
-    sys.stdout.write(yaml_text.dump({"status": report.status.to_wire()}))
+    sys.stdout.write(yaml_text.dump({"status": reports.build(forecast, cluster, None).to_wire()}))
     return 0

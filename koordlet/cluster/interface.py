@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from api_types.node_metric import types as node_metric
@@ -20,6 +20,12 @@ class Cluster(Protocol):
     """Whether a machine may have no pod group at all, so that all of its usage is system usage."""
     reservation_problem: str | None
     """Why `allocatable` lacks the resources that an annotation of the node reserves."""
+    spec_problem: str | None
+    """Why the newest spec is ignored, and the previous one stays in force."""
+
+    @property
+    def unreadable(self) -> Mapping[tuple[str, str], str]:
+        """Reason of each object whose newest state cannot be decoded, by kind and name."""
 
     @property
     def allocatable(self) -> WholeAmounts | None:
@@ -40,6 +46,8 @@ class NoCluster:
         self.generation: int | None = None
         self.may_lack_pods = True
         self.reservation_problem: str | None = None
+        self.spec_problem: str | None = None
+        self.unreadable: dict[tuple[str, str], str] = {}
         self._capacity = capacity
 
     @property

@@ -1,13 +1,17 @@
-"""Pods bound to this node, with what the agent needs of them: identity, class, requests, container ids.
+"""Pods bound to this node, with what the agent needs of them: identity, class, requests, limits, container ids.
 
 The table follows the watch of the API server. Collecting never waits for it: a cgroup has the pod's UID in its name,
-and the two are joined by that UID.
+and the two are joined by that UID. The UID in the cgroup of a static pod is a hash that an annotation of its mirror pod
+has. Any author of a pod may write that annotation, so it is used only where no other pod has a claim to that UID.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import collections
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from api_types import names
 from api_types.kubernetes import pods
@@ -29,16 +33,21 @@ class PodOnNode:
     mid_cpu_request_millis: int
     mid_memory_request_bytes: int
     is_terminated: bool
+    is_admitted: bool
+    """Whether the kubelet has taken the pod and it has not terminated."""
+    cpu_limit_millis: int | None
+    """CPU that it may use, None where a container has no limit."""
     container_ids: frozenset[str]
     """Ids of the named containers, without the prefix of the runtime, as in the names of their cgroups."""
+    static_uid: str | None = None
+    """Hash of the static pod that this pod claims to mirror, None where it claims none."""
 
 
-def describe(pod: pods.Pod) -> PodOnNode:
-    """Extract what the agent needs from a pod."""
-    requests = pods.requests(pod.spec)
-    static_uid = pods.annotations_of(pod.metadata).get(names.ANNOTATION_STATIC_POD_HASH)
+def describe(pod: pods.Pod, node_name: str = "") -> PodOnNode:
+    """Extract what the agent needs from a pod. Without a node name no pod is the mirror of a static one."""
+    requests = pods.requests_in_force(pod)
     return PodOnNode(
-        uid=static_uid or pod.metadata.uid,
+        uid=pod.metadata.uid,
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
         priority_class=pq.priority_class(pod),
@@ -48,12 +57,37 @@ def describe(pod: pods.Pod) -> PodOnNode:
         mid_cpu_request_millis=requests.get(names.MID_CPU, 0),
         mid_memory_request_bytes=requests.get(names.MID_MEMORY, 0),
         is_terminated=pods.is_terminal(pod),
+        is_admitted=pods.is_admitted(pod),
+        cpu_limit_millis=pods.cpu_limit_millis(pod),
         container_ids=frozenset(
             status.container_id.rpartition("://")[2]
-            for status in pod.status.container_statuses or ()
+            for status in (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ()))
             if status.container_id
         ),
+        static_uid=_static_uid(pod, node_name),
     )
+
+
+def _static_uid(pod: pods.Pod, node_name: str) -> str | None:
+    """Return the UID of the static pod of this node that the pod mirrors, None where it mirrors none.
+
+    The kubelet creates a mirror pod with its Node as owner, both annotations equal, and reports a start time only for a
+    mirror pod of a static pod that it has.
+    """
+    annotations = pods.annotations_of(pod.metadata)
+    claimed = annotations.get(names.ANNOTATION_MIRROR_POD)
+    is_mirror = bool(claimed) and annotations.get(names.ANNOTATION_STATIC_POD_HASH) == claimed
+    owners = pod.metadata.owner_references or ()
+    is_of_node = bool(node_name) and any(owner.kind == "Node" and owner.name == node_name for owner in owners)
+    return claimed if is_mirror and is_of_node and pod.status.start_time is not None else None
+
+
+class _Resolved(NamedTuple):
+    """Pods that have not terminated, each with the UID of its cgroups."""
+
+    active: Sequence[PodOnNode]
+    by_uid: Mapping[str, PodOnNode]
+    refused: Mapping[str, str]
 
 
 class PodTable:
@@ -61,26 +95,73 @@ class PodTable:
 
     def __init__(self) -> None:
         self._pods: dict[tuple[str, str], PodOnNode] = {}
+        self._resolved: _Resolved | None = None
+        """Read at each tick, so computed once after a change."""
         self.synced = False
+        self.version = 0
+        """Changes whenever a pod changes."""
 
     def put(self, pod: PodOnNode) -> None:
         """Add or replace a pod."""
         self._pods[pod.namespace, pod.name] = pod
+        self._change()
 
     def drop(self, namespace: str, name: str) -> None:
         """Remove a pod; unknown pods are ignored."""
         self._pods.pop((namespace, name), None)
+        self._change()
 
     def keep_only(self, keys: Collection[tuple[str, str]]) -> None:
         """Remove every pod that is missing in a complete list."""
         for key in self._pods.keys() - set(keys):
             del self._pods[key]
+        self._change()
         self.synced = True
 
-    def active(self) -> list[PodOnNode]:
+    def active(self) -> Sequence[PodOnNode]:
         """Return the pods that have not terminated, sorted by namespace and name."""
-        return [pod for _key, pod in sorted(self._pods.items()) if not pod.is_terminated]
+        return self._resolve().active
 
     def by_uid(self) -> Mapping[str, PodOnNode]:
         """Return the pods that have not terminated, by the UID in the names of their cgroups."""
-        return {pod.uid: pod for pod in self._pods.values() if not pod.is_terminated}
+        return self._resolve().by_uid
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Pods whose claim to the UID of a static pod is refused, as namespace/name, each with the reason."""
+        return self._resolve().refused
+
+    def _change(self) -> None:
+        self.version += 1
+        self._resolved = None
+
+    def _resolve(self) -> _Resolved:
+        if self._resolved is None:
+            self._resolved = _resolved(self._pods)
+        return self._resolved
+
+
+def _resolved(bound: Mapping[tuple[str, str], PodOnNode]) -> _Resolved:
+    """Decide which pod has which UID. The pod with that UID of its own always keeps it.
+
+    If several pods claim the UID of one static pod, none of them gets it: one is false, and its class or its requests
+    must not take the place of the other's. The static pod's usage then counts as that of an unknown pod, as Prod.
+    """
+    owners = {pod.uid: name for name, pod in bound.items()}
+    claims = collections.defaultdict(list)
+    for name, pod in bound.items():
+        if pod.static_uid is not None and pod.static_uid != pod.uid and not pod.is_terminated:
+            claims[pod.static_uid].append(name)
+    refused: dict[str, str] = {}
+    for static_uid, claimants in claims.items():
+        others = [owners[static_uid]] if static_uid in owners else claimants if len(claimants) > 1 else []
+        for name in claimants if others else ():
+            rivals = ", ".join("/".join(other) for other in sorted(others) if other != name)
+            refused["/".join(name)] = (
+                f"annotation {names.ANNOTATION_MIRROR_POD} claims the UID {static_uid} of {rivals}"
+            )
+    active = [
+        pod if pod.static_uid is None or "/".join(name) in refused else dataclasses.replace(pod, uid=pod.static_uid)
+        for name, pod in sorted((name, pod) for name, pod in bound.items() if not pod.is_terminated)
+    ]
+    return _Resolved(active, {pod.uid: pod for pod in active}, refused)

@@ -14,6 +14,7 @@ from koordlet.prediction.parameters import PredictParameters
 _DEFAULTS: Final = controller_config.DEFAULTS
 _LEAST_REPORT_INTERVAL_SECONDS: Final = 30
 _LEAST_USAGE_WINDOW_SECONDS: Final = 60
+_LONGEST_USAGE_WINDOW_SECONDS: Final = controller_config.LONGEST_WINDOW_SECONDS
 _LOAD_WATCHER_WINDOW_SECONDS: Final = 900
 """Reported beside the windows of the spec: Trimaran's load watcher publishes windows of 15 minutes."""
 
@@ -26,14 +27,21 @@ def report_interval_seconds(policy: node_metric.MetricCollectPolicy | None) -> i
 
 
 def usage_window_seconds(policy: node_metric.MetricCollectPolicy | None) -> int:
-    """Return the window of the plain usages, at least 60 s."""
+    """Return the window of the plain usages, at least 60 s. Raises ValueError for more than 12 h."""
     given = policy.aggregate_duration_seconds if policy else None
     wanted = _DEFAULTS.metric_aggregate_duration_seconds if given is None else given
+    if (wanted or 0) > _LONGEST_USAGE_WINDOW_SECONDS:
+        raise ValueError(
+            f"aggregateDurationSeconds: {wanted} is too long, want at most {_LONGEST_USAGE_WINDOW_SECONDS}"
+        )
     return max(wanted or 0, _LEAST_USAGE_WINDOW_SECONDS)
 
 
 def aggregate_windows_seconds(policy: node_metric.MetricCollectPolicy | None) -> list[int]:
-    """Return the windows of the aggregated usages, shortest first. A list in the spec replaces the default list."""
+    """Return the windows of the aggregated usages, shortest first. A list in the spec replaces the default list.
+
+    Raises ValueError for a text that is no duration, and for one that is shorter than 1 s or longer than 12 h.
+    """
     given = policy.node_aggregate_policy if policy else None
     durations = given.durations if given else None
     if durations is None:
@@ -44,10 +52,32 @@ def aggregate_windows_seconds(policy: node_metric.MetricCollectPolicy | None) ->
 
 
 def _window_seconds(duration: str) -> float:
-    seconds = times.duration_seconds(duration)
-    if seconds < 1:
-        raise ValueError(f"{duration!r} is too short, want at least 1s")
+    try:
+        seconds = times.duration_seconds(duration)
+    except ValueError as problem:
+        raise ValueError(f"nodeAggregatePolicy.durations: {problem}") from problem
+    if not 1 <= seconds <= _LONGEST_USAGE_WINDOW_SECONDS:
+        kind = "short" if seconds < 1 else "long"
+        longest = times.format_duration(_LONGEST_USAGE_WINDOW_SECONDS)
+        raise ValueError(f"nodeAggregatePolicy.durations: {duration!r} is too {kind}, want 1s to {longest}")
     return seconds
+
+
+def counts_page_cache(policy: node_metric.MetricCollectPolicy | None) -> bool:
+    """Return whether page cache counts as used memory. usageWithHotPageCache has the effect of the default."""
+    given = policy.node_memory_collect_policy if policy else None
+    return given == node_metric.NodeMemoryCollectPolicy.WITH_PAGE_CACHE
+
+
+def unsupported(policy: node_metric.MetricCollectPolicy | None) -> str | None:
+    """Return what the policy requests and this agent does not measure; None without such a request."""
+    given = policy.node_memory_collect_policy if policy else None
+    if given != node_metric.NodeMemoryCollectPolicy.WITH_HOT_PAGE_CACHE:
+        return None
+    return (
+        f"spec.metricCollectPolicy.nodeMemoryCollectPolicy is {given}, and hot pages are not measured: "
+        f"{node_metric.NodeMemoryCollectPolicy.WITHOUT_PAGE_CACHE} is in force"
+    )
 
 
 def predict_policy(policy: controller_config.PredictPolicy | None) -> controller_config.PredictPolicy:

@@ -6,8 +6,9 @@ Three watches keep it up to date; readers get plain values. While the API server
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import TypeVar
 
 import pydantic
@@ -33,6 +34,7 @@ class ClusterView:
         self.node_name = node_name
         self.may_lack_pods = False
         self.pods = pods_on_node.PodTable()
+        self._logged_refusals: Mapping[str, str] = {}
         self.allocatable: WholeAmounts | None = None
         """Resources that the node leaves to pods: less than in its status where an annotation reserves more."""
         self.reservation_problem: str | None = None
@@ -46,6 +48,8 @@ class ClusterView:
         """Value of the annotation that requests a reset of the recorded history, '' where there is none."""
         self.spec_problem: str | None = None
         """Why the newest spec is ignored and the previous one stays in force; None when it is valid."""
+        self.unreadable: dict[tuple[str, str], str] = {}
+        """(watch, namespace/name) of each object whose newest state cannot be decoded -> the reason."""
         self.watches = {name: watching.WatchState() for name in ("pods", "node", "node_metric")}
 
     async def watch(self, api: session.Session) -> None:
@@ -55,13 +59,35 @@ class ClusterView:
             group.create_task(self._watch_node(api))
             group.create_task(self._watch_node_metric(api))
 
-    def _events(
+    async def _events(
         self, api: session.Session, watch: str, resource: resources.Resource, field: str, decode: type[T]
     ) -> AsyncGenerator[watching.Event[T], None]:
         """Watch the objects of one type in which a field is the name of this node."""
-        return watching.list_then_watch(
-            api, resource, field_selector=f"{field}={self.node_name}", decode=decode, state=self.watches[watch]
+        events = watching.list_then_watch(
+            api,
+            resource,
+            field_selector=f"{field}={self.node_name}",
+            decode=decode,
+            state=self.watches[watch],
+            first_list_from_cache=True,
         )
+        async with contextlib.aclosing(events):
+            async for event in events:
+                self._note_unreadable(watch, event)
+                yield event
+
+    def _note_unreadable(self, watch: str, event: watching.Event[T]) -> None:
+        """Record objects that cannot be decoded: they exist, and their last readable state stays in force."""
+        match event:
+            case watching.Unreadable():
+                self.unreadable[watch, _full_name(event.key)] = event.reason
+                log.warning("%s %s cannot be decoded: %s", watch, _full_name(event.key), event.reason)
+            case watching.Changed() | watching.Deleted():
+                self.unreadable.pop((watch, _full_name(event.key)), None)
+            case watching.Synced():
+                exist = {_full_name(key) for key in event.keys}
+                for known in [key for key in self.unreadable if key[0] == watch and key[1] not in exist]:
+                    del self.unreadable[known]
 
     async def _watch_pods(self, api: session.Session) -> None:
         async for event in self._events(api, "pods", resources.PODS, "spec.nodeName", pods.Pod):
@@ -73,9 +99,16 @@ class ClusterView:
                 case watching.Synced():
                     self.pods.keep_only(event.keys)
 
+    def log_refused_pods(self) -> None:
+        """Log each claim to the UID of another pod once. For a tick: an event of a pod must not cost all of them."""
+        refused = self.pods.refused
+        for name in sorted(refused.keys() - self._logged_refusals.keys()):
+            log.warning("pod %s: %s; the pod is charged its request", name, refused[name])
+        self._logged_refusals = refused
+
     def _put_pod(self, pod: pods.Pod) -> None:
         try:
-            self.pods.put(pods_on_node.describe(pod))
+            self.pods.put(pods_on_node.describe(pod, self.node_name))
         except (
             quantities.InvalidQuantity
         ) as problem:  # the API server validates quantities, so this pod was not created by it
@@ -117,8 +150,9 @@ class ClusterView:
             return
         try:
             spec_in_force.aggregate_windows_seconds(spec.metric_collect_policy)
-        except ValueError as problem:  # the schema, like Koordinator's, accepts any text as a duration
-            self._reject_spec(f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: {problem}")
+            spec_in_force.usage_window_seconds(spec.metric_collect_policy)
+        except ValueError as problem:  # the schema, like Koordinator's, accepts any text and any number
+            self._reject_spec(f"spec.metricCollectPolicy.{problem}")
             return
         self.spec, self.spec_problem = spec, None
         self.generation = metadata.get("generation")
@@ -130,6 +164,10 @@ class ClusterView:
     def set_resource_version(self, resource_version: str) -> None:
         """Store the version of the agent's own write, so that the next write need not wait for the watch."""
         self.resource_version = resource_version
+
+
+def _full_name(key: watching.Key) -> str:
+    return "/".join(filter(None, key))
 
 
 def _cpu_and_memory(units: pods.Resources) -> WholeAmounts | None:

@@ -9,7 +9,7 @@ A collector is a class in a module of this package and one line in `registry.COL
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple, Protocol, Self
 
@@ -55,6 +55,8 @@ class Host:
     root: HostRoot
     statistics: CollectStatistics
     monotonic_ns: Callable[[], int]
+    measures_containers: bool = False
+    """Whether usage of containers is wanted; without it, only their paths are known."""
 
 
 @dataclass(slots=True)
@@ -68,17 +70,23 @@ class Tick:
     machine_bytes: int | None = None
     """Memory of the machine, an upper bound of every usage; None sets no bound."""
     named_containers: frozenset[str] | None = None
-    """Ids of the containers to read; None reads every container."""
+    """Ids of the containers to follow; None follows every container."""
+    bound_pods: Container[str] | None = None
+    """UIDs of the pods bound to the node; None while they are not known."""
+    counts_page_cache: bool = False
+    """Whether page cache counts as used memory."""
     node: UsageSample | None = None
     system: UsageSample | None = None
     """Usage of the node outside of pods; None unless node and all pods were measured."""
     pods: Mapping[str, UsageSample] = field(default_factory=dict)
     containers: Mapping[str, UsageSample] = field(default_factory=dict)
     unmeasured_pods: frozenset[str] = frozenset()
+    pods_in_system: frozenset[str] = frozenset()
+    """Pods without a sample for so long that their usage is part of `system`."""
     groups: FollowedGroups | None = None
     """Groups of all pods and their containers; None where no group could be found."""
     are_pods_complete: bool = False
-    """Whether `pods` is all that ran in pods since the tick before."""
+    """Whether `pods` is all that ran in pods since the tick before, apart from `pods_in_system`."""
     no_data: list[NoData] = field(default_factory=list)
 
 

@@ -1,7 +1,8 @@
 """CPU and memory of the whole node, from the host's /proc; all but the CPU times through psutil.
 
 CPU is the time not spent idle, waiting for I/O or stolen by the hypervisor: user + nice + system + irq + softirq.
-Memory is MemTotal - MemAvailable. (`guest` time is part of `user`, and counted there.)
+Memory is MemTotal - MemAvailable, and with page cache MemTotal - MemFree. (`guest` time is part of `user`, and counted
+there.)
 """
 
 from __future__ import annotations
@@ -141,17 +142,18 @@ class NodeUsage(Collector):
 
     def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
         """Add the usage of the node to the tick."""
-        measured = self.measure(tick.cpu_count)
+        measured = self.measure(tick.cpu_count, tick.counts_page_cache)
         tick.node = measured.usage
         tick.no_data += measured.no_data
         return NO_SERIES
 
-    def measure(self, cpu_count: int | None = None) -> NodeMeasurement:
+    def measure(self, cpu_count: int | None = None, counts_page_cache: bool = False) -> NodeMeasurement:
         """Read the node once. Return both resources or neither."""
         with self._statistics.timed(_SOURCE):
             try:
                 now = CpuReading(0, round(busy_cpu_seconds(self._proc_root) * 1e9), self._monotonic_ns())
-                used_bytes = memory(self._proc_root).usage_bytes
+                found = memory(self._proc_root)
+                used_bytes = found.usage_with_page_cache_bytes if counts_page_cache else found.usage_bytes
             except UnreadableProc as problem:
                 return self._no_measurement(problem.path, problem.reason)
         rate = rates.cpu_cores(self._before, now, cpu_count)

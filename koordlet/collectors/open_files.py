@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import resource
 
-_BUFFER_BYTES = 8192
+BUFFER_BYTES = 8192
 """Several times the size of the longest of these files (memory.stat, 2 KB), so one read returns all of it."""
 
 _RESERVED_DESCRIPTORS = 256
@@ -57,37 +57,38 @@ class DescriptorBudget:
 class CachedFile:
     """One file, open from its first read on if the budget allows."""
 
-    __slots__ = ("_budget", "_descriptor", "inode", "path")
+    __slots__ = ("_budget", "descriptor", "inode", "path")
 
     def __init__(self, path: str, budget: DescriptorBudget) -> None:
         self.path = path
         self.inode = 0
         """Inode of the file of the last read: another group under the same name has another inode."""
         self._budget = budget
-        self._descriptor: int | None = None
+        self.descriptor: int | None = None
+        """Open descriptor for `pread`, for callers that save the call of `read`; None while the file is not open."""
 
     def read(self) -> bytes:
         """Return the whole content as of now. Raises OSError: ENODEV or ENOENT when the group is gone."""
-        descriptor = self._descriptor
-        return self._open_and_read() if descriptor is None else os.pread(descriptor, _BUFFER_BYTES, 0)
+        descriptor = self.descriptor
+        return self._open_and_read() if descriptor is None else os.pread(descriptor, BUFFER_BYTES, 0)
 
     def close(self) -> None:
         """Close the descriptor; a later read opens the path again."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
             self._budget.give_back()
 
     def _open_and_read(self) -> bytes:
         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             self.inode = os.fstat(descriptor).st_ino
-            content = os.pread(descriptor, _BUFFER_BYTES, 0)
+            content = os.pread(descriptor, BUFFER_BYTES, 0)
         except OSError:
             os.close(descriptor)
             raise
         if self._budget.take():
-            self._descriptor = descriptor
+            self.descriptor = descriptor
         else:
             os.close(descriptor)
         return content

@@ -2,16 +2,18 @@
 
 All CPU counters are read first, in one short pass directly after the node's own counter, then all memory files. A pod
 counts once, by its own group, which contains those of its containers. A pod whose usage since the previous tick is
-unknown (new, gone, unreadable) makes the sum over pods unknown: `PodMeasurements.complete` is False then.
+unknown (new, gone, unreadable) makes the sum over pods unknown: `PodMeasurements.complete` is False then. After
+`MOST_UNMEASURED_TICKS` such ticks a pod no longer does: its usage then counts as system usage, which is an upper bound.
+So one pod that cannot be read costs its own measurement, and not that of the node.
 
-Decisions depend on pods, so pods are measured every tick. No decision depends on containers, so each is measured every
-`CONTAINER_TICKS` ticks, in turns. Its CPU usage is then the mean over those ticks.
+Decisions depend on pods, so pods are measured every tick. No decision depends on containers: they are measured only on
+request, each every `CONTAINER_TICKS` ticks, in turns. Its CPU usage is then the mean over those ticks.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
@@ -29,6 +31,9 @@ from koordlet.samples import NoData, SeriesKey, UsageSample
 CONTAINER_TICKS = 5
 """Ticks from one measurement of a container to the next."""
 
+MOST_UNMEASURED_TICKS = 10
+"""Ticks in a row for which an unmeasured pod leaves the sum over pods unknown: new pods need one, ending ones a few."""
+
 _DISCOVERY = "pod discovery"
 """Name of the source, in statistics and in `NoData`."""
 
@@ -41,8 +46,11 @@ class PodMeasurements:
     containers: Mapping[str, UsageSample] = field(default_factory=dict)
     """Container id -> usage, of the containers whose turn it was."""
     unmeasured_pods: frozenset[str] = frozenset()
+    """Pods without a sample that leave the sum unknown."""
+    pods_in_system: frozenset[str] = frozenset()
+    """Pods without a sample for so long that their usage counts as system usage."""
     complete: bool = False
-    """Whether `pods` is all that ran in pods since the tick before: no pod is unmeasured and none is gone."""
+    """Whether `pods` is all that ran in pods since the tick before, apart from `pods_in_system`."""
     no_data: tuple[NoData, ...] = ()
 
 
@@ -57,32 +65,39 @@ class PodUsage(Collector):
         budget: DescriptorBudget,
         statistics: CollectStatistics,
         monotonic_ns: Callable[[], int] = time.monotonic_ns,
+        measures_containers: bool = False,
     ) -> None:
         self._discovery = discovery
         self._budget = budget
         self._statistics = statistics
         self._monotonic_ns = monotonic_ns
         self._pods = CgroupBatch(statistics)
-        self._containers = tuple(CgroupBatch(statistics) for _ in range(CONTAINER_TICKS))
+        self._containers = tuple(CgroupBatch(statistics) for _ in range(CONTAINER_TICKS if measures_containers else 0))
         """One batch for each turn."""
         self.followed_groups: FollowedGroups | None = None
         """Groups of the last tick; None where no group could be found."""
         self._followed: tuple[DiscoveredGroups, frozenset[str] | None] | None = None
         self._pods_before: frozenset[str] = frozenset()
+        self._unmeasured_ticks: Mapping[str, int] = {}
+        """Pod UID -> ticks in a row without a sample."""
         self._ticks = 0
 
     @classmethod
     def on(cls, host: Host) -> Self:
         """Construct the collector for a host."""
         discovery = CgroupDiscovery(host.root.cgroup_root)
-        return cls(discovery, DescriptorBudget.of_process(), host.statistics, host.monotonic_ns)
+        budget = DescriptorBudget.of_process()
+        return cls(discovery, budget, host.statistics, host.monotonic_ns, host.measures_containers)
 
     def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
         """Add the usage of pods, containers and system to the tick, and the groups found."""
-        measured = self.measure(tick.cpu_count, tick.named_containers, tick.machine_bytes)
+        measured = self.measure(
+            tick.cpu_count, tick.named_containers, tick.machine_bytes, tick.bound_pods, tick.counts_page_cache
+        )
         tick.pods = measured.pods
         tick.containers = measured.containers
         tick.unmeasured_pods = measured.unmeasured_pods
+        tick.pods_in_system = measured.pods_in_system
         tick.are_pods_complete = measured.complete
         tick.groups = self.followed_groups
         tick.no_data += measured.no_data
@@ -95,10 +110,13 @@ class PodUsage(Collector):
         cpu_count: int | None = None,
         named_containers: frozenset[str] | None = None,
         machine_bytes: int | None = None,
+        bound_pods: Container[str] | None = None,
+        counts_page_cache: bool = False,
     ) -> PodMeasurements:
         """Measure all pods, and of the named containers (None: of all) those whose turn it is.
 
-        The machine's CPUs and memory are upper bounds of valid values; None sets no bound.
+        The machine's CPUs and memory are upper bounds of valid values; None sets no bound. The groups of pods that are
+        not in `bound_pods` may be remains of ended pods; None: the bound pods are not known.
         """
         with self._statistics.timed(_DISCOVERY):
             found = self._discovery.refresh(self._monotonic_ns() / 1e9)
@@ -109,16 +127,20 @@ class PodUsage(Collector):
             self._statistics.failed(_DISCOVERY, len(found.unmeasurable))
             self._follow(found, named_containers)
         self._ticks += 1
-        turn = self._containers[self._ticks % CONTAINER_TICKS]
+        batches = [self._pods]
+        if self._containers:
+            batches.append(self._containers[self._ticks % CONTAINER_TICKS])
         with self._statistics.timed(cgroup_batch.CPU):
-            pod_rates = self._pods.cpu_cores(self._monotonic_ns, cpu_count)
-            container_rates = turn.cpu_cores(self._monotonic_ns, cpu_count)
+            cpu_rates = [batch.cpu_cores(self._monotonic_ns, cpu_count) for batch in batches]
         with self._statistics.timed(cgroup_batch.MEMORY):
-            pods = self._pods.usage(pod_rates, machine_bytes)
-            containers = turn.usage(container_rates, machine_bytes)
-        for path in (*self._pods.ended, *turn.ended):
-            self._discovery.invalidate(path)
-        return self._measurements(pods, containers, found)
+            pods, *containers = [
+                batch.usage(each, machine_bytes, counts_page_cache)
+                for batch, each in zip(batches, cpu_rates, strict=True)
+            ]
+        for batch in batches:
+            for path in batch.ended:
+                self._discovery.invalidate(path)
+        return self._measurements(pods, containers[0] if containers else {}, found, bound_pods)
 
     def close(self) -> None:
         """Close every file; a later tick opens them again."""
@@ -150,11 +172,9 @@ class PodUsage(Collector):
             found.layout, {uid: (found.pods[uid].path, *paths.values()) for uid, paths in containers.items()}
         )
         self._open(found.layout, [self._pods], {uid: pod.path for uid, pod in found.pods.items()})
-        self._open(
-            found.layout,
-            self._containers,
-            {name: path for paths in containers.values() for name, path in paths.items()},
-        )
+        if self._containers:
+            paths_by_id = {name: path for paths in containers.values() for name, path in paths.items()}
+            self._open(found.layout, self._containers, paths_by_id)
 
     def _open(self, layout: CgroupLayout, batches: Sequence[CgroupBatch], paths: Mapping[str, str]) -> None:
         """Close the readers of groups that are gone; open missing readers in the batch with the fewest."""
@@ -167,12 +187,32 @@ class PodUsage(Collector):
                 fewest.readers[identity] = CgroupReader(layout, path, self._budget)
 
     def _measurements(
-        self, pods: Mapping[str, UsageSample], containers: Mapping[str, UsageSample], found: DiscoveredGroups
+        self,
+        pods: Mapping[str, UsageSample],
+        containers: Mapping[str, UsageSample],
+        found: DiscoveredGroups,
+        bound_pods: Container[str] | None,
     ) -> PodMeasurements:
-        unmeasured = frozenset(found.pods.keys() - pods.keys()).union(found.unmeasurable)
-        complete = not unmeasured and self._pods_before <= pods.keys()
-        self._pods_before = frozenset(self._pods.readers)
+        unmeasured = (found.pods.keys() - pods.keys()) | found.unmeasurable.keys()
+        self._unmeasured_ticks = {uid: self._unmeasured_ticks.get(uid, 0) + 1 for uid in unmeasured}
+        lasting = frozenset(uid for uid, ticks in self._unmeasured_ticks.items() if ticks > MOST_UNMEASURED_TICKS)
+        partial = {uid: no_data for uid, no_data in self._pods.partial.items() if uid in lasting}
+        orphans = frozenset(uid for uid in partial if bound_pods is not None and uid not in bound_pods)
+        complete = unmeasured <= lasting and self._pods_before - lasting <= pods.keys()
+        self._pods_before = frozenset(self._pods.readers) - lasting
         self._statistics.groups = sum(len(batch.readers) for batch in self._batches())
         self._statistics.open_files = self._budget.open_files
-        faults = (no_data for batch in self._batches() for no_data in batch.no_data)
-        return PodMeasurements(pods, containers, unmeasured, complete, (*found.unmeasurable.values(), *faults))
+        self._statistics.pods_in_system = len(lasting) - len(orphans)
+        self._statistics.orphan_groups = len(orphans)
+        return PodMeasurements(
+            pods,
+            containers,
+            frozenset(unmeasured) - lasting,
+            lasting - orphans,
+            complete,
+            (
+                *found.unmeasurable.values(),
+                *(no_data for uid, no_data in partial.items() if uid not in orphans),
+                *(no_data for batch in self._batches() for no_data in batch.no_data.values()),
+            ),
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Final
 
 from koordlet.collectors import node_usage, registry
@@ -24,9 +24,14 @@ class SnapshotCollector:
     missing from the snapshot, with a `NoData` for it; the rest of the snapshot is valid.
     """
 
-    def __init__(self, host_root: HostRoot, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        host_root: HostRoot,
+        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+        measures_containers: bool = False,
+    ) -> None:
         self.statistics = CollectStatistics()
-        host = Host(host_root, self.statistics, monotonic_ns)
+        host = Host(host_root, self.statistics, monotonic_ns, measures_containers)
         self.collectors: Sequence[Collector] = tuple(collector.on(host) for collector in registry.COLLECTORS)
         self._host_root = host_root
         self._monotonic_ns = monotonic_ns
@@ -41,14 +46,20 @@ class SnapshotCollector:
             self._facts_until_seconds = now_seconds + _FACTS_EVERY_SECONDS
         return self._facts
 
-    def collect(self, now_seconds: float, named_containers: frozenset[str] | None = None) -> Snapshot:
+    def collect(
+        self,
+        now_seconds: float,
+        named_containers: frozenset[str] | None = None,
+        bound_pods: Container[str] | None = None,
+        counts_page_cache: bool = False,
+    ) -> Snapshot:
         """Do one tick and return its snapshot, stamped `now_seconds` (Unix time).
 
-        `named_containers` are the ids to read, usually those in the statuses of the pods, which excludes the
-        sandboxes; None reads every container.
+        `named_containers` are the ids to follow, usually those in the statuses of the pods, which excludes the
+        sandboxes; None follows every container. `bound_pods` are UIDs; None while they are not known.
         """
         cpu_count, machine_bytes = self.machine_facts() or (None, None)
-        tick = Tick(now_seconds, cpu_count, machine_bytes, named_containers)
+        tick = Tick(now_seconds, cpu_count, machine_bytes, named_containers, bound_pods, counts_page_cache)
         series = {}
         for collector in self.collectors:
             if own := collector.collect(tick):
@@ -60,6 +71,7 @@ class SnapshotCollector:
             pods=tick.pods,
             containers=tick.containers,
             unmeasured_pods=tick.unmeasured_pods,
+            pods_in_system=tick.pods_in_system,
             series=series,
             no_data=tuple(tick.no_data),
         )

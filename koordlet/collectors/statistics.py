@@ -31,6 +31,10 @@ class CollectStatistics:
     sources: dict[str, SourceStatistics] = field(default_factory=dict)
     groups: int = 0
     """Number of pods and containers read now."""
+    pods_in_system: int = 0
+    """Number of pods that cannot be measured, and whose usage counts as system usage."""
+    orphan_groups: int = 0
+    """Number of groups of pods that are not bound to the node, and that have no memory group."""
     open_files: int = 0
     """Number of files open now: two per group unless the process may not open that many."""
 

@@ -50,8 +50,12 @@ def count(values: Samples) -> NDArray[np.int64]:
     return samples
 
 
-def average(values: Samples) -> Aggregate:
-    """Return the arithmetic mean."""
+def average(values: Samples, weights: NDArray[np.float64] | None = None) -> Aggregate:
+    """Return the arithmetic mean; with `weights`, which is [sample], the weighted one."""
+    if weights is not None:
+        total_weight = np.sum(~np.isnan(values) * weights, axis=-1)
+        weighted = np.nansum(values * weights, axis=-1)
+        return np.where(total_weight > 0, weighted / np.maximum(total_weight, 1), np.nan)
     samples = count(values)
     total = np.nansum(values, axis=-1, dtype=np.float64)
     return np.where(samples > 0, total / np.maximum(samples, 1), np.nan)
@@ -119,7 +123,7 @@ def aggregate(samples: WindowSamples, statistics: Collection[Statistic]) -> Aggr
     if wanted:
         found.update(zip(wanted, percentiles(values, [PERCENTILES[one] for one in wanted]), strict=True))
     if Statistic.AVG in statistics:
-        found[Statistic.AVG] = average(values)
+        found[Statistic.AVG] = average(values, samples.weights)
     if Statistic.STD in statistics:
         found[Statistic.STD] = standard_deviation(values)
     series = {key: index for index, key in enumerate(samples.keys)}

@@ -33,6 +33,8 @@ class WindowSamples:
     """[sample]: Unix time of each."""
     values: NDArray[np.floating]
     """[resource, series, sample]: cores and bytes, in the order of `samples.RESOURCES` and `keys`; NaN is no sample."""
+    weights: NDArray[np.float64] | None = None
+    """[sample]: number of instants of which each sample is the mean; None where each is of one instant."""
 
 
 class MetricCache(Protocol):

@@ -20,6 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from koordlet.metric_cache.aggregation import average
 from koordlet.metric_cache.interface import Window, WindowSamples
 from koordlet.samples import RESOURCES, SeriesKey, SeriesKind, UsageSample
 
@@ -79,6 +80,27 @@ class RingCache:
             if self._appends % _EXPIRY_APPENDS == 0:
                 self._expire(at_seconds)
 
+    @property
+    def holds_everything(self) -> bool:
+        """Whether no append has been overwritten yet."""
+        return self._appends <= self._slots
+
+    def newest_means(self, keys: Sequence[SeriesKey], appends: int) -> NDArray[np.float64]:
+        """Return [resource, series]: the mean of the newest appends of each cached series, whatever their times."""
+        with self._lock:
+            numbers = np.arange(max(self._appends - min(appends, self._slots), 0), self._appends)
+            found = np.full((len(RESOURCES), len(keys)), np.nan)
+            known = [index for index, key in enumerate(keys) if key in self._rows]
+            if len(numbers) > 0 and known:
+                found[:, known] = average(self._recorded([self._rows[keys[index]] for index in known], numbers))
+            return found
+
+    def keep_only(self, keys: Collection[SeriesKey]) -> None:
+        """Free the rows of all other series."""
+        with self._lock:
+            for key in self._rows.keys() - set(keys):
+                self._release(key)
+
     def keys(self) -> list[SeriesKey]:
         """Return the cached series (see `MetricCache`)."""
         with self._lock:
@@ -121,9 +143,11 @@ class RingCache:
         for key, row in list(self._rows.items()):
             appends_ago = self._appends - self._last_append[row]
             if appends_ago >= self._slots or now_seconds - self._last_seconds[row] >= self._window_seconds:
-                del self._rows[key]
-                self._free.append(row)
-                self._counted -= key.kind in _COUNTED_KINDS
+                self._release(key)
+
+    def _release(self, key: SeriesKey) -> None:
+        self._free.append(self._rows.pop(key))
+        self._counted -= key.kind in _COUNTED_KINDS
 
 
 def _clean(samples: Collection[UsageSample]) -> NDArray[np.float64]:

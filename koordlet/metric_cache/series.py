@@ -21,6 +21,7 @@ from koordlet.samples import (
     SeriesKind,
     Snapshot,
     UsageSample,
+    pod_key,
 )
 
 CLASSES: Final = (PriorityClass.PROD, PriorityClass.MID, PriorityClass.BATCH, PriorityClass.FREE)
@@ -40,35 +41,49 @@ def counted_class(priority_class: PriorityClass | None) -> PriorityClass:
 
 
 def series_of(
-    snapshot: Snapshot, class_of_pod: Mapping[str, PriorityClass], reserved: Reserved | None
+    snapshot: Snapshot, class_of_pod: Mapping[str, PriorityClass] | None, reserved: Reserved | None
 ) -> dict[SeriesKey, UsageSample]:
     """Return all series of one instant.
 
-    `class_of_pod` is keyed by the UID in the cgroup's name. Without `reserved` (unknown capacity of the node) the
-    series that need it are left out. A value that is not usage (NaN, infinite, negative) counts as not measured.
+    `class_of_pod` is keyed by the UID in the cgroup's name. While it is None, before the first list of pods, there are
+    series of the node, the system and the pods only: no class is known, and every pod would count as Prod. Without
+    `reserved` (unknown capacity of the node) the series that need it are left out. A value that is not usage (NaN,
+    infinite, negative) counts as not measured.
     """
     snapshot = _with_usages_only(snapshot)
     series = {} if snapshot.node is None else {NODE: snapshot.node}
-    classes = _class_sums(snapshot, class_of_pod)
-    series.update(classes)
     if snapshot.system is not None:
         series[SYSTEM] = snapshot.system
-        if reserved is not None:
-            unreserved = UsageSample(
-                max(snapshot.system.cpu_cores - reserved.cpu_cores, 0.0),
-                max(snapshot.system.memory_bytes - reserved.memory_bytes, 0.0),
-            )
-            series[UNRESERVED_SYSTEM] = unreserved
-            if PROD in classes:
-                series[PROD_AND_UNRESERVED_SYSTEM] = _sum((classes[PROD], unreserved))
+    if class_of_pod is not None:
+        series |= _class_and_reserve_series(snapshot, class_of_pod, reserved)
     for uid, usage in snapshot.pods.items():
-        series[SeriesKey(SeriesKind.POD, uid)] = usage
+        series[pod_key(uid)] = usage
+    return series
+
+
+def _class_and_reserve_series(
+    snapshot: Snapshot, class_of_pod: Mapping[str, PriorityClass], reserved: Reserved | None
+) -> dict[SeriesKey, UsageSample]:
+    """Return the series of the classes, of S, and of prod + S."""
+    series = _class_sums(snapshot, class_of_pod)
+    if snapshot.system is not None and reserved is not None:
+        unreserved = UsageSample(
+            max(snapshot.system.cpu_cores - reserved.cpu_cores, 0.0),
+            max(snapshot.system.memory_bytes - reserved.memory_bytes, 0.0),
+        )
+        series[UNRESERVED_SYSTEM] = unreserved
+        if PROD in series:
+            series[PROD_AND_UNRESERVED_SYSTEM] = _sum((series[PROD], unreserved))
     return series
 
 
 def _with_usages_only(snapshot: Snapshot) -> Snapshot:
     """Drop values that are not usage. One such pod invalidates the system, which is node - pods."""
-    spoilt = [uid for uid, usage in snapshot.pods.items() if not _is_usage(usage)]
+    spoilt = [
+        uid
+        for uid, (cpu_cores, memory_bytes) in snapshot.pods.items()
+        if not (0 <= cpu_cores < math.inf and 0 <= memory_bytes < math.inf)  # as `_is_usage`, without a call each
+    ]
     node, system = (each if each is not None and _is_usage(each) else None for each in (snapshot.node, snapshot.system))
     if not spoilt and node is snapshot.node and system is snapshot.system:
         return snapshot

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from koordlet.collectors.interface import RingShape
 from koordlet.metric_cache import aggregation
 from koordlet.metric_cache.aggregation import Statistic
 from koordlet.metric_cache.container_ring import ContainerRing
 from koordlet.metric_cache.interface import Window, WindowSamples
+from koordlet.metric_cache.long_windows import LongWindowCache
 from koordlet.metric_cache.ring import RingCache
 from koordlet.samples import SeriesKey, Snapshot, UsageSample
 
@@ -16,12 +17,16 @@ from koordlet.samples import SeriesKey, Snapshot, UsageSample
 class MetricStore:
     """Caches `window_seconds` of samples. `rings` is keyed by the name of the collector."""
 
-    def __init__(self, window_seconds: float, max_series: int, rings: Mapping[str, RingShape]) -> None:
-        self.series = RingCache(window_seconds, max_series=max_series)
+    def __init__(
+        self, window_seconds: float, max_series: int, rings: Mapping[str, RingShape], holds_containers: bool = False
+    ) -> None:
+        self.series = LongWindowCache(window_seconds, max_series=max_series)
         """Node, system, priority classes and pods, one sample a tick."""
-        self.containers = ContainerRing(window_seconds, max_series)
+        self.containers = ContainerRing(window_seconds, max_series) if holds_containers else None
+        """None where containers are not measured."""
         self.of_collectors = {
-            name: RingCache(window_seconds, shape.interval_ticks, shape.max_series) for name, shape in rings.items()
+            name: LongWindowCache(window_seconds, shape.interval_ticks, shape.max_series)
+            for name, shape in rings.items()
         }
         """Name of a collector -> the series of its own."""
         self._window_seconds = window_seconds
@@ -29,17 +34,21 @@ class MetricStore:
     @property
     def series_count(self) -> int:
         """Number of series in memory, without those of `of_collectors`."""
-        return self.series.series_count + self.containers.cache.series_count
+        return sum(ring.series_count for ring in self._main_rings())
 
     @property
     def refused_samples(self) -> int:
         """Number of samples refused because there were too many series."""
-        return self.series.refused_samples + self.containers.cache.refused_samples
+        return sum(ring.refused_samples for ring in self._main_rings())
+
+    def _main_rings(self) -> Sequence[RingCache]:
+        return (self.series.ring,) if self.containers is None else (self.series.ring, self.containers.cache)
 
     def append(self, snapshot: Snapshot, series: Mapping[SeriesKey, UsageSample]) -> None:
         """Add the samples of one tick. `series` are those derived from the snapshot."""
         self.series.append(snapshot.at_seconds, series)
-        self.containers.append(snapshot.at_seconds, snapshot.containers)
+        if self.containers is not None:
+            self.containers.append(snapshot.at_seconds, snapshot.containers)
         for name, own in snapshot.series.items():
             self.of_collectors[name].append(snapshot.at_seconds, own)
 

@@ -8,11 +8,14 @@ The manager applies its own ratios to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
+
+import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.metric_cache.series import counted_class
+from koordlet.prediction.buckets import FloatArray
 from koordlet.samples import Resource
 
 # Floating-point noise of a sum, in steps of the result: 0.55 core is 550.0000000000001 millicores, and means 550.
@@ -39,8 +42,24 @@ class ChargedPod(Protocol):
         """Effective native memory request."""
 
     @property
+    def mid_cpu_request_millis(self) -> int:
+        """Request of Mid CPU."""
+
+    @property
+    def mid_memory_request_bytes(self) -> int:
+        """Request of Mid memory."""
+
+    @property
+    def cpu_limit_millis(self) -> int | None:
+        """CPU that the pod may use, None where a container has no limit."""
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether the kubelet has taken the pod and it has not ended. A pod in deletion still runs and counts."""
+
+    @property
     def is_terminated(self) -> bool:
-        """Whether the phase is Succeeded or Failed. A pod in deletion still runs and counts."""
+        """Whether the phase is Succeeded or Failed."""
 
 
 class WholeAmounts(NamedTuple):
@@ -55,15 +74,38 @@ class WholeAmounts(NamedTuple):
 
 
 def charged_to_prod(pods: Iterable[ChargedPod]) -> list[ChargedPod]:
-    """Return the pods that run and count as Prod, each UID once."""
-    running = {pod.uid: pod for pod in pods if not pod.is_terminated}
-    return [pod for pod in running.values() if counted_class(pod.priority_class) == PriorityClass.PROD]
+    """Return the pods that the kubelet has taken and that count as Prod, each UID once."""
+    prod = {pod.uid: pod for pod in pods if pod.is_admitted and counted_class(pod.priority_class) == PriorityClass.PROD}
+    return list(prod.values())
+
+
+def allocated_to_prod(pods: Iterable[ChargedPod]) -> WholeAmounts:
+    """Return Allocated[Prod]: the native requests of the pods charged to Prod."""
+    return requested_by(charged_to_prod(pods))
+
+
+def allocated_to_mid(pods: Iterable[ChargedPod]) -> WholeAmounts:
+    """Return Allocated[Mid]: the Mid requests of all pods that the kubelet has taken, each UID once."""
+    admitted = {pod.uid: pod for pod in pods if pod.is_admitted}.values()
+    return WholeAmounts(
+        sum(pod.mid_cpu_request_millis for pod in admitted), sum(pod.mid_memory_request_bytes for pod in admitted)
+    )
 
 
 def requested_by(pods: Iterable[ChargedPod]) -> WholeAmounts:
     """Return the sum of the native requests."""
     chosen = list(pods)
     return WholeAmounts(sum(pod.cpu_request_millis for pod in chosen), sum(pod.memory_request_bytes for pod in chosen))
+
+
+def charged_while_cold(pods: Sequence[ChargedPod], resource: Resource, usage_now: FloatArray) -> float:
+    """Return C in the unit of usage: for each pod the larger of its request and its usage, NaN while unknown."""
+    if resource is Resource.CPU:
+        requests = np.array([pod.cpu_request_millis for pod in pods], float) / 1000
+    else:
+        requests = np.array([pod.memory_request_bytes for pod in pods], float)
+    excess = np.fmax(usage_now - requests, 0.0)
+    return requested_by(pods).in_cores_or_bytes(resource) + float(np.sum(excess))
 
 
 def whole_peak(cpu_cores: float, memory_bytes: float) -> WholeAmounts:

@@ -29,6 +29,8 @@ _REASON_OF_ERRNO: Final = {
 }
 # Size of a checkpoint of 500 series.
 _PROBED_BYTES: Final = 1 << 20
+_MOST_BYTES: Final = 1 << 25
+"""Four times the size of a checkpoint of the largest supported node, with every bucket in use."""
 # Rounding of the sums on both sides of the comparison.
 _ROUNDING: Final = 1e-6
 
@@ -49,7 +51,7 @@ class CheckpointProblem:
 def load(path: Path, node_name: str) -> Stored | CheckpointProblem:
     """Return the models stored for this node."""
     try:
-        return checkpoint_format.decode(path.read_bytes(), node_name)
+        return checkpoint_format.decode(_read(path), node_name)
     except FileNotFoundError as error:
         if not path.parent.is_dir():
             return problem_of(error, f"cannot read {path}")
@@ -100,9 +102,18 @@ def save(
     return None
 
 
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        text = f"more than {_MOST_BYTES} bytes, want what an agent writes"
+        raise CheckpointError(checkpoint_format.Refusal.CORRUPT, text)
+    return data
+
+
 def _carries_less_than_stored(path: Path, models: ModelsState, node_name: str, now_seconds: float) -> bool:
     try:
-        stored = checkpoint_format.decode(path.read_bytes(), node_name)
+        stored = checkpoint_format.decode(_read(path), node_name)
     except (FileNotFoundError, CheckpointError):
         return False  # nothing usable is lost
     passed_seconds = max(now_seconds - stored.saved_seconds, 0.0)

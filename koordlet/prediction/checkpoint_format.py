@@ -3,34 +3,37 @@
     magic (8) | version (u32) | header length (u32) | body length (u64) | CRC32 of header and body (u32)
     header: JSON - node, saved at, last handled reset request, one [kind, identity] a row,
             and for each resource: buckets, half-life, reference, and the weight carried by the series that never expire
-    body:   for each resource, little-endian: cells in use (u32), their weights (f64), five columns of all rows (f64)
+    body:   for each resource, little-endian: cells in use (u32), their weights (f64), seven columns of all rows (f64)
 
 Weights are stored to the last bit: rounding could move a percentile to the next bucket, 5 % away. Bytes that this
-decoder does not accept are refused with a reason, never guessed.
+decoder does not accept are refused with a reason, never guessed. `checkpoint_values` checks what is decoded, because a
+checksum only shows that the bytes are those that were written.
 """
 
 from __future__ import annotations
 
 import enum
-import json
+import math
 import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from koordlet.prediction import checkpoint_values
 from koordlet.prediction.buckets import FloatArray
 from koordlet.prediction.histogram_bank import BankState
 from koordlet.prediction.usage_models import BUCKETS, ModelsState
 from koordlet.samples import RESOURCES, Resource, SeriesKey, SeriesKind
 
 MAGIC: Final = b"koordprd"
-VERSION: Final = 1
+VERSION: Final = 2
 _PREFIX: Final = struct.Struct("<8sIIQI")
-_COLUMNS: Final = 5
+_COLUMNS: Final = 7
 _CELL: Final = np.dtype("<u4")
 _FLOAT: Final = np.dtype("<f8")
 
@@ -54,6 +57,22 @@ class CheckpointError(Exception):
         self.refusal = refusal
 
 
+class _BankHeader(msgspec.Struct, rename="camel"):
+    buckets: str
+    half_life_seconds: float | None
+    reference_seconds: float | None
+    carried_weight: float
+    cells: int
+
+
+class _Header(msgspec.Struct, rename="camel"):
+    node: str
+    saved_at: float
+    rows: list[tuple[str, str]]
+    banks: dict[str, _BankHeader]
+    reset_mark: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Stored:
     """Content of a checkpoint."""
@@ -69,23 +88,23 @@ class Stored:
 def encode(models: ModelsState, node_name: str, saved_seconds: float, reset_mark: str = "") -> bytes:
     """Return the bytes of a checkpoint."""
     weight = carried_weight(models, saved_seconds)
-    header = {
-        "node": node_name,
-        "savedAt": saved_seconds,
-        "resetMark": reset_mark,
-        "rows": models.keys,
-        "banks": {
-            resource: {
-                "buckets": BUCKETS[resource].identity,
-                "halfLifeSeconds": bank.half_life_seconds,
-                "referenceSeconds": bank.reference_seconds,
-                "carriedWeight": weight[resource],
-                "cells": len(bank.cells),
-            }
+    header = _Header(
+        node=node_name,
+        saved_at=saved_seconds,
+        reset_mark=reset_mark,
+        rows=[(kind.value, identity) for kind, identity in models.keys],
+        banks={
+            resource.value: _BankHeader(
+                buckets=BUCKETS[resource].identity,
+                half_life_seconds=_or_none(bank.half_life_seconds),
+                reference_seconds=_or_none(bank.reference_seconds),
+                carried_weight=weight[resource],
+                cells=len(bank.cells),
+            )
             for resource, bank in models.banks.items()
         },
-    }
-    encoded_header = json.dumps(header).encode()
+    )
+    encoded_header = msgspec.json.encode(header)
     parts = [encoded_header]
     for resource in RESOURCES:
         bank = models.banks[resource]
@@ -99,15 +118,15 @@ def decode(data: bytes, node_name: str) -> Stored:
     """Return the content of a checkpoint of this node. Raises CheckpointError."""
     content, header_length = _verified_content(data)
     try:
-        header = json.loads(bytes(content[:header_length]))
-        _require_same_node(header["node"], node_name)
-        keys = tuple(SeriesKey(SeriesKind(kind), identity) for kind, identity in header["rows"])
-        banks = _banks(header["banks"], content[header_length:], len(keys))
-        weight = {resource: float(header["banks"][resource]["carriedWeight"]) for resource in RESOURCES}
-        mark = str(header.get("resetMark", ""))
-        return Stored(float(header["savedAt"]), ModelsState(keys, banks), weight, mark)
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(Refusal.CORRUPT, f"the header is invalid: {error!r}") from error
+        header = msgspec.json.decode(content[:header_length], type=_Header)
+        _require_same_node(header.node, node_name)
+        keys = tuple(SeriesKey(SeriesKind(kind), identity) for kind, identity in header.rows)
+        models = ModelsState(keys, _banks(header.banks, content[header_length:], len(keys)))
+        weight = {resource: header.banks[resource].carried_weight for resource in RESOURCES}
+        checkpoint_values.require_valid(models, header.saved_at, weight)
+        return Stored(header.saved_at, models, weight, header.reset_mark)
+    except (msgspec.DecodeError, ValueError, KeyError, RecursionError) as error:
+        raise CheckpointError(Refusal.CORRUPT, f"the content is invalid: {error!r}") from error
 
 
 def carried_weight(models: ModelsState, at_seconds: float) -> dict[Resource, float]:
@@ -123,6 +142,11 @@ def carried_weight(models: ModelsState, at_seconds: float) -> dict[Resource, flo
         stored = float(np.sum(bank.columns[0, lasting]))
         carried[resource] = stored * 2.0**-half_lives if stored else 0.0
     return carried
+
+
+def _or_none(number: float) -> float | None:
+    """Return None for the infinite half-life and the missing reference of a bank that was never trained."""
+    return number if math.isfinite(number) else None
 
 
 def _floats(array: FloatArray) -> bytes:
@@ -151,28 +175,27 @@ def _require_same_node(stored: str, wanted: str) -> None:
         raise CheckpointError(Refusal.FOREIGN_NODE, f"belongs to node {stored!r}, this is {wanted!r}")
 
 
-def _banks(headers: Mapping[str, Mapping[str, Any]], body: memoryview, rows: int) -> dict[Resource, BankState]:
+def _banks(headers: Mapping[str, _BankHeader], body: memoryview, rows: int) -> dict[Resource, BankState]:
     banks = {}
     offset = 0
 
     def take(count: int, kind: np.dtype[Any]) -> npt.NDArray[Any]:
         nonlocal offset
-        taken = np.frombuffer(body, kind, count, offset)
+        if not 0 <= count * kind.itemsize <= len(body) - offset:  # a negative count would mean "all"
+            raise ValueError(f"{count} values of {kind.itemsize} bytes in the last {len(body) - offset} bytes")
+        taken = np.frombuffer(body, kind, count, offset) if count else np.empty(0, kind)
         offset += taken.nbytes
         return taken
 
     for resource in RESOURCES:
         header, buckets = headers[resource], BUCKETS[resource]
-        if header["buckets"] != buckets.identity:
-            raise CheckpointError(Refusal.OTHER_BUCKETS, f"{resource} has {header['buckets']}, want {buckets.identity}")
-        cells = take(header["cells"], _CELL).astype(np.intp)
-        if np.any(cells >= rows * len(buckets.starts)):
-            raise ValueError(f"cells up to {cells.max()} in {rows} rows of {len(buckets.starts)} buckets")
+        if header.buckets != buckets.identity:
+            raise CheckpointError(Refusal.OTHER_BUCKETS, f"{resource} has {header.buckets}, want {buckets.identity}")
         banks[resource] = BankState(
-            half_life_seconds=float(header["halfLifeSeconds"]),
-            reference_seconds=float(header["referenceSeconds"]),
-            cells=cells,
-            cell_weights=take(header["cells"], _FLOAT),
+            half_life_seconds=math.inf if header.half_life_seconds is None else header.half_life_seconds,
+            reference_seconds=math.nan if header.reference_seconds is None else header.reference_seconds,
+            cells=take(header.cells, _CELL).astype(np.intp),
+            cell_weights=take(header.cells, _FLOAT),
             columns=take(_COLUMNS * rows, _FLOAT).reshape(_COLUMNS, rows),
         )
     if offset != len(body):

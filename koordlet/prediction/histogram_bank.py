@@ -33,7 +33,7 @@ class BankState:
     cell_weights: FloatArray
     """Weight of each of `cells`."""
     columns: FloatArray
-    """Shape (5, rows): weight, mean, M2, time of the first and of the last sample."""
+    """Shape (7, rows): weight, mean, M2, time of the first and of the last sample, recorded seconds, newest value."""
 
 
 class HistogramBank:
@@ -42,7 +42,13 @@ class HistogramBank:
     The owner assigns row numbers. `rows` of one call are distinct; values are finite. Not thread-safe.
     """
 
-    def __init__(self, buckets: Buckets, half_life_seconds: float = math.inf, capacity: int = 64) -> None:
+    def __init__(
+        self,
+        buckets: Buckets,
+        half_life_seconds: float = math.inf,
+        capacity: int = 64,
+        longest_recorded_gap_seconds: float = math.inf,
+    ) -> None:
         self.buckets = buckets
         self.half_life_seconds = half_life_seconds
         self.reference_seconds: float | None = None
@@ -51,14 +57,29 @@ class HistogramBank:
         self._moments = DecayedMoments(capacity)
         self._first_seconds: FloatArray = np.full(capacity, np.nan)
         self._last_seconds: FloatArray = np.full(capacity, np.nan)
+        self._recorded_seconds: FloatArray = np.zeros(capacity)
+        self._newest_values: FloatArray = np.full(capacity, np.nan)
+        self._longest_recorded_gap_seconds = longest_recorded_gap_seconds
+        self._recording_since_seconds = math.nan
+        """Time of the first sample that this object was given; restored samples are older."""
 
     def add(self, rows: IntArray, values: FloatArray, at_seconds: float, weights: float | FloatArray = 1.0) -> None:
-        """Add one sample of time `at_seconds` to each of `rows`; `weights` (>= 0) are those before decay."""
+        """Add one sample of time `at_seconds` to each of `rows`; `weights` (>= 0) are those before decay.
+
+        Recorded time grows by the time since the row's sample before, up to the longest recorded gap. Nothing was
+        recorded between the last sample before a restart and the first one after it.
+        """
+        if math.isnan(self._recording_since_seconds):
+            self._recording_since_seconds = at_seconds
+        last = self._last_seconds[rows]
+        gap = np.clip(at_seconds - last, 0, self._longest_recorded_gap_seconds)
+        self._recorded_seconds[rows] += np.where(last >= self._recording_since_seconds, gap, 0)  # false for NaN
         decayed = self._weights_of_time(at_seconds, weights, len(rows))
         self._weights[rows, self.buckets.index_of(values)] += decayed
         self._moments.add(rows, values, decayed)
         self._first_seconds[rows] = np.fmin(self._first_seconds[rows], at_seconds)
-        self._last_seconds[rows] = np.fmax(self._last_seconds[rows], at_seconds)
+        self._last_seconds[rows] = np.fmax(last, at_seconds)
+        self._newest_values[rows] = values
 
     def mean(self, rows: IntArray) -> FloatArray:
         """Return the decayed mean of each row; NaN for an empty one."""
@@ -72,10 +93,12 @@ class HistogramBank:
         """Return the upper end of the bucket at which each ratio (0..1) of the weight is reached; shape (rows, ratios).
 
         Counted from the lowest to the highest bucket with a weight of at least epsilon, so a ratio outside of 0..1
-        yields these two. NaN for an empty row.
+        yields these two. In a row that weighs less than one sample of the reference time, epsilon is a share of its
+        weight. NaN for an empty row.
         """
         weights = self._weights[rows]
-        in_use = weights >= self.buckets.epsilon
+        least = self.buckets.epsilon * np.minimum(weights.sum(axis=1, keepdims=True), 1)
+        in_use = (weights >= least) & (weights > 0)
         lowest = np.argmax(in_use, axis=1)
         highest = weights.shape[1] - 1 - np.argmax(in_use[:, ::-1], axis=1)
         running = np.cumsum(weights, axis=1)
@@ -97,6 +120,14 @@ class HistogramBank:
         """Return the time of the newest sample of each row; NaN for an empty one."""
         return self._last_seconds[rows]
 
+    def recorded_seconds(self, rows: IntArray) -> FloatArray:
+        """Return the time in which samples of each row were recorded."""
+        return self._recorded_seconds[rows]
+
+    def newest_values(self, rows: IntArray) -> FloatArray:
+        """Return the sample that was added last to each row; NaN for an empty one."""
+        return self._newest_values[rows]
+
     def decay_until(self, at_seconds: float) -> float:
         """Return the factor that decays a stored weight to a time."""
         if self.reference_seconds is None:
@@ -116,6 +147,7 @@ class HistogramBank:
             self.reference_seconds += seconds
         self._first_seconds += seconds
         self._last_seconds += seconds
+        self._recording_since_seconds += seconds
 
     def clear(self, rows: IntArray) -> None:
         """Remove the samples of `rows`, so that the rows can be used for other series."""
@@ -123,6 +155,8 @@ class HistogramBank:
         self._moments.clear(rows)
         self._first_seconds[rows] = np.nan
         self._last_seconds[rows] = np.nan
+        self._recorded_seconds[rows] = 0
+        self._newest_values[rows] = np.nan
 
     def ensure_rows(self, count: int) -> None:
         """Make room for at least `count` rows."""
@@ -134,10 +168,11 @@ class HistogramBank:
         self._moments.grow(len(self._weights))
         self._first_seconds = np.pad(self._first_seconds, (0, more), constant_values=np.nan)
         self._last_seconds = np.pad(self._last_seconds, (0, more), constant_values=np.nan)
+        self._recorded_seconds = np.pad(self._recorded_seconds, (0, more))
+        self._newest_values = np.pad(self._newest_values, (0, more), constant_values=np.nan)
 
     def state_of(self, rows: IntArray) -> BankState:
         """Return a copy of some rows, to the last bit."""
-        columns = (*self._moments.columns(), self._first_seconds, self._last_seconds)
         weights = self._weights[rows].ravel()
         cells = np.flatnonzero(weights)
         return BankState(
@@ -145,7 +180,7 @@ class HistogramBank:
             reference_seconds=math.nan if self.reference_seconds is None else self.reference_seconds,
             cells=cells,
             cell_weights=weights[cells],
-            columns=np.stack([column[rows] for column in columns]),
+            columns=np.stack([column[rows] for column in self._columns()]),
         )
 
     def restore(self, rows: IntArray, state: BankState) -> None:
@@ -155,9 +190,12 @@ class HistogramBank:
         weights = np.zeros((len(rows), self._weights.shape[1]))
         weights.put(state.cells, state.cell_weights)
         self._weights[rows] = weights
-        columns = (*self._moments.columns(), self._first_seconds, self._last_seconds)
-        for column, stored in zip(columns, state.columns, strict=True):
+        for column, stored in zip(self._columns(), state.columns, strict=True):
             column[rows] = stored
+
+    def _columns(self) -> tuple[FloatArray, ...]:
+        times = (self._first_seconds, self._last_seconds, self._recorded_seconds)
+        return (*self._moments.columns(), *times, self._newest_values)
 
     def _weights_of_time(self, at_seconds: float, weights: float | FloatArray, count: int) -> FloatArray:
         if self.reference_seconds is None:

@@ -58,7 +58,7 @@ class PredictParameters:
     memory_half_life_seconds: float = _default("memory_half_life_seconds")
     """Time after which a memory sample counts half."""
     cold_start_period_seconds: float = _default("cold_start_period_seconds")
-    """A pod with less recorded history is charged its full request; 86400 suits `percentile`."""
+    """A pod with less recorded history is charged at least its full request; 86400 suits `percentile`."""
 
     def __post_init__(self) -> None:
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

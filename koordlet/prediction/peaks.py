@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,7 +37,7 @@ class ProdLoad:
     warm_requests: float
     """Sum of the requests of the warm pods."""
     cold_requests: float
-    """C: sum of the requests of all other Prod pods."""
+    """C: sum over all other Prod pods of the request, or of the usage now where that is larger."""
     prod: UsageStatistics | None
     """Prod pods as one series."""
     system: UsageStatistics | None
@@ -45,11 +46,18 @@ class ProdLoad:
     """S: system usage beyond the node's reservation."""
     prod_and_unreserved_system: UsageStatistics | None
     """Prod + S as one series."""
+    warm_limits: FloatArray | float = math.inf
+    """What each warm pod may use at most, infinite where nothing limits it."""
+    capacity: float = math.inf
+    """Capacity of the node, infinite while unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """Predicted peak of Prod and its terms, each with the safety margin. Terms that a predictor lacks are None."""
+    """Predicted peak of Prod and its terms, each with the safety margin. Terms that a predictor lacks are None.
+
+    The peak is at most the node's capacity; its terms are not limited by it.
+    """
 
     peak: float
     cold_requests: float

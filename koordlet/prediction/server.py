@@ -6,7 +6,9 @@ prediction before each report. A changed policy takes effect at the next trainin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+import math
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,10 +17,18 @@ import numpy as np
 from koordlet.metric_cache import series as class_series
 from koordlet.prediction import allocation
 from koordlet.prediction.allocation import ChargedPod, WholeAmounts
+from koordlet.prediction.buckets import FloatArray
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NodePeak, NoPrediction, Peak, ProdLoad
 from koordlet.prediction.predictors import n_sigma, registry
-from koordlet.prediction.usage_models import MAX_PODS, ModelsState, SeriesStatistics, TrainingRound, UsageModels
+from koordlet.prediction.usage_models import (
+    MAX_PODS,
+    TRAINING_INTERVAL_SECONDS,
+    ModelsState,
+    SeriesStatistics,
+    TrainingRound,
+    UsageModels,
+)
 from koordlet.samples import (
     NODE,
     PROD_AND_UNRESERVED_SYSTEM,
@@ -60,24 +70,34 @@ class Prediction:
 class PredictionServer:
     """Models of this node's series and the parameters in force. Not thread-safe."""
 
-    def __init__(self, parameters: PredictParameters, max_pods: int = MAX_PODS) -> None:
+    def __init__(
+        self,
+        parameters: PredictParameters,
+        max_pods: int = MAX_PODS,
+        training_interval_seconds: float = TRAINING_INTERVAL_SECONDS,
+    ) -> None:
         self._parameters = parameters
         self._next_parameters = parameters
-        self._max_pods = max_pods
-        self._models = UsageModels(max_pods)
+        self._new_models = functools.partial(UsageModels, max_pods, training_interval_seconds)
+        self._models = self._new_models()
 
     def configure(self, parameters: PredictParameters) -> None:
         """Use other parameters from the next training on."""
         self._next_parameters = parameters
 
-    def train(self, now_seconds: float, samples: Mapping[SeriesKey, UsageSample]) -> TrainingRound:
-        """Add one sample per series: the p90 of its last 30 s. NaN marks a resource without a sample."""
+    def train(
+        self, now_seconds: float, samples: Mapping[SeriesKey, UsageSample], boot_seconds: float | None = None
+    ) -> TrainingRound:
+        """Add one sample per series: the p90 of its last 30 s. NaN marks a resource without a sample.
+
+        See `UsageModels.train` for `boot_seconds`.
+        """
         self._parameters = self._next_parameters
         half_lives = {
             Resource.CPU: self._parameters.cpu_half_life_seconds,
             Resource.MEMORY: self._parameters.memory_half_life_seconds,
         }
-        return self._models.train(now_seconds, samples, half_lives)
+        return self._models.train(now_seconds, samples, half_lives, boot_seconds)
 
     def predict(
         self,
@@ -85,11 +105,15 @@ class PredictionServer:
         pods: Iterable[ChargedPod],
         allocatable: WholeAmounts | None,
         parameters: PredictParameters | None = None,
+        capacity: WholeAmounts | None = None,
+        *,
+        unmeasured: Container[str] = (),
     ) -> Prediction | NoPrediction:
         """Predict for the pods that are bound to the node now.
 
-        `allocatable` is the node's own for native cpu and memory, None while unknown. `parameters` replace those in
-        force, for a comparison: the models do not depend on the predictor.
+        `allocatable` and `capacity` are the node's own for native cpu and memory, None while unknown; no peak exceeds
+        the capacity. `parameters` replace those in force, for a comparison: the models do not depend on the predictor.
+        `unmeasured` are UIDs of pods whose usage is part of the system's: they are cold, whatever was recorded before.
         """
         parameters = parameters or self._parameters
         if allocatable is None:
@@ -99,10 +123,11 @@ class PredictionServer:
             return NoPrediction("the Prod class has no sample yet")
         bound = list(pods)
         prod_pods = allocation.charged_to_prod(bound)
-        warm, cold = self._warm_and_cold(now_seconds, prod_pods, parameters.cold_start_period_seconds)
+        warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
         predicted: dict[Resource, Peak] = {}
         for resource in RESOURCES:
-            result = registry.predict(self._prod_load(now_seconds, resource, warm, cold), parameters)
+            load = self._prod_load(now_seconds, resource, warm, cold, capacity)
+            result = registry.predict(load, parameters)
             if isinstance(result, NoPrediction):
                 return result
             predicted[resource] = result
@@ -113,7 +138,7 @@ class PredictionServer:
             since_seconds=since_seconds,
             warm_pods=len(warm),
             cold_pods=len(cold),
-            node=self._node_peaks(now_seconds, bound, parameters.n),
+            node=self._node_peaks(now_seconds, bound, parameters.n, capacity),
             prod=predicted,
             prod_peak=peak,
             prod_allocated=allocated,
@@ -130,27 +155,36 @@ class PredictionServer:
 
     def forget(self) -> None:
         """Discard all models and their history."""
-        self._models = UsageModels(self._max_pods)
+        self._models = self._new_models()
 
     def _warm_and_cold(
-        self, now_seconds: float, prod_pods: Sequence[ChargedPod], cold_start_period_seconds: float
+        self, prod_pods: Sequence[ChargedPod], cold_start_period_seconds: float, unmeasured: Container[str]
     ) -> tuple[list[ChargedPod], list[ChargedPod]]:
         """Return warm pods and cold pods. A pod is cold when its own record, not its age, is too short."""
-        known = [pod for pod in prod_pods if _pod_key(pod) in self._models]
-        history = now_seconds - self._models.first_seconds([_pod_key(pod) for pod in known])
-        long_enough = history >= cold_start_period_seconds  # false for NaN
+        known = [pod for pod in prod_pods if _pod_key(pod) in self._models and pod.uid not in unmeasured]
+        keys = [_pod_key(pod) for pod in known]
+        is_measured = np.isfinite(self._models.first_seconds(keys))
+        long_enough = is_measured & (self._models.recorded_seconds(keys) >= cold_start_period_seconds)
         warm = [pod for pod, is_warm in zip(known, long_enough, strict=True) if is_warm]
         warm_uids = {pod.uid for pod in warm}
         return warm, [pod for pod in prod_pods if pod.uid not in warm_uids]
 
     def _prod_load(
-        self, now_seconds: float, resource: Resource, warm: Sequence[ChargedPod], cold: Sequence[ChargedPod]
+        self,
+        now_seconds: float,
+        resource: Resource,
+        warm: Sequence[ChargedPod],
+        cold: Sequence[ChargedPod],
+        capacity: WholeAmounts | None,
     ) -> ProdLoad:
+        usage_of_cold = self._models.newest_values(resource, [_pod_key(pod) for pod in cold])
         return ProdLoad(
             resource=resource,
             warm_pods=self._models.statistics(resource, [_pod_key(pod) for pod in warm]),
+            warm_limits=_cpu_limits(warm) if resource is Resource.CPU else math.inf,
             warm_requests=allocation.requested_by(warm).in_cores_or_bytes(resource),
-            cold_requests=allocation.requested_by(cold).in_cores_or_bytes(resource),
+            cold_requests=allocation.charged_while_cold(cold, resource, usage_of_cold),
+            capacity=_in_cores_or_bytes(capacity, resource),
             prod=self._current(now_seconds, resource, class_series.PROD),
             system=self._current(now_seconds, resource, SYSTEM),
             unreserved_system=self._current(now_seconds, resource, UNRESERVED_SYSTEM),
@@ -165,7 +199,9 @@ class PredictionServer:
         age_seconds = now_seconds - float(series.bank.last_seconds(series.rows)[0])
         return series if age_seconds <= STALE_SECONDS else None
 
-    def _node_peaks(self, now_seconds: float, bound: Sequence[ChargedPod], n: float) -> dict[Resource, NodePeak]:
+    def _node_peaks(
+        self, now_seconds: float, bound: Sequence[ChargedPod], n: float, capacity: WholeAmounts | None
+    ) -> dict[Resource, NodePeak]:
         found = {}
         for resource in RESOURCES:
             node = self._current(now_seconds, resource, NODE)
@@ -173,7 +209,7 @@ class PredictionServer:
             if node is None or system is None:
                 return {}
             pods = self._models.statistics(resource, self._running_pods(resource, bound))
-            peak = n_sigma.everything(node, pods, system, n)
+            peak = n_sigma.everything(node, pods, system, n, _in_cores_or_bytes(capacity, resource))
             found[resource] = NodePeak(float(node.mean()[0]), float(node.stdev()[0]), peak)
         return found
 
@@ -194,6 +230,15 @@ class PredictionServer:
             return None
         since_seconds = float(self._models.first_seconds([class_series.PROD])[0])
         return since_seconds if np.isfinite(since_seconds) else None
+
+
+def _cpu_limits(pods: Sequence[ChargedPod]) -> FloatArray:
+    millis = [math.inf if pod.cpu_limit_millis is None else pod.cpu_limit_millis for pod in pods]
+    return np.array(millis, float) / 1000
+
+
+def _in_cores_or_bytes(capacity: WholeAmounts | None, resource: Resource) -> float:
+    return math.inf if capacity is None else capacity.in_cores_or_bytes(resource)
 
 
 def _pod_key(pod: ChargedPod) -> SeriesKey:

@@ -1,7 +1,8 @@
 """Decayed models of every series of the node: one histogram bank per resource, sharing row numbers.
 
 A training adds the newest value of each series. The models of pods expire some time after their last sample; those of
-the node and the classes never expire. No clock is read: times are passed in, and may step back.
+the node and the classes never expire. No clock is read: two times are passed in, that of the wall clock, which may be
+set, and the seconds since boot, which may not. Their difference is a step of the wall clock, which ages nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _CONTAINER: Final = SeriesKind.CONTAINER
 POD_EXPIRY_SECONDS: Final = 1800.0  # as in Koordinator's agent
 # Four times the pods of the largest supported node: a day of CronJobs leaves as many within the expiry time.
 MAX_PODS: Final = 1000
-# Trainings are half a minute apart. After a gap of more than a day, the clock was set.
+TRAINING_INTERVAL_SECONDS: Final = 30.0
+# Only the wall clock shows how long an agent was away, and a node may boot in 1970 or in 2038: samples age by a day at
+# most, which leaves a quarter of a CPU sample's weight with the default half-life.
 _LONGEST_PAUSE_SECONDS: Final = 86_400.0
 
 
@@ -76,24 +79,31 @@ class SeriesStatistics:
 class UsageModels:
     """Models of all series, trained together."""
 
-    def __init__(self, max_pods: int = MAX_PODS) -> None:
-        self.banks = {resource: HistogramBank(BUCKETS[resource]) for resource in RESOURCES}
+    def __init__(self, max_pods: int = MAX_PODS, training_interval_seconds: float = TRAINING_INTERVAL_SECONDS) -> None:
+        longest_gap = 2 * training_interval_seconds  # one training may be missed
+        self.banks = {
+            resource: HistogramBank(BUCKETS[resource], longest_recorded_gap_seconds=longest_gap)
+            for resource in RESOURCES
+        }
         self.trained_seconds: float | None = None
+        self._trained_boot_seconds: float | None = None
         self._rows = SeriesRows()
         self._max_pods = max_pods
-        self._is_running = False
 
     def train(
         self,
         now_seconds: float,
         samples: Mapping[SeriesKey, UsageSample],
         half_life_seconds: Mapping[Resource, float],
+        boot_seconds: float | None = None,
     ) -> TrainingRound:
         """Add one sample to each series; NaN marks a resource without a sample.
 
-        Containers are not modelled and are skipped. A new pod without room gets no model.
+        Containers are not modelled and are skipped. A new pod without room gets no model. `boot_seconds` is the time
+        since boot, suspended time included (CLOCK_BOOTTIME); without it the wall clock is trusted not to be set.
         """
-        self._follow_clock(now_seconds)
+        boot_seconds = now_seconds if boot_seconds is None else boot_seconds
+        self._follow_clock(now_seconds, boot_seconds)
         keys = [key for key in samples if key.kind is not _CONTAINER]
         values = np.fromiter(chain.from_iterable(samples[key] for key in keys), float).reshape(-1, len(RESOURCES))
         usable = np.isfinite(values) & (values >= 0)
@@ -108,8 +118,7 @@ class UsageModels:
             bank.ensure_rows(self._rows.needed)
             present = usable[chosen, column]
             bank.add(rows[present], values[chosen, column][present], now_seconds)
-        self.trained_seconds = now_seconds
-        self._is_running = True
+        self.trained_seconds, self._trained_boot_seconds = now_seconds, boot_seconds
         return TrainingRound(len(rows), self._expire(now_seconds), len(refused), int(np.count_nonzero(~usable)))
 
     def __contains__(self, key: SeriesKey) -> bool:
@@ -129,11 +138,24 @@ class UsageModels:
         cpu, memory = (bank.first_seconds(rows) for bank in self.banks.values())
         return np.maximum(cpu, memory)
 
+    def recorded_seconds(self, keys: Sequence[SeriesKey]) -> FloatArray:
+        """Return the time in which every resource of each series was recorded."""
+        rows = self._rows.of(keys)
+        cpu, memory = (bank.recorded_seconds(rows) for bank in self.banks.values())
+        return np.minimum(cpu, memory)
+
     def last_seconds(self, keys: Sequence[SeriesKey]) -> FloatArray:
         """Return the time of the newest sample of each series, of either resource."""
         rows = self._rows.of(keys)
         cpu, memory = (bank.last_seconds(rows) for bank in self.banks.values())
         return np.fmax(cpu, memory)
+
+    def newest_values(self, resource: Resource, keys: Sequence[SeriesKey]) -> FloatArray:
+        """Return the newest sample of each series; NaN for a series without a sample of the resource."""
+        known = np.array([key in self._rows for key in keys], bool)
+        values = np.full(len(keys), np.nan)
+        values[known] = self.banks[resource].newest_values(self._rows.of(compress(keys, known)))
+        return values
 
     def export(self) -> ModelsState:
         """Return a copy of everything that a checkpoint has to store."""
@@ -149,16 +171,20 @@ class UsageModels:
         for resource, bank in self.banks.items():
             bank.ensure_rows(self._rows.needed)
             bank.restore(rows, state.banks[resource])
-        self.trained_seconds = float(self.last_seconds(state.keys).max()) if state.keys else None
+        self.trained_seconds = float(np.fmax.reduce(self.last_seconds(state.keys))) if state.keys else None
 
-    def _follow_clock(self, now_seconds: float) -> None:
-        """Shift all samples by a step of the clock, so that they keep their age: a node may boot in 1970."""
+    def _follow_clock(self, now_seconds: float, boot_seconds: float) -> None:
+        """Shift all samples by a step of the wall clock, so that they keep their age."""
         if self.trained_seconds is None:
             return
         passed = now_seconds - self.trained_seconds
-        if passed < 0 or (self._is_running and passed > _LONGEST_PAUSE_SECONDS):
+        if self._trained_boot_seconds is None:  # restored: by another process, maybe before a boot
+            really_passed = min(max(passed, 0.0), _LONGEST_PAUSE_SECONDS)
+        else:
+            really_passed = boot_seconds - self._trained_boot_seconds
+        if passed != really_passed:
             for bank in self.banks.values():
-                bank.shift_clock(passed)
+                bank.shift_clock(passed - really_passed)
 
     def _make_room(self, keys: Sequence[SeriesKey]) -> frozenset[SeriesKey]:
         """Remove pods that are gone to make room for new ones, the longest gone first; return new ones without room."""

@@ -1,4 +1,7 @@
-"""Builder of reports: cached usage, a prediction and conditions become one NodeMetric status."""
+"""Builder of reports: cached usage, a prediction and conditions become one NodeMetric status.
+
+A check of whether a report is due needs the prediction alone (`predict`); the status is built only to be sent.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,15 @@ _FRESH_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class BuiltReport:
-    """A status that may be published, and the values that decide whether it is worth an early report."""
+class Forecast:
+    """A prediction from which a report may be built, and the values that decide whether it is worth an early one."""
 
-    status: node_metric.NodeMetricStatus
+    now_seconds: float
+    sampled_at_seconds: float
+    policy: controller_config.PredictPolicy
+    bound: Sequence[PodOnNode] | None
+    """Pods bound to the node; None until they are known."""
+    result: Prediction | NoPrediction
     publishes: schedule.Published
     allocatable: Mapping[str, int] | None
 
@@ -39,59 +47,81 @@ class ReportBuilder:
     def __init__(self, observer: NodeObserver) -> None:
         self.observer = observer
         self.prediction: Prediction | None = None
-        """Prediction of the newest report."""
+        """Newest prediction, None where there is none."""
         self.without_prediction: dict[Cause, int] = dict.fromkeys(Cause, 0)
-        """Number of reports built without a prediction, by cause."""
+        """Number of checks that gave no prediction, by cause."""
         self.conditions: Sequence[node_metric.Condition] = ()
         """Conditions of the last published report; a condition keeps its transition time while its status lasts."""
         self.predicted_at_seconds: collections.deque[float] = collections.deque(
             maxlen=observer.trained_at_seconds.maxlen
         )
 
-    def build(
-        self,
-        now_seconds: float,
-        cluster: Cluster,
-        policy: controller_config.PredictPolicy,
-        state_problem: str | None,
-    ) -> BuiltReport | None:
-        """Return the report as of the newest sample, None while the node was never measured."""
-        observer = self.observer
-        sampled_at_seconds = observer.newest_at_seconds
+    def predict(self, now_seconds: float, cluster: Cluster, policy: controller_config.PredictPolicy) -> Forecast | None:
+        """Predict as of now; None while the node was never measured."""
+        sampled_at_seconds = self.observer.newest_at_seconds
         if sampled_at_seconds is None:
             return None
         bound = cluster.pods.active() if cluster.pods.synced else None
         result = self._predict(now_seconds, bound, cluster, spec_in_force.predict_parameters(policy))
-        now = dt.datetime.fromtimestamp(now_seconds, dt.UTC)
-        peak = None if isinstance(result, NoPrediction) else predicted.publishable(result, policy, now)
-        facts = conditions.Facts(
-            has_node_usage=now_seconds - sampled_at_seconds < _FRESH_SECONDS,
+        peak = None if isinstance(result, NoPrediction) else result
+        return Forecast(
+            now_seconds,
+            sampled_at_seconds,
+            policy,
+            bound,
+            result,
+            publishes=schedule.Published(
+                predicted.units(peak.prod_peak) if peak else None,
+                predicted.units(peak.prod_reclaimable) if peak else None,
+            ),
+            allocatable=None if cluster.allocatable is None else predicted.units(cluster.allocatable),
+        )
+
+    def build(self, forecast: Forecast, cluster: Cluster, state_problem: str | None) -> node_metric.NodeMetricStatus:
+        """Return the status to publish, as of the newest sample at the time of the forecast."""
+        now = dt.datetime.fromtimestamp(forecast.now_seconds, dt.UTC)
+        result = forecast.result
+        built = status.build(
+            status.Report(
+                sampled_at=dt.datetime.fromtimestamp(forecast.sampled_at_seconds, dt.UTC),
+                observed_generation=cluster.generation,
+                usage=usage_windows.usage_until(
+                    forecast.sampled_at_seconds,
+                    self.observer.cache,
+                    forecast.bound,
+                    cluster.spec.metric_collect_policy,
+                ),
+                bound=forecast.bound,
+                predicted=None
+                if isinstance(result, NoPrediction)
+                else predicted.publishable(result, forecast.policy, now),
+                conditions=conditions.evaluate(
+                    self._facts(forecast, cluster, state_problem), self.conditions, now, cluster.generation
+                ),
+            )
+        )
+        return size_limit.fit(built)
+
+    def _facts(self, forecast: Forecast, cluster: Cluster, state_problem: str | None) -> conditions.Facts:
+        observer, result = self.observer, forecast.result
+        prediction = None if isinstance(result, NoPrediction) else result
+        return conditions.Facts(
+            has_node_usage=forecast.now_seconds - forecast.sampled_at_seconds < _FRESH_SECONDS,
             no_data=observer.no_data,
-            pods_are_known=bound is not None,
-            warm_pods=self.prediction.warm_pods if self.prediction else 0,
-            cold_pods=self.prediction.cold_pods if self.prediction else 0,
-            cold_start_period_seconds=policy.cold_start_period_seconds or 0,
+            pods_are_known=forecast.bound is not None,
+            warm_pods=prediction.warm_pods if prediction else 0,
+            cold_pods=prediction.cold_pods if prediction else 0,
+            cold_start_period_seconds=forecast.policy.cold_start_period_seconds or 0,
             no_prediction=result.reason if isinstance(result, NoPrediction) else None,
             state_problem=state_problem,
             reservation_problem=cluster.reservation_problem,
+            spec_problem=cluster.spec_problem,
+            unsupported=spec_in_force.unsupported(cluster.spec.metric_collect_policy),
+            unreadable=[f"{kind} {name}: {reason}" for (kind, name), reason in sorted(cluster.unreadable.items())],
+            refused_identities=[f"{name}: {reason}" for name, reason in sorted(cluster.pods.refused.items())],
+            pods_in_system=observer.collector.statistics.pods_in_system,
+            refused_pods=observer.newest_training.refused_pods if observer.newest_training else 0,
             throttled_pods=throttled_pods.prod(observer.collector.collectors, observer.pods_by_uid),
-        )
-        built = status.build(
-            status.Report(
-                sampled_at=dt.datetime.fromtimestamp(sampled_at_seconds, dt.UTC),
-                observed_generation=cluster.generation,
-                usage=usage_windows.usage_until(
-                    sampled_at_seconds, observer.cache, bound or (), cluster.spec.metric_collect_policy
-                ),
-                bound=bound,
-                predicted=peak,
-                conditions=conditions.evaluate(facts, self.conditions, now, cluster.generation),
-            )
-        )
-        return BuiltReport(
-            status=size_limit.fit(built),
-            publishes=schedule.Published(peak.peak if peak else None, peak.reclaimable if peak else None),
-            allocatable=None if cluster.allocatable is None else predicted.units(cluster.allocatable),
         )
 
     def _predict(
@@ -103,7 +133,14 @@ class ReportBuilder:
             reason = "the pods bound to this node are not known yet; waiting for the first list from the API server"
             result = NoPrediction(reason, Cause.PODS_UNKNOWN)
         else:
-            result = self.observer.server.predict(now_seconds, bound, cluster.allocatable, parameters)
+            result = self.observer.server.predict(
+                now_seconds,
+                bound,
+                cluster.allocatable,
+                parameters,
+                cluster.capacity,
+                unmeasured=self.observer.pods_in_system,
+            )
         self.predicted_at_seconds.append(now_seconds)
         self.prediction = None if isinstance(result, NoPrediction) else result
         if isinstance(result, NoPrediction):

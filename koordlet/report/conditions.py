@@ -1,4 +1,4 @@
-"""Conditions of a report: Ready, WarmingUp, SourceDegraded, PredictionDegraded."""
+"""Conditions of a report: Ready, WarmingUp, SourceDegraded, PredictionDegraded, Throttled."""
 
 from __future__ import annotations
 
@@ -30,6 +30,18 @@ class Facts:
     """Why the recorded history is not stored on disk; None when it is, or when no folder is configured."""
     reservation_problem: str | None = None
     """Problem of the node's annotation that reserves resources; None without one."""
+    spec_problem: str | None = None
+    """Why the newest spec is ignored, and the previous one stays in force; None when it is followed."""
+    unsupported: str | None = None
+    """What the spec requests and this agent does not measure; None without such a request."""
+    unreadable: Sequence[str] = ()
+    """Objects of the API server whose newest state cannot be decoded, each with the reason."""
+    pods_in_system: int = 0
+    """Number of pods that cannot be measured."""
+    refused_identities: Sequence[str] = ()
+    """Pods whose claim to the UID of another pod is refused, each with the reason."""
+    refused_pods: int = 0
+    """Number of pods without a model because there are too many."""
     throttled_pods: Sequence[str] = ()
     """Names of the throttled Prod pods, the most throttled first."""
 
@@ -53,18 +65,32 @@ def _warming_up(facts: Facts) -> tuple[_Status, str, str]:
             "ColdPods",
             (
                 f"{facts.cold_pods} of {facts.cold_pods + facts.warm_pods} Prod pods have less than "
-                f"{facts.cold_start_period_seconds:g} s of recorded history and are charged their full request"
+                f"{facts.cold_start_period_seconds:g} s of recorded history and are charged at least their full request"
             ),
         )
     return "False", "Warm", f"all {facts.warm_pods} Prod pods are predicted from their recorded history"
 
 
 def _source_degraded(facts: Facts) -> tuple[_Status, str, str]:
-    if not facts.no_data:
+    problems = []
+    if facts.pods_in_system:
+        problems.append(
+            f"{facts.pods_in_system} pods cannot be measured: their usage counts as system usage, and Prod pods among "
+            "them are charged their requests"
+        )
+    if facts.no_data:
+        problems.append(_named([f"{each.source} {each.path}: {each.reason}" for each in facts.no_data], between="; "))
+    if facts.unsupported:
+        problems.append(facts.unsupported)
+    if not problems:
         return "False", "AllSourcesRead", "every source gave data"
-    named = "; ".join(f"{each.source} {each.path}: {each.reason}" for each in facts.no_data[:_MOST_NAMED])
-    more = len(facts.no_data) - _MOST_NAMED
-    return "True", "NoData", named + (f"; and {more} more" if more > 0 else "")
+    return "True", "NoData" if facts.no_data else "Unsupported", "; ".join(problems)
+
+
+def _named(names: Sequence[str], between: str = ", ") -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _MOST_NAMED
+    return between.join(names[:_MOST_NAMED]) + (f"{between}and {more} more" if more > 0 else "")
 
 
 def _prediction_degraded(facts: Facts) -> tuple[_Status, str, str]:
@@ -78,18 +104,34 @@ def _prediction_degraded(facts: Facts) -> tuple[_Status, str, str]:
 def _degradations(facts: Facts) -> Iterator[tuple[str, str | None]]:
     """Return reasons, the most severe first, each with a message if it applies."""
     yield "NoPrediction", facts.no_prediction
+    if facts.spec_problem:
+        yield "SpecRefused", f"{facts.spec_problem}: the previous spec stays in force"
     yield "HistoryInMemoryOnly", facts.state_problem
     if facts.reservation_problem:
         ignored = f"{facts.reservation_problem}: only the reservation of the kubelet is used"
         yield "ReservationIgnored", ignored
-    if facts.throttled_pods:
-        named = ", ".join(facts.throttled_pods[:_MOST_NAMED])
-        more = len(facts.throttled_pods) - _MOST_NAMED
-        throttled = (
-            f"{len(facts.throttled_pods)} Prod pods are throttled by their CPU limits: their usage, and the peak "
-            f"predicted from it, understates what they need: {named}"
+    if facts.unreadable:
+        yield "UnreadableObjects", f"what was known of these objects is out of date: {_named(facts.unreadable)}"
+    if facts.refused_identities:
+        yield "IdentitiesRefused", f"pods claim to be others: {_named(facts.refused_identities)}"
+    if facts.refused_pods:
+        refused = (
+            f"{facts.refused_pods} pods have no model, because too many are tracked: they are charged their requests"
         )
-        yield "ThrottledPods", throttled + (f" and {more} more" if more > 0 else "")
+        yield "PodsRefused", refused
+
+
+def _throttled(facts: Facts) -> tuple[_Status, str, str]:
+    if not facts.throttled_pods:
+        return "False", "NotThrottled", "no Prod pod is held back by its CPU limit"
+    return (
+        "True",
+        "ThrottledPods",
+        (
+            f"{len(facts.throttled_pods)} Prod pods are throttled by their CPU limits: their usage, and the peak "
+            f"predicted from it, understates what they need: {_named(facts.throttled_pods)}"
+        ),
+    )
 
 
 _CONDITIONS = (
@@ -97,6 +139,7 @@ _CONDITIONS = (
     ("WarmingUp", _warming_up),
     ("SourceDegraded", _source_degraded),
     ("PredictionDegraded", _prediction_degraded),
+    ("Throttled", _throttled),
 )
 
 

@@ -65,4 +65,5 @@ def publishable(
         ),
         peak=units(prediction.prod_peak),
         reclaimable=units(prediction.prod_reclaimable),
+        allocated=prediction.prod_allocated,
     )

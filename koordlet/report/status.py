@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from api_types import names, wire_model
-from api_types.kubernetes import priority_and_qos as pq
 from api_types.kubernetes import quantities, times
 from api_types.node_metric import types as node_metric
 from koordlet.cluster.pods import PodOnNode
 from koordlet.prediction import allocation
+from koordlet.prediction.allocation import WholeAmounts
 from koordlet.samples import NumaSample, UsageSample
 
 Statistics = Mapping[str, UsageSample | None]
@@ -36,6 +36,18 @@ class ReportedUsage:
     """Pods with their mean usage."""
     numa: Mapping[int, NumaSample] = field(default_factory=dict)
     """Mean usage by NUMA node; empty on a machine with one node."""
+    by_class: ClassUsage | None = None
+    """None while node, system or pods are not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassUsage:
+    """Usage of the node by priority class, as means over the same samples."""
+
+    prod: UsageSample
+    mid: UsageSample
+    batch_and_free: UsageSample
+    system: UsageSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,8 @@ class PredictedPeak:
     """Peak[Prod] in millicores and bytes, rounded up."""
     reclaimable: Mapping[str, int]
     """max(0, min(Allocated[Prod] - Peak[Prod], NodeAllocatable - Peak[Prod]))."""
+    allocated: WholeAmounts
+    """Allocated[Prod] of `reclaimable`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +78,25 @@ class Report:
 
 def usage(sample: UsageSample | None) -> node_metric.ResourceMap:
     """Return a usage on the wire; no data is an empty map, as in Koordinator's reports."""
-    if sample is None:
-        return node_metric.ResourceMap()
-    return node_metric.ResourceMap(
-        resources={
-            names.CPU: quantities.format_cpu_millis(math.trunc(sample.cpu_cores * 1000)),
-            names.MEMORY: quantities.format_bytes(math.trunc(sample.memory_bytes)),
-        }
+    return node_metric.ResourceMap() if sample is None else node_metric.ResourceMap(resources=_truncated(sample))
+
+
+def _truncated(sample: UsageSample) -> wire_model.ResourceList:
+    return {
+        names.CPU: quantities.format_cpu_millis(math.trunc(sample.cpu_cores * 1000)),
+        names.MEMORY: quantities.format_bytes(math.trunc(sample.memory_bytes)),
+    }
+
+
+def usage_by_class(found: ClassUsage | None) -> node_metric.UsageByClass | None:
+    """Return the usage by class on the wire; absent where it is not known."""
+    if found is None:
+        return None
+    return node_metric.UsageByClass(
+        prod=_truncated(found.prod),
+        mid=_truncated(found.mid),
+        batch_and_free=_truncated(found.batch_and_free),
+        system=_truncated(found.system),
     )
 
 
@@ -104,27 +130,23 @@ def numa_usages(means: Mapping[int, NumaSample]) -> list[node_metric.NumaUsage]:
     ]
 
 
-def prod_requests(bound: Iterable[PodOnNode]) -> dict[str, int]:
-    """Return Allocated[Prod]: native requests of the Prod pods that have not terminated, in millicores and bytes."""
-    prod = [pod for pod in bound if pod.priority_class is pq.PriorityClass.PROD and not pod.is_terminated]
-    return {
-        names.CPU: sum(pod.cpu_request_millis for pod in prod),
-        names.MEMORY: sum(pod.memory_request_bytes for pod in prod),
-    }
-
-
-def mid_requests(bound: Iterable[PodOnNode]) -> dict[str, int]:
-    """Return Allocated[Mid]: Mid requests of all pods that have not terminated, in the units of Mid resources."""
-    active = [pod for pod in bound if not pod.is_terminated]
-    return {
-        names.MID_CPU: sum(pod.mid_cpu_request_millis for pod in active),
-        names.MID_MEMORY: sum(pod.mid_memory_request_bytes for pod in active),
-    }
+def _allocated(
+    bound: Iterable[PodOnNode] | None, predicted: PredictedPeak | None
+) -> node_metric.AllocatedMetric | None:
+    """Return the requests on the node; those of Prod are the ones from which the prediction subtracts its peak."""
+    if bound is None:
+        return None
+    pods = list(bound)
+    mid = allocation.allocated_to_mid(pods)
+    prod = predicted.allocated if predicted else allocation.allocated_to_prod(pods)
+    return node_metric.AllocatedMetric(
+        prod=whole_resources({names.CPU: prod.cpu_millis, names.MEMORY: prod.memory_bytes}),
+        mid=whole_resources({names.MID_CPU: mid.cpu_millis, names.MID_MEMORY: mid.memory_bytes}),
+    )
 
 
 def build(report: Report) -> node_metric.NodeMetricStatus:
     """Return the status to publish. Without a prediction both Prod metrics are absent, not zero."""
-    bound = None if report.bound is None else list(report.bound)
     predicted = report.predicted
     return node_metric.NodeMetricStatus(
         observed_generation=report.observed_generation,
@@ -149,11 +171,8 @@ def build(report: Report) -> node_metric.NodeMetricStatus:
         or None,
         prod_reclaimable_metric=_wrapped(predicted.reclaimable) if predicted else None,
         prod_peak_metric=_wrapped(predicted.peak) if predicted else None,
-        allocated=None
-        if bound is None
-        else node_metric.AllocatedMetric(
-            prod=whole_resources(prod_requests(bound)), mid=whole_resources(mid_requests(bound))
-        ),
+        allocated=_allocated(report.bound, predicted),
+        usage=usage_by_class(report.usage.by_class),
         prediction=predicted.prediction if predicted else None,
         conditions=report.conditions,
     )

@@ -13,6 +13,7 @@ from koordlet.metric_cache import aggregation, numa_means
 from koordlet.metric_cache.aggregation import Statistic
 from koordlet.metric_cache.interface import MetricCache, Window
 from koordlet.metric_cache.store import MetricStore
+from koordlet.report import class_usage
 from koordlet.report.status import ReportedUsage, Statistics
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind
 
@@ -22,11 +23,14 @@ _REPORTED: Final = (Statistic.AVG, Statistic.P50, Statistic.P90, Statistic.P95, 
 def usage_until(
     until_seconds: float,
     cache: MetricStore,
-    bound: Iterable[PodOnNode],
+    bound: Iterable[PodOnNode] | None,
     policy: node_metric.MetricCollectPolicy | None,
 ) -> ReportedUsage:
-    """Return the usage of the windows of `policy` that end at `until_seconds` (Unix time)."""
-    by_key = {SeriesKey(SeriesKind.POD, pod.uid): pod for pod in bound}
+    """Return the usage of the windows of `policy` that end at `until_seconds` (Unix time).
+
+    `bound` are the pods bound to the node, None until they are known.
+    """
+    by_key = {SeriesKey(SeriesKind.POD, pod.uid): pod for pod in bound or ()}
     window = Window(until_seconds, spec_in_force.usage_window_seconds(policy))
     means = aggregation.aggregate(cache.series.samples([NODE, SYSTEM, *by_key], window), (Statistic.AVG,))
     windows = [
@@ -40,6 +44,7 @@ def usage_until(
         system_windows=[(seconds, found[SYSTEM]) for seconds, found in windows],
         pods=[(pod, usage) for key, pod in by_key.items() if (usage := means.usage(Statistic.AVG, key))],
         numa=numa_means.means(cache.of_collectors[NumaUsage.name], window),
+        by_class=class_usage.of_node(until_seconds, cache.series, bound),
     )
 
 

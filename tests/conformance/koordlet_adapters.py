@@ -399,8 +399,8 @@ DIFFERENT_ON_PURPOSE = [
     ),
     (
         "node usage",
-        lambda case: case["input"]["memory_collect_policy"] != "usageWithoutPageCache",
-        "usage is without page cache",
+        lambda case: case["input"]["memory_collect_policy"] == "usageWithHotPageCache",
+        "hot pages are not measured: usage is without page cache",
     ),
     (
         "defaultMemoryHistogram percentile bounds",

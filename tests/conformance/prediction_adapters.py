@@ -108,7 +108,9 @@ def loaded(case: Mapping[str, Any]) -> dict[str, Any]:
         reference_seconds=reference.timestamp(),
         cells=np.array(sorted(cells), np.intp),
         cell_weights=np.array([cells[bucket] * share for bucket in sorted(cells)], float),
-        columns=np.array([[given["totalWeight"]], [0.0], [0.0], [reference.timestamp()], [reference.timestamp()]]),
+        columns=np.array(
+            [[given["totalWeight"]], [0.0], [0.0], [reference.timestamp()], [reference.timestamp()], [0.0], [0.0]]
+        ),
     )
     bank = koordlet_adapters.empty_bank(case["options"])
     bank.restore(koordlet_adapters.ROW, state)

@@ -45,7 +45,7 @@ def pod_on_node(given: Mapping[str, Any]) -> PodOnNode:
             "containers": [{"name": "main", "resources": {"requests": requests}}],
             "priority": given.get("priority"),
         },
-        "status": {"qosClass": given.get("kube_qos", "Burstable")},
+        "status": {"qosClass": given.get("kube_qos", "Burstable"), "startTime": "2026-11-21T00:00:00Z"},
     }
     return pods_on_node.describe(msgspec.json.decode(msgspec.json.encode(wire), type=pods.Pod))
 

@@ -101,6 +101,11 @@ TROUBLES = (
     {"no_prediction": "why"},
     {"state_problem": "why"},
     {"reservation_problem": "why"},
+    {"spec_problem": "why"},
+    {"unsupported": "why"},
+    {"unreadable": ["pods default/web: why"]},
+    {"refused_identities": ["default/web: why"]},
+    {"refused_pods": 1},
     {"throttled_pods": ["web"]},
 )
 

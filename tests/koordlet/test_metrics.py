@@ -48,12 +48,12 @@ def samples(registry):
 def at_work(agent):
     cluster = NoCluster(agent.observer.machine_capacity)
     policy = spec_in_force.predict_policy(None)
-    agent.reports.build(0.0, cluster, policy, None)
+    agent.reports.predict(0.0, cluster, policy)
     for second in range(3):
         agent.observer.observe(1e9 + second, cluster)
-    agent.reports.build(1e9 + 2, cluster, policy, None)
+    agent.reports.predict(1e9 + 2, cluster, policy)
     agent.observer.train(1e9 + 2, spec_in_force.predict_parameters(policy))
-    agent.reports.build(1e9 + 3, cluster, policy, None)
+    agent.reports.predict(1e9 + 3, cluster, policy)
 
 
 @pytest.mark.parametrize("works", [False, True])

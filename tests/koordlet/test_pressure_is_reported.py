@@ -39,6 +39,8 @@ class OnePod:
                 mid_cpu_request_millis=0,
                 mid_memory_request_bytes=0,
                 is_terminated=False,
+                is_admitted=True,
+                cpu_limit_millis=None,
                 container_ids=frozenset({CID}),
             )
         )
@@ -47,6 +49,8 @@ class OnePod:
         self.generation = None
         self.may_lack_pods = False
         self.reservation_problem = None
+        self.spec_problem = None
+        self.unreadable = {}
         self.allocatable = self.capacity = WholeAmounts(4000, 16 << 30)
 
 
@@ -90,6 +94,7 @@ class Node:
                 metrics.TickTimes(),
                 {},
                 Checkpointer("", "n1", self.observer.server),
+                cluster=OnePod(),
             )
         )
         return registry.get_sample_value(name, labels)
@@ -97,8 +102,9 @@ class Node:
     def conditions(self):
         now = 1000.0 + self.ticks
         self.observer.train(now, spec_in_force.predict_parameters(POLICY))
-        report = self.reports.build(now, OnePod(), POLICY, None)
-        return {each.type: each for each in report.status.conditions}
+        cluster = OnePod()
+        status = self.reports.build(self.reports.predict(now, cluster, POLICY), cluster, None)
+        return {each.type: each for each in status.conditions}
 
 
 @pytest.fixture
@@ -108,16 +114,18 @@ def node(tmp_path):
     node.observer.collector.close()
 
 
-def test_a_throttled_prod_pod_degrades_the_prediction_while_it_is_throttled(node):
+def test_a_throttled_prod_pod_is_named_while_it_is_throttled_and_degrades_nothing(node):
     node.run(1)
     node.set_periods(100, 40)
     node.run(POD_PRESSURE_TICKS)
-    condition = node.conditions()["PredictionDegraded"]
+    condition = node.conditions()["Throttled"]
     assert (condition.status, condition.reason) == ("True", "ThrottledPods")
     assert "shop/cart-0" in condition.message
     node.set_periods(200, 41)
     node.run(POD_PRESSURE_TICKS)
-    assert node.conditions()["PredictionDegraded"].reason == "Predicting"
+    found = node.conditions()
+    assert (found["Throttled"].status, found["Throttled"].reason) == ("False", "NotThrottled")
+    assert found["PredictionDegraded"].reason == "Predicting"
 
 
 def test_metrics_have_the_pod_and_its_waiting_time(node):

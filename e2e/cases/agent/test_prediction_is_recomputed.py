@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from typing import Any, NamedTuple
 
 import pytest
@@ -34,8 +35,13 @@ class Case(NamedTuple):
     def prediction(self) -> dict[str, Any]:
         return self.status["prediction"]
 
-    def prod_uids(self) -> list[str]:
-        return [pod["metadata"]["uid"] for pod in self.pods if prod_pods.class_of(pod) == "prod"]
+    def prod_limits(self, resource: str) -> dict[str, float]:
+        """Return the limit of each Prod pod in cores, infinite for memory, by UID."""
+        return {
+            pod["metadata"]["uid"]: prod_pods.cpu_limit_cores(pod) if resource == "cpu" else math.inf
+            for pod in self.pods
+            if prod_pods.class_of(pod) == "prod"
+        }
 
 
 @pytest.fixture(scope="module")
@@ -88,31 +94,42 @@ def _read(suite: Suite, cluster_client: ClusterClient, node: str, started: float
     return Case(status, raw, pods) if enough else None
 
 
+def _capacity(cluster_client: ClusterClient, node: str, resource: str) -> float:
+    capacity = cluster_client.get("Node", node)["status"]["capacity"][resource]
+    return READ[resource](capacity) / IN_UNITS[resource]
+
+
 def test_the_samples_are_whole(case: Case) -> None:
     assert case.raw.is_whole()
     assert case.prediction["predictor"] == "n-sigma-v2"
     assert case.prediction["coldPods"] == 0
-    assert case.prediction["warmPods"] == len(case.prod_uids())
+    assert case.prediction["warmPods"] == len(case.prod_limits("cpu"))
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_node_mean_deviation_and_peak_follow_from_the_samples(case: Case, resource: str) -> None:
+def test_node_mean_deviation_and_peak_follow_from_the_samples(
+    case: Case, cluster_client: ClusterClient, node: str, resource: str
+) -> None:
     half_life = HALF_LIFE_SECONDS[resource]
     found = case.raw.moments(("node", ""), resource, half_life)
     uids = [pod["metadata"]["uid"] for pod in case.pods]
-    peak = node_peak(case.raw, resource, uids=uids, n=N, half_life_seconds=half_life)
+    capacity = _capacity(cluster_client, node, resource)
+    peak = node_peak(case.raw, resource, uids=uids, n=N, half_life_seconds=half_life, capacity=capacity)
     published = {name: READ[resource](values[resource]) for name, values in case.prediction["node"].items()}
     assert found.stdev > 0, "a load without variation proves little"
     assert published == about({"mean": found.mean, "stdev": found.stdev, "peak": peak}, resource)
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_every_term_of_the_peak_of_prod_follows_from_the_samples(case: Case, resource: str) -> None:
+def test_every_term_of_the_peak_of_prod_follows_from_the_samples(
+    case: Case, cluster_client: ClusterClient, node: str, resource: str
+) -> None:
     terms = prod_peaks(
         case.raw,
         resource,
-        warm_uids=case.prod_uids(),
+        warm_limits=case.prod_limits(resource),
         cold_requests=0.0,
+        capacity=_capacity(cluster_client, node, resource),
         n=N,
         half_life_seconds=HALF_LIFE_SECONDS[resource],
     )
@@ -159,7 +176,7 @@ def test_derived_series_come_from_one_snapshot(
     )
     columns = {key: values[resource] for key, values in case.raw.series.items()}
     pods = {uid: column for (kind, uid), column in columns.items() if kind == "pod"}
-    prod, here = set(case.prod_uids()), {pod["metadata"]["uid"] for pod in case.pods}
+    prod, here = set(case.prod_limits(resource)), {pod["metadata"]["uid"] for pod in case.pods}
     checked = 0
     for i in range(len(case.raw.at_seconds)):
         present = {uid: column[i] for uid, column in pods.items() if column[i] is not None}

@@ -1,7 +1,7 @@
 """Groups measured in the same tick: first the CPU counters of all of them, then their memory.
 
-Groups that ended are removed, and their paths are in `ended` for the discovery. Groups that cannot be read remain, and
-`no_data` has the problems of the last reading.
+Groups that ended are removed, and their paths are in `ended` for the discovery. Groups that cannot be read remain;
+`no_data` has the problems of the last reading, and `partial` the groups that have no memory group.
 """
 
 from __future__ import annotations
@@ -19,14 +19,18 @@ CPU, MEMORY = "pod cpu", "pod memory"
 _ORDINARY = (NoRate.FIRST_READING, NoRate.OTHER_COUNTER)
 """Reasons that are normal in the life of a group."""
 
+_NO_MEMORY_GROUP = "the pod has a group in the hierarchy of the CPU and none in that of the memory"
+
 
 class CgroupBatch:
     """Readers of some groups, by UID or container id."""
 
     def __init__(self, statistics: CollectStatistics) -> None:
         self.readers: dict[str, CgroupReader] = {}
-        self.no_data: list[NoData] = []
-        """Problems of the last reading."""
+        self.no_data: dict[str, NoData] = {}
+        """Problems of the last reading, by UID or container id."""
+        self.partial: dict[str, NoData] = {}
+        """Groups that the last reading found without a memory group: not a fault while a pod ends."""
         self.ended: list[str] = []
         """Paths of the groups that had ended at the last reading."""
         self._statistics = statistics
@@ -40,6 +44,7 @@ class CgroupBatch:
     def cpu_cores(self, monotonic_ns: Callable[[], int], cpu_count: int | None) -> dict[str, float]:
         """Read the CPU counters; return the rates since the previous reading, where there is one."""
         self.no_data.clear()
+        self.partial.clear()
         self.ended.clear()
         rates: dict[str, float] = {}
         failed: dict[str, Exception] = {}
@@ -52,12 +57,14 @@ class CgroupBatch:
             if not isinstance(rate, NoRate):
                 rates[identity] = rate
             elif rate not in _ORDINARY:
-                self._fault(CPU, reader.cpu_file.path, rate.value)
+                self._fault(identity, CPU, reader.cpu_file.path, rate.value)
         self._settle(CPU, failed)
         return rates
 
-    def usage(self, rates: Mapping[str, float], machine_bytes: int | None) -> dict[str, UsageSample]:
-        """Read the memory of the groups that have a CPU rate; return both.
+    def usage(
+        self, rates: Mapping[str, float], machine_bytes: int | None, counts_page_cache: bool = False
+    ) -> dict[str, UsageSample]:
+        """Read the memory of the groups that have a CPU rate, with or without page cache; return both.
 
         `machine_bytes` bounds valid values (kernels have printed counts below zero as nearly 2^64); None sets no bound.
         """
@@ -65,7 +72,7 @@ class CgroupBatch:
         failed: dict[str, Exception] = {}
         for identity, rate in rates.items():
             try:
-                used_bytes = self.readers[identity].memory_bytes()
+                used_bytes = self.readers[identity].memory_bytes(counts_page_cache)
             except (OSError, ValueError) as problem:
                 failed[identity] = problem
                 continue
@@ -73,7 +80,7 @@ class CgroupBatch:
                 samples[identity] = UsageSample(rate, float(used_bytes))
             else:
                 reason = f"{used_bytes} bytes in use, want at most the machine's {machine_bytes}"
-                self._fault(MEMORY, self.readers[identity].memory_file.path, reason)
+                self._fault(identity, MEMORY, self.readers[identity].memory_file.path, reason)
         self._settle(MEMORY, failed)
         return samples
 
@@ -85,13 +92,16 @@ class CgroupBatch:
                 self.ended.append(reader.path)
                 self._drop(identity)
                 continue
+            if source == MEMORY and reader.lacks_memory_group(problem):
+                self.partial[identity] = NoData(MEMORY, reader.memory_file.path, _NO_MEMORY_GROUP)
+                continue
             file = reader.cpu_file if source == CPU else reader.memory_file
             strerror = problem.strerror if isinstance(problem, OSError) else None
-            self._fault(source, file.path, strerror or str(problem))
+            self._fault(identity, source, file.path, strerror or str(problem))
 
-    def _fault(self, source: str, path: str, reason: str) -> None:
+    def _fault(self, identity: str, source: str, path: str, reason: str) -> None:
         self._statistics.failed(source)
-        self.no_data.append(NoData(source, path, reason))
+        self.no_data[identity] = NoData(source, path, reason)
 
     def _drop(self, identity: str) -> None:
         self.readers.pop(identity).close()

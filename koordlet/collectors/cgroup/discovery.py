@@ -1,9 +1,10 @@
 """Discovery of the cgroups of pods and containers.
 
 The link count of a folder changes when a group appears or vanishes in it. A check therefore costs one `stat`, and only
-changed folders are listed. Pods are searched every tick, containers in turns. The link count does not reveal a group
-that was replaced by another between two checks; reading the old one then fails, and the reader calls `invalidate`.
-Everything is probed and listed again every `FULL_SCAN_SECONDS` in any case.
+changed folders are listed. Pods are searched every tick. The containers of a pod, which no decision needs, are listed
+with the pod and in a full scan. The link count does not reveal a group that was replaced by another between two checks;
+reading the old one then fails, and the reader calls `invalidate`. Everything is probed and listed again every
+`FULL_SCAN_SECONDS` in any case.
 
 inotify would save 0.2 ms per tick, but would need all of this as a fallback, because watches are scarce and shared by
 all processes of a user. (The mtime of a cgroup's folder never changes.)
@@ -23,9 +24,6 @@ from koordlet.samples import NoData
 
 FULL_SCAN_SECONDS = 30.0
 """A full scan costs about as much as a tick, so this interval adds some 3 % to the agent's reads."""
-
-CONTAINER_SEARCH_TICKS = 5
-"""Ticks between two searches of a pod for new containers, in turns. New pods are searched every tick."""
 
 _FEWEST_LINKS = 2
 """Smallest link count on a file system that counts subfolders as links, as cgroups do; others always have 1."""
@@ -80,7 +78,7 @@ class CgroupDiscovery:
         self._found: DiscoveredGroups | None = None
         self._pods: Mapping[str, str] = {}
         self._moved = False
-        self._ticks = 0
+        self._lost_listing = False
         self._next_full_scan_seconds = 0.0
 
     def refresh(self, monotonic_seconds: float) -> DiscoveredGroups | NoData:
@@ -92,6 +90,7 @@ class CgroupDiscovery:
 
     def invalidate(self, group_path: str) -> None:
         """Drop the cached content of the folder of this group, because reading the group failed."""
+        self._lost_listing = True
         self._listings.pop(group_path.rpartition("/")[0], None)
 
     def _probe(self) -> CgroupLayout | NoData:
@@ -104,13 +103,16 @@ class CgroupDiscovery:
 
     def _discover(self, layout: CgroupLayout) -> DiscoveredGroups:
         mount = layout.cpu.path
-        self._ticks += 1
         self._moved = False
         folders = [folder for root in layout.roots_of_pods for folder in (root, *self._list(mount, root).qos_classes)]
         listings = [self._list(mount, folder) for folder in folders]
         if self._found is None or self._moved:
             self._pods = {uid: path for listing in listings for uid, path in listing.pods.items()}
-        self._search_for_containers(mount)
+        if self._found is None or self._moved or self._lost_listing:
+            self._lost_listing = False
+            for path in self._pods.values():
+                if path not in self._listings:
+                    self._list(mount, path)
         if self._found is None or self._moved:
             containers = {uid: self._listings.get(path, _NOTHING).containers for uid, path in self._pods.items()}
             self._found = DiscoveredGroups(
@@ -121,12 +123,6 @@ class CgroupDiscovery:
                 unmeasurable={uid: reason for uid, reason in self._strays.items() if uid in self._pods},
             )
         return self._found
-
-    def _search_for_containers(self, mount: Path) -> None:
-        """Search the pods whose turn it is, and pods without a valid listing."""
-        for turn, path in enumerate(self._pods.values(), start=self._ticks):
-            if turn % CONTAINER_SEARCH_TICKS == 0 or path not in self._listings:
-                self._list(mount, path)
 
     def _list(self, mount: Path, path: str) -> _Listing:
         folder = f"{mount}/{path}"

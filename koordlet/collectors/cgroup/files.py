@@ -4,8 +4,8 @@
 | cpu    | cpuacct.usage (ns)       | cpu.stat: usage_usec     |
 | memory | memory.stat: total_<key> | memory.stat: <key>       |
 
-Memory usage is inactive_anon + active_anon + unevictable, with page cache also active_file + inactive_file. The v1 keys
-are the hierarchical ones, because a pod's processes are in the groups of its containers.
+Memory usage is inactive_anon + active_anon + unevictable, and with page cache also active_file + inactive_file. The v1
+keys are the hierarchical ones, because a pod's processes are in the groups of its containers.
 
 Parsers take bytes and raise ValueError with the missing keys: absent is not zero. They run hundreds of times a second,
 so the order of keys that every kernel prints has a fast path: one regular expression.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 
@@ -49,6 +49,7 @@ class MemoryStat(NamedTuple):
 
 
 _USED = ("inactive_anon", "active_anon", "unevictable")
+_USED_WITH_PAGE_CACHE = (*_USED, "active_file", "inactive_file")
 _V1_KEYS: Mapping[str, bytes] = {field: b"total_" + field.encode() for field in MemoryStat._fields}
 _V2_KEYS: Mapping[str, bytes] = {field: field.encode() for field in MemoryStat._fields} | {
     "cache": b"file",
@@ -56,20 +57,32 @@ _V2_KEYS: Mapping[str, bytes] = {field: field.encode() for field in MemoryStat._
 }
 
 
-def _as_printed(keys: Mapping[str, bytes], before: bytes, first: tuple[str, str]) -> re.Pattern[bytes]:
+def _as_printed(
+    keys: Mapping[str, bytes], before: bytes, first: tuple[str, str], used: Collection[str]
+) -> re.Pattern[bytes]:
     """Return a pattern of memory.stat as kernels print it: two keys after `before`, and further down five in a row.
 
-    Its groups are the three numbers of usage without page cache.
+    Its groups are the numbers of the fields in `used`.
     """
     head, lru = (
-        b"\\n".join(keys[field] + (rb" (\d+)" if field in _USED else rb" \d+") for field in fields)
+        b"\\n".join(keys[field] + (rb" (\d+)" if field in used else rb" \d+") for field in fields)
         for fields in (first, MemoryStat._fields[2:])
     )
     return re.compile(before + head + rb"(?:\n.*)*?\n" + lru + rb"(?=\n)")
 
 
-_V1_AS_PRINTED = _as_printed(_V1_KEYS, rb"\n", ("cache", "rss"))
-_V2_AS_PRINTED = _as_printed(_V2_KEYS, rb"\A", ("rss", "cache"))
+def _v1_as_printed(used: Collection[str]) -> re.Pattern[bytes]:
+    return _as_printed(_V1_KEYS, rb"\n", ("cache", "rss"), used)
+
+
+def _v2_as_printed(used: Collection[str]) -> re.Pattern[bytes]:
+    return _as_printed(_V2_KEYS, rb"\A", ("rss", "cache"), used)
+
+
+_V1_AS_PRINTED = _v1_as_printed(_USED)
+_V2_AS_PRINTED = _v2_as_printed(_USED)
+_V1_AS_PRINTED_WITH_PAGE_CACHE = _v1_as_printed(_USED_WITH_PAGE_CACHE)
+_V2_AS_PRINTED_WITH_PAGE_CACHE = _v2_as_printed(_USED_WITH_PAGE_CACHE)
 
 
 def _memory_stat(text: bytes, keys: Mapping[str, bytes]) -> MemoryStat:
@@ -102,6 +115,18 @@ def memory_usage_bytes_v2(text: bytes) -> int:
     return sum(map(int, match.groups())) if match else memory_stat_v2(text).usage_bytes
 
 
+def memory_usage_with_page_cache_bytes_v1(text: bytes) -> int:
+    """Return memory in use with page cache from a v1 memory.stat."""
+    match = _V1_AS_PRINTED_WITH_PAGE_CACHE.search(text)
+    return sum(map(int, match.groups())) if match else memory_stat_v1(text).usage_with_page_cache_bytes
+
+
+def memory_usage_with_page_cache_bytes_v2(text: bytes) -> int:
+    """Return memory in use with page cache from a v2 memory.stat."""
+    match = _V2_AS_PRINTED_WITH_PAGE_CACHE.search(text)
+    return sum(map(int, match.groups())) if match else memory_stat_v2(text).usage_with_page_cache_bytes
+
+
 def cpu_nanoseconds_v1(text: bytes) -> int:
     """Return the CPU time in cpuacct.usage."""
     try:
@@ -115,12 +140,17 @@ def cpu_nanoseconds_v1(text: bytes) -> int:
 
 def cpu_nanoseconds_v2(text: bytes) -> int:
     """Return the CPU time in cpu.stat, where kernels print usage_usec first."""
+    if first := _V2_CPU_AS_PRINTED.match(text):
+        return int(first[1]) * 1000
     start = 0 if text.startswith(b"usage_usec ") else text.find(b"\nusage_usec ") + 1
     line, _, _ = text[start:].partition(b"\n")
     key, _, number = line.partition(b" ")
     if key != b"usage_usec" or not number.isdigit():
         raise ValueError(f"cpu.stat has no number for usage_usec, got {text[:40]!r}")
     return int(number) * 1000
+
+
+_V2_CPU_AS_PRINTED = re.compile(rb"usage_usec (\d+)\n")
 
 
 class UsageFile(NamedTuple):
@@ -138,3 +168,8 @@ MEMORY_FILES: Mapping[CgroupVersion, UsageFile] = {
     CgroupVersion.V1: UsageFile("memory.stat", memory_usage_bytes_v1),
     CgroupVersion.V2: UsageFile("memory.stat", memory_usage_bytes_v2),
 }
+PAGE_CACHE_PARSERS: Mapping[CgroupVersion, Callable[[bytes], int]] = {
+    CgroupVersion.V1: memory_usage_with_page_cache_bytes_v1,
+    CgroupVersion.V2: memory_usage_with_page_cache_bytes_v2,
+}
+"""Parsers of `MEMORY_FILES` for usage with page cache."""

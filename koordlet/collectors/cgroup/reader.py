@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 
 from koordlet.collectors import rates
 from koordlet.collectors.cgroup import files as cgroup_files
 from koordlet.collectors.cgroup.layout import CgroupLayout
-from koordlet.collectors.open_files import CachedFile, DescriptorBudget
+from koordlet.collectors.open_files import BUFFER_BYTES, CachedFile, DescriptorBudget
 from koordlet.collectors.rates import CpuReading, NoRate
 
 
 class CgroupReader:
     """Usage of one group, a pod's or a container's. Reads raise OSError, or ValueError for unexpected text."""
 
-    __slots__ = ("_before", "_folder", "_parse_cpu", "_parse_memory", "cpu_file", "memory_file", "path")
+    __slots__ = (
+        "_before",
+        "_folder",
+        "_memory_folder",
+        "_parse_cpu",
+        "_parse_memory",
+        "_parse_memory_with_page_cache",
+        "cpu_file",
+        "memory_file",
+        "path",
+    )
 
     def __init__(self, layout: CgroupLayout, path: str, budget: DescriptorBudget) -> None:
         cpu = cgroup_files.CPU_FILES[layout.cpu.version]
@@ -23,27 +34,40 @@ class CgroupReader:
         self.path = path
         self._folder = layout.cpu.path / path
         self.cpu_file = CachedFile(str(self._folder / cpu.name), budget)
-        self.memory_file = CachedFile(str(layout.memory.path / path / memory.name), budget)
+        self._memory_folder = layout.memory.path / path
+        self.memory_file = CachedFile(str(self._memory_folder / memory.name), budget)
         self._parse_cpu = cpu.parse
         self._parse_memory = memory.parse
+        self._parse_memory_with_page_cache = cgroup_files.PAGE_CACHE_PARSERS[layout.memory.version]
         self._before: CpuReading | None = None
 
     def cpu_cores(self, monotonic_ns: Callable[[], int], cpu_count: int | None) -> float | NoRate:
         """Read the CPU counter; return the rate since its previous reading."""
-        text = self.cpu_file.read()
-        now = CpuReading(self.cpu_file.inode, self._parse_cpu(text), monotonic_ns())
+        file = self.cpu_file
+        text = file.read() if file.descriptor is None else os.pread(file.descriptor, BUFFER_BYTES, 0)
+        now = CpuReading(file.inode, self._parse_cpu(text), monotonic_ns())
         rate = rates.cpu_cores(self._before, now, cpu_count)
         self._before = now
         return rate
 
-    def memory_bytes(self) -> int:
-        """Read the memory in use, without page cache."""
-        return self._parse_memory(self.memory_file.read())
+    def memory_bytes(self, counts_page_cache: bool = False) -> int:
+        """Read the memory in use, with or without page cache."""
+        parse = self._parse_memory_with_page_cache if counts_page_cache else self._parse_memory
+        file = self.memory_file
+        return parse(file.read() if file.descriptor is None else os.pread(file.descriptor, BUFFER_BYTES, 0))
 
     def is_gone_by(self, failure: Exception) -> bool:
         """Return whether a failed read means that the group ended, and not that its files are unreadable."""
         code = failure.errno if isinstance(failure, OSError) else None
         return code == errno.ENODEV or (code == errno.ENOENT and not self._folder.is_dir())
+
+    def lacks_memory_group(self, failure: Exception) -> bool:
+        """Return whether a failed read of memory means that the group is missing there and exists for the CPU.
+
+        So it is in v1 for a moment while a pod ends, and for good where a group was not cleaned up.
+        """
+        code = failure.errno if isinstance(failure, OSError) else None
+        return code == errno.ENOENT and not self._memory_folder.is_dir()
 
     def close(self) -> None:
         """Close both files."""

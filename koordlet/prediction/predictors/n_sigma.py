@@ -2,18 +2,22 @@
 
     sig(x)  = mean(x) + N * stdev(x)
     v1 Peak = sig(prod + S) (1 + m) + C
-    v2 Peak = max( sig(prod + S) (1 + m),  (sum over warm Prod pods sig(p) + sig(S)) (1 + m) ) + C
+    v2 Peak = max( sig(prod + S) (1 + m),  (sum over warm Prod pods min(sig(p), limit(p)) + sig(S)) (1 + m) ) + C
 
 v1 uses the class as a whole: pods that peak at different times make room for one another. But pods that came or went
 since remain in its history, and the usage of cold pods counts beside their requests, on the safe side. v2 also computes
-the sum over the present pods and takes the larger.
+the sum over the present pods and takes the larger. limit(p) is the CPU limit of a pod; a pod that uses more than its
+limit on average is not held to it by the kernel (the kubelet's `cpuCFSQuota: false`), and has none here.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from koordlet.prediction import peaks
+from koordlet.prediction.buckets import FloatArray
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad, UsageStatistics
 
@@ -21,6 +25,13 @@ from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad, UsageStatist
 def sig(series: UsageStatistics, n: float) -> float:
     """Return the sum over the series of mean + N * stdev; 0 for no series."""
     return float(np.sum(series.mean() + n * series.stdev()))
+
+
+def limited_sig(series: UsageStatistics, limits: FloatArray | float, n: float) -> float:
+    """Return the sum over the series of mean + N * stdev, each at most its limit."""
+    mean = series.mean()
+    peaks_of_each = mean + n * series.stdev()
+    return float(np.sum(np.where(mean > limits, peaks_of_each, np.minimum(peaks_of_each, limits))))
 
 
 def v1(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
@@ -39,7 +50,7 @@ def v2(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
         return peaks.no_sample(load.resource, "unreserved system")
     margin = parameters.margin_factor
     class_peak = sig(load.prod_and_unreserved_system, parameters.n) * margin
-    pod_sum_peak = sig(load.warm_pods, parameters.n) * margin
+    pod_sum_peak = limited_sig(load.warm_pods, load.warm_limits, parameters.n) * margin
     system_peak = sig(load.unreserved_system, parameters.n) * margin
     return Peak(
         max(class_peak, pod_sum_peak + system_peak) + load.cold_requests,
@@ -50,6 +61,8 @@ def v2(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
     )
 
 
-def everything(node: UsageStatistics, pods: UsageStatistics, system: UsageStatistics, n: float) -> float:
-    """Return the peak of the whole node: max( sig(node), sum over all pods sig(p) + sig(system) )."""
-    return max(sig(node, n), sig(pods, n) + sig(system, n))
+def everything(
+    node: UsageStatistics, pods: UsageStatistics, system: UsageStatistics, n: float, capacity: float = math.inf
+) -> float:
+    """Return the peak of the whole node: max( sig(node), sum over all pods sig(p) + sig(system) ), at most capacity."""
+    return min(max(sig(node, n), sig(pods, n) + sig(system, n)), capacity)

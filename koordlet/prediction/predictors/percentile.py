@@ -5,7 +5,8 @@
     Peak       = max( podSumPeak + C, classPeak )
 
 Unlike the other predictors it counts all system usage, not only usage beyond the node's reservation, and truncates to
-whole millicores and bytes where Koordinator's agent does.
+whole millicores and bytes where Koordinator's agent does. Its results are not the same integers: Koordinator's first
+buckets are larger, and it adds a class to which no pod belongs, whose empty histogram is 27 millicores and 5.5 MiB.
 
 Koordinator's agent charges a pod its request for its first 24 h, and the percentile of a short history is low: with a
 cold-start period of 2 h it is too low in 10 % of predictions on pods that live 4 days, with 24 h in 0.7 %

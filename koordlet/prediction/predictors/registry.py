@@ -6,6 +6,7 @@ A new predictor is a module in this package, a line in `PREDICTORS`, and its nam
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Final, Protocol
@@ -25,7 +26,8 @@ class Predictor(Protocol):
 def _largest_member(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
     if "max" in parameters.members:
         return NoPrediction("max cannot be a member of itself", Cause.UNUSABLE_POLICY)
-    return maximum.largest({name: predict(load, parameters.for_predictor(name)) for name in parameters.members})
+    unlimited = dataclasses.replace(load, capacity=math.inf)  # of two limited peaks the larger is unknown
+    return maximum.largest({name: predict(unlimited, parameters.for_predictor(name)) for name in parameters.members})
 
 
 PREDICTORS: Final[Mapping[str, Predictor]] = {
@@ -39,7 +41,10 @@ PREDICTORS: Final[Mapping[str, Predictor]] = {
 
 
 def predict(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
-    """Return the peak of the predictor in `parameters`; a peak that is not finite or negative is NoPrediction."""
+    """Return the peak of the predictor in `parameters`, at most the node's capacity.
+
+    A peak that is not finite or negative is NoPrediction.
+    """
     predictor = PREDICTORS.get(parameters.predictor)
     if predictor is None:
         reason = f"predictor {parameters.predictor!r} is unknown, want one of {', '.join(PREDICTORS)}"
@@ -49,4 +54,6 @@ def predict(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPredictio
         return NoPrediction(
             f"{parameters.predictor} returned {predicted.peak} for {load.resource}", Cause.UNUSABLE_ANSWER
         )
+    if isinstance(predicted, Peak) and predicted.peak > load.capacity:
+        return dataclasses.replace(predicted, peak=load.capacity)
     return predicted

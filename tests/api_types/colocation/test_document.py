@@ -55,11 +55,19 @@ def test_no_text_sets_nothing(text):
         ),
         (
             {"metricAggregatePolicy": {"durations": ["1.5s"]}},
-            'metricAggregatePolicy.durations[0]: seen "1.5s", want whole seconds, at least one',
+            'metricAggregatePolicy.durations[0]: seen "1.5s", want whole seconds, from 1s to 12h0m0s',
         ),
         (
             {"metricAggregatePolicy": {"durations": ["-5m"]}},
-            'metricAggregatePolicy.durations[0]: seen "-5m", want whole seconds, at least one',
+            'metricAggregatePolicy.durations[0]: seen "-5m", want whole seconds, from 1s to 12h0m0s',
+        ),
+        (
+            {"metricAggregatePolicy": {"durations": ["12h", "12h0m1s"]}},
+            'metricAggregatePolicy.durations[1]: seen "12h0m1s", want whole seconds, from 1s to 12h0m0s',
+        ),
+        (
+            {"metricAggregateDurationSeconds": 43201},
+            "metricAggregateDurationSeconds: seen 43201, want an integer, at least 1 and at most 43200",
         ),
         ("null", "the document: seen null, want an object"),
         ("[]", "the document: seen [], want an object"),

@@ -101,3 +101,80 @@ def test_an_annotation_is_read_up_to_its_bound(length, is_read):
 def test_the_bound_of_an_annotation_counts_bytes():
     assert not pods.is_too_long("é" * (8 * 1024))
     assert pods.is_too_long("é" * (8 * 1024 + 1))
+
+
+def resized(status=None, conditions=(), **wanted):
+    """Return a pod of one container whose spec asks for `wanted` and whose status may differ."""
+    given = {"containerStatuses": [{"name": "c", **(status or {})}], "conditions": list(conditions)}
+    return decode({"spec": {"containers": [container(**wanted)]}, "status": given})
+
+
+IN_FORCE = {"resources": {"requests": {"cpu": "4"}}, "allocatedResources": {"cpu": "4"}}
+INFEASIBLE = {"type": "PodResizePending", "reason": "Infeasible", "status": "True"}
+DEFERRED = INFEASIBLE | {"reason": "Deferred"}
+
+
+@pytest.mark.parametrize(
+    ("status", "conditions", "asked", "counted"),
+    [
+        (None, (), "1", 1000),
+        (IN_FORCE, (), "4000m", 4000),
+        (IN_FORCE, (), "1", 4000),
+        (IN_FORCE, (), "6", 6000),
+        (IN_FORCE, (DEFERRED,), "6", 6000),
+        (IN_FORCE, (INFEASIBLE,), "1000", 4000),
+        (IN_FORCE | {"allocatedResources": {"cpu": "5"}}, (), "1", 5000),
+        ({"allocatedResources": {"cpu": "5"}}, (), "1", 1000),
+    ],
+    ids=[
+        "no status", "done", "down, not done", "up, not done", "deferred", "infeasible", "accepted, not in force",
+        "a kubelet without resize",
+    ],
+)  # fmt: skip
+def test_requests_of_a_pod_in_a_resize_are_those_that_kubelet_and_scheduler_count(status, conditions, asked, counted):
+    assert pods.requests_in_force(resized(status, conditions, cpu=asked)) == {"cpu": counted}
+
+
+def test_a_resized_sidecar_counts_as_a_container_does_and_an_init_container_by_its_spec():
+    init = [container("1", restartPolicy="Always") | {"name": "mesh"}, container("2") | {"name": "setup"}]
+    running = [{"name": name, "resources": {"requests": {"cpu": "3"}}} for name in ("mesh", "setup")]
+    given = {"spec": {"containers": [container("1")], "initContainers": init}}
+    status = {"initContainerStatuses": running}
+    assert pods.requests_in_force(decode(given)) == {"cpu": 3000}
+    assert pods.requests_in_force(decode(given | {"status": status})) == {"cpu": 5000}
+
+
+def test_resources_that_a_resize_does_not_touch_stay():
+    asked = {"resources": {"requests": {"cpu": "1", "kubernetes.io/mid-cpu": "2000"}}, "name": "c"}
+    given = {"spec": {"containers": [asked]}, "status": {"containerStatuses": [{"name": "c", **IN_FORCE}]}}
+    assert pods.requests_in_force(decode(given)) == {"cpu": 4000, "kubernetes.io/mid-cpu": 2000}
+
+
+@pytest.mark.parametrize(
+    ("fields", "limit"),
+    [
+        ({"containers": [container(limits={"cpu": "2"}), container(limits={"cpu": "500m"})]}, 2500),
+        ({"containers": [container(limits={"cpu": "2"}), container()]}, None),
+        ({"containers": [container(limits={"cpu": "0"})]}, None),
+        ({"containers": []}, None),
+        ({"containers": [container(limits={"cpu": "2"})], "initContainers": [container()]}, None),
+        ({"containers": [container(limits={"cpu": "2"})], "initContainers": [container(limits={"cpu": "3"})]}, 3000),
+        ({"containers": [container()], "resources": {"limits": {"cpu": "4"}}}, 4000),
+        ({"containers": [container(limits={"cpu": "2"})], "overhead": {"cpu": "250m"}}, 2250),
+    ],
+    ids=[
+        "all", "one has none", "zero is none", "no container", "init has none", "init has more", "of the pod",
+        "overhead",
+    ],
+)  # fmt: skip
+def test_a_pod_has_a_cpu_limit_only_if_the_kubelet_sets_one_on_the_whole_pod(fields, limit):
+    assert pods.cpu_limit_millis(decode({"spec": fields})) == limit
+
+
+def test_while_a_limit_is_lowered_the_pod_may_use_the_old_one():
+    lowering = resized({"resources": {"limits": {"cpu": "4"}}}, limits={"cpu": "1"})
+    assert pods.cpu_limit_millis(lowering) == 4000
+    raising = resized({"resources": {"limits": {"cpu": "1"}}}, limits={"cpu": "4"})
+    assert pods.cpu_limit_millis(raising) == 4000
+    unlimited = resized({"resources": {"limits": {"cpu": "1"}}})
+    assert pods.cpu_limit_millis(unlimited) is None

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from api_types.colocation import controller_config
+from api_types.kubernetes import quantities
 from koordlet import __main__ as command
 
 BURN_HALF_A_CORE = """
@@ -59,7 +60,9 @@ def test_on_a_machine_without_kubernetes_all_usage_is_the_systems_and_is_predict
     assert command.main(["preview", "--for", "3s", "--host-root", str(tmp_path)]) == 0
     status = yaml.safe_load(capsys.readouterr().out)["status"]
     assert status["nodeMetric"]["systemUsage"] == status["nodeMetric"]["nodeUsage"]
-    assert status["prediction"]["prod"]["systemPeak"] == status["prodPeakMetric"]["resource"]["resources"]
+    peak, of_system = status["prodPeakMetric"]["resource"]["resources"], status["prediction"]["prod"]["systemPeak"]
+    assert peak["memory"] == of_system["memory"]
+    assert quantities.cpu_millis(peak["cpu"]) == min(quantities.cpu_millis(of_system["cpu"]), 1000 * os.cpu_count())
     degraded = next(each for each in status["conditions"] if each["type"] == "SourceDegraded")
     assert degraded["status"] == "True"
     assert str(tmp_path) in degraded["message"]

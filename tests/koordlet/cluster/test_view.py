@@ -3,6 +3,7 @@ import contextlib
 
 import pytest
 
+from apiserver_client import watching as watches
 from koordlet.cluster import view as cluster_view
 from tests.fakes import apiserver
 
@@ -43,11 +44,11 @@ async def watching(server, until):
             await task
 
 
-def script(server, *, metrics=(), then=(), node=NODE, node_then=()):
-    server.on("GET", PODS, apiserver.page("1", POD))
+def script(server, *, metrics=(), then=(), node=NODE, node_then=(), pods=(POD,), pods_then=()):
+    server.on("GET", PODS, apiserver.page("1", *pods))
     server.on("GET", NODES, apiserver.page("3", node))
     server.on("GET", NODE_METRICS, apiserver.page("5", *metrics))
-    server.on("WATCH", PODS, apiserver.Stream(apiserver.HANG))
+    server.on("WATCH", PODS, apiserver.Stream(*pods_then, apiserver.HANG))
     server.on("WATCH", NODES, apiserver.Stream(*node_then, apiserver.HANG))
     server.on("WATCH", NODE_METRICS, apiserver.Stream(*then, apiserver.HANG))
 
@@ -93,6 +94,7 @@ async def test_an_invalid_spec_leaves_the_previous_one_in_force():
         ("500ms", "is too short"),
         ("-5m0s", "is too short"),
         ("0s", "is too short"),
+        ("12h0m1s", "is too long, want 1s to 12h0m0s"),
         ("soon", "is not a duration"),
         ("", "is not a duration"),
     ],
@@ -107,6 +109,53 @@ async def test_an_invalid_window_leaves_the_previous_spec_in_force(duration, pro
             assert view.resource_version == "6"
             wanted = f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: '{duration}' {problem}"
             assert view.spec_problem.startswith(wanted)
+
+
+async def test_a_usage_window_of_more_than_12_hours_leaves_the_previous_spec_in_force():
+    async with apiserver.running() as server:
+        broken = node_metric("6", 3, metricCollectPolicy={"aggregateDurationSeconds": 43_201})
+        script(server, metrics=[node_metric(predictPolicy={"n": 4})], then=[changed("MODIFIED", broken)])
+        async with watching(server, lambda view: view.spec_problem) as view:
+            assert (view.spec.predict_policy.n, view.generation) == (4, 2)
+            wanted = "spec.metricCollectPolicy.aggregateDurationSeconds: 43201 is too long, want at most 43200"
+            assert view.spec_problem == wanted
+
+
+async def test_the_first_list_of_every_watch_is_served_from_the_cache_of_the_apiserver():
+    async with apiserver.running() as server:
+        script(server)
+        async with watching(server, all_synced):
+            pass
+        lists = [request for request in server.asked("GET") if "watch" not in request.query]
+        assert {request.path: request.query.get("resourceVersion") for request in lists} == {
+            PODS: "0",
+            NODES: "0",
+            NODE_METRICS: "0",
+        }
+
+
+async def test_a_pod_that_cannot_be_decoded_is_named_until_it_can_be_and_stays_bound():
+    broken = {**POD, "metadata": {**POD["metadata"], "resourceVersion": "7"}, "spec": {"containers": "many"}}
+    fixed = {**POD, "metadata": {**POD["metadata"], "resourceVersion": "8"}}
+    async with apiserver.running() as server:
+        script(server, pods_then=[changed("MODIFIED", broken)])
+        async with watching(server, lambda view: view.unreadable) as view:
+            ((name, reason),) = view.unreadable.items()
+            assert name == ("pods", f"{POD['metadata']['namespace']}/{POD['metadata']['name']}")
+            assert "containers" in reason
+            assert [pod.uid for pod in view.pods.active()] == ["u"]
+    async with apiserver.running() as server:
+        script(server, pods_then=[changed("MODIFIED", broken), changed("MODIFIED", fixed)])
+        async with watching(server, lambda view: view.watches["pods"].unreadable and not view.unreadable):
+            pass
+
+
+def test_a_pod_that_could_not_be_decoded_and_is_gone_from_the_list_is_no_longer_named():
+    view = cluster_view.ClusterView("n1")
+    view._note_unreadable("pods", watches.Unreadable(("ns", "p"), "why"))
+    view._note_unreadable("node", watches.Unreadable(("", "n1"), "why"))
+    view._note_unreadable("pods", watches.Synced(frozenset()))
+    assert view.unreadable == {("node", "n1"): "why"}
 
 
 async def test_without_a_node_metric_there_is_nothing_to_write_to():
@@ -163,3 +212,34 @@ async def test_after_etcd_was_restored_the_older_state_replaces_the_known_one():
             await server.until(lambda: len(server.asked("WATCH", NODE_METRICS)) > 1)
             assert (view.resource_version, view.generation) == ("3", 2)
             assert set(view.pods.by_uid()) == {"u"}
+
+
+def forged_mirror_pod(uid_of_another):
+    annotations = {"kubernetes.io/config.hash": uid_of_another, "kubernetes.io/config.mirror": uid_of_another}
+    owners = [{"kind": "Node", "name": "n1", "uid": "node-uid"}]
+    return {
+        "metadata": {
+            "name": "thief",
+            "namespace": "ns",
+            "uid": "t",
+            "annotations": annotations,
+            "ownerReferences": owners,
+        },
+        "spec": {"containers": []},
+        "status": {"phase": "Running", "startTime": "2026-11-22T00:00:00Z"},
+    }
+
+
+async def test_a_claim_to_the_uid_of_another_pod_is_refused_and_named_once(caplog):
+    async with apiserver.running() as server:
+        thief = forged_mirror_pod("u")
+        other = {**POD, "metadata": {**POD["metadata"], "name": "later", "uid": "l"}}
+        script(server, pods=[thief, POD], pods_then=[changed("MODIFIED", thief), changed("ADDED", other)])
+        async with watching(server, lambda view: "l" in view.pods.by_uid()) as view:
+            assert {uid: pod.name for uid, pod in view.pods.by_uid().items()} == {"u": "p", "t": "thief", "l": "later"}
+            for _tick in range(3):
+                view.log_refused_pods()
+    wanted = (
+        "pod ns/thief: annotation kubernetes.io/config.mirror claims the UID u of ns/p; the pod is charged its request"
+    )
+    assert [record.message for record in caplog.records if "claims" in record.message] == [wanted]

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from koordlet.collectors.cgroup.cpu_stat import FEWEST_PERIODS
-from koordlet.collectors.cgroup.discovery import CONTAINER_SEARCH_TICKS
+from koordlet.collectors.cgroup.discovery import FULL_SCAN_SECONDS
 from koordlet.collectors.node_pressure import NodePressure
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget
 from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, PodPressure
-from koordlet.collectors.pod_usage import CONTAINER_TICKS
+from koordlet.collectors.pod_usage import CONTAINER_TICKS, MOST_UNMEASURED_TICKS
 from koordlet.collectors.snapshot import SnapshotCollector
 from tests.host_trees import live_cgroups
 from tests.host_trees.clock import Clock
@@ -78,7 +78,7 @@ def clock():
 
 @pytest.fixture
 def collector(host, clock):
-    collector = SnapshotCollector(host.host_root, clock)
+    collector = SnapshotCollector(host.host_root, clock, measures_containers=True)
     yield collector
     collector.close()
 
@@ -255,13 +255,12 @@ def test_a_container_restarted_between_two_ticks_is_followed(host, collector, cl
     assert (snapshot.pods.keys(), snapshot.no_data) == ({UID}, ())
 
 
-def test_a_container_added_to_a_running_pod_is_found_within_seconds(host, collector, clock, paths):
+def test_a_container_added_to_a_running_pod_is_found_by_the_next_full_scan(host, collector, clock, paths):
     host.group(paths.one)
     every_turn(collector, clock)
     assert every_turn(collector, clock).keys() == {ONE}
     host.group(paths.two)
-    for _ in range(CONTAINER_SEARCH_TICKS):
-        tick(collector, clock)
+    tick(collector, clock, FULL_SCAN_SECONDS)
     every_turn(collector, clock)  # its first reading, which has no rate
     assert every_turn(collector, clock).keys() == {ONE, TWO}
 
@@ -404,15 +403,31 @@ def test_the_rate_of_the_node_lies_between_what_the_kernel_counted_around_it(hos
 
 
 @needs_v1
-def test_a_pod_whose_memory_group_is_missing_is_unmeasured_with_the_path(host, collector, clock, paths):
+def test_a_pod_whose_memory_group_is_missing_is_named_and_then_costs_the_node_nothing(host, collector, clock, paths):
     host.group(paths.pod)
     host.folder("memory", paths.pod).rmdir()
-    tick(collector, clock)
+    for _ in range(MOST_UNMEASURED_TICKS):
+        snapshot = tick(collector, clock)
+        assert (snapshot.unmeasured_pods, snapshot.system, snapshot.no_data) == ({UID}, None, ())
     snapshot = tick(collector, clock)
-    assert snapshot.unmeasured_pods == {UID}
-    assert [(one.source, one.reason) for one in snapshot.no_data] == [("pod memory", "No such file or directory")]
+    assert (snapshot.unmeasured_pods, snapshot.pods_in_system) == (frozenset(), {UID})
+    (no_data,) = snapshot.no_data
+    assert no_data.path.endswith(f"{paths.pod}/memory.stat")
+    assert no_data.reason == "the pod has a group in the hierarchy of the CPU and none in that of the memory"
     host.group(paths.pod)
-    assert tick(collector, clock).pods.keys() == {UID}
+    snapshot = tick(collector, clock)
+    assert (snapshot.pods.keys(), snapshot.pods_in_system) == ({UID}, frozenset())
+
+
+@needs_v1
+def test_an_orphaned_group_of_an_unbound_pod_is_left_out(host, collector, clock, paths):
+    host.group(paths.pod)
+    host.folder("memory", paths.pod).rmdir()
+    for _ in range(MOST_UNMEASURED_TICKS + 1):
+        clock.advance(1.0)
+        snapshot = collector.collect(1.0, bound_pods=frozenset())
+    assert (snapshot.unmeasured_pods, snapshot.pods_in_system, snapshot.no_data) == (frozenset(), frozenset(), ())
+    assert collector.statistics.orphan_groups == 1
 
 
 @needs_v2

@@ -10,7 +10,7 @@ import pytest
 
 from koordlet.collectors.cgroup.discovery import CgroupDiscovery
 from koordlet.collectors.open_files import DescriptorBudget
-from koordlet.collectors.pod_usage import CONTAINER_TICKS, PodUsage
+from koordlet.collectors.pod_usage import CONTAINER_TICKS, MOST_UNMEASURED_TICKS, PodUsage
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import UsageSample
 from tests.host_trees.clock import Clock
@@ -22,13 +22,17 @@ CID, SANDBOX = "c" * 64, "5" * 64
 class Node:
     """A host, a clock and the collector under test; each `tick` is a second after the previous one."""
 
-    def __init__(self, root, version, descriptors, driver=CGROUPFS):
+    def __init__(self, root, version, descriptors, driver=CGROUPFS, measures_containers=True):
         self.host = PlainHost(root, version, driver)
         self.clock = Clock()
         self.budget = DescriptorBudget(descriptors)
         self.statistics = CollectStatistics()
         self.usage = PodUsage(
-            CgroupDiscovery(self.host.host_root.cgroup_root), self.budget, self.statistics, self.clock
+            CgroupDiscovery(self.host.host_root.cgroup_root),
+            self.budget,
+            self.statistics,
+            self.clock,
+            measures_containers=measures_containers,
         )
 
     def tick(self, seconds=1.0, **options):
@@ -194,6 +198,107 @@ def test_a_group_without_the_memory_controller_names_the_missing_file(tmp_path, 
     node.usage.close()
 
 
+def make_unreadable(node):
+    node.host.write(node.host.pod("a"), "memory.stat", "")
+
+
+def test_a_pod_that_stays_unreadable_counts_as_system_and_stays_named(node):
+    node.tick()
+    make_unreadable(node)
+    for _ in range(MOST_UNMEASURED_TICKS - 1):  # the first tick had no sample either
+        measured = node.tick()
+        assert (measured.unmeasured_pods, measured.pods_in_system, measured.complete) == ({"a"}, frozenset(), False)
+    measured = node.tick()
+    assert (measured.unmeasured_pods, measured.pods_in_system, measured.complete) == (frozenset(), {"a"}, True)
+    assert len(measured.no_data) == 1
+    assert node.statistics.pods_in_system == 1
+    grow(node, 11.0)
+    measured = node.tick()
+    assert (measured.pods.keys(), measured.pods_in_system, measured.complete) == ({"a"}, frozenset(), True)
+    make_unreadable(node)
+    assert node.tick().unmeasured_pods == {"a"}, "the count starts again"
+
+
+def test_an_unreadable_pod_that_goes_away_leaves_no_gap(node):
+    node.tick()
+    make_unreadable(node)
+    for _ in range(MOST_UNMEASURED_TICKS):
+        assert node.tick().pods == {}
+    node.host.remove_group(node.host.pod("a"))
+    assert node.tick().complete
+
+
+def without_memory_group(tmp_path):
+    node = Node(tmp_path, V1, 100)
+    node.host.set_group(node.host.pod("a"), 1.0, MIB)
+    node.host.set_group(node.host.pod("left-over"), 1.0, MIB)
+    shutil.rmtree(node.host.memory_mount / node.host.pod("left-over"))
+    return node
+
+
+@pytest.mark.parametrize("bound", [None, {"left-over"}])
+def test_a_pod_without_a_memory_group_is_named_once_that_lasts(tmp_path, bound):
+    node = without_memory_group(tmp_path)
+    for _ in range(MOST_UNMEASURED_TICKS):
+        measured = node.tick(bound_pods=bound)
+        assert (measured.unmeasured_pods, measured.no_data, measured.complete) == (
+            measured.unmeasured_pods | {"left-over"},
+            (),
+            False,
+        )
+    measured = node.tick(bound_pods=bound)
+    assert (measured.pods.keys(), measured.pods_in_system, measured.complete) == ({"a"}, {"left-over"}, True)
+    assert [each.source for each in measured.no_data] == ["pod memory"]
+    node.usage.close()
+
+
+def test_a_group_of_no_bound_pod_without_a_memory_group_is_left_out(tmp_path):
+    node = without_memory_group(tmp_path)
+    for _ in range(MOST_UNMEASURED_TICKS + 1):
+        measured = node.tick(bound_pods={"a"})
+    assert (measured.pods.keys(), measured.unmeasured_pods, measured.pods_in_system) == (
+        {"a"},
+        frozenset(),
+        frozenset(),
+    )
+    assert (measured.no_data, measured.complete) == ((), True)
+    assert (node.statistics.pods_in_system, node.statistics.orphan_groups) == (0, 1)
+    node.usage.close()
+
+
+@pytest.mark.parametrize("descriptors", [0, 100])
+def test_a_pod_whose_memory_group_ends_first_is_no_fault(tmp_path, descriptors):
+    node = Node(tmp_path, V1, descriptors)
+    node.host.set_group(node.host.pod("a"), 1.0, MIB)
+    node.tick()
+    shutil.rmtree(node.host.memory_mount / node.host.pod("a"))
+    node.usage.close()
+    ending = [node.tick() for _ in range(2)]
+    shutil.rmtree(node.host.cpu_mount / node.host.pod("a"))
+    ended = [node.tick() for _ in range(2)]
+    assert [each.no_data for each in (*ending, *ended)] == [()] * 4
+    assert node.statistics.sources["pod memory"].failures == 0
+    assert ended[-1].complete
+    node.usage.close()
+
+
+def test_page_cache_counts_as_memory_where_the_policy_says_so(node):
+    node.tick()
+    assert node.tick(counts_page_cache=True).pods["a"].memory_bytes == 105 * MIB
+    assert node.tick().pods["a"].memory_bytes == 100 * MIB
+
+
+def test_containers_are_not_measured_unless_somebody_wants_them(tmp_path):
+    node = Node(tmp_path, V2, 100, measures_containers=False)
+    node.host.set_group(node.host.pod("a"), 1.0, MIB)
+    node.host.set_group(node.host.container("a", CID), 1.0, MIB)
+    measured = [node.tick() for _ in range(2 * CONTAINER_TICKS)]
+    assert all(each.containers == {} for each in measured)
+    assert (node.statistics.groups, node.statistics.open_files) == (1, 2)
+    assert node.usage.followed_groups.pods["a"] == (str(node.host.pod("a")), str(node.host.container("a", CID)))
+    node.usage.close()
+
+
 def test_the_fault_of_one_pod_leaves_the_others_measured(node):
     node.host.set_group(node.host.pod("b"), 1.0, MIB)
     node.tick()
@@ -319,4 +424,7 @@ def test_a_pod_with_containers_outside_its_group_is_unmeasured_with_the_fix(tmp_
     (no_data,) = measured.no_data
     assert no_data.path.endswith(f"poda.slice:cri-containerd:{CID}")
     assert "set SystemdCgroup = true" in no_data.reason
+    for _ in range(MOST_UNMEASURED_TICKS):
+        measured = node.tick()
+    assert (measured.pods_in_system, measured.complete, len(measured.no_data)) == ({"a"}, True, 1)
     node.usage.close()

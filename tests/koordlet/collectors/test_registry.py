@@ -87,7 +87,12 @@ def test_a_listed_collector_reaches_the_metrics(observer):
     prometheus = CollectorRegistry()
     prometheus.register(
         metrics.AgentCollector(
-            ReportBuilder(observer), metrics.Counts(), metrics.TickTimes(), {}, Checkpointer("", "n1", observer.server)
+            ReportBuilder(observer),
+            metrics.Counts(),
+            metrics.TickTimes(),
+            {},
+            Checkpointer("", "n1", observer.server),
+            cluster=NoCluster(observer.machine_capacity),
         )
     )
     assert prometheus.get_sample_value("koordlet_disk_reads_total", {"disk": "sda"}) == 7.0

@@ -24,7 +24,7 @@ class Node:
         self.clock = Clock()
         self.ticks = 0
         self.busy = {"node": 0.0}
-        self.collector = SnapshotCollector(self.host.host_root, self.clock)
+        self.collector = SnapshotCollector(self.host.host_root, self.clock, measures_containers=True)
 
     def tick(self, node, pods, seconds=1.0):
         self.ticks += 1

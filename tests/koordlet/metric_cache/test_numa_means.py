@@ -67,11 +67,9 @@ def status_of(root, cpulists, used_bytes):
     for second in range(NUMA_TICKS + 1):
         numa_tree.set_cpu_ticks(host.host_root, ticks)
         observer.observe(NOW + second, cluster)
-    built = (
-        ReportBuilder(observer)
-        .build(NOW + NUMA_TICKS, cluster, spec_in_force.predict_policy(None), None)
-        .status.to_wire()
-    )
+    reports = ReportBuilder(observer)
+    forecast = reports.predict(NOW + NUMA_TICKS, cluster, spec_in_force.predict_policy(None))
+    built = reports.build(forecast, cluster, None).to_wire()
     observer.collector.close()
     return built["nodeMetric"]
 

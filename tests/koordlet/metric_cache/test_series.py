@@ -105,6 +105,12 @@ def test_without_the_nodes_capacity_the_unreserved_system_is_unknown_but_the_sys
     assert PROD_AND_UNRESERVED_SYSTEM not in series
 
 
+def test_before_the_first_list_of_pods_no_class_is_known():
+    series = class_series.series_of(snapshot(), None, RESERVED)
+    assert {key.kind for key in series} == {SeriesKind.NODE, SeriesKind.SYSTEM, SeriesKind.POD}
+    assert series[SeriesKey(SeriesKind.POD, "p1")] == PODS["p1"]
+
+
 NO_USAGES = [math.nan, math.inf, -math.inf, -1.0]
 
 

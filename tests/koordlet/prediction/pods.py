@@ -11,4 +11,8 @@ class Pod:
     priority_class: PriorityClass = PriorityClass.PROD
     cpu_request_millis: int = 1000
     memory_request_bytes: int = 2**30
+    mid_cpu_request_millis: int = 0
+    mid_memory_request_bytes: int = 0
+    cpu_limit_millis: int | None = None
+    is_admitted: bool = True
     is_terminated: bool = False

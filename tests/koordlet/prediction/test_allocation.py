@@ -19,7 +19,8 @@ def test_prod_is_charged_for_running_pods_of_its_class_or_of_none():
         Pod("mid", PriorityClass.MID),
         Pod("batch", PriorityClass.BATCH),
         Pod("free", PriorityClass.FREE),
-        Pod("done", is_terminated=True),
+        Pod("done", is_terminated=True, is_admitted=False),
+        Pod("not taken by the kubelet", is_admitted=False),
     ]
     assert [pod.uid for pod in allocation.charged_to_prod(pods)] == ["prod", "none"]
 

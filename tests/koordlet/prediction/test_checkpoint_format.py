@@ -78,14 +78,14 @@ def test_the_weight_carried_is_that_of_series_that_never_expire_now():
         (DATA + b"x", Refusal.CORRUPT, "checksum"),
         (b"PK\x03\x04" + DATA, Refusal.NOT_A_CHECKPOINT, "begins with b'PK"),
         (
-            b"koordprd" + struct.pack("<I", 2) + DATA[12:],
+            b"koordprd" + struct.pack("<I", 3) + DATA[12:],
             Refusal.OTHER_VERSION,
-            "version 2, this agent reads version 1",
+            "version 3, this agent reads version 2",
         ),
         (
-            b"koordprd" + struct.pack("<I", 0) + DATA[12:],
+            b"koordprd" + struct.pack("<I", 1) + DATA[12:],
             Refusal.OTHER_VERSION,
-            "version 0, this agent reads version 1",
+            "version 1, this agent reads version 2",
         ),
     ],
     ids=["empty", "cut in the prefix", "cut at the end", "too long", "another file", "future version", "older version"],

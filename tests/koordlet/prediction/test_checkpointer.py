@@ -66,7 +66,7 @@ UNREADABLE = {
     "corrupt": (lambda folder: good_bytes(folder)[:-3] + b"bad", "checksum"),
     "truncated": (lambda folder: good_bytes(folder)[:-3], "bytes, want"),
     "foreign": (lambda folder: good_bytes(folder, "node-2"), "belongs to node 'node-2', this is 'node-1'"),
-    "future version": (lambda folder: of_version(good_bytes(folder), 99), "version 99, this agent reads version 1"),
+    "future version": (lambda folder: of_version(good_bytes(folder), 99), "version 99, this agent reads version 2"),
     "something else": (lambda _folder: b"hello", "begins with b'hello'"),
 }
 
@@ -86,7 +86,9 @@ def degraded(state_dir, tmp_path, before_save=lambda: None):
     observer.train(NOW + 2, spec_in_force.predict_parameters(policy))
     before_save()
     asyncio.run(agent.checkpointer.save())
-    found = ReportBuilder(observer).build(NOW + 2, cluster, policy, agent.checkpointer.problem_text).status.conditions
+    reports = ReportBuilder(observer)
+    forecast = reports.predict(NOW + 2, cluster, policy)
+    found = reports.build(forecast, cluster, agent.checkpointer.problem_text).conditions
     observer.collector.close()
     return agent, next(each for each in found if each.type == "PredictionDegraded")
 

@@ -16,7 +16,7 @@ from koordlet.prediction.histogram_bank import HistogramBank
 from tests.koordlet.prediction.linear_buckets import LinearBuckets, bucket_weights, is_empty, total_weight
 from tests.koordlet.prediction.naive_histogram import NaiveHistogram
 
-ROW = np.array([0], np.intp)
+ROW, OTHER_ROW = np.array([0], np.intp), np.array([1], np.intp)
 START = 1_234_567_890.0
 HOUR = 3600.0
 SMALL = ExponentialBuckets(max_value=100.0, first_bucket_size=1.0, ratio=1.5, epsilon=1e-4)
@@ -70,13 +70,22 @@ def test_weight_below_the_lowest_bucket_is_not_counted():
     assert percentile(bank, 0.45) == [3.0]
 
 
-def test_a_row_is_empty_until_a_bucket_weighs_epsilon():
-    bank = HistogramBank(LinearBuckets(1.0, 0.1, 1e-15))
-    bank.add(ROW, np.array([0.1]), START, 3e-16)
-    assert is_empty(bank, ROW).tolist() == [True]
+def test_a_bucket_of_a_heavy_row_is_in_use_from_epsilon_on_and_of_a_light_row_by_its_share():
+    bank = HistogramBank(LinearBuckets(1.0, 0.1, 1e-3))
     assert np.isnan(percentile(bank, 1.0)[0])
-    bank.add(ROW, np.array([9.9]), START, 3e-15)
-    assert is_empty(bank, ROW).tolist() == [False]
+    bank.add(ROW, np.array([0.15]), START, 1e-9)
+    assert percentile(bank, 1.0) == pytest.approx([0.2])
+    bank.add(ROW, np.array([0.55]), START, 2.0)
+    assert percentile(bank, 0.0) == pytest.approx([0.6])
+
+
+def test_a_silent_row_keeps_its_percentiles_while_the_reference_moves_on():
+    """The pod of half an hour ago, half-life 60 s: with an absolute epsilon it had none, and the node no prediction."""
+    bank = bank_of([(2, 1, 0), (7, 1, 0)], half_life=60)
+    before = percentile(bank, 0.99)
+    for step in range(1, 200):
+        bank.add(OTHER_ROW, np.array([1.0]), START + 30 * step)
+    assert percentile(bank, 0.99) == before
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,8 @@ def test_only_running_prod_pods_are_warm_cold_or_allocated():
     others = [
         Pod("mid", PriorityClass.MID),
         Pod("batch", PriorityClass.BATCH),
-        Pod("done", is_terminated=True),
+        Pod("done", is_terminated=True, is_admitted=False),
+        Pod("not taken by the kubelet", cpu_request_millis=10**9, is_admitted=False),
     ]
     alone, among_others = (trained_server().predict(NOW, pods, ALLOCATABLE) for pods in ([OLD], [OLD, *others]))
     assert alone == among_others

@@ -16,8 +16,8 @@ def pod(uid):
     return SeriesKey(SeriesKind.POD, uid)
 
 
-def train(models, now, samples, half_lives=HALF_LIVES):
-    return models.train(now, {key: UsageSample(*usage) for key, usage in samples.items()}, half_lives)
+def train(models, now, samples, half_lives=HALF_LIVES, boot=None):
+    return models.train(now, {key: UsageSample(*usage) for key, usage in samples.items()}, half_lives, boot)
 
 
 def mean(models, resource, key):
@@ -115,18 +115,18 @@ def test_half_lives_change_in_the_round_and_weigh_only_what_comes():
 
 def test_a_clock_set_back_costs_no_history():
     models = UsageModels()
-    train(models, NOW, {NODE: (1.0, 1.0), pod("a"): (1.0, 1.0)})
-    train(models, NOW + 3600, {NODE: (1.0, 1.0), pod("a"): (1.0, 1.0)})
+    train(models, NOW, {NODE: (1.0, 1.0), pod("a"): (1.0, 1.0)}, boot=0.0)
+    train(models, NOW + 3600, {NODE: (1.0, 1.0), pod("a"): (1.0, 1.0)}, boot=3600.0)
     in_the_past = NOW - 1e9
-    assert train(models, in_the_past, {NODE: (2.0, 2.0), pod("a"): (1.0, 1.0)}).expired_pods == 0
+    assert train(models, in_the_past, {NODE: (2.0, 2.0), pod("a"): (1.0, 1.0)}, boot=3600.0).expired_pods == 0
     assert in_the_past - models.first_seconds([pod("a")])[0] == 3600
     assert mean(models, Resource.CPU, NODE) == pytest.approx(4 / 3, rel=0.02)
 
 
 def test_a_clock_set_forward_by_years_makes_no_young_pod_old():
     models = UsageModels()
-    train(models, 100.0, {NODE: (1.0, 1.0), pod("a"): (1.0, 1.0)})
-    train(models, NOW, {NODE: (2.0, 2.0), pod("a"): (1.0, 1.0)})
+    train(models, 100.0, {NODE: (1.0, 1.0), pod("a"): (1.0, 1.0)}, boot=100.0)
+    train(models, NOW, {NODE: (2.0, 2.0), pod("a"): (1.0, 1.0)}, boot=100.0)
     assert models.first_seconds([pod("a")])[0] == NOW
     assert mean(models, Resource.CPU, NODE) == pytest.approx(1.5)
 
@@ -147,7 +147,8 @@ def test_restored_models_continue_and_the_time_between_counts():
     late = UsageModels()
     late.restore(models.export())
     assert train(late, three_days_later, {pod("a"): (1.0, 1.0)}).expired_pods == 0
-    assert late.first_seconds([pod("a")])[0] == NOW
+    since_the_last_sample = three_days_later - (NOW + 1200)
+    assert late.first_seconds([pod("a")])[0] == NOW + since_the_last_sample - 86_400  # of which a day is believed
 
 
 def test_trained_models_are_not_overwritten_by_a_restore():

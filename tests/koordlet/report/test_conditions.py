@@ -31,6 +31,7 @@ def test_a_healthy_agent_is_ready_and_nothing_else():
         "WarmingUp": "False",
         "SourceDegraded": "False",
         "PredictionDegraded": "False",
+        "Throttled": "False",
     }
 
 
@@ -61,22 +62,60 @@ def test_no_prediction_outweighs_a_state_folder_that_cannot_be_written():
     assert evaluated(state_problem="/state: read-only")["PredictionDegraded"].message == "/state: read-only"
 
 
-def test_throttled_prod_pods_degrade_the_prediction_and_are_named():
-    condition = evaluated(throttled_pods=["shop/cart-0", "shop/search-1"])["PredictionDegraded"]
+def test_throttled_prod_pods_are_a_condition_of_their_own_and_are_named():
+    found = evaluated(throttled_pods=["shop/cart-0", "shop/search-1"])
+    assert found["PredictionDegraded"].status == "False"
+    condition = found["Throttled"]
     assert (condition.status, condition.reason) == ("True", "ThrottledPods")
     assert condition.message.startswith("2 Prod pods are throttled by their CPU limits")
     assert condition.message.endswith("understates what they need: shop/cart-0, shop/search-1")
 
 
 def test_many_throttled_pods_are_counted_instead_of_listed():
-    message = evaluated(throttled_pods=[f"shop/web-{n}" for n in range(9)])["PredictionDegraded"].message
+    message = evaluated(throttled_pods=[f"shop/web-{n}" for n in range(9)])["Throttled"].message
     assert message.count("shop/") == 5
     assert message.endswith(" and 4 more")
 
 
-def test_a_state_folder_that_cannot_be_written_outweighs_throttled_pods():
-    both = evaluated(state_problem="/state: read-only", throttled_pods=["shop/cart-0"])
-    assert both["PredictionDegraded"].reason == "HistoryInMemoryOnly"
+def test_a_refused_spec_outweighs_a_state_folder_that_cannot_be_written_and_has_its_reason():
+    both = evaluated(state_problem="/state: read-only", spec_problem="spec.predictPolicy.n is 99: too large")
+    condition = both["PredictionDegraded"]
+    assert (condition.status, condition.reason) == ("True", "SpecRefused")
+    assert condition.message == (
+        "spec.predictPolicy.n is 99: too large: the previous spec stays in force; /state: read-only"
+    )
+
+
+def test_objects_that_cannot_be_decoded_are_named():
+    condition = evaluated(unreadable=["pods shop/cart-0: metadata.uid is 1"])["PredictionDegraded"]
+    assert (condition.status, condition.reason) == ("True", "UnreadableObjects")
+    assert "pods shop/cart-0: metadata.uid is 1" in condition.message
+
+
+def test_pods_that_claim_to_be_others_are_named():
+    condition = evaluated(refused_identities=["shop/cart-0: claims the UID of kube-system/etcd"])["PredictionDegraded"]
+    assert (condition.status, condition.reason) == ("True", "IdentitiesRefused")
+    assert condition.message.endswith("shop/cart-0: claims the UID of kube-system/etcd")
+
+
+def test_pods_without_a_model_are_counted():
+    condition = evaluated(refused_pods=3)["PredictionDegraded"]
+    assert (condition.status, condition.reason) == ("True", "PodsRefused")
+    assert condition.message.startswith("3 pods have no model")
+
+
+def test_a_policy_that_is_not_supported_degrades_the_sources():
+    condition = evaluated(unsupported="usageWithHotPageCache: not measured")["SourceDegraded"]
+    assert (condition.status, condition.reason) == ("True", "Unsupported")
+    assert condition.message == "usageWithHotPageCache: not measured"
+
+
+def test_pods_that_cannot_be_measured_are_counted_beside_the_reason():
+    problem = NoData("pod memory", "/memory/poda/memory.stat", "no such file")
+    condition = evaluated(no_data=[problem], pods_in_system=1)["SourceDegraded"]
+    assert condition.reason == "NoData"
+    assert condition.message.startswith("1 pods cannot be measured: their usage counts as system usage")
+    assert condition.message.endswith("pod memory /memory/poda/memory.stat: no such file")
 
 
 def test_a_condition_keeps_its_transition_time_until_its_status_changes():

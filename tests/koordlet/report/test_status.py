@@ -22,6 +22,8 @@ def pod(name, priority_class=pq.PriorityClass.PROD, **overrides):
         "mid_cpu_request_millis": 0,
         "mid_memory_request_bytes": 0,
         "is_terminated": False,
+        "is_admitted": True,
+        "cpu_limit_millis": None,
         "container_ids": frozenset(),
     }
     return PodOnNode(**{**values, **overrides})
@@ -63,7 +65,13 @@ def test_pods_are_sorted_whatever_the_order_they_come_in():
 
 def test_requests_are_summed_by_tier_and_ended_pods_request_nothing():
     mid = pod("m", pq.PriorityClass.MID, cpu_request_millis=0, mid_cpu_request_millis=2000, mid_memory_request_bytes=5)
-    bound = [pod("a"), pod("b"), mid, pod("done", is_terminated=True), pod("x", pq.PriorityClass.BATCH)]
+    bound = [
+        pod("a"),
+        pod("b"),
+        mid,
+        pod("done", is_terminated=True, is_admitted=False),
+        pod("x", pq.PriorityClass.BATCH),
+    ]
     assert report(bound=bound)["allocated"] == {
         "prod": {"cpu": "1", "memory": str(2 << 30)},
         "mid": {"kubernetes.io/mid-cpu": "2000", "kubernetes.io/mid-memory": "5"},

@@ -20,6 +20,8 @@ def pod(name, priority_class=PriorityClass.PROD):
         mid_cpu_request_millis=0,
         mid_memory_request_bytes=0,
         is_terminated=False,
+        is_admitted=True,
+        cpu_limit_millis=None,
         container_ids=frozenset(),
     )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from koordlet.collectors.cgroup.discovery import CONTAINER_SEARCH_TICKS, FULL_SCAN_SECONDS, CgroupDiscovery
+from koordlet.collectors.cgroup.discovery import FULL_SCAN_SECONDS, CgroupDiscovery
 from koordlet.samples import NoData
 from tests.host_trees.plain_files import BESTEFFORT, BURSTABLE, CGROUPFS, GUARANTEED, SYSTEMD, V1, V2, PlainHost
 
@@ -65,12 +67,23 @@ def test_a_removed_pod_is_gone_at_once(host, discovery):
     assert discovery.refresh(1.0).pods == {}
 
 
-def test_a_new_container_is_found_within_a_round_of_turns(host, discovery):
+def test_a_new_container_of_a_known_pod_is_found_by_the_next_full_scan(host, discovery):
     discovery.refresh(0.0)
     host.set_group(host.container(UID, NEW), 1.0, 1)
-    for tick in range(CONTAINER_SEARCH_TICKS):
-        found = discovery.refresh(float(tick))
-    assert found.pods[UID].containers.keys() == {CID, NEW}
+    assert discovery.refresh(1.0).pods[UID].containers.keys() == {CID}
+    assert discovery.refresh(FULL_SCAN_SECONDS).pods[UID].containers.keys() == {CID, NEW}
+
+
+def test_a_quiet_tick_looks_at_the_folders_of_pods_only(host, discovery, monkeypatch):
+    """Each costs one `stat`, whatever the number of pods."""
+    for number in range(20):
+        host.set_group(host.pod(f"uid-{number}"), 1.0, 1)
+    discovery.refresh(0.0)
+    looked_at = []
+    stat = os.stat
+    monkeypatch.setattr(os, "stat", lambda path, **options: looked_at.append(path) or stat(path, **options))
+    discovery.refresh(1.0)
+    assert len(set(looked_at)) == 3, "the root, and two QoS classes in it"
 
 
 def test_a_container_replaced_between_two_ticks_is_found_after_invalidate(host, discovery):

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koordlet.collectors.cgroup import files as cgroup_files
-from koordlet.collectors.cgroup.files import CPU_FILES, MEMORY_FILES, CgroupVersion, MemoryStat, UsageFile
+from koordlet.collectors.cgroup.files import (
+    CPU_FILES,
+    MEMORY_FILES,
+    PAGE_CACHE_PARSERS,
+    CgroupVersion,
+    MemoryStat,
+    UsageFile,
+)
 
 V1_KEYS = [
     f"total_{key}"
@@ -110,6 +117,14 @@ def test_the_order_of_the_lines_does_not_matter(data, version):
     text = V1_TEXT if version is CgroupVersion.V1 else V2_TEXT
     lines = data.draw(st.permutations(text.splitlines()))
     assert MEMORY_FILES[version].parse(b"\n".join(lines)) == USAGE
+    assert PAGE_CACHE_PARSERS[version](b"\n".join(lines)) == USAGE + 53293056 + 239071232
+
+
+@pytest.mark.parametrize(("version", "text"), [(CgroupVersion.V1, V1_TEXT), (CgroupVersion.V2, V2_TEXT)])
+def test_usage_with_page_cache_is_read_as_printed(version, text):
+    assert PAGE_CACHE_PARSERS[version](text) == USAGE + 53293056 + 239071232
+    with pytest.raises(ValueError, match=r"memory\.stat has no number for"):
+        PAGE_CACHE_PARSERS[version](b"")
 
 
 @given(text=st.binary(max_size=200), version=st.sampled_from(list(CgroupVersion)))

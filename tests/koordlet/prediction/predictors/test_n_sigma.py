@@ -1,5 +1,8 @@
 """The N-sigma formulas on numbers computed by hand: N = 5 unless stated, sig = mean + N * stdev."""
 
+import math
+
+import numpy as np
 import pytest
 
 from koordlet.prediction.parameters import PredictParameters
@@ -54,6 +57,21 @@ def test_without_warm_pods_the_sum_is_the_system_alone():
 
 
 @pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ([3.0, math.inf], 3.0 + 1.5),
+        ([2.0, 1.0], 2.0 + 1.0),
+        ([4.5, 1.5], 4.5 + 1.5),
+        ([1.9, 1.0], 4.5 + 1.0),
+    ],
+    ids=["one is limited", "both use all they may", "the limits are higher", "a limit that nobody enforces"],
+)
+def test_a_pod_counts_at_most_its_cpu_limit_unless_its_mean_shows_that_the_limit_is_not_enforced(limits, expected):
+    answer = n_sigma.v2(load(warm_limits=np.array(limits)), DEFAULTS)
+    assert answer.pod_sum_peak == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
     ("predictor", "missing"),
     [
         (n_sigma.v1, "prod_and_unreserved_system"),
@@ -71,3 +89,9 @@ def test_the_peak_of_the_node_is_the_larger_of_its_own_and_its_parts():
     pods, system = PlainStatistics([2.0, 1.0], [0.5, 0.1]), PlainStatistics([0.5], [0.1])
     assert n_sigma.everything(PlainStatistics([3.5], [0.1]), pods, system, 5) == pytest.approx(7.0)
     assert n_sigma.everything(PlainStatistics([3.5], [0.9]), pods, system, 5) == pytest.approx(8.0)
+
+
+def test_the_peak_of_the_node_is_at_most_its_capacity():
+    node, pods, system = PlainStatistics([4.0], [1.0]), PlainStatistics([3.0], [1.0]), PlainStatistics([1.0], [0.0])
+    assert n_sigma.everything(node, pods, system, 5.0) == pytest.approx(9.0)
+    assert n_sigma.everything(node, pods, system, 5.0, 8.0) == 8.0

@@ -133,3 +133,11 @@ def test_one_scenario_by_hand_through_all_predictors():
     }
     peaks = {name: registry.predict(load, PredictParameters(predictor=name)).peak for name in expected}
     assert peaks == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", EVERY_PREDICTOR)
+@given(load=loads(), capacity=usage)
+def test_a_peak_is_at_most_the_capacity_of_the_node_and_its_terms_do_not_change(name, load, capacity):
+    parameters = PredictParameters(predictor=name)
+    free, limited = (registry.predict(each, parameters) for each in (load, replace(load, capacity=capacity)))
+    assert limited == replace(free, peak=min(free.peak, capacity))

@@ -1,0 +1,107 @@
+"""A report as it is built: when, from what, and with which conditions."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from koordlet import agent as agent_module
+from koordlet.agent import Agent
+from koordlet.prediction.usage_models import TrainingRound
+from koordlet.report import status, writer
+from koordlet.settings import KoordletSettings
+from tests.koordlet.one_node import OneNode, StaticCluster, bound_pod
+
+
+@pytest.fixture
+def node(tmp_path):
+    node = OneNode(tmp_path, StaticCluster(bound_pod("a")))
+    node.pod_cores = {"a": 0.5}
+    yield node
+    node.observer.collector.close()
+
+
+async def test_a_status_is_built_only_to_be_sent(node, monkeypatch):
+    """A look every 20 s at a prediction that does not move costs the prediction alone."""
+    sent, built = [], []
+    build = status.build
+
+    async def send(_api, _name, document, _version):
+        sent.append(document)
+        return writer.Sent(writer.Outcome.WRITTEN, "2")
+
+    monkeypatch.setattr(writer, "send", send)
+    monkeypatch.setattr(status, "build", lambda report: built.append(report) or build(report))
+    monkeypatch.setattr(agent_module, "time", types.SimpleNamespace(time=lambda: node.now, monotonic=lambda: 0.0))
+    agent = Agent(KoordletSettings(node_name="n1", state_dir=""), node.observer, CollectorRegistry())
+    agent.view = node.cluster
+    agent.view.resource_version = "1"
+    agent.view.set_resource_version = lambda _version: None
+    looks = 0
+    for second in range(600):
+        node.run(1)
+        if second >= 60 and agent._schedule.is_check_due(float(second)):
+            looks += 1
+            await agent._report_if_due(None, float(second))
+    assert looks >= 27
+    assert len(sent) == len(built) <= 11
+    assert len(agent.reports.predicted_at_seconds) == looks
+
+
+def test_what_is_wrong_with_the_spec_is_a_condition(node):
+    node.run(60)
+    node.cluster.spec_problem = "spec.predictPolicy.n is 99: too large"
+    assert node.condition("PredictionDegraded")["reason"] == "SpecRefused"
+    node.cluster.spec_problem = None
+    assert node.condition("PredictionDegraded")["status"] == "False"
+
+
+def test_objects_that_cannot_be_decoded_and_pods_without_a_model_are_conditions(node):
+    node.run(60)
+    node.cluster.unreadable["pods", "shop/b"] = "metadata.uid is 1"
+    node.observer.newest_training = TrainingRound(0, 0, 3, 0)
+    condition = node.condition("PredictionDegraded")
+    assert condition["reason"] == "UnreadableObjects"
+    assert "pods shop/b: metadata.uid is 1" in condition["message"]
+    assert "3 pods have no model" in condition["message"]
+
+
+def test_hot_pages_are_named_as_not_supported_and_do_not_count(tmp_path):
+    spec = {"metricCollectPolicy": {"nodeMemoryCollectPolicy": "usageWithHotPageCache"}}
+    node = OneNode(tmp_path, StaticCluster(bound_pod("a"), spec=spec))
+    node.pod_cores = {"a": 0.5}
+    node.run(60)
+    condition = node.condition("SourceDegraded")
+    assert (condition["status"], condition["reason"]) == ("True", "Unsupported")
+    assert "usageWithoutPageCache is in force" in condition["message"]
+    assert node.report()["nodeMetric"]["nodeUsage"]["resources"]["memory"] == str(node.used_bytes)
+    node.observer.collector.close()
+
+
+def test_memory_with_page_cache_counts_for_node_pods_and_prediction(tmp_path):
+    policy = {"nodeMemoryCollectPolicy": "usageWithPageCache"}
+    spec = {"metricCollectPolicy": policy, "predictPolicy": {"coldStartPeriodSeconds": 0}}
+    node = OneNode(tmp_path, StaticCluster(bound_pod("a"), spec=spec))
+    node.pod_cores = {"a": 0.5}
+    node.run(60)
+    report = node.report()
+    assert int(report["nodeMetric"]["nodeUsage"]["resources"]["memory"]) == (16 << 30) - 4096
+    with_page_cache = (512 << 20) + (5 << 20)
+    assert int(report["podsMetric"][0]["podUsage"]["resources"]["memory"]) == with_page_cache
+    assert int(report["usage"]["prod"]["memory"]) == pytest.approx(with_page_cache, rel=1e-6)
+    assert int(report["prediction"]["node"]["mean"]["memory"]) == pytest.approx(16 << 30, rel=1e-3)
+    assert node.condition("SourceDegraded")["status"] == "False"
+    node.observer.collector.close()
+
+
+def test_a_change_of_the_memory_policy_is_logged_once(node, caplog):
+    caplog.set_level("INFO")
+    node.run(2)
+    node.cluster.spec = StaticCluster(
+        spec={"metricCollectPolicy": {"nodeMemoryCollectPolicy": "usageWithPageCache"}}
+    ).spec
+    node.run(3)
+    (message,) = [record.message for record in caplog.records if "page cache" in record.message]
+    assert message.startswith("memory is measured with page cache from now on, as metricMemoryCollectPolicy requests")

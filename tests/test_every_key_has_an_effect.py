@@ -1,0 +1,232 @@
+"""Change every key of `colocation-config`, one by one, and see that the programs behave differently.
+
+A document goes the way of the product: the manager's controllers read it, write the spec of a NodeMetric and publish
+Mid resources of a fixed history of reports; the agent follows that spec on a host of files whose load is fixed too.
+What is compared is what they do: published Mid resources, times and content of reports. Echoes of the key are not.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import types
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from api_types.colocation import controller_config as slo
+from api_types.colocation import document as colocation_document
+from apiserver_client import session
+from koordlet import agent as agent_module
+from koordlet.agent import Agent
+from koordlet.report import writer
+from koordlet.settings import KoordletSettings
+from tests.fakes import cluster
+from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
+from tests.manager.conftest import MID, NAMESPACE, World, allocated, amounts
+
+MINUTES = 60
+PREDICT = "nodePredictPolicy"
+WARM = {PREDICT: {"coldStartPeriodSeconds": 0}}
+
+
+def predicting(**keys: Any) -> dict[str, Any]:
+    """Return a context in which every pod is warm."""
+    return {PREDICT: {"coldStartPeriodSeconds": 0, **keys}}
+
+
+STATIC = {"midReclaimMode": "static", "midStaticCPUReservedPercent": 50, "midStaticMemoryReservedPercent": 50}
+
+MID_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
+    "enable": ({}, False),
+    "degradeTimeMinutes": ({}, 60),
+    "midReclaimMode": ({"midStaticCPUReservedPercent": 37}, "static"),
+    "midCPUThresholdPercent": ({}, 37),
+    "midMemoryThresholdPercent": ({}, 37),
+    "midReclaimRatioPercent": ({}, 50),
+    "midUnallocatedPercent": ({}, 37),
+    "midFloor": ({}, "none"),
+    "midMaxIncreasePercent": ({}, 10),
+    "midStaticCPUReservedPercent": (STATIC, 37),
+    "midStaticMemoryReservedPercent": (STATIC, 37),
+    "preset": ({}, "conservative"),
+    "updateTimeThresholdSeconds": ({}, 100_000),
+    "resourceDiffThreshold": ({}, 0.001),
+}
+"""Key -> the keys beside it, and its changed value: seen in the published Mid resources."""
+
+REPORT_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
+    "metricAggregateDurationSeconds": ({}, 60),
+    "metricAggregatePolicy.durations": ({}, ["2m0s"]),
+    "metricMemoryCollectPolicy": ({}, "usageWithPageCache"),
+    f"{PREDICT}.coldStartPeriodSeconds": ({}, 0),
+    f"{PREDICT}.predictor": (WARM, "borg-default"),
+    f"{PREDICT}.n": (WARM, 1.0),
+    f"{PREDICT}.percentile": (predicting(predictor="resource-central"), 20.0),
+    f"{PREDICT}.cpuPercentile": (predicting(predictor="percentile"), 20.0),
+    f"{PREDICT}.memoryPercentile": (predicting(predictor="percentile"), 20.0),
+    f"{PREDICT}.requestDivisor": (predicting(predictor="borg-default"), 3.0),
+    f"{PREDICT}.members": (predicting(predictor="max"), ["resource-central"]),
+    f"{PREDICT}.safetyMarginPercent": (WARM, 50),
+    f"{PREDICT}.cpuHalfLifeSeconds": (WARM, 60),
+    f"{PREDICT}.memoryHalfLifeSeconds": (WARM, 60),
+}
+"""The same for keys that are seen in the newest report of the agent."""
+
+TIME_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
+    "metricReportIntervalSeconds": ({}, 30),
+    f"{PREDICT}.resourceDiffThresholdPercent": (WARM, 100),
+    f"{PREDICT}.checkIntervalSeconds": (WARM, 7),
+    f"{PREDICT}.forceUpdateIntervalSeconds": ({}, 40),
+}
+"""The same for keys that are seen in the times of the agent's reports."""
+
+ALL = {key.path: key for key in slo.keys(slo.ColocationStrategy)}
+
+
+def with_key(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Return the document with one more key."""
+    parent, _, name = path.rpartition(".")
+    if not parent:
+        return {**document, name: value}
+    return {**document, parent: {**document.get(parent, {}), name: value}}
+
+
+async def manager_history(document: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the Mid resources that the manager publishes after each report, and the spec that it writes."""
+    async with cluster.running() as server, session.connect(server.connection(), user_agent="test/1") as api:
+        world = World(server, api)
+        world.configure({"enable": True, **document})
+        await world.config.start()
+        world.add_node()
+        await world.settle()
+        found = []
+
+        async def step(seconds: int, peak: str | None, memory: str = "6k", mid: int = 0) -> None:
+            world.now += dt.timedelta(seconds=seconds)
+            if peak is not None:
+                used = {"cpu": peak, "memory": memory}
+                nothing = {"cpu": "0", "memory": "0"}
+                world.report(
+                    allocated=allocated(mid_cpu=mid, mid_memory=mid),
+                    prodPeakMetric=amounts(peak, memory),
+                    nodeMetric={"nodeUsage": {"resources": used}},
+                    usage={"prod": used, "mid": nothing, "batchAndFree": nothing, "system": nothing},
+                )
+            await world.settle()
+            found.append(world.mid_of())
+
+        await step(10, "2")
+        await step(10, "2100m", "6100")
+        await step(301, "2100m", "6100")
+        bound_since = {"lastTransitionTime": world.now.strftime("%Y-%m-%dT%H:%M:%SZ")}
+        world.now += dt.timedelta(seconds=10)
+        requests = {MID[0]: "500", MID[1]: "100"}
+        server.add("pods", {
+            "metadata": {"name": "p1", "labels": {"koordinator.sh/qosClass": "BE"}},
+            "spec": {"nodeName": "n1", "priority": 7000, "containers": [{"resources": {"requests": requests}}]},
+            "status": {
+                "phase": "Running", "startTime": bound_since["lastTransitionTime"],
+                "conditions": [{"type": "PodScheduled", "status": "True", **bound_since}],
+            },
+        }, NAMESPACE)  # fmt: skip
+        await step(301, "2", mid=100)
+        await step(16 * MINUTES, None)
+        return found, server.get("nodemetrics", "n1")["spec"]
+
+
+class Followed(StaticCluster):
+    """A cluster as the agent's view of it."""
+
+    resource_version = "1"
+
+    def set_resource_version(self, resource_version: str) -> None:
+        self.resource_version = resource_version
+
+
+async def agent_history(
+    spec: dict[str, Any], folder: Any, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[int], dict[str, Any]]:
+    """Return the seconds at which the agent reports, and what its newest report says."""
+    node = OneNode(folder, Followed(bound_pod("a"), bound_pod("b"), bound_pod("young"), spec=spec))
+    agent = Agent(KoordletSettings(node_name="n1", state_dir=""), node.observer, CollectorRegistry())
+    agent.view = node.cluster  # type: ignore[assignment]
+    written: list[tuple[int, dict[str, Any]]] = []
+
+    async def send(_api: object, _name: str, status: Any, _version: str) -> writer.Sent:
+        written.append((node.seconds, status.to_wire()))
+        return writer.Sent(writer.Outcome.WRITTEN, "2")
+
+    monkeypatch.setattr(writer, "send", send)
+    monkeypatch.setattr(agent_module, "time", types.SimpleNamespace(time=lambda: node.now, monotonic=lambda: 0.0))
+    monkeypatch.setattr(agent_module.random, "random", lambda: 0.5)
+    for second in range(200):
+        node.pod_cores = {"a": 0.2 + 0.3 * (second // 30 % 3), "b": 0.1 + 0.8 * (second > 100)}
+        node.pod_bytes = {"a": GIB // 8 * (1 + second // 30 % 3), "b": GIB // 4 * (1 + (second > 100))}
+        node.node_cores = 0.5 + sum(node.pod_cores.values())
+        node.run(1)
+        if agent._schedule.is_check_due(float(second)):
+            await agent._report_if_due(None, float(second))  # type: ignore[arg-type]
+    node.observer.collector.close()
+    newest = written[-1][1]
+    prediction = newest.get("prediction", {})
+    said = {key: newest.get(key) for key in ("nodeMetric", "podsMetric", "prodPeakMetric", "prodReclaimableMetric")}
+    return [second for second, _ in written], {**said, "prod": prediction.get("prod"), "cold": prediction["coldPods"]}
+
+
+def test_every_key_is_tried():
+    used = {path for path, key in ALL.items() if key.unused is None}
+    assert used == MID_KEYS.keys() | REPORT_KEYS.keys() | TIME_KEYS.keys()
+
+
+async def test_the_same_document_has_the_same_effect(tmp_path, monkeypatch):
+    histories = [await manager_history(WARM) for _ in range(2)]
+    assert histories[0] == histories[1]
+    agents = [await agent_history(histories[0][1], tmp_path / name, monkeypatch) for name in ("1", "2")]
+    assert agents[0] == agents[1]
+    times, _ = agents[0]
+    assert len(times) > 2, "some reports come early"
+
+
+@pytest.mark.parametrize("path", sorted(MID_KEYS))
+async def test_a_key_of_the_manager_changes_the_published_resources(path):
+    beside, value = MID_KEYS[path]
+    before, _ = await manager_history(beside)
+    after, _ = await manager_history(with_key(beside, path, value))
+    assert before != after
+
+
+@pytest.mark.parametrize("path", sorted(REPORT_KEYS))
+async def test_a_key_of_the_agent_changes_its_reports(path, tmp_path, monkeypatch):
+    beside, value = REPORT_KEYS[path]
+    said = []
+    for name, document in (("before", beside), ("after", with_key(beside, path, value))):
+        _, spec = await manager_history(document)
+        said.append((await agent_history(spec, tmp_path / name, monkeypatch))[1])
+    assert said[0] != said[1]
+
+
+@pytest.mark.parametrize("path", sorted(TIME_KEYS))
+async def test_a_key_of_the_schedule_changes_the_times_of_reports(path, tmp_path, monkeypatch):
+    beside, value = TIME_KEYS[path]
+    seconds = []
+    for name, document in (("before", beside), ("after", with_key(beside, path, value))):
+        _, spec = await manager_history(document)
+        seconds.append((await agent_history(spec, tmp_path / name, monkeypatch))[0])
+    assert seconds[0] != seconds[1]
+
+
+@pytest.mark.parametrize("path", sorted(path for path, key in ALL.items() if key.unused))
+def test_a_key_without_effect_is_named(path):
+    value = {"x": 1} if path == "extensions" else "usage" if path.endswith("Policy") else 37
+    reading = colocation_document.read_config(json.dumps({path: value}))
+    assert reading.config is not None
+    assert reading.unused == (path,)
+
+
+def test_a_value_without_effect_is_named_with_the_value_in_force():
+    reading = colocation_document.read_config(json.dumps({"metricMemoryCollectPolicy": "usageWithHotPageCache"}))
+    (problem,) = reading.problems
+    assert str(problem).startswith('metricMemoryCollectPolicy: seen "usageWithHotPageCache", want usageWithPageCache')
+    assert reading.config is not None
