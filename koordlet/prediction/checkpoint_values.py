@@ -20,10 +20,14 @@ MOST_ROWS: Final = 4096
 """Four times the rows of the largest supported node."""
 # A clock that was never set starts in 1970, and a shift may move a first sample before that.
 _TIMES: Final = (-1e10, 2.5e11)  # the years 1653 to 9892
+_LONGEST_HISTORY_SECONDS: Final = 3.2e9
+"""A century. All times are shifted together to the present, which must not move any of them out of range."""
 _HALF_LIVES: Final = (1.0, 1e13)
 _MOST_WEIGHT: Final = 2.0**100  # 2^60 for the newest sample, and as many samples as fit
 _MOST_TIMES_THE_LARGEST_BUCKET: Final = 1000.0
 _ROUNDING_SECONDS: Final = 60.0
+_UNDERFLOW: Final = 2.0**-900
+"""The weight of a row that is silent for very long may have become 0 before its M2."""
 _LONGEST_TEXT: Final = 1024
 
 
@@ -41,6 +45,10 @@ def require_valid(models: ModelsState, saved_seconds: float, carried_weight: Map
     has_sample = np.any([np.isfinite(bank.columns[4]) for bank in models.banks.values()], axis=0)
     if not has_sample.all():
         raise ValueError(f"{np.count_nonzero(~has_sample)} rows without a sample")
+    times = np.concatenate([bank.columns[3:5].ravel() for bank in models.banks.values()])
+    times = times[np.isfinite(times)]
+    if len(keys):
+        _require_between("times of all samples", np.max(times) - times, 0.0, _LONGEST_HISTORY_SECONDS)
 
 
 def _require_valid_bank(resource: Resource, bank: BankState, saved_seconds: float) -> None:
@@ -53,13 +61,11 @@ def _require_valid_bank(resource: Resource, bank: BankState, saved_seconds: floa
     _require_between(f"{resource} cell weights", bank.cell_weights, 0.0, _MOST_WEIGHT)
     _require_between(f"{resource} weights", weight, 0.0, _MOST_WEIGHT)
     _require_between(f"{resource} means", mean, 0.0, largest)
-    _require_between(f"{resource} M2", m2, 0.0, _MOST_WEIGHT * largest**2)
+    _require_between(f"{resource} M2", m2, 0.0, (weight + _UNDERFLOW) * largest**2)
     is_empty = np.isnan(last)
     _require_between(f"{resource} newest values", newest[~is_empty], 0.0, largest)
-    if np.any(is_empty != np.isnan(first)) or np.any(weight[is_empty] != 0):
-        raise ValueError(
-            f"{resource} rows have a weight without times of samples, or a first sample without a last one"
-        )
+    if np.any(is_empty != np.isnan(first)) or np.any(is_empty != np.isnan(newest)) or np.any(weight[is_empty] != 0):
+        raise ValueError(f"{resource} rows have a weight or a value without times of samples")
     for name, times in (("first", first), ("last", last)):
         _require_between(f"{resource} times of the {name} samples", times[~is_empty], *_TIMES)
     longest = np.where(is_empty, 0.0, last - first)

@@ -73,10 +73,10 @@ def of_models(resource, **changes):
     return checkpoint_format.encode(ModelsState(MODELS.keys, {**MODELS.banks, resource: changed}), NODE_NAME, NOW + 150)
 
 
-def column_set(index, value, row=0):
-    columns = MODELS.banks[Resource.CPU].columns.copy()
+def column_set(index, value, row=0, resource=Resource.CPU):
+    columns = MODELS.banks[resource].columns.copy()
     columns[index, row] = value
-    return of_models(Resource.CPU, columns=columns)
+    return of_models(resource, columns=columns)
 
 
 def assert_a_clean_start_or_valid_models(data):
@@ -134,13 +134,17 @@ WRONG = {
     "a mean negative": column_set(1, -1e300),
     "a mean huge": column_set(1, 1e300),
     "M2 negative": column_set(2, -1.0),
+    "M2 beyond any deviation": column_set(2, 1e300),
     "a first sample after the last": column_set(3, NOW + 1e6),
     "a last sample in the year 1e6": column_set(4, 3e13),
+    "a last sample four centuries later": column_set(4, 13.4e9),
     "a weight without a sample": column_set(4, math.nan),
     "more recorded than passed": column_set(5, 7200.0),
     "recorded NaN": column_set(5, math.nan),
     "recorded negative": column_set(5, -1.0),
     "newest value negative": column_set(6, -1.0),
+    "newest value missing": column_set(6, math.nan),
+    "newest value of a series without a sample": column_set(6, math.inf, 5, Resource.MEMORY),
 }
 
 
