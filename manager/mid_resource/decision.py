@@ -1,8 +1,8 @@
 """Decide whether a node's Mid resources are calculated, kept or withdrawn. Pure.
 
-Absent is not zero: a report that cannot be used withdraws nothing until the last usable one is older than
-`degradeTimeMinutes`. A withdrawal happens when colocation is off for the node, when its NodeMetric is missing, and when
-the newest sample or the last prediction is too old.
+Absent is not zero: a report that cannot be used, and a NodeMetric that is missing or cannot be read, withdraw nothing
+until the last usable sample is older than `degradeTimeMinutes`. A withdrawal happens when colocation is off for the
+node, and when that time is over, whatever else can be read or written.
 """
 
 from __future__ import annotations
@@ -119,10 +119,14 @@ def _without_report(inputs: DecisionInputs, now: dt.datetime) -> Decision | None
     if not inputs.enabled:
         return Decision(Action.WITHDRAW, Reason.COLOCATION_DISABLED)
     if not inputs.node_metric_exists:
-        return Decision(Action.WITHDRAW, Reason.NODE_METRIC_MISSING)
+        if (last := _still_counts(inputs, now)) is None:
+            return Decision(Action.WITHDRAW, Reason.NODE_METRIC_MISSING)
+        return Decision(Action.KEEP, Reason.AWAITING_FIRST_REPORT, changes_at=last + inputs.degrade_after)
     since, sample = inputs.exists_since, inputs.sample_time
     if sample is not None and (since is None or sample >= since):
         return None
+    if since is not None and inputs.last_usable is not None:
+        since = min(since, inputs.last_usable)  # a NodeMetric that is created again prolongs nothing
     if since is None or is_degraded(since, inputs.degrade_after, now):
         return Decision(Action.WITHDRAW, Reason.NEVER_REPORTED)
     return Decision(Action.KEEP, Reason.AWAITING_FIRST_REPORT, changes_at=since + inputs.degrade_after)
@@ -152,10 +156,17 @@ def _by_content(inputs: DecisionInputs, now: dt.datetime) -> Decision:
 
 def _unusable(inputs: DecisionInputs, now: dt.datetime, keep: Reason, detail: str) -> Decision:
     """Keep the published values until the last usable report is older than `degradeTimeMinutes`, then withdraw."""
-    last = inputs.last_usable
-    if last is None or last > now + FUTURE_TOLERANCE or is_degraded(last, inputs.degrade_after, now):
+    if (last := _still_counts(inputs, now)) is None:
         return Decision(Action.WITHDRAW, Reason.PREDICTION_TOO_OLD, detail)
     return Decision(Action.KEEP, keep, detail, changes_at=last + inputs.degrade_after)
+
+
+def _still_counts(inputs: DecisionInputs, now: dt.datetime) -> dt.datetime | None:
+    """Return the sample time of the last usable report; None where there is none, or it is too old."""
+    last = inputs.last_usable
+    if last is None or last > now + FUTURE_TOLERANCE or is_degraded(last, inputs.degrade_after, now):
+        return None
+    return last
 
 
 def is_degraded(sample: dt.datetime | None, degrade_after: dt.timedelta, now: dt.datetime) -> bool:

@@ -93,6 +93,8 @@ def _withdrawal_reason(target: Target, published: Published, written: MidStatus 
     wanted = {mid: value for mid, value in target.values.items() if value is not None}
     if dict(published.allocatable) != wanted or dict(published.capacity) != wanted:
         return PatchReason.WITHDRAWAL
+    if written is None and target.reason is Reason.NODE_METRIC_MISSING:
+        return None  # a new node: its NodeMetric is being created
     if carries_status(target):
         return None if written and written.reason == target.reason else PatchReason.EXPLANATION
     return PatchReason.EXPLANATION if written else None
