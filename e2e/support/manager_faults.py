@@ -37,8 +37,9 @@ def restart(cluster_client: ClusterClient, suite: Suite) -> None:
 def offer(cluster_client: ClusterClient, node: str, sample: str) -> None:
     """Put Mid resources on a node, as an earlier manager did after a sample of this time."""
     status = {"time": sample, "reason": "Calculated", "status": "True", "sample": sample}
-    cluster_client.patch("Node", node, {"metadata": {"annotations": {STATUS_ANNOTATION: json.dumps(status)}}})
-    cluster_client.patch_status("Node", node, {"status": {"capacity": OFFERED, "allocatable": OFFERED}})
+    annotations = {STATUS_ANNOTATION: json.dumps(status)}
+    body = {"metadata": {"annotations": annotations}, "status": {"capacity": OFFERED, "allocatable": OFFERED}}
+    cluster_client.patch_status("Node", node, body)  # in one write, as the manager does
 
 
 @contextlib.contextmanager
