@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from apiserver_client import session
+from manager.cache.event_sink import EventSink
 from manager.cache.resync import Resync
 from manager.cache.store import ClusterStore
 from manager.cache.watch_health import WatchAges
 from manager.cache.work_queue import WorkQueue
-from manager.events import EventRecorder
+from manager.event_queue import QueuedRecorder
 from manager.metrics import Telemetry
 from manager.mid_resource.controller import MidController
 from manager.node_metric.controller import NodeMetricController
 from manager.node_metric.crd_schema import SchemaWatch
 from manager.reconciler import Reconciler
 from manager.settings import ManagerSettings
-from manager.slo_config.controller import ConfigController
+from manager.slo_config.controller import ConfigController, Step
 from manager.slo_config.events import ConfigReporter
 
 
@@ -29,8 +31,15 @@ class Components:
 
     cache: ClusterStore
     config: ConfigController
+    config_queue: WorkQueue
+    """Steps of the configuration."""
     reconciler: Reconciler
     queue: WorkQueue
+    """Nodes whose Mid resources are reconciled."""
+    spec_queue: WorkQueue
+    """Nodes whose NodeMetric is reconciled. A queue of its own: Mid resources wait for no NodeMetric."""
+    sink: EventSink
+    events: QueuedRecorder
     resync: Resync
     schema: SchemaWatch
 
@@ -45,9 +54,10 @@ def assemble(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Components:
     """Wire the components. `clock` returns aware time, `sleep` waits between two resyncs."""
-    cache = ClusterStore()
-    recorder = EventRecorder(api, telemetry, clock)
+    cache = ClusterStore(clock)
+    recorder = QueuedRecorder(api, telemetry, clock)
     queue: WorkQueue
+    spec_queue: WorkQueue
 
     def requeue_after(name: str, seconds: float | None) -> None:
         if seconds is None:
@@ -59,8 +69,12 @@ def assemble(
         for name in cache.nodes.names():
             queue.add(name)
 
+    def add_spec(name: str) -> None:
+        spec_queue.add(name)
+
     reporter = ConfigReporter(api, settings, recorder, telemetry, clock)
-    config = ConfigController(api, settings, reporter, telemetry, add_all)
+    config, config_queue = _configuration(api, settings, telemetry, cache, reporter, on_change=add_all, clock=clock)
+    add_config = functools.partial(config_queue.add, Step.DECIDE)
     reconciler = Reconciler(
         cache=cache,
         config=config,
@@ -71,9 +85,48 @@ def assemble(
         ),
         recorder=recorder,
         requeue_after=requeue_after,
+        add_spec=add_spec,
     )
     telemetry.set_misconfigured_nodes(reconciler.misconfigured_nodes)
     queue = WorkQueue(reconciler.reconcile, workers=settings.workers, is_urgent=reconciler.is_urgent)
-    resync = Resync(api, cache=cache, config=config, add=queue.add, ages=ages, telemetry=telemetry, sleep=sleep)
+    spec_queue = WorkQueue(reconciler.reconcile_node_metric, workers=settings.workers)
+    resync = Resync(
+        api, cache=cache, settings=settings, add=queue.add, add_config=add_config, ages=ages, telemetry=telemetry,
+        sleep=sleep,
+    )  # fmt: skip
+    sink = EventSink(cache, add=queue.add, add_config=add_config, resync=resync.request)
     schema = SchemaWatch(api, recorder, telemetry, sleep)
-    return Components(cache, config, reconciler, queue, resync, schema)
+    return Components(cache, config, config_queue, reconciler, queue, spec_queue, sink, recorder, resync, schema)
+
+
+def _configuration(
+    api: session.Session,
+    settings: ManagerSettings,
+    telemetry: Telemetry,
+    cache: ClusterStore,
+    reporter: ConfigReporter,
+    *,
+    on_change: Callable[[], None],
+    clock: Callable[[], dt.datetime],
+) -> tuple[ConfigController, WorkQueue]:
+    """Wire the configuration's controller with its queue, whose keys are steps."""
+    queue: WorkQueue
+
+    def schedule(step: Step, seconds: float) -> None:
+        if seconds > 0:
+            queue.add_after(step, seconds)
+        else:
+            queue.add(step)
+
+    config = ConfigController(
+        api,
+        settings,
+        config_maps=cache.config_maps,
+        reporter=reporter,
+        telemetry=telemetry,
+        on_change=on_change,
+        schedule=schedule,
+        clock=clock,
+    )
+    queue = WorkQueue(config.work, workers=len(Step))
+    return config, queue

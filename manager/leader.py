@@ -1,4 +1,8 @@
-"""Run a leader: read the configuration and the cluster, then watch, queue and reconcile."""
+"""Run a leader: read the cluster and the configuration, then watch, queue and reconcile.
+
+Only the nodes are waited for: nothing can be decided or written without them. What else cannot be read is reported,
+retried, and meanwhile counts as unknown: Mid resources are withdrawn when the last sample of a node is too old.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,13 @@ from apiserver_client import backoff, connection, errors, objects, resources, se
 from component_base import clock
 from manager import assembly
 from manager.cache import kopf_watches
-from manager.cache.store import ClusterStore, NodeMetric
+from manager.cache.store import Availability, ClusterStore, ConfigMap
 from manager.cache.watch_health import WatchAges
+from manager.cache.watches import Watches
 from manager.cache.work_queue import Lane, WorkQueue
 from manager.metrics import WATCHED, Telemetry
 from manager.settings import ManagerSettings
-from manager.slo_config import controller as slo_config
+from manager.slo_config.controller import Step
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +39,20 @@ class Leadership:
 
     def __init__(self) -> None:
         self.watch_ages = WatchAges(WATCHED, time.monotonic)
-        self.problem: str | None = "starting"
         self.last_heartbeat = time.monotonic()
+        self._problems = {"start": "starting"}
+
+    @property
+    def problem(self) -> str | None:
+        """Return what the leader lacks, None where it lacks nothing."""
+        return "; ".join(dict.fromkeys(self._problems.values())) or None
+
+    def show(self, part: str, problem: str | None) -> None:
+        """Set the problem of a part of the work, None where it works."""
+        if problem is None:
+            self._problems.pop(part, None)
+        else:
+            self._problems[part] = problem
 
     def trouble(self, watch_silence_seconds: float) -> str | None:
         """Return a fault that only a restart repairs; None while the leader works."""
@@ -60,7 +77,7 @@ async def lead(
 ) -> None:
     """Lead until `stop` is set; `may_write` is checked before each write.
 
-    Raises kopf_watches.CannotFollow, or the exception that ended kopf.
+    Raises an exception that ended kopf and that is unexpected.
     """
     async with session.connect(to, user_agent="koord-manager", may_write=may_write) as api:
         ages = leadership.watch_ages
@@ -71,27 +88,31 @@ async def lead(
             telemetry.events_seen.labels(resource).inc()
             ages.seen(resource)
 
-        def ready() -> None:
-            leadership.problem = None
-
         handlers = kopf_watches.registry(
-            to,
-            settings,
-            kopf_watches.EventSink(parts.cache, parts.config, parts.queue.add),
-            loop=asyncio.get_running_loop(),
-            seen=seen,
-            clock=clock.utc_now,
+            to, settings, parts.sink, loop=asyncio.get_running_loop(), seen=seen, clock=clock.utc_now
         )
+        watches = Watches(
+            api,
+            cache=parts.cache,
+            follow=lambda: kopf_watches.follow(
+                handlers, settings, identity=identity, on_ready=lambda: leadership.show("start", None)
+            ),
+            requeue=parts.queue.add,
+            show_problem=lambda problem: leadership.show("nodemetrics", problem),
+        )
+        parts.resync.restart_watches = watches.restart
         async with asyncio.TaskGroup() as group:
             heartbeat = group.create_task(_heartbeat(leadership))
-            for step in (lambda: _initial_list(api, settings, parts.cache), parts.config.start):
-                await _retry_until_done(step, leadership, stop)
+            await _retry_until_done(lambda: _list_nodes(api, parts.cache), leadership, stop)
+            await _read_once(api, settings, parts, watches)
             writing = [
-                group.create_task(parts.queue.run()),
-                group.create_task(parts.resync.run(settings.resync_seconds)),
-                group.create_task(parts.schema.run(settings.resync_seconds)),
-            ]
-            following = group.create_task(kopf_watches.follow(handlers, settings, identity=identity, on_ready=ready))
+                group.create_task(each)
+                for each in (
+                    parts.events.run(), parts.config_queue.run(), parts.queue.run(), parts.spec_queue.run(),
+                    parts.resync.run(settings.resync_seconds), parts.schema.run(settings.resync_seconds),
+                )
+            ]  # fmt: skip
+            following = group.create_task(watches.run())
             stopping = group.create_task(_cancel_on(stop, *writing, following))
             await asyncio.wait([following])
             for task in (heartbeat, *writing, stopping):
@@ -106,35 +127,51 @@ def export_gauges(telemetry: Telemetry, queue: WorkQueue, ages: WatchAges) -> No
         telemetry.set_watch_age(resource, functools.partial(ages.age_seconds, resource))
 
 
-async def _initial_list(api: session.Session, settings: ManagerSettings, cache: ClusterStore) -> None:
-    """Fill the store before anything is decided: an object that is not stored does not exist.
+async def _list_nodes(api: session.Session, cache: ClusterStore) -> None:
+    """Fill the store before anything is decided: a node that is not stored does not exist.
 
-    The ConfigMap is listed as the watch will list it, so that a missing RBAC rule fails here, by its name. Objects that
-    cannot be decoded are left out, as in a watch. Raises errors.ApiServerError.
+    Objects that cannot be decoded are left out, as in a watch. Raises errors.ApiServerError.
     """
     nodes = await objects.list_all(api, resources.NODES, decode=pods.Node, on_unreadable=log.warning)
     for node in nodes.items:
         cache.nodes.update(node)
-    metrics = await objects.list_all(api, resources.NODE_METRICS, decode=NodeMetric, on_unreadable=log.warning)
-    for metric in metrics.items:
-        cache.node_metrics.update(metric)
-    await objects.list_all(
-        api,
-        resources.CONFIG_MAPS,
-        namespace=settings.namespace,
-        field_selector=f"metadata.name={settings.config_map}",
-        decode=slo_config.ConfigMap,
+
+
+async def _read_once(
+    api: session.Session, settings: ManagerSettings, parts: assembly.Components, watches: Watches
+) -> None:
+    """Read the NodeMetrics and the configuration, each once; what cannot be read now is retried while leading."""
+    parts.cache.node_metrics_are = Availability.UNREAD
+    await watches.list_node_metrics()
+    await parts.config.work(Step.RESTORE)
+    try:
+        await _list_config_map(api, settings, parts.cache)
+    except errors.ApiServerError as error:
+        log.error(  # noqa: TRY400  # the message is complete
+            "cannot list ConfigMap %s: %s; the last good configuration stays in force", settings.config_map, error
+        )
+    await parts.config.work(Step.DECIDE)
+    for name in {*parts.cache.nodes.names(), *parts.cache.node_metrics.names()}:
+        parts.queue.add(name)
+
+
+async def _list_config_map(api: session.Session, settings: ManagerSettings, cache: ClusterStore) -> None:
+    """List the ConfigMap as the watch will list it. Raises errors.ApiServerError."""
+    selector = f"metadata.name={settings.config_map}"
+    found = await objects.list_all(
+        api, resources.CONFIG_MAPS, namespace=settings.namespace, field_selector=selector, decode=ConfigMap
     )
+    cache.config_maps.replace(found.items)
 
 
 async def _retry_until_done(step: Callable[[], Awaitable[None]], leadership: Leadership, stop: threading.Event) -> None:
-    """Retry a step of the start: nothing may be decided before the configuration and the objects are known."""
+    """Retry a step of the start: nothing may be decided before the nodes are known."""
     attempt = 0
     while not stop.is_set():
         try:
             await step()
         except errors.ApiServerError as error:
-            leadership.problem = str(error)
+            leadership.show("start", str(error))
             delay = max(_START_DELAYS.seconds(attempt, random.random), error.retry_after_seconds or 0.0)
             log.error("cannot start: %s; retrying in %.1f s", error, delay)  # noqa: TRY400  # the message is complete
             attempt += 1

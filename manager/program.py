@@ -16,7 +16,6 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from apiserver_client import connection
 from component_base import http_endpoint
 from manager import leader
-from manager.cache import kopf_watches
 from manager.leader_election.elector import Role
 from manager.leader_election.runner import LeaderElection
 from manager.metrics import Telemetry
@@ -85,9 +84,6 @@ class Program:
             asyncio.run(work)
         except Exception as failure:
             for reason in _leaves(failure):
-                if isinstance(reason, kopf_watches.CannotFollow):
-                    log.error("exiting: %s", reason)  # noqa: TRY400  # the message is complete
-                    continue
                 log.exception("exiting: unexpected error: %s: %s", type(reason).__name__, reason, exc_info=reason)
             return False
         return True

@@ -1,4 +1,7 @@
-"""Reconcile one node, in order: its NodeMetric from its strategy, then its Mid resources from its NodeMetric."""
+"""Reconcile one node: its Mid resources from its NodeMetric, and its NodeMetric from its strategy.
+
+The two have a queue each: a NodeMetric that cannot be written, or is not answered, delays no withdrawal.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from api_types.colocation.problem import Effect
 from api_types.kubernetes import pods
 from apiserver_client import resources
 from apiserver_client.cluster_events import Subject
-from manager.cache.store import ClusterStore
+from manager.cache.store import Availability, ClusterStore
 from manager.events import EventRecorder
 from manager.mid_resource.controller import MidController
 from manager.mid_resource.reasons import RESERVATION_IGNORED
@@ -24,7 +27,10 @@ _REASONS = {Effect.LAYER_IGNORED: "NodeStrategyIgnored", Effect.ADVICE: "NodeStr
 
 
 class Reconciler:
-    """`requeue_after` gets a node and the delay after which it is reconciled without an event, None for never."""
+    """`requeue_after` gets a node and the delay after which it is reconciled without an event, None for never.
+
+    `add_spec` gets a node whose NodeMetric is to be written.
+    """
 
     def __init__(
         self,
@@ -36,6 +42,7 @@ class Reconciler:
         mid_resources: MidController,
         recorder: EventRecorder,
         requeue_after: RequeueAfter,
+        add_spec: Callable[[str], None],
     ) -> None:
         self._cache = cache
         self._config = config
@@ -44,22 +51,34 @@ class Reconciler:
         self._mid_resources = mid_resources
         self._recorder = recorder
         self._requeue_after = requeue_after
-        self._reported: dict[str, tuple[str, ...]] = {}
+        self._add_spec = add_spec
+        self._reported: dict[str, tuple[str, tuple[str, ...]]] = {}
+        """UID and reported problems of a node."""
 
     async def reconcile(self, name: str) -> None:
-        """Reconcile everything that belongs to a node. Raises errors.ApiServerError."""
+        """Reconcile the Mid resources of a node. Raises errors.ApiServerError."""
         node = self._cache.nodes.get(name)
         strategy = self._strategy_of(node)
-        await self._node_metrics.reconcile(name, strategy)
-        if self._cache.nodes.get(name) is None:
+        if self._cache.node_metrics_are is Availability.LISTED and self._node_metrics.differs(name, strategy):
+            self._add_spec(name)
+        if node is None:
             self._forget(name)
-        elif node is None or strategy is None:
-            await self._mid_resources.without_configuration(name)
+        elif strategy is None:
+            self._requeue_after(name, await self._mid_resources.without_configuration(name))
         else:
             self._requeue_after(name, await self._mid_resources.reconcile(name, strategy))
             await self._report_problems(node, strategy)
             if self._config.strategies is not None:
                 await self._config_reporter.report_overlap(self._config.strategies.configuration, name, strategy)
+
+    async def reconcile_node_metric(self, name: str) -> None:
+        """Reconcile the NodeMetric of a node. Raises errors.ApiServerError."""
+        if self._cache.node_metrics_are is not Availability.LISTED:
+            return
+        node = self._cache.nodes.get(name)
+        await self._node_metrics.reconcile(name, self._strategy_of(node))
+        if node is None and self._cache.nodes.get(name) is not None:
+            self._requeue_after(name, 0.0)  # the watch had not delivered it yet
 
     def misconfigured_nodes(self) -> int:
         """Return the number of nodes that carry an invalid annotation or label."""
@@ -81,12 +100,13 @@ class Reconciler:
         found = {f"{where}: {problem.with_effect()}": _REASONS[problem.effect] for where, problem in strategy.problems}
         reserved = node_reservation.annotated(pods.annotations_of(node.metadata))
         found |= {problem.with_effect(): RESERVATION_IGNORED for problem in reserved.problems}
+        uid, reported = self._reported.get(name, ("", ()))
         for text, reason in found.items():
-            if text not in self._reported.get(name, ()):
+            if uid != node.metadata.uid or text not in reported:
                 about = Subject(resources.NODES, name, node.metadata.uid)
                 await self._recorder.event(about, "Warning", reason, text)
         if found:
-            self._reported[name] = tuple(found)
+            self._reported[name] = node.metadata.uid, tuple(found)
         else:
             self._reported.pop(name, None)
 

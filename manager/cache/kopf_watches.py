@@ -5,8 +5,9 @@ watches, re-lists, re-authenticates and retries; this project's own code decides
 
 kopf runs as its documentation on embedding advises: in a thread of its own with its own event loop, a registry of its
 own, a ready flag and a stop flag. Handlers are `on.event` handlers only, which keep no state on objects: no finalizers,
-no annotations, no peering. A handler decodes the object and hands it over to the main loop, thread-safely. The store,
-the configuration and the work queue belong to the main loop.
+no annotations, no peering. A handler decodes the object, hands it over to the main loop, thread-safely, and waits for
+nothing: kopf has a worker for each UID, so the deletion of an object and its successor are handled by two. The store
+and the work queues belong to the main loop.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import asyncio
 import concurrent.futures
 import dataclasses
 import datetime as dt
+import functools
 import itertools
 import logging
 import random
@@ -27,10 +29,9 @@ import kopf
 import msgspec
 
 from api_types import names
-from apiserver_client import backoff, connection, errors, exec_program
-from manager.cache.store import ClusterStore, Store
+from apiserver_client import backoff, connection, exec_program
+from manager.cache.event_sink import EventSink
 from manager.settings import ManagerSettings
-from manager.slo_config import controller as slo_config
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class UnsupportedCredentials(Exception):
 
 
 class CannotFollow(Exception):
-    """A condition that ends kopf and that a new process survives."""
+    """A condition that ends kopf, and that kopf survives where it is started again."""
 
 
 async def log_in(to: connection.Connection, now: dt.datetime) -> kopf.ConnectionInfo:
@@ -105,36 +106,6 @@ def connection_info(to: connection.Connection, now: dt.datetime) -> kopf.Connect
     )
 
 
-class EventSink:
-    """Receiver of watch events in the main loop: updates the store and adds the node to the work queue."""
-
-    def __init__(self, cache: ClusterStore, config: slo_config.ConfigController, add: Callable[[str], None]) -> None:
-        self._stores: Mapping[str, Store[Any]] = {"nodes": cache.nodes, "nodemetrics": cache.node_metrics}
-        self._config = config
-        self._add = add
-
-    def decode(self, plural: str, wire: Mapping[str, Any]) -> Any:
-        """Decode a Node or NodeMetric; usable from any thread. Raises msgspec.ValidationError."""
-        return self._stores[plural].decode(wire)
-
-    def updated(self, plural: str, seen: Any) -> None:
-        """Store a decoded Node or NodeMetric and add its node to the work queue."""
-        self._stores[plural].update(seen)
-        self._add(seen.metadata.name)
-
-    def deleted(self, plural: str, name: str, uid: str) -> None:
-        """Remove a Node or NodeMetric and add its node to the work queue."""
-        self._stores[plural].remove(name, uid)
-        self._add(name)
-
-    async def config_map_changed(self, seen: slo_config.ConfigMap | None) -> None:
-        """Apply a state of the ConfigMap; None where it was deleted."""
-        try:
-            await self._config.apply(seen)
-        except errors.ApiServerError as error:
-            log.warning("cannot apply the configuration: %s; retrying at the next resync", error)
-
-
 def registry(
     to: connection.Connection,
     settings: ManagerSettings,
@@ -159,7 +130,8 @@ def registry(
         except msgspec.ValidationError as error:
             log.warning("cannot decode %s %s: %s", wire.get("kind", "object"), metadata["name"], error)
         else:
-            loop.call_soon_threadsafe(sink.updated, plural, decoded)
+            listed = event["type"] is None  # kopf's mark of an object of a list
+            loop.call_soon_threadsafe(functools.partial(sink.updated, plural, decoded, listed=listed))
 
     @kopf.on.login(registry=handlers)
     async def login(**_: Any) -> kopf.ConnectionInfo:
@@ -175,11 +147,9 @@ def registry(
 
     @kopf.on.event("", "v1", "configmaps", registry=handlers)
     async def config_map(event: kopf.RawEvent, **_: Any) -> None:
-        seen("configmaps")
-        found = msgspec.convert(event["object"], type=slo_config.ConfigMap)
-        if found.metadata.name == settings.config_map and found.metadata.namespace == settings.namespace:
-            state = None if event["type"] == "DELETED" else found
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(sink.config_map_changed(state), loop))
+        metadata = event["object"]["metadata"]
+        if (metadata.get("namespace"), metadata["name"]) == (settings.namespace, settings.config_map):
+            hand_over("configmaps", event)
 
     return handlers
 
@@ -315,7 +285,7 @@ async def follow(
 
 
 def _cannot_follow(failure: BaseException) -> CannotFollow | None:
-    """Return the error for a failure that a new process survives, None for any other."""
+    """Return the error for a failure that kopf survives where it is started again, None for any other."""
     match getattr(failure, "status", None):  # kopf does not export the class
         case HTTPStatus.NOT_FOUND:  # the other kinds are built in
             name = f"{names.NODE_METRIC_PLURAL}.{names.GROUP}"

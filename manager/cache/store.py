@@ -1,14 +1,16 @@
-"""Store of the watched Nodes and NodeMetrics: decoded once, the newest version of each. No I/O.
+"""Store of the watched Nodes, NodeMetrics and ConfigMap: decoded once, the newest version of each. No I/O.
 
-Level-based: an event only updates the store and names its node; decisions are made from the store. Events of one
+Level-based: an event only updates the store and names its object; decisions are made from the store. Events of one
 object may overtake one another (the deletion of an earlier object of the same name, the response to the manager's own
-patch), so an older version never replaces a newer one.
+patch), so an older version never replaces a newer one. Only a whole list may: where its own version is below what is
+stored, etcd was restored from a backup, and the list is what exists (`Store.replace`).
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+import enum
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -16,6 +18,7 @@ import msgspec
 from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_status, reader
 from api_types.node_metric.mid_status import MidStatus
+from component_base import clock
 
 
 class Node(pods.Node, frozen=True):
@@ -30,7 +33,25 @@ class NodeMetric(reader.NodeMetric, frozen=True, gc=False):
     spec: dict[str, Any] | None = None
 
 
-StoredT = TypeVar("StoredT", bound=pods.Node | NodeMetric)
+class ConfigMapMetadata(msgspec.Struct, rename="camel", frozen=True):
+    """Identity of a ConfigMap, and its annotations."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class ConfigMap(msgspec.Struct, frozen=True):
+    """A ConfigMap."""
+
+    metadata: ConfigMapMetadata = ConfigMapMetadata()
+    data: dict[str, str] | None = None
+
+
+Stored = pods.Node | NodeMetric | ConfigMap
+StoredT = TypeVar("StoredT", bound=Stored)
 
 
 class Store(Generic[StoredT]):
@@ -39,6 +60,7 @@ class Store(Generic[StoredT]):
     def __init__(self, view: type[StoredT]) -> None:
         self._view = view
         self._objects: dict[str, StoredT] = {}
+        self._newest = 0
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -56,29 +78,49 @@ class Store(Generic[StoredT]):
 
         `listed` has the version of each name, `as_of` is the version of the list.
         """
-        behind = [name for name, version in listed.items() if self._version_of(name) < _number(version)]
-        gone = [name for name in self._objects if name not in listed and self._version_of(name) <= _number(as_of)]
+        behind = [name for name, version in listed.items() if self._version_of(name) < version_number(version)]
+        gone = [
+            name for name in self._objects if name not in listed and self._version_of(name) <= version_number(as_of)
+        ]
         return behind + gone
 
     def _version_of(self, name: str) -> int:
         known = self._objects.get(name)
         return -1 if known is None else _version(known)
 
+    @property
+    def newest_version(self) -> int:
+        """Return the highest version that was stored; a list that is requested later is never below it."""
+        return self._newest
+
     def decode(self, wire: Mapping[str, Any]) -> StoredT:
         """Decode an object; usable from any thread. Raises msgspec.ValidationError."""
         return msgspec.convert(wire, type=self._view)
 
-    def update(self, seen: StoredT) -> None:
-        """Store an object unless a newer version of it is stored."""
+    def update(self, seen: StoredT) -> bool:
+        """Store an object unless a newer version of it is stored; return whether it was stored."""
         known = self._objects.get(seen.metadata.name)
-        if known is None or _version(seen) >= _version(known):
-            self._objects[seen.metadata.name] = seen
+        if known is not None and _version(seen) < _version(known):
+            return False
+        self._objects[seen.metadata.name] = seen
+        self._newest = max(self._newest, _version(seen))
+        return True
 
     def remove(self, name: str, uid: str | None = None) -> None:
         """Remove an object; with `uid` only if the stored object has this UID."""
         known = self._objects.get(name)
         if known is not None and uid in (None, known.metadata.uid):
             del self._objects[name]
+
+    def replace(self, listed: Iterable[StoredT]) -> None:
+        """Store exactly the objects of a list, whatever versions are stored."""
+        self._objects.clear()
+        self._newest = 0
+        for each in listed:
+            self.update(each)
+
+    def note_list(self) -> None:
+        """Note that the store agrees with a list."""
 
 
 class NodeStore(Store[Node]):
@@ -87,13 +129,12 @@ class NodeStore(Store[Node]):
     def __init__(self) -> None:
         super().__init__(Node)
 
-    def update(self, seen: pods.Node) -> None:
-        """Store a node unless a newer version of it is stored."""
+    def update(self, seen: pods.Node) -> bool:
+        """Store a node unless a newer version of it is stored; return whether it was stored."""
         known = self.get(seen.metadata.name)
         if known is not None and mid_status.text_of(known) == mid_status.text_of(seen):
-            super().update(Node(metadata=seen.metadata, status=seen.status, mid_status=known.mid_status))
-        else:
-            super().update(with_mid_status(seen))
+            return super().update(Node(metadata=seen.metadata, status=seen.status, mid_status=known.mid_status))
+        return super().update(with_mid_status(seen))
 
 
 def with_mid_status(node: pods.Node) -> Node:
@@ -101,20 +142,65 @@ def with_mid_status(node: pods.Node) -> Node:
     return Node(metadata=node.metadata, status=node.status, mid_status=mid_status.decode(mid_status.text_of(node)))
 
 
-def _version(seen: pods.Node | NodeMetric) -> int:
-    return _number(seen.metadata.resource_version)
+class ConfigMapStore(Store[ConfigMap]):
+    """The users' ConfigMap, and since when it has been absent; `now` returns aware time."""
+
+    def __init__(self, now: Callable[[], dt.datetime]) -> None:
+        super().__init__(ConfigMap)
+        self._now = now
+        self.absent_since: dt.datetime | None = None
+        """Begin of the present absence; None while it exists, and while it is not known whether it does."""
+
+    def update(self, seen: ConfigMap) -> bool:
+        """Store the ConfigMap unless a newer version of it is stored; return whether it was stored."""
+        self.absent_since = None
+        return super().update(seen)
+
+    def remove(self, name: str, uid: str | None = None) -> None:
+        """Remove the ConfigMap; with `uid` only if the stored one has this UID."""
+        before = len(self)
+        super().remove(name, uid)
+        if len(self) < before:
+            self.note_list()
+
+    def replace(self, listed: Iterable[ConfigMap]) -> None:
+        """Store exactly the objects of a list, whatever versions are stored."""
+        super().replace(listed)
+        self.note_list()
+
+    def note_list(self) -> None:
+        """Note that the store agrees with a list: a ConfigMap that is not stored does not exist."""
+        if not len(self) and self.absent_since is None:
+            self.absent_since = self._now()
 
 
-def _number(version: str) -> int:
+def _version(seen: Stored) -> int:
+    return version_number(seen.metadata.resource_version)
+
+
+def version_number(version: str) -> int:
+    """Return a version as a number, 0 where it is none."""
     return int(version) if version.isdecimal() else 0
 
 
-class ClusterStore:
-    """Store of Nodes and NodeMetrics."""
+class Availability(enum.Enum):
+    """Whether the stored NodeMetrics are those of the cluster."""
 
-    def __init__(self) -> None:
+    UNREAD = enum.auto()
+    """No list has succeeded: a NodeMetric that is not stored may exist."""
+    LISTED = enum.auto()
+    NOT_SERVED = enum.auto()
+    """The CRD is missing: there are none."""
+
+
+class ClusterStore:
+    """Store of Nodes, NodeMetrics and the users' ConfigMap; `now` returns aware time."""
+
+    def __init__(self, now: Callable[[], dt.datetime] = clock.utc_now) -> None:
         self.nodes = NodeStore()
         self.node_metrics = Store(NodeMetric)
+        self.config_maps = ConfigMapStore(now)
+        self.node_metrics_are = Availability.LISTED
 
 
 def created(seen: pods.Node | NodeMetric) -> dt.datetime | None:

@@ -24,7 +24,7 @@ from manager.mid_resource.patch import PatchReason
 from manager.mid_resource.reasons import RESERVATION_IGNORED, Reason, Status
 from manager.mid_resource.target import Case, Targets
 from manager.settings import ManagerSettings
-from manager.slo_config.strategy import NodeStrategy
+from manager.slo_config.strategy import NodeStrategy, unconfigured
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,8 @@ class MidController:
         """Inputs that `needs_withdrawal` gathered when the node was queued, for the reconcile that follows."""
         self._last_samples: dict[str, tuple[str, LastSamples]] = {}
         self._targets = Targets(api, dt.timedelta(seconds=settings.withdrawal_check_seconds))
-        self._last_reason: dict[str, str] = {}
+        self._last_reason: dict[str, tuple[str, str]] = {}
+        """UID of a node, and the reason code of its last reconcile."""
 
     def forget(self, name: str) -> None:
         """Drop the state of a node that is gone."""
@@ -90,11 +91,25 @@ class MidController:
         gathered = self._gathered[name] = self._gather(node, self._cache.node_metrics.get(name), strategy)
         return decision.decide(gathered.inputs, self._clock()).action is Action.WITHDRAW
 
-    async def without_configuration(self, name: str) -> None:
-        """Keep a node as it is: no usable configuration exists yet. Raises ApiServerError."""
+    async def without_configuration(self, name: str) -> float | None:
+        """Keep a node as it is while no usable configuration was read, until its sample is too old by the default.
+
+        Return the seconds after which time alone requires another reconcile. Raises ApiServerError.
+        """
+        node = self._cache.nodes.get(name)
+        if node is None:
+            return None
+        strategy = unconfigured()
+        decided = decision.decide(
+            self._gather(node, self._cache.node_metrics.get(name), strategy).inputs, self._clock()
+        )
+        if decided.action is Action.WITHDRAW and not calculator.published_on(node).is_empty():
+            return await self.reconcile(name, strategy)
         self._telemetry.show_node(name, Reason.NO_CONFIGURATION, self._published(name))
-        if (node := self._cache.nodes.get(name)) is not None:
-            await self._rename_annotation(node)
+        await self._rename_annotation(node)
+        if decided.changes_at is None:
+            return None
+        return max((decided.changes_at - self._clock()).total_seconds(), 0.0) + _REQUEUE_SLACK
 
     async def reconcile(self, name: str, strategy: NodeStrategy) -> float | None:
         """Reconcile a node; return the seconds after which time alone requires another one. Raises ApiServerError."""
@@ -121,6 +136,8 @@ class MidController:
             refresh_period=case.refresh_period,
             now=case.now,
         )
+        if reason is None and _last_sample_is_unwritten(case):
+            reason = PatchReason.EXPLANATION
         if reason is not None:
             await self._write(case, target, requests_from, reason)
         else:
@@ -181,7 +198,7 @@ class MidController:
                 if case.inputs.usable is not None and case.inputs.usable.has_prediction():
                     prediction = sample
             case Action.KEEP:
-                sample = times.parse_rfc3339_or_none(case.written.sample) if case.written else None
+                sample = case.inputs.last_usable
             case Action.WITHDRAW:
                 sample = prediction = None
         status = status_annotation.make(
@@ -221,8 +238,10 @@ class MidController:
 
     async def _record_events(self, case: Case, target: calculator.Target, *, written: bool) -> None:
         """Record an Event on the node for a reason that an operator needs to know, and for a large fall."""
-        before = self._last_reason.get(case.name, case.written.reason if case.written else "")
-        self._last_reason[case.name] = target.reason
+        uid, before = self._last_reason.get(case.name, ("", ""))
+        if uid != case.node.metadata.uid:
+            before = case.written.reason if case.written else ""
+        self._last_reason[case.name] = case.node.metadata.uid, target.reason
         about = Subject(resources.NODES, case.name, case.node.metadata.uid)
         if event := node_events.of_reason(before, target, case.published, _detail(case)):
             await self._recorder.event(about, *event)
@@ -250,6 +269,14 @@ def _detail(case: Case) -> str:
         found = node_reservation.annotated(pods.annotations_of(case.node.metadata)).problems
         details += [f"{RESERVATION_IGNORED}: {problem}" for problem in found]
     return "; ".join(details)
+
+
+def _last_sample_is_unwritten(case: Case) -> bool:
+    """Check whether values are kept whose time a restarted manager could not know: it would end them too early."""
+    last = case.inputs.last_usable
+    if case.decision.action is not Action.KEEP or last is None or case.published.is_empty():
+        return False
+    return case.written is None or times.format_rfc3339(last) != case.written.sample
 
 
 def _has_resources(node: pods.Node) -> bool:

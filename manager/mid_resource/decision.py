@@ -1,9 +1,10 @@
 """Decide whether a node's Mid resources are calculated, kept or withdrawn. Pure.
 
-Absent is not zero: a report that cannot be used changes nothing until the last usable one is older than
-`degradeTimeMinutes`, and one without a prediction until the last prediction is; then nothing is reclaimable, and the
-share of what no Prod pod requests is still offered. A withdrawal happens when colocation is off for the node, when its
-NodeMetric is missing, when the newest usable sample is too old, and when a node that has Mid is switched to shadow.
+Absent is not zero: a report that cannot be used, and a NodeMetric that is missing or cannot be read, withdraw nothing
+until the last usable sample is older than `degradeTimeMinutes`. A report without a prediction changes nothing until the
+last prediction is that old; then nothing is reclaimable, and the share of what no Prod pod requests is still offered. A
+withdrawal happens when colocation is off for the node, when that time is over, whatever else can be read or written,
+and when a node that has Mid is switched to shadow.
 """
 
 from __future__ import annotations
@@ -140,15 +141,17 @@ def decide(inputs: DecisionInputs, now: dt.datetime) -> Decision:
 
 
 def _without_report(inputs: DecisionInputs, now: dt.datetime) -> Decision | None:
-    if not inputs.enabled:
-        return Decision(Action.WITHDRAW, Reason.COLOCATION_DISABLED)
-    if inputs.withdraws_for_shadow:
-        return Decision(Action.WITHDRAW, Reason.SHADOW)
+    if not inputs.enabled or inputs.withdraws_for_shadow:
+        return Decision(Action.WITHDRAW, Reason.SHADOW if inputs.enabled else Reason.COLOCATION_DISABLED)
     if not inputs.node_metric_exists:
-        return Decision(Action.WITHDRAW, Reason.NODE_METRIC_MISSING)
+        if (last := _still_counts(inputs, now)) is None:
+            return Decision(Action.WITHDRAW, Reason.NODE_METRIC_MISSING)
+        return Decision(Action.KEEP, Reason.AWAITING_FIRST_REPORT, changes_at=last + inputs.degrade_after)
     since, sample = inputs.exists_since, inputs.sample_time
     if sample is not None and (since is None or sample >= since):
         return None
+    if since is not None and inputs.last_usable is not None:
+        since = min(since, inputs.last_usable)  # a NodeMetric that is created again prolongs nothing
     if since is None or is_degraded(since, inputs.degrade_after, now):
         return Decision(Action.WITHDRAW, Reason.NEVER_REPORTED)
     return Decision(Action.KEEP, Reason.AWAITING_FIRST_REPORT, changes_at=since + inputs.degrade_after)
@@ -183,14 +186,19 @@ def _by_content(inputs: DecisionInputs, now: dt.datetime) -> Decision:
 
 def _refused(inputs: DecisionInputs, now: dt.datetime, detail: str) -> Decision:
     """Keep the published values until the last usable report is older than `degradeTimeMinutes`, then withdraw."""
-    last = inputs.last_usable
-    if last is None or not _counts(last, inputs, now):
+    if (last := _still_counts(inputs, now)) is None:
         return Decision(Action.WITHDRAW, Reason.SAMPLE_TOO_OLD, f"the newest report is refused: {detail}")
     return Decision(Action.KEEP, Reason.REPORT_REFUSED, detail, changes_at=last + inputs.degrade_after)
 
 
 def _counts(last: dt.datetime, inputs: DecisionInputs, now: dt.datetime) -> bool:
     return last <= now + FUTURE_TOLERANCE and not is_degraded(last, inputs.degrade_after, now)
+
+
+def _still_counts(inputs: DecisionInputs, now: dt.datetime) -> dt.datetime | None:
+    """Return the sample time of the last usable report; None where there is none, or it is too old."""
+    last = inputs.last_usable
+    return last if last is not None and _counts(last, inputs, now) else None
 
 
 def is_degraded(sample: dt.datetime | None, degrade_after: dt.timedelta, now: dt.datetime) -> bool:

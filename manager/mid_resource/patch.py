@@ -115,6 +115,8 @@ def _withdrawal_reason(target: Target, published: Published, written: MidStatus 
         return PatchReason.WITHDRAWAL
     if _floor_time_is_new(target, written):
         return PatchReason.SHRINKING
+    if written is None and target.reason is Reason.NODE_METRIC_MISSING:
+        return None  # a new node: its NodeMetric is being created
     if carries_status(target):
         return None if written and written.reason == target.reason else PatchReason.EXPLANATION
     return PatchReason.EXPLANATION if written else None

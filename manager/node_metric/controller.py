@@ -33,23 +33,31 @@ class NodeMetricController:
         self._dropped: dict[str, Mapping[str, Any]] = {}
         """Patches that changed nothing, by node: the CRD drops their fields."""
 
+    def differs(self, name: str, strategy: NodeStrategy | None) -> bool:
+        """Check whether a NodeMetric is to be created, updated or deleted."""
+        todo = self._plan(name, strategy)
+        return todo.action is not Action.NONE and self._dropped.get(name) != todo.body
+
+    def _plan(self, name: str, strategy: NodeStrategy | None) -> diff.Plan:
+        wanted = collect_policy.spec_of(strategy) if strategy else None
+        return diff.plan(self._cache.nodes.get(name), self._cache.node_metrics.get(name), wanted)
+
     async def reconcile(self, name: str, strategy: NodeStrategy | None) -> None:
         """Create, update or delete. Without a strategy (no configuration yet) an existing spec stays unchanged.
 
         Raises errors.ApiServerError.
         """
-        wanted = collect_policy.spec_of(strategy) if strategy else None
-        node, metric = self._cache.nodes.get(name), self._cache.node_metrics.get(name)
-        todo = diff.plan(node, metric, wanted)
+        todo = self._plan(name, strategy)
         if todo.action is Action.CREATE:
-            metric = await self._create(name, todo.body)
-            todo = diff.plan(node, metric, wanted)  # it may have existed already
+            await self._create(name, todo.body)
+            todo = self._plan(name, strategy)  # it may have existed already
+        metric = self._cache.node_metrics.get(name)
         if todo.action is Action.UPDATE and metric is not None:
             await self._update(name, metric, todo.body)
         elif todo.action is Action.DELETE and metric is not None:
             await self._delete_orphan(name, metric)
 
-    async def _create(self, name: str, body: Mapping[str, Any]) -> store.NodeMetric:
+    async def _create(self, name: str, body: Mapping[str, Any]) -> None:
         try:
             with self._telemetry.write("node_metric"):
                 made = await objects.create(self._api, resources.NODE_METRICS, body, decode=store.NodeMetric)
@@ -58,7 +66,6 @@ class NodeMetricController:
         else:
             log.info("node %s: created the NodeMetric", name)
         self._cache.node_metrics.update(made)
-        return made
 
     async def _update(self, name: str, metric: store.NodeMetric, patch: Mapping[str, Any]) -> None:
         if self._dropped.get(name) == patch:

@@ -41,7 +41,7 @@ def summary(outcome: Outcome, *, kept_in: str) -> str:
     """Return the configuration in force in one line; `kept_in` names the ConfigMap of the last valid document."""
     if outcome.state is State.REFUSED:
         if outcome.configuration is None:
-            return "refused, and there is no earlier one: nodes and NodeMetrics stay unchanged"
+            return "refused, and there is no earlier one: nothing changes until samples are too old"
         return f"refused, the last good configuration stays in force (ConfigMap {kept_in}): {_gist(outcome)}"
     if outcome.state is State.CONFIG_MAP_ABSENT:
         return f"the ConfigMap is absent, the defaults are in force; {_gist(outcome)}"

@@ -2,32 +2,48 @@
 
 The last valid document is stored in a ConfigMap of the manager's own, so that a manager that starts while the users'
 document is invalid continues with the configuration of its predecessor. The document is evaluated again only when its
-text changes; changes to the ConfigMap's metadata, including the manager's own annotation, are ignored.
+text changes, or the ConfigMap was replaced; changes to its metadata, including the manager's own annotation, are
+ignored.
+
+Level-based, as for nodes: an event only updates the store and adds a step to the configuration's own work queue. What
+is in force is decided from the store, without waiting for anything; what is written follows in steps of its own, which
+are repeated until they agree with the decision. An absent ConfigMap counts after `ABSENCE_SECONDS`, and once a read has
+confirmed it: `kubectl replace --force` deletes and creates it, a watch may be late, and a deletion by mistake should
+not withdraw a whole cluster at once.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import enum
 import logging
+import random
 from collections.abc import Callable
-
-import msgspec
+from typing import Final
 
 from api_types import names
-from apiserver_client import errors, objects, resources, session
+from apiserver_client import backoff, errors, objects, resources, session
+from manager.cache.store import ConfigMap, ConfigMapStore
 from manager.metrics import Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config import evaluation
-from manager.slo_config.events import ConfigReporter, Metadata
+from manager.slo_config.events import ConfigReporter
 from manager.slo_config.strategy import Configuration, Strategies
 
 log = logging.getLogger(__name__)
 
+ABSENCE_SECONDS: Final = 60.0
+_DELAYS: Final = backoff.Backoff(first_seconds=2.0, longest_seconds=120.0)
 
-class ConfigMap(msgspec.Struct, frozen=True):
-    """A ConfigMap."""
 
-    metadata: Metadata = Metadata()
-    data: dict[str, str] | None = None
+class Step(enum.StrEnum):
+    """Steps, the keys of the configuration's work queue: one worker for each at a time."""
+
+    RESTORE = "restore the last good configuration"
+    DECIDE = "decide what is in force"
+    CONFIRM = "confirm that the ConfigMap is absent"
+    REPORT = "report on the ConfigMap"
+    STORE = "store the configuration for a restart"
 
 
 async def read(api: session.Session, namespace: str, name: str) -> ConfigMap | None:
@@ -38,95 +54,199 @@ async def read(api: session.Session, namespace: str, name: str) -> ConfigMap | N
         return None
 
 
+_Decided = tuple[str | None, str | None]
+"""UID of a ConfigMap, None where it is absent, and its document."""
+
+
 class ConfigController:
-    """`strategies` is the configuration in force; None until a document was valid."""
+    """`strategies` is the configuration in force; None until a document was valid.
+
+    `schedule` adds a step to the queue, after a delay in seconds; `on_change` is called when another configuration is
+    in force; `clock` returns aware time.
+    """
 
     def __init__(
         self,
         api: session.Session,
         settings: ManagerSettings,
+        *,
+        config_maps: ConfigMapStore,
         reporter: ConfigReporter,
         telemetry: Telemetry,
         on_change: Callable[[], None],
+        schedule: Callable[[Step, float], None],
+        clock: Callable[[], dt.datetime],
     ) -> None:
         self.strategies: Strategies | None = None
         self._api = api
         self._settings = settings
+        self._config_maps = config_maps
         self._reporter = reporter
         self._telemetry = telemetry
         self._on_change = on_change
-        self._version = 0
-        self._stored: str | None = None
-        self._evaluated: tuple[bool, str | None] | None = None
+        self._schedule = schedule
+        self._clock = clock
+        self._decided: _Decided | None = None
+        self._outcome: evaluation.Outcome | None = None
+        self._confirmed: dt.datetime | None = None
+        """Begin of the absence that a read has confirmed."""
+        self._known_before = False
+        """Whether a manager has reported the decided text already."""
+        self._posted: _Decided | None = None
+        self._annotation_unknown = False
+        """Whether the last write of the annotation may or may not have succeeded."""
         self._last_good: str | None = None
+        self._stored: str | None = None
+        """Text of the stored document; None where there is none, or where it is not known."""
+        self._failures: dict[Step, int] = {}
 
-    async def start(self) -> None:
-        """Restore the last valid document, then apply the present one. Raises errors.ApiServerError."""
-        stored = await read(self._api, self._settings.namespace, self._settings.last_good_config_map)
-        data = stored.data if stored else None
+    async def work(self, step: str) -> None:
+        """Carry out a step; one that fails is retried after a growing delay."""
+        try:
+            match Step(step):
+                case Step.RESTORE:
+                    await self._restore()
+                case Step.DECIDE:
+                    self.decide()
+                case Step.CONFIRM:
+                    await self._confirm_absence()
+                case Step.REPORT:
+                    await self._report()
+                case Step.STORE:
+                    await self._store()
+        except errors.ApiServerError as error:
+            attempt = self._failures.get(Step(step), 0)
+            self._failures[Step(step)] = attempt + 1
+            delay = _DELAYS.seconds(attempt, random.random)
+            log.warning("cannot %s: %s; retrying in %.0f s", step, error, delay)
+            self._schedule(Step(step), delay)
+        else:
+            self._failures.pop(Step(step), None)
+
+    async def _restore(self) -> None:
+        """Put the stored document of an earlier leader in force, unless a newer one is. Raises ApiServerError."""
+        kept = await read(self._api, self._settings.namespace, self._settings.last_good_config_map)
+        data = kept.data if kept else None
+        if self._last_good is not None:
+            return  # a newer document was decided meanwhile, and will be stored
         self._stored = (data or {}).get(names.COLOCATION_CONFIG_KEY)
         if (last_good := evaluation.restore(data)) is not None:
             self._put_in_force(last_good)
+            self._decided = None  # what is refused is measured against it
+            self._schedule(Step.DECIDE, 0)
         elif self._stored is not None:
             log.warning(
                 "the document stored in ConfigMap %s is no longer valid; `python -m manager check-config` lists why",
                 self._settings.last_good_config_map,
             )
-        await self.refresh()
 
-    async def refresh(self) -> None:
-        """Apply the present ConfigMap, and retry a store that failed before. Raises errors.ApiServerError."""
-        await self.apply(await read(self._api, self._settings.namespace, self._settings.config_map))
-        await self._store()
-
-    async def apply(self, config_map: ConfigMap | None) -> None:
-        """Apply a state of the ConfigMap, None where it is absent. An older state than the last one is ignored."""
-        if config_map is not None:
-            version = int(config_map.metadata.resource_version or 0)
-            if version < self._version:
-                return
-            self._version = version
-        data = config_map.data if config_map else None
-        seen = (config_map is not None, evaluation.document_text(data))
-        if seen == self._evaluated:
+    def decide(self) -> None:
+        """Decide from the store what is in force, and add the steps that report and store it."""
+        seen = self._config_maps.get(self._settings.config_map)
+        if seen is None and not self._counts_as_absent():
+            return  # not known, or not for long enough
+        data = seen.data if seen else None
+        decided = (seen.metadata.uid if seen else None, evaluation.document_text(data))
+        if decided == self._decided:
             return  # its metadata changed, or another key
         in_force = self.strategies.configuration if self.strategies else None
-        outcome = evaluation.evaluate(in_force, data, exists=config_map is not None)
-        if outcome.configuration is not None and (outcome.changed or self.strategies is None):
-            self._put_in_force(outcome.configuration)
+        self._outcome = outcome = evaluation.evaluate(in_force, data, exists=seen is not None)
+        self._decided = decided
+        self._known_before = (outcome.text or "") == self._stored
         if outcome.state is not evaluation.State.REFUSED:
             self._last_good = outcome.text or ""
-        self._evaluated = seen  # before the first await: a newer state may be applied meanwhile
         self._telemetry.set_config_state(outcome.state)
         self._telemetry.config_problems.set(len(outcome.problems))
-        if config_map is None:
+        if outcome.configuration is not None and (outcome.changed or self.strategies is None):
+            self._put_in_force(outcome.configuration)
+        if seen is None:
             log.warning(
-                "ConfigMap %s is absent: the defaults are in force, colocation is off", self._settings.config_map
-            )
-        else:
-            already_reported = (outcome.text or "") == self._stored
-            await self._reporter.report(outcome, config_map.metadata, applied_before=already_reported)
-        await self._store()
+                "ConfigMap %s has been absent for %g s: the defaults are in force, colocation is off",
+                self._settings.config_map, ABSENCE_SECONDS,
+            )  # fmt: skip
+        self._schedule(Step.REPORT, 0)
+        self._schedule(Step.STORE, 0)
+
+    def _counts_as_absent(self) -> bool:
+        """Check whether the ConfigMap has been absent for long enough; confirm it, when it will have been."""
+        since = self._config_maps.absent_since
+        if since is None or self._confirmed == since:
+            return since is not None
+        left = ABSENCE_SECONDS - (self._clock() - since).total_seconds()
+        if left > 0:
+            log.warning(
+                "ConfigMap %s is absent: the present configuration stays in force for %.0f s, then the defaults apply",
+                self._settings.config_map, left,
+            )  # fmt: skip
+        self._schedule(Step.CONFIRM, max(left, 0.0))
+        return False
+
+    async def _confirm_absence(self) -> None:
+        """Read the ConfigMap once its absence has lasted: the watch may be late. Raises ApiServerError."""
+        since = self._config_maps.absent_since
+        if since is None or (self._clock() - since).total_seconds() < ABSENCE_SECONDS:
+            return  # it returned; a later absence has a step of its own
+        found = await read(self._api, self._settings.namespace, self._settings.config_map)
+        if found is not None:
+            self._config_maps.update(found)
+        elif self._config_maps.absent_since == since:
+            self._confirmed = since
+        self.decide()
 
     def _put_in_force(self, configured: Configuration) -> None:
         self.strategies = Strategies(configured)
         self._telemetry.config_generation.inc()
         self._on_change()
 
+    async def _report(self) -> None:
+        """Post the Events of the decided document and write the annotation. Raises ApiServerError."""
+        if self._annotation_unknown:
+            found = await read(self._api, self._settings.namespace, self._settings.config_map)
+            if found is not None:
+                self._config_maps.update(found)
+            self._annotation_unknown = False
+        outcome, decided, seen = self._outcome, self._decided, self._config_maps.get(self._settings.config_map)
+        if outcome is None or seen is None or decided != (seen.metadata.uid, evaluation.document_text(seen.data)):
+            return  # what is there now is decided next, and reported after that
+        if self._posted != decided:
+            await self._reporter.post_events(
+                outcome, seen, applied_before=self._known_before, is_current=lambda: self._outcome is outcome
+            )
+            if self._outcome is not outcome:
+                return
+            self._posted = decided
+        await self._annotate(outcome, seen.metadata.uid)
+
+    async def _annotate(self, outcome: evaluation.Outcome, uid: str) -> None:
+        seen = self._config_maps.get(self._settings.config_map)
+        if seen is None or seen.metadata.uid != uid:
+            return
+        try:
+            written = await self._reporter.annotate(outcome, seen)
+        except (errors.NotFound, errors.Conflict, errors.Invalid) as error:
+            log.info("the ConfigMap %s was replaced before its annotation was written: %s", seen.metadata.name, error)
+        except errors.Forbidden as error:
+            log.warning("cannot update the status annotation of the ConfigMap %s: %s", seen.metadata.name, error)
+        except errors.ApiServerError:
+            self._annotation_unknown = True
+            raise
+        else:
+            if written is not None:
+                self._config_maps.update(written)
+
     async def _store(self) -> None:
-        """Store the document in force, where it is not stored yet, even after a later one was refused."""
+        """Store the last valid document, even after a later one was refused. Raises ApiServerError."""
         text = self._last_good
         if text is None or text == self._stored:
             return
-        name, namespace = self._settings.last_good_config_map, self._settings.namespace
-        data = {names.COLOCATION_CONFIG_KEY: text}
-        try:
-            with self._telemetry.write("last_good_config"):
-                await self._upsert(name, namespace, data)
-        except errors.ApiServerError as error:
-            log.warning("cannot store the configuration in ConfigMap %s for a restart: %s", name, error)
-        else:
-            self._stored = text
+        self._stored = None  # until the apiserver has confirmed it: a write that fails may have happened
+        with self._telemetry.write("last_good_config"):
+            await self._upsert(
+                self._settings.last_good_config_map,
+                self._settings.namespace,
+                {names.COLOCATION_CONFIG_KEY: text},
+            )
+        self._stored = text
 
     async def _upsert(self, name: str, namespace: str, data: dict[str, str]) -> None:
         try:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Callable
-
-import msgspec
+from collections.abc import Callable, Iterator
+from typing import Literal
 
 from api_types import names
 from api_types.colocation import advice
 from api_types.colocation import document as colocation_document
-from apiserver_client import errors, objects, resources, session
+from apiserver_client import objects, resources, session
 from apiserver_client.cluster_events import Subject
+from manager.cache.store import ConfigMap
 from manager.events import EventRecorder
 from manager.metrics import Telemetry
 from manager.settings import ManagerSettings
@@ -27,18 +27,8 @@ log = logging.getLogger(__name__)
 MOST_PROBLEM_EVENTS = 20  # Events per document; the last one counts the rest
 
 
-class Metadata(msgspec.Struct, rename="camel", frozen=True):
-    """Identity of a ConfigMap, and its annotations."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    annotations: dict[str, str] | None = None
-
-
 class ConfigReporter:
-    """Writes Events and the annotation; a failed write is logged and counted, no decision waits for it."""
+    """Writes Events and the annotation; no decision waits for it."""
 
     def __init__(
         self,
@@ -56,32 +46,44 @@ class ConfigReporter:
         self._about: Subject | None = None
         self._overlaps: set[tuple[int, int]] = set()
 
-    async def report(self, outcome: evaluation.Outcome, seen: Metadata, *, applied_before: bool) -> None:
-        """Report an evaluated document; `applied_before` where a manager has reported this text already."""
+    async def post_events(
+        self, outcome: evaluation.Outcome, seen: ConfigMap, *, applied_before: bool, is_current: Callable[[], bool]
+    ) -> None:
+        """Post the Events of an evaluated document while it `is_current`.
+
+        `applied_before` where a manager has reported this text already.
+        """
         self._about = about = Subject(
             resources.CONFIG_MAPS,
-            seen.name,
-            seen.uid,
+            seen.metadata.name,
+            seen.metadata.uid,
             namespace=self._settings.namespace,
-            resource_version=seen.resource_version,
+            resource_version=seen.metadata.resource_version,
         )
         if outcome.changed:
             self._overlaps = set()
+        for severity, reason, text in self._events_of(outcome, applied_before):
+            if not is_current():
+                return
+            await self._recorder.event(about, severity, reason, text)
+
+    def _events_of(
+        self, outcome: evaluation.Outcome, applied_before: bool
+    ) -> Iterator[tuple[Literal["Normal", "Warning"], str, str]]:
+        """Yield severity, reason and text of each Event of an evaluated document."""
         for problem in outcome.problems[:MOST_PROBLEM_EVENTS]:
             text = f"{names.COLOCATION_CONFIG_KEY}: {problem.with_effect()}"
-            await self._recorder.event(about, "Warning", condition.REASONS[problem.effect], text)
+            yield "Warning", condition.REASONS[problem.effect], text
         if (more := len(outcome.problems) - MOST_PROBLEM_EVENTS) > 0:
             rest = f"and {more} more problems: `python -m manager check-config FILE` lists them all"
-            await self._recorder.event(about, "Warning", condition.reason(outcome), rest)
+            yield "Warning", condition.reason(outcome), rest
         if outcome.unused:
-            text = colocation_document.unused_text(outcome.unused)
-            await self._recorder.event(about, "Normal", condition.UNUSED, text)
+            yield "Normal", condition.UNUSED, colocation_document.unused_text(outcome.unused)
         summary = condition.summary(outcome, kept_in=self._settings.last_good_config_map)
         if outcome.state is evaluation.State.REFUSED:
-            log.warning("ConfigMap %s: %s", seen.name, summary)
+            log.warning("ConfigMap %s: %s", self._settings.config_map, summary)
         elif not applied_before:
-            await self._recorder.event(about, "Normal", condition.APPLIED, summary)
-        await self._annotate(outcome, seen)
+            yield "Normal", condition.APPLIED, summary
 
     async def report_overlap(self, configured: Configuration, node: str, strategy: NodeStrategy) -> None:
         """Warn once per pair of nodeConfigs entries that both match a node.
@@ -100,17 +102,20 @@ class ConfigReporter:
                 text = f"{names.COLOCATION_CONFIG_KEY}: {problem.with_effect()}"
                 await self._recorder.event(self._about, "Warning", condition.ADVICE, text)
 
-    async def _annotate(self, outcome: evaluation.Outcome, seen: Metadata) -> None:
-        before = (seen.annotations or {}).get(names.ANNOTATION_COLOCATION_CONFIG_STATUS)
+    async def annotate(self, outcome: evaluation.Outcome, seen: ConfigMap) -> ConfigMap | None:
+        """Write the status annotation where it differs; return the ConfigMap as written.
+
+        The apiserver refuses the patch where the ConfigMap was replaced meanwhile. Raises errors.ApiServerError.
+        """
+        before = (seen.metadata.annotations or {}).get(names.ANNOTATION_COLOCATION_CONFIG_STATUS)
         kept_in = self._settings.last_good_config_map
         text = condition.annotation(outcome, before, self._clock(), kept_in=kept_in)
         if text is None:
-            return
-        patch = {"metadata": {"uid": seen.uid, "annotations": {names.ANNOTATION_COLOCATION_CONFIG_STATUS: text}}}
-        try:
-            with self._telemetry.write("config_status"):
-                await objects.merge_patch(
-                    self._api, resources.CONFIG_MAPS, seen.name, patch, namespace=self._settings.namespace
-                )
-        except errors.ApiServerError as error:
-            log.warning("cannot update the status annotation of the ConfigMap %s: %s", seen.name, error)
+            return None
+        annotations = {names.ANNOTATION_COLOCATION_CONFIG_STATUS: text}
+        patch = {"metadata": {"uid": seen.metadata.uid, "annotations": annotations}}
+        with self._telemetry.write("config_status"):
+            return await objects.merge_patch(
+                self._api, resources.CONFIG_MAPS, seen.metadata.name, patch, namespace=self._settings.namespace,
+                decode=ConfigMap,
+            )  # fmt: skip

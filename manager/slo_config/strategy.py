@@ -7,6 +7,7 @@ stay in force.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -182,6 +183,13 @@ def node_strategy(configured: Configuration, labels: Mapping[str, str], annotati
         problems=tuple((own.name, each) for own in node_layers(labels, annotations) for each in own.problems),
         matching=matching_entries(configured.document, labels),
     )
+
+
+@functools.cache
+def unconfigured() -> NodeStrategy:
+    """Return the strategy of a node while no configuration was read: enabled, with every key at its default."""
+    enabled = slo.ColocationConfig.model_validate({"enable": True})
+    return node_strategy(configuration(enabled), {}, {})
 
 
 class Strategies:

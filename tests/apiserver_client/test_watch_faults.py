@@ -128,6 +128,20 @@ async def test_two_silent_watches_in_a_row_put_the_version_in_doubt(server, naps
     assert versions(server) == ["5", "5"]
 
 
+async def test_a_list_of_an_older_version_counts_as_after_a_restore_of_etcd(server, naps):
+    """A watch from a version of the future delivers nothing, not even bookmarks, until it is listed again."""
+    silent = apiserver.Stream(HANG)
+    later = apiserver.Stream(apiserver.event("MODIFIED", pod("a", "301")), HANG)
+    server.on(
+        "GET", PODS, apiserver.page("1000", pod("a", "999"), pod("b", "998")), apiserver.page("300", pod("a", "7"))
+    )
+    server.on("WATCH", PODS, silent, silent, later)
+    async with server.session() as api:
+        taken = await take(6, api, sleep=naps, silence_timeout_seconds=0.01)
+    assert taken == ["changed a", "changed b", "synced a,b", "changed a", "synced a", "changed a"]
+    assert versions(server) == ["1000", "1000", "300"]
+
+
 async def test_regular_bytes_are_not_silence(server, naps):
     beats = [bookmark(str(version)) for version in range(6, 12)]
     server.on("GET", PODS, apiserver.page("5"))

@@ -19,6 +19,7 @@ import datetime as dt
 import json
 import uuid
 from collections.abc import AsyncIterator, Callable
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from apiserver_client import connection
@@ -63,6 +64,8 @@ class Cluster:
         self.requests: list[apiserver.Received] = []
         self.refuse: dict[tuple[str, str], Refusal] = {}
         """(method, plural) -> answer to send instead, until it is removed."""
+        self.hanging: set[tuple[str, str]] = set()
+        """(method, plural) of requests that are never answered."""
         self.on_write: Callable[[apiserver.Received], None] = lambda _: None
         """Called with each write before it is executed."""
         self.expired_lists = 0
@@ -72,6 +75,7 @@ class Cluster:
         """(ADDED, MODIFIED or DELETED, plural, object) of every change, in order."""
         self._changed = asyncio.Condition()
         self._version = 100
+        self._not_served: set[str] = set()
 
     def connection(self) -> connection.Connection:
         return connection.Connection(server=self.url, origin="the test", namespace="koordinator-system")
@@ -113,6 +117,24 @@ class Cluster:
             if any(owner["uid"] == gone["metadata"]["uid"] for owner in owners):
                 self.remove(other[0], other[2], other[1])
 
+    def stop_serving(self, plural: str) -> None:
+        """Delete a custom resource with its objects, as the deletion of its CRD does; watches of it end."""
+        for item in self.all(plural):
+            self.remove(plural, item["metadata"]["name"])
+        self._not_served.add(plural)
+        asyncio.get_running_loop().create_task(self._notify())
+
+    def serve_again(self, plural: str) -> None:
+        self._not_served.discard(plural)
+
+    def restore(self, version: int) -> None:
+        """Set the versions of all objects, and the present one, as after a restore of etcd; watches begin again."""
+        self._version = version
+        for item in self._objects.values():
+            self._version += 1
+            item["metadata"]["resourceVersion"] = str(self._version)
+        self.changes.clear()
+
     def _found(self, key: Key) -> dict[str, Any]:
         if key not in self._objects:
             raise Refusal(404, "NotFound", key[2])
@@ -151,9 +173,11 @@ class Cluster:
         try:
             while (request := await apiserver._receive(reader)) is not None:
                 self.requests.append(request)
-                if request.method == "WATCH":
+                if request.method == "WATCH" and _address(request.path)[0] not in self._not_served:
                     await self._watch(request, writer)
                     return
+                if self.hanging and (request.method, _address(request.path)[0]) in self.hanging:
+                    await asyncio.Event().wait()
                 answer = self._answer(request)
                 body = json.dumps(answer.document).encode()
                 headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
@@ -165,11 +189,13 @@ class Cluster:
             writer.close()
 
     def _answer(self, request: apiserver.Received) -> apiserver.Answer:
-        if (found := discovery(request.path)) is not None:
+        if (found := discovery(request.path, self._not_served)) is not None:
             return apiserver.Answer(found)
         if request.path.startswith("/openapi/v3/"):
             return self._openapi(request.path)
         plural, namespace, name, subresource = _address(request.path)
+        if plural in self._not_served:
+            return Refusal(404, "NotFound", message="the server could not find the requested resource").answer
         try:
             if refusal := self.refuse.get((request.method, plural)):
                 raise refusal
@@ -245,8 +271,14 @@ class Cluster:
                     writer.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
             sent = len(self.changes)
             await writer.drain()
+            if plural in self._not_served:
+                writer.write(b"0\r\n\r\n")
+                await writer.drain()
+                return
             async with self._changed:
-                await self._changed.wait_for(lambda: len(self.changes) > sent or writer.is_closing())  # noqa: B023
+                await self._changed.wait_for(
+                    lambda: len(self.changes) > sent or writer.is_closing() or plural in self._not_served  # noqa: B023
+                )
 
 
 def _merged(before: Any, patch: Any) -> Any:
@@ -292,7 +324,7 @@ def _address(path: str) -> tuple[str, str, str, str]:
     return parts[0], namespace, name, subresource
 
 
-def discovery(path: str) -> dict[str, Any] | None:
+def discovery(path: str, not_served: AbstractSet[str] = frozenset()) -> dict[str, Any] | None:
     """Return the discovery documents."""
     if path == "/api":
         return {"kind": "APIVersions", "versions": ["v1"]}
@@ -313,8 +345,12 @@ def discovery(path: str) -> dict[str, Any] | None:
             rows = [
                 {"name": plural, "singularName": kind.lower(), "kind": kind, "namespaced": spread, "verbs": verbs}
                 for plural, (kind, spread) in group["kinds"].items()
+                if plural not in not_served
             ]
-            return {"kind": "APIResourceList", "groupVersion": _API_VERSIONS[rows[0]["name"]], "resources": rows}
+            return {
+                "kind": "APIResourceList", "groupVersion": path.removeprefix("/apis/").removeprefix("/api/"),
+                "resources": rows,
+            }  # fmt: skip
     return None
 
 

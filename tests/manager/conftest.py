@@ -14,7 +14,7 @@ from manager.mid_resource.controller import MidController
 from manager.mid_resource.reasons import Reason
 from manager.node_metric.controller import NodeMetricController
 from manager.settings import ManagerSettings
-from manager.slo_config.controller import ConfigController
+from manager.slo_config.controller import ConfigController, Step
 from manager.slo_config.evaluation import State
 from manager.slo_config.events import ConfigReporter
 from tests.fakes import cluster
@@ -22,6 +22,38 @@ from tests.fakes import cluster
 NAMESPACE = "koordinator-system"
 STATUS_ANNOTATION = "koordinator.sh/mid-resource-status"
 MID = ("kubernetes.io/mid-cpu", "kubernetes.io/mid-memory")
+
+
+class DirectConfig(ConfigController):
+    """The configuration's controller, whose steps are carried out at once, without a queue."""
+
+    def __init__(self, world):
+        self.steps = []
+        self._world = world
+        super().__init__(
+            world.api, world.settings, config_maps=world.cache.config_maps, reporter=world.reporter,
+            telemetry=world.telemetry, on_change=world._changed, clock=world.clock,
+            schedule=lambda step, seconds: self.steps.append((step, seconds)),
+        )  # fmt: skip
+
+    async def start(self):
+        """Restore the last good document, then do as `refresh`."""
+        await self.work(Step.RESTORE)
+        await self.refresh()
+
+    async def refresh(self):
+        """Update the store from the cluster, decide, and carry out what is due; what failed before is retried."""
+        self._world.sync_config()
+        await self.work(Step.DECIDE)
+        await self.settle()
+
+    async def settle(self, *, retry=True):
+        """Carry out every scheduled step, but for the end of an absence."""
+        while due := [each for each in self.steps if each[1] == 0 or (retry and each[0] is not Step.CONFIRM)]:
+            self.steps = [each for each in self.steps if each not in due]
+            retry = False
+            for step in dict.fromkeys(step for step, _ in due):
+                await self.work(step)
 
 
 class World:
@@ -35,10 +67,10 @@ class World:
         self.telemetry = Telemetry(CollectorRegistry(), reasons=[*Reason], states=[*State])
         self.changes = 0
         self.settings = ManagerSettings()
-        self.cache = ClusterStore()
+        self.cache = ClusterStore(self.clock)
         recorder = EventRecorder(api, self.telemetry, self.clock)
         self.reporter = ConfigReporter(api, self.settings, recorder, self.telemetry, self.clock)
-        self.config = ConfigController(api, self.settings, self.reporter, self.telemetry, self._changed)
+        self.config = DirectConfig(self)
         self.node_metrics = NodeMetricController(api, self.cache, self.telemetry)
         self.mid = MidController(
             api, cache=self.cache, settings=self.settings, recorder=recorder, telemetry=self.telemetry,
@@ -79,6 +111,15 @@ class World:
                 known.remove(name)
             for item in there.values():
                 known.update(known.decode(item))
+
+    def sync_config(self):
+        """Update the stored ConfigMap from the cluster, as events and the resync would."""
+        name, known = self.settings.config_map, self.cache.config_maps
+        try:
+            known.update(known.decode(self.server.get("configmaps", name, NAMESPACE)))
+        except KeyError:
+            known.remove(name)
+            known.note_list()
 
     async def settle(self, name="n1"):
         """Reconcile a node once; return the seconds to the next time."""

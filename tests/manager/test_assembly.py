@@ -7,6 +7,7 @@ from manager.cache.watch_health import WatchAges
 from manager.metrics import WATCHED
 from manager.mid_resource import decision
 from manager.settings import ManagerSettings
+from manager.slo_config.controller import Step
 from tests.manager.conftest import allocated, amounts, worked_off
 
 
@@ -18,14 +19,21 @@ async def parts(world):
     world.cache = made.cache
     world.configure({"enable": True})
     world.add_node()
-    await made.config.start()
+    await read_config(world, made)
     return made
+
+
+async def read_config(world, parts):
+    world.sync_config()
+    await parts.config.work(Step.DECIDE)
 
 
 async def reconcile(world, parts, times=1):
     for _ in range(times):
         world.sync_cache()
         await parts.reconciler.reconcile("n1")
+        await worked_off(parts.spec_queue)
+    await parts.events.drain()
     world.sync_cache()
 
 
@@ -52,7 +60,7 @@ async def test_a_node_is_urgent_until_its_withdrawal_is_written(world, parts):
     assert world.mid_of() == (6_000, 10_000)
     assert not parts.reconciler.is_urgent("n1")
     world.configure({"enable": False})
-    await parts.config.refresh()
+    await read_config(world, parts)
     assert parts.reconciler.is_urgent("n1")
     await reconcile(world, parts)
     assert world.mid_of() == ()
@@ -67,6 +75,7 @@ async def test_a_withdrawal_is_written_before_waiting_increases(world, parts):
     world.sync_cache()
     for name in names:
         await parts.reconciler.reconcile(name)
+    await worked_off(parts.spec_queue)
     world.report("n8", allocated=allocated(), prodPeakMetric=amounts("2", "6k"))
     world.sync_cache()
     await parts.reconciler.reconcile("n8")
@@ -76,7 +85,7 @@ async def test_a_withdrawal_is_written_before_waiting_increases(world, parts):
     off = {"name": "off", "nodeSelector": {"matchLabels": {"pool": "n8"}}, "enable": False}
     world.configure({"enable": True, "nodeConfigs": [off]})
     world.sync_cache()
-    await parts.config.refresh()  # marks all
+    await read_config(world, parts)  # adds all
     writes = len(world.server.writes)
     await worked_off(parts.queue)
     written = [path for _, path, _ in world.server.writes[writes:] if path.endswith("/status")]

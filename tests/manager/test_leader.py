@@ -4,22 +4,19 @@ import asyncio
 import contextlib
 import datetime as dt
 import json
-import signal
-import sys
 import threading
-from asyncio import subprocess
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from component_base import clock
 from manager import leader as leading
-from manager.cache import kopf_watches
+from manager.cache import kopf_watches, watches
 from manager.metrics import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
 from manager.slo_config.evaluation import State
-from tests.fakes import agent_process, cluster
+from tests.fakes import cluster
 from tests.manager.conftest import MID, NAMESPACE, allocated, amounts, used
 
 PAGE = kopf_watches.operator_settings(ManagerSettings()).watching.chunk_size
@@ -34,14 +31,14 @@ def no_kill(monkeypatch):
 
 
 @contextlib.asynccontextmanager
-async def leader(server):
+async def leader(server, **settings):
     stop = threading.Event()
     telemetry = Telemetry(CollectorRegistry(), reasons=[*Reason], states=[*State])
     status = leading.Leadership()
     task = asyncio.create_task(
         leading.lead(
             server.connection(),
-            ManagerSettings(),
+            ManagerSettings(**settings),
             telemetry,
             status,
             identity="test",
@@ -97,15 +94,16 @@ async def test_events_become_node_metrics_and_mid_resources():
         configure(server, {"enable": True})
         async with leader(server) as status:
             await until(lambda: server.get("nodemetrics", "n1"))
-            assert status.problem is None
+            await until(lambda: status.problem is None)
             report(server, "n1", "2")
             await until(lambda: mid_cpu(server, "n1") == "6000")
             configure(server, {"enable": True, "midCPUThresholdPercent": 20})
             await until(lambda: mid_cpu(server, "n1") == "2000")
+            await until(lambda: any(each["reason"] == "ColocationConfigApplied" for each in server.all("events")))
             assert server.get("nodemetrics", "n1")["spec"]["midColocationPolicy"]["midCPUThresholdPercent"] == 20
             add_node(server, "n2")
             await until(lambda: server.get("nodemetrics", "n2"))
-            server.remove("configmaps", "slo-controller-config", NAMESPACE)
+            configure(server, {"enable": False})
             await until(lambda: mid_cpu(server, "n1") is None)
             server.remove("nodes", "n2")
             await until(lambda: len(server.all("nodemetrics")) == 1)
@@ -149,13 +147,132 @@ async def test_an_object_that_cannot_be_decoded_delays_no_other():
             assert status.problem is None
 
 
-async def test_reports_a_missing_crd_and_waits_for_it():
+def publish_before(server, name, minutes_ago):
+    """Add a node with the Mid resources that an earlier leader wrote after a sample of that age."""
+    time = (clock.utc_now() - dt.timedelta(minutes=minutes_ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    status = {"time": time, "reason": "Calculated", "status": "True", "sample": time}
+    have = {"cpu": "10", "memory": "20k", MID[0]: "6000", MID[1]: "10000"}
+    server.add("nodes", {
+        "metadata": {"name": name, "annotations": {"koordinator.sh/mid-resource-status": json.dumps(status)}},
+        "status": {"capacity": have, "allocatable": have},
+    })  # fmt: skip
+
+
+def mid_reason(server, name):
+    return json.loads(server.get("nodes", name)["metadata"]["annotations"]["koordinator.sh/mid-resource-status"])[
+        "reason"
+    ]
+
+
+async def test_leads_without_the_crd_withdraws_by_the_age_of_the_sample_and_sees_the_crd_return(monkeypatch):
+    monkeypatch.setattr(watches, "CHECK_SECONDS", 0.1)
     async with cluster.running() as server:
-        server.refuse["GET", "nodemetrics"] = cluster.Refusal(404, "NotFound")
+        server.stop_serving("nodemetrics")
+        publish_before(server, "old", 16)
+        publish_before(server, "young", 1)
+        configure(server, {"enable": True})
         async with leader(server) as status:
+            await until(lambda: mid_cpu(server, "old") is None)
+            assert mid_reason(server, "old") == "NodeMetricMissing"
+            assert mid_cpu(server, "young") == "6000"
+            assert "install its CRD" in status.problem
+            configure(server, {"enable": False})
+            await until(lambda: mid_cpu(server, "young") is None)
+            configure(server, {"enable": True})
+            assert not any(path.endswith("/nodemetrics") for _, path, _ in server.writes)
+            server.serve_again("nodemetrics")
+            await until(lambda: server.get("nodemetrics", "old") and server.get("nodemetrics", "young"))
+            report(server, "old", "2")
+            await until(lambda: mid_cpu(server, "old") == "6000")
+            assert status.problem is None
+
+
+async def test_a_crd_that_is_deleted_and_created_again_ends_no_leader(monkeypatch):
+    monkeypatch.setattr(watches, "CHECK_SECONDS", 0.1)
+    async with cluster.running() as server:
+        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        add_node(server, "n1")
+        configure(server, {"enable": True})
+        async with leader(server) as status:
+            await until(lambda: server.get("nodemetrics", "n1"))
+            report(server, "n1", "2")
+            await until(lambda: mid_cpu(server, "n1") == "6000")
+            server.stop_serving("nodemetrics")
             await until(lambda: "install its CRD" in (status.problem or ""))
-            del server.refuse["GET", "nodemetrics"]
-            await until(lambda: status.problem is None)
+            configure(server, {"enable": False})
+            await until(lambda: mid_cpu(server, "n1") is None)
+            configure(server, {"enable": True})
+            server.serve_again("nodemetrics")
+            await until(lambda: server.get("nodemetrics", "n1"))
+            report(server, "n1", "4")
+            await until(lambda: mid_cpu(server, "n1") == "4000")
+
+
+async def test_a_configuration_that_cannot_be_read_keeps_no_mid_beyond_the_default_age():
+    async with cluster.running() as server:
+        publish_before(server, "old", 16)
+        publish_before(server, "young", 1)
+        configure(server, {"enable": True})
+        server.refuse["GET", "configmaps"] = cluster.Refusal(403, "Forbidden")
+        async with leader(server):
+            await until(lambda: mid_cpu(server, "old") is None)
+            assert mid_cpu(server, "young") == "6000"
+
+
+@pytest.mark.parametrize("fault", ["node metrics refused", "node metrics hanging", "events hanging"])
+async def test_what_cannot_be_written_delays_no_withdrawal(fault):
+    async with cluster.running() as server:
+        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        names = [f"n{number}" for number in range(20)]
+        for name in names:
+            add_node(server, name)
+        configure(server, {"enable": True})
+        async with leader(server):
+            await until(lambda: len(server.all("nodemetrics")) == len(names))
+            for name in names:
+                report(server, name, "2")
+            await until(lambda: all(mid_cpu(server, name) == "6000" for name in names))
+            match fault:
+                case "node metrics refused":
+                    server.refuse["PATCH", "nodemetrics"] = cluster.Refusal(422, "Invalid", "n1")
+                case "node metrics hanging":
+                    server.hanging.add(("PATCH", "nodemetrics"))
+                case "events hanging":
+                    server.hanging.update({("POST", "events"), ("GET", "events")})
+            configure(server, {"enable": False})
+            await until(lambda: all(mid_cpu(server, name) is None for name in names))
+
+
+async def test_continues_after_a_list_that_expires_between_two_pages():
+    async with cluster.running() as server:
+        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        for number in range(PAGE + 5):
+            add_node(server, f"n{number}")
+        server.expired_lists = 1
+        async with leader(server):
+            await until(lambda: server.expired_lists == 0)
+            add_node(server, "late")
+            await until(lambda: server.get("nodemetrics", "late"))
+
+
+async def test_follows_edits_and_reports_after_etcd_was_restored(monkeypatch):
+    async with cluster.running() as server:
+        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        server._version = 1_000_000
+        add_node(server, "n1")
+        add_node(server, "n2")
+        configure(server, {"enable": True})
+        async with leader(server, resync_seconds=10):
+            await until(lambda: server.get("nodemetrics", "n1"))
+            report(server, "n1", "2")
+            await until(lambda: mid_cpu(server, "n1") == "6000")
+            server.restore(1_000)
+            server.remove("nodes", "n2")
+            await until(lambda: server.get("nodemetrics", "n1"))
+            report(server, "n1", "4")
+            await until(lambda: mid_cpu(server, "n1") == "4000")
+            configure(server, {"enable": True, "midCPUThresholdPercent": 20})
+            await until(lambda: mid_cpu(server, "n1") == "2000")
 
 
 async def test_reports_a_missing_permission_with_its_rule_and_waits_for_it():
@@ -196,34 +313,26 @@ async def test_a_new_leader_writes_nothing_where_nothing_changed():
         assert [path for _, path, _ in server.writes[writes:]] == ["/api/v1/nodes/n0/status"]
 
 
-async def ended_manager(server, folder):
-    """Run `python -m manager` until it exits by itself; return its exit code and output."""
-    kubeconfig = agent_process.kubeconfig(folder / "kubeconfig", server.url)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "manager", "run", f"--kubeconfig={kubeconfig}", "--http-address=127.0.0.1",
-        "--http-port=0", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        output, _ = await asyncio.wait_for(process.communicate(), 45)
-        return process.returncode, output.decode()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
-async def test_exits_after_a_list_expires_between_two_pages(tmp_path):
+async def test_a_config_map_that_is_replaced_while_events_are_posted_switches_nothing_off():
     async with cluster.running() as server:
-        for number in range(PAGE + 5):
-            add_node(server, f"n{number}")
-        server.expired_lists = 1
-        code, output = await ended_manager(server, tmp_path)
-        assert server.expired_lists == 0
-        if code != -signal.SIGKILL:  # by kopf, where it could not end
-            assert code == 1
-            assert "exiting: a list took longer than the apiserver keeps it" in output
-            assert server.get("leases", "koord-manager", NAMESPACE)["spec"]["holderIdentity"] == ""
         server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        add_node(server, "n1")
+        configure(server, {"enable": True})
         async with leader(server):
-            add_node(server, "late")
-            await until(lambda: server.get("nodemetrics", "late"))
+            await until(lambda: server.get("nodemetrics", "n1"))
+            report(server, "n1", "2")
+            await until(lambda: mid_cpu(server, "n1") == "6000")
+            before = len(server.writes)
+            for number in range(20):
+                entries = [{"nodeSelector": {}} for _ in range(20)]  # an Event for each
+                configure(server, {"enable": True, "midCPUThresholdPercent": 90, "nodeConfigs": entries})
+                await asyncio.sleep(0.005 * (number % 5))
+                server.remove("configmaps", "slo-controller-config", NAMESPACE)
+                await asyncio.sleep(0.005 * (number % 3))
+                configure(server, {"enable": True, "midCPUThresholdPercent": 20 + number % 2 * 10})
+                wanted = "3000" if number % 2 else "2000"
+                await until(lambda wanted=wanted: mid_cpu(server, "n1") == wanted)
+        written = json.dumps([body for _, path, body in server.writes[before:] if "/events" not in path])
+        assert '"enable": false' not in written
+        assert "ColocationDisabled" not in written
+        assert '{"colocation-config": ""}' not in written

@@ -19,6 +19,7 @@ def reconcile(world):
         mid_resources=world.mid,
         recorder=EventRecorder(world.config._api, world.telemetry, world.clock),
         requeue_after=lambda name, seconds: None,
+        add_spec=lambda name: None,
     )
 
     world.telemetry.set_misconfigured_nodes(reconciler.misconfigured_nodes)
@@ -26,6 +27,7 @@ def reconcile(world):
     async def once():
         world.sync_cache()
         await reconciler.reconcile("n1")
+        await reconciler.reconcile_node_metric("n1")
 
     return once
 
@@ -101,3 +103,16 @@ async def test_counts_misconfigured_nodes_while_they_are(world, reconcile):
         await reconcile()
         counted.append(world.telemetry.registry.get_sample_value("koord_manager_misconfigured_nodes"))
     assert counted == [0, 1, 0]
+
+
+async def test_a_node_that_is_created_again_with_the_same_mistake_gets_an_event_of_its_own(world, reconcile):
+    world.configure({"enable": True})
+    await world.config.start()
+    for _ in range(2):
+        world.add_node(annotations={ANNOTATION: "{"})
+        await reconcile()
+        before = world.server.get("nodes", "n1")["metadata"]["uid"]
+        world.server.remove("nodes", "n1")
+    found = [item["involvedObject"]["uid"] for item in world.server.all("events")]
+    assert len(set(found) - {""}) >= 2
+    assert before in found

@@ -36,7 +36,10 @@ FINE = DecisionInputs(
     [
         ({}, Action.CALCULATE, Reason.CALCULATED),
         ({"enabled": False}, Action.WITHDRAW, Reason.COLOCATION_DISABLED),
-        ({"node_metric_exists": False}, Action.WITHDRAW, Reason.NODE_METRIC_MISSING),
+        ({"node_metric_exists": False, "last_usable": None}, Action.WITHDRAW, Reason.NODE_METRIC_MISSING),
+        ({"node_metric_exists": False, "last_usable": ago(15)}, Action.KEEP, Reason.AWAITING_FIRST_REPORT),
+        ({"node_metric_exists": False, "last_usable": ago(15.1)}, Action.WITHDRAW, Reason.NODE_METRIC_MISSING),
+        ({"node_metric_exists": False, "last_usable": ago(-6)}, Action.WITHDRAW, Reason.NODE_METRIC_MISSING),
         ({"sample_time": ago(15)}, Action.CALCULATE, Reason.CALCULATED),
         ({"sample_time": ago(15.1)}, Action.WITHDRAW, Reason.SAMPLE_TOO_OLD),
         ({"sample_time": ago(-2)}, Action.CALCULATE, Reason.CALCULATED),  # a clock that is a little ahead

@@ -4,6 +4,8 @@ import datetime as dt
 
 import pytest
 
+from manager.events import EventRecorder
+from manager.mid_resource.controller import MidController
 from tests.manager.conftest import MID, NAMESPACE, allocated, amounts
 
 
@@ -101,12 +103,15 @@ async def test_the_degrade_time_is_the_configured_one(world):
     assert world.mid_of() == ()
 
 
-async def test_a_node_metric_that_vanishes_withdraws_until_the_next_report(world):
+async def test_a_node_metric_that_vanishes_withdraws_when_its_last_sample_is_too_old(world):
     await started(world)
     await reported(world)
     world.server.remove("nodemetrics", "n1")
     world.sync_cache()
     strategy = world.config.strategies.of({}, {})
+    assert 0 < await world.mid.reconcile("n1", strategy) < 15 * 60
+    assert world.mid_of() == (6_000, 10_000)
+    world.now += dt.timedelta(minutes=15)
     await world.mid.reconcile("n1", strategy)
     assert world.mid_of() == ()
     assert world.mid_status()["reason"] == "NodeMetricMissing"
@@ -152,3 +157,52 @@ async def test_since_is_the_time_of_the_first_write_with_this_reason(world):
     await reported(world)
     assert world.mid_status()["time"] > first
     assert world.mid_status()["since"] == first
+
+
+async def test_a_restart_does_not_shorten_the_grace_of_a_report_without_prediction(world):
+    await started(world)
+    await reported(world)  # written
+    world.now += dt.timedelta(seconds=200)
+    await reported(world)  # the same values: not written
+    writes = len(world.server.writes)
+    world.now += dt.timedelta(seconds=60)
+    world.report(allocated=allocated(), prodPeakMetric=None)
+    await world.settle()
+    await world.settle()
+    assert [path for _, path, _ in world.server.writes[writes:]] == ["/api/v1/nodes/n1/status"]
+    world.mid = MidController(
+        world.api, cache=world.cache, settings=world.settings, recorder=EventRecorder(
+            world.api, world.telemetry, world.clock
+        ), telemetry=world.telemetry, clock=world.clock,
+    )  # fmt: skip
+    world.now += dt.timedelta(minutes=15, seconds=-70)  # since the sample that the first manager used last
+    world.report(allocated=allocated(), prodPeakMetric=None)
+    await world.settle()
+    assert world.mid_of() == (6_000, 10_000)
+    world.now += dt.timedelta(seconds=10)
+    world.report(allocated=allocated(), prodPeakMetric=None)
+    await world.settle()
+    assert world.mid_of() == ()
+
+
+async def test_a_node_metric_that_is_created_again_prolongs_nothing(world):
+    await started(world)
+    await reported(world)
+    for _ in range(4):
+        world.now += dt.timedelta(minutes=5)
+        world.server.now = world.now
+        world.server.remove("nodemetrics", "n1")
+        await world.settle()
+    assert world.mid_of() == ()
+
+
+async def test_a_node_that_is_created_again_gets_an_event_of_its_own(world):
+    await started(world)
+    world.now += dt.timedelta(minutes=16)
+    await world.settle()
+    world.server.now = world.now - dt.timedelta(minutes=16)  # no reconcile came between the two nodes
+    world.server.remove("nodes", "n1")
+    world.add_node()
+    await world.settle()
+    silent = [each for each in world.server.all("events") if each["reason"] == "NeverReported"]
+    assert len({each["involvedObject"]["uid"] for each in silent}) == 2

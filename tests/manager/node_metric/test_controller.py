@@ -1,6 +1,9 @@
+import datetime as dt
+
 import pytest
 
 from apiserver_client import errors
+from manager.slo_config.controller import ABSENCE_SECONDS
 from tests.fakes import cluster
 
 
@@ -197,6 +200,8 @@ async def test_an_invalid_document_keeps_every_spec_and_a_deleted_one_sets_the_d
     await world.settle()
     assert degrade_minutes(world) == 5
     world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
+    await started(world)
+    world.now += dt.timedelta(seconds=ABSENCE_SECONDS)
     await started(world)
     await world.settle()
     assert degrade_minutes(world) == 15

@@ -40,7 +40,9 @@ def test_a_refused_document_has_every_problem_and_the_configuration_in_force():
     assert "colocation is on" in found["message"]
     assert [problem.split(":")[0] for problem in found["problems"]] == ["foo", "midCPUThresholdPercent"]
     nothing_before = yaml.safe_load(noted(evaluated("{")))
-    assert nothing_before["message"] == "refused, and there is no earlier one: nodes and NodeMetrics stay unchanged"
+    assert (
+        nothing_before["message"] == "refused, and there is no earlier one: nothing changes until samples are too old"
+    )
 
 
 def test_a_document_with_a_refused_entry_is_accepted_in_part():

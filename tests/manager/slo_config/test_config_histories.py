@@ -1,9 +1,9 @@
 """Any history of the ConfigMap and of restarts, against a plain model of the state in force, stored and written."""
 
 import asyncio
+import datetime as dt
 import json
 
-import msgspec
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,11 +11,12 @@ from prometheus_client import CollectorRegistry
 
 from api_types.colocation import document as colocation_document
 from apiserver_client import session
+from manager.cache.store import ConfigMapStore
 from manager.events import EventRecorder
 from manager.metrics import Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config import strategy
-from manager.slo_config.controller import ConfigController, ConfigMap
+from manager.slo_config.controller import ABSENCE_SECONDS, ConfigController, Step
 from manager.slo_config.evaluation import State
 from manager.slo_config.events import ConfigReporter
 from tests.fakes import cluster
@@ -52,10 +53,32 @@ class History:
         """Set the state of a starting manager: the stored document."""
         telemetry = Telemetry(CollectorRegistry(), reasons=[], states=[*State])
         now = lambda: self.server.now  # noqa: E731
-        notices = ConfigReporter(self.api, ManagerSettings(), EventRecorder(self.api, telemetry, now), telemetry, now)
-        self.config = ConfigController(self.api, ManagerSettings(), notices, telemetry, lambda: None)
+        reporter = ConfigReporter(self.api, ManagerSettings(), EventRecorder(self.api, telemetry, now), telemetry, now)
+        self.known = ConfigMapStore(now)
+        self.steps = []
+        self.config = ConfigController(
+            self.api, ManagerSettings(), config_maps=self.known, reporter=reporter, telemetry=telemetry,
+            on_change=lambda: None, schedule=lambda step, seconds: self.steps.append((step, seconds)), clock=now,
+        )  # fmt: skip
         self.in_force = self.kept
-        return self.config.start()
+        return self.look(Step.RESTORE)
+
+    async def look(self, *first):
+        """Update the store, decide, and carry out what is due; an absence lasts long enough."""
+        for _ in range(2):
+            try:
+                self.known.update(self.known.decode(self.live()))
+            except KeyError:
+                self.known.remove(NAME)
+                self.known.note_list()
+            for step in (*first, Step.DECIDE):
+                await self.config.work(step)
+            while due := [step for step, seconds in self.steps if seconds == 0]:
+                self.steps = []
+                for step in dict.fromkeys(due):
+                    await self.config.work(step)
+            self.server.now += dt.timedelta(seconds=ABSENCE_SECONDS)
+            first = ()
 
     async def do(self, step, text):
         if step == "edit":
@@ -73,8 +96,7 @@ class History:
         if step == "restart":
             await self.start()
         else:
-            found = msgspec.convert(self.live(), type=ConfigMap) if self.there is not None else None
-            await self.config.apply(found)
+            await self.look()
         if self.there not in BAD:
             self.in_force = self.kept = self.there or ""
 

@@ -1,9 +1,14 @@
-import msgspec
+import datetime as dt
+import json
+
 import pytest
 import yaml
 
-from manager.slo_config.controller import ConfigController, ConfigMap
+from apiserver_client import errors
+from manager.cache.store import ConfigMapStore
+from manager.slo_config.controller import ABSENCE_SECONDS, Step
 from tests.fakes import cluster
+from tests.manager.conftest import DirectConfig
 
 
 def last_good(world):
@@ -11,14 +16,19 @@ def last_good(world):
 
 
 async def apply(world):
-    item = world.server.get("configmaps", "slo-controller-config", "koordinator-system")
-    await world.config.apply(msgspec.convert(item, type=ConfigMap))
+    await world.config.refresh()
+
+
+async def absence_over(world):
+    """Let the absence of the ConfigMap last for long enough."""
+    world.now += dt.timedelta(seconds=ABSENCE_SECONDS)
+    await world.config.refresh()
 
 
 async def successor(world):
     """Start another manager."""
-    api = world.config._api
-    world.config = ConfigController(api, world.settings, world.reporter, world.telemetry, world._changed)
+    world.cache.config_maps = ConfigMapStore(world.clock)
+    world.config = DirectConfig(world)
     await world.config.start()
 
 
@@ -73,6 +83,8 @@ async def test_a_config_map_deleted_while_no_manager_ran_means_off(world):
     await world.config.start()
     world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
     await successor(world)
+    assert world.config.strategies.configuration.cluster.enable is True
+    await absence_over(world)
     assert world.config.strategies.configuration.cluster.enable is False
 
 
@@ -102,7 +114,8 @@ async def test_a_deleted_config_map_means_off_also_after_a_restart(world):
     world.configure({"enable": True})
     await world.config.start()
     world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
-    await world.config.apply(None)
+    await world.config.refresh()
+    await absence_over(world)
     assert world.config.strategies.configuration.cluster.enable is False
     world.configure("{")
     await successor(world)
@@ -230,3 +243,141 @@ async def test_reports_an_overlap_of_the_document_once_and_not_for_its_nodes(wor
         world.config.strategies.configuration, "n1", world.config.strategies.of({"pool": "x"}, {})
     )
     assert len(overlaps(world)) == 1
+
+
+def document_text(threshold):
+    return json.dumps({"enable": True, "midCPUThresholdPercent": threshold})
+
+
+async def test_an_absence_that_the_watch_only_dreamt_of_counts_for_nothing(world):
+    """The watch delivered the deletion, and is late with the creation."""
+    world.configure(document_text(20))
+    await world.config.start()
+    world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
+    world.sync_config()
+    await world.config.work(Step.DECIDE)
+    world.configure(document_text(30))
+    world.now += dt.timedelta(seconds=10 * ABSENCE_SECONDS)
+    await world.config.work(Step.CONFIRM)
+    await world.config.settle()
+    assert world.config.strategies.configuration.cluster.mid_cpu_threshold_percent == 30
+
+
+async def test_an_absence_counts_only_once_a_read_has_confirmed_it(world):
+    world.configure(document_text(20))
+    await world.config.start()
+    world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
+    world.sync_config()
+    world.server.refuse["GET", "configmaps"] = cluster.Refusal(500, "InternalError")
+    world.now += dt.timedelta(seconds=10 * ABSENCE_SECONDS)
+    for step in (Step.DECIDE, Step.CONFIRM, Step.DECIDE):
+        await world.config.work(step)
+    assert world.config.strategies.configuration.cluster.enable is True
+    world.server.refuse.clear()
+    await world.config.work(Step.CONFIRM)
+    assert world.config.strategies.configuration.cluster.enable is False
+
+
+async def test_a_deletion_of_an_earlier_config_map_counts_for_nothing(world):
+    world.configure(document_text(20))
+    await world.config.start()
+    before = world.cache.config_maps.get("slo-controller-config").metadata.uid
+    world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
+    world.configure(document_text(30))
+    await world.config.refresh()
+    world.cache.config_maps.remove("slo-controller-config", before)
+    await absence_over(world)
+    assert world.config.strategies.configuration.cluster.mid_cpu_threshold_percent == 30
+
+
+async def test_a_replaced_config_map_gets_the_annotation_although_its_text_is_the_same(world):
+    world.configure(document_text(20))
+    await world.config.start()
+    world.server.remove("configmaps", "slo-controller-config", "koordinator-system")
+    world.configure(document_text(20))
+    await world.config.refresh()
+    assert noted(world)["status"] == "True"
+
+
+async def test_slow_events_of_a_refused_document_leave_no_annotation_beside_the_mended_one(world):
+    world.configure({"enable": True})
+    await world.config.start()
+    world.configure({"enable": True, **{f"unknown{number}": 1 for number in range(20)}})
+    world.sync_config()
+    world.config.decide()
+    mend = document_text(50)
+
+    def while_events_are_posted(request):
+        if "/events" in request.path and world.config.strategies.configuration.cluster.mid_cpu_threshold_percent != 50:
+            world.configure(mend)
+            world.sync_config()
+            world.config.decide()
+
+    world.server.on_write = while_events_are_posted
+    await world.config.settle()
+    assert noted(world)["status"] == "True"
+    assert "in force" in noted(world)["message"]
+
+
+async def test_an_annotation_that_may_have_been_written_is_read_before_it_is_trusted(world):
+    world.configure({"enable": True})
+    await world.config.start()
+    good = dict(world.server.get("configmaps", "slo-controller-config", "koordinator-system")["metadata"])
+    world.configure("{")
+    world.sync_config()
+    world.config.decide()
+    annotate = world.reporter.annotate
+
+    async def lost(outcome, seen):
+        await annotate(outcome, seen)
+        raise errors.Unreachable("the answer was lost")
+
+    world.reporter.annotate = lost
+    await world.config.settle(retry=False)
+    world.reporter.annotate = annotate
+    world.configure({"enable": True})  # mended, and delivered as it was before the annotation
+    item = world.server.get("configmaps", "slo-controller-config", "koordinator-system")
+    item["metadata"]["annotations"] = good["annotations"]
+    world.cache.config_maps.update(world.cache.config_maps.decode(item))
+    world.config.decide()
+    await world.config.settle()
+    assert noted(world)["status"] == "True"
+
+
+async def test_leads_on_while_the_config_maps_cannot_be_read_and_restores_the_last_good_one_later(world):
+    world.configure(document_text(33))
+    await world.config.start()
+    world.cache.config_maps = ConfigMapStore(world.clock)
+    world.config = DirectConfig(world)
+    world.configure("{")
+    world.server.refuse["GET", "configmaps"] = cluster.Refusal(500, "InternalError")
+    await world.config.work(Step.RESTORE)
+    await world.config.work(Step.DECIDE)
+    assert world.config.strategies is None
+    world.server.refuse.clear()
+    world.sync_config()
+    await world.config.work(Step.DECIDE)
+    assert world.config.strategies is None
+    await world.config.settle()
+    assert world.config.strategies.configuration.cluster.mid_cpu_threshold_percent == 33
+    assert "last good configuration stays in force" in noted(world)["message"]
+
+
+async def test_a_document_is_stored_again_after_a_store_whose_answer_was_lost(world):
+    world.configure(document_text(20))
+    await world.config.start()
+    upsert = world.config._upsert
+
+    async def lost(*given):
+        await upsert(*given)
+        raise errors.Unreachable("the answer was lost")
+
+    world.config._upsert = lost
+    world.configure(document_text(30))
+    world.sync_config()
+    world.config.decide()
+    await world.config.settle(retry=False)
+    world.config._upsert = upsert
+    world.configure(document_text(20))
+    await world.config.refresh()
+    assert last_good(world) == {"colocation-config": document_text(20)}

@@ -1,0 +1,58 @@
+"""Restarts of the manager, and nodes as an earlier manager left them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from e2e.support import waiting
+from e2e.support.cluster_client import ClusterClient
+from e2e.support.installation import Suite
+from e2e.support.names import MID_CPU, MID_MEMORY, SUITE_NAMESPACE
+from tools.localcluster.access import Cluster
+
+MANAGER: Final = "koord-manager"
+STATUS_ANNOTATION: Final = "koordinator.sh/mid-resource-status"
+OFFERED: Final = {MID_CPU: "2000", MID_MEMORY: "1073741824"}
+OF_THE_SERVER: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+
+
+def restart(cluster_client: ClusterClient, suite: Suite) -> None:
+    """Kill both replicas, and wait until another one leads."""
+    before = set(suite.pods(MANAGER))
+    for pod in before:
+        cluster_client.delete("Pod", pod, SUITE_NAMESPACE, grace_seconds=0)
+
+    def leader() -> str:
+        return cluster_client.get("Lease", MANAGER, SUITE_NAMESPACE)["spec"].get("holderIdentity") or ""
+
+    def is_new(identity: str) -> bool:
+        return bool(identity) and not any(pod in identity for pod in before)
+
+    waiting.until("another manager leads", leader, is_new, within_seconds=60)
+
+
+def offer(cluster_client: ClusterClient, node: str, sample: str) -> None:
+    """Put Mid resources on a node, as an earlier manager did after a sample of this time."""
+    status = {"time": sample, "reason": "Calculated", "status": "True", "sample": sample}
+    annotations = {STATUS_ANNOTATION: json.dumps(status)}
+    body = {"metadata": {"annotations": annotations}, "status": {"capacity": OFFERED, "allocatable": OFFERED}}
+    cluster_client.patch_status("Node", node, body)  # in one write, as the manager does
+
+
+@contextlib.contextmanager
+def without_rule(cluster: Cluster, kind: str, name: str, resource: str, *where: str) -> Iterator[None]:
+    """Take every rule for a resource out of a Role or ClusterRole, and put the rules back at the end."""
+    before: list[dict[str, Any]] = cluster.get(kind, name, *where)["rules"]
+    left = [rule for rule in before if resource not in rule["resources"]]
+    _set_rules(cluster, kind, name, left, where)
+    try:
+        yield
+    finally:
+        _set_rules(cluster, kind, name, before, where)
+
+
+def _set_rules(cluster: Cluster, kind: str, name: str, rules: list[dict[str, Any]], where: tuple[str, ...]) -> None:
+    cluster.run("patch", kind, name, *where, "--type=merge", f"--patch={json.dumps({'rules': rules})}")

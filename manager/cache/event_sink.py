@@ -1,0 +1,54 @@
+"""Receiver of watch events in the main loop: updates the store and adds what changed to a work queue. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from manager.cache.store import ClusterStore, Store
+
+
+class EventSink:
+    """`add` gets the name of a node, `add_config` is called for the ConfigMap, `resync` asks for an early resync."""
+
+    def __init__(
+        self,
+        cache: ClusterStore,
+        *,
+        add: Callable[[str], None],
+        add_config: Callable[[], None],
+        resync: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._stores: Mapping[str, Store[Any]] = {
+            "nodes": cache.nodes,
+            "nodemetrics": cache.node_metrics,
+            "configmaps": cache.config_maps,
+        }
+        self._add_node = add
+        self._add_config = add_config
+        self._resync = resync
+
+    def decode(self, plural: str, wire: Mapping[str, Any]) -> Any:
+        """Decode an object; usable from any thread. Raises msgspec.ValidationError."""
+        return self._stores[plural].decode(wire)
+
+    def updated(self, plural: str, seen: Any, *, listed: bool = False) -> None:
+        """Store a decoded object and add it to its queue; `listed` where it is from a list.
+
+        A list that holds an older version than the store was overtaken by an event, or etcd was restored from a
+        backup: the resync finds out.
+        """
+        if not self._stores[plural].update(seen) and listed:
+            self._resync()
+        self._add(plural, seen.metadata.name)
+
+    def deleted(self, plural: str, name: str, uid: str) -> None:
+        """Remove an object and add it to its queue."""
+        self._stores[plural].remove(name, uid)
+        self._add(plural, name)
+
+    def _add(self, plural: str, name: str) -> None:
+        if plural == "configmaps":
+            self._add_config()
+        else:
+            self._add_node(name)

@@ -1,0 +1,260 @@
+"""The ConfigMap is replaced (deleted and created) at random moments: nothing may ever be switched off by that.
+
+The controllers are the real ones; the answers of the apiserver, the watch and the resync travel for a random number of
+turns of the loop, in the order in which kopf delivers them: by UID, not by name. Each history is a seed, and equal
+seeds give equal histories.
+"""
+
+import asyncio
+import contextlib
+import datetime as dt
+import json
+import random
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from apiserver_client import errors
+from manager.cache.event_sink import EventSink
+from manager.cache.resync import Resync
+from manager.cache.store import ClusterStore
+from manager.cache.watch_health import WatchAges
+from manager.cache.work_queue import WorkQueue
+from manager.events import EventRecorder
+from manager.metrics import WATCHED, Telemetry
+from manager.settings import ManagerSettings
+from manager.slo_config.controller import ABSENCE_SECONDS, ConfigController, Step
+from manager.slo_config.evaluation import State
+from manager.slo_config.events import ConfigReporter
+from tests.fakes import apiserver, cluster
+
+NAME, NAMESPACE, LAST_GOOD = "slo-controller-config", "koordinator-system", "koord-manager-last-good-config"
+SETTINGS = ManagerSettings()
+GOOD = [
+    {"enable": True},
+    {"enable": True, "midCPUThresholdPercent": 80},
+    {"enable": True, "midCPUThresholdPercent": 90, "nodeConfigs": [{"nodeSelector": {}} for _ in range(5)]},
+]
+BAD = [{"enable": "no"}, {"enable": True, **{f"unknown{number}": 1 for number in range(20)}}]
+REPLACEMENTS = 20  # a history; 50 histories are 1,000
+
+
+class Travelling:
+    """The apiserver in memory, as a session: requests and answers travel for a random time, and may get lost."""
+
+    def __init__(self, server, dice):
+        self.server = server
+        self.dice = dice
+        self.loses = True
+
+    async def travel(self, slowness=8):
+        for _ in range(self.dice.choice((0, 1, 2, slowness, 5 * slowness))):
+            await asyncio.sleep(0)
+
+    async def send(self, call, *, parameters=None, body=None, **_):
+        await self.travel(40 if "events" in call.path else 8)
+        if self.loses and self.dice.random() < 0.03:
+            raise errors.Unreachable(f"{call}: lost before it arrived")
+        request = apiserver.Received(call.method, call.path, dict(parameters or {}), {}, body or b"")
+        answer = self.server._answer(request)
+        await self.travel()
+        if self.loses and self.dice.random() < 0.03:
+            raise errors.Unreachable(f"{call}: the answer was lost")
+        text = json.dumps(answer.document).encode()
+        if answer.status >= 400:
+            raise errors.refusal(call, answer.status, text)
+        return text
+
+
+class History:
+    """A leader's part for the configuration, over a cluster whose ConfigMap is edited and replaced."""
+
+    def __init__(self, seed):
+        self.dice = random.Random(seed)
+        self.server = cluster.Cluster()
+        self.api = Travelling(self.server, self.dice)
+        self.now = self.server.now
+        self.document = GOOD[0]
+        self.last_valid = GOOD[0]
+        self.tasks = set()
+        self.delayed = []
+        self.delivered = len(self.server.changes)
+        self.workers = {}
+        self._build()
+
+    def _build(self):
+        telemetry = Telemetry(CollectorRegistry(), reasons=[], states=[*State])
+        clock = lambda: self.now  # noqa: E731
+        self.cache = ClusterStore(clock)
+        recorder = EventRecorder(self.api, telemetry, clock)
+        self.config = ConfigController(
+            self.api, SETTINGS, config_maps=self.cache.config_maps,
+            reporter=ConfigReporter(self.api, SETTINGS, recorder, telemetry, clock),
+            telemetry=telemetry, on_change=self.check, schedule=self.schedule, clock=clock,
+        )  # fmt: skip
+        self.queue = WorkQueue(self.config.work, workers=len(Step))
+        add_config = lambda: self.queue.add(Step.DECIDE)  # noqa: E731
+        self.resync = Resync(
+            self.api, cache=self.cache, settings=SETTINGS, add=lambda _: None, add_config=add_config,
+            ages=WatchAges(WATCHED, lambda: 0.0), telemetry=telemetry, sleep=lambda _: self.api.travel(),
+        )  # fmt: skip
+        self.sink = EventSink(self.cache, add=lambda _: None, add_config=add_config)
+
+    def schedule(self, step, seconds):
+        if seconds > 0:
+            self.delayed.append((self.now + dt.timedelta(seconds=seconds), step))
+        else:
+            self.queue.add(step)
+
+    def advance(self, seconds):
+        self.now += dt.timedelta(seconds=seconds)
+        due = [each for each in self.delayed if each[0] <= self.now]
+        self.delayed = [each for each in self.delayed if each not in due]
+        for _, step in due:
+            self.queue.add(step)
+
+    def check(self):
+        """Nothing was ever switched off, neither now nor for a successor."""
+        if self.config.strategies is not None:
+            assert self.config.strategies.configuration.cluster.enable is True
+        stored = self.server._objects.get(("configmaps", NAMESPACE, LAST_GOOD))
+        assert stored is None or json.loads(stored["data"]["colocation-config"])["enable"] is True
+
+    def start(self, work):
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+    def write(self, document):
+        self.document = document
+        if document in GOOD:
+            self.last_valid = document
+        data = {"data": {"colocation-config": json.dumps(document)}}
+        try:
+            self.server.patch("configmaps", NAME, data, NAMESPACE)
+        except cluster.Refusal:
+            self.server.add("configmaps", {"metadata": {"name": NAME}, **data}, NAMESPACE)
+        self.deliver()
+
+    def deliver(self):
+        """Hand new changes to the worker of their UID, as kopf does."""
+        for kind, plural, item in self.server.changes[self.delivered :]:
+            if plural == "configmaps" and item["metadata"]["name"] == NAME:
+                before = self.workers.get(item["metadata"]["uid"])
+                self.workers[item["metadata"]["uid"]] = self.start(self._hand_over(before, kind, item))
+        self.delivered = len(self.server.changes)
+
+    async def _hand_over(self, before, kind, item):
+        if before is not None:
+            await asyncio.wait([before])
+        await self.api.travel()
+        if kind == "DELETED":
+            self.sink.deleted("configmaps", NAME, item["metadata"]["uid"])
+        else:
+            self.sink.updated("configmaps", self.sink.decode("configmaps", item))
+
+    async def replace(self):
+        """Delete and create, as `kubectl replace --force`, within less time than an absence needs to count."""
+        slow = self.dice.random() < 0.5
+        if slow:  # then the creation before this deletion has arrived
+            await asyncio.wait([*self.workers.values()])
+        self.server.remove("configmaps", NAME, NAMESPACE)
+        self.deliver()
+        for _ in range(self.dice.randrange(3) if slow else 0):
+            self.advance(self.dice.uniform(0, 0.45) * ABSENCE_SECONDS)
+            await self.api.travel()
+        self.write(self.dice.choice(GOOD))
+
+    async def act(self):
+        match self.dice.randrange(6):
+            case 0 | 1:
+                self.write(self.dice.choice(GOOD + BAD))
+            case 2:
+                self.start(self._resync())
+            case 3:
+                self.server.patch("configmaps", NAME, {"metadata": {"annotations": {"mine": "x"}}}, NAMESPACE)
+            case 4:
+                self.advance(self.dice.uniform(0, 5))
+            case 5:
+                await self.api.travel(100)
+        self.deliver()
+        await self.api.travel()
+        self.check()
+
+    async def _resync(self):
+        with contextlib.suppress(errors.Unreachable):
+            await self.resync.once()
+
+    async def come_to_rest(self):
+        """Let everything arrive, and what failed be retried."""
+        self.api.loses = False
+        for _ in range(4):
+            for _ in range(2_000):
+                self.deliver()
+                await asyncio.sleep(0)
+            self.advance(200)  # more than the longest delay before a step is retried
+        self.api.loses = True
+
+    def check_at_rest(self):
+        self.check()
+        text = self.server.get("configmaps", NAME, NAMESPACE)["metadata"]["annotations"][
+            "koordinator.sh/colocation-config-status"
+        ]
+        told = yaml.safe_load(text)
+        valid = self.document in GOOD
+        assert (told["status"], told["reason"] == "ColocationConfigRejected") == (str(valid), not valid)
+        assert ("the configuration is in force" in told["message"]) is valid
+        in_force = self.config.strategies.configuration.cluster.mid_cpu_threshold_percent
+        assert in_force == self.last_in_force().get("midCPUThresholdPercent", 100)
+        stored = self.server.get("configmaps", LAST_GOOD, NAMESPACE)["data"]["colocation-config"]
+        assert json.loads(stored) == self.last_in_force()
+
+    def last_in_force(self):
+        """Return the present document, or where it is refused, the last valid one that the manager saw."""
+        return self.document if self.document in GOOD else json.loads(self.config._last_good)
+
+    async def live(self):
+        self.write(GOOD[0])
+        working = asyncio.ensure_future(self.queue.run())
+        await self.come_to_rest()
+        for _ in range(REPLACEMENTS):
+            for _ in range(self.dice.randrange(4)):
+                await self.act()
+            await self.replace()
+            self.check()
+        await self.come_to_rest()
+        self.check_at_rest()
+        working.cancel()
+        await asyncio.gather(working, *self.tasks, return_exceptions=True)
+
+
+@pytest.mark.parametrize("seeds", [range(first, first + 10) for first in range(0, 50, 10)], ids=str)
+def test_a_thousand_replacements_switch_nothing_off_and_the_annotation_says_what_is_in_force(seeds):
+    for seed in seeds:
+        asyncio.run(History(seed).live())
+
+
+def test_a_deletion_counts_when_it_has_lasted():
+    """The same histories notice a real deletion: the check above is not blind."""
+
+    async def deleted():
+        history = History(1)
+        history.write(GOOD[0])
+        working = asyncio.ensure_future(history.queue.run())
+        await history.come_to_rest()
+        history.check = lambda: None
+        history.config._on_change = lambda: None
+        history.server.remove("configmaps", NAME, NAMESPACE)
+        await history.come_to_rest()
+        working.cancel()
+        await asyncio.gather(working, *history.tasks, return_exceptions=True)
+        return SimpleNamespace(
+            enable=history.config.strategies.configuration.cluster.enable,
+            stored=history.server.get("configmaps", LAST_GOOD, NAMESPACE)["data"],
+        )
+
+    found = asyncio.run(deleted())
+    assert (found.enable, found.stored) == (False, {"colocation-config": ""})
