@@ -70,7 +70,7 @@ class WorkQueue:
 
     def depth(self, lane: Lane) -> int:
         """Return the number of names that wait in a lane; the normal one counts those of unknown priority."""
-        return len(self._waiting[lane]) + (len(self._added) if lane is Lane.NORMAL else 0)
+        return len(self._waiting[lane]) + (len(self._added) if lane == Lane.NORMAL else 0)
 
     def add(self, name: str) -> None:
         """Add a name, to be reconciled as soon as a worker is free, or at the end of its backoff."""
