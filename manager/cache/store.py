@@ -9,13 +9,26 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from api_types import names
 from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_status, reader
 from api_types.node_metric.mid_status import MidStatus
+
+
+READ_ANNOTATIONS: Final = (
+    names.ANNOTATION_COLOCATION_STRATEGY,
+    names.ANNOTATION_NODE_RESERVATION,
+    names.ANNOTATION_RAW_ALLOCATABLE,
+    names.ANNOTATION_MID_STATUS,
+    names.OLD_ANNOTATION_MID_STATUS,
+)
+"""Annotations of a node that the manager reads; the others, up to 256 KiB of each node, are not stored."""
+_TOO_LONG: Final = " " * (pods.MOST_ANNOTATION_BYTES + 1)
+"""Stored for every annotation that is too long to be decoded: its readers refuse it as they would the text itself."""
 
 
 class Node(pods.Node, frozen=True):
@@ -89,11 +102,23 @@ class NodeStore(Store[Node]):
 
     def update(self, seen: pods.Node) -> None:
         """Store a node unless a newer version of it is stored."""
+        seen = _with_read_annotations(seen)
         known = self.get(seen.metadata.name)
         if known is not None and mid_status.text_of(known) == mid_status.text_of(seen):
             super().update(Node(metadata=seen.metadata, status=seen.status, mid_status=known.mid_status))
         else:
             super().update(with_mid_status(seen))
+
+
+def _with_read_annotations(node: pods.Node) -> pods.Node:
+    if not node.metadata.annotations:
+        return node
+    annotations = {
+        key: _TOO_LONG if pods.is_too_long(text) else text
+        for key in READ_ANNOTATIONS
+        if (text := node.metadata.annotations.get(key)) is not None
+    }
+    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, annotations=annotations))
 
 
 def with_mid_status(node: pods.Node) -> Node:

@@ -25,7 +25,7 @@ from manager.mid_resource.decision import Action, Decision, DecisionInputs
 from manager.mid_resource.patch import PatchReason
 from manager.mid_resource.reasons import RESERVATION_IGNORED, TEXTS, Reason, Status
 from manager.settings import ManagerSettings
-from manager.slo_config.strategy import NodeStrategy
+from manager.slo_config.strategy import MOST_KNOWN, NodeStrategy
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _PUBLISHING = (Reason.CALCULATED, Reason.CALCULATED_FROM_RECLAIMABLE, Reason.STA
 _REQUEUE_SLACK = 1.0  # seconds after a deadline, so that the reconcile comes after it and not on it
 
 
-@functools.lru_cache(maxsize=1024)  # one entry for each way in which nodes differ
+@functools.lru_cache(maxsize=MOST_KNOWN)  # one entry for each way in which nodes differ
 def mid_policy_of(strategy: NodeStrategy) -> MidPolicy:
     """Return the policy of the formula for nodes with this strategy."""
     return mid_report.mid_policy(strategy.strategy)
