@@ -83,7 +83,8 @@ class EventRecorder:
 
     def _bucket_of(self, about: Subject) -> TokenBucket:
         key = about.resource.kind, about.namespace, about.name
-        bucket = self._of_object[key] = self._of_object.pop(key, None) or TokenBucket(OBJECT_BURST, OBJECT_PER_SECOND)
+        bucket = self._of_object.setdefault(key, TokenBucket(OBJECT_BURST, OBJECT_PER_SECOND))
+        self._of_object.move_to_end(key)
         if len(self._of_object) > _MOST_OBJECTS:
             self._of_object.popitem(last=False)
         return bucket

@@ -18,7 +18,6 @@ from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_status, reader
 from api_types.node_metric.mid_status import MidStatus
 
-
 READ_ANNOTATIONS: Final = (
     names.ANNOTATION_COLOCATION_STRATEGY,
     names.ANNOTATION_NODE_RESERVATION,

@@ -218,7 +218,7 @@ class Strategies:
 
 
 def _digest(text: str | None) -> bytes | None:
-    """Return what tells an annotation from others; the same for all that are too long to be decoded."""
+    """Return what distinguishes an annotation from others; the same for all that are too long to be decoded."""
     if text is None:
         return None
     return b"" if pods.is_too_long(text) else hashlib.sha256(text.encode(errors="replace")).digest()

@@ -34,7 +34,10 @@ def test_no_text_sets_nothing(text):
         ({"enable": 1}, "enable: seen 1, want true or false"),
         ({"midFloor": "some"}, 'midFloor: seen "some", want one of allocated, none'),
         ({"nodePredictPolicy": {"n": 0}}, "nodePredictPolicy.n: seen 0, want a number, above 0 and at most 20"),
-        ({"nodePredictPolicy": {"members": []}}, "nodePredictPolicy.members: seen [], want a list, not empty"),
+        (
+            {"nodePredictPolicy": {"members": []}},
+            "nodePredictPolicy.members: seen [], want a list, not empty and at most 5 items",
+        ),
         ({"resourceDiffThreshold": 0}, "resourceDiffThreshold: seen 0, want a number, above 0"),
         ({"foo": 1}, "foo: seen 1, want a known key"),
         (
