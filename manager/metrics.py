@@ -45,6 +45,10 @@ class Telemetry:
             "koord_manager_writes", "Writes to the apiserver, by kind and result.", ["kind", "result"],
             registry=registry,
         )  # fmt: skip
+        self.reverts = Counter(
+            "koord_manager_node_status_reverts", "Times that another client had changed what was written to a node.",
+            registry=registry,
+        )  # fmt: skip
         self._write_seconds = Histogram(
             "koord_manager_write_seconds", "Duration of a write.", ["kind"], registry=registry, buckets=_WRITE_BUCKETS
         )

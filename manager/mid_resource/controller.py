@@ -20,10 +20,11 @@ from apiserver_client.cluster_events import Subject
 from manager.cache import store
 from manager.events import EventRecorder
 from manager.metrics import Telemetry
-from manager.mid_resource import calculator, decision, patch, pod_requests, status_annotation
+from manager.mid_resource import calculator, decision, other_writer, patch, pod_requests, status_annotation
 from manager.mid_resource.decision import Action, Decision, DecisionInputs
 from manager.mid_resource.patch import PatchReason
 from manager.mid_resource.reasons import RESERVATION_IGNORED, TEXTS, Reason, Status
+from manager.mid_resource.write_pace import REVERTS_REPORTED_FROM, WritePace
 from manager.settings import ManagerSettings
 from manager.slo_config.strategy import MOST_KNOWN, NodeStrategy
 
@@ -101,11 +102,13 @@ class MidController:
         self._last_usable: dict[str, tuple[str, dt.datetime]] = {}
         self._counted: dict[str, tuple[_Sample, Requests]] = {}
         self._last_reason: dict[str, str] = {}
+        self._pace = WritePace()
 
     def forget(self, name: str) -> None:
         """Drop the state of a node that is gone."""
         for known in (self._gathered, self._last_usable, self._counted, self._last_reason):
             known.pop(name, None)
+        self._pace.forget(name)
         self._telemetry.forget_node(name)
 
     def needs_withdrawal(self, name: str, strategy: NodeStrategy) -> bool:
@@ -144,13 +147,25 @@ class MidController:
             refresh_period=case.refresh_period,
             now=case.now,
         )
-        if reason is not None:
-            await self._write(case, target, requests_from, reason)
-        else:
+        wait_seconds = await self._wait_seconds(case) if reason is not None else 0.0
+        if reason is None:
             await self._rename_annotation(node)
+        elif not wait_seconds:
+            await self._write(case, target, requests_from, reason)
         self._telemetry.show_node(name, target.reason, target.values)
         await self._record_event(case, target)
-        return self._requeue_seconds(case, target, written_now=reason is not None)
+        return wait_seconds or self._requeue_seconds(case, target, written_now=reason is not None)
+
+    async def _wait_seconds(self, case: _Case) -> float:
+        """Return how long a node must not be written yet; name the client that changes back what was written."""
+        turn = self._pace.turn(case.node, case.now, withdraws=case.decision.action is Action.WITHDRAW)
+        if turn.is_new_revert:
+            self._telemetry.reverts.inc()
+            if turn.reverts >= REVERTS_REPORTED_FROM:
+                about = Subject(resources.NODES, case.name, case.node.metadata.uid)
+                text = other_writer.event_message(await other_writer.describe(self._api, case.name))
+                await self._recorder.event(about, "Warning", other_writer.EVENT_REASON, text)
+        return turn.wait_seconds
 
     def _case(self, name: str, node: store.Node, strategy: NodeStrategy) -> _Case:
         metric = self._cache.node_metrics.get(name)
@@ -266,14 +281,16 @@ class MidController:
             "node %s: writing Mid resources (%s): %s (%s, %s)",
             *(case.name, reason.value, dict(target.values), target.reason, status.detail),
         )
-        await self._patch(case.node, patch.node_patch(case.node, target, status))
+        withdraws = case.decision.action is Action.WITHDRAW
+        await self._patch(case.node, patch.node_patch(case.node, target, status), withdraws=withdraws)
 
     async def _rename_annotation(self, node: store.Node) -> None:
-        if (renaming := patch.rename_patch(node)) is not None:
+        renaming = patch.rename_patch(node)
+        if renaming is not None and not self._pace.turn(node, self._clock(), withdraws=False).wait_seconds:
             log.info("node %s: removing annotation %s", node.metadata.name, names.OLD_ANNOTATION_MID_STATUS)
             await self._patch(node, renaming)
 
-    async def _patch(self, node: store.Node, body: Mapping[str, Any]) -> None:
+    async def _patch(self, node: store.Node, body: Mapping[str, Any], *, withdraws: bool = False) -> None:
         """Patch the status of a node. The apiserver rejects the patch where the node was recreated meanwhile."""
         name = node.metadata.name
         try:
@@ -283,6 +300,7 @@ class MidController:
             self._cache.nodes.remove(name, node.metadata.uid)
         else:
             self._cache.nodes.update(seen)
+            self._pace.written(node, body, self._clock(), withdraws=withdraws)
 
     async def _record_event(self, case: _Case, target: calculator.Target) -> None:
         """Record an Event on the node where the reason changed in a way that an operator needs to know."""

@@ -229,7 +229,7 @@ async def test_the_end_of_a_backoff_is_the_end_of_its_effect():
     work = Refused()
     async with working(work) as queue:
         queue.add("n1")
-        await until(lambda: work.requests == 3)  # by the timer alone
+        await until(lambda: work.requests >= 3)  # by the timer alone
     work = Refused()
     refused_once = []
 
