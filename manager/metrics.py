@@ -69,6 +69,10 @@ class Telemetry:
             "koord_manager_node_sample_timestamp_seconds", "Time of the newest usable sample of a node.",
             ["node"], registry=registry,
         )  # fmt: skip
+        self._wrong_clock = Gauge(
+            "koord_manager_node_clock_wrong", "1 for a node whose clock differs from the apiserver's by over a minute.",
+            ["node"], registry=registry,
+        )  # fmt: skip
         self.dropped_fields = Gauge(
             "koord_manager_node_metric_dropped_fields", "Fields of this project that the NodeMetric CRD drops.",
             registry=registry,
@@ -142,6 +146,13 @@ class Telemetry:
         self._sample_time.labels(node).set(taken.timestamp())
         self.sample_age.observe(max((now - taken).total_seconds(), 0.0))
 
+    def show_clock(self, node: str, *, is_wrong: bool) -> None:
+        """Record whether the clock of a node is wrong; a node with a right one has no series."""
+        if is_wrong:
+            self._wrong_clock.labels(node).set(1)
+        else:
+            self._wrong_clock.remove(node)
+
     @contextlib.contextmanager
     def write(self, kind: str) -> Iterator[None]:
         """Time and count a write. An error passes through."""
@@ -165,7 +176,7 @@ class Telemetry:
         for gauge, mid, scale in ((self._mid_cpu, names.MID_CPU, 1000), (self._mid_memory, names.MID_MEMORY, 1)):
             value = values.get(mid)
             if value is None:
-                gauge.remove_by_labels({"node": node})
+                gauge.remove(node)
             else:
                 gauge.labels(node).set(value / scale)
 
@@ -174,8 +185,8 @@ class Telemetry:
         reason = self._reason_of_node.pop(node, None)
         if reason is not None:
             self._count(reason, -1)
-        for gauge in (self._mid_cpu, self._mid_memory, self._sample_time):
-            gauge.remove_by_labels({"node": node})
+        for gauge in (self._mid_cpu, self._mid_memory, self._sample_time, self._wrong_clock):
+            gauge.remove(node)
 
     def _count(self, reason: str, change: int) -> None:
         self._tally[reason] += change

@@ -36,9 +36,23 @@ class Node(pods.Node, frozen=True):
     mid_status: MidStatus | None = None
 
 
+class ManagedFields(msgspec.Struct, frozen=True, gc=False):
+    """Subresource that a client wrote, and the apiserver's time of its last change."""
+
+    subresource: str = ""
+    time: str | None = None
+
+
+class NodeMetricMetadata(reader.Metadata, rename="camel", frozen=True, gc=False):
+    """Identity of a NodeMetric, and the clients that wrote it."""
+
+    managed_fields: list[ManagedFields] | None = None
+
+
 class NodeMetric(reader.NodeMetric, frozen=True, gc=False):
     """The parts of a NodeMetric that the manager reads; the spec exactly as received."""
 
+    metadata: NodeMetricMetadata = NodeMetricMetadata()
     spec: dict[str, Any] | None = None
 
 

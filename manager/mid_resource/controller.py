@@ -20,7 +20,7 @@ from apiserver_client.cluster_events import Subject
 from manager.cache import store
 from manager.events import EventRecorder
 from manager.metrics import Telemetry
-from manager.mid_resource import calculator, decision, other_writer, patch, pod_requests, status_annotation
+from manager.mid_resource import calculator, clock_skew, decision, other_writer, patch, pod_requests, status_annotation
 from manager.mid_resource.decision import Action, Decision, DecisionInputs
 from manager.mid_resource.patch import PatchReason
 from manager.mid_resource.reasons import RESERVATION_IGNORED, TEXTS, Reason, Status
@@ -103,10 +103,12 @@ class MidController:
         self._counted: dict[str, tuple[_Sample, Requests]] = {}
         self._last_reason: dict[str, str] = {}
         self._pace = WritePace()
+        self._wrong_clocks: dict[str, str] = {}
+        """UID of each node whose clock was reported as wrong."""
 
     def forget(self, name: str) -> None:
         """Drop the state of a node that is gone."""
-        for known in (self._gathered, self._last_usable, self._counted, self._last_reason):
+        for known in (self._gathered, self._last_usable, self._counted, self._last_reason, self._wrong_clocks):
             known.pop(name, None)
         self._pace.forget(name)
         self._telemetry.forget_node(name)
@@ -137,6 +139,7 @@ class MidController:
             await self._rename_annotation(node)
             return None
         case = self._case(name, node, strategy)
+        await self._report_clock(case)
         target, requests_from = await self._target(case)
         reason = patch.patch_reason(
             target,
@@ -155,6 +158,17 @@ class MidController:
         self._telemetry.show_node(name, target.reason, target.values)
         await self._record_event(case, target)
         return wait_seconds or self._requeue_seconds(case, target, written_now=reason is not None)
+
+    async def _report_clock(self, case: _Case) -> None:
+        """Name a node whose clock is wrong, once until it is right again."""
+        fault, uid = case.inputs.clock_fault, case.node.metadata.uid
+        self._telemetry.show_clock(case.name, is_wrong=bool(fault))
+        if not fault:
+            self._wrong_clocks.pop(case.name, None)
+        elif self._wrong_clocks.get(case.name) != uid:
+            self._wrong_clocks[case.name] = uid
+            about, text = Subject(resources.NODES, case.name, uid), clock_skew.event_message(fault)
+            await self._recorder.event(about, "Warning", clock_skew.EVENT_REASON, text)
 
     async def _wait_seconds(self, case: _Case) -> float:
         """Return how long a node must not be written yet; name the client that changes back what was written."""

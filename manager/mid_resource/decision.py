@@ -18,6 +18,7 @@ from api_types.node_metric import mid_report
 from api_types.node_metric.mid_report import MidPolicy, MidReport, UsableReport
 from api_types.node_metric.mid_resource import NoPredictionError
 from manager.cache import store
+from manager.mid_resource import clock_skew
 from manager.mid_resource.reasons import Reason
 
 FUTURE_TOLERANCE: Final = dt.timedelta(minutes=5)
@@ -60,6 +61,8 @@ class DecisionInputs:
     """Fault of the newest report, where it holds an impossible value."""
     last_usable: dt.datetime | None
     """Sample time of the last report that could be used."""
+    clock_fault: str = ""
+    """Fault of the node's clock, in words; empty where it is right, or not known."""
 
 
 def degrade_time(strategy: slo.MidColocationPolicy) -> dt.timedelta:
@@ -98,6 +101,7 @@ def gather(
         usable=usable,
         refused=refused,
         last_usable=max((time for time in known_times if time), default=None),
+        clock_fault=clock_skew.fault(clock_skew.skew(metric)) if metric is not None else "",
     )
 
 
@@ -135,10 +139,15 @@ def _by_age(inputs: DecisionInputs, now: dt.datetime) -> Decision | None:
         detail = (
             f"status.updateTime: seen {times.format_rfc3339(sample)}, want no later than {times.format_rfc3339(now)}"
         )
-        return _unusable(inputs, now, Reason.REPORT_REFUSED, detail)
+        return _unusable(inputs, now, Reason.REPORT_REFUSED, _with_clock(detail, inputs))
     if is_degraded(sample, inputs.degrade_after, now):
-        return Decision(Action.WITHDRAW, Reason.SAMPLE_TOO_OLD, f"sample of {times.format_rfc3339(sample)}")
+        detail = _with_clock(f"sample of {times.format_rfc3339(sample)}", inputs)
+        return Decision(Action.WITHDRAW, Reason.SAMPLE_TOO_OLD, detail)
     return None
+
+
+def _with_clock(detail: str, inputs: DecisionInputs) -> str:
+    return f"{detail}; {inputs.clock_fault}" if inputs.clock_fault else detail
 
 
 def _by_content(inputs: DecisionInputs, now: dt.datetime) -> Decision:

@@ -23,7 +23,7 @@ from manager.cache import store
 LEAST_SECONDS: Final = 2.0
 LONGEST_SECONDS: Final = 300.0
 FORGOTTEN_AFTER: Final = dt.timedelta(minutes=10)
-"""Longer than the longest pause: a value that stood that long ends a series of reverts."""
+"""Longer than the longest pause: a value that lasted that long ends a series of reverts."""
 REVERTS_REPORTED_FROM: Final = 3
 """An edit by hand, or a kubelet that drops the keys at its restart, is one."""
 

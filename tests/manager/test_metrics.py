@@ -50,9 +50,10 @@ def samples(telemetry):
     }
 
 
-def at_work(telemetry):
-    telemetry.show_node("n1", Reason.CALCULATED, {MID[0]: 1500, MID[1]: 1 << 30})
-    telemetry.show_sample("n1", NOW - dt.timedelta(seconds=40), NOW)
+def at_work(telemetry, name="n1"):
+    telemetry.show_node(name, Reason.CALCULATED, {MID[0]: 1500, MID[1]: 1 << 30})
+    telemetry.show_clock(name, is_wrong=True)
+    telemetry.show_sample(name, NOW - dt.timedelta(seconds=40), NOW)
     with telemetry.write("node_status"):
         pass
 
@@ -109,3 +110,11 @@ def test_a_write_that_fails_is_counted_as_one(telemetry):
     with pytest.raises(errors.Unreachable), telemetry.write("node_status"):
         raise errors.Unreachable("away")
     assert samples(telemetry)["koord_manager_writes_total", "node_status", "error"] == 1
+
+
+def test_removing_the_series_of_a_node_does_not_search_those_of_all_nodes(telemetry, monkeypatch):
+    monkeypatch.setattr(prometheus_client.Gauge, "remove_by_labels", None)  # it compares every series
+    at_work(telemetry)
+    telemetry.show_node("n1", Reason.COLOCATION_DISABLED, {})
+    telemetry.show_clock("n1", is_wrong=False)
+    telemetry.forget_node("n1")
