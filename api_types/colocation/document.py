@@ -97,7 +97,7 @@ def read_config(text: str | None) -> Reading:
     config = slo.ColocationConfig.model_validate(_without_bad_entries(document, problems))
     refused = {problem.path[:2] for problem in problems if problem.effect is Effect.LAYER_IGNORED}
     problems += colocation_advice.parameter_advice(config)
-    for advise in (colocation_advice.selector_advice, colocation_advice.idle_advice):
+    for advise in (colocation_advice.preset_advice, colocation_advice.selector_advice, colocation_advice.idle_advice):
         problems += (advice for advice in advise(config) if advice.path[:2] not in refused)
     problems += colocation_advice.overlap_advice(config)
     problems += colocation_advice.name_advice(config)

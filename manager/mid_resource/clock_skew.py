@@ -1,7 +1,7 @@
 """Detect nodes whose clock is slow or fast, by the apiserver's own time of their reports. Pure.
 
 The age of a sample is a difference of two clocks: the node's wrote the sample's time, the manager's reads it. A slow
-clock makes every sample look old, a fast one makes it look like one of the future. The apiserver records in
+clock makes every sample seem old, a fast one dates it in the future. The apiserver records in
 `metadata.managedFields` when a status was written, by its own clock; a report is written within seconds of its sample.
 
 A wrong clock is only reported. It makes no sample younger: the age that counts is the one that the node's clock gives,

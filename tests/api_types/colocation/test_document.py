@@ -228,6 +228,29 @@ def test_reports_overlapping_entries_with_the_earlier_ones_that_win():
     ]
 
 
+@pytest.mark.parametrize(
+    ("cluster", "entry", "void"),
+    [
+        ({"midCPUThresholdPercent": 90}, {}, "midCPUThresholdPercent"),
+        (
+            {"midMaxIncreasePercent": 100, "nodePredictPolicy": {"predictor": "n-sigma-v2", "n": 5}},
+            {},
+            "midMaxIncreasePercent, nodePredictPolicy.predictor",
+        ),
+        ({"predictPolicy": {"n": 3}}, {"midCPUThresholdPercent": 1}, "nodePredictPolicy.n"),
+        ({"midCPUThresholdPercent": 90}, {"midCPUThresholdPercent": 20}, ""),
+        ({"midCPUThresholdPercent": 40, "degradeTimeMinutes": 3}, {}, ""),
+        ({"preset": "aggressive"}, {}, ""),
+    ],
+)
+def test_advises_on_a_preset_of_an_entry_that_keys_of_the_cluster_make_ineffective(cluster, entry, void):
+    _, lines = problems(
+        cluster | {"nodeConfigs": [{"name": "x", "nodeSelector": POOL, "preset": "conservative", **entry}]}
+    )
+    wanted = f"{void} in this entry too: the cluster strategy sets them, and wins over a preset"
+    assert lines == ([f'nodeConfigs[0].preset: seen "conservative", want {wanted}'] if void else [])
+
+
 def test_names_keys_without_effect_in_every_layer():
     entry = {"name": "x", "nodeSelector": POOL, "batchCPUThresholdPercent": 20}
     found = document.read_config(json.dumps({"cpuReclaimThresholdPercent": 60, "nodeConfigs": [entry]}))
