@@ -24,7 +24,7 @@ from manager.mid_resource import calculator, clock_skew, decision, other_writer,
 from manager.mid_resource.decision import Action, Decision, DecisionInputs
 from manager.mid_resource.patch import PatchReason
 from manager.mid_resource.reasons import RESERVATION_IGNORED, TEXTS, Reason, Status
-from manager.mid_resource.write_pace import REVERTS_REPORTED_FROM, WritePace
+from manager.mid_resource.write_pace import REVERTS_REPORTED_FROM, Turn, WritePace
 from manager.settings import ManagerSettings
 from manager.slo_config.strategy import MOST_KNOWN, NodeStrategy
 
@@ -139,7 +139,6 @@ class MidController:
             await self._rename_annotation(node)
             return None
         case = self._case(name, node, strategy)
-        await self._report_clock(case)
         target, requests_from = await self._target(case)
         reason = patch.patch_reason(
             target,
@@ -150,14 +149,18 @@ class MidController:
             refresh_period=case.refresh_period,
             now=case.now,
         )
-        wait_seconds = await self._wait_seconds(case) if reason is not None else 0.0
+        turn = Turn()
         if reason is None:
             await self._rename_annotation(node)
-        elif not wait_seconds:
-            await self._write(case, target, requests_from, reason)
+        else:
+            turn = self._pace.turn(node, case.now, withdraws=case.decision.action is Action.WITHDRAW)
+            if not turn.wait_seconds:
+                await self._write(case, target, requests_from, reason)
         self._telemetry.show_node(name, target.reason, target.values)
         await self._record_event(case, target)
-        return wait_seconds or self._requeue_seconds(case, target, written_now=reason is not None)
+        await self._report_revert(case, turn)
+        await self._report_clock(case)
+        return turn.wait_seconds or self._requeue_seconds(case, target, written_now=reason is not None)
 
     async def _report_clock(self, case: _Case) -> None:
         """Name a node whose clock is wrong, once until it is right again."""
@@ -170,16 +173,16 @@ class MidController:
             about, text = Subject(resources.NODES, case.name, uid), clock_skew.event_message(fault)
             await self._recorder.event(about, "Warning", clock_skew.EVENT_REASON, text)
 
-    async def _wait_seconds(self, case: _Case) -> float:
-        """Return how long a node must not be written yet; name the client that changes back what was written."""
-        turn = self._pace.turn(case.node, case.now, withdraws=case.decision.action is Action.WITHDRAW)
-        if turn.is_new_revert:
-            self._telemetry.reverts.inc()
-            if turn.reverts >= REVERTS_REPORTED_FROM:
-                about = Subject(resources.NODES, case.name, case.node.metadata.uid)
-                text = other_writer.event_message(await other_writer.describe(self._api, case.name))
-                await self._recorder.event(about, "Warning", other_writer.EVENT_REASON, text)
-        return turn.wait_seconds
+    async def _report_revert(self, case: _Case, turn: Turn) -> None:
+        """Count a revert, and record an Event about a series of them."""
+        if not turn.is_new_revert:
+            return
+        self._telemetry.reverts.inc()
+        if turn.reverts >= REVERTS_REPORTED_FROM:
+            about = Subject(resources.NODES, case.name, case.node.metadata.uid)
+            # after a write of its own, the manager itself is the last writer that the apiserver has recorded
+            writer = await other_writer.describe(self._api, case.name) if turn.wait_seconds else other_writer.UNKNOWN
+            await self._recorder.event(about, "Warning", other_writer.EVENT_REASON, other_writer.event_message(writer))
 
     def _case(self, name: str, node: store.Node, strategy: NodeStrategy) -> _Case:
         metric = self._cache.node_metrics.get(name)

@@ -16,11 +16,11 @@ log = logging.getLogger(__name__)
 OWN_MANAGER: Final = "koord-manager"
 """Field manager of this program: the apiserver takes it from the user agent, as it does for Koordinator's."""
 EVENT_REASON: Final = "MidResourcesReverted"
+UNKNOWN: Final = "another client"
 
 
 class _Entry(msgspec.Struct, rename="camel", frozen=True):
     manager: str = ""
-    time: str = ""
     fields_v1: dict[str, Any] = msgspec.field(default_factory=dict, name="fieldsV1")
 
 
@@ -38,14 +38,14 @@ async def describe(api: session.Session, node: str) -> str:
         found = await objects.get(api, resources.NODES, node, decode=_Managed)
     except errors.ApiServerError as error:
         log.warning("node %s: cannot read who changes its Mid resources: %s", node, error)
-        return "another client"
+        return UNKNOWN
     writers = sorted({each.manager for each in found.metadata.managed_fields if _owns_mid(each.fields_v1)})
     others = [writer for writer in writers if writer != OWN_MANAGER]
     if others:
-        return f"another client (field manager {', '.join(others)})"
+        return f"{UNKNOWN} (field manager {', '.join(others)})"
     if writers:
-        return f"another client of the same field manager {OWN_MANAGER} (Koordinator's own, or a second installation)"
-    return "another client (the apiserver records no field manager)"
+        return f"{UNKNOWN} of the same field manager {OWN_MANAGER} (Koordinator's own, or a second installation)"
+    return f"{UNKNOWN} (the apiserver records no field manager)"
 
 
 def event_message(writer: str) -> str:

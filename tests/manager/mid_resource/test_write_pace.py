@@ -104,6 +104,22 @@ async def test_names_the_owners_of_the_fields(published, managed_fields, named):
     assert named in event["message"]
 
 
+async def test_no_write_waits_for_a_report_about_the_other_writer(published):
+    """A client that reverts later than the pause is found at a write: that goes out before any Event."""
+    seen = []
+    published.server.on_write = lambda request: seen.append(request.path)
+    for _ in range(4):
+        published.now += dt.timedelta(minutes=6)
+        published.report(allocated=allocated(), prodPeakMetric=amounts("2", "6k"))
+        assert revert(published)
+        seen.clear()
+        await published.settle()
+        assert seen[0].startswith("/api/v1/nodes/")
+    assert seen[1].endswith("/events")
+    [event] = [item for item in published.server.all("events") if item["reason"] == "MidResourcesReverted"]
+    assert "seen changed by another client after each write" in event["message"]
+
+
 async def test_one_edit_by_hand_is_put_right_after_two_seconds_at_most_without_an_event(published):
     for _ in range(2):
         published.now += dt.timedelta(minutes=20)
