@@ -3,12 +3,16 @@
 When something happens to every node at once, an Event for each would cost the apiserver more than the change itself.
 So the Events about one kind of object are posted at a bounded rate; beyond it they are only logged and counted. The
 status annotation of the node and the metrics hold the same information.
+
+Each object has a rate of its own below that: a node whose annotation changes all the time uses up neither the Events of
+the other nodes nor the log. It is kept by name, so a recreated object does not get a new one.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Literal
 
@@ -21,19 +25,24 @@ log = logging.getLogger(__name__)
 REPORTER: Final = "koord-manager"
 BURST: Final = 300
 PER_SECOND: Final = 10.0  # an Event is up to three requests; the apiserver sustains some 200 writes a second
+OBJECT_BURST: Final = 50  # twice the problems that are reported of one document
+OBJECT_PER_SECOND: Final = 0.1
+_MOST_OBJECTS: Final = 10_000  # twice the nodes of the largest cluster
 
 
 class TokenBucket:
-    """Token bucket of `BURST` tokens, refilled at `PER_SECOND`."""
+    """Token bucket of `burst` tokens, refilled at `per_second`."""
 
-    def __init__(self) -> None:
-        self._left = float(BURST)
+    def __init__(self, burst: int, per_second: float) -> None:
+        self._burst = burst
+        self._per_second = per_second
+        self._left = float(burst)
         self._as_of: dt.datetime | None = None
 
     def take(self, now: dt.datetime) -> bool:
         """Take one token; return False where none is left."""
         passed = (now - self._as_of).total_seconds() if self._as_of else 0.0
-        self._left = min(self._left + max(passed, 0.0) * PER_SECOND, BURST)
+        self._left = min(self._left + max(passed, 0.0) * self._per_second, self._burst)
         self._as_of = now
         if self._left < 1:
             return False
@@ -48,16 +57,22 @@ class EventRecorder:
         self._api = api
         self._telemetry = telemetry
         self._clock = clock
-        self._buckets: dict[str, TokenBucket] = {}
+        self._of_kind: dict[str, TokenBucket] = {}
+        self._of_object: OrderedDict[tuple[str, str, str], TokenBucket] = OrderedDict()
+        """Least recently used first."""
         self._resume_at = dt.datetime.min.replace(tzinfo=dt.UTC)
         """Time before which the apiserver asked to send no further Event."""
 
     async def event(self, about: Subject, severity: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         """Log and post an Event about an object; the same Event again increments its count."""
+        now = self._clock()
+        if not self._bucket_of(about).take(now):
+            self._telemetry.events_lost.inc()
+            return
         level = logging.WARNING if severity == "Warning" else logging.INFO
         log.log(level, "%s %s: %s: %s", about.resource.kind, about.name, reason, message)
-        now = self._clock()
-        if now < self._resume_at or not self._buckets.setdefault(about.resource.kind, TokenBucket()).take(now):
+        bucket = self._of_kind.setdefault(about.resource.kind, TokenBucket(BURST, PER_SECOND))
+        if now < self._resume_at or not bucket.take(now):
             self._telemetry.events_lost.inc()
             return
         event = cluster_events.body(
@@ -69,3 +84,11 @@ class EventRecorder:
             self._resume_at = now + dt.timedelta(seconds=error.retry_after_seconds or 0.0)
             self._telemetry.events_lost.inc()
             log.warning("cannot post the Event %s on %s %s: %s", reason, about.resource.kind, about.name, error)
+
+    def _bucket_of(self, about: Subject) -> TokenBucket:
+        key = about.resource.kind, about.namespace, about.name
+        bucket = self._of_object.setdefault(key, TokenBucket(OBJECT_BURST, OBJECT_PER_SECOND))
+        self._of_object.move_to_end(key)
+        if len(self._of_object) > _MOST_OBJECTS:
+            self._of_object.popitem(last=False)
+        return bucket

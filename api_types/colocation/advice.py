@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from api_types.colocation import controller_config as slo
+from api_types.colocation import presets
 from api_types.colocation import selector as node_selector
 from api_types.colocation.problem import Effect, KeyPath, Problem, quoted
 from api_types.wire_model import camel_case
@@ -32,6 +34,32 @@ def parameter_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
         yield from strategy_advice(entry, path)
         if entry.enable and not config.enable:
             yield _advice((*path, "enable"), True, "enable: true for the cluster too, whose value otherwise wins")
+
+
+def preset_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
+    """Yield advice on entries with a preset of which the cluster strategy sets keys: these win over every preset."""
+    of_cluster = dict(_leaves(config.to_wire()))
+    for position, entry in enumerate(config.node_configs or ()):
+        if entry.preset is None:
+            continue
+        own = dict(_leaves(entry.to_wire()))
+        void = [
+            key
+            for key, value in _leaves(presets.PRESETS[entry.preset].to_wire())
+            if key not in own and of_cluster.get(key, value) != value
+        ]
+        if void:
+            wanted = f"{', '.join(void)} in this entry too: the cluster strategy sets them, and wins over a preset"
+            yield _advice(("nodeConfigs", position, "preset"), entry.preset, wanted)
+
+
+def _leaves(wire: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of an object with their key paths; lists are values."""
+    for key, value in wire.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
 
 
 def selector_advice(config: slo.ColocationConfig) -> Iterator[Problem]:

@@ -75,9 +75,12 @@ MidFloor = Literal["allocated", "none"]
 MidPublish = Literal["node", "shadow"]
 Preset = Literal["conservative", "balanced", "aggressive"]
 SinglePredictor = Literal["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile"]
+SINGLE_PREDICTOR_NAMES: Final[tuple[str, ...]] = typing.get_args(SinglePredictor)
 PredictorName = Literal[SinglePredictor, "max"]
 PREDICTOR_NAMES: Final[tuple[str, ...]] = typing.get_args(PredictorName)
 """Names of all predictors; the agent's registry has an entry for each."""
+MOST_WINDOWS: Final = 16
+"""Windows of the aggregated usages: the agent computes each at every report, and an annotation has room for 4,000."""
 STATIC: Final = "static"
 """The only value of `midReclaimMode` that has an effect."""
 
@@ -91,7 +94,10 @@ class StrategyModel(wire_model.WireModel):
 class MetricAggregatePolicy(StrategyModel):
     """Windows over which the agent aggregates usage."""
 
-    durations: Annotated[list[DurationText] | None, Default(["5m0s", "10m0s", "30m0s"])] = None
+    durations: Annotated[
+        Annotated[list[DurationText], pydantic.Field(max_length=MOST_WINDOWS)] | None,
+        Default(["5m0s", "10m0s", "30m0s"]),
+    ] = None
     """Length of each window, as Go duration text, at most 12h."""
 
 
@@ -115,7 +121,7 @@ class PredictPolicy(StrategyModel):
     request_divisor: Annotated[Annotated[float, pydantic.Field(ge=1, le=10)] | None, Default(1.1)] = None
     """Divisor of the warm pods' requests in `borg-default`."""
     members: Annotated[
-        Annotated[list[SinglePredictor], pydantic.Field(min_length=1)] | None,
+        Annotated[list[SinglePredictor], pydantic.Field(min_length=1, max_length=len(SINGLE_PREDICTOR_NAMES))] | None,
         Default(["n-sigma-v2", "resource-central"]),
     ] = None
     """Predictors of which `max` takes the largest peak."""

@@ -3,6 +3,9 @@
 The rules of Koordinator's decoder apply, so that a document means the same to both: keys match in any case, the last of
 two equal keys wins (with advice), null means "not set", a value of the wrong type fails the whole document. Stricter on
 purpose: an unknown key or a value out of range fails its layer. No function here raises for malformed text.
+
+An annotation is written by a node or by a client with the right to change nodes, so the work for it is bounded: its
+length, the problems that are named, and the keys for which a similar one is searched.
 """
 
 from __future__ import annotations
@@ -23,12 +26,48 @@ from api_types.colocation import controller_config as slo
 from api_types.colocation import problem as config_problem
 from api_types.colocation import selector as node_selector
 from api_types.colocation.problem import Effect, KeyPath, Problem
+from api_types.kubernetes import pods
 from api_types.wire_model import camel_case
 
 _ENTRIES: Final = "nodeConfigs"
 _SELECTOR: Final = "nodeSelector"
+MOST_PROBLEMS: Final = 20
+"""Problems that are named of one annotation; one more counts the rest."""
+MOST_SUGGESTIONS: Final = 5
+"""Unknown keys of one text for which a similar key is searched, at a millisecond each."""
 _DEEPEST: Final = 64  # arbitrary; a document has seven levels, the others are for extensions
 _INT64: Final = range(-(2**63), 2**63)
+
+
+class _Problems(list[Problem]):
+    """Problems of one text: all of them, or the first `most` and the number and worst effect of the others."""
+
+    def __init__(self, most: int | None = None) -> None:
+        super().__init__()
+        self._most = most
+        self._others = 0
+        self._worst = Effect.ADVICE
+        self._suggestions = MOST_SUGGESTIONS
+
+    def add(self, path: KeyPath, seen: Any, wanted: str, effect: Effect) -> None:
+        """Add a problem of a value as it was parsed."""
+        if self._most is None or len(self) < self._most:
+            self.append(Problem(path, config_problem.quoted(seen), wanted, effect))
+        else:
+            self._others += 1
+            if effect is not Effect.ADVICE:
+                self._worst = effect
+
+    def similar(self, key: str, known: Iterable[str]) -> list[str]:
+        """Return the known key that is most similar to an unknown one; none where too many were searched."""
+        self._suggestions -= 1
+        return difflib.get_close_matches(key, known, n=1) if self._suggestions >= 0 else []
+
+    def with_rest(self) -> tuple[Problem, ...]:
+        """Return the problems, and one more for those that are only counted."""
+        if not self._others:
+            return tuple(self)
+        return (*self, Problem((), f"{self._others} more problems", "none", self._worst))
 
 
 @dataclass(frozen=True)
@@ -50,14 +89,15 @@ def read_config(text: str | None) -> Reading:
     """Parse the document. An absent or empty text sets nothing, so that the defaults are in force."""
     if not text:
         return Reading(slo.ColocationConfig())
-    document, problems = _object(text, slo.ColocationConfig)
+    problems = _Problems()
+    document = _object(text, slo.ColocationConfig, problems)
     problems += _selector_faults(document)
     if any(problem.effect is Effect.DOCUMENT_REFUSED for problem in problems):
         return Reading(None, tuple(problems))
     config = slo.ColocationConfig.model_validate(_without_bad_entries(document, problems))
     refused = {problem.path[:2] for problem in problems if problem.effect is Effect.LAYER_IGNORED}
     problems += colocation_advice.parameter_advice(config)
-    for advise in (colocation_advice.selector_advice, colocation_advice.idle_advice):
+    for advise in (colocation_advice.preset_advice, colocation_advice.selector_advice, colocation_advice.idle_advice):
         problems += (advice for advice in advise(config) if advice.path[:2] not in refused)
     problems += colocation_advice.overlap_advice(config)
     problems += colocation_advice.name_advice(config)
@@ -65,8 +105,17 @@ def read_config(text: str | None) -> Reading:
 
 
 def read_strategy(text: str) -> tuple[slo.ColocationStrategy | None, tuple[Problem, ...]]:
-    """Parse the strategy annotation of a node; None where it is refused as a whole."""
-    document, problems = _object(text, slo.ColocationStrategy)
+    """Parse the strategy annotation of a node; None where it is refused as a whole.
+
+    The problems are `MOST_PROBLEMS` and a last one that counts the others; advice on values comes after them.
+    """
+    if pods.is_too_long(text):
+        wanted = f"at most {pods.MOST_ANNOTATION_BYTES}"
+        seen = f"more than {pods.MOST_ANNOTATION_BYTES} bytes"
+        return None, (Problem((), seen, wanted, Effect.LAYER_IGNORED),)
+    found = _Problems(MOST_PROBLEMS)
+    document = _object(text, slo.ColocationStrategy, found)
+    problems = found.with_rest()
     if config_problem.refuses(problems):
         return None, tuple(dataclasses.replace(each, effect=_without_document(each.effect)) for each in problems)
     strategy = slo.ColocationStrategy.model_validate(document)
@@ -77,19 +126,19 @@ def _without_document(effect: Effect) -> Effect:
     return Effect.LAYER_IGNORED if effect is Effect.DOCUMENT_REFUSED else effect
 
 
-def _object(text: str, model: type[pydantic.BaseModel]) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the JSON object of a text, with the keys of the model, and every problem of it."""
+def _object(text: str, model: type[pydantic.BaseModel], problems: _Problems) -> dict[str, Any]:
+    """Return the JSON object of a text, with the keys of the model; add every problem of it."""
     try:
         raw = json.loads(text, object_pairs_hook=_last_wins, parse_constant=_no_constant, parse_int=_integer)
     except (ValueError, RecursionError) as error:
-        return {}, [Problem((), config_problem.quoted(text), f"valid JSON: {error}", Effect.DOCUMENT_REFUSED)]
+        problems.add((), text, f"valid JSON: {error}", Effect.DOCUMENT_REFUSED)
+        return {}
     if _is_too_deep(raw):
-        wanted = f"JSON of at most {_DEEPEST} levels"
-        return {}, [Problem((), config_problem.quoted(text), wanted, Effect.DOCUMENT_REFUSED)]
-    problems: list[Problem] = []
+        problems.add((), text, f"JSON of at most {_DEEPEST} levels", Effect.DOCUMENT_REFUSED)
+        return {}
     folded = _fold(raw, model, (), problems)
-    problems += _type_and_range_problems(folded, model)
-    return (folded if isinstance(folded, dict) else {}), problems
+    _add_type_and_range_problems(folded, model, problems)
+    return folded if isinstance(folded, dict) else {}
 
 
 def _is_too_deep(value: Any) -> bool:
@@ -126,7 +175,7 @@ def _integer(text: str) -> int | float:
     return int(text) if abs(value) < 2**65 and int(text) in _INT64 else value
 
 
-def _fold(value: Any, model: type[pydantic.BaseModel], path: KeyPath, problems: list[Problem]) -> Any:
+def _fold(value: Any, model: type[pydantic.BaseModel], path: KeyPath, problems: _Problems) -> Any:
     """Rename keys as in the model, drop nulls, resolve aliases, report and drop unknown keys."""
     if isinstance(value, list):
         return [_fold(item, model, (*path, position), problems) for position, item in enumerate(value)]
@@ -140,39 +189,34 @@ def _fold(value: Any, model: type[pydantic.BaseModel], path: KeyPath, problems: 
     return result
 
 
-def _own_keys(value: dict[str, Any], fields: Iterable[str], path: KeyPath, problems: list[Problem]) -> dict[str, Any]:
+def _own_keys(value: dict[str, Any], fields: Iterable[str], path: KeyPath, problems: _Problems) -> dict[str, Any]:
     known = [*fields, *(alias for alias, key in slo.ALIASES.items() if key in fields)]
     by_lower_case = {key.lower(): key for key in known}
     result: dict[str, Any] = {}
     for key, item in value.items():
         own = by_lower_case.get(key.lower())
         if own is None:
-            problems.append(_unknown_key(key, item, known, path))
+            similar = problems.similar(key, known)
+            wanted = f"a known key; is {similar[0]} meant?" if similar else "a known key"
+            problems.add((*path, key), item, wanted, _effect_in(path))
         elif item is None:
             result.pop(own, None)
         else:
             result[own] = item
     for key in sorted(getattr(value, "repeated", ())):
         if own := by_lower_case.get(key):
-            kept = config_problem.quoted(result.get(own))
-            problems.append(Problem((*path, own), kept, "the key once: the last one counts", Effect.ADVICE))
+            problems.add((*path, own), result.get(own), "the key once: the last one counts", Effect.ADVICE)
     return result
 
 
-def _unknown_key(key: str, item: Any, known: list[str], path: KeyPath) -> Problem:
-    similar = difflib.get_close_matches(key, known, n=1)
-    wanted = f"a known key; is {similar[0]} meant?" if similar else "a known key"
-    return Problem((*path, key), config_problem.quoted(item), wanted, _effect_in(path))
-
-
 def _resolve_aliases(
-    value: dict[str, Any], fields: Iterable[str], path: KeyPath, problems: list[Problem]
+    value: dict[str, Any], fields: Iterable[str], path: KeyPath, problems: _Problems
 ) -> Iterator[tuple[str, Any]]:
     for key, item in value.items():
         meant = slo.ALIASES.get(key, key)
         if meant != key and value.get(meant, item) != item:
             wanted = f"the same as {meant}, or one of the two alone"
-            problems.append(Problem((*path, key), config_problem.quoted(item), wanted, _effect_in(path)))
+            problems.add((*path, key), item, wanted, _effect_in(path))
         if meant in fields:
             yield meant, item
 
@@ -186,21 +230,21 @@ def _schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
     return model.model_json_schema()
 
 
-def _type_and_range_problems(document: Any, model: type[pydantic.BaseModel]) -> list[Problem]:
+def _add_type_and_range_problems(document: Any, model: type[pydantic.BaseModel], problems: _Problems) -> None:
     try:
         model.model_validate(document)
     except pydantic.ValidationError as error:
-        return [_problem_of(item, model) for item in error.errors()]
-    return []
+        for item in error.errors(include_url=False, include_context=False):
+            _add_problem_of(item, model, problems)
 
 
-def _problem_of(error: Any, model: type[pydantic.BaseModel]) -> Problem:
+def _add_problem_of(error: Any, model: type[pydantic.BaseModel], problems: _Problems) -> None:
     path: KeyPath = error["loc"]
-    custom = error["type"].startswith("duration_")  # custom errors, whose text names the wanted value
-    wanted = error["msg"].removeprefix("want ") if custom else config_problem.wanted_at(_schema(model), path)
     wrong_type = error["type"].endswith("_type")
     effect = Effect.DOCUMENT_REFUSED if wrong_type else _effect_in(path)
-    return Problem(path, config_problem.quoted(error["input"]), wanted, effect)
+    custom = error["type"].startswith("duration_")  # custom errors, whose text names the wanted value
+    wanted = error["msg"].removeprefix("want ") if custom else config_problem.wanted_at(_schema(model), path)
+    problems.add(path, error["input"], wanted, effect)
 
 
 def _selector_faults(document: dict[str, Any]) -> Iterator[Problem]:
@@ -218,7 +262,7 @@ def _selector_faults(document: dict[str, Any]) -> Iterator[Problem]:
             )
 
 
-def _without_bad_entries(document: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
+def _without_bad_entries(document: dict[str, Any], problems: Iterable[Problem]) -> dict[str, Any]:
     """Reduce entries with a problem to name and selector; drop an invalid selector, which then selects nothing."""
     problems = [problem for problem in problems if problem.effect is not Effect.ADVICE]
     bad = {problem.path[1] for problem in problems if problem.path[:1] == (_ENTRIES,)}

@@ -117,4 +117,6 @@ def in_words(schema: Mapping[str, Any]) -> str:
     ]
     if schema.get("minItems"):
         bounds.append("not empty")
+    if "maxItems" in schema:
+        bounds.append(f"at most {schema['maxItems']} items")
     return f"{kind}, {' and '.join(bounds)}" if bounds else kind

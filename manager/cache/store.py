@@ -11,14 +11,26 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from api_types import names
 from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_status, reader
 from api_types.node_metric.mid_status import MidStatus
 from component_base import clock
+
+READ_ANNOTATIONS: Final = (
+    names.ANNOTATION_COLOCATION_STRATEGY,
+    names.ANNOTATION_NODE_RESERVATION,
+    names.ANNOTATION_RAW_ALLOCATABLE,
+    names.ANNOTATION_MID_STATUS,
+    names.OLD_ANNOTATION_MID_STATUS,
+)
+"""Annotations of a node that the manager reads; the others, up to 256 KiB of each node, are not stored."""
+_TOO_LONG: Final = " " * (pods.MOST_ANNOTATION_BYTES + 1)
+"""Stored for every annotation that is too long to be decoded: its readers refuse it as they would the text itself."""
 
 
 class Node(pods.Node, frozen=True):
@@ -27,9 +39,23 @@ class Node(pods.Node, frozen=True):
     mid_status: MidStatus | None = None
 
 
+class ManagedFields(msgspec.Struct, frozen=True, gc=False):
+    """Subresource that a client wrote, and the apiserver's time of its last change."""
+
+    subresource: str = ""
+    time: str | None = None
+
+
+class NodeMetricMetadata(reader.Metadata, rename="camel", frozen=True, gc=False):
+    """Identity of a NodeMetric, and the clients that wrote it."""
+
+    managed_fields: list[ManagedFields] | None = None
+
+
 class NodeMetric(reader.NodeMetric, frozen=True, gc=False):
     """The parts of a NodeMetric that the manager reads; the spec exactly as received."""
 
+    metadata: NodeMetricMetadata = NodeMetricMetadata()
     spec: dict[str, Any] | None = None
 
 
@@ -131,10 +157,22 @@ class NodeStore(Store[Node]):
 
     def update(self, seen: pods.Node) -> bool:
         """Store a node unless a newer version of it is stored; return whether it was stored."""
+        seen = _with_read_annotations(seen)
         known = self.get(seen.metadata.name)
         if known is not None and mid_status.text_of(known) == mid_status.text_of(seen):
             return super().update(Node(metadata=seen.metadata, status=seen.status, mid_status=known.mid_status))
         return super().update(with_mid_status(seen))
+
+
+def _with_read_annotations(node: pods.Node) -> pods.Node:
+    if not node.metadata.annotations:
+        return node
+    annotations = {
+        key: _TOO_LONG if pods.is_too_long(text) else text
+        for key in READ_ANNOTATIONS
+        if (text := node.metadata.annotations.get(key)) is not None
+    }
+    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, annotations=annotations))
 
 
 def with_mid_status(node: pods.Node) -> Node:

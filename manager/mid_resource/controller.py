@@ -18,20 +18,29 @@ from apiserver_client.cluster_events import Subject
 from manager.cache import store
 from manager.events import EventRecorder
 from manager.metrics import Telemetry
-from manager.mid_resource import calculator, decision, node_events, patch, status_annotation
+from manager.mid_resource import (
+    calculator,
+    clock_skew,
+    decision,
+    node_events,
+    other_writer,
+    patch,
+    status_annotation,
+)
 from manager.mid_resource.decision import Action, DecisionInputs, LastSamples
 from manager.mid_resource.patch import PatchReason
 from manager.mid_resource.reasons import RESERVATION_IGNORED, Reason, Status
 from manager.mid_resource.target import Case, Targets
+from manager.mid_resource.write_pace import REVERTS_REPORTED_FROM, Turn, WritePace
 from manager.settings import ManagerSettings
-from manager.slo_config.strategy import NodeStrategy, unconfigured
+from manager.slo_config.strategy import MOST_KNOWN, NodeStrategy, unconfigured
 
 log = logging.getLogger(__name__)
 
 _REQUEUE_SLACK = 1.0  # seconds after a deadline, so that the reconcile comes after it and not on it
 
 
-@functools.lru_cache(maxsize=1024)  # one entry for each way in which nodes differ
+@functools.lru_cache(maxsize=MOST_KNOWN)  # one entry for each way in which nodes differ
 def mid_policy_of(strategy: NodeStrategy) -> MidPolicy:
     """Return the policy of the formula for nodes with this strategy."""
     return mid_report.mid_policy(strategy.strategy)
@@ -71,11 +80,15 @@ class MidController:
         self._targets = Targets(api, dt.timedelta(seconds=settings.withdrawal_check_seconds))
         self._last_reason: dict[str, tuple[str, str]] = {}
         """UID of a node, and the reason code of its last reconcile."""
+        self._pace = WritePace()
+        self._wrong_clocks: dict[str, str] = {}
+        """UID of each node whose clock was reported as wrong."""
 
     def forget(self, name: str) -> None:
         """Drop the state of a node that is gone."""
-        for known in (self._gathered, self._last_samples, self._last_reason):
+        for known in (self._gathered, self._last_samples, self._last_reason, self._wrong_clocks):
             known.pop(name, None)
+        self._pace.forget(name)
         self._targets.forget(name)
         self._telemetry.forget_node(name)
 
@@ -138,13 +151,41 @@ class MidController:
         )
         if reason is None and _last_sample_is_unwritten(case):
             reason = PatchReason.EXPLANATION
-        if reason is not None:
-            await self._write(case, target, requests_from, reason)
-        else:
+        turn = Turn()
+        if reason is None:
             await self._rename_annotation(node)
+        else:
+            turn = self._pace.turn(node, case.now, withdraws=case.decision.action is Action.WITHDRAW)
+            if not turn.wait_seconds:
+                await self._write(case, target, requests_from, reason)
+        written = reason is not None and not turn.wait_seconds
         self._telemetry.show_node(name, target.reason, self._published(name))
-        await self._record_events(case, target, written=reason is not None)
-        return self._requeue_seconds(case, target, written_now=reason is not None)
+        await self._record_events(case, target, written=written)
+        await self._report_revert(case, turn)
+        await self._report_clock(case)
+        return turn.wait_seconds or self._requeue_seconds(case, target, written_now=written)
+
+    async def _report_clock(self, case: Case) -> None:
+        """Name a node whose clock is wrong, once until it is right again."""
+        fault, uid = case.inputs.clock_fault, case.node.metadata.uid
+        self._telemetry.show_clock(case.name, is_wrong=bool(fault))
+        if not fault:
+            self._wrong_clocks.pop(case.name, None)
+        elif self._wrong_clocks.get(case.name) != uid:
+            self._wrong_clocks[case.name] = uid
+            about, text = Subject(resources.NODES, case.name, uid), clock_skew.event_message(fault)
+            await self._recorder.event(about, "Warning", clock_skew.EVENT_REASON, text)
+
+    async def _report_revert(self, case: Case, turn: Turn) -> None:
+        """Count a revert, and record an Event about a series of them."""
+        if not turn.is_new_revert:
+            return
+        self._telemetry.reverts.inc()
+        if turn.reverts >= REVERTS_REPORTED_FROM:
+            about = Subject(resources.NODES, case.name, case.node.metadata.uid)
+            # after a write of its own, the manager itself is the last writer that the apiserver has recorded
+            writer = await other_writer.describe(self._api, case.name) if turn.wait_seconds else other_writer.UNKNOWN
+            await self._recorder.event(about, "Warning", other_writer.EVENT_REASON, other_writer.event_message(writer))
 
     def _published(self, name: str) -> Mapping[str, int]:
         node = self._cache.nodes.get(name)
@@ -218,14 +259,16 @@ class MidController:
             "node %s: writing Mid resources (%s): %s (%s, %s)",
             *(case.name, reason.value, dict(target.values), target.reason, status.detail),
         )
-        await self._patch(case.node, patch.node_patch(case.node, target, status))
+        withdraws = case.decision.action is Action.WITHDRAW
+        await self._patch(case.node, patch.node_patch(case.node, target, status), withdraws=withdraws)
 
     async def _rename_annotation(self, node: store.Node) -> None:
-        if (renaming := patch.rename_patch(node)) is not None:
+        renaming = patch.rename_patch(node)
+        if renaming is not None and not self._pace.turn(node, self._clock(), withdraws=False).wait_seconds:
             log.info("node %s: removing annotation %s", node.metadata.name, names.OLD_ANNOTATION_MID_STATUS)
             await self._patch(node, renaming)
 
-    async def _patch(self, node: store.Node, body: Mapping[str, Any]) -> None:
+    async def _patch(self, node: store.Node, body: Mapping[str, Any], *, withdraws: bool = False) -> None:
         """Patch the status of a node. The apiserver rejects the patch where the node was recreated meanwhile."""
         name = node.metadata.name
         try:
@@ -235,6 +278,7 @@ class MidController:
             self._cache.nodes.remove(name, node.metadata.uid)
         else:
             self._cache.nodes.update(seen)
+            self._pace.written(node, body, self._clock(), withdraws=withdraws)
 
     async def _record_events(self, case: Case, target: calculator.Target, *, written: bool) -> None:
         """Record an Event on the node for a reason that an operator needs to know, and for a large fall."""

@@ -20,6 +20,7 @@ from api_types.node_metric import mid_report
 from api_types.node_metric.mid_report import MidPolicy, MidReport, UsableReport
 from api_types.node_metric.mid_status import MidStatus
 from manager.cache import store
+from manager.mid_resource import clock_skew
 from manager.mid_resource.reasons import Reason, Status
 
 FUTURE_TOLERANCE: Final = dt.timedelta(minutes=5)
@@ -68,6 +69,8 @@ class DecisionInputs:
     """Sample time of the last report that could be used."""
     last_prediction: dt.datetime | None
     """Sample time of the last report with a prediction, where the published values may be from it."""
+    clock_fault: str = ""
+    """Fault of the node's clock, in words; empty where it is right, or not known."""
 
 
 class LastSamples(NamedTuple):
@@ -116,6 +119,7 @@ def gather(
         predicts=is_static or (usable is not None and usable.has_prediction()),
         last_usable=_later(last.usable, written.sample if written else None),
         last_prediction=_later(last.prediction, written.prediction) if written and _predicted(written) else None,
+        clock_fault=clock_skew.fault(clock_skew.skew(metric)) if metric is not None else "",
     )
 
 
@@ -164,10 +168,15 @@ def _by_age(inputs: DecisionInputs, now: dt.datetime) -> Decision | None:
         detail = (
             f"status.updateTime: seen {times.format_rfc3339(sample)}, want no later than {times.format_rfc3339(now)}"
         )
-        return _refused(inputs, now, detail)
+        return _refused(inputs, now, _with_clock(detail, inputs))
     if is_degraded(sample, inputs.degrade_after, now):
-        return Decision(Action.WITHDRAW, Reason.SAMPLE_TOO_OLD, f"sample of {times.format_rfc3339(sample)}")
+        detail = _with_clock(f"sample of {times.format_rfc3339(sample)}", inputs)
+        return Decision(Action.WITHDRAW, Reason.SAMPLE_TOO_OLD, detail)
     return None
+
+
+def _with_clock(detail: str, inputs: DecisionInputs) -> str:
+    return f"{detail}; {inputs.clock_fault}" if inputs.clock_fault else detail
 
 
 def _by_content(inputs: DecisionInputs, now: dt.datetime) -> Decision:

@@ -142,7 +142,8 @@ def rename_patch(node: pods.Node) -> dict[str, Any] | None:
     old = _old_key(node)
     if not old:
         return None
-    annotations = {names.ANNOTATION_MID_STATUS: mid_status.text_of(node)} | old
+    text = mid_status.text_of(node)
+    annotations = {names.ANNOTATION_MID_STATUS: None if text is None or pods.is_too_long(text) else text} | old
     return {"metadata": {"uid": node.metadata.uid, "annotations": annotations}}
 
 

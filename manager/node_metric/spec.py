@@ -8,7 +8,7 @@ from typing import Final
 from api_types.colocation import controller_config as slo
 from api_types.node_metric import types as node_metric
 from api_types.node_metric.types import MetricCollectPolicy, NodeMemoryCollectPolicy, NodeMetricSpec
-from manager.slo_config.strategy import NodeStrategy
+from manager.slo_config.strategy import MOST_KNOWN, NodeStrategy
 
 
 class ColocationDisabled(Exception):
@@ -33,7 +33,7 @@ DEFAULT_COLLECT_POLICY: Final = collect_policy(slo.DEFAULTS.model_copy(update={"
 """Policy of nodes that do not take part: they are measured all the same."""
 
 
-@functools.lru_cache(maxsize=1024)  # one entry for each way in which nodes differ, not for each node
+@functools.lru_cache(maxsize=MOST_KNOWN)  # one entry for each way in which nodes differ, not for each node
 def spec_of(node: NodeStrategy) -> NodeMetricSpec:
     """Return the spec of the NodeMetric of a node with this strategy."""
     strategy = node.strategy

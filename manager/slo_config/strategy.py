@@ -7,8 +7,11 @@ stay in force.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import hashlib
 import re
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
@@ -22,6 +25,7 @@ from api_types.colocation import problem as config_problem
 from api_types.colocation import selector as node_selector
 from api_types.colocation.problem import Effect, Problem
 from api_types.colocation.selector import NodeSelector
+from api_types.kubernetes import pods
 from api_types.wire_model import camel_case
 
 RATIO_LABELS: Final[Mapping[str, str]] = {
@@ -33,7 +37,8 @@ RATIO_LABELS: Final[Mapping[str, str]] = {
 """The key, in percent, that each label with a decimal ratio overrides."""
 
 _DECIMAL: Final = re.compile(r"\+?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
-_MOST_KNOWN: Final = 10_000  # twice the nodes of the largest cluster: only annotations that keep changing reach it
+MOST_KNOWN: Final = 256
+"""Ways in which nodes differ that are kept at a time: a few pools in practice; annotations may differ on each node."""
 _LARGEST_RATIO: Final = Decimal(
     10**6
 )  # arbitrary, far beyond any sensible ratio; keeps the percent within every integer type
@@ -160,10 +165,13 @@ def node_layers(labels: Mapping[str, str], annotations: Mapping[str, str]) -> li
 
 def overlays(configured: Configuration, labels: Mapping[str, str], annotations: Mapping[str, str]) -> list[Layer]:
     """Return the layers above defaults and preset, lowest first."""
+    return [*_configured_layers(configured, labels), *node_layers(labels, annotations)]
+
+
+def _configured_layers(configured: Configuration, labels: Mapping[str, str]) -> list[Layer]:
     entries = [_entry_layer(configured, position) for position in matching_entries(configured.document, labels)[:1]]
     of_cluster = tuple(each for each in configured.problems if each.path[:1] != ("nodeConfigs",))
-    cluster = Layer("cluster strategy", _own_keys(configured.document), of_cluster)
-    return [cluster, *entries, *node_layers(labels, annotations)]
+    return [Layer("cluster strategy", _own_keys(configured.document), of_cluster), *entries]
 
 
 def matching_entries(document: slo.ColocationConfig, labels: Mapping[str, str]) -> tuple[int, ...]:
@@ -173,14 +181,15 @@ def matching_entries(document: slo.ColocationConfig, labels: Mapping[str, str]) 
 
 def node_strategy(configured: Configuration, labels: Mapping[str, str], annotations: Mapping[str, str]) -> NodeStrategy:
     """Merge the layers."""
-    above = overlays(configured, labels, annotations)
+    own = node_layers(labels, annotations)
+    above = [*_configured_layers(configured, labels), *own]
     layers = (*_base(slo.merge(*(layer.strategy for layer in above))), *above)
     strategy = slo.merge(*(layer.strategy for layer in layers))
     return NodeStrategy(
         strategy,
         enabled=bool(configured.cluster.enable and strategy.enable),
         layers=layers,
-        problems=tuple((own.name, each) for own in node_layers(labels, annotations) for each in own.problems),
+        problems=tuple((layer.name, each) for layer in own for each in layer.problems),
         matching=matching_entries(configured.document, labels),
     )
 
@@ -193,21 +202,36 @@ def unconfigured() -> NodeStrategy:
 
 
 class Strategies:
-    """Strategies under one configuration; each combination of labels and annotation is merged once."""
+    """Strategies under one configuration; the newest combinations of labels and annotation are kept, merged."""
 
     def __init__(self, configured: Configuration) -> None:
         self.configuration = configured
-        self._known: dict[tuple[object, ...], NodeStrategy] = {}
+        self._known: OrderedDict[tuple[object, ...], NodeStrategy] = OrderedDict()
+        """Least recently used first; the key has a digest of the annotation, not its text."""
 
     def of(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> NodeStrategy:
-        """Return the strategy of a node with these labels and annotations."""
+        """Return the strategy of a node with these labels and annotations, without its layers and extensions."""
         key = (
             matching_entries(self.configuration.document, labels),
-            annotations.get(names.ANNOTATION_COLOCATION_STRATEGY),
+            _digest(annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)),
             *(labels.get(label) for label in RATIO_LABELS),
         )
-        if key not in self._known:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[key] = node_strategy(self.configuration, labels, annotations)
-        return self._known[key]
+        known = self._known.pop(key, None)
+        if known is None:
+            known = _slim(node_strategy(self.configuration, labels, annotations))
+            if len(self._known) >= MOST_KNOWN:
+                self._known.popitem(last=False)
+        self._known[key] = known
+        return known
+
+
+def _digest(text: str | None) -> bytes | None:
+    """Return what distinguishes an annotation from others; the same for all that are too long to be decoded."""
+    if text is None:
+        return None
+    return b"" if pods.is_too_long(text) else hashlib.sha256(text.encode(errors="replace")).digest()
+
+
+def _slim(found: NodeStrategy) -> NodeStrategy:
+    """Drop what no controller reads: the layers are for explain-config, the extensions for third parties."""
+    return dataclasses.replace(found, strategy=found.strategy.model_copy(update={"extensions": None}), layers=())

@@ -150,6 +150,12 @@ class World:
         return [(item["involvedObject"]["name"], item["type"], item["reason"]) for item in self.server.all("events")]
 
 
+@pytest.fixture(autouse=True)
+def pace(monkeypatch):
+    """Let a node be written as often as a test settles it; test_write_pace.py overrides this."""
+    monkeypatch.setattr("manager.mid_resource.write_pace.LEAST_SECONDS", 0.0)
+
+
 @pytest.fixture
 async def world():
     async with cluster.running() as server, session.connect(server.connection(), user_agent="test/1") as api:

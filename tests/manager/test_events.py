@@ -2,7 +2,7 @@ import datetime as dt
 
 from apiserver_client import resources
 from apiserver_client.cluster_events import Subject
-from manager.events import BURST, PER_SECOND, EventRecorder, TokenBucket
+from manager.events import BURST, OBJECT_BURST, OBJECT_PER_SECOND, PER_SECOND, EventRecorder, TokenBucket
 from tests.fakes import apiserver
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -14,14 +14,14 @@ def after(seconds):
 
 
 def test_a_burst_is_bounded_and_refilled_with_time():
-    allowance = TokenBucket()
+    allowance = TokenBucket(BURST, PER_SECOND)
     assert sum(allowance.take(NOON) for _ in range(2 * BURST)) == BURST
     assert sum(allowance.take(after(2)) for _ in range(2 * BURST)) == 2 * PER_SECOND
     assert sum(allowance.take(after(3600)) for _ in range(2 * BURST)) == BURST
 
 
 def test_a_clock_that_is_set_back_refills_nothing():
-    allowance = TokenBucket()
+    allowance = TokenBucket(BURST, PER_SECOND)
     while allowance.take(NOON):
         pass
     assert not allowance.take(after(-60))
@@ -56,3 +56,26 @@ async def test_while_the_apiserver_asks_to_wait_events_are_only_counted(world):
             await recorder.event(CONFIG_MAP, "Warning", "Reason", "text")
     assert len(server.asked("POST")) == 2
     assert world.telemetry.registry.get_sample_value("koord_manager_kubernetes_events_lost_total") == 2
+
+
+async def test_one_node_cannot_use_up_the_events_of_the_others_nor_the_log(world, caplog):
+    recorder = EventRecorder(world.api, world.telemetry, world.clock)
+    for uid in range(5 * BURST):  # a new UID each: recreating the node does not help
+        await recorder.event(Subject(resources.NODES, "greedy", f"u{uid}"), "Warning", "Reason", f"text {uid}")
+    assert len(world.server.all("events")) == OBJECT_BURST
+    assert len(caplog.records) == OBJECT_BURST
+    for number in range(BURST - OBJECT_BURST):
+        await recorder.event(Subject(resources.NODES, f"n{number}", f"u{number}"), "Warning", "Reason", "text")
+    assert len(world.server.all("events")) == BURST
+    world.now += dt.timedelta(seconds=10 / OBJECT_PER_SECOND)
+    for number in range(BURST):
+        await recorder.event(Subject(resources.NODES, "greedy", ""), "Warning", "Reason", f"later {number}")
+    assert len(world.server.all("events")) == BURST + 10
+
+
+async def test_the_rates_of_objects_that_are_gone_are_forgotten(world, monkeypatch):
+    monkeypatch.setattr("manager.events._MOST_OBJECTS", 3)
+    recorder = EventRecorder(world.api, world.telemetry, world.clock)
+    for number in range(5):
+        await recorder.event(Subject(resources.NODES, f"n{number}", ""), "Warning", "Reason", "text")
+    assert [name for _, _, name in recorder._of_object] == ["n2", "n3", "n4"]

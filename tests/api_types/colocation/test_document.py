@@ -34,7 +34,10 @@ def test_no_text_sets_nothing(text):
         ({"enable": 1}, "enable: seen 1, want true or false"),
         ({"midFloor": "some"}, 'midFloor: seen "some", want one of allocated, none'),
         ({"nodePredictPolicy": {"n": 0}}, "nodePredictPolicy.n: seen 0, want a number, above 0 and at most 20"),
-        ({"nodePredictPolicy": {"members": []}}, "nodePredictPolicy.members: seen [], want a list, not empty"),
+        (
+            {"nodePredictPolicy": {"members": []}},
+            "nodePredictPolicy.members: seen [], want a list, not empty and at most 5 items",
+        ),
         ({"resourceDiffThreshold": 0}, "resourceDiffThreshold: seen 0, want a number, above 0"),
         ({"foo": 1}, "foo: seen 1, want a known key"),
         (
@@ -231,6 +234,29 @@ def test_reports_overlapping_entries_with_the_earlier_ones_that_win():
         f"nodeConfigs[1]{seen} nodes outside nodeConfigs[0]: {rule}",
         f"nodeConfigs[2]{seen} nodes outside nodeConfigs[0], nodeConfigs[1]: {rule}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "entry", "void"),
+    [
+        ({"midCPUThresholdPercent": 90}, {}, "midCPUThresholdPercent"),
+        (
+            {"midMaxIncreasePercent": 100, "nodePredictPolicy": {"predictor": "n-sigma-v2", "n": 5}},
+            {},
+            "midMaxIncreasePercent, nodePredictPolicy.predictor",
+        ),
+        ({"predictPolicy": {"n": 3}}, {"midCPUThresholdPercent": 1}, "nodePredictPolicy.n"),
+        ({"midCPUThresholdPercent": 90}, {"midCPUThresholdPercent": 20}, ""),
+        ({"midCPUThresholdPercent": 40, "degradeTimeMinutes": 3}, {}, ""),
+        ({"preset": "aggressive"}, {}, ""),
+    ],
+)
+def test_advises_on_a_preset_of_an_entry_that_keys_of_the_cluster_make_ineffective(cluster, entry, void):
+    _, lines = problems(
+        cluster | {"nodeConfigs": [{"name": "x", "nodeSelector": POOL, "preset": "conservative", **entry}]}
+    )
+    wanted = f"{void} in this entry too: the cluster strategy sets them, and wins over a preset"
+    assert lines == ([f'nodeConfigs[0].preset: seen "conservative", want {wanted}'] if void else [])
 
 
 def test_names_keys_without_effect_in_every_layer():

@@ -1,6 +1,8 @@
 import asyncio
 import contextlib
 
+import pytest
+
 from apiserver_client import backoff, errors
 from manager.cache.work_queue import Lane, WorkQueue
 
@@ -8,8 +10,8 @@ BURST = backoff.Backoff(first_seconds=0.001, longest_seconds=0.001)
 
 
 @contextlib.asynccontextmanager
-async def working(work, workers=2, **more):
-    queue = WorkQueue(work, workers=workers, delays=BURST, **more)
+async def working(work, workers=2, delays=BURST, **more):
+    queue = WorkQueue(work, workers=workers, delays=delays, **more)
     task = asyncio.create_task(queue.run())
     try:
         yield queue
@@ -128,8 +130,126 @@ async def test_urgent_names_precede_others_even_if_added_before_they_were_urgent
         queue.add("withdrawal")
         urgent.add("increase-50")
         queue.add("increase-50")
-        assert (queue.depth(Lane.URGENT), queue.depth(Lane.NORMAL)) == (2, 99)
+        assert sum(queue.depth(lane) for lane in Lane) == 101
         gate.set()
         await until(lambda: len(done) == 102)
-    assert done[:4] == ["running", "withdrawal", "increase-50", "increase-0"]
+    assert done[:4] == ["running", "increase-50", "withdrawal", "increase-0"]
     assert len(done) == len(set(done)) == 102
+
+
+async def test_every_name_gives_way_to_the_other_tasks_of_the_loop():
+    """A reconcile without a request suspends nowhere, so 5,000 of them in a row would stop watches and heartbeat."""
+    turns, most_between_turns, since_turn, done = 0, 0, 0, 0
+
+    async def other_task():
+        nonlocal turns, since_turn
+        while True:
+            turns, since_turn = turns + 1, 0
+            await asyncio.sleep(0)
+
+    def step(_name):
+        nonlocal since_turn, most_between_turns
+        since_turn += 1
+        most_between_turns = max(most_between_turns, since_turn)
+        return False
+
+    async def work(name):
+        nonlocal done
+        step(name)
+        done += 1
+
+    other = asyncio.create_task(other_task())
+    async with working(work, workers=8, is_urgent=step) as queue:
+        for number in range(5000):
+            queue.add(f"node-{number}")
+        assert since_turn == 0, "adding a name computes nothing"
+        await until(lambda: done == 5000)
+    other.cancel()
+    assert turns >= 2 * 5000 / 8
+    assert most_between_turns <= 2 * 8
+
+
+async def test_a_priority_that_cannot_be_computed_is_the_normal_one():
+    done = []
+
+    async def work(name):
+        done.append(name)
+
+    def is_urgent(name):
+        raise ValueError(name)
+
+    async with working(work, is_urgent=is_urgent) as queue:
+        queue.add("a")
+        await until(lambda: done == ["a"])
+
+
+class Refused:
+    """Work that the apiserver refuses, and the number of its requests."""
+
+    def __init__(self, status=429, retry_after=""):
+        self.requests = 0
+        self._status, self._retry_after = status, retry_after
+
+    async def __call__(self, _name):
+        self.requests += 1
+        call = errors.Call("PATCH", "/api/v1/nodes/n1/status", "patch", "nodes/status")
+        raise errors.refusal(call, self._status, b"{}", self._retry_after)
+
+
+@pytest.mark.parametrize("urgent", [False, True])
+@pytest.mark.parametrize(("status", "retry_after"), [(429, "30"), (503, "30"), (422, "")])
+async def test_events_do_not_end_a_backoff(status, retry_after, urgent):
+    work, delays = Refused(status, retry_after), backoff.Backoff(first_seconds=30)
+    async with working(work, workers=8, is_urgent=lambda _: urgent, delays=delays) as queue:
+        for _ in range(100):
+            queue.add("n1")
+            for _ in range(5):
+                await asyncio.sleep(0)
+    assert work.requests == 1
+
+
+async def test_a_name_that_was_added_while_it_was_refused_waits_too():
+    gate, work = asyncio.Event(), Refused(retry_after="30")
+
+    async def slow(name):
+        await gate.wait()
+        await work(name)
+
+    async with working(slow) as queue:
+        queue.add("n1")
+        await until(lambda: queue.depth(Lane.NORMAL) == 0)
+        queue.add("n1")
+        gate.set()
+        await until(lambda: work.requests)
+        await asyncio.sleep(0.01)
+    assert work.requests == 1
+
+
+async def test_the_end_of_a_backoff_is_the_end_of_its_effect():
+    work = Refused()
+    async with working(work) as queue:
+        queue.add("n1")
+        await until(lambda: work.requests >= 3)  # by the timer alone
+    work = Refused()
+    refused_once = []
+
+    async def once(name):
+        if not refused_once:
+            refused_once.append(name)
+            await work(name)
+        work.requests += 1
+
+    async with working(once) as queue:
+        for runs in (2, 3):  # refused and retried; then by an event
+            queue.add("n1")
+            await until(lambda runs=runs: work.requests == runs)
+
+
+async def test_no_answer_stops_a_node_for_longer_than_five_minutes():
+    work = Refused(retry_after=str(10**9))
+    async with working(work) as queue:
+        queue.add("n1")
+        await until(lambda: work.requests)
+        await asyncio.sleep(0)
+        [timer] = queue._retries.values()
+        assert timer.when() <= asyncio.get_running_loop().time() + 300
