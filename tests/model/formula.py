@@ -1,0 +1,44 @@
+"""What a report and a policy allow, calculated apart from the product, from the objects on the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.model.world import ALLOCATABLE, CPU
+
+_THRESHOLD = {CPU: "midCPUThresholdPercent", "memory": "midMemoryThresholdPercent"}
+
+
+def amount(native: str, wire: Any) -> int:
+    """Return milli-cores or bytes of the notations that the programs write."""
+    text = str(wire)
+    if native == CPU:
+        return int(text[:-1]) if text.endswith("m") else int(text) * 1000
+    return int(text)
+
+
+def calculated(metric: dict[str, Any], unused: int, native: str) -> int | None:
+    """Return Calculated by the report, with the true Unused; None where no report or no policy allows to calculate."""
+    policy = (metric.get("spec") or {}).get("midColocationPolicy") or {}
+    status = metric.get("status") or {}
+    if not policy.get("enable") or policy.get("midReclaimMode") == "static":
+        return None
+    peak = ((status.get("prodPeakMetric") or {}).get("resource") or {}).get("resources")
+    allocated = status.get("allocated")
+    if not peak or not allocated:
+        return None
+    total = ALLOCATABLE[native]
+    prod = amount(native, allocated["prod"][native])
+    charged = prod * policy["midReclaimRatioPercent"] // 100
+    reclaimable = max(0, min(charged, total) - amount(native, peak[native]))
+    share = max(total - prod, 0) * policy["midUnallocatedPercent"] // 100
+    return min(min(reclaimable, total * policy[_THRESHOLD[native]] // 100) + share, unused)
+
+
+def sum_of_terms(line: dict[str, Any]) -> int:
+    """Return the value that the terms of a status annotation add up to."""
+    value = min(line["reclaimable"], line["cap"]) + line.get("unallocatedShare", 0)
+    if line.get("unused") is not None and line.get("source") != "static":
+        value = min(value, line["unused"])
+    value = max(value, line.get("floor") or 0)
+    return value if line.get("riseLimit") is None else min(value, line["riseLimit"])

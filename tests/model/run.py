@@ -1,0 +1,244 @@
+"""One run of the model: a world, the three programs, and the actions that happen to them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import json
+import logging
+import random
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from api_types.kubernetes import pods
+from koordlet.cluster import pods as pods_on_node
+from koordlet.cluster.pods import PodOnNode
+from tests.fakes import cluster
+from tests.model import cluster_parts, processes, virtual_time
+from tests.model.cluster_parts import NODE, KubeScheduler, Kubelet
+from tests.model.configuration import Configuration
+from tests.model.invariants import Invariants
+from tests.model.memory_session import Client, Server
+from tests.model.processes import AgentProcess, GuardProcess, ManagerProcess
+from tests.model.virtual_time import Host
+from tests.model.world import World
+
+TICK_SECONDS = 10.0
+KUBERNETES_SECONDS = 5.0
+
+Action = tuple[Any, ...]
+"""Name of a method of `actions.Actions`, its arguments, and last the seconds that pass after it."""
+
+
+class Run:
+    """Everything of one run; `act` does one step."""
+
+    def __init__(self, folder: Path, *, guarded: bool, seed: int) -> None:
+        self.server = Server()
+        self.rng = random.Random(seed)
+        self.world = World()
+        self.clients = {name: Client(name, self.server) for name in ("agent", "manager", "guard")}
+        self.hosts = {"agent": Host("node"), "manager": Host("manager"), "guard": Host("guard")}
+        self.config = Configuration(self.server)
+        self.kubelet = Kubelet(self.server, self.world)
+        self.guard = GuardProcess(self.hosts["guard"], self.clients["guard"])
+        extender = self.guard.parts.extender if guarded else None
+        self.scheduler = KubeScheduler(self.server, self.world, extender)
+        self.manager = ManagerProcess(self.hosts["manager"], self.clients["manager"])
+        self.agent = AgentProcess(
+            self.hosts["agent"], self.clients["agent"], self.world, folder, self._clean_pods
+        )
+        self.invariants = Invariants(self)
+        self.pods_made = 0
+        self.cut_off_at: dict[str, float] = {}
+        self.reconnected_at = float("-inf")
+        self.metric_born_at = 0.0
+        self.list_refused_since: float | None = None
+        self.list_refused_until = float("-inf")
+        self._troubled: dict[str, float] = {}
+        """What is wrong now, and since when."""
+        self._last_trouble = 0.0
+        self._last_manager_trouble = 0.0
+        self._described: dict[str, tuple[dict[str, Any], PodOnNode]] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self.server.on_write = self._on_write
+
+    def now(self) -> float:
+        return virtual_time.now()
+
+    # troubles
+
+    def trouble(self, what: str) -> None:
+        self._troubled[what] = self.now()
+
+    def over(self, what: str) -> None:
+        self._troubled.pop(what, None)
+        self._last_trouble = self.now()
+        if what.startswith("manager"):
+            self._last_manager_trouble = self.now()
+
+    def disturbed_since(self, since: float) -> bool:
+        return bool(self._troubled) or self._last_trouble > since
+
+    def manager_troubled_since(self, since: float) -> bool:
+        return any(what.startswith("manager") for what in self._troubled) or self._last_manager_trouble > since
+
+    def agent_blind_since(self) -> float | None:
+        """Return since when the agent may have seen no change of a pod; None where it sees all."""
+        if self.clients["agent"].is_cut_off:
+            return self.cut_off_at["agent"] - 15
+        return self.cut_off_at["agent"] - 15 if self.now() - self.reconnected_at < 180 else None
+
+    def list_failing_since(self) -> float | None:
+        """Return since when the manager may have seen no list of pods; None where it can."""
+        if self.list_refused_since is not None and self.now() - self.list_refused_until < 120:
+            return self.list_refused_since - 90
+        return None
+
+    # the course of a run
+
+    async def start(self) -> None:
+        self._set_clock()
+        self.server.add("namespaces", {"metadata": {"name": "koordinator-system"}})
+        self.config.edit(0, self.now())
+        self.server.add("nodes", cluster_parts.node_document(cluster_parts.NODE_UID))
+        self.manager.start()
+        self.agent.start(with_checkpoint=False)
+        self.guard.start()
+        self.later(self._kubernetes())
+        await asyncio.sleep(2)
+
+    def later(self, work) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def end(self) -> None:
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        for process in (self.agent, self.manager, self.guard):
+            await process.kill()
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let time pass, and judge the state after it."""
+        await asyncio.sleep(seconds)
+        self.config.advance(self.now())
+        for process in (self.agent, self.manager, self.guard):
+            if process.task is not None and process.task.done() and process.task.exception() is not None:
+                self.invariants.violated(f"{type(process).__name__} ended: {process.task.exception()!r}")
+                process.task = None
+        self.invariants.check()
+
+    async def _kubernetes(self) -> None:
+        while True:
+            await asyncio.sleep(KUBERNETES_SECONDS)
+            self._set_clock()
+            self.kubelet.work(self.now())
+            self.kubelet.collect_garbage(self.now())
+            for _ in range(3):
+                bound = self.scheduler.bind_one(self.now(), self.hosts["guard"].wall())
+                if bound is None:
+                    break
+                self.invariants.on_bound(bound)
+
+    def _set_clock(self) -> None:
+        self.server.now = dt.datetime.fromtimestamp(virtual_time.START + self.now(), dt.UTC)
+
+    def _on_write(self, request) -> None:
+        self._set_clock()
+        if request.method == "POST" and request.path.endswith("/nodemetrics"):
+            self.metric_born_at = self.now()
+        self.invariants.on_write(request)
+
+    def _clean_pods(self) -> list[PodOnNode]:
+        """Return the pods of the node as the agent may see them, but without what tenants claim."""
+        found = []
+        for pod in self.world.pods.values():
+            item = self.server.view("pods", pod.name, cluster_parts.NAMESPACE)
+            if item is None or item["spec"].get("nodeName") != NODE:
+                continue
+            known = self._described.get(pod.name)
+            if known is None or known[0] is not item:
+                known = self._described[pod.name] = item, _described(item, is_trick=pod.is_trick)
+            found.append(known[1])
+        return found
+
+
+def _described(item: dict[str, Any], *, is_trick: bool) -> PodOnNode:
+    if is_trick:
+        metadata = item["metadata"]
+        item = {**item, "metadata": {key: metadata[key] for key in ("name", "namespace", "uid") if key in metadata}}
+    return pods_on_node.describe(msgspec.convert(item, type=pods.Pod))
+
+
+async def _live(run: Run, actions: Sequence[Action], stop_at_first: bool) -> int:
+    from tests.model.actions import Actions
+
+    await run.start()
+    able = Actions(run)
+    done = 0
+    try:
+        for name, *arguments, seconds in actions:
+            with contextlib.suppress(cluster.Refusal):
+                outcome = getattr(able, name)(*arguments)
+                if asyncio.iscoroutine(outcome):
+                    await outcome
+            await run.pass_time(seconds)
+            done += 1
+            if run.invariants.violations and stop_at_first:
+                break
+    finally:
+        await run.end()
+    return done
+
+
+def execute(actions: Sequence[Action], *, guarded: bool, seed: int, stop_at_first: bool = True) -> list[str]:
+    """Run actions from the beginning; return the violations."""
+    folder = Path(tempfile.mkdtemp(prefix="model-"))
+    random.seed(seed)
+    logging.disable(logging.CRITICAL)
+    try:
+        with pytest.MonkeyPatch.context() as patch, virtual_time.installed(patch):
+            processes.patched(patch, TICK_SECONDS)
+
+            async def live() -> list[str]:
+                run = Run(folder, guarded=guarded, seed=seed)
+                await _live(run, actions, stop_at_first)
+                return run.invariants.violations
+
+            return virtual_time.run(live())
+    finally:
+        logging.disable(logging.NOTSET)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def shrunk(actions: Sequence[Action], *, guarded: bool, seed: int, most_runs: int = 60) -> list[Action]:
+    """Return fewer actions that still find a violation."""
+    left = list(actions)
+    size = max(len(left) // 2, 1)
+    runs = 0
+    while size and runs < most_runs:
+        position = 0
+        while position < len(left) and runs < most_runs:
+            fewer = left[:position] + left[position + size :]
+            runs += 1
+            if fewer and execute(fewer, guarded=guarded, seed=seed):
+                left = fewer
+            else:
+                position += size
+        size //= 2
+    return left
+
+
+def report(actions: Sequence[Action], violations: Sequence[str]) -> str:
+    """Return the text of a failure: what did not hold, and the steps to it."""
+    steps = "\n".join(f"    {json.dumps(list(action))}" for action in actions)
+    return "\n".join(violations[:5]) + f"\nafter these {len(actions)} steps:\n{steps}"
