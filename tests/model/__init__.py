@@ -1,1 +1,1 @@
-"""Agent, manager and Mid guard together, on a fake clock and an API server in memory, under random faults and tenants."""
+"""Agent, manager and Mid guard together: a fake clock, an API server in memory, random users, tenants and faults."""

@@ -74,9 +74,7 @@ class Actions:
         """Create equal small Mid pods."""
         waiting = sum(1 for pod in self.run.world.pods.values() if not pod.node_name and pod.ended_at is None)
         for _ in range(min(count, MOST_PODS // 2 - waiting)):
-            self._create(
-                "mid", {MID[CPU]: cpu, MID[MEMORY]: GIB}, load=lambda _: 0.5, demand=(cpu / 1000, GIB / 2)
-            )
+            self._create("mid", {MID[CPU]: cpu, MID[MEMORY]: GIB}, load=lambda _: 0.5, demand=(cpu / 1000, GIB / 2))
 
     def greedy(self, seed: int) -> None:
         """Create a pod that names its node itself, with absurd requests."""
@@ -88,9 +86,7 @@ class Actions:
 
     def greedy_prod(self, seed: int) -> None:
         """Create a Prod pod that names its node itself, with more than the node has."""
-        self._create(
-            "prod", {CPU: 10**6, MEMORY: 10**15}, load=lambda _: 0.5, demand=(0.1, GIB), node_name=NODE
-        )
+        self._create("prod", {CPU: 10**6, MEMORY: 10**15}, load=lambda _: 0.5, demand=(0.1, GIB), node_name=NODE)
 
     def static_pod(self, seed: int) -> None:
         """Let the kubelet show a static pod of its own."""
@@ -308,9 +304,8 @@ def drawn(seed: int, count: int) -> list[tuple[Any, ...]]:
     beginning += [("pod", "batch", rng.randrange(10**6), 5.0), ("wait", 300.0), ("backlog", 4, 500, 60.0)]
     names = list(_DRAWS)
     weights = [_DRAWS[name][0] for name in names]
-    made = []
-    for name in rng.choices(names, weights, k=max(count - len(beginning), 0)):
-        made.append((name, *_DRAWS[name][1](rng), _seconds(rng)))
+    chosen = rng.choices(names, weights, k=max(count - len(beginning), 0))
+    made = [(name, *_DRAWS[name][1](rng), _seconds(rng)) for name in chosen]
     return (beginning + made)[:count]
 
 

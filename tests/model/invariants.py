@@ -118,8 +118,8 @@ class Invariants:
             self.violated(f"capacity and allocatable differ: {patch['status']}")
         status = json.loads(text) if text else {"reason": "ColocationDisabled", "resources": {}}
         amounts = {native: int(values[mid]) for native, mid in MID.items() if values.get(mid) is not None}
-        for native in amounts:
-            self._on_line(native, amounts[native], status)
+        for native, value in amounts.items():
+            self._on_line(native, value, status)
         if status["reason"] in WITHDRAWN:
             if self.withdrawing_since is None:
                 self.withdrawing_since = self.run.now()

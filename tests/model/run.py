@@ -22,7 +22,7 @@ from koordlet.cluster import pods as pods_on_node
 from koordlet.cluster.pods import PodOnNode
 from tests.fakes import cluster
 from tests.model import cluster_parts, processes, virtual_time
-from tests.model.cluster_parts import NODE, KubeScheduler, Kubelet
+from tests.model.cluster_parts import NODE, Kubelet, KubeScheduler
 from tests.model.configuration import Configuration
 from tests.model.invariants import Invariants
 from tests.model.memory_session import Client, Server
@@ -52,9 +52,7 @@ class Run:
         extender = self.guard.parts.extender if guarded else None
         self.scheduler = KubeScheduler(self.server, self.world, extender)
         self.manager = ManagerProcess(self.hosts["manager"], self.clients["manager"])
-        self.agent = AgentProcess(
-            self.hosts["agent"], self.clients["agent"], self.world, folder, self._clean_pods
-        )
+        self.agent = AgentProcess(self.hosts["agent"], self.clients["agent"], self.world, folder, self._clean_pods)
         self.invariants = Invariants(self)
         self.pods_made = 0
         self.cut_off_at: dict[str, float] = {}

@@ -103,9 +103,7 @@ def installed(monkeypatch) -> Iterator[None]:
     monkeypatch.setattr(time, "monotonic_ns", lambda: int(HOST.get().monotonic() * 1e9))
     monkeypatch.setattr(time, "clock_gettime", read)
     monkeypatch.setattr(time, "clock_gettime_ns", lambda clock_id: int(read(clock_id) * 1e9))
-    monkeypatch.setattr(
-        "component_base.clock.utc_now", lambda: dt.datetime.fromtimestamp(HOST.get().wall(), dt.UTC)
-    )
+    monkeypatch.setattr("component_base.clock.utc_now", lambda: dt.datetime.fromtimestamp(HOST.get().wall(), dt.UTC))
     monkeypatch.setattr(asyncio, "to_thread", _inline)
     monkeypatch.setattr(os, "fsync", lambda _: None)
     yield

@@ -149,8 +149,7 @@ class World:
         column = NATIVE.index(native)
         lent = ("mid",) if native == MEMORY else ("mid", "batch", "free")
         used = math.fsum(
-            tick.node[column]
-            - math.fsum(usage[column] for uid, usage in tick.pods.items() if tick.kinds[uid] in lent)
+            tick.node[column] - math.fsum(usage[column] for uid, usage in tick.pods.items() if tick.kinds[uid] in lent)
             for tick in ticks
         ) / len(ticks)
         return max(ALLOCATABLE[native] - math.floor(used * (1000 if native == CPU else 1)), 0)
