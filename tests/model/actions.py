@@ -64,8 +64,6 @@ class Actions:
             name=f"{kind}-{run.pods_made}", uid=f"uid-{run.pods_made}", kind=kind, requests=requests,
             created=run.now(), **more,
         )  # fmt: skip
-        if pod.node_name:
-            pod.bound_at = run.now()
         run.server.add("pods", cluster_parts.document(pod), NAMESPACE)
         run.world.pods[pod.name] = pod
         return pod
@@ -104,9 +102,11 @@ class Actions:
         if not running:
             return
         victim = running[-1 - choice % min(len(running), 3)]
+        trick = TRICKS[how % len(TRICKS)]
         self._create(
             kind, {}, load=lambda _: 0.5, demand=(0.05, GIB / 16), is_trick=True,
-            metadata=self._claims(victim.cgroup_uid, TRICKS[how % len(TRICKS)]),
+            node_name="" if trick == "hash" else NODE,  # the API server wants one beside the other annotation
+            metadata=self._claims(victim.cgroup_uid, trick),
         )  # fmt: skip
 
     def _claims(self, pod_hash: str, how: str) -> dict[str, Any]:
@@ -145,8 +145,8 @@ class Actions:
         running = self.run.world.running()
         if running:
             uid = running[choice % len(running)].cgroup_uid
-            self.run.world.unmeasurable.add(uid)
-            self._after(seconds, lambda: self.run.world.unmeasurable.discard(uid))
+            self.run.world.unmeasurable.setdefault(uid, self.run.now())
+            self._after(seconds, lambda: self.run.world.unmeasurable.pop(uid, None))
 
     def kubelet_away(self, seconds: float) -> None:
         self.run.kubelet.is_away = True
@@ -200,7 +200,7 @@ class Actions:
         if how == "graceful":
             await run.agent.stop()
         else:
-            await run.agent.kill()
+            await run.agent.crash()
 
         def back() -> None:
             run.over("agent")

@@ -74,6 +74,8 @@ class Kubelet:
             if pod.holds() and pod.admitted_at is None:
                 if self._fits(pod, self.world.running()):
                     pod.admitted_at = now
+                    if not pod.by_scheduler:
+                        pod.bound_at = now
                     self._report(pod, "Running", moment(now), moment(pod.bound_at or now))
                 else:
                     self.end(pod, now, "Failed")

@@ -25,12 +25,12 @@ def calculated(metric: dict[str, Any], unused: int, native: str) -> int | None:
         return None
     peak = ((status.get("prodPeakMetric") or {}).get("resource") or {}).get("resources")
     allocated = status.get("allocated")
-    if not peak or not allocated:
+    if not allocated:
         return None
     total = ALLOCATABLE[native]
     prod = amount(native, allocated["prod"][native])
     charged = prod * policy["midReclaimRatioPercent"] // 100
-    reclaimable = max(0, min(charged, total) - amount(native, peak[native]))
+    reclaimable = max(0, min(charged, total) - amount(native, peak[native])) if peak else 0
     share = max(total - prod, 0) * policy["midUnallocatedPercent"] // 100
     return min(min(reclaimable, total * policy[_THRESHOLD[native]] // 100) + share, unused)
 

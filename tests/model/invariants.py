@@ -15,7 +15,7 @@ from tests.model.virtual_time import START
 from tests.model.world import CPU, MEMORY, MID, NATIVE, Pod
 
 ANNOTATION = "koordinator.sh/mid-resource-status"
-CALCULATED = ("Calculated", "CalculatedFromReclaimable")
+CALCULATED = ("Calculated", "CalculatedFromReclaimable", "CalculatedWithoutPrediction")
 WITHDRAWN = ("ColocationDisabled", "NodeMetricMissing", "NeverReported", "SampleTooOld", "PredictionTooOld")
 SLACK = {CPU: 8, MEMORY: 1 << 18}
 """Rounding of four usages, and of the float32 in which they are cached."""
@@ -40,7 +40,6 @@ class Invariants:
         self.short_since: dict[str, float] = {}
         """Native resource -> since when Calculated is below what is allocated, by the writes."""
         self.reported_at: float | None = None
-        self.predicted_at: float | None = None
         self.violations: list[str] = []
 
     def violated(self, text: str) -> None:
@@ -73,7 +72,6 @@ class Invariants:
                 )
         peak = (status.get("prodPeakMetric") or {}).get("resource", {}).get("resources")
         if peak:
-            self.predicted_at = self.reported_at
             self._on_prediction(status, {native: formula.amount(native, peak[native]) for native in NATIVE})
 
     def _on_prediction(self, status: dict[str, Any], peak: dict[str, int]) -> None:
@@ -81,11 +79,10 @@ class Invariants:
         for native in NATIVE:
             if peak[native] > world.CAPACITY[native]:
                 self.violated(f"Peak[Prod] of {native} is {peak[native]}, above the capacity {world.CAPACITY[native]}")
-        clean_report = agent.clean_report()
-        clean = clean_report.status.prod_peak_metric if clean_report else None
-        if clean is not None:
+        forecast = agent.clean_forecast()
+        if forecast is not None and forecast.publishes.peak is not None:
             for native in NATIVE:
-                wanted = formula.amount(native, clean.resource.resources[native])
+                wanted = forecast.publishes.peak[native]
                 if peak[native] < wanted - self._own_share(native) - SLACK[native]:
                     self.violated(
                         f"Peak[Prod] of {native} is {peak[native]}, without the tricks of tenants it is {wanted}"
@@ -156,6 +153,9 @@ class Invariants:
             self.violated(f"the floor of {MID[native]} is {line['floor']}, admitted pods hold {held}")
         metric = run.server.view("nodemetrics", NODE) or {}
         calculated = formula.calculated(metric, unused, native)
+        is_of_it = (metric.get("status") or {}).get("updateTime") == status["sample"]
+        if is_of_it and calculated is not None and value > max(calculated + SLACK[native], held):
+            self.violated(f"{value} of {MID[native]} is offered; calculated: {calculated}, held: {held}")
         if calculated is None or calculated >= run.world.mid_held(native, now=now, since=now):
             self.short_since.pop(native, None)
         else:
@@ -242,10 +242,9 @@ class Invariants:
         if (off := run.config.off_since(now)) is not None:
             dues.append(off)
         degrade = run.config.longest_degrade_seconds
-        for last in (self.reported_at, self.predicted_at):
-            base = max(last or 0.0, run.metric_born_at)
-            if now - base > degrade:
-                dues.append(base + degrade)
+        last = max(self.reported_at or 0.0, run.metric_born_at)
+        if now - last > degrade:
+            dues.append(last + degrade)
         return min(dues, default=None)
 
 

@@ -188,8 +188,8 @@ class AgentProcess(Process):
         self._trained_at: float | None = None
         self._sampled: set[str] = set()
         self.agent: Any = None
-        self.clean_report: Callable[[], Any] = lambda: None
-        """Make the report that the second observer would send in place of the newest one."""
+        self.clean_forecast: Callable[[], Any] = lambda: None
+        """Make the newest forecast of the agent again, by the second observer."""
 
     def start(self, *, with_checkpoint: bool) -> None:
         if not with_checkpoint:
@@ -230,8 +230,8 @@ class AgentProcess(Process):
 
             setattr(owner, name, both)
 
-        def build(*args, **kwargs) -> None:
-            self.clean_report = functools.partial(shadow_reports.build, *args, **kwargs)
+        def predict(*args, **kwargs) -> None:
+            self.clean_forecast = functools.partial(shadow_reports.predict, *args, **kwargs)
 
         def train(*args, **kwargs) -> None:
             self._record()
@@ -246,7 +246,7 @@ class AgentProcess(Process):
 
         also(observer, "observe", shadow.observe)
         also(observer, "train", train)
-        also(reports, "build", build)
+        also(reports, "predict", predict)
         also(checkpointer, "restore", shadow_checkpointer.restore)
         checkpointer.save = save
 
@@ -262,7 +262,8 @@ class AgentProcess(Process):
         at = asyncio.get_running_loop().time()
         newest = self.world.ticks[-1] if self.world.ticks else None
         tick = newest if newest is not None and newest.at == at else self.world.measure(at)
-        pods = {uid: UsageSample(*usage) for uid, usage in tick.pods.items() if uid not in tick.unmeasured}
+        hidden = tick.unmeasured | tick.in_system
+        pods = {uid: UsageSample(*usage) for uid, usage in tick.pods.items() if uid not in hidden}
         self._sampled |= pods.keys()
         node = UsageSample(*tick.node)
         return Snapshot(
@@ -271,6 +272,7 @@ class AgentProcess(Process):
             system=None if tick.unmeasured else rates.system_usage(node, pods.values()),
             pods=pods,
             unmeasured_pods=tick.unmeasured,
+            pods_in_system=tick.in_system,
         )
 
     def _record(self) -> None:
@@ -286,6 +288,16 @@ class AgentProcess(Process):
             table.put(pod)
         table.synced = self.agent.view.pods.synced
         return table
+
+    async def crash(self) -> None:
+        """End as on SIGKILL: without a checkpoint."""
+
+        async def nothing() -> None:
+            """Stand in for a checkpoint that is not written."""
+
+        if self.is_running:
+            self.agent.checkpointer.save = nothing
+        await self.kill()
 
     async def stop(self) -> None:
         """End as on SIGTERM: with a checkpoint."""

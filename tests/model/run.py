@@ -10,6 +10,7 @@ import logging
 import random
 import shutil
 import tempfile
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,10 @@ class Run:
         self._set_clock()
         if request.method == "POST" and request.path.endswith("/nodemetrics"):
             self.metric_born_at = self.now()
-        self.invariants.on_write(request)
+        try:
+            self.invariants.on_write(request)
+        except Exception:  # the program that writes would catch it
+            self.invariants.violated(traceback.format_exc())
 
     def _clean_pods(self) -> list[PodOnNode]:
         """Return the pods of the node as the agent may see them, but without what tenants claim."""
@@ -174,7 +178,7 @@ def _described(item: dict[str, Any], *, is_trick: bool) -> PodOnNode:
     if is_trick:
         metadata = item["metadata"]
         item = {**item, "metadata": {key: metadata[key] for key in ("name", "namespace", "uid") if key in metadata}}
-    return pods_on_node.describe(msgspec.convert(item, type=pods.Pod))
+    return pods_on_node.describe(msgspec.convert(item, type=pods.Pod), NODE)
 
 
 async def _live(run: Run, actions: Sequence[Action], stop_at_first: bool) -> int:

@@ -18,6 +18,8 @@ CAPACITY = {CPU: 16_000, MEMORY: 64 * GIB}
 ALLOCATABLE = {CPU: 15_000, MEMORY: 60 * GIB}
 SYSTEM = (0.4, 1.5 * GIB)
 """Usage of the machine outside of pods."""
+LASTING_SECONDS = 30.0
+"""Time after which the collectors count a pod that cannot be measured as system."""
 
 
 class Usage(NamedTuple):
@@ -92,6 +94,8 @@ class Tick(NamedTuple):
     """By UID of the cgroup."""
     kinds: dict[str, str]
     unmeasured: frozenset[str]
+    in_system: frozenset[str]
+    """Pods that could not be measured for so long that they count as system."""
 
 
 class World:
@@ -103,8 +107,8 @@ class World:
         self.gone: deque[Pod] = deque(maxlen=100)
         """The last pods that were deleted; they have ended."""
         self.ticks: deque[Tick] = deque(maxlen=40)
-        self.unmeasurable: set[str] = set()
-        """UIDs of cgroups that cannot be read now."""
+        self.unmeasurable: dict[str, float] = {}
+        """UIDs of cgroups that cannot be read now, and since when."""
 
     def all_pods(self) -> Iterable[Pod]:
         yield from self.pods.values()
@@ -136,7 +140,9 @@ class World:
             SYSTEM[0] + math.fsum(each.cpu_cores for each in pods.values()),
             SYSTEM[1] + math.fsum(each.memory_bytes for each in pods.values()),
         )
-        tick = Tick(at, node, pods, kinds, frozenset(self.unmeasurable & pods.keys()))
+        lasting = frozenset(uid for uid, since in self.unmeasurable.items() if at - since >= LASTING_SECONDS)
+        unmeasured = frozenset(self.unmeasurable) & pods.keys()
+        tick = Tick(at, node, pods, kinds, unmeasured - lasting, unmeasured & lasting)
         self.ticks.append(tick)
         return tick
 
