@@ -10,6 +10,7 @@ from tests.model import world
 from tests.model.memory_session import Server
 from tests.model.virtual_time import START
 from tests.model.world import CPU, MEMORY, MID, Pod, World
+from tests.scheduler_plugin import factories
 
 NODE = "n1"
 NODE_UID = "uid-of-the-node"
@@ -157,8 +158,8 @@ class KubeScheduler:
             return False
         if self.extender is None:
             return True
-        body = json.dumps({"Pod": self.server.get("pods", pod.name, NAMESPACE), "Nodes": None, "NodeNames": [NODE]})
-        return NODE in (json.loads(self.extender.filter(body.encode(), wall)).get("NodeNames") or ())
+        body = factories.request(self.server.get("pods", pod.name, NAMESPACE), [NODE])
+        return NODE in (json.loads(self.extender.filter(body, wall)).get("NodeNames") or ())
 
     def _bind(self, pod: Pod, now: float, wall: float) -> None:
         pod.node_name, pod.bound_at, pod.by_scheduler = NODE, now, True
