@@ -177,11 +177,13 @@ class CleanView:
 class AgentProcess(Process):
     """The agent, and a second observer of the same node from which the tricks of tenants are hidden."""
 
-    def __init__(self, host: Host, client: Client, of: World, folder: Path, clean_pods: Callable[[], list]) -> None:
+    def __init__(
+        self, host: Host, client: Client, of: World, folder: Path, without_claims: Callable[[str], Any]
+    ) -> None:
         super().__init__(host, client)
         self.world = of
         self.folder = folder
-        self.clean_pods = clean_pods
+        self.without_claims = without_claims
         self.saved_records: dict[str, float] = {}
         self.records: dict[str, float] = {}
         """Seconds that each cgroup was recorded for, by its UID: at most what the agent may know."""
@@ -284,8 +286,8 @@ class AgentProcess(Process):
 
     def _clean_table(self) -> PodTable:
         table = PodTable()
-        for pod in self.clean_pods():
-            table.put(pod)
+        for (_, name), pod in self.agent.view.pods._pods.items():
+            table.put(self.without_claims(name) or pod)
         table.synced = self.agent.view.pods.synced
         return table
 

@@ -53,7 +53,7 @@ class Run:
         extender = self.guard.parts.extender if guarded else None
         self.scheduler = KubeScheduler(self.server, self.world, extender)
         self.manager = ManagerProcess(self.hosts["manager"], self.clients["manager"])
-        self.agent = AgentProcess(self.hosts["agent"], self.clients["agent"], self.world, folder, self._clean_pods)
+        self.agent = AgentProcess(self.hosts["agent"], self.clients["agent"], self.world, folder, self._without_claims)
         self.invariants = Invariants(self)
         self.pods_made = 0
         self.cut_off_at: dict[str, float] = {}
@@ -160,25 +160,18 @@ class Run:
         except Exception:  # the program that writes would catch it
             self.invariants.violated(traceback.format_exc())
 
-    def _clean_pods(self) -> list[PodOnNode]:
-        """Return the pods of the node as the agent may see them, but without what tenants claim."""
-        found = []
-        for pod in self.world.pods.values():
-            item = self.server.view("pods", pod.name, cluster_parts.NAMESPACE)
-            if item is None or item["spec"].get("nodeName") != NODE:
-                continue
-            known = self._described.get(pod.name)
-            if known is None or known[0] is not item:
-                known = self._described[pod.name] = item, _described(item, is_trick=pod.is_trick)
-            found.append(known[1])
-        return found
-
-
-def _described(item: dict[str, Any], *, is_trick: bool) -> PodOnNode:
-    if is_trick:
-        metadata = item["metadata"]
-        item = {**item, "metadata": {key: metadata[key] for key in ("name", "namespace", "uid") if key in metadata}}
-    return pods_on_node.describe(msgspec.convert(item, type=pods.Pod), NODE)
+    def _without_claims(self, name: str) -> PodOnNode | None:
+        """Return a pod as the agent would see it if its author claimed nothing; None for a pod that claims nothing."""
+        pod = self.world.pods.get(name)
+        item = self.server.view("pods", name, cluster_parts.NAMESPACE)
+        if pod is None or not pod.is_trick or item is None:
+            return None
+        known = self._described.get(name)
+        if known is None or known[0] is not item:
+            metadata = {key: item["metadata"][key] for key in ("name", "namespace", "uid")}
+            described = pods_on_node.describe(msgspec.convert({**item, "metadata": metadata}, type=pods.Pod), NODE)
+            known = self._described[name] = item, described
+        return known[1]
 
 
 async def _live(run: Run, actions: Sequence[Action], stop_at_first: bool) -> int:
