@@ -17,15 +17,20 @@ def amount(native: str, wire: Any) -> int:
     return int(text)
 
 
-def calculated(metric: dict[str, Any], unused: int, native: str) -> int | None:
-    """Return Calculated by the report, with the true Unused; None where no report or no policy allows to calculate."""
+def calculated(
+    metric: dict[str, Any], unused: int, native: str, *, without_prediction: bool = False
+) -> int | None:
+    """Return Calculated by the report, with the true Unused; None where no report or no policy allows to calculate.
+
+    A report without a prediction allows it only where the last prediction is too old to be kept.
+    """
     policy = (metric.get("spec") or {}).get("midColocationPolicy") or {}
     status = metric.get("status") or {}
     if not policy.get("enable") or policy.get("midReclaimMode") == "static":
         return None
     peak = ((status.get("prodPeakMetric") or {}).get("resource") or {}).get("resources")
     allocated = status.get("allocated")
-    if not allocated:
+    if not allocated or not (peak or without_prediction):
         return None
     total = ALLOCATABLE[native]
     prod = amount(native, allocated["prod"][native])

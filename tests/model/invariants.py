@@ -152,7 +152,8 @@ class Invariants:
         if (line.get("floor") or 0) > held:
             self.violated(f"the floor of {MID[native]} is {line['floor']}, admitted pods hold {held}")
         metric = run.server.view("nodemetrics", NODE) or {}
-        calculated = formula.calculated(metric, unused, native)
+        is_without = status["reason"] == "CalculatedWithoutPrediction"
+        calculated = formula.calculated(metric, unused, native, without_prediction=is_without)
         is_of_it = (metric.get("status") or {}).get("updateTime") == status["sample"]
         if is_of_it and calculated is not None and value > max(calculated + SLACK[native], held):
             self.violated(f"{value} of {MID[native]} is offered; calculated: {calculated}, held: {held}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, NamedTuple
@@ -31,7 +32,9 @@ class Server(cluster.Cluster):
     def __init__(self) -> None:
         super().__init__()
         self.log: list[Change] = []
-        self._sleepers: set[asyncio.Event] = set()
+        self._sleepers: dict[int, asyncio.Event] = {}
+        """In the order in which they came, so that a run can be repeated."""
+        self._numbers = itertools.count()
 
     def _store_change(self, change: str, plural: str, item: dict[str, Any]) -> None:
         if change == "DELETED":
@@ -39,7 +42,7 @@ class Server(cluster.Cluster):
             item = {**item, "metadata": {**item["metadata"], "resourceVersion": str(self._version)}}
         namespace = item["metadata"].get("namespace", "")
         self.log.append(Change(change, plural, namespace, self._version, item, _line(change, item)))
-        for sleeper in self._sleepers:
+        for sleeper in self._sleepers.values():
             sleeper.set()
 
     def _list(self, plural: str, namespace: str, query: dict[str, str]) -> dict[str, Any]:
@@ -54,12 +57,12 @@ class Server(cluster.Cluster):
     @contextlib.contextmanager
     def sleeper(self) -> Iterator[asyncio.Event]:
         """Yield an event that each change sets."""
-        event = asyncio.Event()
-        self._sleepers.add(event)
+        number, event = next(self._numbers), asyncio.Event()
+        self._sleepers[number] = event
         try:
             yield event
         finally:
-            self._sleepers.discard(event)
+            del self._sleepers[number]
 
 
 class Client:
@@ -79,7 +82,7 @@ class Client:
         """Break every connection until `is_cut_off` is reset."""
         self.is_cut_off = True
         self.cuts += 1
-        for sleeper in self.server._sleepers:
+        for sleeper in self.server._sleepers.values():
             sleeper.set()
 
     def session(self, may_write: Callable[[], bool] = lambda: True) -> MemorySession:
