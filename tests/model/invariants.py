@@ -62,8 +62,7 @@ class Invariants:
         ahead = max(_seconds(status["updateTime"]) - now, 0.0)
         self.reported_at = now + min(ahead, 300)
         allocated = status.get("allocated")
-        since = now - 15 if not run.clients["agent"].is_cut_off else run.cut_off_at["agent"] - 15
-        since = min(since, run.reconnected_at - 15) if now - run.reconnected_at < 120 else since
+        since = min(now, run.agent_blind_since() or now) - 15
         for native in NATIVE if allocated else ():
             held = run.world.mid_held(native, now=now, since=since)
             if int(allocated["mid"][MID[native]]) > held:
@@ -87,7 +86,7 @@ class Invariants:
                     self.violated(
                         f"Peak[Prod] of {native} is {peak[native]}, without the tricks of tenants it is {wanted}"
                     )
-        if (prediction := status.get("prediction")) is not None:
+        if (prediction := status.get("prediction")) is not None and self.run.agent_blind_since() is None:
             period = prediction["parameters"]["coldStartPeriodSeconds"]
             running = [pod for pod in self.run.world.running() if pod.kind in ("prod", "none")]
             recorded = {pod.name: agent.records.get(pod.cgroup_uid, 0.0) for pod in running}
