@@ -233,7 +233,9 @@ class AgentProcess(Process):
             setattr(owner, name, both)
 
         def predict(*args, **kwargs) -> None:
-            self.clean_forecast = functools.partial(shadow_reports.predict, *args, **kwargs)
+            table = self._clean_table()
+            frozen = [CleanView(self.agent.view, lambda: table) if each is view else each for each in args]
+            self.clean_forecast = functools.partial(shadow_reports.predict, *frozen, **kwargs)
 
         def train(*args, **kwargs) -> None:
             self._record()
