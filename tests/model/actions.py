@@ -220,8 +220,7 @@ class Actions:
         def back() -> None:
             run.clients[name].is_cut_off = False
             run.over(f"{name} cut off")
-            if name == "agent":
-                run.reconnected_at = run.now()
+            run.reconnected_at[name] = run.now()
 
         self._after(seconds, back)
 

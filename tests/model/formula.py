@@ -17,9 +17,7 @@ def amount(native: str, wire: Any) -> int:
     return int(text)
 
 
-def calculated(
-    metric: dict[str, Any], unused: int, native: str, *, without_prediction: bool = False
-) -> int | None:
+def calculated(metric: dict[str, Any], unused: int, native: str, *, without_prediction: bool = False) -> int | None:
     """Return Calculated by the report, with the true Unused; None where no report or no policy allows to calculate.
 
     A report without a prediction allows it only where the last prediction is too old to be kept.

@@ -21,6 +21,8 @@ SLACK = {CPU: 8, MEMORY: 1 << 18}
 """Rounding of four usages, and of the float32 in which they are cached."""
 SETTLE_SECONDS = 90
 """Time after which a program that works has seen a change of a pod: a check of every withdrawn node is 30 s."""
+LIST_SECONDS = 35
+"""Longest age of a pod list: one is taken every half minute at most."""
 LATE_SECONDS = 60
 """Longest time of a withdrawal."""
 
@@ -36,6 +38,8 @@ class Invariants:
         self.run = run
         self.unused_of_sample: dict[str, list[dict[str, int]]] = {}
         """Time of a sample on the wire -> the true Unused of the reports that have it."""
+        self.arrived: dict[str, float] = {}
+        """Time of a sample on the wire -> when its first report was written."""
         self.withdrawing_since: float | None = None
         self.short_since: dict[str, float] = {}
         """Native resource -> since when Calculated is below what is allocated, by the writes."""
@@ -59,6 +63,7 @@ class Invariants:
         now = run.now()
         truth = {native: run.world.unused(native) for native in NATIVE}
         self.unused_of_sample.setdefault(status["updateTime"], []).append(truth)
+        self.arrived.setdefault(status["updateTime"], now)
         ahead = max(_seconds(status["updateTime"]) - now, 0.0)
         self.reported_at = now + min(ahead, 300)
         allocated = status.get("allocated")
@@ -144,7 +149,8 @@ class Invariants:
             self.violated(f"no report has the sample {status.get('sample')!r}")
             return
         unused = max(truth[native] for truth in truths) + SLACK[native]
-        since = min(run.agent_blind_since() or now, run.list_failing_since() or now, now - SETTLE_SECONDS)
+        seen = self.arrived[status["sample"]] - 15
+        since = min(seen, run.agent_blind_since() or now, run.list_failing_since() or now, now - SETTLE_SECONDS)
         held = run.world.mid_held(native, now=now, since=since)
         if value > max(unused, held):
             self.violated(f"{value} of {MID[native]} is offered; unused: {unused}, held by admitted pods: {held}")
@@ -172,7 +178,7 @@ class Invariants:
         assert self.withdrawing_since is not None
         if reason == "ColocationDisabled" and now - run.config.off_until > 30:
             self.violated(f"switched off, though the configuration is on since {run.config.off_until:.0f} s")
-        since = min(now - 1, run.list_failing_since() or now)
+        since = min(now - LIST_SECONDS, run.list_failing_since() or now)
         for native, value in amounts.items():
             held = run.world.mid_held(native, now=now, since=since, bound_before=self.withdrawing_since + 1)
             if value > held:

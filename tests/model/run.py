@@ -57,7 +57,7 @@ class Run:
         self.invariants = Invariants(self)
         self.pods_made = 0
         self.cut_off_at: dict[str, float] = {}
-        self.reconnected_at = float("-inf")
+        self.reconnected_at: dict[str, float] = {}
         self.metric_born_at = 0.0
         self.list_refused_since: float | None = None
         self.list_refused_until = float("-inf")
@@ -91,12 +91,14 @@ class Run:
 
     def agent_blind_since(self) -> float | None:
         """Return since when the agent may have seen no change of a pod; None where it sees all."""
-        if self.clients["agent"].is_cut_off:
+        if self.clients["agent"].is_cut_off or self.now() - self.reconnected_at.get("agent", -1e9) < 180:
             return self.cut_off_at["agent"] - 15
-        return self.cut_off_at["agent"] - 15 if self.now() - self.reconnected_at < 180 else None
+        return None
 
     def list_failing_since(self) -> float | None:
         """Return since when the manager may have seen no list of pods; None where it can."""
+        if self.clients["manager"].is_cut_off or self.now() - self.reconnected_at.get("manager", -1e9) < 180:
+            return self.cut_off_at["manager"] - 90
         if self.list_refused_since is not None and self.now() - self.list_refused_until < 120:
             return self.list_refused_since - 90
         return None

@@ -18,6 +18,8 @@ CAPACITY = {CPU: 16_000, MEMORY: 64 * GIB}
 ALLOCATABLE = {CPU: 15_000, MEMORY: 60 * GIB}
 SYSTEM = (0.4, 1.5 * GIB)
 """Usage of the machine outside of pods."""
+_REPORTED_TICKS = 4
+"""Ticks that the usage of a report may be from: those of half a minute, and one that was late."""
 LASTING_SECONDS = 30.0
 """Time after which the collectors count a pod that cannot be measured as system."""
 
@@ -147,18 +149,16 @@ class World:
         return tick
 
     def unused(self, native: str) -> int:
-        """Return the largest amount that a report of now may call unused: over the last one to four ticks."""
-        newest = list(self.ticks)[-4:][::-1]
-        return max(self._unused(newest[:count], native) for count in range(1, len(newest) + 1)) if newest else 0
-
-    def _unused(self, ticks: list[Tick], native: str) -> int:
+        """Return the largest amount that a report of now may call unused: that of any of the last ticks."""
         column = NATIVE.index(native)
         lent = ("mid",) if native == MEMORY else ("mid", "batch", "free")
-        used = math.fsum(
-            tick.node[column] - math.fsum(usage[column] for uid, usage in tick.pods.items() if tick.kinds[uid] in lent)
-            for tick in ticks
-        ) / len(ticks)
-        return max(ALLOCATABLE[native] - math.floor(used * (1000 if native == CPU else 1)), 0)
+
+        def of(tick: Tick) -> int:
+            given = math.fsum(usage[column] for uid, usage in tick.pods.items() if tick.kinds[uid] in lent)
+            used = (tick.node[column] - given) * (1000 if native == CPU else 1)
+            return max(ALLOCATABLE[native] - math.floor(used), 0)
+
+        return max((of(tick) for tick in list(self.ticks)[-_REPORTED_TICKS:]), default=0)
 
     def mid_held(self, native: str, *, now: float, since: float, bound_before: float = math.inf) -> int:
         """Return the Mid requests of pods that the kubelet had admitted and that ran at any time after `since`.
