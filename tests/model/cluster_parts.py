@@ -72,7 +72,8 @@ class Kubelet:
         if self.is_away or self.server.view("nodes", NODE) is None:
             return
         for pod in sorted(self.world.pods.values(), key=lambda each: (each.created, each.name)):
-            if pod.holds() and pod.admitted_at is None:
+            is_foreign = not pod.cgroup and "kubernetes.io/config.mirror" in pod.metadata.get("annotations", {})
+            if pod.holds() and pod.admitted_at is None and not is_foreign:  # it has no such static pod
                 if self._fits(pod, self.world.running()):
                     pod.admitted_at = now
                     if not pod.by_scheduler:
