@@ -167,10 +167,12 @@ class Actions:
         host = self.run.hosts["agent"]
         host.wall_offset = seconds
         self._brief("agent's clock")
+        self.run.clock_set_at = self.run.now()
 
         def right() -> None:
             host.wall_offset = 0.0
             self._brief("agent's clock")
+            self.run.clock_set_at = self.run.now()
 
         self._after(for_seconds, right)
 

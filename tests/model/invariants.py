@@ -61,7 +61,8 @@ class Invariants:
     def _on_report(self, status: dict[str, Any]) -> None:
         run = self.run
         now = run.now()
-        truth = {native: run.world.unused(native) for native in NATIVE}
+        was_set = run.clock_was_set_since(now - 1800)
+        truth = {native: run.world.unused(native, in_any_tick=was_set) for native in NATIVE}
         self.unused_of_sample.setdefault(status["updateTime"], []).append(truth)
         self.arrived.setdefault(status["updateTime"], now)
         ahead = max(_seconds(status["updateTime"]) - now, 0.0)
@@ -74,9 +75,18 @@ class Invariants:
                 self.violated(
                     f"the report counts {allocated['mid'][MID[native]]} of {MID[native]} as allocated, admitted: {held}"
                 )
+        self._note_room(status, truth)
         peak = (status.get("prodPeakMetric") or {}).get("resource", {}).get("resources")
         if peak:
             self._on_prediction(status, {native: formula.amount(native, peak[native]) for native in NATIVE})
+
+    def _note_room(self, status: dict[str, Any], unused: dict[str, int]) -> None:
+        """End the time in which less is calculated than allocated: by this report it may be over."""
+        metric = {**(self.run.server.view("nodemetrics", NODE) or {}), "status": status}
+        for native in list(self.short_since):
+            calculated = formula.calculated(metric, unused[native] + SLACK[native], native, without_prediction=True)
+            if calculated is None or calculated >= int(status["allocated"]["mid"][MID[native]]):
+                del self.short_since[native]
 
     def _on_prediction(self, status: dict[str, Any], peak: dict[str, int]) -> None:
         agent = self.run.agent

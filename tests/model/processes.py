@@ -280,7 +280,7 @@ class AgentProcess(Process):
         )
 
     def _record(self) -> None:
-        now = self.host.monotonic()
+        now = self.host.since_boot()
         passed = 0.0 if self._trained_at is None else min(now - self._trained_at, 90.0)
         for uid in self._sampled:
             self.records[uid] = self.records.get(uid, -passed) + passed

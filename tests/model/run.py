@@ -59,6 +59,7 @@ class Run:
         self.cut_off_at: dict[str, float] = {}
         self.reconnected_at: dict[str, float] = {}
         self.metric_born_at = 0.0
+        self.clock_set_at = float("-inf")
         self.list_refused_since: float | None = None
         self.list_refused_until = float("-inf")
         self._troubled: dict[str, float] = {}
@@ -94,6 +95,9 @@ class Run:
         if self.clients["agent"].is_cut_off or self.now() - self.reconnected_at.get("agent", -1e9) < 180:
             return self.cut_off_at["agent"] - 15
         return None
+
+    def clock_was_set_since(self, since: float) -> bool:
+        return self.clock_set_at > since
 
     def list_failing_since(self) -> float | None:
         """Return since when the manager may have seen no list of pods; None where it can."""

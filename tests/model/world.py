@@ -108,7 +108,7 @@ class World:
         """By name, of those that exist in the API server."""
         self.gone: deque[Pod] = deque(maxlen=100)
         """The last pods that were deleted; they have ended."""
-        self.ticks: deque[Tick] = deque(maxlen=40)
+        self.ticks: deque[Tick] = deque(maxlen=180)
         self.unmeasurable: dict[str, float] = {}
         """UIDs of cgroups that cannot be read now, and since when."""
 
@@ -148,8 +148,11 @@ class World:
         self.ticks.append(tick)
         return tick
 
-    def unused(self, native: str) -> int:
-        """Return the largest amount that a report of now may call unused: that of any of the last ticks."""
+    def unused(self, native: str, *, in_any_tick: bool = False) -> int:
+        """Return the largest amount that a report of now may call unused: that of any of the last ticks.
+
+        `in_any_tick`: the clock was set, and samples of the past may have the time of now.
+        """
         column = NATIVE.index(native)
         lent = ("mid",) if native == MEMORY else ("mid", "batch", "free")
 
@@ -158,7 +161,7 @@ class World:
             used = (tick.node[column] - given) * (1000 if native == CPU else 1)
             return max(ALLOCATABLE[native] - math.floor(used), 0)
 
-        return max((of(tick) for tick in list(self.ticks)[-_REPORTED_TICKS:]), default=0)
+        return max((of(tick) for tick in list(self.ticks)[-_REPORTED_TICKS if not in_any_tick else 0 :]), default=0)
 
     def mid_held(self, native: str, *, now: float, since: float, bound_before: float = math.inf) -> int:
         """Return the Mid requests of pods that the kubelet had admitted and that ran at any time after `since`.
