@@ -103,7 +103,11 @@ class Invariants:
                     )
         if (prediction := status.get("prediction")) is not None and self.run.agent_blind_since() is None:
             period = prediction["parameters"]["coldStartPeriodSeconds"]
-            running = [pod for pod in self.run.world.running() if pod.kind in ("prod", "none")]
+            running = [
+                pod
+                for pod in self.run.world.all_pods()
+                if pod.kind in ("prod", "none") and (pod.ended_at is None or pod.ended_at > self.run.now() - 15)
+            ]
             recorded = {pod.name: agent.records.get(pod.cgroup_uid, 0.0) for pod in running}
             warm = [name for name, seconds in recorded.items() if seconds >= period - 45]
             if prediction["warmPods"] > len(warm):
