@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from prometheus_client import CollectorRegistry
 
 from koordlet import agent as agent_program
@@ -30,7 +29,6 @@ from manager.cache import kopf_watches
 from manager.metrics import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
-from manager.slo_config import controller as slo_config
 from manager.slo_config.evaluation import State
 from scheduler_plugin.state import informer
 from tests.model import world
@@ -45,6 +43,9 @@ GUARD_ONLY = {
     "filter": {"enabled": [{"name": "MidGuard"}], "disabled": [{"name": "*"}]},
     "score": {"disabled": [{"name": "*"}]},
 }
+
+
+_WATCHED = ("nodes", "nodemetrics", "configmaps")
 
 
 def patched(monkeypatch, tick_seconds: float) -> None:
@@ -68,32 +69,27 @@ async def _follow(sink, settings, *, on_ready: Callable[[], None], **_) -> None:
     """Deliver every object and every change to the manager, as kopf does."""
     server = _SERVERS[HOST.get().name]
     position = len(server.log)
-    for plural in ("nodes", "nodemetrics", "configmaps"):
+    for plural in _WATCHED:
         for item in server.all(plural):
-            await _deliver(sink, settings, "ADDED", plural, item)
+            _deliver(sink, settings, "ADDED", plural, item)
     on_ready()
     with server.sleeper() as changed:
         while True:
             changed.clear()
             seen, position = server.log[position:], len(server.log)
             for change in seen:
-                await _deliver(sink, settings, change.kind, change.plural, change.item)
+                _deliver(sink, settings, change.kind, change.plural, change.item)
             if position == len(server.log):
                 await changed.wait()
 
 
-async def _deliver(sink, settings, kind: str, plural: str, item: dict[str, Any]) -> None:
-    if plural in ("nodes", "nodemetrics"):
-        if kind == "DELETED":
-            sink.deleted(plural, item["metadata"]["name"], item["metadata"]["uid"])
-        else:
-            sink.updated(plural, sink.decode(plural, item))
-    elif plural == "configmaps" and item["metadata"]["name"] == settings.config_map:
-        outcome = sink.config_map_changed(
-            None if kind == "DELETED" else msgspec.convert(item, type=slo_config.ConfigMap)
-        )
-        if outcome is not None:
-            await outcome
+def _deliver(sink, settings, kind: str, plural: str, item: dict[str, Any]) -> None:
+    if plural not in _WATCHED or (plural == "configmaps" and item["metadata"]["name"] != settings.config_map):
+        return
+    if kind == "DELETED":
+        sink.deleted(plural, item["metadata"]["name"], item["metadata"]["uid"])
+    else:
+        sink.updated(plural, sink.decode(plural, item))
 
 
 _SERVERS: dict[str, Server] = {}
