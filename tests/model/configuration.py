@@ -50,7 +50,7 @@ class Configuration:
         self.off_until = 0.0
         """Last time at which colocation was lawfully off."""
         self.longest_degrade_seconds = 60 * LONGEST_DEGRADE_MINUTES
-        self._in_force: dict[str, Any] = {}
+        self.in_force: dict[str, Any] = {}
         self._off_since: float | None = 0.0
         self._absent_since: float | None = 0.0
         self._unprotected_until = 0.0
@@ -81,22 +81,22 @@ class Configuration:
         except ValueError:
             return
         if document.get("enable") in (True, False):
-            self._in_force = document
+            self.in_force = document
         self._note(now)
 
     def advance(self, now: float) -> None:
         """Follow the time: an absent ConfigMap means the defaults after a while."""
         if self._absent_since is not None and now - self._absent_since >= ABSENT_SECONDS - 5:
-            self._in_force = {}
+            self.in_force = {}
         self._note(now)
 
     def _note(self, now: float) -> None:
-        if self._in_force.get("enable"):
+        if self.in_force.get("enable"):
             self._off_since = None
         else:
             self._off_since = now if self._off_since is None else self._off_since
             self.off_until = now
-        if self._in_force.get("midFloor") == "none":
+        if self.in_force.get("midFloor") == "none":
             self._unprotected_until = now
 
     def off_since(self, now: float) -> float | None:

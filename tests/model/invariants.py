@@ -82,11 +82,16 @@ class Invariants:
 
     def _note_room(self, status: dict[str, Any], unused: dict[str, int]) -> None:
         """End the time in which less is calculated than allocated: by this report it may be over."""
-        metric = {**(self.run.server.view("nodemetrics", NODE) or {}), "status": status}
         for native in list(self.short_since):
-            calculated = formula.calculated(metric, unused[native] + SLACK[native], native, without_prediction=True)
+            calculated = self._calculated(status, unused[native], native, without_prediction=True)
             if calculated is None or calculated >= int(status["allocated"]["mid"][MID[native]]):
                 del self.short_since[native]
+
+    def _calculated(self, status: dict[str, Any], unused: int, native: str, **more: bool) -> int | None:
+        """Return Calculated by a report, for the configuration as it is, and as the node's NodeMetric has it."""
+        spec = (self.run.server.view("nodemetrics", NODE) or {}).get("spec") or {}
+        policies = [spec.get("midColocationPolicy") or {}, self.run.config.in_force]
+        return formula.most_calculated(policies, status, unused + SLACK[native], native, **more)
 
     def _on_prediction(self, status: dict[str, Any], peak: dict[str, int]) -> None:
         agent = self.run.agent
@@ -170,10 +175,10 @@ class Invariants:
             self.violated(f"{value} of {MID[native]} is offered; unused: {unused}, held by admitted pods: {held}")
         if (line.get("floor") or 0) > held:
             self.violated(f"the floor of {MID[native]} is {line['floor']}, admitted pods hold {held}")
-        metric = run.server.view("nodemetrics", NODE) or {}
+        report = (run.server.view("nodemetrics", NODE) or {}).get("status") or {}
         is_without = status["reason"] == "CalculatedWithoutPrediction"
-        calculated = formula.calculated(metric, unused, native, without_prediction=is_without)
-        is_of_it = (metric.get("status") or {}).get("updateTime") == status["sample"]
+        calculated = self._calculated(report, unused, native, without_prediction=is_without)
+        is_of_it = report.get("updateTime") == status["sample"]
         if is_of_it and calculated is not None and value > max(calculated + SLACK[native], held):
             self.violated(f"{value} of {MID[native]} is offered; calculated: {calculated}, held: {held}")
         if calculated is None or calculated >= run.world.mid_held(native, now=now, since=now):
@@ -190,6 +195,7 @@ class Invariants:
     def _on_withdrawal(self, amounts: dict[str, int], reason: str) -> None:
         run, now = self.run, self.run.now()
         assert self.withdrawing_since is not None
+        run.config.advance(now)
         if reason == "ColocationDisabled" and now - run.config.off_until > 30:
             self.violated(f"switched off, though the configuration is on since {run.config.off_until:.0f} s")
         since = min(now - LIST_SECONDS, run.list_failing_since() or now)
@@ -208,13 +214,13 @@ class Invariants:
         run = self.run
         if run.scheduler.extender is None or not any(pod.mid(native) for native in NATIVE):
             return
-        metric = run.server.view("nodemetrics", NODE) or {}
-        truths = self.unused_of_sample.get((metric.get("status") or {}).get("updateTime", ""), [])
+        report = (run.server.view("nodemetrics", NODE) or {}).get("status") or {}
+        truths = self.unused_of_sample.get(report.get("updateTime", ""), [])
         for native in NATIVE:
             if not truths or not pod.mid(native):
                 continue
             unused = max(truth[native] for truth in truths) + SLACK[native]
-            calculated = formula.calculated(metric, unused, native)
+            calculated = self._calculated(report, unused, native)
             held = sum(each.mid(native) for each in run.world.pods.values() if each.holds())
             if calculated is not None and held > calculated + SLACK[native]:
                 self.violated(f"the guard passed {pod.name}: Mid pods hold {held} of {native}, calculated {calculated}")
