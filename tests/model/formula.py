@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tests.model.world import ALLOCATABLE, CPU
@@ -17,13 +18,29 @@ def amount(native: str, wire: Any) -> int:
     return int(text)
 
 
-def calculated(metric: dict[str, Any], unused: int, native: str, *, without_prediction: bool = False) -> int | None:
-    """Return Calculated by the report, with the true Unused; None where no report or no policy allows to calculate.
+_DEFAULTS = {"midReclaimRatioPercent": 100, "midUnallocatedPercent": 0, **dict.fromkeys(_THRESHOLD.values(), 100)}
 
-    A report without a prediction allows it only where the last prediction is too old to be kept.
+
+def most_calculated(
+    policies: Iterable[dict[str, Any]],
+    status: dict[str, Any],
+    unused: int,
+    native: str,
+    *,
+    without_prediction: bool = False,
+) -> int | None:
+    """Return the largest Calculated by a report and any of these policies, with the true Unused.
+
+    None where no policy allows to calculate, or the report does not. A report without a prediction allows it only where
+    the last prediction is too old to be kept.
     """
-    policy = (metric.get("spec") or {}).get("midColocationPolicy") or {}
-    status = metric.get("status") or {}
+    found = [_calculated(_DEFAULTS | policy, status, unused, native, without_prediction) for policy in policies]
+    return max((each for each in found if each is not None), default=None)
+
+
+def _calculated(
+    policy: dict[str, Any], status: dict[str, Any], unused: int, native: str, without_prediction: bool
+) -> int | None:
     if not policy.get("enable") or policy.get("midReclaimMode") == "static":
         return None
     peak = ((status.get("prodPeakMetric") or {}).get("resource") or {}).get("resources")
