@@ -47,7 +47,7 @@ class Actions:
         else:
             requests = {} if kind in ("batch", "free") else {CPU: cpu, MEMORY: memory}
         if kind in ("batch", "free"):
-            cpu, memory = cpu * 3, memory * 4
+            cpu, memory = cpu * 4, memory * 8
         return self._create(
             kind,
             requests,

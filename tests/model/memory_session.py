@@ -36,6 +36,13 @@ class Server(cluster.Cluster):
         """In the order in which they came, so that a run can be repeated."""
         self._numbers = itertools.count()
 
+    def _store(self, key: cluster.Key, item: dict[str, Any], change: str) -> dict[str, Any]:
+        self._version += 1
+        item = {**item, "metadata": {**item["metadata"], "resourceVersion": str(self._version)}}
+        self._objects[key] = item
+        self._store_change(change, key[0], item)
+        return item
+
     def _store_change(self, change: str, plural: str, item: dict[str, Any]) -> None:
         if change == "DELETED":
             self._version += 1
