@@ -189,6 +189,7 @@ class Actions:
         """Delete the Node; the kubelet registers it again, with another UID."""
         self.run.server.remove("nodes", NODE)
         self.run.server.add("nodes", cluster_parts.node_document(f"uid-of-the-node-{seed}"))
+        self.run.invariants.forget()
         self._brief("node recreated")
 
     # agent

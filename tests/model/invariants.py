@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 from typing import Any
 
 from tests.model import formula, world
@@ -48,6 +49,11 @@ class Invariants:
 
     def violated(self, text: str) -> None:
         self.violations.append(f"at {self.run.now():.0f} s: {text}")
+
+    def forget(self) -> None:
+        """Forget what the annotation of a node kept: the Node is another one."""
+        self.withdrawing_since = None
+        self.short_since.clear()
 
     # writes
 
@@ -185,7 +191,8 @@ class Invariants:
             self.short_since.pop(native, None)
         else:
             begin = self.short_since.setdefault(native, now)
-            before = run.world.mid_held(native, now=now, since=since, bound_before=begin + 1)
+            known = begin + 1 if run.list_failing_since() is None else math.inf  # else the last known floor counts
+            before = run.world.mid_held(native, now=now, since=since, bound_before=known)
             if value > max(calculated + SLACK[native], before):
                 self.violated(
                     f"{value} of {MID[native]} is offered; calculated: {calculated}, held by pods that were bound "
@@ -199,8 +206,9 @@ class Invariants:
         if reason == "ColocationDisabled" and now - run.config.off_until > 30:
             self.violated(f"switched off, though the configuration is on since {run.config.off_until:.0f} s")
         since = min(now - LIST_SECONDS, run.list_failing_since() or now)
+        known = self.withdrawing_since + 1 if run.list_failing_since() is None else math.inf
         for native, value in amounts.items():
-            held = run.world.mid_held(native, now=now, since=since, bound_before=self.withdrawing_since + 1)
+            held = run.world.mid_held(native, now=now, since=since, bound_before=known)
             if value > held:
                 self.violated(
                     f"a withdrawal ({reason}) offers {value} of {MID[native]}, pods that were bound before "
@@ -252,8 +260,9 @@ class Invariants:
         if now - due <= LATE_SECONDS:
             return
         since = min(now - SETTLE_SECONDS, run.list_failing_since() or now)
+        known = due + LATE_SECONDS if run.list_failing_since() is None else math.inf
         for native, value in published(run.server).items():
-            held = run.world.mid_held(native, now=now, since=since, bound_before=due + LATE_SECONDS)
+            held = run.world.mid_held(native, now=now, since=since, bound_before=known)
             if value > held:
                 self.violated(
                     f"{value} of {MID[native]} is still offered {now - due:.0f} s after a withdrawal was due; "

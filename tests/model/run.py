@@ -10,6 +10,7 @@ import logging
 import random
 import shutil
 import tempfile
+import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -221,16 +222,15 @@ def execute(actions: Sequence[Action], *, guarded: bool, seed: int, stop_at_firs
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def shrunk(actions: Sequence[Action], *, guarded: bool, seed: int, most_runs: int = 60) -> list[Action]:
+def shrunk(actions: Sequence[Action], *, guarded: bool, seed: int, most_seconds: float = 30.0) -> list[Action]:
     """Return fewer actions that still find a violation."""
+    deadline = time.perf_counter() + most_seconds
     left = list(actions)
     size = max(len(left) // 2, 1)
-    runs = 0
-    while size and runs < most_runs:
+    while size:
         position = 0
-        while position < len(left) and runs < most_runs:
+        while position < len(left) and time.perf_counter() < deadline:
             fewer = left[:position] + left[position + size :]
-            runs += 1
             if fewer and execute(fewer, guarded=guarded, seed=seed):
                 left = fewer
             else:
