@@ -72,7 +72,7 @@ class Soak:
             self._switch_on()
         self._compare()
         self._pool.shutdown()
-        self._judge_floods()
+        self._check_floods()
 
     def _begin(self) -> None:
         """Create and delete pods until their node has Mid: without pods there is nothing to predict."""
@@ -105,7 +105,7 @@ class Soak:
         self._tenant.act()
         if self._is_due("flood", FLOOD_SECONDS, elapsed):
             self._flood()
-        self._judge_floods()
+        self._check_floods()
         if self._on_again_at is not None:
             if elapsed >= self._on_again_at:
                 self._switch_on()
@@ -154,7 +154,7 @@ class Soak:
         name = self._chance.choice(sorted(self._on.parts))
         self._floods.append((name, self._pool.submit(slow_clients.flood, self._on.parts[name].port)))
 
-    def _judge_floods(self) -> None:
+    def _check_floods(self) -> None:
         for name, flood in [each for each in self._floods if each[1].done()]:
             self._floods.remove((name, flood))
             if flood.result().left_open:

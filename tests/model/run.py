@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -202,8 +202,16 @@ async def _live(run: Run, actions: Sequence[Action], stop_at_first: bool) -> int
     return done
 
 
-def execute(actions: Sequence[Action], *, guarded: bool, seed: int, stop_at_first: bool = True) -> list[str]:
-    """Run actions from the beginning; return the violations."""
+class Outcome(NamedTuple):
+    """Result of a run."""
+
+    violations: list[str]
+    steps: int
+    """Number of actions that were carried out."""
+
+
+def execute(actions: Sequence[Action], *, guarded: bool, seed: int, stop_at_first: bool = True) -> Outcome:
+    """Run actions from the beginning."""
     folder = Path(tempfile.mkdtemp(prefix="model-"))
     random.seed(seed)
     logging.disable(logging.CRITICAL)
@@ -211,10 +219,9 @@ def execute(actions: Sequence[Action], *, guarded: bool, seed: int, stop_at_firs
         with pytest.MonkeyPatch.context() as patch, virtual_time.installed(patch):
             processes.patched(patch, TICK_SECONDS)
 
-            async def live() -> list[str]:
+            async def live() -> Outcome:
                 run = Run(folder, guarded=guarded, seed=seed)
-                await _live(run, actions, stop_at_first)
-                return run.invariants.violations
+                return Outcome(run.invariants.violations, await _live(run, actions, stop_at_first))
 
             return virtual_time.run(live())
     finally:
@@ -225,13 +232,13 @@ def execute(actions: Sequence[Action], *, guarded: bool, seed: int, stop_at_firs
 def shrunk(actions: Sequence[Action], *, guarded: bool, seed: int, most_seconds: float = 30.0) -> list[Action]:
     """Return fewer actions that still find a violation."""
     deadline = time.perf_counter() + most_seconds
-    left = list(actions)
+    left = list(actions[: execute(actions, guarded=guarded, seed=seed).steps])
     size = max(len(left) // 2, 1)
     while size:
         position = 0
         while position < len(left) and time.perf_counter() < deadline:
             fewer = left[:position] + left[position + size :]
-            if fewer and execute(fewer, guarded=guarded, seed=seed):
+            if fewer and execute(fewer, guarded=guarded, seed=seed).violations:
                 left = fewer
             else:
                 position += size

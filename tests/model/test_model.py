@@ -17,7 +17,7 @@ STEPS = int(os.environ.get("MODEL_STEPS", "500"))
 def test_the_offer_is_safe_whatever_happens(seed):
     steps = actions.drawn(seed, STEPS)
     guarded = seed % 2 == 0
-    violations = run.execute(steps, guarded=guarded, seed=seed)
-    if violations:
+    found = run.execute(steps, guarded=guarded, seed=seed).violations
+    if found:
         fewer = run.shrunk(steps, guarded=guarded, seed=seed)
-        pytest.fail(run.report(fewer, run.execute(fewer, guarded=guarded, seed=seed) or violations))
+        pytest.fail(run.report(fewer, run.execute(fewer, guarded=guarded, seed=seed).violations or found))

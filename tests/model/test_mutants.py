@@ -80,7 +80,7 @@ def test_the_model_finds_what_happens_without_a_safeguard(fault, finding, monkey
     fault(monkeypatch)
     for seed in range(MOST_SEEDS):
         steps = actions.drawn(seed, STEPS)
-        if violations := run.execute(steps, guarded=seed % 2 == 0, seed=seed):
+        if violations := run.execute(steps, guarded=seed % 2 == 0, seed=seed).violations:
             assert re.search(finding, violations[0]), violations
             return
     pytest.fail(f"no violation within {MOST_SEEDS} runs of {STEPS} steps")
