@@ -1,9 +1,10 @@
 """`python -m e2e.soak [--minutes N]`: churn, edits and kills for hours. Prints a table; exit code 1 after a failure.
 
-Every step: pods are created and deleted. Every half minute: fake nodes report. Every minute: the configuration is
-edited, and Mid of every node is compared with the formula for its newest report. Tokens are valid for ten minutes and
-are rotated. Every few minutes, for the first two thirds of the time, one of the suite's processes is killed. In the
-last third nothing is killed: memory growth is measured over the longest life.
+Every step: pods are created and deleted, and a hostile tenant plays a trick. Every half minute: fake nodes report.
+Every minute: the configuration is edited, and Mid of every node is compared with the formula for its newest report.
+Tokens are valid for ten minutes and are rotated. Every few minutes colocation is switched off and on again, and 3,000
+slow clients connect to one of the suite's ports. Every few minutes, for the first two thirds of the time, one of the
+suite's processes is killed. In the last third nothing is killed: memory growth is measured over the longest life.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import argparse
 import random
 import sys
 import time
+from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
 
-from e2e.soak import memory
+from e2e.soak import memory, slow_clients, withdrawal
 from e2e.soak.memory import Sample
-from e2e.soak.stage import FAKE_NODES, NODE, Churn, Stage, stage
+from e2e.soak.stage import FAKE_NODES, NAMESPACE, NODE, Churn, Stage, stage
+from e2e.soak.tenant import Tenant
 from e2e.support import host_components, mid_formula, waiting
 from tools.localcluster import progress
 from tools.localcluster.errors import ClusterProblem
@@ -25,6 +29,10 @@ REPORT_SECONDS = 30.0
 EDIT_SECONDS = 60.0
 SAMPLE_SECONDS = 5.0
 TOKEN_SECONDS = host_components.TOKEN_SECONDS * 0.8  # when the kubelet rotates one
+OFF_EVERY_SECONDS = 420.0
+OFF_SECONDS = 60.0
+"""Time for which colocation stays off once it is withdrawn."""
+FLOOD_SECONDS = 300.0
 SETTLE_SECONDS = 100.0
 """A killed manager's Lease ends after 15 s, an agent needs half a minute for its first prediction."""
 START_SECONDS = 300.0
@@ -40,11 +48,18 @@ class Soak:
         self._chance = random.Random(seed)
         self._churn = Churn(on, self._chance)
         self._began = time.monotonic()
+        self._tenant = Tenant(on.cluster_client, NAMESPACE, (NODE, *FAKE_NODES), self._chance)
         self._next = dict.fromkeys(("report", "edit", "sample", "token"), 0.0)
+        self._next |= {"off": self._chance.uniform(120, 240), "flood": self._chance.uniform(60, 120)}
+        self._on_again_at: float | None = None
+        self._protected: set[str] = set()
+        self._floods: list[tuple[str, Future[slow_clients.Outcome]]] = []
+        self._pool = ThreadPoolExecutor(1)
         self._kill_at = self._chance.uniform(60, 120)
         self.samples: list[Sample] = []
         self.problems: list[str] = []
-        self.kills = self.compared = 0
+        self.kills: Counter[str] = Counter()
+        self.compared = self.withdrawals = 0
 
     def run(self) -> None:
         """Run to the end. Raises waiting.TimeLimitExceeded when no Mid is published at the begin."""
@@ -53,7 +68,11 @@ class Soak:
         while (elapsed := time.monotonic() - self._began) < self._seconds:
             self._step(elapsed)
             time.sleep(STEP_SECONDS)
+        if self._on_again_at is not None:
+            self._switch_on()
         self._compare()
+        self._pool.shutdown()
+        self._check_floods()
 
     def _begin(self) -> None:
         """Create and delete pods until their node has Mid: without pods there is nothing to predict."""
@@ -83,7 +102,16 @@ class Soak:
         self._churn.pods()
         if self._is_due("report", REPORT_SECONDS, elapsed):
             self._churn.reports()
-        if self._is_due("edit", EDIT_SECONDS, elapsed):
+        self._tenant.act()
+        if self._is_due("flood", FLOOD_SECONDS, elapsed):
+            self._flood()
+        self._check_floods()
+        if self._on_again_at is not None:
+            if elapsed >= self._on_again_at:
+                self._switch_on()
+        elif self._is_due("off", OFF_EVERY_SECONDS, elapsed):
+            self._switch_off()
+        elif self._is_due("edit", EDIT_SECONDS, elapsed):
             self._compare()
             self._churn.edit()
         if self._kill_at < elapsed < self._seconds * 2 / 3:
@@ -100,8 +128,41 @@ class Soak:
         process = self._on.parts[name].ensure_running().process
         process.kill()
         process.wait(10)
-        self.kills += 1
+        self.kills[name] += 1
         progress.report(f"killed {name}")
+
+    def _switch_off(self) -> None:
+        withdrawal.switch_off(self._on.cluster_client)
+        self._protected = withdrawal.holders(self._on.cluster_client, NAMESPACE)
+        self._expect_withdrawn()
+        self.withdrawals += 1
+        self._on_again_at = time.monotonic() - self._began + OFF_SECONDS
+
+    def _switch_on(self) -> None:
+        self._expect_withdrawn()
+        self._churn.edit()
+        self._on_again_at = None
+
+    def _expect_withdrawn(self) -> None:
+        try:
+            withdrawal.wait_withdrawn(self._on.cluster_client, (NODE, *FAKE_NODES), NAMESPACE, self._protected)
+        except waiting.TimeLimitExceeded as kept:
+            self._problem(f"not withdrawn: {kept}")
+
+    def _flood(self) -> None:
+        """Connect slow clients to the port of one part, beside everything else."""
+        name = self._chance.choice(sorted(self._on.parts))
+        self._floods.append((name, self._pool.submit(slow_clients.flood, self._on.parts[name].port)))
+
+    def _check_floods(self) -> None:
+        for name, flood in [each for each in self._floods if each[1].done()]:
+            self._floods.remove((name, flood))
+            if flood.result().left_open:
+                self._problem(f"{name} keeps slow clients: {flood.result()}")
+
+    def _problem(self, text: str) -> None:
+        self.problems.append(text)
+        progress.report(text)
 
     def _compare(self) -> None:
         """Compare Mid of each node with the formula; a difference that lasts is drift."""
@@ -112,8 +173,7 @@ class Soak:
             try:
                 mid_formula.wait_published(self._on.cluster_client, name, within_seconds=SETTLE_SECONDS)
             except waiting.TimeLimitExceeded as drift:
-                self.problems.append(str(drift))
-                progress.report(f"drift: {drift}")
+                self._problem(f"drift: {drift}")
             self.compared += 1
 
     def table(self) -> str:
@@ -121,8 +181,9 @@ class Soak:
         churn = self._churn
         lines = [
             f"{self._seconds / 60:.0f} minutes: {churn.created} pods created, {churn.deleted} deleted,",
-            f"{churn.edits} edits of the configuration,",
-            f"{self.kills} kills, {self.compared} comparisons, {len(self.problems)} problems",
+            f"{churn.refused} failed by the kubelet, {churn.edits} edits of the configuration,",
+            f"{self.kills.total()} kills, {self.compared} comparisons, {self.withdrawals} withdrawals,",
+            f"{self._tenant.played()}, {len(self.problems)} problems",
             "",
             "| part | lives | longest life | RSS once warm | at its end | growth | most |",
             "|---|---|---|---|---|---|---|",
@@ -136,7 +197,9 @@ class Soak:
         return "\n".join(lines)
 
     def check(self) -> None:
-        """Add memory that grows to the problems."""
+        """Add memory that grows, and processes that ended by themselves, to the problems."""
+        for name, count in memory.restarts(self.samples, self.kills).items():
+            self.problems.append(f"{name} began again {count} times without having been killed")
         for row in memory.rows(self.samples):
             if row.growth is not None and row.growth > memory.MOST_GROWTH:
                 self.problems.append(f"{row.name} grew by {row.growth:.0%} in {row.longest_life_seconds / 60:.0f} min")

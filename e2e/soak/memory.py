@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-WARM_SECONDS = 120.0
+WARM_SECONDS = 600.0
 """Length of the warm-up, in which a process fills its caches; growth counts after it."""
-MOST_GROWTH = 0.10
+MOST_GROWTH = 0.05
 """Allowed growth over the longest life, as a share of the memory at its begin."""
-SHORTEST_LIFE_SECONDS = 300.0
+SHORTEST_LIFE_SECONDS = 900.0
 """Length of a life whose growth is computed."""
 
 
@@ -41,6 +41,12 @@ class Row(NamedTuple):
         if self.first_mebibytes is None or self.last_mebibytes is None:
             return None
         return self.last_mebibytes / self.first_mebibytes - 1
+
+
+def restarts(samples: Iterable[Sample], kills: Mapping[str, int]) -> dict[str, int]:
+    """Return how often each component began again without having been killed."""
+    found = {row.name: row.lives - 1 - kills.get(row.name, 0) for row in rows(samples)}
+    return {name: count for name, count in found.items() if count > 0}
 
 
 def rows(samples: Iterable[Sample]) -> list[Row]:

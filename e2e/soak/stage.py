@@ -1,7 +1,7 @@
 """The stage of a soak: all components, a second manager and a real kube-scheduler with a control plane of their own.
 
-There is no kubelet: kube-scheduler binds pods through the extender, and the soak itself sets them to Running and makes
-the cgroups of those on the node of the real agent.
+There is no kubelet: kube-scheduler binds pods through the extender, the soak itself takes them or fails them as a
+kubelet does, and makes the cgroups of those on the node of the real agent.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any, NamedTuple
 
-from kubernetes.client.exceptions import ApiException
-
+from e2e.soak.kubelet import Kubelet
 from e2e.soak.pod_groups import PodGroups
 from e2e.support import fake_fleet, host_components, slo_config, workloads
 from e2e.support.cluster_client import ClusterClient
@@ -98,8 +97,14 @@ class Churn:
         self._groups = on.groups
         self._chance = chance
         self._most = most_pods
+        self._kubelet = Kubelet(on.cluster_client, NAMESPACE, chance)
         self._made = 0
         self.edits = self.deleted = 0
+
+    @property
+    def refused(self) -> int:
+        """Return the number of pods that the kubelet has failed so far."""
+        return self._kubelet.refused
 
     @property
     def created(self) -> int:
@@ -111,14 +116,12 @@ class Churn:
         for _ in range(3):
             self._create()
         known = self._cluster_client.list("Pod", NAMESPACE)
-        for pod in known:
-            if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
-                self._set_running(pod["metadata"]["name"])
+        running = self._kubelet.take(known)
         doomed = self._chance.sample(known, max(len(known) - self._most, min(2, len(known))))
         for pod in doomed:
             self._cluster_client.delete("Pod", pod["metadata"]["name"], NAMESPACE, grace_seconds=0)
             self.deleted += 1
-        here = [pod for pod in known if pod not in doomed and pod["spec"].get("nodeName") == NODE]
+        here = [pod for pod in running if pod not in doomed and pod["spec"].get("nodeName") == NODE]
         self._groups.follow({pod["metadata"]["uid"]: _is_mid(pod) for pod in here})
 
     def _create(self) -> None:
@@ -131,13 +134,6 @@ class Churn:
             made = workloads.pod(name, "none", requests={"cpu": f"{cpu}m", "memory": f"{memory}Mi"})
         made["spec"]["schedulerName"] = workloads.SCHEDULER
         self._cluster_client.create("Pod", made, NAMESPACE)
-
-    def _set_running(self, name: str) -> None:
-        try:
-            self._cluster_client.core.patch_namespaced_pod_status(name, NAMESPACE, {"status": {"phase": "Running"}})
-        except ApiException as gone:
-            if gone.status != 404:
-                raise
 
     def reports(self) -> None:
         """Write a new report for every fake node."""
