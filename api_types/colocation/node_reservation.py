@@ -39,7 +39,10 @@ def annotated(annotations: Mapping[str, str]) -> Amounts:
     if not text:
         return Amounts({}, ())
     if pods.is_too_long(text):
-        seen, wanted = f"{len(text)} characters", f"a JSON object of at most {pods.MOST_ANNOTATION_BYTES} bytes"
+        seen, wanted = (
+            f"more than {pods.MOST_ANNOTATION_BYTES} bytes",
+            f"a JSON object of at most {pods.MOST_ANNOTATION_BYTES} bytes",
+        )
         return Amounts({}, (Problem(_PATH, seen, wanted, Effect.LAYER_IGNORED),))
     try:
         given = json.loads(text)

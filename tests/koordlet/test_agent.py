@@ -16,7 +16,7 @@ async def test_after_a_refusal_the_next_report_waits_as_long_as_the_apiserver_as
     host.set_node(1000, 1 << 30)
     settings = KoordletSettings(node_name="n1", state_dir="")
     agent = Agent(settings, NodeObserver(Path(tmp_path / "host"), 64), CollectorRegistry())
-    agent._note(writer.Sent(writer.Outcome.REFUSED, problem="429", retry_after_seconds=50.0), None, 1000.0, 60.0)
+    agent._note(writer.Sent(writer.Outcome.REFUSED, problem="429", retry_after_seconds=50.0), None, None, 1000.0, 60.0)
     assert not agent._schedule.is_check_due(1049.9)
     assert agent._schedule.is_check_due(1050.1)
     agent.observer.collector.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from koordlet import debug_pages
@@ -21,12 +23,17 @@ def with_container(tmp_path, **options):
     return node
 
 
+def page_of(node):
+    """Return the debug page of a node's agent."""
+    return json.loads(b"".join(debug_pages.pieces(debug_pages.inputs(node.reports))))
+
+
 def test_containers_are_not_measured_without_the_debug_pages(tmp_path):
     node = with_container(tmp_path)
     node.run(3 * CONTAINER_TICKS)
     statistics = node.observer.collector.statistics
     assert (statistics.groups, statistics.open_files) == (1, 2)
-    assert debug_pages.samples(node.reports)["containers"] is None
+    assert page_of(node)["containers"] is None
     node.observer.collector.close()
 
 
@@ -34,7 +41,7 @@ def test_containers_are_measured_for_the_debug_pages(tmp_path):
     node = with_container(tmp_path, measures_containers=True)
     node.run(3 * CONTAINER_TICKS)
     assert node.observer.collector.statistics.groups == 2
-    (series,) = debug_pages.samples(node.reports)["containers"]["series"]
+    (series,) = page_of(node)["containers"]["series"]
     assert (series["kind"], series["identity"]) == ("container", CID)
     node.observer.collector.close()
 
