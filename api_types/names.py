@@ -30,6 +30,8 @@ MID_RESOURCES: Final = (MID_CPU, MID_MEMORY)
 
 LABEL_PRIORITY_CLASS: Final = "koordinator.sh/priority-class"
 LABEL_QOS: Final = "koordinator.sh/qosClass"
+LABEL_SKIP_LOAD_AWARE: Final = "koordinator.sh/skip-load-aware"
+"""Of this project, on a pod: "true" exempts it from the limits of LoadAwareScheduling."""
 LABEL_CPU_RECLAIM_RATIO: Final = "node.koordinator.sh/cpu-reclaim-ratio"
 LABEL_MEMORY_RECLAIM_RATIO: Final = "node.koordinator.sh/memory-reclaim-ratio"
 LABEL_MID_STATIC_CPU_RESERVED_RATIO: Final = "node.koordinator.sh/mid-static-cpu-reserved-ratio"

@@ -60,6 +60,7 @@ class ExtenderApp:
             self._parts.cluster.counts,
             self._watches._asdict(),
             lambda: self._drift,
+            lambda: self._parts.vectors.blindness,
         )
 
     async def run(self) -> None:
@@ -154,12 +155,22 @@ class ExtenderApp:
         while True:
             self._beat_at = time.monotonic()
             self._parts.cluster.expire_assumed(time.time())
+            self._check_blindness()
             if not frozen and not self._watches.unsynced():
                 gc.collect()
                 gc.freeze()
                 frozen = True
                 log.info("ready: %s", self._parts.cluster.counts())
             await asyncio.sleep(_HEARTBEAT_SECONDS)
+
+    def _check_blindness(self) -> None:
+        """Let expired nodes pass while this process does not see the reports, and log each change."""
+        seen_at, before = self._watches.node_metrics.last_activity, self._parts.vectors.blindness
+        cause = self._parts.check_blindness(None if seen_at is None else time.monotonic() - seen_at, time.time())
+        if cause and not before:
+            log.warning("nodes with expired reports pass: %s", cause)
+        elif before and not cause:
+            log.info("nodes with expired reports are rejected again: reports arrive")
 
     def _endpoint(self, loop: asyncio.AbstractEventLoop) -> http_endpoint.HttpEndpoint:
         return http_endpoint.HttpEndpoint(
@@ -181,6 +192,8 @@ class ExtenderApp:
     def _ready(self) -> http_endpoint.ProbeResult:
         waiting_for = self._watches.unsynced()
         text = f"waiting for the first list of {', '.join(waiting_for)}" if waiting_for else "caches are synced"
+        if not waiting_for and self._parts.vectors.blindness:
+            text = f"{text}; nodes with expired reports pass: {self._parts.vectors.blindness}"
         return http_endpoint.ProbeResult(not waiting_for, text)
 
     def _started(self) -> http_endpoint.ProbeResult:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from prometheus_client.registry import Collector
 
 from scheduler_plugin.config.loader import Configuration
@@ -23,6 +25,7 @@ from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran import measurements
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
+from scheduler_plugin.state import blindness
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.node_columns import NodeColumns
 
@@ -54,6 +57,7 @@ class Parts:
         self.resources = self.estimator_args.resources
         self.node_columns = recorder.RecordedColumns()
         explainers = {name: each for name, each in sorted(plugins.items()) if isinstance(each, Explainer)}
+        self._expiration_seconds = float(load_aware_args.node_metric_expiration_seconds or math.inf)
         self.records = DecisionRecords(self.node_columns, explainers, record_bytes)
         # Names before plugins: a plugin that fails on a node must not leave the row of its name empty.
         self.vectors = NodeColumns([self.node_columns, responses, *plugins.values()])
@@ -69,6 +73,13 @@ class Parts:
         self.extender = Extender(
             self.cluster, self.cycle, responses, self.estimator_args, self.records, short_list=short_list
         )
+
+    def check_blindness(self, silent_seconds: float | None, now: float) -> str:
+        """Decide whether expired nodes pass, and return the cause; `silent_seconds` is of the NodeMetrics' watch."""
+        rows = np.fromiter(self.vectors.rows.values(), dtype=np.intp, count=len(self.vectors.rows))
+        expired = blindness.count_expired(self.node_columns.updated_at[rows], self._expiration_seconds, now)
+        self.vectors.blindness = blindness.cause(silent_seconds, expired, len(rows))
+        return self.vectors.blindness
 
     def collectors(self) -> Sequence[Collector]:
         """Return the Prometheus collectors of these parts."""

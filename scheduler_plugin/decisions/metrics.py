@@ -9,7 +9,7 @@ import numpy as np
 from prometheus_client import metrics_core, registry
 
 from scheduler_plugin.decisions.recorder import DecisionRecords, RecordedColumns
-from scheduler_plugin.state.node_columns import NodeColumns
+from scheduler_plugin.state.node_columns import Floats, NodeColumns
 
 _PREFIX: Final = "koord_scheduler_plugin_"
 
@@ -26,15 +26,12 @@ def report_ages(columns: RecordedColumns, vectors: NodeColumns) -> dict[str, flo
     return {name: None if np.isnan(made[name]) else made[name] for name in ordered}
 
 
-def counts_by_age(updated_at: Iterable[float | None], now: float) -> dict[str, int]:
-    """Count the reports by age; each counts once, in the smallest fitting bucket."""
-    counts = dict.fromkeys([*map(str, AGES_SECONDS), _OLDER, _NONE], 0)
-    for made_at in updated_at:
-        if made_at is None:
-            counts[_NONE] += 1
-        else:
-            counts[next((str(limit) for limit in AGES_SECONDS if now - made_at <= limit), _OLDER)] += 1
-    return counts
+def counts_by_age(updated_at: Floats, now: float) -> dict[str, int]:
+    """Count the reports by age, NaN is none; each counts once, in the smallest fitting bucket."""
+    ages = now - updated_at[~np.isnan(updated_at)]
+    buckets = np.bincount(np.searchsorted(AGES_SECONDS, ages), minlength=len(AGES_SECONDS) + 1)
+    labels = [*map(str, AGES_SECONDS), _OLDER, _NONE]
+    return dict(zip(labels, [*buckets.tolist(), len(updated_at) - len(ages)], strict=True))
 
 
 class DecisionCollector(registry.Collector):
@@ -97,8 +94,8 @@ class ReportAgeCollector(registry.Collector):
             "Nodes by the age of their newest report; each counts once; none: no report, or a report without a time.",
             labels=["report_age_at_most_seconds"],
         )
-        made_at = report_ages(self._columns, self._vectors).values()
-        for age, count in counts_by_age(made_at, self._clock()).items():
+        rows = np.fromiter(list(self._vectors.rows.values()), dtype=np.intp)
+        for age, count in counts_by_age(self._columns.updated_at[rows], self._clock()).items():
             family.add_metric([age], count)
         yield family
 

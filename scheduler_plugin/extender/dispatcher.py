@@ -33,6 +33,7 @@ class Dispatcher:
         self._verbs: dict[str, Callable[[bytes, float], bytes]] = {
             "/filter": extender.filter,
             "/prioritize": extender.prioritize,
+            "/preempt": extender.preempt,
             "/bind": extender.bind,
         }
 

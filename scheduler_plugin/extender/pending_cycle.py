@@ -13,7 +13,7 @@ import collections
 from typing import Final, NamedTuple
 
 from api_types.kubernetes import pods
-from scheduler_plugin.state.node_columns import Rows
+from scheduler_plugin.state.node_columns import RowChanges, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 
 _MOST_PODS: Final = 4096  # between filter and bind: many more than one scheduler has in progress
@@ -36,6 +36,9 @@ class _Prepared(NamedTuple):
 
     request: bytes
     response: bytes
+    rows: Rows
+    version: int
+    """Version of the rows when the response was computed."""
     until: float
 
 
@@ -78,13 +81,15 @@ class PendingCycle:
         passed, self._passed = self._passed, None
         return passed
 
-    def expect(self, request: bytes, response: bytes, at: float) -> None:
-        """Store the response to the prioritize request that follows a filter call of time `at`."""
-        self._prepared = _Prepared(request, response, at + _PREPARED_SECONDS)
+    def expect(self, passed: Passed, request: bytes, response: bytes, version: int) -> None:
+        """Store the response to the prioritize request that follows the filter call of `passed`."""
+        self._prepared = _Prepared(request, response, passed.rows, version, passed.at + _PREPARED_SECONDS)
 
-    def response_to(self, request: bytes, now: float) -> bytes | None:
-        """Return the stored response, if it is for this request and recent."""
+    def response_to(self, request: bytes, changes: RowChanges, now: float) -> bytes | None:
+        """Return the stored response, if it is for this request, recent, and no candidate changed meanwhile."""
         prepared = self._prepared
-        if prepared is not None and now < prepared.until and request == prepared.request:
-            return prepared.response
-        return None
+        if prepared is None or now >= prepared.until or request != prepared.request:
+            return None
+        if changes.version != prepared.version and changes.changed_at[prepared.rows].max() > prepared.version:
+            return None
+        return prepared.response

@@ -22,7 +22,7 @@ from api_types import names
 from api_types.colocation import node_reservation
 from api_types.kubernetes import pods, quantities
 from api_types.node_metric import mid_report, mid_resource
-from scheduler_plugin.framework.interface import Explained, ReasonCodes
+from scheduler_plugin.framework.interface import Explained, Pending, ReasonCodes
 from scheduler_plugin.state.node_columns import Ints, NodeColumns, NodeEntry, Rows, grown
 from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import PodInfo
@@ -57,12 +57,22 @@ class MidGuard:
         assigned = (entry.load.mid_cpu_millis, entry.load.mid_memory_bytes)
         self._left[:, entry.row] = [known.mid[0] - assigned[0], known.mid[1] - assigned[1]]
 
-    def reject(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> ReasonCodes | None:  # noqa: ARG002  # see Filter
+    def reject(
+        self,
+        pod: PodInfo,
+        rows: Rows,
+        vectors: NodeColumns,  # noqa: ARG002  # see Filter
+        now: float,  # noqa: ARG002  # see Filter
+        pending: Pending | None = None,
+    ) -> ReasonCodes | None:
         """Reject candidates with too little left; pods that request no Mid pass."""
         if not pod.mid_cpu_millis and not pod.mid_memory_bytes:
             return None
         wanted = np.array([[pod.mid_cpu_millis], [pod.mid_memory_bytes]], dtype=np.int64)
-        too_little = (wanted > 0) & (wanted > self._left[:, rows])
+        left = self._left[:, rows]
+        if pending is not None and pending.mid is not None:
+            left = left - pending.mid
+        too_little = (wanted > 0) & (wanted > left)
         codes: ReasonCodes = np.any(too_little, axis=0).astype(np.int16)
         return codes
 

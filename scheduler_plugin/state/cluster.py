@@ -149,6 +149,12 @@ class Cluster:
         known = self._held(pod_info.pod_key(namespace, name))
         return known is not None and known.observed
 
+    def mid_requests(self, node_name: str, uids: Container[str]) -> tuple[int, int]:
+        """Return the sums of mid-cpu (milli-cores) and mid-memory (bytes) of the pods with these UIDs on a node."""
+        entry = self.entries.get(node_name)
+        found = [pod for pod in entry.load.pods.values() if pod.uid in uids] if entry else []
+        return sum(pod.mid_cpu_millis for pod in found), sum(pod.mid_memory_bytes for pod in found)
+
     def keep_pods(self, existing: Container[int]) -> Iterator[None]:
         """Drop the pods that a new list no longer contains, except assumed ones: the list may be older than these.
 

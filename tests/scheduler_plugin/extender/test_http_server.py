@@ -91,7 +91,7 @@ async def test_a_body_larger_than_the_first_buffer_is_received_whole(client):
     body = factories.request(factories.pod_document(), ["n1", *names])
     assert 64 * 1024 < len(body) < LIMIT
     await client.send(request(body=body) + request())
-    assert (await client.response())[2] == {"NodeNames": ["n1"]}
+    assert (await client.response())[2] == {"NodeNames": ["n1", *names]}
     assert (await client.response())[2] == {"NodeNames": ["n1"]}
 
 
@@ -148,7 +148,7 @@ async def test_a_request_without_a_clear_end_closes_the_connection(client, head,
     ("data", "status", "words"),
     [
         (request(body=b"{"), 400, "want what kube-scheduler sends"),
-        (request("/preempt"), 404, "want one of /filter /prioritize /bind"),
+        (request("/permit"), 404, "want one of /filter /prioritize /preempt /bind"),
         (request(method="GET", body=b""), 405, "got method GET, want POST"),
     ],
 )
