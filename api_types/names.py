@@ -59,5 +59,10 @@ ANNOTATION_MID_STATUS: Final = "koordinator.sh/mid-resource-status"
 OLD_ANNOTATION_MID_STATUS: Final = "koordinator.sh/mid-resource-receipt"
 """Key of the same annotation in unreleased versions: the manager removes it from each node."""
 
+ANNOTATION_RETRY_SCHEDULING: Final = "koordinator.sh/retry-scheduling"
+"""Of this project, on a waiting pod: the time at which a node began to pass for it; its change wakes the pod."""
+ANNOTATION_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+"""Of Kubernetes, on a PersistentVolumeClaim: the node for which a volume is being provisioned."""
+
 ANNOTATION_COLOCATION_CONFIG_STATUS: Final = "koordinator.sh/colocation-config-status"
 """Of this project, on the ConfigMap of the users: the status of the document, as a condition in YAML."""

@@ -22,6 +22,7 @@ from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.http_server import ExtenderServer
 from scheduler_plugin.extender.tls import ServerTls
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
+from scheduler_plugin.queueing.tasks import QueueingTasks
 from scheduler_plugin.settings import SchedulerPluginSettings
 from scheduler_plugin.state import informer, resync
 
@@ -71,7 +72,7 @@ class ExtenderApp:
         dispatcher = Dispatcher(
             self._parts.extender, metrics.RequestMetrics(self._registry), self._watches.unsynced, time.time
         )
-        settings = self._settings
+        settings, parts = self._settings, self._parts
         tls = self._tls()
         server = ExtenderServer(
             settings.extender_address,
@@ -93,8 +94,9 @@ class ExtenderApp:
                     endpoint.port,
                 )
                 await self._until_stopped(
-                    informer.Informer(api, self._parts.cluster, self._watches, time.time),
+                    informer.Informer(api, self._parts.cluster, self._parts.waiting, self._watches, time.time),
                     resync.Resync(api, self._parts.cluster, self._drift, time.time),
+                    QueueingTasks(api, parts.vectors, parts.refused, parts.reservations, time.time),
                     self._measuring(api),
                     tls,
                 )
@@ -137,10 +139,11 @@ class ExtenderApp:
         self,
         watches: informer.Informer,
         resyncing: resync.Resync,
+        queueing: QueueingTasks,
         measuring: Coroutine[Any, Any, None] | None,
         tls: ServerTls | None,
     ) -> None:
-        work = [watches.run(), self._housekeeping()]
+        work = [watches.run(), self._housekeeping(), queueing.wake(), queueing.follow_claims()]
         if self._settings.resync_interval_seconds:
             work.append(resyncing.run_every(self._settings.resync_interval_seconds))
         if measuring is not None:

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from scheduler_plugin.config.loader import Configuration
 from scheduler_plugin.decisions import recorder
-from scheduler_plugin.decisions.metrics import DecisionCollector, ReportAgeCollector
+from scheduler_plugin.decisions.metrics import DecisionCollector, QueueingCollector, ReportAgeCollector
 from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.extender.response_rows import ResponseRows
 from scheduler_plugin.extender.verbs import Extender
@@ -25,9 +25,12 @@ from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran import measurements
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
+from scheduler_plugin.queueing.refused_pods import RefusedPods
+from scheduler_plugin.queueing.reservations import Reservations
 from scheduler_plugin.state import blindness
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.node_columns import NodeColumns
+from scheduler_plugin.state.waiting_pods import WaitingPod, WaitingPods
 
 
 class Parts:
@@ -70,9 +73,27 @@ class Parts:
         self.cycle = SchedulingCycle(
             _filters(plugins, configuration.filters), _scorers(plugins, configuration.score_weights), self.vectors
         )
+        self.refused = RefusedPods(self.cycle, self.vectors, len(self.resources))
+        self.reservations = Reservations(self.cluster)
+        self.waiting = WaitingPods(self._waiting_pod_changed, self._waiting_pod_gone)
         self.extender = Extender(
-            self.cluster, self.cycle, responses, self.estimator_args, self.records, short_list=short_list
+            self.cluster,
+            self.cycle,
+            responses,
+            self.estimator_args,
+            self.records,
+            refused=self.refused,
+            reservations=self.reservations,
+            short_list=short_list,
         )
+
+    def _waiting_pod_changed(self, pod: WaitingPod) -> None:
+        self.reservations.pod_changed(pod, time.time(), time.monotonic())
+
+    def _waiting_pod_gone(self, uid: str) -> None:
+        """Drop a pod that was bound or deleted; one that was bound counts until the watch of bound pods shows it."""
+        self.refused.forget(uid)
+        self.reservations.confirmed(uid)
 
     def check_blindness(self, silent_seconds: float | None, now: float) -> str:
         """Decide whether expired nodes pass, and return the cause; `silent_seconds` is of the NodeMetrics' watch."""
@@ -86,6 +107,7 @@ class Parts:
         reasons = list(zip(self.cycle.rejecting_plugins, self.cycle.reasons, strict=True))
         return (
             DecisionCollector(reasons, self.extender.rejections, self.extender.outcomes, self.records),
+            QueueingCollector(self.refused, self.reservations, self.extender.preemption_candidates),
             ReportAgeCollector(self.node_columns, self.vectors, time.time),
         )
 

@@ -9,6 +9,8 @@ import numpy as np
 from prometheus_client import metrics_core, registry
 
 from scheduler_plugin.decisions.recorder import DecisionRecords, RecordedColumns
+from scheduler_plugin.queueing.refused_pods import RefusedPods
+from scheduler_plugin.queueing.reservations import Reservations
 from scheduler_plugin.state.node_columns import Floats, NodeColumns
 
 _PREFIX: Final = "koord_scheduler_plugin_"
@@ -77,6 +79,58 @@ class DecisionCollector(registry.Collector):
         yield metrics_core.GaugeMetricFamily(
             f"{_PREFIX}recorded_decision_bytes", "Memory of the recorded decisions.", value=self._records.bytes
         )
+
+
+class QueueingCollector(registry.Collector):
+    """Collector of the pods that wait for a node to pass, and of those that count before they are bound."""
+
+    def __init__(
+        self, refused: RefusedPods, reservations: Reservations, preemption_candidates: Mapping[str, int]
+    ) -> None:
+        self._refused = refused
+        self._reservations = reservations
+        self._preemption_candidates = preemption_candidates
+
+    def collect(self) -> Iterable[metrics_core.Metric]:
+        """Yield the current samples."""
+        retried = _counter(
+            "retried_pods",
+            "Refused pods that were annotated so that kube-scheduler tries them again, by cause: a refused node passes "
+            "(cooled), or a node that kube-scheduler did not name (not-named).",
+            "cause",
+        )
+        for cause, count in self._refused.woken.items():
+            retried.add_metric([cause.value], count)
+        candidates = _counter(
+            "preemption_candidates",
+            "Nodes in preempt calls, by outcome: kept, or removed, because filter would reject them then.",
+            "outcome",
+        )
+        for outcome, count in self._preemption_candidates.items():
+            candidates.add_metric([outcome], count)
+        yield from (retried, candidates)
+        for name, text, value in (
+            (
+                "refused_pods_evicted",
+                "Refused pods that were dropped because too many waited; want 0.",
+                self._refused.evicted,
+            ),
+            ("failed_retries", "Refused pods whose annotation could not be written; want 0.", self._refused.failed),
+            ("reservations", "Pods that were counted on their node before they were bound.", self._reservations.begun),
+            (
+                "moved_reservations",
+                "Reservations whose node the claim of a volume corrected.",
+                self._reservations.moved,
+            ),
+        ):
+            family = _counter(name, text)
+            family.add_metric([], value)
+            yield family
+        for name, text, value in (
+            ("refused_pods", "Pods that wait because no node passed.", len(self._refused)),
+            ("reserved_pods", "Pods that count on a node before they are bound.", len(self._reservations)),
+        ):
+            yield metrics_core.GaugeMetricFamily(f"{_PREFIX}{name}", text, value=value)
 
 
 class ReportAgeCollector(registry.Collector):

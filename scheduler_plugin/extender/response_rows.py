@@ -27,6 +27,11 @@ class ResponseRows(Columns):
         self._names[entry.row] = encoded
         self._hosts[entry.row] = b'{"Host":%b,"Score":' % encoded
 
+    def node_name(self, row: int) -> str:
+        """Return the name of the node of a row."""
+        name: str = msgspec.json.decode(self._names[row])
+        return name
+
     def node_names(self, rows: Rows) -> bytes:
         """Return the names of rows as `"a","b"`, without brackets."""
         return b",".join(self._names[rows].tolist())

@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 
 from scheduler_plugin.decisions.recorder import DecisionRecords
-from scheduler_plugin.extender import response_rows
-from scheduler_plugin.extender.pending_cycle import Passed, PendingCycle
+from scheduler_plugin.extender import response_rows, wire_types
+from scheduler_plugin.extender.pending_cycle import Passed, PendingCycle, Placement
 from scheduler_plugin.extender.wire_types import (
     ExtenderArgs,
     ExtenderBindingArgs,
@@ -29,7 +29,9 @@ from scheduler_plugin.extender.wire_types import (
 )
 from scheduler_plugin.framework import cycle as scheduling_cycle
 from scheduler_plugin.framework.cycle import SchedulingCycle
-from scheduler_plugin.framework.interface import Pending, ReasonCodes
+from scheduler_plugin.framework.interface import HIGHEST_SCORE, Pending, ReasonCodes
+from scheduler_plugin.queueing.refused_pods import RefusedPods
+from scheduler_plugin.queueing.reservations import Reservations
 from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.estimator import EstimatorArgs
@@ -40,6 +42,7 @@ T = TypeVar("T")
 
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
+_NO_PLACEMENT: Final = Placement("", -1)
 _SET_CACHE_CAPABLE: Final = "set nodeCacheCapable: true for this extender in the KubeSchedulerConfiguration"
 _POD_KEY: Final = b'{"Pod":{'
 _NAMES_KEY: Final = b'"NodeNames":['
@@ -67,6 +70,8 @@ class Extender:
         estimator_args: EstimatorArgs,
         records: DecisionRecords,
         *,
+        refused: RefusedPods,
+        reservations: Reservations,
         short_list: int = 0,
     ) -> None:
         """Build the verbs. With `short_list`, filter passes at most so many nodes, those with the best scores."""
@@ -76,9 +81,13 @@ class Extender:
         self._responses = responses
         self._estimator_args = estimator_args
         self._records = records
+        self._refused = refused
+        self._reservations = reservations
         self._short_list = short_list
         self._first_of_equals = 0
         self._pending = PendingCycle()
+        self._placement = _NO_PLACEMENT
+        """Node of the pod of the last call, to be reserved after its response."""
         self.rejections: list[int] = [0] * (1 + len(cycle.reasons))
         """Number of rejected nodes by reason code, since the start."""
         self.outcomes: dict[str, int] = dict.fromkeys(("all_passed", "some_rejected", "none_passed"), 0)
@@ -91,6 +100,8 @@ class Extender:
         args = _decode(_ARGS, body)
         names = _names(args)
         self._pending.begin()
+        self._placement = _NO_PLACEMENT
+        self._reservations.end(args.pod.metadata.uid)
         self._cluster.forget_assumed(args.pod)
         # No string in the pod can contain these keys: quotes inside a string are escaped.
         is_pod_first = body.startswith(_POD_KEY)
@@ -105,9 +116,14 @@ class Extender:
         if 0 < self._short_list < len(passing) and passing.min() >= 0:
             passing = self._best(pod, passing, now)
         if not len(passing):
+            if len(rows):
+                self._refused.refuse(pod, rows)
             return msgspec.json.encode(
                 ExtenderFilterResult(node_names=[], failed_and_unresolvable_nodes=self._reasons(names, codes))
             )
+        self._refused.forget(pod.uid)
+        if len(passing) == 1:
+            self._placement = Placement(pod.uid, int(passing[0]))
         if passing.min() < 0:  # a node that kube-scheduler knows and the watch does not show yet
             passed = names if codes is None else [name for name, code in zip(names, codes, strict=True) if code == 0]
             return msgspec.json.encode(ExtenderFilterResult(node_names=passed))
@@ -116,15 +132,22 @@ class Extender:
             self._pending.pass_on(Passed(body[: pod_end + len(_NAMES_KEY)], pod, passing, now))
         return b'{"NodeNames":[%b]}' % encoded
 
+    def reserve(self, now: float, monotonic: float) -> None:
+        """Count the pod of the last call on the node that it is expected to run on. Called after the response."""
+        (uid, row), self._placement = self._placement, _NO_PLACEMENT
+        pod = self._pending.find_pod(uid) if row >= 0 else None
+        if pod is not None:
+            claims = wire_types.claim_names(pod)
+            self._reservations.reserve(pod, self._responses.node_name(row), claims, now, monotonic)
+
     def prepare(self) -> None:
         """Encode the prioritize response for the nodes that filter has just passed."""
         passed = self._pending.take_passed()
         if passed is None:
             return
         names = self._responses.node_names(passed.rows)
-        scores = self._scores(passed.pod, passed.rows, passed.at)
-        response = self._responses.priorities(passed.rows, scores)
-        self._pending.expect(passed, b"%b%b]}" % (passed.head, names), response, self._vectors.version)
+        response, placement = self._prioritized(passed.pod, passed.rows, passed.at)
+        self._pending.expect(passed, b"%b%b]}" % (passed.head, names), response, placement, self._vectors.version)
 
     def seal_record(self) -> None:
         """Copy the inputs of the last decision into its record. Called after the prioritize response was written."""
@@ -135,12 +158,28 @@ class Extender:
         self.prepare()
         prepared = self._pending.response_to(body, self._vectors, now)
         if prepared is not None:
-            return prepared
+            response, self._placement = prepared
+            return response
         args = _decode(_ARGS, body)
         rows = self._vectors.find(_names(args))
         rows = rows[rows >= 0]
         pod = pod_info.read(args.pod, self._estimator_args)
-        return self._responses.priorities(rows, self._scores(pod, rows, now))
+        response, self._placement = self._prioritized(pod, rows, now)
+        return response
+
+    def _prioritized(self, pod: PodInfo, rows: Rows, now: float) -> tuple[bytes, Placement]:
+        """Return the response with the scores, and the one best node."""
+        scores = self._scores(pod, rows, now)
+        best = np.flatnonzero(scores == scores.max(initial=-1))
+        if len(best) > 1 and len(rows) > 1 and self._waits_for_volumes(pod.uid):
+            best = best[[hash(pod.uid) % len(best)]]
+            scores = _preferred(scores, int(best[0]))
+        placement = Placement(pod.uid, int(rows[best[0]]) if len(best) == 1 else -1)
+        return self._responses.priorities(rows, scores), placement
+
+    def _waits_for_volumes(self, uid: str) -> bool:
+        pod = self._pending.find_pod(uid)
+        return pod is not None and bool(wire_types.claim_names(pod))
 
     def _scores(self, pod: PodInfo, rows: Rows, now: float) -> Ints:
         by_plugin = self._cycle.scores_by_plugin(pod, rows, now)
@@ -184,6 +223,8 @@ class Extender:
         binding = _decode(_BINDING, body)
         key = pod_info.pod_key(binding.pod_namespace, binding.pod_name)
         self._records.bound(key, binding.pod_uid, binding.node, self._vectors.rows.get(binding.node))
+        self._refused.forget(binding.pod_uid)
+        self._reservations.confirmed(binding.pod_uid)
         pod = self._pending.take_pod(binding.pod_uid)
         if pod is not None:
             self._cluster.assume_pod(pod, binding.node, now)
@@ -212,6 +253,20 @@ class Extender:
         return {
             name: self._cycle.reasons[code - 1] for name, code in zip(names, codes.tolist(), strict=True) if code > 0
         }
+
+
+def _preferred(scores: Ints, index: int) -> Ints:
+    """Return the scores with one of several best nodes ahead of the others, in 0..100.
+
+    A pod with claims is bound when its volumes are there. Without one best node it would not count until then.
+    """
+    result = scores.copy()
+    if scores[index] < HIGHEST_SCORE:
+        result[index] += 1
+    else:
+        result[scores == HIGHEST_SCORE] -= 1
+        result[index] = HIGHEST_SCORE
+    return result
 
 
 def _names(args: ExtenderArgs) -> list[str]:

@@ -12,10 +12,48 @@ import msgspec
 from api_types.kubernetes import pods
 
 
+class ClaimSource(msgspec.Struct, rename="camel", frozen=True):
+    """Reference to a PersistentVolumeClaim in the pod's namespace."""
+
+    claim_name: str = ""
+
+
+class Volume(msgspec.Struct, rename="camel", frozen=True):
+    """A volume of a pod."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: msgspec.Raw | None = None
+    """Template of a claim, whose name is that of the pod and the volume."""
+
+
+class RequestedPodSpec(pods.PodSpec, rename="camel", frozen=True):
+    """Spec of a pod that is scheduled, with its volumes."""
+
+    volumes: list[Volume] | None = None
+
+
+class RequestedPod(pods.Pod, rename="camel", frozen=True):
+    """A pod that is scheduled."""
+
+    spec: RequestedPodSpec = RequestedPodSpec()
+
+
+def claim_names(pod: RequestedPod) -> list[str]:
+    """Return the names of the PersistentVolumeClaims of a pod."""
+    result = []
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            result.append(volume.persistent_volume_claim.claim_name)
+        elif volume.ephemeral is not None:
+            result.append(f"{pod.metadata.name}-{volume.name}")
+    return result
+
+
 class ExtenderArgs(msgspec.Struct, rename="pascal", frozen=True):
     """Request of filter and prioritize. `nodes` holds whole nodes; sent if `nodeCacheCapable` is false."""
 
-    pod: pods.Pod
+    pod: RequestedPod
     nodes: msgspec.Raw = msgspec.Raw(b"null")
     node_names: list[str] | None = None
 
@@ -48,7 +86,7 @@ class ExtenderPreemptionArgs(msgspec.Struct, rename="pascal", frozen=True):
     `node_name_to_victims` holds whole pods; kube-scheduler sends it if `nodeCacheCapable` is false.
     """
 
-    pod: pods.Pod
+    pod: RequestedPod
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
     node_name_to_victims: msgspec.Raw = msgspec.Raw(b"null")
 

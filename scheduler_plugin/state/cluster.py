@@ -8,7 +8,6 @@ Time is passed in; every method leaves the rows consistent.
 
 from __future__ import annotations
 
-import collections
 import logging
 from collections.abc import Container, Iterator
 from typing import Final
@@ -50,8 +49,8 @@ class Cluster:
         self._assumed_ttl_seconds = assumed_ttl_seconds
         self._node_of: dict[str, NodeEntry] = {}
         """Node entry of each pod key. The only index of all pods: it takes 15 MiB at 450,000."""
-        self._assumed: collections.OrderedDict[str, float] = collections.OrderedDict()
-        """Time of expiry by pod key, of the assumed pods; oldest first."""
+        self._assumed: dict[str, float] = {}
+        """Time of expiry by pod key, of the assumed pods."""
         self._reports = 0
         self.resources = estimator_args.resources
         self.vectors = node_columns
@@ -168,8 +167,11 @@ class Cluster:
 
     # assumed pods
 
-    def assume_pod(self, pod: pods.Pod, node_name: str, now: float) -> bool:
-        """Count a pod on the node to which kube-scheduler is binding it; False if the watch already shows the pod."""
+    def assume_pod(self, pod: pods.Pod, node_name: str, now: float, ttl_seconds: float | None = None) -> bool:
+        """Count a pod on the node on which it is going to run; False if the watch already shows the pod.
+
+        It counts for `ttl_seconds`, by default as long as the bind call warrants.
+        """
         if not node_name or not pod_info.counts_on_its_node(pod):
             return False
         key = pod_info.key(pod)
@@ -178,7 +180,7 @@ class Cluster:
             return False
         self._forget(key)
         self._assign(node_name, pod, now, observed=False)
-        self._assumed[key] = now + self._assumed_ttl_seconds
+        self._assumed[key] = now + (self._assumed_ttl_seconds if ttl_seconds is None else ttl_seconds)
         return True
 
     def forget_assumed(self, pod: pods.Pod) -> None:
@@ -190,11 +192,10 @@ class Cluster:
 
     def expire_assumed(self, now: float) -> int:
         """Remove the assumed pods that no watch event confirmed in time; return their number."""
-        expired = 0
-        while self._assumed and next(iter(self._assumed.values())) <= now:
-            self._forget(next(iter(self._assumed)))
-            expired += 1
-        return expired
+        expired = [key for key, until in self._assumed.items() if until <= now]
+        for key in expired:
+            self._forget(key)
+        return len(expired)
 
     # sizes
 

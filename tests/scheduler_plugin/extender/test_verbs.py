@@ -139,7 +139,9 @@ def test_the_prepared_response_equals_a_computed_one(parts):
     fresh = scores(parts)
     call(parts.extender.filter, POD, ["cool", "warm"])
     parts.extender.prepare()
-    prepared = parts.extender._pending.response_to(factories.request(POD, ["cool", "warm"]), parts.vectors, NOW)
+    prepared, _placement = parts.extender._pending.response_to(
+        factories.request(POD, ["cool", "warm"]), parts.vectors, NOW
+    )
     assert {entry["Host"]: entry["Score"] for entry in json.loads(prepared)} == fresh
     assert scores(parts) == fresh
 
