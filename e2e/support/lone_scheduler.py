@@ -1,7 +1,7 @@
 """The real kube-scheduler and the extender over a control plane of their own, with nodes that are plain objects.
 
-There is no kubelet and no controller: usage is what a case writes into NodeMetrics, nothing changes by itself, and a pod
-that is evicted is gone at once. Both programs run with what the chart renders.
+There is no kubelet and no controller: usage is what a case writes into NodeMetrics, nothing changes by itself, and an
+evicted pod is gone at once. Both programs run with what the chart renders.
 """
 
 from __future__ import annotations
@@ -76,23 +76,20 @@ class LoneScheduler:
         file = self.plane.places.state / "kube-scheduler.yaml"
         file.write_text(yaml.safe_dump(document))
         (container,) = rendered["Deployment"]["spec"]["template"]["spec"]["containers"]
-        gates = {
-            "feature_gates": flag.partition("=")[2] for flag in container["args"] if flag.startswith("--feature-gates=")
-        }
+        gates = [flag.partition("=")[2] for flag in container["args"] if flag.startswith("--feature-gates=")]
         program = control_plane.kube_scheduler(
             self.plane.places,
             self.plane.binaries,
             config=file,
             authorization_always_allow_paths="/healthz,/readyz,/livez,/metrics",
-            **gates,
+            **({"feature_gates": ",".join(gates)} if gates else {}),
         )
         control_plane.start_one(program, self.plane.places)
 
     def _rendered(self, kube_version: str) -> dict[str, Any]:
         helm = self.plane.binaries / "helm"
         words = [str(helm), "template", RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE, "--values=-"]
-        for template in ("config", "deployment"):
-            words.append(f"--show-only=templates/scheduler/{template}.yaml")
+        words += [f"--show-only=templates/scheduler/{template}.yaml" for template in ("config", "deployment")]
         values = json.dumps({"scheduler": self._values})
         words.append(f"--kube-version={kube_version}")
         done = subprocess.run(words, input=values, capture_output=True, text=True, check=True)
