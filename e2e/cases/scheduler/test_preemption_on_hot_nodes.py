@@ -38,7 +38,7 @@ def test_nothing_is_evicted_from_hot_nodes_for_a_pod_that_they_would_refuse(lone
 
 
 def test_a_cool_node_gives_way_with_the_fewest_evictions(lone: LoneScheduler) -> None:
-    lone.report("n3", COOL_PERCENT)
+    lone.report("n3", COOL_PERCENT, pods=[f"low-n3-{index}" for index in range(4)])
     lone.api.send("DELETE", f"{PODS}/low-n0-0")  # makes kube-scheduler try again; n0 has room now, and is still hot
     lone.wait_bound("important", within_seconds=60)
     assert lone.nodes_of("important") == ["n3"]
