@@ -1,6 +1,6 @@
 """Count a pod on its node from the scores on, before kube-scheduler binds it: the extender's Reserve. Pure.
 
-An in-process plugin is told the node before the next pod is scheduled. An extender learns it from the bind call, which
+An in-process plugin learns the node before the next pod is scheduled. An extender learns it from the bind call, which
 waits for volumes (up to ten minutes) and for other plugins. So a pod counts tentatively on the node that has the one
 best score, or that alone passed the filter:
 
