@@ -8,25 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
-import os
+import logging
+import math
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Final, Protocol
 
-from apiserver_client import connection, errors
+from apiserver_client import connection, errors, exec_program
+from apiserver_client.connection import Credential
+
+logger = logging.getLogger(__name__)
 
 REREAD_SECONDS = 60.0  # as client-go; the shortest projected token is valid for 10 minutes
+_SPARE_SHARE: Final = 0.2
+"""Share of the lifetime of a program's credential, and its upper bound in seconds, that is left when it is renewed."""
+_MOST_SPARE_SECONDS: Final = 60.0
+_LEAST_SECONDS_BETWEEN_RUNS: Final = 10.0
+"""Least time between two runs of a program without a 401, also where it prints a credential that has expired."""
 
 
 class Authentication(Protocol):
-    """Source of the Authorization header. Both methods raise NoCredentials."""
+    """Source of the credential of requests. Both methods raise NoCredentials."""
 
-    async def header(self) -> str | None:
-        """Return the value to send; None where a client certificate is the only credential."""
+    async def credential(self) -> Credential:
+        """Return the credential to use; without a header where a client certificate is the only one."""
 
-    async def after_refusal(self, refused: str | None) -> str | None:
-        """Return the value for a retry after `refused` got a 401; None where a retry is pointless."""
+    async def after_refusal(self, refused: Credential) -> Credential | None:
+        """Return the credential for a retry after `refused` got a 401; None where a retry is pointless."""
 
 
 def of(to: connection.Connection) -> Authentication:
@@ -55,13 +63,13 @@ class FixedAuth:
     """Authentication that never changes: a token, a password, or none."""
 
     def __init__(self, header: str | None) -> None:
-        self._header = header
+        self._credential = Credential(header)
 
-    async def header(self) -> str | None:
+    async def credential(self) -> Credential:
         """Return the fixed value."""
-        return self._header
+        return self._credential
 
-    async def after_refusal(self, refused: str | None) -> None:
+    async def after_refusal(self, refused: Credential) -> None:
         """Return None: there is no other value."""
 
 
@@ -87,61 +95,59 @@ class TokenFileAuth:
             self._read_at = now
         return _bearer(self._token or "")
 
-    async def header(self) -> str:
+    async def credential(self) -> Credential:
         """Return the token, read at most a minute ago."""
-        return self._current(now=self._clock())
+        return Credential(self._current(now=self._clock()))
 
-    async def after_refusal(self, refused: str | None) -> str | None:
+    async def after_refusal(self, refused: Credential) -> Credential | None:
         """Return the token that the file contains now, if it is another one."""
-        fresh = self._current(now=self._clock(), at_once=True)
+        fresh = Credential(self._current(now=self._clock(), at_once=True))
         return fresh if fresh != refused else None
 
 
 class ExecAuth:
-    """Authentication by a token that a program prints; the program runs at first use and after a 401."""
+    """Authentication by a program, which runs at first use, before its credential expires and after a 401.
 
-    def __init__(self, command: connection.ExecCommand) -> None:
+    `clock` returns monotonic seconds.
+    """
+
+    def __init__(self, command: connection.ExecCommand, clock: Callable[[], float] = time.monotonic) -> None:
         self._command = command
-        self._header: str | None = None
+        self._clock = clock
+        self._credential: Credential | None = None
+        self._renew_at = math.inf
+        self._expires_at = math.inf
         self._running = asyncio.Lock()
 
-    async def header(self) -> str:
-        """Return the last printed token."""
+    async def credential(self) -> Credential:
+        """Return the last printed credential, while it lasts."""
         return await self._other_than(None)
 
-    async def after_refusal(self, refused: str | None) -> str:
-        """Run the program for another token, and return it."""
+    async def after_refusal(self, refused: Credential) -> Credential:
+        """Run the program for another credential, and return it."""
         return await self._other_than(refused)
 
-    async def _other_than(self, refused: str | None) -> str:
+    async def _other_than(self, refused: Credential | None) -> Credential:
         async with self._running:  # concurrent requests run the program once
-            if self._header is None or self._header == refused:
-                self._header = _bearer(await _run(self._command))
-            return self._header
+            known, now = self._credential, self._clock()
+            if known is None or known is refused or now >= self._expires_at:
+                return await self._run()
+            if now < self._renew_at:
+                return known
+            self._renew_at = now + _LEAST_SECONDS_BETWEEN_RUNS  # also where this request is cancelled meanwhile
+            try:
+                return await self._run()
+            except errors.NoCredentials as error:
+                logger.warning("%s; the last credential is still valid", error)
+                return known
 
-
-async def _run(command: connection.ExecCommand) -> str:
-    program = command.argv[0]
-    info = {"apiVersion": command.api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
-    environment = os.environ | dict(command.environment) | {"KUBERNETES_EXEC_INFO": json.dumps(info)}
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command.argv,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-    except OSError as error:
-        hint = f"; {command.install_hint}" if command.install_hint else ""
-        raise errors.NoCredentials(f"cannot run the credential program {program}: {error}{hint}") from error
-    printed, complaint = await process.communicate()
-    if process.returncode:
-        message = " ".join(complaint.decode(errors="replace").split())
-        raise errors.NoCredentials(f"the credential program {program} ended with {process.returncode}: {message}")
-    try:
-        answer: Any = json.loads(printed)
-        token = answer["status"]["token"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise errors.NoCredentials(f"the credential program {program} printed no token") from error
-    return str(token)
+    async def _run(self) -> Credential:
+        printed = await exec_program.run(self._command)
+        now, lifetime = self._clock(), printed.lifetime_seconds
+        self._renew_at = self._expires_at = math.inf
+        if lifetime is not None:
+            usable = lifetime - min(lifetime * _SPARE_SHARE, _MOST_SPARE_SECONDS)
+            self._renew_at = now + max(usable, _LEAST_SECONDS_BETWEEN_RUNS)
+            self._expires_at = now + max(lifetime, _LEAST_SECONDS_BETWEEN_RUNS)
+        self._credential = printed.credential
+        return printed.credential

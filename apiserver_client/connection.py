@@ -17,12 +17,27 @@ from apiserver_client import errors
 
 @dataclass(frozen=True, slots=True)
 class ExecCommand:
-    """A program that prints an `ExecCredential` with a token (`users[].user.exec` of a kubeconfig)."""
+    """A program that prints an `ExecCredential`: a token, a client certificate or both (`users[].user.exec`)."""
 
     api_version: str
     argv: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
     install_hint: str = ""
+    cluster: str = ""
+    """JSON of the cluster that the program gets to know (`provideClusterInfo`); empty for none."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Credential:
+    """Identity that requests are sent with: a value of the Authorization header, a client certificate, or both."""
+
+    header: str | None = None
+    certificate: bytes | None = None
+    """Client certificate and its key, as PEM; None where the connection itself has it, or none."""
+
+    def __repr__(self) -> str:
+        """Return a text without secrets."""
+        return f"Credential(header={self.header is not None}, certificate={self.certificate is not None})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -19,9 +19,11 @@ ApiServerError
     +-- AlreadyExists   409 on create
     +-- Gone            410, the resource version or continue token has expired: list again
     +-- Invalid         422, `causes` has the fault of each field
-    +-- Throttled       429, `retry_after_seconds` where the apiserver gave it
+    +-- Throttled       429
     +-- ServerError     5xx
 ```
+
+Any of them has `retry_after_seconds` where the server asks the client to wait: callers wait no shorter than that.
 
 The exception of the library underneath is chained as `__cause__`.
 """
@@ -32,9 +34,15 @@ from dataclasses import dataclass
 
 import msgspec
 
+LONGEST_RETRY_AFTER_SECONDS = 60.0
+"""An apiserver sends a Retry-After of seconds; a longer one is from a proxy in front of it, and is capped."""
+
 
 class ApiServerError(Exception):
     """Base of all errors of this package."""
+
+    retry_after_seconds: float | None = None
+    """Time that the server asks to wait before the next attempt, of whatever verb; None where it asks for none."""
 
 
 class NoCredentials(ApiServerError):
@@ -93,7 +101,8 @@ class StatusError(ApiServerError):
         self.reason = answer.reason
         self.server_message = " ".join(answer.message.split())
         self.causes = answer.details.causes
-        self.retry_after_seconds = retry_after_seconds
+        if retry_after_seconds is not None:
+            self.retry_after_seconds = min(max(retry_after_seconds, 0.0), LONGEST_RETRY_AFTER_SECONDS)
         text = ": ".join(part for part in (f"{status} {self.reason}".strip(), self.server_message) if part)
         fix = self.fix()
         super().__init__(f"{call}: {text}" + (f"; {fix}" if fix else ""))

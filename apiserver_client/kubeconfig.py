@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -20,12 +22,16 @@ from lightkube.config import models
 
 from apiserver_client import connection, errors
 
+_EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
+"""Name of the extension of a cluster that a credential program gets as its configuration."""
+
 
 @dataclass(frozen=True, slots=True)
 class _File:
     path: Path
     parsed: library.KubeConfig
     clusters: Mapping[str, Mapping[str, Any]]  # as written: the library drops some keys
+    users: Mapping[str, Mapping[str, Any]]
 
     def absolute(self, path: str | None) -> Path | None:
         return self.path.parent / path if path else None
@@ -47,7 +53,12 @@ def load(paths: Sequence[Path], context: str | None = None) -> connection.Connec
     origin = f"context {name!r} of {where}"
     cluster_file, cluster = _find(files, "clusters", chosen.cluster, origin)
     user_file, user = _find(files, "users", chosen.user, origin) if chosen.user else (cluster_file, models.User())
-    return _connection(origin, chosen.namespace or "default", (cluster_file, chosen.cluster, cluster), user_file, user)
+    found = _connection(origin, chosen.namespace or "default", (cluster_file, chosen.cluster, cluster), user_file, user)
+    exec_as_written = user_file.users.get(chosen.user or "", {}).get("exec") or {}
+    if found.exec_command is None or not exec_as_written.get("provideClusterInfo"):
+        return found
+    info = _cluster_info(found, cluster_file.clusters[chosen.cluster])
+    return dataclasses.replace(found, exec_command=dataclasses.replace(found.exec_command, cluster=info))
 
 
 def _read(path: Path) -> _File:
@@ -64,7 +75,8 @@ def _read(path: Path) -> _File:
         document[section] = document.get(section) or []  # kubectl writes null for an empty list
     try:
         clusters = {entry["name"]: entry["cluster"] for entry in document["clusters"]}
-        return _File(path, library.KubeConfig.from_dict(document, fname=path), clusters)
+        users = {entry["name"]: entry.get("user") or {} for entry in document["users"]}
+        return _File(path, library.KubeConfig.from_dict(document, fname=path), clusters, users)
     except (KeyError, TypeError, msgspec.ValidationError) as error:
         raise errors.NoCredentials(f"{path} is not a kubeconfig: {error!r}") from error
 
@@ -107,6 +119,26 @@ def _connection(
         client_key_path=None if user.client_key_data else user_file.absolute(user.client_key),
         client_key_data=_pem(user.client_key_data, f"{origin}: client-key-data"),
     )
+
+
+def _cluster_info(found: connection.Connection, as_written: Mapping[str, Any]) -> str:
+    """Return `spec.cluster` of an ExecCredential, whose paths are replaced by data."""
+    authority = found.ca_data
+    if found.ca_path is not None:
+        try:
+            authority = found.ca_path.read_bytes()
+        except OSError as error:
+            raise errors.NoCredentials(f"{found.origin}: cannot read {found.ca_path}: {error}") from error
+    extensions = {each.get("name"): each.get("extension") for each in as_written.get("extensions") or ()}
+    info = {
+        "server": found.server,
+        "tls-server-name": found.tls_server_name,
+        "insecure-skip-tls-verify": found.insecure,
+        "certificate-authority-data": base64.b64encode(authority).decode() if authority else None,
+        "proxy-url": found.proxy_url,
+        "config": extensions.get(_EXEC_EXTENSION),
+    }
+    return json.dumps({key: value for key, value in info.items() if value})
 
 
 def _pem(text: str | None, what: str) -> bytes | None:

@@ -16,12 +16,12 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import httpcore2
 
-from apiserver_client import authentication, chunked, connection, credentials, errors, sockets
+from apiserver_client import authentication, certificates, chunked, connection, credentials, errors, sockets
 
 logger = logging.getLogger(__name__)
 
@@ -56,19 +56,25 @@ _LIBRARY_ERRORS: Final = (
 )
 
 
+class _Transport(NamedTuple):
+    pool: httpcore2.AsyncConnectionPool
+    network: sockets.Network
+    tls: certificates.Certificates
+
+
 class Session:
     """An open session; made by `open_session`."""
 
     def __init__(
         self,
         to: connection.Connection,
-        pool: httpcore2.AsyncConnectionPool,
+        transport: _Transport,
         user_agent: str,
         timeouts: Timeouts,
         may_write: Callable[[], bool],
     ) -> None:
         self.connection = to
-        self._pool = pool
+        self._pool, self._network, self._tls = transport
         self._user_agent = user_agent
         self._timeouts = timeouts
         self._may_write = may_write
@@ -141,19 +147,21 @@ class Session:
         read_seconds: float | None = None,
     ) -> AsyncIterator[httpcore2.Response]:
         """Yield an answer whose body is not read yet. After a 401 retry once, if there is a new token."""
-        used = await self._authentication.header()
+        used = await self._authentication.credential()
         for last_attempt in (False, True):
+            self._network.tls = self._tls.current(used)
             async with self._pool.stream(
                 call.method,
                 self._url(call, parameters),
-                headers=self._headers(headers, used),
+                headers=self._headers(headers, used.header),
                 content=body,
                 extensions=self._extensions(read_seconds),
             ) as answer:
                 if answer.status == HTTPStatus.UNAUTHORIZED and not last_attempt:
                     await answer.aread()
-                    used = await self._authentication.after_refusal(used)
-                    if used is not None:
+                    other = await self._authentication.after_refusal(used)
+                    if other is not None:
+                        used = other
                         continue
                 yield answer
                 return
@@ -238,16 +246,18 @@ async def connect(
 
     Raises NoCredentials when its certificates cannot be loaded.
     """
+    tls = certificates.Certificates(to)
+    network = sockets.Network(tls.first)
     pool = httpcore2.AsyncConnectionPool(
-        ssl_context=to.tls_context(),
+        ssl_context=tls.first,
         proxy=_proxy(to),
         max_connections=_MOST_CONNECTIONS,
         max_keepalive_connections=_MOST_IDLE_CONNECTIONS,
         keepalive_expiry=_LONGEST_IDLE_SECONDS,
-        network_backend=sockets.Network(),
+        network_backend=network,
     )
     async with pool:
-        yield Session(to, pool, user_agent, timeouts or Timeouts(), may_write)
+        yield Session(to, _Transport(pool, network, tls), user_agent, timeouts or Timeouts(), may_write)
 
 
 def _proxy(to: connection.Connection) -> httpcore2.Proxy | None:

@@ -23,7 +23,20 @@ _NEXT_ADDRESS_SECONDS: Final = 0.25
 
 
 class Network(httpcore2.AsyncNetworkBackend):
-    """Network backend of httpcore2 that opens `Stream`s."""
+    """Network backend of httpcore2 that opens `Stream`s.
+
+    The pool passes the same context for every connection to its server. A new value of `tls` replaces it for new
+    connections, and an idle connection of an earlier one is not used again.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._passed = tls
+        self.tls = tls
+        """Context of new connections to the server."""
+
+    def is_of_server(self, passed: ssl.SSLContext) -> bool:
+        """Return whether a context that the pool passes is that of the server, and not of a proxy."""
+        return passed is self._passed
 
     async def connect_tcp(
         self,
@@ -35,7 +48,7 @@ class Network(httpcore2.AsyncNetworkBackend):
     ) -> Stream:
         """Connect. Raises ConnectTimeout, ConnectError."""
         assert (local_address, socket_options) == (None, None), "not used here"
-        loop, stream = asyncio.get_running_loop(), Stream()
+        loop, stream = asyncio.get_running_loop(), Stream(self)
         try:
             async with asyncio.timeout(timeout):
                 await loop.create_connection(lambda: stream, host, port, happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS)
@@ -49,7 +62,9 @@ class Network(httpcore2.AsyncNetworkBackend):
 class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
     """One connection, for one reader at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._tls: ssl.SSLContext | None = None
         self._transport: asyncio.Transport | None = None
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._received: list[bytes] = []
@@ -129,9 +144,11 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
     ) -> Stream:
         """Switch to TLS. Raises ConnectTimeout, ConnectError."""
         loop, plain = asyncio.get_running_loop(), self._connected()
+        of_server = self._network.is_of_server(ssl_context)
+        chosen = (self._network.tls if of_server else None) or ssl_context
         try:
             async with asyncio.timeout(timeout):
-                self._transport = await loop.start_tls(plain, self, ssl_context, server_hostname=server_hostname)
+                self._transport = await loop.start_tls(plain, self, chosen, server_hostname=server_hostname)
         except TimeoutError as error:
             raise httpcore2.ConnectTimeout(error) from error
         except OSError as error:  # includes ssl.SSLError
@@ -139,6 +156,7 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
         finally:
             if self._transport is plain:
                 plain.abort()
+        self._tls = chosen if of_server else None
         return self
 
     async def aclose(self) -> None:
@@ -151,8 +169,12 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
         await asyncio.sleep(0)  # the event loop closes the socket now
 
     def get_extra_info(self, info: str) -> Any:
-        """Return a property of the connection; `is_readable` on an idle one means that the peer has closed it."""
-        return bool(self._received or self._ended) if info == "is_readable" else self._connected().get_extra_info(info)
+        """Return a property of the connection; an idle one that `is_readable` is closed, not used again."""
+        return self._is_over() if info == "is_readable" else self._connected().get_extra_info(info)
+
+    def _is_over(self) -> bool:
+        is_outdated = self._tls is not None and self._tls is not self._network.tls
+        return bool(self._received) or self._ended or is_outdated
 
     def _connected(self) -> asyncio.Transport:
         assert self._transport is not None

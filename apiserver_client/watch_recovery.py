@@ -14,9 +14,6 @@ from dataclasses import dataclass
 
 from apiserver_client import backoff, errors
 
-LONGEST_RETRY_AFTER_SECONDS = 60.0
-"""An apiserver sends a Retry-After of seconds; a longer one is from a proxy in front of it, and is capped."""
-
 _UNRELATED_TO_THE_VERSION = (errors.Unauthorized, errors.Forbidden, errors.Throttled, errors.ServerError)
 
 
@@ -37,5 +34,5 @@ def after(
         in_doubt = isinstance(error, errors.WatchTimeout | errors.DecodeError)
         return Recovery(in_doubt and failures > 0, seconds)
     if error.retry_after_seconds is not None:
-        seconds = max(seconds, min(error.retry_after_seconds, LONGEST_RETRY_AFTER_SECONDS))
+        seconds = max(seconds, error.retry_after_seconds)
     return Recovery(not isinstance(error, _UNRELATED_TO_THE_VERSION), seconds)

@@ -27,6 +27,7 @@ class Running(NamedTuple):
 
     port: int
     http_port: int
+    debug_port: int
     process: psutil.Process
 
     def page(self, path: str) -> str | None:
@@ -77,7 +78,12 @@ def _kubeconfig(url: str) -> str:
 
 def _serve(ports_to: Connection, kubeconfig: str) -> None:
     settings = SchedulerPluginSettings(
-        extender_port=0, http_port=0, http_address="127.0.0.1", kubeconfig=kubeconfig, startup_patience_seconds=3600
+        extender_port=0,
+        http_port=0,
+        debug_port=0,
+        http_address="127.0.0.1",
+        kubeconfig=kubeconfig,
+        startup_patience_seconds=3600,
     )
     app = ExtenderApp(settings, loader.load(None))
 
@@ -101,8 +107,7 @@ def running(apiserver_url: str) -> Iterator[Running]:
         process = multiprocessing.get_context("spawn").Process(target=_serve, args=(sender, str(kubeconfig)))
         process.start()
         try:
-            port, http_port = receiver.recv()
-            yield Running(port, http_port, psutil.Process(process.pid))
+            yield Running(*receiver.recv(), psutil.Process(process.pid))
         finally:
             process.terminate()
             process.join()

@@ -123,6 +123,7 @@ def extender_running(source: Path, apiserver_url: str) -> Iterator[tuple[int, ps
         environment = {
             **os.environ,
             "OPENBLAS_NUM_THREADS": "1",
+            "KOORD_SCHEDULER_DEBUG_PORT": "0",
             "PYTHONHASHSEED": "0",  # the order of sets is the same in every round
             "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",
         }

@@ -129,7 +129,7 @@ def suite(
     process = plane.start_python(
         "scheduler-plugin", "-m", "scheduler_plugin", "run", "--config", config, "--kubeconfig", plane.kubeconfig,
         "--extender-port", port, "--http-address", "127.0.0.1", "--http-port", http_port,
-        source=source, OPENBLAS_NUM_THREADS="1",
+        source=source, OPENBLAS_NUM_THREADS="1", KOORD_SCHEDULER_DEBUG_PORT="0",
     )  # fmt: skip
     try:
         plane.wait_for_page(process, http_port, "/readyz")

@@ -1,25 +1,37 @@
 """Serve /healthz, /readyz, /metrics and the read-only debug pages of a process.
 
 The server has a thread of its own, so that a blocked event loop shows as unhealthy instead of as a time-out. Probes and
-routes must therefore be safe to call from another thread: they read values and change nothing.
+routes must therefore be safe to call from another thread: they read values and change nothing. Probes must not wait.
+
+Debug pages name pods and their usage and are expensive, so they have a port of their own on loopback: `kubectl exec`
+and `kubectl port-forward` reach it, other pods and the apiserver's proxy do not.
 """
 
 from __future__ import annotations
 
-import http.server
 import json
-import logging
-import socket
 import threading
-import urllib.parse
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import prometheus_client
 from prometheus_client import exposition
 
-log = logging.getLogger(__name__)
+from component_base import listening
+from component_base.http_server import HttpServer, Listener, Page, Route
+from component_base.listening import CannotListen
+
+__all__ = ["CannotListen", "HttpEndpoint", "Page", "ProbeResult", "Route", "json_page", "probe_page"]
+
+LOOPBACK: Final = "127.0.0.1"
+_REQUEST_SECONDS: Final = 10.0
+"""Deadline of a connection: the timeout of a scrape, and more than that of a probe."""
+_DEBUG_SECONDS: Final = 60.0
+_PIECE_CHARACTERS: Final = 64 * 1024
+_PAUSE_FACTOR: Final = 9.0
+"""Metrics are kept this many times as long as their making took, so that it takes at most a tenth of a core."""
 
 
 class ProbeResult(NamedTuple):
@@ -29,29 +41,37 @@ class ProbeResult(NamedTuple):
     text: str
 
 
-class Page(NamedTuple):
-    """Response of a page."""
-
-    content_type: str
-    body: bytes
-    status: HTTPStatus = HTTPStatus.OK
-
-
 Probe = Callable[[], ProbeResult]
-Route = Callable[[Mapping[str, str]], Page]
-
-
-class CannotListen(Exception):
-    """The address is in use or not of this host; the message names it."""
 
 
 def json_page(value: Any) -> Page:
-    """Return a page with a value as indented JSON."""
-    return Page("application/json", json.dumps(value, indent=2, default=str).encode() + b"\n")
+    """Return a page with a value as indented JSON, encoded piece by piece."""
+    return Page("application/json", _json_pieces(value))
+
+
+def _json_pieces(value: Any) -> Iterator[bytes]:
+    held: list[str] = []
+    characters = 0
+    for text in json.JSONEncoder(indent=2, default=str).iterencode(value):
+        held.append(text)
+        characters += len(text)
+        if characters > _PIECE_CHARACTERS:
+            yield "".join(held).encode()
+            held, characters = [], 0
+    yield "".join([*held, "\n"]).encode()
+
+
+def probe_page(result: ProbeResult) -> Page:
+    """Return the page of a result: status 200 when ok, 503 otherwise."""
+    status = HTTPStatus.OK if result.ok else HTTPStatus.SERVICE_UNAVAILABLE
+    return Page("text/plain; charset=utf-8", result.text.encode() + b"\n", status)
 
 
 class HttpEndpoint:
-    """Server of probes, metrics and pages; `port` 0 takes any free port (see the attribute `port` after `start`)."""
+    """Server of probes, metrics and pages; port 0 takes any free port (see the attributes after `start`).
+
+    `probes` are further ones, by path. With `debug_routes` a second port, on loopback only, serves these.
+    """
 
     def __init__(
         self,
@@ -61,117 +81,65 @@ class HttpEndpoint:
         health: Probe,
         ready: Probe,
         registry: prometheus_client.CollectorRegistry,
+        probes: Mapping[str, Probe] | None = None,
         routes: Mapping[str, Route] | None = None,
+        debug_port: int = 0,
+        debug_routes: Mapping[str, Route] | None = None,
     ) -> None:
         self.address = address
         self.port = port
-        self._registry = registry
+        self.debug_port = debug_port
+        own = {"/healthz": health, "/readyz": ready, **(probes or {})}
+        self._probes = frozenset(own)
         self._routes: dict[str, Route] = {
-            "/healthz": lambda _query: probe_page(health()),
-            "/readyz": lambda _query: probe_page(ready()),
-            "/metrics": self._metrics_page,
+            **{path: _probe_route(probe) for path, probe in own.items()},
+            "/metrics": _Metrics(registry),
             **(routes or {}),
         }
-        self._server: http.server.ThreadingHTTPServer | None = None
-        self._thread: threading.Thread | None = None
+        self._debug_routes = debug_routes or {}
+        self._server: HttpServer | None = None
 
     def start(self) -> None:
         """Start to listen and serve. Raises CannotListen."""
-        try:
-            self._server = _Server((self.address, self.port), _handler(self._routes))
-        except OSError as error:
-            raise CannotListen(
-                f"cannot listen on {self.address}:{self.port} for probes and metrics: {error.strerror or error}; "
-                "end the process that uses it or choose another port"
-            ) from error
-        self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._serve, args=(self._server,), name="http-endpoint", daemon=True)
-        self._thread.start()
+        fix = "end the process that uses it or choose another port"
+        opened = listening.listen(self.address, self.port, purpose="probes and metrics", fix=fix)
+        listeners = [Listener(opened, self._routes, _REQUEST_SECONDS, self._probes)]
+        self.port = opened.getsockname()[1]
+        if self._debug_routes:
+            try:
+                opened_for_debug = listening.listen(LOOPBACK, self.debug_port, purpose="debug pages", fix=fix)
+            except CannotListen:
+                opened.close()
+                raise
+            listeners.append(Listener(opened_for_debug, self._debug_routes, _DEBUG_SECONDS))
+            self.debug_port = opened_for_debug.getsockname()[1]
+        self._server = HttpServer(listeners)
+        self._server.start()
 
     def stop(self) -> None:
-        """Stop serving and free the port."""
-        if self._server is not None and self._thread is not None:
+        """Stop serving and free the ports."""
+        if self._server is not None:
             server, self._server = self._server, None
-            server.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
-            self._thread.join()
-            server.server_close()
-
-    def _serve(self, server: http.server.ThreadingHTTPServer) -> None:
-        """Serve until stopped. `serve_forever` would wake twice a second, which costs 0.01 % of a core."""
-        while self._server is server:
-            server.handle_request()
-
-    def _metrics_page(self, _query: Mapping[str, str]) -> Page:
-        return Page(exposition.CONTENT_TYPE_LATEST, prometheus_client.generate_latest(self._registry))
+            server.stop()
 
 
-class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-    """Length of the queue of new connections: the kernel silently drops clients beyond it."""
+def _probe_route(probe: Probe) -> Route:
+    return lambda _query: probe_page(probe())
 
 
-def probe_page(result: ProbeResult) -> Page:
-    """Return the page of a result: status 200 when ok, 503 otherwise."""
-    status = HTTPStatus.OK if result.ok else HTTPStatus.SERVICE_UNAVAILABLE
-    return Page("text/plain; charset=utf-8", result.text.encode() + b"\n", status)
+class _Metrics:
+    """Page of a registry; clients that ask at the same time get the same bytes."""
 
+    def __init__(self, registry: prometheus_client.CollectorRegistry) -> None:
+        self._registry = registry
+        self._making = threading.Lock()
+        self._page = Page(exposition.CONTENT_TYPE_LATEST, b"")
+        self._stale_at = 0.0
 
-def _find(routes: Mapping[str, Route], path: str) -> tuple[Route | None, str]:
-    """Return the route of a path, or of its longest prefix that ends in `/` (the rest is its query `path`)."""
-    if path in routes:
-        return routes[path], ""
-    prefixes = [prefix for prefix in routes if prefix.endswith("/") and path.startswith(prefix)]
-    if not prefixes:
-        return None, ""
-    prefix = max(prefixes, key=len)
-    return routes[prefix], path[len(prefix) :]
-
-
-def _handler(routes: Mapping[str, Route]) -> type[http.server.BaseHTTPRequestHandler]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        timeout = 10  # seconds that a client may take to send its request
-
-        def do_GET(self) -> None:  # names required by http.server
-            self._answer()
-
-        def do_HEAD(self) -> None:
-            self._answer()
-
-        def do_POST(self) -> None:
-            """Serve as GET: no page changes anything, and some clients use POST."""
-            self._answer()
-
-        def _answer(self) -> None:
-            try:
-                page = _page(routes, self.path)
-            except Exception:
-                log.exception("the page %s failed", self.path)
-                page = Page("text/plain", b"internal error, see the log\n", HTTPStatus.INTERNAL_SERVER_ERROR)
-            self.send_response(page.status)
-            self.send_header("Content-Type", page.content_type)
-            self.send_header("Content-Length", str(len(page.body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(page.body)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # signature required by http.server
-            log.debug(format, *args)
-
-    return Handler
-
-
-def _page(routes: Mapping[str, Route], target: str) -> Page:
-    try:
-        url = urllib.parse.urlsplit(target)
-    except ValueError as error:
-        return Page("text/plain", f"not a URL: {error}\n".encode(), HTTPStatus.BAD_REQUEST)
-    route, rest = _find(routes, url.path)
-    query = {**dict(urllib.parse.parse_qsl(url.query)), "path": urllib.parse.unquote(rest)}
-    return route(query) if route else _not_found(routes)
-
-
-def _not_found(routes: Mapping[str, Route]) -> Page:
-    known = " ".join(sorted(routes))
-    return Page("text/plain", f"no such page; there are: {known}\n".encode(), HTTPStatus.NOT_FOUND)
+    def __call__(self, _query: Mapping[str, str]) -> Page:
+        with self._making:
+            if time.monotonic() >= self._stale_at:
+                began = time.thread_time()
+                self._page = self._page._replace(body=prometheus_client.generate_latest(self._registry))
+                self._stale_at = time.monotonic() + _PAUSE_FACTOR * (time.thread_time() - began)
+            return self._page

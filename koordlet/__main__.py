@@ -99,7 +99,8 @@ async def _run(chosen: KoordletSettings) -> None:
         health=agent.health,
         ready=agent.ready,
         registry=registry,
-        routes=debug_pages.routes(agent.reports, loop) if chosen.enable_debug_pages else None,
+        debug_port=chosen.debug_port,
+        debug_routes=debug_pages.routes(agent.reports, loop) if chosen.enable_debug_pages else None,
     )
     endpoint.start()
     try:

@@ -178,7 +178,7 @@ class Agent:
             )
             self._last_outcome = sent.outcome
         if sent.outcome is not writer.Outcome.WRITTEN or sent.resource_version is None:
-            pause = backoff.DEFAULT.seconds(self._failures, random.random)
+            pause = max(backoff.DEFAULT.seconds(self._failures, random.random), sent.retry_after_seconds)
             self._failures += 1
             self._schedule.failed(now, pause)
             return

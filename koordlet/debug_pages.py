@@ -1,19 +1,21 @@
 """Debug pages with the inputs of a prediction, so that independent code can verify it.
 
-`/debug/samples` returns every cached raw sample and the times of training and of prediction. The pages are built on the
-event loop, not in the thread of the HTTP endpoint, because the loop writes the data they read.
+`/debug/samples` returns every cached raw sample and the times of training and of prediction. Its inputs are
+copied on the event loop, which writes them; the page is made from the copy, one series at a time, as the client reads:
+as a whole it has some 30 MiB on a node with 250 pods.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy.typing as npt
 
-from component_base.http_endpoint import Page, Route, json_page
+from component_base.http_endpoint import Page, Route
 from koordlet.metric_cache.interface import WindowSamples
 from koordlet.report.builder import ReportBuilder
 from koordlet.samples import RESOURCES
@@ -21,46 +23,62 @@ from koordlet.samples import RESOURCES
 _TIMEOUT_SECONDS: Final = 5.0
 
 
-def _column(values: npt.NDArray[Any]) -> list[float | None]:
-    return [None if math.isnan(value) else value for value in values.tolist()]
+class _Inputs(NamedTuple):
+    """Copies of everything on the page, made on the event loop."""
+
+    pods: WindowSamples
+    containers: WindowSamples
+    trained_at_seconds: list[float]
+    predicted_at_seconds: list[float]
 
 
-def _table(cached: WindowSamples) -> dict[str, Any]:
-    return {
-        "atSeconds": cached.at_seconds.tolist(),
-        "series": [
-            {
-                "kind": key.kind,
-                "identity": key.identity,
-                **{resource: _column(cached.values[row, index]) for row, resource in enumerate(RESOURCES)},
-            }
-            for index, key in enumerate(cached.keys)
-        ],
-    }
+def inputs(reports: ReportBuilder) -> _Inputs:
+    """Copy the inputs of the page."""
+    observer = reports.observer
+    until_seconds = observer.newest_at_seconds or 0.0
+    return _Inputs(
+        observer.cache.cached(until_seconds),
+        observer.cache.containers.cached(until_seconds),
+        list(observer.trained_at_seconds),
+        list(reports.predicted_at_seconds),
+    )
 
 
-def samples(reports: ReportBuilder) -> dict[str, Any]:
-    """Return every cached raw sample: times, and for each series and resource one value per time, null for no value.
+def pieces(of: _Inputs) -> Iterator[bytes]:
+    """Yield the page, one series at a time: times, and for each series and resource one value per time, null for none.
 
     Containers are measured less often and have a table of their own.
     """
-    observer = reports.observer
-    until_seconds = observer.newest_at_seconds or 0.0
-    return {
-        **_table(observer.cache.cached(until_seconds)),
-        "trainedAtSeconds": list(observer.trained_at_seconds),
-        "predictedAtSeconds": list(reports.predicted_at_seconds),
-        "containers": _table(observer.cache.containers.cached(until_seconds)),
-    }
+    yield b"{"
+    yield from _table(of.pods)
+    yield b',"trainedAtSeconds":%b' % msgspec.json.encode(of.trained_at_seconds)
+    yield b',"predictedAtSeconds":%b' % msgspec.json.encode(of.predicted_at_seconds)
+    yield b',"containers":{'
+    yield from _table(of.containers)
+    yield b"}}\n"
+
+
+def _table(cached: WindowSamples) -> Iterator[bytes]:
+    yield b'"atSeconds":%b,"series":[' % msgspec.json.encode(cached.at_seconds.tolist())
+    for index, key in enumerate(cached.keys):
+        series: dict[str, Any] = {"kind": key.kind, "identity": key.identity}
+        series |= {resource: _column(cached.values[row, index]) for row, resource in enumerate(RESOURCES)}
+        yield (b",\n" if index else b"\n") + msgspec.json.encode(series)
+    yield b"]"
+
+
+def _column(values: npt.NDArray[Any]) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values.tolist()]
 
 
 def routes(reports: ReportBuilder, loop: asyncio.AbstractEventLoop) -> Mapping[str, Route]:
     """Return the pages, by path."""
 
-    async def build() -> dict[str, Any]:
-        return samples(reports)
+    async def copy() -> _Inputs:
+        return inputs(reports)
 
     def show_samples(_query: Mapping[str, str]) -> Page:
-        return json_page(asyncio.run_coroutine_threadsafe(build(), loop).result(_TIMEOUT_SECONDS))
+        copied = asyncio.run_coroutine_threadsafe(copy(), loop).result(_TIMEOUT_SECONDS)
+        return Page("application/json", pieces(copied))
 
     return {"/debug/samples": show_samples}

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pydantic
 
-from component_base import logs, settings
+from component_base import listening, logs, settings
 
 ENV_PREFIX: Final = "KOORDLET"
 DEFAULT_HTTP_PORT: Final = 9316
@@ -29,12 +29,14 @@ class KoordletSettings(settings.Settings):
     """Time between two checkpoints, in seconds; one more is written on SIGTERM."""
     max_series: int = pydantic.Field(1500, ge=64, le=100_000)
     """Largest number of cached pods, and of cached containers; samples of more are refused and counted."""
-    http_address: str = "0.0.0.0"  # noqa: S104  # kubelet probes reach a pod from outside
-    """Address of /healthz, /readyz and /metrics."""
+    http_address: str = listening.ALL_ADDRESSES
+    """Address of /healthz, /readyz and /metrics. :: is every address of IPv6 and IPv4."""
     http_port: int = pydantic.Field(DEFAULT_HTTP_PORT, ge=0, le=65535)
     """Port of /healthz, /readyz and /metrics."""
     enable_debug_pages: bool = False
     """Serve /debug/samples: every cached raw sample, to verify a prediction by hand."""
+    debug_port: int = pydantic.Field(9318, ge=0, le=65535)
+    """Port of the debug pages, on 127.0.0.1 only: use kubectl exec or port-forward."""
     influxdb_url: str = ""
     """Address of an InfluxDB 2 to export to, such as https://influxdb:8086; empty disables the exporter."""
     influxdb_org: str = ""

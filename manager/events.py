@@ -49,13 +49,15 @@ class EventRecorder:
         self._telemetry = telemetry
         self._clock = clock
         self._buckets: dict[str, TokenBucket] = {}
+        self._resume_at = dt.datetime.min.replace(tzinfo=dt.UTC)
+        """Time before which the apiserver asked to send no further Event."""
 
     async def event(self, about: Subject, severity: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         """Log and post an Event about an object; the same Event again increments its count."""
         level = logging.WARNING if severity == "Warning" else logging.INFO
         log.log(level, "%s %s: %s: %s", about.resource.kind, about.name, reason, message)
         now = self._clock()
-        if not self._buckets.setdefault(about.resource.kind, TokenBucket()).take(now):
+        if now < self._resume_at or not self._buckets.setdefault(about.resource.kind, TokenBucket()).take(now):
             self._telemetry.events_lost.inc()
             return
         event = cluster_events.body(
@@ -64,5 +66,6 @@ class EventRecorder:
         try:
             await cluster_events.record(self._api, event)
         except errors.ApiServerError as error:
+            self._resume_at = now + dt.timedelta(seconds=error.retry_after_seconds or 0.0)
             self._telemetry.events_lost.inc()
             log.warning("cannot post the Event %s on %s %s: %s", reason, about.resource.kind, about.name, error)

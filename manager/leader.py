@@ -129,7 +129,7 @@ async def _retry_until_done(step: Callable[[], Awaitable[None]], leadership: Lea
             await step()
         except errors.ApiServerError as error:
             leadership.problem = str(error)
-            delay = _START_DELAYS.seconds(attempt, random.random)
+            delay = max(_START_DELAYS.seconds(attempt, random.random), error.retry_after_seconds or 0.0)
             log.error("cannot start: %s; retrying in %.1f s", error, delay)  # noqa: TRY400  # the message is complete
             attempt += 1
             await asyncio.to_thread(stop.wait, delay)

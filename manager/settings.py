@@ -7,7 +7,7 @@ from typing import Final
 import pydantic
 
 from api_types import names
-from component_base import logs, settings
+from component_base import listening, logs, settings
 
 ENV_PREFIX: Final = "MANAGER"
 DEFAULT_HTTP_PORT: Final = 9317
@@ -40,8 +40,8 @@ class ManagerSettings(settings.Settings):
     """How long a leader continues without a renewal; at most 0.8 of the lease, so that two never lead."""
     retry_period_seconds: float = pydantic.Field(2.0, ge=0.05, le=30.0)
     """Time between two attempts to acquire or renew the Lease."""
-    http_address: str = "0.0.0.0"  # noqa: S104  # kubelet probes reach a pod from outside
-    """Address of /healthz, /readyz and /metrics."""
+    http_address: str = listening.ALL_ADDRESSES
+    """Address of /healthz, /readyz and /metrics. :: is every address of IPv6 and IPv4."""
     http_port: int = pydantic.Field(DEFAULT_HTTP_PORT, ge=0, le=65535)
     """Port of /healthz, /readyz and /metrics."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT

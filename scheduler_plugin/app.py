@@ -8,7 +8,7 @@ import logging
 import signal
 import time
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
@@ -33,6 +33,14 @@ _SYNC_POLL_SECONDS: Final = 0.05
 _STUCK_SECONDS: Final = 10.0  # a healthy event loop is blocked for milliseconds at most
 
 
+class Ports(NamedTuple):
+    """Ports of one process."""
+
+    verbs: int
+    probes: int
+    debug_pages: int
+
+
 class ExtenderApp:
     """The running process."""
 
@@ -51,7 +59,7 @@ class ExtenderApp:
         self._registry = CollectorRegistry()
         self._began_at = self._beat_at = time.monotonic()
         self._stop = asyncio.Event()
-        self._ports: tuple[int, int] | None = None
+        self._ports: Ports | None = None
         for default in (ProcessCollector, PlatformCollector, GCCollector):
             default(registry=self._registry)
         for collector in self._parts.collectors():
@@ -86,7 +94,7 @@ class ExtenderApp:
             endpoint.start()
             try:
                 await server.start()
-                self._ports = (server.port, endpoint.port)
+                self._ports = Ports(server.port, endpoint.port, endpoint.debug_port)
                 log.info(
                     "serving kube-scheduler on %s:%d, probes and metrics on port %d",
                     server.address,
@@ -104,8 +112,8 @@ class ExtenderApp:
                 await server.stop()
                 endpoint.stop()
 
-    def ports(self) -> tuple[int, int] | None:
-        """Return the ports of the verbs and of the probes; None before the process listens."""
+    def ports(self) -> Ports | None:
+        """Return the ports of the process; None before it listens."""
         return self._ports
 
     def stop(self) -> None:
@@ -182,10 +190,9 @@ class ExtenderApp:
             health=self._health,
             ready=self._ready,
             registry=self._registry,
-            routes={
-                "/startupz": lambda _query: http_endpoint.probe_page(self._started()),
-                **DebugPages(self._parts, self._configuration, loop).routes(),
-            },
+            probes={"/startupz": self._started},
+            debug_port=self._settings.debug_port,
+            debug_routes=DebugPages(self._parts, self._configuration, loop).routes(),
         )
 
     def _health(self) -> http_endpoint.ProbeResult:

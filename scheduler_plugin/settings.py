@@ -6,7 +6,7 @@ from typing import Annotated, Final, Self
 
 import pydantic
 
-from component_base import logs
+from component_base import listening, logs
 from component_base.settings import Settings
 
 ENV_PREFIX: Final = "KOORD_SCHEDULER"
@@ -29,10 +29,12 @@ class SchedulerPluginSettings(Settings):
     """Key of that certificate."""
     extender_tls_client_ca_file: str | None = None
     """Authority of the callers' certificates; without one, every client of the port can influence placement."""
-    http_address: str = "0.0.0.0"  # noqa: S104  # the kubelet's probes come from outside the pod
-    """Address of probes, metrics and debug pages."""
+    http_address: str = listening.ALL_ADDRESSES
+    """Address of probes and metrics. :: is every address of IPv6 and IPv4."""
     http_port: Port = 10262
-    """Port of probes, metrics and debug pages."""
+    """Port of probes and metrics."""
+    debug_port: Port = 10263
+    """Port of the debug pages, on 127.0.0.1 only: use kubectl exec or port-forward."""
     kubeconfig: str | None = None
     """Kubeconfig file; none: the service account of the pod, else the usual places."""
     startup_patience_seconds: Annotated[float, pydantic.Field(ge=0, le=3600)] = 30.0

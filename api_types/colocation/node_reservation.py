@@ -21,6 +21,8 @@ from api_types.colocation import problem
 from api_types.colocation.problem import Effect, KeyPath, Problem
 from api_types.kubernetes import cpu_list, pods, quantities
 
+_MOST_PROBLEMS: Final = 5
+"""Largest number of returned problems: each becomes an Event, and 16 KiB have room for two thousand."""
 _PATH: Final[KeyPath] = ("metadata", "annotations", names.ANNOTATION_NODE_RESERVATION)
 
 
@@ -36,6 +38,9 @@ def annotated(annotations: Mapping[str, str]) -> Amounts:
     text = annotations.get(names.ANNOTATION_NODE_RESERVATION)
     if not text:
         return Amounts({}, ())
+    if pods.is_too_long(text):
+        seen, wanted = f"{len(text)} characters", f"a JSON object of at most {pods.MOST_ANNOTATION_BYTES} bytes"
+        return Amounts({}, (Problem(_PATH, seen, wanted, Effect.LAYER_IGNORED),))
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
@@ -47,7 +52,7 @@ def annotated(annotations: Mapping[str, str]) -> Amounts:
     if cpus is not None:
         found[names.CPU] = cpus
     problems += wrong_cpus
-    return Amounts({} if problems else found, tuple(problems))
+    return Amounts({} if problems else found, tuple(problems[:_MOST_PROBLEMS]))
 
 
 def allocatable(node: pods.Node) -> Amounts:
@@ -81,8 +86,8 @@ def _cpu_millis(given: Any) -> tuple[int | None, list[Problem]]:
     if given is None or given == "":
         return None, []
     try:
-        return len(cpu_list.parse(given)) * 1000, []
-    except (AttributeError, ValueError):
+        return cpu_list.count(given) * 1000, []
+    except (AttributeError, TypeError, ValueError):
         return None, [_problem(("reservedCPUs",), given, "a list of CPUs like 0-3,8")]
 
 

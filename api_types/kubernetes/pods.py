@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,9 @@ from api_types.kubernetes import quantities
 Resources = dict[str, int]
 _Exact = dict[str, int | Decimal]
 QuantityMap = dict[str, str | int | float]
+
+MOST_ANNOTATION_BYTES: Final = 16 * 1024
+"""Longest annotation that is decoded. The apiserver accepts 256 KiB, which a node or a tenant may write at will."""
 
 
 class OwnerReference(msgspec.Struct, rename="camel", gc=False, frozen=True):
@@ -129,6 +133,17 @@ def annotations_of(meta: ObjectMeta) -> Mapping[str, str]:
     return meta.annotations or {}
 
 
+def annotation(given: Mapping[str, str], name: str) -> str | None:
+    """Return the text of an annotation to decode; None where it is absent or longer than MOST_ANNOTATION_BYTES."""
+    text = given.get(name)
+    return text if text is not None and not is_too_long(text) else None
+
+
+def is_too_long(text: str) -> bool:
+    """Return whether a text has more bytes than MOST_ANNOTATION_BYTES."""
+    return len(text) > MOST_ANNOTATION_BYTES or len(text.encode(errors="replace")) > MOST_ANNOTATION_BYTES
+
+
 def is_terminal(pod: Pod) -> bool:
     """Return whether the pod has ended: it runs nothing and requests nothing."""
     return pod.status.phase in ("Succeeded", "Failed")
@@ -231,11 +246,11 @@ def limits(spec: PodSpec) -> Resources:
 def allocatable(node: Node) -> Resources:
     """Return the native allocatable of a node. With amplification the raw-allocatable annotation replaces or adds keys.
 
-    An annotation that is malformed or empty is ignored, as Koordinator does. Raises quantities.InvalidQuantity for a
-    malformed `status.allocatable`.
+    An annotation that is malformed, empty or too long is ignored. Raises quantities.InvalidQuantity for a malformed
+    `status.allocatable`.
     """
     result = units(node.status.allocatable)
-    text = annotations_of(node.metadata).get(names.ANNOTATION_RAW_ALLOCATABLE)
+    text = annotation(annotations_of(node.metadata), names.ANNOTATION_RAW_ALLOCATABLE)
     if text:
         raw = raw_allocatable(text)
         if raw:
@@ -243,10 +258,10 @@ def allocatable(node: Node) -> Resources:
     return result
 
 
-def raw_allocatable(annotation: str) -> Resources | None:
+def raw_allocatable(text: str) -> Resources | None:
     """Decode the raw-allocatable annotation (JSON resource list); None where it is malformed or empty."""
     try:
-        raw = units(msgspec.json.decode(annotation, type=QuantityMap))
+        raw = units(msgspec.json.decode(text, type=QuantityMap))
         return raw if raw and max(raw.values()) <= quantities.MOST else None
     except (msgspec.DecodeError, quantities.InvalidQuantity, RecursionError):
         return None

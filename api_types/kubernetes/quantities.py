@@ -32,11 +32,19 @@ MOST: Final = 2**63 - 1
 """Largest amount that Kubernetes counts, in any unit. The grammar allows larger ones: an exponent has three digits."""
 
 
+_MOST_CHARACTERS: Final = 64
+"""Longest text of a quantity: twice the digits of the largest exact amount. Texts are cached, so each is bounded."""
+
+
 class InvalidQuantity(ValueError):
     """Text that is not a Kubernetes quantity."""
 
 
 def _parse_text(text: str) -> Decimal:
+    if len(text) > _MOST_CHARACTERS:
+        raise InvalidQuantity(
+            f"{text[:_MOST_CHARACTERS]!r}... has {len(text)} characters, want a quantity of at most {_MOST_CHARACTERS}"
+        )
     match = _GRAMMAR.fullmatch(text)
     if match is None:
         raise InvalidQuantity(f"{text!r} is not a quantity, want a number with a suffix like 500m, 1.5, 2k or 4Gi")

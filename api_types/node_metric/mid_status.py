@@ -74,7 +74,7 @@ def encode(status: MidStatus) -> str:
 
 def decode(text: str | None) -> MidStatus | None:
     """Decode the text of the annotation; None where it is absent, or not one that the manager writes."""
-    if text is None:
+    if text is None or pods.is_too_long(text):
         return None
     try:
         return msgspec.json.decode(text, type=MidStatus)

@@ -60,7 +60,7 @@ class HostScheduler:
         """What pods write into spec.schedulerName."""
         self._cluster = cluster
         self._folder = FOLDER / name
-        self._port, self._extender_port, self._http_port = ports.free_ports(3)
+        self._port, self._extender_port, self._http_port, self._debug_port = ports.free_ports(4)
         self._tls = tls
         """`tlsConfig` of kube-scheduler, where `flags` make the extender serve over TLS."""
         self._address = address or self.extender_address
@@ -74,8 +74,13 @@ class HostScheduler:
 
     @property
     def probe_address(self) -> str:
-        """Return HOST:PORT of the extender's probes and pages, as `explain-pod --address` takes it."""
+        """Return HOST:PORT of the extender's probes and metrics."""
         return f"127.0.0.1:{self._http_port}"
+
+    @property
+    def debug_address(self) -> str:
+        """Return HOST:PORT of the extender's debug pages, as `explain-pod --address` takes it."""
+        return f"127.0.0.1:{self._debug_port}"
 
     @property
     def policy_file(self) -> Path:
@@ -132,6 +137,7 @@ class HostScheduler:
             f"--kubeconfig={self._cluster.kubeconfig}",
             f"--extender-port={self._extender_port}",
             *("--http-address=127.0.0.1", f"--http-port={self._http_port}"),
+            f"--debug-port={self._debug_port}",
             *self._flags,
         ]
         environment = {"PYTHONPATH": str(content_cache.REPOSITORY), "OPENBLAS_NUM_THREADS": "1"}
@@ -190,8 +196,9 @@ class HostScheduler:
         return int(_sum(f"http://{self.probe_address}/metrics", f"koord_scheduler_plugin_{name}", **labels))
 
     def extender_page(self, path: str) -> str:
-        """Return a page of the extender's probe port. Raises OSError."""
-        return _page(f"http://{self.probe_address}{path}")
+        """Return a page of the extender: metrics, or a debug page. Raises OSError."""
+        address = self.debug_address if path.startswith("/debug/") else self.probe_address
+        return _page(f"http://{address}{path}")
 
     def _log(self, program: str) -> Path:
         return self._folder / f"{program}.log"

@@ -105,11 +105,12 @@ class Suite:
         return [pod["metadata"]["name"] for pod in listed if "deletionTimestamp" not in pod["metadata"]]
 
     def agent_page(self, path: str) -> Any:
-        """Return a JSON page of the (only) real node's agent, through the apiserver."""
+        """Return a debug page of the (only) real node's agent, which is served on its loopback only."""
         (pod,) = self.pods("koordlet")
-        return json.loads(
-            self.cluster.run("get", "--raw", f"/api/v1/namespaces/{SUITE_NAMESPACE}/pods/{pod}:9316/proxy{path}")
-        )
+        program = "import sys, urllib.request as r; sys.stdout.buffer.write(r.urlopen(sys.argv[1]).read())"
+        url = f"http://127.0.0.1:9318{path}"
+        where = (pod, "--namespace", SUITE_NAMESPACE, "--container=koordlet")
+        return json.loads(self.cluster.run("exec", *where, "--", "python", "-c", program, url))
 
     def agent_metric(self, name: str) -> float:
         """Return a metric without labels of the (only) real node's agent. Raises LookupError when it has none."""

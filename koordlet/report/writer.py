@@ -38,6 +38,8 @@ class Sent:
     outcome: Outcome
     resource_version: str | None = None
     problem: str | None = None
+    retry_after_seconds: float = 0.0
+    """Time that the apiserver asked to wait before the next report."""
 
 
 async def send(
@@ -62,8 +64,7 @@ async def send(
                 return Sent(Outcome.WRITTEN, stored.metadata.resource_version)
     except errors.NotFound as error:
         return Sent(Outcome.NO_NODE_METRIC, problem=f"{error}; the manager creates it")
-    except errors.StatusError as error:
-        return Sent(Outcome.REFUSED, problem=str(error))
     except errors.ApiServerError as error:
-        return Sent(Outcome.UNREACHABLE, problem=str(error))
+        outcome = Outcome.REFUSED if isinstance(error, errors.StatusError) else Outcome.UNREACHABLE
+        return Sent(outcome, problem=str(error), retry_after_seconds=error.retry_after_seconds or 0.0)
     return Sent(Outcome.CONFLICT, problem=f"NodeMetric {node_name} changed during each of {_ATTEMPTS} attempts")

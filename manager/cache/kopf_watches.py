@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import dataclasses
 import datetime as dt
 import itertools
 import logging
@@ -26,7 +27,7 @@ import kopf
 import msgspec
 
 from api_types import names
-from apiserver_client import backoff, connection, errors
+from apiserver_client import backoff, connection, errors, exec_program
 from manager.cache.store import ClusterStore, Store
 from manager.settings import ManagerSettings
 from manager.slo_config import controller as slo_config
@@ -35,6 +36,9 @@ log = logging.getLogger(__name__)
 
 _TOKEN_LIFE: Final = dt.timedelta(minutes=10)
 """kopf logs in again after this time: the kubelet replaces a token long before it expires."""
+_USABLE_SHARE: Final = 0.8
+"""Share of the lifetime of a program's credential after which kopf logs in again, and its lower bound in seconds."""
+_LEAST_USABLE_SECONDS: Final = 10.0
 _EXIT_SECONDS: Final = 10.0
 """Longest wait for kopf's exit; its thread does not keep the process alive."""
 
@@ -47,15 +51,41 @@ class CannotFollow(Exception):
     """A condition that ends kopf and that a new process survives."""
 
 
-def connection_info(to: connection.Connection, now: dt.datetime) -> kopf.ConnectionInfo:
-    """Return the connection in kopf's terms, with the token as of now.
+async def log_in(to: connection.Connection, now: dt.datetime) -> kopf.ConnectionInfo:
+    """Return the connection in kopf's terms, with what its credential program prints now.
 
     Raises UnsupportedCredentials and errors.NoCredentials.
     """
-    if to.exec_command is not None or to.tls_server_name is not None:
-        what = "a credential program" if to.exec_command is not None else "tls-server-name"
+    info = connection_info(to, now)
+    if to.exec_command is None:
+        return info
+    printed = await exec_program.run(to.exec_command)
+    given, lifetime = printed.credential, printed.lifetime_seconds
+    if given.certificate is not None:  # kopf reads each part from a file of its own, and both files may have both
+        info = dataclasses.replace(
+            info,
+            certificate_path=None,
+            certificate_data=given.certificate,
+            private_key_path=None,
+            private_key_data=given.certificate,
+        )
+    usable = None if lifetime is None else dt.timedelta(seconds=max(lifetime * _USABLE_SHARE, _LEAST_USABLE_SECONDS))
+    return dataclasses.replace(
+        info,
+        token=given.header.removeprefix("Bearer ") if given.header else None,
+        expiration=None if usable is None else now + usable,
+    )
+
+
+def connection_info(to: connection.Connection, now: dt.datetime) -> kopf.ConnectionInfo:
+    """Return the connection in kopf's terms, with the token as of now; a credential program is not run.
+
+    Raises UnsupportedCredentials and errors.NoCredentials.
+    """
+    if to.tls_server_name is not None:
         raise UnsupportedCredentials(
-            f"{to.origin}: the manager cannot use {what}; give a kubeconfig with a token or a client certificate"
+            f"{to.origin}: the manager cannot use tls-server-name; give a kubeconfig whose server has a name or an "
+            "address that is in the certificate of the apiserver"
         )
     return kopf.ConnectionInfo(
         server=to.server,
@@ -132,8 +162,8 @@ def registry(
             loop.call_soon_threadsafe(sink.updated, plural, decoded)
 
     @kopf.on.login(registry=handlers)
-    async def log_in(**_: Any) -> kopf.ConnectionInfo:
-        return connection_info(to, clock())
+    async def login(**_: Any) -> kopf.ConnectionInfo:
+        return await log_in(to, clock())
 
     @kopf.on.event("", "v1", "nodes", registry=handlers)
     async def node(event: kopf.RawEvent, **_: Any) -> None:

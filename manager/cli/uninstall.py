@@ -156,10 +156,12 @@ class _Work:
     async def _until_empty(self, what: str, step: Callable[[], Awaitable[Sequence[str]]]) -> None:
         attempt = 0
         while True:
+            asked_seconds = 0.0
             try:
                 left = await step()
             except errors.ApiServerError as error:
                 obstacle = f"{what}: {error}"
+                asked_seconds = error.retry_after_seconds or 0.0
             else:
                 if not left:
                     log.info("%s: done", what)
@@ -168,7 +170,7 @@ class _Work:
             if obstacle != self.obstacle:
                 log.info("%s", obstacle)
             self.obstacle = obstacle
-            await asyncio.sleep(_PAUSES.seconds(attempt, random.random))
+            await asyncio.sleep(max(_PAUSES.seconds(attempt, random.random), asked_seconds))
             attempt += 1
 
 

@@ -11,12 +11,16 @@ import datetime as dt
 import enum
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from apiserver_client import errors, objects, resources, session
 from manager.leader_election import lease
 from manager.settings import ManagerSettings
 
 log = logging.getLogger(__name__)
+
+REQUEST_PERIODS: Final = 2
+"""Timeout of a request, in retry periods."""
 
 
 class Role(enum.Enum):
@@ -48,6 +52,7 @@ class LeaderElector:
         self._now = now
         self._observed: lease.ObservedLease | None = None
         self._last_response = self._renewed_at = clock()
+        self._retry_after_seconds = 0.0
 
     def may_write(self) -> bool:
         """Check that no other process can be the leader now."""
@@ -56,6 +61,18 @@ class LeaderElector:
     def silence_seconds(self) -> float:
         """Return the time since the apiserver last answered a request for the Lease."""
         return self._clock() - self._last_response
+
+    def pause_seconds(self) -> float:
+        """Return the time until the next attempt: as the apiserver asks, within what the Lease allows.
+
+        A leader keeps the time of one more request before its deadline; a candidate waits for a lease duration at most.
+        """
+        period = self._settings.retry_period_seconds
+        longest = float(self._settings.lease_duration_seconds)
+        if self.role is Role.LEADER:
+            deadline = self._renewed_at + self._settings.renew_deadline_seconds
+            longest = deadline - self._clock() - period * REQUEST_PERIODS
+        return max(period, min(self._retry_after_seconds, longest))
 
     async def try_acquire_or_renew(self, api: session.Session) -> Role:
         """Read the Lease, acquire or renew it where that is possible, and return the resulting role."""
@@ -66,10 +83,12 @@ class LeaderElector:
             if str(error) != self.last_error:
                 log.warning("cannot acquire or renew lease %s: %s", self._settings.lease, error)
             self.last_error = str(error)
+            self._retry_after_seconds = error.retry_after_seconds or 0.0
             is_holder = False
         else:
             self._last_response = self._clock()
             self.last_error = None
+            self._retry_after_seconds = 0.0
         if is_holder:
             self._renewed_at = started_at
             self.role = Role.LEADER

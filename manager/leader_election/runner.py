@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from apiserver_client import connection, session
 from component_base import clock
-from manager.leader_election.elector import LeaderElector, Role
+from manager.leader_election.elector import REQUEST_PERIODS, LeaderElector, Role
 from manager.settings import ManagerSettings
 
 log = logging.getLogger(__name__)
@@ -71,8 +71,8 @@ class LeaderElection:
     async def _elect(self) -> None:
         timeouts = session.Timeouts(
             connect=self._settings.retry_period_seconds,
-            read=self._settings.retry_period_seconds * 2,
-            request=self._settings.retry_period_seconds * 2,
+            read=self._settings.retry_period_seconds * REQUEST_PERIODS,
+            request=self._settings.retry_period_seconds * REQUEST_PERIODS,
         )
         async with session.connect(self._to, user_agent="koord-manager/lease", timeouts=timeouts) as api:
             while not self._stop.is_set():
@@ -82,7 +82,7 @@ class LeaderElection:
                     return
                 if role is not before:
                     self._on_change(role)
-                await asyncio.to_thread(self._stop.wait, self._settings.retry_period_seconds)
+                await asyncio.to_thread(self._stop.wait, self.elector.pause_seconds())
             if self.elector.role is Role.LEADER:
                 self.elector.role = Role.STOPPED  # first: nothing is written under a released Lease
                 await self.elector.release(api)

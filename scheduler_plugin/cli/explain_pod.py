@@ -25,13 +25,13 @@ class NoExplanation(Exception):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
-    address = f"127.0.0.1:{SchedulerPluginSettings.model_fields['http_port'].default}"
+    address = f"127.0.0.1:{SchedulerPluginSettings.model_fields['debug_port'].default}"
     parser.add_argument("pod", metavar="NAMESPACE/NAME", help="pod to explain")
     parser.add_argument(
         "--address",
         metavar="HOST:PORT",
         default=address,
-        help=f"address of the plugin's http-port, e.g. of kubectl port-forward (default: {address})",
+        help=f"address of the plugin's debug-port, e.g. of kubectl port-forward (default: {address})",
     )
     parser.add_argument(
         "--nodes", type=int, default=_NODES_SHOWN, help=f"most nodes per decision; 0: all (default: {_NODES_SHOWN})"
@@ -67,7 +67,7 @@ def _request(host: str, port: int, pod: str, most_nodes: int) -> dict[str, Any]:
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise NoExplanation(
                 f"cannot reach the plugin on {host}:{port} ({error}); "
-                "forward its http-port, set --address, or run this command in its container (kubectl exec)"
+                "forward its debug-port, set --address, or run this command in its container (kubectl exec)"
             ) from error
     if response.status != http.client.OK:
         raise NoExplanation(body.strip() or f"{host}:{port} responded with {response.status} {response.reason}")
@@ -75,7 +75,7 @@ def _request(host: str, port: int, pod: str, most_nodes: int) -> dict[str, Any]:
         page = json.loads(body)
         if isinstance(page, dict) and "decisions" in page:
             return page
-    raise NoExplanation(f"{host}:{port} is not the http-port of this plugin, it responded with {body[:100]!r}")
+    raise NoExplanation(f"{host}:{port} is not the debug-port of this plugin, it responded with {body[:100]!r}")
 
 
 def text(page: Mapping[str, Any]) -> Iterator[str]:

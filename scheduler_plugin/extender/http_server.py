@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from component_base.http_endpoint import CannotListen
+from component_base import listening
 
 log = logging.getLogger(__name__)
 
@@ -221,20 +221,12 @@ class ExtenderServer:
 
     async def start(self) -> None:
         """Listen. Raises CannotListen."""
-        loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(
-                lambda: _Connection(self._handler, self._max_body_bytes, self._connections),
-                self.address,
-                self.port,
-                ssl=self._tls,
-            )
-        except OSError as error:
-            raise CannotListen(
-                f"cannot listen on {self.address}:{self.port} for kube-scheduler: {error.strerror or error}; "
-                "stop the process that uses it, or set another --extender-port"
-            ) from error
-        self.port = self._server.sockets[0].getsockname()[1]
+        fix = "stop the process that uses it, or set another --extender-port"
+        opened = listening.listen(self.address, self.port, purpose="kube-scheduler", fix=fix)
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: _Connection(self._handler, self._max_body_bytes, self._connections), sock=opened, ssl=self._tls
+        )
+        self.port = opened.getsockname()[1]
 
     async def stop(self) -> None:
         """Stop listening, finish the current requests, then close all connections."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pydantic
 import yaml
 
-from component_base import logs, settings
+from component_base import listening, logs, settings
 from scheduler_plugin.load_watcher import known_nodes
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
@@ -26,8 +26,8 @@ _SERVICE_ACCOUNT_CA: Final = "/var/run/secrets/kubernetes.io/serviceaccount/ca.c
 class LoadWatcherSettings(settings.Settings):
     """Settings of the process, validated once at start."""
 
-    http_address: str = "0.0.0.0"  # noqa: S104  # schedulers connect from other pods
-    """Address of the REST API, /healthz, /readyz and /metrics."""
+    http_address: str = listening.ALL_ADDRESSES
+    """Address of the REST API, /healthz, /readyz and /metrics. :: is every address of IPv6 and IPv4."""
     http_port: int = pydantic.Field(2020, ge=0, le=65535)
     """Port of the REST API, /healthz, /readyz and /metrics."""
     kubeconfig: str = ""

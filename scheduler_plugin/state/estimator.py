@@ -69,7 +69,9 @@ def scaling_factors(pod: pods.Pod, args: EstimatorArgs) -> Mapping[str, int]:
     """Return the factors of one pod: those of `args`, overridden by a well-formed annotation if that is allowed."""
     if not args.allow_customize:
         return args.scaling_factors_percent
-    own = integer_map(pods.annotations_of(pod.metadata).get(names.ANNOTATION_LOAD_ESTIMATED_SCALING_FACTORS))
+    own = integer_map(
+        pods.annotation(pods.annotations_of(pod.metadata), names.ANNOTATION_LOAD_ESTIMATED_SCALING_FACTORS)
+    )
     return {**args.scaling_factors_percent, **own} if own else args.scaling_factors_percent
 
 

@@ -1,10 +1,16 @@
 """Tokens of requests: read again when they rotate, requested again when they are refused."""
 
+import asyncio
+import json
+import pathlib
 import stat
+import time
 
+import psutil
 import pytest
 
-from apiserver_client import authentication, connection, errors, objects, resources
+from api_types.kubernetes import times
+from apiserver_client import authentication, connection, errors, exec_program, objects, resources, session
 from tests.fakes import apiserver
 
 NODE = "/api/v1/nodes/n"
@@ -144,7 +150,16 @@ async def test_passes_the_api_version_to_the_program(server, program, tmp_path):
 
 @pytest.mark.parametrize(
     ("script", "expected"),
-    [("echo no session >&2; exit 3", "login ended with 3: no session"), ("echo hello", "login printed no token")],
+    [
+        ("echo no session >&2; echo at line 7 >&2; exit 3", "login ended with 3: no session$"),
+        ("exit 4", "login ended with 4 and no message$"),
+        ("kill -9 $$", "login was ended by SIGKILL and no message$"),
+        ("echo hello", "login printed no ExecCredential"),
+        ("echo '{}'", "login printed no ExecCredential"),
+        ("echo '{\"status\": {}}'", "login printed no token and no client certificate"),
+        ('echo \'{"status": {"clientKeyData": "k"}}\'', "printed only one of clientCertificateData and"),
+        ("yes", "login printed more than 1048576 bytes"),
+    ],
 )
 async def test_names_a_program_that_fails(server, program, script, expected):
     async with server.session(exec_command=program(script)) as api:
@@ -157,3 +172,143 @@ async def test_a_program_that_is_missing_comes_with_its_hint(server):
     async with server.session(exec_command=command) as api:
         with pytest.raises(errors.NoCredentials, match=r"/none/login: .*; get login"):
             await get_node(api)
+
+
+# the life of a credential program
+
+HANGING = 'sleep 600 & echo $$ $! > "$0.pids"; sleep 600'
+STUBBORN = 'trap "" TERM HUP INT; sleep 600 & echo $$ $! > "$0.pids"; while true; do sleep 600; done'
+
+
+async def started_by(command):
+    """Return the processes of a program, once it runs."""
+    while not (pids := written_by(command)).endswith("\n"):
+        await asyncio.sleep(0.01)
+    return [int(pid) for pid in pids.split()]
+
+
+def written_by(command):
+    path = pathlib.Path(command.argv[0] + ".pids")
+    return path.read_text() if path.is_file() else ""
+
+
+async def all_gone(pids):
+    """Wait for the end of processes; a zombie that another process has to reap has ended."""
+    while [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE]:
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("script", [HANGING, STUBBORN])
+async def test_a_hanging_program_is_killed_with_its_children_at_its_deadline(program, script):
+    command = program(script)
+    with pytest.raises(errors.NoCredentials, match=r"/login did not end within 0\.5 s and was killed"):
+        await exec_program.run(command, longest_seconds=0.5)
+    await all_gone(await started_by(command))
+
+
+def test_a_program_has_less_time_than_a_request():
+    assert session.Timeouts().request >= exec_program.LONGEST_SECONDS
+
+
+async def test_a_cancelled_request_leaves_no_program_behind(server, program):
+    command = program(HANGING)
+    async with server.session(exec_command=command) as api:
+        asked = asyncio.create_task(get_node(api))
+        pids = await started_by(command)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        await all_gone(pids)
+
+
+async def test_a_watch_behind_a_hanging_program_fails_and_names_it(server, program, monkeypatch):
+    monkeypatch.setattr(exec_program.run, "__defaults__", (0.2,))
+    call = objects.call("GET", "watch", resources.NODES, None, None)
+    async with server.session(exec_command=program(HANGING)) as api:
+        with pytest.raises(errors.NoCredentials, match="/login did not end within"):
+            async with api.stream(call, parameters={"watch": "true"}, silence_seconds=5.0):
+                pass
+
+
+async def test_a_program_that_leaves_its_output_to_a_child_is_ended_at_its_deadline(program):
+    command = program('sleep 600 & echo $! > "$0.pids"; exit 0')
+    with pytest.raises(errors.NoCredentials, match="did not end within"):
+        await exec_program.run(command, longest_seconds=0.3)
+    await all_gone(await started_by(command))
+
+
+def printed(token, lifetime_seconds):
+    return exec_program.Printed(connection.Credential(f"Bearer {token}"), lifetime_seconds)
+
+
+class Program:
+    """Stands in for `exec_program.run`: results in order."""
+
+    def __init__(self, *results):
+        self.results = list(results)
+        self.runs = 0
+
+    async def __call__(self, _command):
+        self.runs += 1
+        result = self.results.pop(0)
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+
+@pytest.fixture
+def exec_auth(monkeypatch):
+    def make(*results):
+        runs, clock = Program(*results), Clock()
+        monkeypatch.setattr(exec_program, "run", runs)
+        return authentication.ExecAuth(connection.ExecCommand("v1", ("login",)), clock), clock, runs
+
+    return make
+
+
+@pytest.mark.parametrize(("lifetime", "still_at", "renewed_at"), [(900, 839, 840), (100, 79, 80), (-5, 9, 10)])
+async def test_a_credential_is_renewed_before_it_expires(exec_auth, lifetime, still_at, renewed_at):
+    auth, clock, runs = exec_auth(printed("one", lifetime), printed("two", None))
+    for clock.now in (0.0, float(still_at)):
+        assert (await auth.credential()).header == "Bearer one"
+    assert runs.runs == 1
+    for clock.now in (float(renewed_at), 1e6):
+        assert (await auth.credential()).header == "Bearer two"
+    assert runs.runs == 2
+
+
+async def test_a_program_that_fails_for_a_moment_does_no_harm_while_its_last_credential_is_valid(exec_auth, caplog):
+    failed = errors.NoCredentials("login is away")
+    auth, clock, runs = exec_auth(printed("one", 900), failed, failed, failed, printed("two", 900))
+    await auth.credential()
+    for clock.now in (840.0, 845.0, 850.0, 859.0):
+        assert (await auth.credential()).header == "Bearer one"
+    assert runs.runs == 3, "every 10 s"
+    assert "login is away; the last credential is still valid" in caplog.text
+    clock.now = 900.0
+    with pytest.raises(errors.NoCredentials, match="login is away"):
+        await auth.credential()
+    assert (await auth.credential()).header == "Bearer two"
+
+
+async def test_a_request_that_is_cancelled_in_a_renewal_lets_the_next_one_use_the_valid_credential(exec_auth):
+    auth, clock, _runs = exec_auth(printed("one", 900), asyncio.CancelledError())
+    await auth.credential()
+    clock.now = 850.0
+    with pytest.raises(asyncio.CancelledError):
+        await auth.credential()
+    assert (await auth.credential()).header == "Bearer one"
+
+
+async def test_the_time_of_expiry_is_read_from_what_the_program_prints(program):
+    at = times.format_epoch(time.time() + 3600)
+    text = json.dumps({"status": {"token": "t", "expirationTimestamp": at}})
+    assert 3500 < (await exec_program.run(program(f"echo '{text}'"))).lifetime_seconds <= 3600
+    without = json.dumps({"status": {"token": "t", "expirationTimestamp": None}})
+    assert (await exec_program.run(program(f"echo '{without}'"))).lifetime_seconds is None
+
+
+def test_a_credential_does_not_show_itself():
+    text = repr(connection.Credential("Bearer s3cret", b"k3y"))
+    assert "s3cret" not in text
+    assert "k3y" not in text

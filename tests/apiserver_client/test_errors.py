@@ -78,11 +78,23 @@ def test_invalid_has_the_fault_of_each_field():
 
 @pytest.mark.parametrize(
     ("header", "details", "expected"),
-    [("7", {}, 7.0), ("", {"retryAfterSeconds": 3}, 3.0), ("", {}, None), ("Wed, 21 Oct 2026 07:28:00 GMT", {}, None)],
+    [
+        ("7", {}, 7.0),
+        ("", {"retryAfterSeconds": 3}, 3.0),
+        ("", {}, None),
+        ("9" * 400, {}, 60.0),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", {}, None),
+    ],
 )
 def test_the_time_to_wait_comes_from_header_or_details(header, details, expected):
     error = errors.refusal(GET_NODE, 429, answer(429, "TooManyRequests", "later", **details), header)
     assert error.retry_after_seconds == expected
+
+
+@pytest.mark.parametrize("status", [409, 429, 500, 503])
+def test_whatever_the_status_the_time_to_wait_is_kept(status):
+    assert errors.refusal(PUT_STATUS, status, b"", "7").retry_after_seconds == 7.0
+    assert errors.Unreachable("no answer").retry_after_seconds is None
 
 
 def test_the_page_of_a_proxy_is_quoted_in_one_short_line():

@@ -1,6 +1,7 @@
 """Kubeconfig files, valid and invalid, and the one-line error."""
 
 import base64
+import json
 import ssl
 
 import pytest
@@ -143,3 +144,26 @@ def test_an_insecure_cluster_is_not_verified(written):
 
 def test_a_server_without_tls_needs_no_context(written):
     assert kubeconfig.load([written(document({"server": "http://127.0.0.1:8001"}))]).tls_context() is None
+
+
+@pytest.mark.parametrize("provide", [True, False])
+def test_a_program_gets_the_cluster_where_the_kubeconfig_says_so(written, provide):
+    authority = written(PEM.decode(), "ca.crt")
+    config = {"audience": "a"}
+    cluster = {
+        "certificate-authority": str(authority),
+        "tls-server-name": "kube",
+        "extensions": [{"name": "client.authentication.k8s.io/exec", "extension": config}],
+    }
+    program = {"apiVersion": "client.authentication.k8s.io/v1", "command": "login", "provideClusterInfo": provide}
+    command = kubeconfig.load([written(document(cluster, {"exec": program}))]).exec_command
+    assert json.loads(command.cluster or "null") == (
+        {
+            "server": "https://10.0.0.1:6443",
+            "tls-server-name": "kube",
+            "certificate-authority-data": base64.b64encode(PEM).decode(),
+            "config": config,
+        }
+        if provide
+        else None
+    )

@@ -242,3 +242,30 @@ async def test_a_missing_crd_is_named_with_the_fix(server, naps):
         assert await anext(events) == watching.Synced(frozenset())
         await events.aclose()
     assert "does not serve nodemetrics.slo.koordinator.sh: install its CRD" in states[0]
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        [apiserver.Answer(EXPIRED, 410)],
+        [apiserver.Stream(HANG), apiserver.Stream(HANG)],
+    ],
+    ids=["the apiserver refuses the version", "the apiserver waits for a version that never comes"],
+)
+async def test_after_etcd_was_restored_the_list_of_an_older_version_replaces_what_is_known(server, naps, breaks):
+    restored = apiserver.page("100", pod("b", "90"))
+    server.on("GET", PODS, apiserver.page("1000000", pod("a", "999999"), pod("b", "999998")), restored)
+    server.on("WATCH", PODS, *breaks, apiserver.Stream(added("c", "101"), HANG))
+    async with server.session() as api:
+        taken = await take(6, api, sleep=naps, silence_timeout_seconds=0.05)
+    assert taken == ["changed a", "changed b", "synced a,b", "changed b", "synced b", "changed c"]
+    assert versions(server)[-1] == "100"
+    assert "resourceVersion" not in server.asked("GET", PODS)[-1].query
+
+
+async def test_only_the_first_list_comes_from_the_cache_of_the_apiserver(server, naps):
+    server.on("GET", PODS, apiserver.page("5", pod("a")), apiserver.page("9"))
+    server.on("WATCH", PODS, apiserver.Answer(EXPIRED, 410), apiserver.Stream(HANG))
+    async with server.session() as api:
+        assert await take(3, api, sleep=naps, first_list_from_cache=True) == ["changed a", "synced a", "synced "]
+    assert [request.query.get("resourceVersion") for request in server.asked("GET", PODS)] == ["0", None]

@@ -39,7 +39,7 @@ def test_it_listens_over_tls_on_the_port_of_the_service():
     labels = rendered.of_kind("Deployment")[EXTENDER]["spec"]["template"]["metadata"]["labels"]
     assert chosen.extender_port == port["port"] == 9443
     assert {"name": port["targetPort"], "containerPort": 9443} in container(rendered)["ports"]
-    assert chosen.extender_address == "0.0.0.0"
+    assert chosen.extender_address == "::"
     assert service["selector"].items() <= labels.items()
 
 

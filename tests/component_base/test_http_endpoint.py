@@ -1,6 +1,9 @@
 import contextlib
+import json
+import pathlib
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -126,3 +129,106 @@ def test_a_hundred_clients_that_connect_at_the_same_moment_are_all_answered():
             client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
         answers = [client.makefile("rb").readline() for client in clients]
     assert answers == [b"HTTP/1.0 200 OK\r\n"] * 100
+
+
+@contextlib.contextmanager
+def serving_debug_pages(debug_routes):
+    result = http_endpoint.ProbeResult(True, "fine")
+    endpoint = http_endpoint.HttpEndpoint(
+        "::",
+        0,
+        health=lambda: result,
+        ready=lambda: result,
+        registry=prometheus_client.CollectorRegistry(),
+        debug_routes=debug_routes,
+    )
+    endpoint.start()
+    try:
+        yield endpoint
+    finally:
+        endpoint.stop()
+
+
+@contextlib.contextmanager
+def asking_for_debug_page(pieces):
+    routes = {"/debug/x": lambda _query: http_endpoint.Page("text/plain", pieces)}
+    with (
+        serving_debug_pages(routes) as endpoint,
+        socket.create_connection(("127.0.0.1", endpoint.debug_port), timeout=30) as client,
+    ):
+        client.sendall(b"GET /debug/x HTTP/1.0\r\n\r\n")
+        yield client
+
+
+def addresses_of(port):
+    """Return the local addresses that listen on a port, as the kernel lists them."""
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            _slot, local, _remote, state, *_rest = line.split()
+            address, _, hexadecimal = local.partition(":")
+            if state == "0A" and int(hexadecimal, 16) == port:
+                found.add(address)
+    return found
+
+
+def test_debug_pages_are_on_loopback_only_also_where_probes_are_on_every_address():
+    with serving_debug_pages({"/debug/x": lambda _query: http_endpoint.json_page({"a": 1})}) as endpoint:
+        address = f"http://127.0.0.1:{endpoint.debug_port}"
+        with urllib.request.urlopen(f"{address}/debug/x", timeout=5) as answer:
+            assert json.loads(answer.read()) == {"a": 1}
+        assert fetch(endpoint, "/debug/x")[0] == 404
+        assert fetch(endpoint, "/healthz")[0] == 200
+        assert addresses_of(endpoint.debug_port) == {"0100007F"}
+        assert addresses_of(endpoint.port) <= {"00000000", "0" * 32}
+
+
+def test_a_streamed_page_is_made_only_as_far_as_its_client_reads():
+    made = []
+
+    def pieces():
+        for number in range(1000):
+            made.append(number)
+            yield b"x" * 65536
+
+    with asking_for_debug_page(pieces()) as client:
+        assert client.recv(100)
+        last = -1
+        while not made or made[-1] != last:
+            last = max(made, default=-1)
+            time.sleep(0.2)
+        assert last < 500, "stopped by the buffers of the kernel"
+        assert len(client.makefile("rb").read()) > 999 * 65536
+    assert len(made) == 1000
+
+
+def test_a_page_that_fails_on_its_way_resets_the_connection(caplog):
+    def pieces():
+        yield b"a part"
+        raise RuntimeError("lost")
+
+    with asking_for_debug_page(pieces()) as client, pytest.raises(ConnectionResetError):
+        client.makefile("rb").read()
+    assert "the page /debug/x failed on its way" in caplog.text
+
+
+def test_a_half_closed_client_gets_its_whole_answer():
+    with serving() as endpoint, socket.create_connection(("127.0.0.1", endpoint.port), timeout=30) as client:
+        client.sendall(b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc")
+        client.shutdown(socket.SHUT_WR)
+        assert b"\nmade_total 3.0\n" in client.makefile("rb").read()
+
+
+def test_stops_while_clients_are_connected_and_pages_are_made():
+    going_on = threading.Event()
+    with serving(routes={"/slow": lambda _query: going_on.wait(30) and http_endpoint.json_page(1)}) as endpoint:
+        clients = [socket.create_connection(("127.0.0.1", endpoint.port), timeout=30) for _ in range(3)]
+        clients[1].sendall(b"GET /slow HTTP/1.0\r\n\r\n")
+        clients[2].sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert clients[2].recv(10) == b"HTTP/1.0 2"
+    going_on.set()
+    for client in clients:
+        with contextlib.suppress(ConnectionResetError):
+            while client.recv(100_000):
+                pass
+        client.close()

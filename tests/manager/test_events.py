@@ -3,6 +3,7 @@ import datetime as dt
 from apiserver_client import resources
 from apiserver_client.cluster_events import Subject
 from manager.events import BURST, PER_SECOND, EventRecorder, TokenBucket
+from tests.fakes import apiserver
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 CONFIG_MAP = Subject(resources.CONFIG_MAPS, "slo-controller-config", "u", namespace="koordinator-system")
@@ -42,3 +43,16 @@ async def test_the_same_event_again_is_counted(world):
         await recorder.event(CONFIG_MAP, "Warning", "Reason", "text")
     [item] = world.server.all("events")
     assert (item["count"], item["type"], item["reportingComponent"]) == (3, "Warning", "koord-manager")
+
+
+async def test_while_the_apiserver_asks_to_wait_events_are_only_counted(world):
+    now = NOON
+    throttled = apiserver.status(429, "TooManyRequests", retry_after="30")
+    async with apiserver.running() as server, server.session() as api:
+        server.on("POST", "/api/v1/namespaces/koordinator-system/events", throttled, apiserver.Answer({}, 201))
+        recorder = EventRecorder(api, world.telemetry, lambda: now)
+        for seconds in (0, 29, 30):
+            now = after(seconds)
+            await recorder.event(CONFIG_MAP, "Warning", "Reason", "text")
+    assert len(server.asked("POST")) == 2
+    assert world.telemetry.registry.get_sample_value("koord_manager_kubernetes_events_lost_total") == 2

@@ -71,7 +71,7 @@ async def started(server, tmp_path, configuration=None, **settings):
     }
     kubeconfig.write_text(yaml.safe_dump(document))
     chosen = SchedulerPluginSettings(
-        extender_port=0, http_port=0, http_address="127.0.0.1", kubeconfig=str(kubeconfig), **settings
+        extender_port=0, http_port=0, debug_port=0, http_address="127.0.0.1", kubeconfig=str(kubeconfig), **settings
     )
     app = ExtenderApp(chosen, loader.parse(configuration or {}))
     running = asyncio.create_task(app.run())
@@ -111,7 +111,7 @@ async def post(port, verb, document):
 
 
 async def test_lists_serves_and_stops(server, tmp_path):
-    async with started(server, tmp_path) as (port, http_port):
+    async with started(server, tmp_path) as (port, http_port, debug_port):
         await until_ready(http_port)
         pod = factories.pod_document("new", requests={"cpu": "1"})
         # One report is years old, the other node is hot: both are rejected, which shows that the reports were read.
@@ -120,15 +120,15 @@ async def test_lists_serves_and_stops(server, tmp_path):
             "n1": "node(s) nodeMetric expired",
             "n2": "node(s) cpu usage exceed threshold",
         }
-        page = json.loads(await get(http_port, "/debug/nodes/n1"))
+        page = json.loads(await get(debug_port, "/debug/nodes/n1"))
         assert [held["pod"] for held in page["pods"]] == ["default/old"]
         assert page["nodeUsage"]["cpu"] == 1000
-        assert json.loads(await get(http_port, "/debug/nodes/nowhere")) == {}
-        assert json.loads(await get(http_port, "/debug/nodes/")) == {
+        assert json.loads(await get(debug_port, "/debug/nodes/nowhere")) == {}
+        assert json.loads(await get(debug_port, "/debug/nodes/")) == {
             "n1": factories.NOW,
             "n2": pytest.approx(time.time(), abs=60),
         }
-        configuration = await get(http_port, "/debug/config")
+        configuration = await get(debug_port, "/debug/config")
         assert "LoadAwareScheduling" in configuration
         assert "&id" not in configuration
         text = await get(http_port, "/metrics")
@@ -162,7 +162,7 @@ async def test_a_refused_pod_is_woken_when_its_node_cools(server, tmp_path):
         apiserver.Stream(apiserver.After(cooled), apiserver.event("MODIFIED", fresh("n1", "1")), apiserver.HANG)
     ]
     server.on("PATCH", "/api/v1/namespaces/default/pods/new", apiserver.Answer({}))
-    async with started(server, tmp_path) as (port, http_port), asyncio.timeout(20):
+    async with started(server, tmp_path) as (port, http_port, _debug_port), asyncio.timeout(20):
         await until_ready(http_port)
         pod = factories.pod_document("new", requests={"cpu": "1"})
         request = {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]}
@@ -180,7 +180,7 @@ async def test_a_refused_pod_is_woken_when_its_node_cools(server, tmp_path):
 
 async def test_is_not_ready_before_every_list_is_complete_and_names_the_missing_one(server, tmp_path):
     server._scripts["GET", NODE_METRICS][:] = [apiserver.NOT_SERVED]
-    async with started(server, tmp_path) as (port, http_port):
+    async with started(server, tmp_path) as (port, http_port, _debug_port):
         await server.until(lambda: server.asked("GET", NODE_METRICS) and server.asked("WATCH", PODS))
         await asyncio.sleep(0.05)
         assert await get(http_port, "/readyz") is None
@@ -200,10 +200,10 @@ async def test_kube_scheduler_does_not_wait_without_limit_for_a_missing_crd(serv
         await server.until(lambda: all(len(server.asked("WATCH", path)) >= times for path in (NODES, PODS)))
         await server.until(lambda: len(server.asked("GET", NODE_METRICS)) >= times)
 
-    async with started(server, tmp_path) as (_port, http_port):
+    async with started(server, tmp_path) as (_port, http_port, _debug_port):
         await has_connected(1)
         assert await get(http_port, "/startupz") is None
-    async with started(server, tmp_path, startup_patience_seconds=0.0) as (_port, http_port):
+    async with started(server, tmp_path, startup_patience_seconds=0.0) as (_port, http_port, _debug_port):
         await has_connected(2)
         text = await get(http_port, "/startupz")
         assert "node_metrics" in text
@@ -225,17 +225,17 @@ async def test_watch_events_change_the_state(server, tmp_path):
     server._scripts["WATCH", NODES][:] = [apiserver.Stream(node_gone, apiserver.HANG)]
     report_gone = apiserver.event("DELETED", metric("n1", "1"))
     server._scripts["WATCH", NODE_METRICS][:] = [apiserver.Stream(report_gone, apiserver.HANG)]
-    async with started(server, tmp_path) as (_port, http_port):
-        while json.loads(await get(http_port, "/debug/nodes/n1")):
+    async with started(server, tmp_path) as (_port, http_port, debug_port):
+        while json.loads(await get(debug_port, "/debug/nodes/n1")):
             await asyncio.sleep(0.01)
         await until_ready(http_port)
-        while [held["pod"] for held in json.loads(await get(http_port, "/debug/nodes/n2"))["pods"]] != ["default/new"]:
+        while [held["pod"] for held in json.loads(await get(debug_port, "/debug/nodes/n2"))["pods"]] != ["default/new"]:
             await asyncio.sleep(0.01)
 
 
 async def test_measurements_count_from_the_start_and_not_half_a_minute_later(server, tmp_path):
     server._scripts["GET", NODE_METRICS][:] = [apiserver.page("5", fresh("n1", "1"))]
     configuration = {"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}}
-    async with started(server, tmp_path, configuration) as (_port, http_port), asyncio.timeout(20):
+    async with started(server, tmp_path, configuration) as (_port, http_port, _debug_port), asyncio.timeout(20):
         while 'fallback_level_nodes{level="measured"} 1.0' not in await get(http_port, "/metrics"):
             await asyncio.sleep(0.02)

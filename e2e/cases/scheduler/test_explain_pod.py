@@ -82,7 +82,7 @@ def _newest(scheduler: HostScheduler, pod: str) -> dict[str, Any]:
 
 
 def _explained(scheduler: HostScheduler, pod: str) -> Output:
-    return command_lines.run("scheduler_plugin", "explain-pod", pod, f"--address={scheduler.probe_address}")
+    return command_lines.run("scheduler_plugin", "explain-pod", pod, f"--address={scheduler.debug_address}")
 
 
 def test_the_page_of_a_placed_pod_has_scores_rejections_inputs_and_ages(

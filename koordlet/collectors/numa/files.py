@@ -38,7 +38,7 @@ _GROUP_LINES: Final = {
 
 def cpus(cpulist: bytes) -> frozenset[int]:
     """Return the CPUs in a list of numbers and ranges; none for an empty list."""
-    return cpu_list.parse(cpulist.decode(errors="replace"))
+    return frozenset().union(*cpu_list.ranges(cpulist.decode(errors="replace")))
 
 
 def busy_ticks(stat: bytes) -> dict[int, int]:

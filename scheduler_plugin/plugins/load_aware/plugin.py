@@ -132,7 +132,7 @@ class LoadAware:
         """Copy one node's limits and load into its row."""
         columns, row, load = self._columns, entry.row, entry.load
         annotations = pods.annotations_of(entry.node.metadata) if entry.node else {}
-        profiles = self._limits.profiles(annotations.get(names.ANNOTATION_USAGE_THRESHOLDS))
+        profiles = self._limits.profiles(pods.annotation(annotations, names.ANNOTATION_USAGE_THRESHOLDS))
         columns.allocatable[:, row] = [entry.allocatable.get(name, 0) for name in self._resources]
         columns.is_measured[row] = load.report is not None and load.report.node_usage is not None
         columns.expires_at[row] = self._expires_at(load)

@@ -110,3 +110,23 @@ def test_reserved_and_remaining_amounts_add_up_to_the_capacity(capacity, kept, a
     left = node_reservation.allocatable(node(lists[1], reservation, lists[0])).resources["memory"]
     reserved = max(kept, annotated) if is_annotated else kept
     assert left == max(capacity - reserved, 0)
+
+
+def test_an_annotation_that_a_node_filled_to_the_brim_is_refused_unread():
+    text = json.dumps({"reservedCPUs": ",".join(["0-99999"] * 32_000)})
+    found = node_reservation.annotated(annotations(text))
+    assert found.resources == {}
+    (problem,) = found.problems
+    assert str(problem).endswith(f"seen {len(text)} characters, want a JSON object of at most 16384 bytes")
+    assert len(str(problem)) < 200
+
+
+def test_cpus_that_no_machine_has_are_refused():
+    found = node_reservation.annotated(annotations({"reservedCPUs": "0-99999"}))
+    assert (found.resources, len(found.problems)) == ({}, 1)
+
+
+def test_of_many_problems_the_first_ones_are_told():
+    wrong = {f"example.com/r{number}": "x" for number in range(400)}
+    found = node_reservation.annotated(annotations({"resources": wrong}))
+    assert (found.resources, len(found.problems)) == ({}, 5)

@@ -1,6 +1,9 @@
+import json
+
 import msgspec
 import pytest
 
+from api_types import names
 from api_types.kubernetes import pods
 
 
@@ -83,3 +86,18 @@ def test_a_valid_raw_allocatable_annotation_replaces_allocatable(annotation, wan
     meta = {"name": "n", "annotations": {"node.koordinator.sh/raw-allocatable": annotation} if annotation else None}
     node = decode({"metadata": meta, "status": {"allocatable": {"cpu": "32", "memory": "42Gi"}}}, pods.Node)
     assert pods.allocatable(node) == wanted
+
+
+@pytest.mark.parametrize(("length", "is_read"), [(16 * 1024, True), (16 * 1024 + 1, False)])
+def test_an_annotation_is_read_up_to_its_bound(length, is_read):
+    text = json.dumps({"cpu": "3"}).ljust(length)
+    node = pods.Node(
+        metadata=pods.ObjectMeta(annotations={names.ANNOTATION_RAW_ALLOCATABLE: text}),
+        status=pods.NodeStatus(allocatable={"cpu": "8"}),
+    )
+    assert pods.allocatable(node) == {"cpu": 3000 if is_read else 8000}
+
+
+def test_the_bound_of_an_annotation_counts_bytes():
+    assert not pods.is_too_long("é" * (8 * 1024))
+    assert pods.is_too_long("é" * (8 * 1024 + 1))

@@ -69,3 +69,13 @@ def test_rounding_never_moves_towards_zero(value):
 def test_cores_are_written_without_a_suffix():
     assert [quantities.format_cpu_millis(each) for each in (1450, 2000, 0)] == ["1450m", "2", "0"]
     assert quantities.parse("1.50") == Decimal("1.5")
+
+
+def test_a_text_longer_than_any_quantity_is_refused_without_being_kept():
+    before = quantities._units_of_text.cache_info().currsize
+    with pytest.raises(
+        quantities.InvalidQuantity, match="has 262144 characters, want a quantity of at most 64"
+    ) as told:
+        quantities.whole_units("1" * 2**18)
+    assert len(str(told.value)) < 200
+    assert quantities._units_of_text.cache_info().currsize == before

@@ -143,3 +143,23 @@ async def test_an_invalid_annotation_reserves_nothing_and_is_reported_until_it_i
         "want a quantity of at least 0, like 500m or 4Gi; the annotation is ignored"
     )
     assert [record.message for record in caplog.records if "reservation" in record.message] == [wanted]
+
+
+async def test_after_etcd_was_restored_the_older_state_replaces_the_known_one():
+    expired = apiserver.status(410, "Expired")
+    other = {**POD, "metadata": {"name": "q", "namespace": "ns", "uid": "v"}}
+    async with apiserver.running() as server:
+        script(server, metrics=[node_metric("899", 7)])
+        server._scripts["GET", PODS][:] = [apiserver.page("900", POD, other), apiserver.page("4", POD)]
+        server._scripts["WATCH", PODS][:] = [expired, apiserver.Stream(apiserver.HANG)]
+        server._scripts["GET", NODE_METRICS][:] = [
+            apiserver.page("900", node_metric("899", 7)),
+            apiserver.page("4", node_metric("3", 2)),
+        ]
+        server._scripts["WATCH", NODE_METRICS][:] = [expired, apiserver.Stream(apiserver.HANG)]
+        restored = ("pods", "node_metric")
+        async with watching(server, lambda view: all(view.watches[name].lists > 1 for name in restored)) as view:
+            await server.until(lambda: len(server.asked("WATCH", PODS)) > 1)
+            await server.until(lambda: len(server.asked("WATCH", NODE_METRICS)) > 1)
+            assert (view.resource_version, view.generation) == ("3", 2)
+            assert set(view.pods.by_uid()) == {"u"}

@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from api_types.node_metric import types as node_metric
 from koordlet.report import writer
 from tests.fakes import apiserver
@@ -70,3 +72,14 @@ async def test_an_apiserver_that_is_away_is_unreachable():
     async with apiserver.running() as server:
         pass
     assert (await send(server)).outcome is writer.Outcome.UNREACHABLE
+
+
+@pytest.mark.parametrize("code", [429, 503])
+@pytest.mark.parametrize("method", ["PUT", "GET"])
+async def test_the_time_that_the_apiserver_asks_to_wait_is_passed_on(code, method):
+    throttled = apiserver.status(code, "TooManyRequests", retry_after="17", name="n1")
+    async with apiserver.running() as server:
+        server.on("PUT", f"{PATH}/status", throttled if method == "PUT" else refused(409, "Conflict"))
+        server.on("GET", PATH, throttled)
+        sent = await send(server)
+    assert (sent.outcome, sent.retry_after_seconds) == (writer.Outcome.REFUSED, 17.0)

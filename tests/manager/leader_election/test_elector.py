@@ -8,7 +8,7 @@ import pytest
 from apiserver_client import session
 from manager.leader_election.elector import LeaderElector, Role
 from manager.settings import ManagerSettings
-from tests.fakes import cluster
+from tests.fakes import apiserver, cluster
 
 SETTINGS = ManagerSettings(lease_duration_seconds=15, renew_deadline_seconds=10, retry_period_seconds=2)
 
@@ -93,3 +93,35 @@ async def test_a_released_lease_can_be_acquired_at_once():
         await first.release(api)
         assert server.get("leases", "koord-manager", "koordinator-system")["spec"]["holderIdentity"] == ""
         assert await second.try_acquire_or_renew(api) is Role.LEADER
+
+
+async def refused_with(retry_after_seconds, *, lead_first):
+    """Return the elector after a refusal, and its clock."""
+    async with candidates("first") as (clock, _, api, first):
+        if lead_first:
+            await first.try_acquire_or_renew(api)
+    async with apiserver.running() as server, server.session() as api:
+        lease = f"/apis/coordination.k8s.io/v1/namespaces/{SETTINGS.namespace}/leases/{SETTINGS.lease}"
+        server.on("GET", lease, apiserver.status(429, "TooManyRequests", retry_after=retry_after_seconds))
+        await first.try_acquire_or_renew(api)
+    return clock, first
+
+
+@pytest.mark.parametrize(("asked", "pause"), [("1", 2), ("5", 5), ("50", 15)])
+async def test_a_candidate_waits_as_the_apiserver_asks_up_to_a_lease_duration(asked, pause):
+    _clock, first = await refused_with(asked, lead_first=False)
+    assert (first.role, first.pause_seconds()) == (Role.STANDBY, pause)
+
+
+@pytest.mark.parametrize(("asked", "pause"), [("1", 2), ("5", 5), ("50", 6)])
+async def test_a_leader_waits_as_the_apiserver_asks_and_leaves_time_for_a_request_before_its_deadline(asked, pause):
+    clock, first = await refused_with(asked, lead_first=True)
+    assert (first.role, first.pause_seconds()) == (Role.LEADER, pause)
+    clock.seconds += 7
+    assert first.pause_seconds() == 2
+
+
+async def test_after_an_answer_the_pause_is_the_retry_period():
+    async with candidates("first") as (_clock, _, api, first):
+        await first.try_acquire_or_renew(api)
+        assert first.pause_seconds() == 2

@@ -28,10 +28,10 @@ async def a_decision(port, name="new", bound_to="n1"):
 
 
 async def test_shows_the_node_of_a_pod_and_the_reasons(server, tmp_path, capsys):
-    async with started(server, tmp_path) as (port, http_port):
+    async with started(server, tmp_path) as (port, http_port, debug_port):
         await until_ready(http_port)
         await a_decision(port)
-        address = f"--address=127.0.0.1:{http_port}"
+        address = f"--address=127.0.0.1:{debug_port}"
         code, out, _err = await explain(capsys, "default/new", address)
         assert code == 0
         first, outcome, pod, *nodes = out.splitlines()
@@ -47,7 +47,7 @@ async def test_shows_the_node_of_a_pod_and_the_reasons(server, tmp_path, capsys)
         code, out, _err = await explain(capsys, "default/new", address, "--output=json")
         page = json.loads(out)
         assert {node["node"] for node in page["decisions"][0]["nodes"]} == {"n1", "n2"}
-        (line,) = json.loads(await get(http_port, "/debug/pods/"))
+        (line,) = json.loads(await get(debug_port, "/debug/pods/"))
         assert (line["pod"], line["node"]) == ("default/new", "n1")
         code, out, err = await explain(capsys, "default/unknown", address)
         assert (code, out) == (1, "")
@@ -74,7 +74,7 @@ async def test_another_http_server_is_distinguished_from_a_plugin_without_a_reco
     code, out, err = await explain(capsys, "default/new", f"--address=127.0.0.1:{stranger.port}")
     stranger.stop()
     assert (code, out) == (1, "")
-    assert "is not the http-port of this plugin" in err
+    assert "is not the debug-port of this plugin" in err
 
 
 @pytest.mark.parametrize("address", ["nowhere", "host:", ":9", "host:http", "host:²"])

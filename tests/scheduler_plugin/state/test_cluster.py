@@ -279,3 +279,9 @@ def test_after_any_events_a_pod_counts_on_one_node_at_most_and_the_watch_decides
         }
     cluster.expire_assumed(now + 20)
     assert held_on(cluster) == dict(shown.values())
+
+
+def test_holds_no_annotation_that_is_too_long(cluster):
+    long = {"node.koordinator.sh/reservation": "x" * 2**18, "scheduling.koordinator.sh/usage-thresholds": "{}"}
+    cluster.node_changed(factories.node("n1", annotations=long))
+    assert cluster.entries["n1"].node.metadata.annotations == {"scheduling.koordinator.sh/usage-thresholds": "{}"}

@@ -94,6 +94,11 @@ def test_the_nodes_own_limits_replace_those_of_the_arguments():
     assert decide(BEST_EFFORT, usage={"cpu": "70", "memory": "1Gi"}, annotations=own)[0] is None
 
 
+def test_limits_in_an_annotation_that_is_too_long_are_not_read():
+    own = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 80}}'.ljust(2**15)}
+    assert decide(BEST_EFFORT, usage={"cpu": "70", "memory": "1Gi"}, annotations=own)[0] is not None
+
+
 def test_usage_is_compared_with_the_raw_allocatable():
     amplified = {"node.koordinator.sh/raw-allocatable": '{"cpu": 96}'}
     usage = {"cpu": "70", "memory": "1Gi"}

@@ -1,0 +1,141 @@
+"""Certificates that are replaced while a session is open, and certificates of a credential program."""
+
+import json
+import logging
+import shutil
+
+import pytest
+
+from apiserver_client import connection, errors, objects, resources
+from tests.fakes import apiserver, certificates
+
+NODE = "/api/v1/nodes/n"
+OK = apiserver.Answer({"metadata": {"name": "n"}})
+
+
+async def get_node(api):
+    return await objects.get(api, resources.NODES, "n")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("certificates")
+
+
+@pytest.fixture(scope="module")
+def first(folder):
+    return certificates.make(folder, "first")
+
+
+@pytest.fixture(scope="module")
+def second(folder):
+    return certificates.make(folder, "second")
+
+
+def replace(path, content):
+    """Replace a file as kubelet and kubectl do: by renaming another one."""
+    new = path.with_suffix(".new")
+    shutil.copy(content, new)
+    new.replace(path)
+
+
+async def test_a_new_authority_is_trusted_and_the_old_one_no_longer(first, second, tmp_path):
+    authority = tmp_path / "ca.crt"
+    replace(authority, first.certificate_path)
+    async with apiserver.running(first.server_context()) as old, apiserver.running(second.server_context()) as new:
+        old.on("GET", NODE, OK)
+        new.on("GET", NODE, OK)
+        async with old.session(ca_path=authority) as of_old, new.session(ca_path=authority) as of_new:
+            await get_node(of_old)
+            with pytest.raises(errors.Untrusted):
+                await get_node(of_new)
+            replace(authority, second.certificate_path)
+            await get_node(of_new)
+            with pytest.raises(errors.Untrusted):
+                await get_node(of_old)
+
+
+async def test_a_new_client_certificate_is_used_from_the_next_request_on(first, second, tmp_path):
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    replace(certificate, first.certificate_path)
+    replace(key, first.key_path)
+    trusting_both = first.server_context(trusted_clients=first)
+    trusting_both.load_verify_locations(second.certificate_path)
+    async with apiserver.running(trusting_both) as server:
+        server.on("GET", NODE, OK)
+        files = {"client_certificate_path": certificate, "client_key_path": key}
+        async with server.session(ca_path=first.certificate_path, **files) as api:
+            for _ in range(2):
+                await get_node(api)
+            assert server.connections == 1
+            replace(certificate, second.certificate_path)
+            replace(key, second.key_path)
+            for _ in range(2):
+                await get_node(api)
+            assert server.connections == 2
+
+
+async def test_half_replaced_files_leave_the_last_certificates_in_use(first, second, tmp_path, caplog):
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    replace(certificate, first.certificate_path)
+    replace(key, first.key_path)
+    async with apiserver.running(first.server_context(trusted_clients=first)) as server:
+        server.on("GET", NODE, OK)
+        files = {"client_certificate_path": certificate, "client_key_path": key}
+        async with server.session(ca_path=first.certificate_path, **files) as api:
+            await get_node(api)
+            replace(certificate, second.certificate_path)  # its key is still the first one
+            with caplog.at_level(logging.WARNING):
+                for _ in range(3):
+                    await get_node(api)
+            certificate.unlink()
+            await get_node(api)
+    assert caplog.text.count("keeping the last certificates") == 2, "once for each fault"
+
+
+@pytest.fixture
+def printing(tmp_path):
+    """Return a program that prints the file `credential` as it is then."""
+    path = tmp_path / "login"
+    path.write_text(f"#!/bin/sh\ncat {tmp_path}/credential\n")
+    path.chmod(0o755)
+
+    def credential(of=None, **status):
+        if of is not None:
+            status["clientCertificateData"] = of.certificate_path.read_text()
+            status["clientKeyData"] = of.key_path.read_text()
+        (tmp_path / "credential").write_text(json.dumps({"status": status}))
+        return connection.ExecCommand("client.authentication.k8s.io/v1", (str(path),))
+
+    return credential
+
+
+async def test_the_certificate_of_a_program_identifies_the_client(first, second, printing):
+    async with apiserver.running(first.server_context(trusted_clients=second)) as server:
+        server.on("GET", NODE, OK)
+        command = printing(second)
+        async with server.session(ca_path=first.certificate_path, exec_command=command) as api:
+            await get_node(api)
+            await get_node(api)
+        assert server.connections == 1
+        assert "authorization" not in server.requests[0].headers
+
+
+async def test_after_a_401_another_certificate_comes_with_a_new_connection(first, second, printing):
+    refused = apiserver.status(401, "Unauthorized", "Unauthorized")
+    async with apiserver.running(first.server_context(trusted_clients=second)) as server:
+        server.on("GET", NODE, OK, refused, OK)
+        command = printing(second)
+        async with server.session(ca_path=first.certificate_path, exec_command=command) as api:
+            await get_node(api)
+            printing(second, token="t")
+            await get_node(api)
+        assert [request.headers.get("authorization") for request in server.requests] == [None, None, "Bearer t"]
+
+
+async def test_an_unusable_certificate_of_a_program_is_named(first, printing):
+    async with apiserver.running(first.server_context()) as server:
+        command = printing(clientCertificateData="x", clientKeyData="y")
+        async with server.session(ca_path=first.certificate_path, exec_command=command) as api:
+            with pytest.raises(errors.NoCredentials, match="cannot load the client certificate of the credential prog"):
+                await get_node(api)

@@ -1,0 +1,37 @@
+"""The watches of the extender, against a scripted apiserver."""
+
+import asyncio
+import contextlib
+import time
+
+from scheduler_plugin.state import informer
+from tests.fakes import apiserver
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.test_app import NODE_METRICS, NODES, PODS, bound, metric, node
+
+EXPIRED = apiserver.status(410, "Expired")
+
+
+async def test_after_etcd_was_restored_the_older_state_replaces_the_known_one():
+    cluster, watches = factories.parts().cluster, informer.new_watches()
+    lists = {
+        NODES: ([node("n1"), node("n2")], [node("n1")]),
+        PODS: ([bound("old", "n1"), bound("new", "n1")], [bound("old", "n1")]),
+        NODE_METRICS: ([metric("n1", "3"), metric("n2", "1")], [metric("n1", "1")]),
+    }
+    async with apiserver.running() as server:
+        for path, (later, before) in lists.items():
+            server.on("GET", path, apiserver.page("900000", *later), apiserver.page("40", *before))
+            server.on("WATCH", path, EXPIRED, apiserver.Stream(apiserver.HANG))
+        async with server.session() as api:
+            following = asyncio.create_task(informer.Informer(api, cluster, watches, time.time).run())
+            await server.until(lambda: all(len(server.asked("WATCH", path)) > 1 for path in lists))
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await following
+        resumed = [[request.query["resourceVersion"] for request in server.asked("WATCH", path)] for path in lists]
+    assert resumed == [["900000", "40"]] * 3
+    assert list(cluster.entries) == ["n1"]
+    load = cluster.entries["n1"].load
+    assert len(load.pods) == 1
+    assert load.plain()[0] == 1000 + 850, "of the older report, and the estimate of the one pod"
