@@ -87,7 +87,7 @@ class ExtenderApp:
             settings.extender_port,
             dispatcher,
             max_body_bytes=settings.max_body_mebibytes * 1024**2,
-            tls=tls.context if tls else None,
+            tls=tls.current if tls else None,
         )
         endpoint = self._endpoint(loop)
         async with session.open_session(settings.kubeconfig, user_agent="koord-scheduler-plugin") as api:

@@ -157,7 +157,7 @@ def truncated(chance: random.Random) -> Attack:
 
 def huge(chance: random.Random) -> Attack:
     size = chance.choice([2**21 + 1, 2**40, 10**17])
-    head = b"POST /filter HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % size
+    head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size
     makers: tuple[Callable[[], Attack], ...] = (
         lambda: Attack("huge, announced", head, frozenset({413})),
         lambda: Attack(
