@@ -51,6 +51,9 @@ class Cluster:
         """Node entry of each pod key. The only index of all pods: it takes 15 MiB at 450,000."""
         self._assumed: dict[str, float] = {}
         """Time of expiry by pod key, of the assumed pods."""
+        self._namesakes: dict[str, str] = {}
+        """UID of the pod whose name and place an assumed pod has taken, by pod key: the next pod of a StatefulSet is
+        assumed while events of the last one still arrive."""
         self._reports = 0
         self.resources = estimator_args.resources
         self.vectors = node_columns
@@ -122,6 +125,8 @@ class Cluster:
             return
         key = pod_info.key(pod)
         known = self._held(key)
+        if known is not None and not known.observed and self._namesakes.get(key) == pod.metadata.uid:
+            return
         if known is not None and (known.uid != pod.metadata.uid or self._node_of[key].name != pod.spec.node_name):
             self._forget(key)
             known = None
@@ -178,8 +183,11 @@ class Cluster:
         known = self._held(key)
         if known is not None and known.uid == pod.metadata.uid and known.observed:
             return False
+        namesake = known.uid if known is not None and known.uid != pod.metadata.uid else self._namesakes.get(key)
         self._forget(key)
         self._assign(node_name, pod, now, observed=False)
+        if namesake is not None:
+            self._namesakes[key] = namesake
         self._assumed[key] = now + (self._assumed_ttl_seconds if ttl_seconds is None else ttl_seconds)
         return True
 
@@ -217,6 +225,7 @@ class Cluster:
         self._node_of[record.key] = entry
         if observed:
             self._assumed.pop(record.key, None)
+            self._namesakes.pop(record.key, None)
         self.vectors.write(entry)
 
     def _held(self, key: str) -> AssignedPod | None:
@@ -227,6 +236,7 @@ class Cluster:
         entry = self._node_of.pop(key, None)
         if entry is not None:
             self._assumed.pop(key, None)
+            self._namesakes.pop(key, None)
             entry.load.remove(key)
             self._update_row(entry)
 
