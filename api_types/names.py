@@ -30,6 +30,8 @@ MID_RESOURCES: Final = (MID_CPU, MID_MEMORY)
 
 LABEL_PRIORITY_CLASS: Final = "koordinator.sh/priority-class"
 LABEL_QOS: Final = "koordinator.sh/qosClass"
+LABEL_SKIP_LOAD_AWARE: Final = "koordinator.sh/skip-load-aware"
+"""Of this project, on a pod: "true" exempts it from the limits of LoadAwareScheduling."""
 LABEL_CPU_RECLAIM_RATIO: Final = "node.koordinator.sh/cpu-reclaim-ratio"
 LABEL_MEMORY_RECLAIM_RATIO: Final = "node.koordinator.sh/memory-reclaim-ratio"
 LABEL_MID_STATIC_CPU_RESERVED_RATIO: Final = "node.koordinator.sh/mid-static-cpu-reserved-ratio"
@@ -58,6 +60,11 @@ ANNOTATION_MID_STATUS: Final = "koordinator.sh/mid-resource-status"
 """Of this project: every term of the published Mid resources, its source and time, the reason code."""
 OLD_ANNOTATION_MID_STATUS: Final = "koordinator.sh/mid-resource-receipt"
 """Key of the same annotation in unreleased versions: the manager removes it from each node."""
+
+ANNOTATION_RETRY_SCHEDULING: Final = "koordinator.sh/retry-scheduling"
+"""Of this project, on a waiting pod: the time at which a node began to pass for it; its change wakes the pod."""
+ANNOTATION_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+"""Of Kubernetes, on a PersistentVolumeClaim: the node for which a volume is being provisioned."""
 
 ANNOTATION_COLOCATION_CONFIG_STATUS: Final = "koordinator.sh/colocation-config-status"
 """Of this project, on the ConfigMap of the users: the status of the document, as a condition in YAML."""

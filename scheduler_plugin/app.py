@@ -22,6 +22,7 @@ from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.http_server import ExtenderServer
 from scheduler_plugin.extender.tls import ServerTls
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
+from scheduler_plugin.queueing.tasks import QueueingTasks
 from scheduler_plugin.settings import SchedulerPluginSettings
 from scheduler_plugin.state import informer, resync
 
@@ -68,6 +69,7 @@ class ExtenderApp:
             self._parts.cluster.counts,
             self._watches._asdict(),
             lambda: self._drift,
+            lambda: self._parts.vectors.blindness,
         )
 
     async def run(self) -> None:
@@ -78,14 +80,14 @@ class ExtenderApp:
         dispatcher = Dispatcher(
             self._parts.extender, metrics.RequestMetrics(self._registry), self._watches.unsynced, time.time
         )
-        settings = self._settings
+        settings, parts = self._settings, self._parts
         tls = self._tls()
         server = ExtenderServer(
             settings.extender_address,
             settings.extender_port,
             dispatcher,
             max_body_bytes=settings.max_body_mebibytes * 1024**2,
-            tls=tls.context if tls else None,
+            tls=tls.current if tls else None,
         )
         endpoint = self._endpoint(loop)
         async with session.open_session(settings.kubeconfig, user_agent="koord-scheduler-plugin") as api:
@@ -100,8 +102,9 @@ class ExtenderApp:
                     endpoint.port,
                 )
                 await self._until_stopped(
-                    informer.Informer(api, self._parts.cluster, self._watches, time.time),
+                    informer.Informer(api, self._parts.cluster, self._parts.waiting, self._watches, time.time),
                     resync.Resync(api, self._parts.cluster, self._drift, time.time),
+                    QueueingTasks(api, parts.vectors, parts.refused, parts.reservations, time.time),
                     self._measuring(api),
                     tls,
                 )
@@ -144,10 +147,11 @@ class ExtenderApp:
         self,
         watches: informer.Informer,
         resyncing: resync.Resync,
+        queueing: QueueingTasks,
         measuring: Coroutine[Any, Any, None] | None,
         tls: ServerTls | None,
     ) -> None:
-        work = [watches.run(), self._housekeeping()]
+        work = [watches.run(), self._housekeeping(), queueing.wake(), queueing.follow_claims()]
         if self._settings.resync_interval_seconds:
             work.append(resyncing.run_every(self._settings.resync_interval_seconds))
         if measuring is not None:
@@ -162,12 +166,22 @@ class ExtenderApp:
         while True:
             self._beat_at = time.monotonic()
             self._parts.cluster.expire_assumed(time.time())
+            self._check_blindness()
             if not frozen and not self._watches.unsynced():
                 gc.collect()
                 gc.freeze()
                 frozen = True
                 log.info("ready: %s", self._parts.cluster.counts())
             await asyncio.sleep(_HEARTBEAT_SECONDS)
+
+    def _check_blindness(self) -> None:
+        """Let expired nodes pass while this process does not see the reports, and log each change."""
+        seen_at, before = self._watches.node_metrics.last_activity, self._parts.vectors.blindness
+        cause = self._parts.check_blindness(None if seen_at is None else time.monotonic() - seen_at, time.time())
+        if cause and not before:
+            log.warning("nodes with expired reports pass: %s", cause)
+        elif before and not cause:
+            log.info("nodes with expired reports are rejected again: reports arrive")
 
     def _endpoint(self, loop: asyncio.AbstractEventLoop) -> http_endpoint.HttpEndpoint:
         return http_endpoint.HttpEndpoint(
@@ -188,6 +202,8 @@ class ExtenderApp:
     def _ready(self) -> http_endpoint.ProbeResult:
         waiting_for = self._watches.unsynced()
         text = f"waiting for the first list of {', '.join(waiting_for)}" if waiting_for else "caches are synced"
+        if not waiting_for and self._parts.vectors.blindness:
+            text = f"{text}; nodes with expired reports pass: {self._parts.vectors.blindness}"
         return http_endpoint.ProbeResult(not waiting_for, text)
 
     def _started(self) -> http_endpoint.ProbeResult:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from prometheus_client.registry import Collector
 
 from scheduler_plugin.config.loader import Configuration
 from scheduler_plugin.decisions import recorder
-from scheduler_plugin.decisions.metrics import DecisionCollector, ReportAgeCollector
+from scheduler_plugin.decisions.metrics import DecisionCollector, QueueingCollector, ReportAgeCollector
 from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.extender.response_rows import ResponseRows
 from scheduler_plugin.extender.verbs import Extender
@@ -23,8 +25,12 @@ from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from scheduler_plugin.plugins.trimaran import measurements
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
+from scheduler_plugin.queueing.refused_pods import RefusedPods
+from scheduler_plugin.queueing.reservations import Reservations
+from scheduler_plugin.state import blindness
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.node_columns import NodeColumns
+from scheduler_plugin.state.waiting_pods import WaitingPod, WaitingPods
 
 
 class Parts:
@@ -54,6 +60,7 @@ class Parts:
         self.resources = self.estimator_args.resources
         self.node_columns = recorder.RecordedColumns()
         explainers = {name: each for name, each in sorted(plugins.items()) if isinstance(each, Explainer)}
+        self._expiration_seconds = float(load_aware_args.node_metric_expiration_seconds or math.inf)
         self.records = DecisionRecords(self.node_columns, explainers, record_bytes)
         # Names before plugins: a plugin that fails on a node must not leave the row of its name empty.
         self.vectors = NodeColumns([self.node_columns, responses, *plugins.values()])
@@ -66,15 +73,41 @@ class Parts:
         self.cycle = SchedulingCycle(
             _filters(plugins, configuration.filters), _scorers(plugins, configuration.score_weights), self.vectors
         )
+        self.refused = RefusedPods(self.cycle, self.vectors, len(self.resources))
+        self.reservations = Reservations(self.cluster)
+        self.waiting = WaitingPods(self._waiting_pod_changed, self._waiting_pod_gone)
         self.extender = Extender(
-            self.cluster, self.cycle, responses, self.estimator_args, self.records, short_list=short_list
+            self.cluster,
+            self.cycle,
+            responses,
+            self.estimator_args,
+            self.records,
+            refused=self.refused,
+            reservations=self.reservations,
+            short_list=short_list,
         )
+
+    def _waiting_pod_changed(self, pod: WaitingPod) -> None:
+        self.reservations.pod_changed(pod, time.time(), time.monotonic())
+
+    def _waiting_pod_gone(self, uid: str) -> None:
+        """Drop a pod that was bound or deleted; one that was bound counts until the watch of bound pods shows it."""
+        self.refused.forget(uid)
+        self.reservations.confirmed(uid)
+
+    def check_blindness(self, silent_seconds: float | None, now: float) -> str:
+        """Decide whether expired nodes pass, and return the cause; `silent_seconds` is of the NodeMetrics' watch."""
+        rows = np.fromiter(self.vectors.rows.values(), dtype=np.intp, count=len(self.vectors.rows))
+        expired = blindness.count_expired(self.node_columns.updated_at[rows], self._expiration_seconds, now)
+        self.vectors.blindness = blindness.cause(silent_seconds, expired, len(rows))
+        return self.vectors.blindness
 
     def collectors(self) -> Sequence[Collector]:
         """Return the Prometheus collectors of these parts."""
         reasons = list(zip(self.cycle.rejecting_plugins, self.cycle.reasons, strict=True))
         return (
             DecisionCollector(reasons, self.extender.rejections, self.extender.outcomes, self.records),
+            QueueingCollector(self.refused, self.reservations, self.extender.preemption_candidates),
             ReportAgeCollector(self.node_columns, self.vectors, time.time),
         )
 

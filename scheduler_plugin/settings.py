@@ -53,8 +53,8 @@ class SchedulerPluginSettings(Settings):
     """Older measurements are discarded: Trimaran's plugins then use requests, or the expected usage of new pods."""
     resync_interval_seconds: Annotated[float, pydantic.Field(ge=0, le=86400)] = 3600.0
     """Interval of the resync, which lists all objects again and repairs differences; costs seconds of CPU. 0: never."""
-    max_body_mebibytes: Annotated[int, pydantic.Field(ge=1, le=1024)] = 32
-    """Largest request body. 15,000 node names take 0.7 MiB; whole nodes (nodeCacheCapable: false) take 13 kB each."""
+    max_body_mebibytes: Annotated[int, pydantic.Field(ge=1, le=1024)] = 8
+    """Largest request body. 15,000 node names of 253 characters take 3.7 MiB."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT
     """text or json."""
     log_level: logs.LogLevel = logs.LogLevel.INFO

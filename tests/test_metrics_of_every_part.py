@@ -40,8 +40,9 @@ SAYS_A_UNIT = re.compile(
 
 BOUNDED_BY = {"node": "the nodes of the cluster", "pod": "the pods of a node", "namespace": "the pods of a node"}
 SETS = {
-    "choice", "finding", "history", "kind", "lane", "le", "outcome", "plugin", "predictor", "provider", "reason",
-    "report_age_at_most_seconds", "resource", "result", "level", "source", "state", "verb", "watch", "window",
+    "cause", "choice", "finding", "history", "kind", "lane", "le", "level", "outcome", "plugin", "predictor",
+    "provider", "reason", "report_age_at_most_seconds", "resource", "result", "source", "state", "verb", "watch",
+    "window",
 }  # fmt: skip
 LARGEST_SET = 40
 
@@ -60,7 +61,7 @@ def _scheduler_plugin(registry: CollectorRegistry, _folder: Path) -> None:
     for collector in parts.collectors():
         registry.register(collector)
     watches = {"pods": watching.WatchState()}
-    metrics.register_state(registry, parts.cluster.counts, watches, lambda: {"node": 0})
+    metrics.register_state(registry, parts.cluster.counts, watches, lambda: {"node": 0}, str)
     metrics.RequestMetrics(registry)
 
 

@@ -12,7 +12,14 @@ from api_types.colocation import problem
 from api_types.colocation.problem import Effect, KeyPath, Problem
 from api_types.kubernetes import times
 
-_VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind"}
+_VERBS: Final = {
+    "filterVerb": "filter",
+    "prioritizeVerb": "prioritize",
+    "preemptVerb": "preempt",
+    "bindVerb": "bind",
+}
+_PORT: Final = ":10261"
+"""Default port of this extender, by which it is recognised beside others."""
 _LONGEST_TIMEOUT_NANOS: Final = 10**9
 _DEFAULT_WEIGHTS: Final = {
     "TaintToleration": 3,
@@ -41,20 +48,25 @@ def problems(document: Mapping[str, Any]) -> Iterator[Problem]:
         return
     for index, extender in enumerate(extenders):
         path: KeyPath = ("extenders", index)
-        if isinstance(extender, dict):
-            yield from _of_extender(extender, path)
-        else:
+        if not isinstance(extender, dict):
             yield problem.problem(path, extender, "an object")
+        elif len(extenders) == 1 or _is_this_one(extender):
+            yield from _of_extender(extender, path)
+    if len(extenders) > 1 and not any(isinstance(each, dict) and _is_this_one(each) for each in extenders):
+        wanted = f"one whose urlPrefix ends with {_PORT}, or only this extender: none of several is checked"
+        yield problem.problem(("extenders",), [_member(each, "urlPrefix") for each in extenders], wanted, Effect.ADVICE)
     for index, profile in enumerate(_items(document.get("profiles"))):
         yield from _of_weights(profile, ("profiles", index))
+
+
+def _is_this_one(extender: Mapping[str, Any]) -> bool:
+    return str(extender.get("urlPrefix")).rstrip("/").endswith(_PORT)
 
 
 def _of_extender(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
     if not extender.get("urlPrefix"):
         yield problem.problem((*path, "urlPrefix"), extender.get("urlPrefix"), "an address like http://127.0.0.1:10261")
-    for key, verb in _VERBS.items():
-        if extender.get(key) not in (None, "", verb):
-            yield problem.problem((*path, key), extender[key], f"{verb}, or nothing")
+    yield from _of_verbs(extender, path)
     weight = extender.get("weight")
     if extender.get("prioritizeVerb") and not (type(weight) is int and weight > 0):
         yield problem.problem((*path, "weight"), weight, "an integer above 0 beside prioritizeVerb")
@@ -65,8 +77,8 @@ def _of_extender(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem
         wanted = "true: otherwise no pod is scheduled while the extender is unavailable"
         yield problem.problem((*path, "ignorable"), extender.get("ignorable"), wanted, Effect.ADVICE)
     if extender.get("nodeCacheCapable") is not True:
-        wanted = "true: otherwise every call contains whole Node objects"
-        yield problem.problem((*path, "nodeCacheCapable"), extender.get("nodeCacheCapable"), wanted, Effect.ADVICE)
+        wanted = "true: the extender refuses calls with whole Node objects"
+        yield problem.problem((*path, "nodeCacheCapable"), extender.get("nodeCacheCapable"), wanted)
     yield from _of_timeout(extender.get("httpTimeout"), (*path, "httpTimeout"))
     yield from _of_tls(extender, path)
     for index, resource in enumerate(_items(extender.get("managedResources"))):
@@ -74,6 +86,21 @@ def _of_extender(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem
         if "kubernetes.io/" in str(name):
             wanted = "a resource outside kubernetes.io, kube-scheduler refuses others; remove managedResources"
             yield problem.problem((*path, "managedResources", index, "name"), name, wanted)
+
+
+def _of_verbs(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
+    for key, verb in _VERBS.items():
+        if extender.get(key) not in (None, "", verb):
+            yield problem.problem((*path, key), extender[key], f"{verb}, or nothing")
+    if extender.get("filterVerb") and not extender.get("preemptVerb"):
+        wanted = "preempt beside filterVerb: otherwise pods are evicted from nodes that filter rejects afterwards"
+        yield problem.problem((*path, "preemptVerb"), extender.get("preemptVerb"), wanted)
+    if extender.get("filterVerb") and not extender.get("bindVerb"):
+        wanted = "bind: otherwise a pod counts on its node only when the watch shows it"
+        yield problem.problem((*path, "bindVerb"), extender.get("bindVerb"), wanted, Effect.ADVICE)
+    if not extender.get("prioritizeVerb"):
+        wanted = "prioritize: otherwise the extender scores no node"
+        yield problem.problem((*path, "prioritizeVerb"), extender.get("prioritizeVerb"), wanted, Effect.ADVICE)
 
 
 def _of_timeout(timeout: Any, path: KeyPath) -> Iterator[Problem]:
@@ -109,6 +136,17 @@ def _of_weights(profile: Any, path: KeyPath) -> Iterator[Problem]:
         for entry in _items(_member(_member(plugins, point), key))
         if key == "disabled" or _member(entry, "weight")
     }
+    written_out = [
+        (str(_member(entry, "name")), _member(entry, "weight"))
+        for point in ("multiPoint", "score")
+        for entry in _items(_member(_member(plugins, point), "enabled"))
+    ]
+    unchanged = [name for name, weight in written_out if weight and weight == _DEFAULT_WEIGHTS.get(name)]
+    if unchanged and len(unchanged) == sum(name in _DEFAULT_WEIGHTS for name, _weight in written_out):
+        wanted = "ten times the default weights: extender scores are multiplied by 10, so load counts ten times as much"
+        yield problem.problem(
+            (*path, "plugins"), {name: _DEFAULT_WEIGHTS[name] for name in unchanged}, wanted, Effect.ADVICE
+        )
     left = [f"{name} {10 * weight}" for name, weight in _DEFAULT_WEIGHTS.items() if name not in decided]
     if left and "*" not in decided:
         wanted = f"ten times the default weights ({', '.join(left)}): extender scores are multiplied by 10"

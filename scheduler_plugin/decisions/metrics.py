@@ -9,7 +9,9 @@ import numpy as np
 from prometheus_client import metrics_core, registry
 
 from scheduler_plugin.decisions.recorder import DecisionRecords, RecordedColumns
-from scheduler_plugin.state.node_columns import NodeColumns
+from scheduler_plugin.queueing.refused_pods import RefusedPods
+from scheduler_plugin.queueing.reservations import Reservations
+from scheduler_plugin.state.node_columns import Floats, NodeColumns
 
 _PREFIX: Final = "koord_scheduler_plugin_"
 
@@ -26,15 +28,12 @@ def report_ages(columns: RecordedColumns, vectors: NodeColumns) -> dict[str, flo
     return {name: None if np.isnan(made[name]) else made[name] for name in ordered}
 
 
-def counts_by_age(updated_at: Iterable[float | None], now: float) -> dict[str, int]:
-    """Count the reports by age; each counts once, in the smallest fitting bucket."""
-    counts = dict.fromkeys([*map(str, AGES_SECONDS), _OLDER, _NONE], 0)
-    for made_at in updated_at:
-        if made_at is None:
-            counts[_NONE] += 1
-        else:
-            counts[next((str(limit) for limit in AGES_SECONDS if now - made_at <= limit), _OLDER)] += 1
-    return counts
+def counts_by_age(updated_at: Floats, now: float) -> dict[str, int]:
+    """Count the reports by age, NaN is none; each counts once, in the smallest fitting bucket."""
+    ages = now - updated_at[~np.isnan(updated_at)]
+    buckets = np.bincount(np.searchsorted(AGES_SECONDS, ages), minlength=len(AGES_SECONDS) + 1)
+    labels = [*map(str, AGES_SECONDS), _OLDER, _NONE]
+    return dict(zip(labels, [*buckets.tolist(), len(updated_at) - len(ages)], strict=True))
 
 
 class DecisionCollector(registry.Collector):
@@ -82,6 +81,58 @@ class DecisionCollector(registry.Collector):
         )
 
 
+class QueueingCollector(registry.Collector):
+    """Collector of the pods that wait for a node to pass, and of those that count before they are bound."""
+
+    def __init__(
+        self, refused: RefusedPods, reservations: Reservations, preemption_candidates: Mapping[str, int]
+    ) -> None:
+        self._refused = refused
+        self._reservations = reservations
+        self._preemption_candidates = preemption_candidates
+
+    def collect(self) -> Iterable[metrics_core.Metric]:
+        """Yield the current samples."""
+        retried = _counter(
+            "retried_pods",
+            "Refused pods that were annotated so that kube-scheduler tries them again, by cause: a refused node passes "
+            "(cooled), or a node that kube-scheduler did not name (not-named).",
+            "cause",
+        )
+        for cause, count in self._refused.woken.items():
+            retried.add_metric([cause.value], count)
+        candidates = _counter(
+            "preemption_candidates",
+            "Nodes in preempt calls, by outcome: kept, or removed, because filter would reject them then.",
+            "outcome",
+        )
+        for outcome, count in self._preemption_candidates.items():
+            candidates.add_metric([outcome], count)
+        yield from (retried, candidates)
+        for name, text, value in (
+            (
+                "refused_pods_evicted",
+                "Refused pods that were dropped because too many waited; want 0.",
+                self._refused.evicted,
+            ),
+            ("failed_retries", "Refused pods whose annotation could not be written; want 0.", self._refused.failed),
+            ("reservations", "Pods that were counted on their node before they were bound.", self._reservations.begun),
+            (
+                "moved_reservations",
+                "Reservations whose node the claim of a volume corrected.",
+                self._reservations.moved,
+            ),
+        ):
+            family = _counter(name, text)
+            family.add_metric([], value)
+            yield family
+        for name, text, value in (
+            ("refused_pods", "Pods that wait because no node passed.", len(self._refused)),
+            ("reserved_pods", "Pods that count on a node before they are bound.", len(self._reservations)),
+        ):
+            yield metrics_core.GaugeMetricFamily(f"{_PREFIX}{name}", text, value=value)
+
+
 class ReportAgeCollector(registry.Collector):
     """Collector of the age of each node's newest report; the nodes by name are on /debug/nodes/."""
 
@@ -97,8 +148,8 @@ class ReportAgeCollector(registry.Collector):
             "Nodes by the age of their newest report; each counts once; none: no report, or a report without a time.",
             labels=["report_age_at_most_seconds"],
         )
-        made_at = report_ages(self._columns, self._vectors).values()
-        for age, count in counts_by_age(made_at, self._clock()).items():
+        rows = np.fromiter(list(self._vectors.rows.values()), dtype=np.intp)
+        for age, count in counts_by_age(self._columns.updated_at[rows], self._clock()).items():
             family.add_metric([age], count)
         yield family
 

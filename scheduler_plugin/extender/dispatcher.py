@@ -33,6 +33,7 @@ class Dispatcher:
         self._verbs: dict[str, Callable[[bytes, float], bytes]] = {
             "/filter": extender.filter,
             "/prioritize": extender.prioritize,
+            "/preempt": extender.preempt,
             "/bind": extender.bind,
         }
 
@@ -55,6 +56,8 @@ class Dispatcher:
     def _follow_up(self, path: str, status: HTTPStatus, seconds: float) -> None:
         """Do the work for which kube-scheduler does not wait."""
         self._metrics.observe(path[1:], status, seconds)
+        if path in ("/filter", "/prioritize"):
+            self._extender.reserve(self._clock(), time.monotonic())
         if path == "/filter":
             self._extender.prepare()
         elif path == "/prioritize":

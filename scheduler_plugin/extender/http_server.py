@@ -1,16 +1,24 @@
-"""Serve HTTP/1.1 to one client that sends one request at a time: the part of the protocol that kube-scheduler uses.
+"""Serve HTTP/1.1 to clients that send one request at a time: the part of the protocol that kube-scheduler uses.
 
-A hand-written `BufferedProtocol`, because a framework costs more than all the rest of a call. Bodies are bounded and
-received into one buffer. `Content-Length` is always sent, because kube-scheduler's client drops the connection without
-it. Idle connections stay open until the client closes them, after 90 s. An error is a JSON object `{"Error": ...}` with
-a status other than 200. A request whose end cannot be found closes the connection.
+A hand-written `BufferedProtocol`, because a framework costs more than all the rest of a call. `Content-Length` is
+always sent, because kube-scheduler's client drops the connection without it. Idle connections stay open until the
+client closes them, after 90 s. An error is a JSON object `{"Error": ...}` with a status other than 200. A request whose
+end cannot be found closes the connection.
+
+Every peer is bounded. A TLS handshake takes 5 s at most, and the oldest of too many gives way to a new one, so that
+peers without a certificate keep no other out; a buffer is allocated after it. A request that has begun takes 10 s at
+most, and so does a response that is not read; meanwhile nothing more is read from that peer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
+import contextlib
 import logging
+import socket
 import ssl
+import time
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final, NamedTuple
@@ -18,14 +26,19 @@ from typing import Final, NamedTuple
 import msgspec
 
 from component_base import listening
+from scheduler_plugin.extender import http_head
+from scheduler_plugin.extender.http_head import BadHead, Head
 
 log = logging.getLogger(__name__)
 
-_MAX_HEAD_BYTES: Final = 16 * 1024
+MOST_CONNECTIONS: Final = 64  # kube-scheduler uses two, and one more for each bind call in progress
+MOST_HANDSHAKES: Final = 64
+HANDSHAKE_SECONDS: Final = 5.0
+REQUEST_SECONDS: Final = 10.0
+_SWEEP_SECONDS: Final = 1.0
 _FIRST_BUFFER_BYTES: Final = 64 * 1024
 _KEPT_BUFFER_BYTES: Final = 2 * 1024**2  # for 40,000 node names; a larger buffer is freed after its request
 _GRACE_SECONDS: Final = 1.0  # for requests that are partly received at shutdown
-_HEAD_END: Final = b"\r\n\r\n"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -47,61 +60,6 @@ def error_response(status: HTTPStatus, text: str) -> Response:
     return Response(status, msgspec.json.encode({"Error": text}))
 
 
-class _ClosingError(Exception):
-    """A request whose end is unknown, or whose body is refused: the connection is closed after the response."""
-
-    def __init__(self, status: HTTPStatus, text: str) -> None:
-        super().__init__(text)
-        self.response = error_response(status, text)
-
-
-class _Head(NamedTuple):
-    method: str
-    path: str
-    body_bytes: int
-    keep_alive: bool
-    expects_continue: bool
-
-
-def _parse_head(head: bytes, max_body_bytes: int) -> _Head:
-    request_line, *lines = head.decode("latin-1").split("\r\n")
-    parts = request_line.split(" ")
-    if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
-        raise _ClosingError(HTTPStatus.BAD_REQUEST, f"got request line {request_line[:100]!r}, want HTTP/1.1")
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        name, value = name.lower(), value.strip()
-        if not colon or (name == "content-length" and headers.get(name, value) != value):
-            raise _ClosingError(HTTPStatus.BAD_REQUEST, f"header {line[:100]!r} is malformed or contradicts another")
-        headers[name] = value
-    connection = headers.get("connection", "").lower()
-    return _Head(
-        method=parts[0],
-        path=parts[1].partition("?")[0],
-        body_bytes=_body_bytes(parts[0], headers, max_body_bytes),
-        keep_alive=connection == "keep-alive" if parts[2] == "HTTP/1.0" else connection != "close",
-        expects_continue=headers.get("expect", "").lower() == "100-continue",
-    )
-
-
-def _body_bytes(method: str, headers: dict[str, str], max_body_bytes: int) -> int:
-    text = headers.get("content-length")
-    if "transfer-encoding" in headers or (text is None and method == "POST"):
-        raise _ClosingError(HTTPStatus.LENGTH_REQUIRED, "want a body with Content-Length")
-    if text is None:
-        return 0
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise _ClosingError(HTTPStatus.BAD_REQUEST, f"got Content-Length {text[:100]!r}, want a number of bytes")
-    if int(text) > max_body_bytes:
-        raise _ClosingError(
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            f"got a body of {text} bytes, want at most {max_body_bytes}: set nodeCacheCapable: true for this extender "
-            "in the KubeSchedulerConfiguration, so that node names are sent instead of whole nodes",
-        )
-    return int(text)
-
-
 class _Connection(asyncio.BufferedProtocol):
     """One connection; requests are handled one after the other, in their order."""
 
@@ -112,9 +70,14 @@ class _Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self.closed: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray(_FIRST_BUFFER_BYTES)
+        self._buffer = bytearray()
+        """Allocated with the first byte, which over TLS follows the handshake."""
         self._received = 0
-        self._head: _Head | None = None
+        self._begun_at = 0.0
+        """Monotonic time of the first byte of the request in the buffer; 0 without one."""
+        self._blocked_at = 0.0
+        """Monotonic time since which the client does not read; 0 while it does."""
+        self._head: Head | None = None
         """Head of the current request, once it is complete."""
         self._body_start = 0
         self._closing = False
@@ -130,15 +93,39 @@ class _Connection(asyncio.BufferedProtocol):
         self.closed.set_result(None)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  # the signature that asyncio requires
+        if not self._buffer:
+            self._buffer = bytearray(_FIRST_BUFFER_BYTES)
         return memoryview(self._buffer)[self._received :]
 
     def buffer_updated(self, nbytes: int) -> None:
+        if not self._received:
+            self._begun_at = time.monotonic()
         self._received += nbytes
+        self._handle_requests()
+
+    def pause_writing(self) -> None:
+        """Read nothing more from a client that does not read its responses."""
+        self._blocked_at = time.monotonic()
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on with the requests that were received meanwhile."""
+        self._blocked_at = 0.0
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+            self._handle_requests()
+
+    def is_overdue(self, now: float) -> bool:
+        """Return whether the client takes too long for its request, or to read its response."""
+        return any(since and now - since > REQUEST_SECONDS for since in (self._begun_at, self._blocked_at))
+
+    def _handle_requests(self) -> None:
         try:
-            while self._handle_request():
+            while not self._blocked_at and self._handle_request():
                 pass
-        except _ClosingError as error:
-            self._send(error.response, keep_alive=False)
+        except BadHead as error:
+            self._send(error_response(error.status, str(error)), keep_alive=False)
 
     def finish(self) -> None:
         """Close the connection now if it is idle, else after the response to the current request."""
@@ -167,20 +154,22 @@ class _Connection(asyncio.BufferedProtocol):
         rest = self._received - end
         self._buffer[:rest] = self._buffer[end : self._received]
         self._received = rest
+        self._begun_at = time.monotonic() if rest else 0.0
         self._head = None
         if rest == 0 and len(self._buffer) > _KEPT_BUFFER_BYTES:
             self._buffer = bytearray(_FIRST_BUFFER_BYTES)
-        self._send(self._handler(head.method, head.path, body), keep_alive=head.keep_alive and not self._closing)
+        keep_alive = head.keep_alive and not self._closing
+        self._send(self._handler(head.method, head.path, body), keep_alive=keep_alive, with_body=head.method != "HEAD")
         return True
 
-    def _take_head(self) -> _Head | None:
-        end = self._buffer.find(_HEAD_END, 0, self._received)
-        if end > _MAX_HEAD_BYTES or (end < 0 and self._received > _MAX_HEAD_BYTES):
-            raise _ClosingError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too long")
+    def _take_head(self) -> Head | None:
+        end = self._buffer.find(http_head.HEAD_END, 0, self._received)
+        if end > http_head.MAX_HEAD_BYTES or (end < 0 and self._received > http_head.MAX_HEAD_BYTES):
+            raise BadHead(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too long")
         if end < 0:
             return None
-        self._head = head = _parse_head(bytes(self._buffer[:end]), self._max_body_bytes)
-        self._body_start = end + len(_HEAD_END)
+        self._head = head = http_head.parse(bytes(self._buffer[:end]), self._max_body_bytes)
+        self._body_start = end + len(http_head.HEAD_END)
         if head.expects_continue and self._transport is not None:
             self._transport.write(_CONTINUE)
         return head
@@ -191,13 +180,21 @@ class _Connection(asyncio.BufferedProtocol):
         larger[: self._received] = self._buffer
         self._buffer = larger
 
-    def _send(self, response: Response, *, keep_alive: bool) -> None:
+    def _send(self, response: Response, *, keep_alive: bool, with_body: bool = True) -> None:
         if self._transport is None:
             return
         end = b"" if keep_alive else b"Connection: close\r\n"
+        if response.status == HTTPStatus.METHOD_NOT_ALLOWED:
+            end += b"Allow: POST\r\n"
         self._transport.write(
             b"HTTP/1.1 %d %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%b\r\n%b"
-            % (response.status, response.status.phrase.encode(), len(response.body), end, response.body)
+            % (
+                response.status,
+                response.status.phrase.encode(),
+                len(response.body),
+                end,
+                response.body if with_body else b"",
+            )
         )
         if not keep_alive:
             self._transport.close()
@@ -206,10 +203,19 @@ class _Connection(asyncio.BufferedProtocol):
 
 
 class ExtenderServer:
-    """Server on one address, with TLS if given; `port` 0 takes any free port (see the attribute after `start`)."""
+    """Server on one address; `port` 0 takes any free port (see the attribute after `start`).
+
+    `tls` returns the context for the next connection; None: plain HTTP.
+    """
 
     def __init__(
-        self, address: str, port: int, handler: Handler, *, max_body_bytes: int, tls: ssl.SSLContext | None = None
+        self,
+        address: str,
+        port: int,
+        handler: Handler,
+        *,
+        max_body_bytes: int,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
         self.address = address
         self.port = port
@@ -217,26 +223,78 @@ class ExtenderServer:
         self._handler = handler
         self._max_body_bytes = max_body_bytes
         self._connections: set[_Connection] = set()
-        self._server: asyncio.Server | None = None
+        self._beginning: collections.OrderedDict[asyncio.Task[None], None] = collections.OrderedDict()
+        """Tasks of accepted connections until their TLS handshake is done, oldest first."""
+        self._work: list[asyncio.Task[None]] = []
+        self._listener: socket.socket | None = None
 
     async def start(self) -> None:
         """Listen. Raises CannotListen."""
         fix = "stop the process that uses it, or set another --extender-port"
-        opened = listening.listen(self.address, self.port, purpose="kube-scheduler", fix=fix)
-        self._server = await asyncio.get_running_loop().create_server(
-            lambda: _Connection(self._handler, self._max_body_bytes, self._connections), sock=opened, ssl=self._tls
-        )
-        self.port = opened.getsockname()[1]
+        self._listener = listening.listen(self.address, self.port, purpose="kube-scheduler", fix=fix)
+        self.port = self._listener.getsockname()[1]
+        self._work = [asyncio.create_task(self._accept(self._listener)), asyncio.create_task(self._sweep())]
 
     async def stop(self) -> None:
         """Stop listening, finish the current requests, then close all connections."""
-        if self._server is None:
+        if self._listener is None:
             return
-        self._server.close()
+        for task in (*self._work, *self._beginning):
+            task.cancel()
+        await asyncio.gather(*self._work, *self._beginning, return_exceptions=True)
+        self._listener.close()
         for connection in list(self._connections):
             connection.finish()
         if self._connections:
             await asyncio.wait([connection.closed for connection in self._connections], timeout=_GRACE_SECONDS)
         for connection in list(self._connections):
             connection.abort()
-        self._server = None
+        self._listener = None
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _address = await loop.sock_accept(listener)
+            except OSError as error:
+                log.warning("cannot accept a connection: %s", error.strerror or error)
+                await asyncio.sleep(_SWEEP_SECONDS)  # out of file descriptors: connections end meanwhile
+                continue
+            if len(self._connections) >= MOST_CONNECTIONS:
+                log.warning("refused a connection: %d are open, want fewer clients", len(self._connections))
+                accepted.close()
+                continue
+            while len(self._beginning) >= MOST_HANDSHAKES:
+                oldest, _none = self._beginning.popitem(last=False)
+                oldest.cancel()
+                await asyncio.sleep(0)
+            task = asyncio.create_task(self._begin(accepted))
+            self._beginning[task] = None
+            task.add_done_callback(lambda done: self._beginning.pop(done, None))
+
+    async def _begin(self, accepted: socket.socket) -> None:
+        """Serve an accepted connection, over TLS once its handshake is done."""
+        context = self._tls() if self._tls else None
+        limits = {"ssl_handshake_timeout": HANDSHAKE_SECONDS, "ssl_shutdown_timeout": HANDSHAKE_SECONDS}
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: _Connection(self._handler, self._max_body_bytes, self._connections),
+                accepted,
+                ssl=context,
+                **(limits if context else {}),
+            )
+        except OSError as error:  # also of TLS: a peer without the wanted certificate, or that is no client
+            log.debug("a connection ended before its first request: %s", error)
+            accepted.close()
+        except asyncio.CancelledError:
+            with contextlib.suppress(OSError):
+                accepted.close()
+            raise
+
+    async def _sweep(self) -> None:
+        """Close the connections whose client takes too long."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            now = time.monotonic()
+            for connection in [each for each in self._connections if each.is_overdue(now)]:
+                connection.abort()

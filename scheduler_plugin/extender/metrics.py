@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, metrics_cor
 from apiserver_client import watching
 
 _PREFIX: Final = "koord_scheduler_plugin_"
-VERBS: Final = ("filter", "prioritize", "bind")
+VERBS: Final = ("filter", "prioritize", "preempt", "bind")
 OUTCOMES: Final = {
     HTTPStatus.OK: "ok",
     HTTPStatus.BAD_REQUEST: "bad_request",
@@ -60,11 +60,13 @@ class _StateCollector(registry.Collector):
         counts: Callable[[], Mapping[str, int]],
         watches: Mapping[str, watching.WatchState],
         drift: Callable[[], Mapping[str, int]],
+        blindness: Callable[[], str],
         now: Callable[[], float],
     ) -> None:
         self._counts = counts
         self._watches = watches
         self._drift = drift
+        self._blindness = blindness
         self._now = now
 
     def collect(self) -> Iterable[metrics_core.Metric]:
@@ -88,13 +90,19 @@ class _StateCollector(registry.Collector):
         )
         for kind, count in self._drift().items():
             drift.add_metric([kind], count)
+        blind = metrics_core.GaugeMetricFamily(
+            f"{_PREFIX}expired_nodes_pass",
+            "1 while nodes with expired reports pass, because this process does not see the reports; /readyz has the "
+            "cause; want 0.",
+            value=float(bool(self._blindness())),
+        )
         counters = {name: _watch_counter(name, text) for name, text in _WATCH_COUNTERS.items()}
         for watch, state in self._watches.items():
             last = state.last_activity
             silence.add_metric([watch], math.nan if last is None else self._now() - last)
             for name, family in counters.items():
                 family.add_metric([watch], getattr(state, name))
-        yield from (tracked, silence, drift, *counters.values())
+        yield from (tracked, silence, drift, blind, *counters.values())
 
 
 _WATCH_COUNTERS: Final = {
@@ -114,6 +122,7 @@ def register_state(
     counts: Callable[[], Mapping[str, int]],
     watches: Mapping[str, watching.WatchState],
     drift: Callable[[], Mapping[str, int]],
+    blindness: Callable[[], str],
 ) -> None:
-    """Register the metrics of the tracked objects, the watches, and the drift by kind."""
-    into.register(_StateCollector(counts, watches, drift, time.monotonic))
+    """Register the metrics of the tracked objects, the watches, the drift by kind, and the cause of blindness."""
+    into.register(_StateCollector(counts, watches, drift, blindness, time.monotonic))

@@ -12,8 +12,8 @@ from __future__ import annotations
 import collections
 from typing import Final, NamedTuple
 
-from api_types.kubernetes import pods
-from scheduler_plugin.state.node_columns import Rows
+from scheduler_plugin.extender.wire_types import RequestedPod
+from scheduler_plugin.state.node_columns import RowChanges, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 
 _MOST_PODS: Final = 4096  # between filter and bind: many more than one scheduler has in progress
@@ -31,11 +31,23 @@ class Passed(NamedTuple):
     at: float
 
 
+class Placement(NamedTuple):
+    """The node on which a pod is expected to run."""
+
+    uid: str
+    row: int
+    """-1: any of several nodes."""
+
+
 class _Prepared(NamedTuple):
     """Response to the expected prioritize request."""
 
     request: bytes
     response: bytes
+    rows: Rows
+    version: int
+    """Version of the rows when the response was computed."""
+    placement: Placement
     until: float
 
 
@@ -45,7 +57,7 @@ class PendingCycle:
     def __init__(self) -> None:
         self._passed: Passed | None = None
         self._prepared: _Prepared | None = None
-        self._pods: collections.OrderedDict[str, tuple[pods.Pod, int]] = collections.OrderedDict()
+        self._pods: collections.OrderedDict[str, tuple[RequestedPod, int]] = collections.OrderedDict()
         """Pod and size of its JSON by UID, oldest first."""
         self._bytes = 0
 
@@ -53,7 +65,7 @@ class PendingCycle:
         """Drop the state of the previous filter call."""
         self._passed = self._prepared = None
 
-    def keep_pod(self, pod: pods.Pod, pod_bytes: int) -> None:
+    def keep_pod(self, pod: RequestedPod, pod_bytes: int) -> None:
         """Keep a pod for its bind call, in place of an earlier try; a negative size means that it is not kept."""
         self.take_pod(pod.metadata.uid)
         if pod_bytes < 0:
@@ -63,7 +75,11 @@ class PendingCycle:
         while len(self._pods) > _MOST_PODS or self._bytes > _MOST_BYTES:
             self.take_pod(next(iter(self._pods)))
 
-    def take_pod(self, uid: str) -> pods.Pod | None:
+    def find_pod(self, uid: str) -> RequestedPod | None:
+        """Return a pod that waits for its bind call."""
+        return self._pods.get(uid, (None, 0))[0]
+
+    def take_pod(self, uid: str) -> RequestedPod | None:
         """Remove and return a pod that waits for its bind call."""
         pod, pod_bytes = self._pods.pop(uid, (None, 0))
         self._bytes -= pod_bytes
@@ -78,13 +94,16 @@ class PendingCycle:
         passed, self._passed = self._passed, None
         return passed
 
-    def expect(self, request: bytes, response: bytes, at: float) -> None:
-        """Store the response to the prioritize request that follows a filter call of time `at`."""
-        self._prepared = _Prepared(request, response, at + _PREPARED_SECONDS)
+    def expect(self, passed: Passed, request: bytes, response: bytes, placement: Placement, version: int) -> None:
+        """Store the response to the prioritize request that follows the filter call of `passed`."""
+        until = passed.at + _PREPARED_SECONDS
+        self._prepared = _Prepared(request, response, passed.rows, version, placement, until)
 
-    def response_to(self, request: bytes, now: float) -> bytes | None:
-        """Return the stored response, if it is for this request and recent."""
+    def response_to(self, request: bytes, changes: RowChanges, now: float) -> tuple[bytes, Placement] | None:
+        """Return the stored response and its best node, if it is for this request, recent, and no candidate changed."""
         prepared = self._prepared
-        if prepared is not None and now < prepared.until and request == prepared.request:
-            return prepared.response
-        return None
+        if prepared is None or now >= prepared.until or request != prepared.request:
+            return None
+        if changes.version != prepared.version and changes.changed_at[prepared.rows].max() > prepared.version:
+            return None
+        return prepared.response, prepared.placement

@@ -24,25 +24,21 @@ class UnusableCertificate(Exception):
 
 @dataclass(slots=True)
 class ServerTls:
-    """A TLS context that follows its files: a renewed certificate is loaded while the process runs.
-
-    An authority that is removed from `client_ca_file` stays trusted until the process ends.
-    """
+    """A TLS context that follows its files: renewed certificates and authorities count for new connections."""
 
     certificate_file: str
     key_file: str
     client_ca_file: str | None = None
     """Callers must present a certificate of one of these authorities; None: every client may call."""
-    context: ssl.SSLContext = field(init=False)
-    """For new connections."""
+    _context: ssl.SSLContext = field(init=False)
     _loaded: tuple[int, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if self.client_ca_file is not None:
-            self.context.verify_mode = ssl.CERT_REQUIRED
         self.load()
+
+    def current(self) -> ssl.SSLContext:
+        """Return the context for a new connection."""
+        return self._context
 
     def load(self) -> bool:
         """Load the files if they changed, and return whether they did.
@@ -54,16 +50,18 @@ class ServerTls:
             found = tuple(Path(each).stat().st_mtime_ns for each in files)
             if found == self._loaded:
                 return False
-            for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.context):  # a failure breaks a context
-                context.load_cert_chain(self.certificate_file, self.key_file)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.load_cert_chain(self.certificate_file, self.key_file)
             if self.client_ca_file is not None:
-                self.context.load_verify_locations(self.client_ca_file)
+                context.verify_mode = ssl.CERT_REQUIRED
+                context.load_verify_locations(self.client_ca_file)
         except OSError as error:  # an ssl.SSLError is one, too
             raise UnusableCertificate(
                 f"cannot load {', '.join(files)}: {error.strerror or error}; want PEM files of a certificate, its key"
                 f"{' and the authority of the callers' if self.client_ca_file else ''}"
             ) from error
-        self._loaded = found
+        self._context, self._loaded = context, found
         return True
 
     async def follow(self) -> None:

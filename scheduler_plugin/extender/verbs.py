@@ -3,13 +3,14 @@
 - filter forgets the assumed pod of an earlier try, and keeps the pod for its bind call;
 - after the response of filter, `prepare` encodes the response of prioritize: kube-scheduler sends the same pod and the
   names of the filter response, so that the call costs one comparison. A request that differs is decoded as usual;
+- preempt removes the nodes that filter would reject after the evictions;
 - bind assumes the pod on its node, and responds with an error: kube-scheduler (with `ignorable: true`) then binds the
   pod itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -17,11 +18,20 @@ import numpy as np
 
 from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.extender import response_rows, wire_types
-from scheduler_plugin.extender.pending_cycle import Passed, PendingCycle
-from scheduler_plugin.extender.wire_types import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
+from scheduler_plugin.extender.pending_cycle import Passed, PendingCycle, Placement
+from scheduler_plugin.extender.wire_types import (
+    ExtenderArgs,
+    ExtenderBindingArgs,
+    ExtenderFilterResult,
+    ExtenderPreemptionArgs,
+    ExtenderPreemptionResult,
+    MetaVictims,
+)
 from scheduler_plugin.framework import cycle as scheduling_cycle
 from scheduler_plugin.framework.cycle import SchedulingCycle
-from scheduler_plugin.framework.interface import ReasonCodes
+from scheduler_plugin.framework.interface import HIGHEST_SCORE, Pending, ReasonCodes
+from scheduler_plugin.queueing.refused_pods import RefusedPods
+from scheduler_plugin.queueing.reservations import Reservations
 from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.estimator import EstimatorArgs
@@ -32,10 +42,12 @@ T = TypeVar("T")
 
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
+_NO_PLACEMENT: Final = Placement("", -1)
+_SET_CACHE_CAPABLE: Final = "set nodeCacheCapable: true for this extender in the KubeSchedulerConfiguration"
 _POD_KEY: Final = b'{"Pod":{'
 _NAMES_KEY: Final = b'"NodeNames":['
-_NODES_KEY: Final = b'"Nodes":{'
 _ARGS: Final = msgspec.json.Decoder(ExtenderArgs)
+_PREEMPTION: Final = msgspec.json.Decoder(ExtenderPreemptionArgs)
 _BINDING: Final = msgspec.json.Decoder(ExtenderBindingArgs)
 
 BINDING_RECORDED: Final = msgspec.json.encode(
@@ -58,6 +70,8 @@ class Extender:
         estimator_args: EstimatorArgs,
         records: DecisionRecords,
         *,
+        refused: RefusedPods,
+        reservations: Reservations,
         short_list: int = 0,
     ) -> None:
         """Build the verbs. With `short_list`, filter passes at most so many nodes, those with the best scores."""
@@ -67,53 +81,73 @@ class Extender:
         self._responses = responses
         self._estimator_args = estimator_args
         self._records = records
+        self._refused = refused
+        self._reservations = reservations
         self._short_list = short_list
         self._first_of_equals = 0
         self._pending = PendingCycle()
+        self._placement = _NO_PLACEMENT
+        """Node of the pod of the last call, to be reserved after its response."""
         self.rejections: list[int] = [0] * (1 + len(cycle.reasons))
         """Number of rejected nodes by reason code, since the start."""
         self.outcomes: dict[str, int] = dict.fromkeys(("all_passed", "some_rejected", "none_passed"), 0)
         """Number of filter calls by outcome, since the start."""
+        self.preemption_candidates: dict[str, int] = dict.fromkeys(("kept", "removed"), 0)
+        """Number of nodes in preempt calls by outcome, since the start."""
 
     def filter(self, body: bytes, now: float) -> bytes:
-        """Return the names (or whole nodes, if those were sent) on which the pod may run. Raises BadRequest."""
+        """Return the names of the nodes on which the pod may run. Raises BadRequest."""
         args = _decode(_ARGS, body)
+        names = _names(args)
         self._pending.begin()
+        self._placement = _NO_PLACEMENT
+        self._reservations.end(args.pod.metadata.uid)
         self._cluster.forget_assumed(args.pod)
         # No string in the pod can contain these keys: quotes inside a string are escaped.
         is_pod_first = body.startswith(_POD_KEY)
-        pod_end = body.find(_NAMES_KEY if args.nodes is None else _NODES_KEY) if is_pod_first else -1
+        pod_end = body.find(_NAMES_KEY) if is_pod_first else -1
         self._pending.keep_pod(args.pod, pod_end)
-        names = _names(args)
         rows = self._vectors.find(names)
         pod = pod_info.read(args.pod, self._estimator_args)
         codes = self._cycle.filter(pod, rows, now)
         self._records.filtered(pod, rows, names, codes, now)
         self._count(codes)
-        if args.node_names is None and args.nodes is not None:
-            return self._whole_nodes(args.nodes.items or [], names, codes)
         passing = rows if codes is None else rows[codes == 0]
-        if 0 < self._short_list < len(passing):
+        if 0 < self._short_list < len(passing) and passing.min() >= 0:
             passing = self._best(pod, passing, now)
         if not len(passing):
+            if len(rows):
+                self._refused.refuse(pod, rows)
             return msgspec.json.encode(
                 ExtenderFilterResult(node_names=[], failed_and_unresolvable_nodes=self._reasons(names, codes))
             )
+        self._refused.forget(pod.uid)
+        if len(passing) == 1:
+            self._placement = Placement(pod.uid, int(passing[0]))
+        if passing.min() < 0:  # a node that kube-scheduler knows and the watch does not show yet
+            passed = names if codes is None else [name for name, code in zip(names, codes, strict=True) if code == 0]
+            return msgspec.json.encode(ExtenderFilterResult(node_names=passed))
         encoded = self._responses.node_names(passing)
         if len(passing) > 1 and pod_end >= 0:
             self._pending.pass_on(Passed(body[: pod_end + len(_NAMES_KEY)], pod, passing, now))
         return b'{"NodeNames":[%b]}' % encoded
+
+    def reserve(self, now: float, monotonic: float) -> None:
+        """Count the pod of the last call on the node that it is expected to run on. Called after the response."""
+        (uid, row), self._placement = self._placement, _NO_PLACEMENT
+        pod = self._pending.find_pod(uid) if row >= 0 else None
+        if pod is not None:
+            claims = wire_types.claim_names(pod)
+            self._reservations.reserve(pod, self._responses.node_name(row), claims, now, monotonic)
 
     def prepare(self) -> None:
         """Encode the prioritize response for the nodes that filter has just passed."""
         passed = self._pending.take_passed()
         if passed is None:
             return
-        names = self._responses.node_names(passed.rows).translate(None, b" ")  # kube-scheduler writes no blanks
-        scores = self._scores(passed.pod, passed.rows, passed.at)
-        self._pending.expect(
-            b"%b%b]}" % (passed.head, names), self._responses.priorities(passed.rows, scores), passed.at
-        )
+        names = self._responses.node_names(passed.rows)
+        response, placement = self._prioritized(passed.pod, passed.rows, passed.at)
+        self._pending.expect(passed, b"%b%b]}" % (passed.head, names), response, placement, self._vectors.version)
 
     def seal_record(self) -> None:
         """Copy the inputs of the last decision into its record. Called after the prioritize response was written."""
@@ -122,14 +156,30 @@ class Extender:
     def prioritize(self, body: bytes, now: float) -> bytes:
         """Return the score of each node, 0..100; an unknown node is left out, which counts as 0. Raises BadRequest."""
         self.prepare()
-        prepared = self._pending.response_to(body, now)
+        prepared = self._pending.response_to(body, self._vectors, now)
         if prepared is not None:
-            return prepared
+            response, self._placement = prepared
+            return response
         args = _decode(_ARGS, body)
         rows = self._vectors.find(_names(args))
         rows = rows[rows >= 0]
         pod = pod_info.read(args.pod, self._estimator_args)
-        return self._responses.priorities(rows, self._scores(pod, rows, now))
+        response, self._placement = self._prioritized(pod, rows, now)
+        return response
+
+    def _prioritized(self, pod: PodInfo, rows: Rows, now: float) -> tuple[bytes, Placement]:
+        """Return the response with the scores, and the one best node."""
+        scores = self._scores(pod, rows, now)
+        best = np.flatnonzero(scores == scores.max(initial=-1))
+        if len(best) > 1 and len(rows) > 1 and self._waits_for_volumes(pod.uid):
+            best = best[[hash(pod.uid) % len(best)]]
+            scores = _preferred(scores, int(best[0]))
+        placement = Placement(pod.uid, int(rows[best[0]]) if len(best) == 1 else -1)
+        return self._responses.priorities(rows, scores), placement
+
+    def _waits_for_volumes(self, uid: str) -> bool:
+        pod = self._pending.find_pod(uid)
+        return pod is not None and bool(wire_types.claim_names(pod))
 
     def _scores(self, pod: PodInfo, rows: Rows, now: float) -> Ints:
         by_plugin = self._cycle.scores_by_plugin(pod, rows, now)
@@ -137,11 +187,44 @@ class Extender:
         self._records.scored(pod, rows, by_plugin, scores)
         return scores
 
+    def preempt(self, body: bytes, now: float) -> bytes:
+        """Return the candidates that filter would pass once their victims are gone. Raises BadRequest.
+
+        kube-scheduler does not call filter in the dry run of a preemption: without this verb it evicts pods from nodes
+        that filter rejects afterwards.
+        """
+        args = _decode(_PREEMPTION, body)
+        candidates = args.node_name_to_meta_victims
+        if candidates is None:
+            if bytes(args.node_name_to_victims) not in (b"null", b"{}"):
+                raise BadRequest(f"got NodeNameToVictims, want NodeNameToMetaVictims: {_SET_CACHE_CAPABLE}")
+            candidates = {}
+        pod = pod_info.read(args.pod, self._estimator_args)
+        names = list(candidates)
+        rows = self._vectors.find(names)
+        pending = self._without_victims(pod, names, candidates)
+        codes = self._cycle.filter(pod, rows, now, pending)
+        passing = names if codes is None else [name for name, code in zip(names, codes, strict=True) if code == 0]
+        self.preemption_candidates["kept"] += len(passing)
+        self.preemption_candidates["removed"] += len(names) - len(passing)
+        return msgspec.json.encode(ExtenderPreemptionResult({name: candidates[name] for name in passing}))
+
+    def _without_victims(self, pod: PodInfo, names: Sequence[str], candidates: Mapping[str, MetaVictims]) -> Pending:
+        """Credit the Mid requests of the victims; nothing else of them is known to be free once they are gone."""
+        freed = np.zeros((2, len(names)), dtype=np.int64)
+        if pod.mid_cpu_millis or pod.mid_memory_bytes:
+            for column, name in enumerate(names):
+                victims = {each.uid for each in candidates[name].pods or ()}
+                freed[:, column] = self._cluster.mid_requests(name, victims)
+        return Pending(mid=-freed)
+
     def bind(self, body: bytes, now: float) -> bytes:
         """Assume the pod on its node, and respond with an error, so that kube-scheduler binds it. Raises BadRequest."""
         binding = _decode(_BINDING, body)
         key = pod_info.pod_key(binding.pod_namespace, binding.pod_name)
         self._records.bound(key, binding.pod_uid, binding.node, self._vectors.rows.get(binding.node))
+        self._refused.forget(binding.pod_uid)
+        self._reservations.confirmed(binding.pod_uid)
         pod = self._pending.take_pod(binding.pod_uid)
         if pod is not None:
             self._cluster.assume_pod(pod, binding.node, now)
@@ -171,19 +254,25 @@ class Extender:
             name: self._cycle.reasons[code - 1] for name, code in zip(names, codes.tolist(), strict=True) if code > 0
         }
 
-    def _whole_nodes(self, nodes: Sequence[msgspec.Raw], names: Sequence[str], codes: ReasonCodes | None) -> bytes:
-        passing = nodes if codes is None else [node for node, code in zip(nodes, codes, strict=True) if code == 0]
-        failed = None if passing else self._reasons(names, codes)
-        return msgspec.json.encode(ExtenderFilterResult(nodes={"items": passing}, failed_and_unresolvable_nodes=failed))
+
+def _preferred(scores: Ints, index: int) -> Ints:
+    """Return the scores with one of several best nodes ahead of the others, in 0..100.
+
+    A pod with claims is bound when its volumes are there. Without one best node it would not count until then.
+    """
+    result = scores.copy()
+    if scores[index] < HIGHEST_SCORE:
+        result[index] += 1
+    else:
+        result[scores == HIGHEST_SCORE] -= 1
+        result[index] = HIGHEST_SCORE
+    return result
 
 
 def _names(args: ExtenderArgs) -> list[str]:
-    if args.node_names is not None:
-        return args.node_names
-    try:
-        return [wire_types.name_of(node) for node in (args.nodes and args.nodes.items) or ()]
-    except _UNREADABLE as error:
-        raise BadRequest(f"Nodes.items: cannot decode a node: {error}") from error
+    if args.node_names is None and bytes(args.nodes) != b"null":
+        raise BadRequest(f"got Nodes, want NodeNames: {_SET_CACHE_CAPABLE}")
+    return args.node_names or []
 
 
 def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:

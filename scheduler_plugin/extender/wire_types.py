@@ -12,17 +12,49 @@ import msgspec
 from api_types.kubernetes import pods
 
 
-class NodeList(msgspec.Struct, frozen=True):
-    """Whole nodes, sent if `nodeCacheCapable` is false; kept encoded, because the response repeats them."""
+class ClaimSource(msgspec.Struct, rename="camel", frozen=True):
+    """Reference to a PersistentVolumeClaim in the pod's namespace."""
 
-    items: list[msgspec.Raw] | None = None
+    claim_name: str = ""
+
+
+class Volume(msgspec.Struct, rename="camel", frozen=True):
+    """A volume of a pod."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: msgspec.Raw | None = None
+    """Template of a claim, whose name is that of the pod and the volume."""
+
+
+class RequestedPodSpec(pods.PodSpec, rename="camel", frozen=True):
+    """Spec of a pod that is scheduled, with its volumes."""
+
+    volumes: list[Volume] | None = None
+
+
+class RequestedPod(pods.Pod, rename="camel", frozen=True):
+    """A pod that is scheduled."""
+
+    spec: RequestedPodSpec = RequestedPodSpec()
+
+
+def claim_names(pod: RequestedPod) -> list[str]:
+    """Return the names of the PersistentVolumeClaims of a pod."""
+    result = []
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            result.append(volume.persistent_volume_claim.claim_name)
+        elif volume.ephemeral is not None:
+            result.append(f"{pod.metadata.name}-{volume.name}")
+    return result
 
 
 class ExtenderArgs(msgspec.Struct, rename="pascal", frozen=True):
-    """Request of filter and prioritize."""
+    """Request of filter and prioritize. `nodes` holds whole nodes; sent if `nodeCacheCapable` is false."""
 
-    pod: pods.Pod
-    nodes: NodeList | None = None
+    pod: RequestedPod
+    nodes: msgspec.Raw = msgspec.Raw(b"null")
     node_names: list[str] | None = None
 
 
@@ -35,21 +67,38 @@ class ExtenderBindingArgs(msgspec.Struct, frozen=True):
     node: str = msgspec.field(name="Node", default="")
 
 
-class ExtenderFilterResult(msgspec.Struct, rename="pascal", frozen=True, omit_defaults=True):
-    """Response of filter that is not assembled from rows: no node passed, or whole nodes were sent."""
+class MetaPod(msgspec.Struct, frozen=True):
+    """Identity of a victim."""
 
-    nodes: Mapping[str, Sequence[msgspec.Raw]] | None = None
+    uid: str = msgspec.field(name="UID", default="")
+
+
+class MetaVictims(msgspec.Struct, rename="pascal", frozen=True):
+    """Pods that would be evicted from one node."""
+
+    pods: list[MetaPod] | None = None
+    num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
+
+
+class ExtenderPreemptionArgs(msgspec.Struct, rename="pascal", frozen=True):
+    """Request of preempt: candidates and their victims, by node name.
+
+    `node_name_to_victims` holds whole pods; kube-scheduler sends it if `nodeCacheCapable` is false.
+    """
+
+    pod: RequestedPod
+    node_name_to_meta_victims: dict[str, MetaVictims] | None = None
+    node_name_to_victims: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class ExtenderPreemptionResult(msgspec.Struct, rename="pascal", frozen=True):
+    """Response of preempt: the candidates on which the pod would pass once the victims are gone."""
+
+    node_name_to_meta_victims: Mapping[str, MetaVictims]
+
+
+class ExtenderFilterResult(msgspec.Struct, rename="pascal", frozen=True, omit_defaults=True):
+    """Response of filter that is not assembled from rows: no node passed, or one without a row."""
+
     node_names: Sequence[str] | None = None
     failed_and_unresolvable_nodes: Mapping[str, str] | None = None
-
-
-class _Named(msgspec.Struct, frozen=True):
-    metadata: pods.ObjectMeta
-
-
-_NODE_NAME = msgspec.json.Decoder(_Named)
-
-
-def name_of(node: msgspec.Raw) -> str:
-    """Return the name of a whole node. Raises msgspec.DecodeError."""
-    return _NODE_NAME.decode(node).metadata.name

@@ -2,22 +2,21 @@
 
     score of a node = (sum of weight * normalised score) // sum of weights        over the plugins that scored the pod
 
-The first plugin that rejects a node names the reason. Pure: a result depends on the columns and on `now` alone.
+The first plugin that rejects a node names the reason. A node that has no row yet passes, without a score: nothing is
+known of it, and kube-scheduler may see a new node milliseconds earlier. Pure: a result depends on the columns and on
+`now` alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from scheduler_plugin.framework.interface import Filter, ReasonCodes, Scorer
+from scheduler_plugin.framework.interface import Filter, Pending, ReasonCodes, Scorer
 from scheduler_plugin.state.node_columns import Bools, Ints, NodeColumns, Rows
 from scheduler_plugin.state.pod_info import PodInfo
-
-UNKNOWN_NODE: Final = "node(s) not known to the load-aware extender"
-_UNKNOWN: Final = 1  # reason code of a node without a row
 
 
 class WeightedScorer(NamedTuple):
@@ -43,30 +42,32 @@ class SchedulingCycle:
         self._filters = filters
         self._scorers = scorers
         self._vectors = vectors
-        self.reasons: list[str] = [UNKNOWN_NODE]
+        self.reasons: list[str] = []
         """Every reason for a rejection; its index is reason code - 1."""
-        self.rejecting_plugins: list[str] = [""]
-        """Plugin of each reason; empty for an unknown node."""
+        self.rejecting_plugins: list[str] = []
+        """Plugin of each reason."""
         self._first_code: list[int] = []
         for each in filters:
             self._first_code.append(len(self.reasons))
             self.reasons.extend(each.reasons)
             self.rejecting_plugins.extend([each.name] * len(each.reasons))
 
-    def filter(self, pod: PodInfo, rows: Rows, now: float) -> ReasonCodes | None:
+    def filter(self, pod: PodInfo, rows: Rows, now: float, pending: Pending | None = None) -> ReasonCodes | None:
         """Return the reason code of each candidate, 0 if it passes; None if all pass."""
         is_known: Bools = rows >= 0
         if is_known.all():
-            return self._filter_known(pod, rows, now)
-        codes = np.full(len(rows), _UNKNOWN, dtype=np.int16)
-        of_known = self._filter_known(pod, rows[is_known], now)
-        codes[is_known] = 0 if of_known is None else of_known
+            return self._filter_known(pod, rows, now, pending)
+        of_known = self._filter_known(pod, rows[is_known], now, _of_candidates(pending, is_known))
+        if of_known is None:
+            return None
+        codes = np.zeros(len(rows), dtype=np.int16)
+        codes[is_known] = of_known
         return codes
 
-    def _filter_known(self, pod: PodInfo, rows: Rows, now: float) -> ReasonCodes | None:
+    def _filter_known(self, pod: PodInfo, rows: Rows, now: float, pending: Pending | None) -> ReasonCodes | None:
         codes: ReasonCodes | None = None
         for each, first_code in zip(self._filters, self._first_code, strict=True):
-            own = each.reject(pod, rows, self._vectors, now)
+            own = each.reject(pod, rows, self._vectors, now, pending)
             if own is None or not own.any():
                 continue
             shifted = np.where(own > 0, own + first_code, 0).astype(np.int16)
@@ -83,6 +84,13 @@ class SchedulingCycle:
             if scores is not None:
                 result.append(PluginScores(scorer.name, weight, scorer.normalize(scores)))
         return result
+
+
+def _of_candidates(pending: Pending | None, chosen: Bools) -> Pending | None:
+    if pending is None:
+        return None
+    usage, mid = pending
+    return Pending(None if usage is None else usage[:, chosen], None if mid is None else mid[:, chosen])
 
 
 def combined(by_plugin: Sequence[PluginScores], count: int) -> Ints:

@@ -1,64 +1,67 @@
-"""Cache the results of equal pods for every node row, and update them for changed rows.
+"""Cache the results of equal pods by node row, and compute a result again only when its row changed.
 
-A plugin's result for a node changes when the node's row changes, or when its report becomes too old. Pods of one
-workload form one class, so most calls find all but a few rows computed.
+A plugin's result for a node changes when the node's row changes. Pods of one workload form one class, so most calls
+find all but a few rows computed. A new class costs the candidates of its call, never the whole cluster. What depends on
+the time, such as the age of a report, does not belong into a cached result.
 """
 
 from __future__ import annotations
 
 import collections
-import math
 from collections.abc import Callable, Hashable
 from typing import Any, Final, Generic, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 
-from scheduler_plugin.state.node_columns import Floats, RowChanges, Rows
+from scheduler_plugin.state.node_columns import Ints, RowChanges, Rows, grown
 
 PodClass = TypeVar("PodClass", bound=Hashable)
 
-_MOST_CLASSES: Final = 128  # of at most 8 bytes per node; the least recently used class is evicted
+_MOST_CLASSES: Final = 128  # of about 10 bytes per node; the least recently used class is evicted
 
 Results = npt.NDArray[Any]
 
 
 class _Cached:
-    __slots__ = ("results", "valid_until", "version")
+    __slots__ = ("computed_at", "results")
 
-    def __init__(self, results: Results, version: int, valid_until: float) -> None:
-        self.results = results
-        self.version = version
-        self.valid_until = valid_until
+    def __init__(self, rows: int, dtype: npt.DTypeLike) -> None:
+        self.results: Results = np.empty(rows, dtype)
+        self.computed_at: Ints = np.full(rows, -1, dtype=np.int64)
+        """Version of each row when its result was computed; -1 before."""
 
 
 class EquivalenceCache(Generic[PodClass]):
-    """LRU cache: pod class -> result per node row.
+    """LRU cache: pod class -> result per node row, of type `dtype`. `compute(pod_class, rows)` returns some of them."""
 
-    `compute(pod_class, rows, now)` returns the results of some rows; `slice(None)` means all. Changed rows are
-    recomputed on read, and all rows when the result of one expires.
-    """
-
-    def __init__(self, compute: Callable[[PodClass, Rows | slice, float], Results]) -> None:
+    def __init__(self, compute: Callable[[PodClass, Rows], Results], dtype: npt.DTypeLike) -> None:
         self._compute = compute
+        self._dtype = np.dtype(dtype)
         self._by_class: collections.OrderedDict[PodClass, _Cached] = collections.OrderedDict()
 
-    def of(self, pod_class: PodClass, changes: RowChanges, expires_at: Floats, now: float) -> Results:
-        """Return the result of every row; `expires_at` is the time at which each row's result expires."""
+    def of(self, pod_class: PodClass, rows: Rows, changes: RowChanges) -> Results:
+        """Return the results of `rows`, in their order; the caller may change the array."""
+        cached = self._of_class(pod_class, len(changes.changed_at))
+        changed_at = changes.changed_at[rows]
+        is_stale = cached.computed_at[rows] < changed_at
+        if is_stale.any():
+            stale = rows[is_stale]
+            cached.results[stale] = self._compute(pod_class, stale)
+            cached.computed_at[stale] = changed_at[is_stale]
+        return cached.results[rows]
+
+    def _of_class(self, pod_class: PodClass, rows: int) -> _Cached:
         cached = self._by_class.get(pod_class)
-        if cached is None or now >= cached.valid_until or len(cached.results) != len(expires_at):
-            results = self._compute(pod_class, slice(None), now)
-            cached = self._by_class[pod_class] = _Cached(results, changes.version, _first_after(expires_at, now))
+        if cached is None:
+            cached = self._by_class[pod_class] = _Cached(rows, self._dtype)
             if len(self._by_class) > _MOST_CLASSES:
                 self._by_class.popitem(last=False)
-        elif cached.version != changes.version:
-            changed = changes.changed_since(cached.version)
-            cached.results[changed] = self._compute(pod_class, changed, now)
-            cached.valid_until = min(cached.valid_until, _first_after(expires_at[changed], now))
-            cached.version = changes.version
-        self._by_class.move_to_end(pod_class)
-        return cached.results
-
-
-def _first_after(times: Floats, now: float) -> float:
-    later = times[times > now]
-    return float(later.min()) if later.size else math.inf
+        else:
+            self._by_class.move_to_end(pod_class)
+            if len(cached.results) < rows:
+                known = len(cached.results)
+                cached.results = grown(cached.results, rows)
+                cached.computed_at = grown(cached.computed_at, rows)
+                cached.computed_at[known:] = -1
+        return cached

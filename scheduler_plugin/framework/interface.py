@@ -31,6 +31,15 @@ class Plugin(RowWriter, Protocol):
     """Name in the configuration."""
 
 
+class Pending(NamedTuple):
+    """Changes that the caller expects on the candidates, beside the state of the cluster; None: none."""
+
+    usage: Ints | None = None
+    """Estimated usage of pods that are about to be placed, shape (resources, candidates)."""
+    mid: Ints | None = None
+    """Mid requests on top, shape (2, candidates); negative for pods that are about to leave."""
+
+
 @runtime_checkable
 class Filter(Plugin, Protocol):
     """A plugin that can reject nodes."""
@@ -38,8 +47,10 @@ class Filter(Plugin, Protocol):
     reasons: Sequence[str]
     """Every reason that it can give: few and fixed, because kube-scheduler groups nodes by reason."""
 
-    def reject(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> ReasonCodes | None:
-        """Return a reason code per candidate; None to accept all."""
+    def reject(
+        self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float, pending: Pending | None = None
+    ) -> ReasonCodes | None:
+        """Return a reason code per candidate; None to accept all. The caller may change the array."""
 
 
 @runtime_checkable

@@ -31,7 +31,7 @@ from api_types.kubernetes import pods, quantities, times
 from api_types.node_metric import mid_report, mid_resource, mid_status
 from api_types.node_metric.mid_report import MidPolicy, Requests
 from api_types.node_metric.mid_status import MidStatus
-from scheduler_plugin.framework.interface import Explained, ReasonCodes
+from scheduler_plugin.framework.interface import Explained, Pending, ReasonCodes
 from scheduler_plugin.state.node_columns import Floats, Ints, NodeColumns, NodeEntry, Rows, grown
 from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import PodInfo
@@ -72,13 +72,23 @@ class MidGuard:
         self._left[:, entry.row] = [known.mid[0] - assigned[0], known.mid[1] - assigned[1]]
         self._valid_until[entry.row] = known.valid_until
 
-    def reject(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> ReasonCodes | None:  # noqa: ARG002  # see Filter
+    def reject(
+        self,
+        pod: PodInfo,
+        rows: Rows,
+        vectors: NodeColumns,  # noqa: ARG002  # see Filter
+        now: float,
+        pending: Pending | None = None,
+    ) -> ReasonCodes | None:
         """Reject candidates with too little left; pods that request no Mid pass."""
         if not pod.mid_cpu_millis and not pod.mid_memory_bytes:
             return None
         wanted = np.array([[pod.mid_cpu_millis], [pod.mid_memory_bytes]], dtype=np.int64)
+        left = self._left[:, rows]
+        if pending is not None and pending.mid is not None:
+            left = left - pending.mid
         is_too_old = now > self._valid_until[rows]
-        too_little = (wanted > 0) & (is_too_old | (wanted > self._left[:, rows]))
+        too_little = (wanted > 0) & (is_too_old | (wanted > left))
         codes: ReasonCodes = np.any(too_little, axis=0).astype(np.int16)
         return codes
 

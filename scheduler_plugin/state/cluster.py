@@ -8,7 +8,6 @@ Time is passed in; every method leaves the rows consistent.
 
 from __future__ import annotations
 
-import collections
 import logging
 from collections.abc import Container, Iterator
 from typing import Final
@@ -52,8 +51,11 @@ class Cluster:
         self._assumed_ttl_seconds = assumed_ttl_seconds
         self._node_of: dict[str, NodeEntry] = {}
         """Node entry of each pod key. The only index of all pods: it takes 15 MiB at 450,000."""
-        self._assumed: collections.OrderedDict[str, float] = collections.OrderedDict()
-        """Time of expiry by pod key, of the assumed pods; oldest first."""
+        self._assumed: dict[str, float] = {}
+        """Time of expiry by pod key, of the assumed pods."""
+        self._namesakes: dict[str, str] = {}
+        """UID of the pod whose name and place an assumed pod has taken, by pod key: the next pod of a StatefulSet is
+        assumed while events of the last one still arrive."""
         self._reports = 0
         self.resources = estimator_args.resources
         self.vectors = node_columns
@@ -125,6 +127,8 @@ class Cluster:
             return
         key = pod_info.key(pod)
         known = self._held(key)
+        if known is not None and not known.observed and self._namesakes.get(key) == pod.metadata.uid:
+            return
         if known is not None and (known.uid != pod.metadata.uid or self._node_of[key].name != pod.spec.node_name):
             self._forget(key)
             known = None
@@ -151,6 +155,12 @@ class Cluster:
         known = self._held(pod_info.pod_key(namespace, name))
         return known is not None and known.observed
 
+    def mid_requests(self, node_name: str, uids: Container[str]) -> tuple[int, int]:
+        """Return the sums of mid-cpu (milli-cores) and mid-memory (bytes) of the pods with these UIDs on a node."""
+        entry = self.entries.get(node_name)
+        found = [pod for pod in entry.load.pods.values() if pod.uid in uids] if entry else []
+        return sum(pod.mid_cpu_millis for pod in found), sum(pod.mid_memory_bytes for pod in found)
+
     def keep_pods(self, existing: Container[int]) -> Iterator[None]:
         """Drop the pods that a new list no longer contains, except assumed ones: the list may be older than these.
 
@@ -164,17 +174,23 @@ class Cluster:
 
     # assumed pods
 
-    def assume_pod(self, pod: pods.Pod, node_name: str, now: float) -> bool:
-        """Count a pod on the node to which kube-scheduler is binding it; False if the watch already shows the pod."""
+    def assume_pod(self, pod: pods.Pod, node_name: str, now: float, ttl_seconds: float | None = None) -> bool:
+        """Count a pod on the node on which it is going to run; False if the watch already shows the pod.
+
+        It counts for `ttl_seconds`, by default as long as the bind call warrants.
+        """
         if not node_name or not pod_info.counts_on_its_node(pod):
             return False
         key = pod_info.key(pod)
         known = self._held(key)
         if known is not None and known.uid == pod.metadata.uid and known.observed:
             return False
+        namesake = known.uid if known is not None and known.uid != pod.metadata.uid else self._namesakes.get(key)
         self._forget(key)
         self._assign(node_name, pod, now, observed=False)
-        self._assumed[key] = now + self._assumed_ttl_seconds
+        if namesake is not None:
+            self._namesakes[key] = namesake
+        self._assumed[key] = now + (self._assumed_ttl_seconds if ttl_seconds is None else ttl_seconds)
         return True
 
     def forget_assumed(self, pod: pods.Pod) -> None:
@@ -186,11 +202,10 @@ class Cluster:
 
     def expire_assumed(self, now: float) -> int:
         """Remove the assumed pods that no watch event confirmed in time; return their number."""
-        expired = 0
-        while self._assumed and next(iter(self._assumed.values())) <= now:
-            self._forget(next(iter(self._assumed)))
-            expired += 1
-        return expired
+        expired = [key for key, until in self._assumed.items() if until <= now]
+        for key in expired:
+            self._forget(key)
+        return len(expired)
 
     # sizes
 
@@ -212,6 +227,7 @@ class Cluster:
         self._node_of[record.key] = entry
         if observed:
             self._assumed.pop(record.key, None)
+            self._namesakes.pop(record.key, None)
         self.vectors.write(entry)
 
     def _held(self, key: str) -> AssignedPod | None:
@@ -222,6 +238,7 @@ class Cluster:
         entry = self._node_of.pop(key, None)
         if entry is not None:
             self._assumed.pop(key, None)
+            self._namesakes.pop(key, None)
             entry.load.remove(key)
             self._update_row(entry)
 

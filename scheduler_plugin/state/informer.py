@@ -19,6 +19,7 @@ from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.digest_set import DigestSet
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.waiting_pods import NOT_BOUND, WaitingPod, WaitingPods
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class Watches(NamedTuple):
     nodes: watching.WatchState
     pods: watching.WatchState
     node_metrics: watching.WatchState
+    waiting_pods: watching.WatchState
 
     def unsynced(self) -> list[str]:
         """Return the names of the watches whose first list is not complete, each with its last error."""
@@ -48,15 +50,23 @@ class Watches(NamedTuple):
 
 def new_watches() -> Watches:
     """Return the state of watches that have not begun."""
-    return Watches(watching.WatchState(), watching.WatchState(), watching.WatchState())
+    return Watches(*(watching.WatchState() for _ in Watches._fields))
 
 
 class Informer:
     """Informer of one cluster state."""
 
-    def __init__(self, api: session.Session, cluster: Cluster, watches: Watches, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        api: session.Session,
+        cluster: Cluster,
+        waiting: WaitingPods,
+        watches: Watches,
+        clock: Callable[[], float],
+    ) -> None:
         self._api = api
         self._cluster = cluster
+        self._waiting = waiting
         self._watches = watches
         self._clock = clock
 
@@ -66,6 +76,7 @@ class Informer:
             group.create_task(self._follow_nodes())
             group.create_task(self._follow_pods())
             group.create_task(self._follow_node_metrics())
+            group.create_task(self._follow_waiting_pods())
 
     async def _follow_nodes(self) -> None:
         await _follow(
@@ -112,6 +123,22 @@ class Informer:
             changed=self._cluster.metric_changed,
             deleted=lambda key, _metric: self._cluster.metric_deleted(key.name),
             keep=self._cluster.keep_metrics,
+        )
+
+    async def _follow_waiting_pods(self) -> None:
+        await _follow(
+            watching.list_then_watch(
+                self._api,
+                resources.PODS,
+                field_selector=NOT_BOUND,
+                decode=WaitingPod,
+                page_size=PAGE_SIZE,
+                remember=tuple,
+                state=self._watches.waiting_pods,
+            ),
+            changed=self._waiting.changed,
+            deleted=lambda key, _pod: self._waiting.gone(*key),
+            keep=self._waiting.keep,
         )
 
 

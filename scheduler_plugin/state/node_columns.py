@@ -90,6 +90,8 @@ class NodeColumns(RowChanges):
         self._free: list[int] = []
         self.rows: dict[str, int] = {}
         """Row of each node whose object is known: the names that kube-scheduler may send."""
+        self.blindness = ""
+        """Cause, where reports expire because this process cannot see them, and not because the agents are silent."""
 
     def take_row(self) -> int:
         """Return an unused row."""

@@ -135,11 +135,13 @@ class NodeLoad:
         return _sum(self.prod_usage, self.prod_delta)
 
     def aggregated(self, statistic: str, window_nanos: int) -> Vector:
-        """Return a statistic of usage over a window (0: the longest); the estimates alone if it is not reported."""
+        """Return a statistic of usage over a window (0: the longest); the newest usage if it is not reported."""
         vector = self.report.aggregated.get((statistic, window_nanos)) if self.report else None
-        if vector is not None:
-            return _sum(vector, self.node_delta)
-        return self.plain() if window_nanos == 0 else tuple(self.node_estimated)
+        return self.plain() if vector is None else _sum(vector, self.node_delta)
+
+    def has_aggregated(self, statistic: str, window_nanos: int) -> bool:
+        """Return whether the report has a statistic over a window (0: the longest)."""
+        return self.report is not None and (statistic, window_nanos) in self.report.aggregated
 
     def _reset_time_if_empty(self) -> None:
         if self.is_empty():

@@ -19,6 +19,8 @@ from scheduler_plugin.state.pod_resources import PodResources
 from scheduler_plugin.state.vectors import Vector
 
 _PINNING_OWNERS: Final = frozenset({"DaemonSet", "Node"})
+SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
+"""Lowest priority of Kubernetes' system-cluster-critical and system-node-critical pods."""
 _SIGNATURE_BITS: Final = 2**60 - 1  # one bit more, and each integer takes 16 bytes more
 
 
@@ -37,6 +39,8 @@ class PodInfo(msgspec.Struct, frozen=True, gc=False):
     mid_memory_bytes: int = 0
     demand: PodResources | None = None
     """Declared resources; None if no plugin reads them, or the spec cannot be parsed."""
+    is_exempt: bool = False
+    """Whether load limits do not apply to it: a system-critical pod, or one with the opt-out label."""
 
 
 class AssignedPod(msgspec.Struct, frozen=True, gc=False):
@@ -76,6 +80,7 @@ def read(pod: pods.Pod, args: EstimatorArgs) -> PodInfo:
         key=key(pod),
         is_prod=is_prod,
         is_pinned=is_pinned(pod),
+        is_exempt=is_exempt(pod),
         estimate=estimate,
         mid_cpu_millis=vectors.cut(requests.get(names.MID_CPU, 0)),
         mid_memory_bytes=vectors.cut(requests.get(names.MID_MEMORY, 0)),
@@ -104,6 +109,12 @@ def key(pod: pods.Pod) -> str:
 def is_pinned(pod: pods.Pod) -> bool:
     """Return whether a pod can run on one node only."""
     return any(owner.kind in _PINNING_OWNERS for owner in pod.metadata.owner_references or ())
+
+
+def is_exempt(pod: pods.Pod) -> bool:
+    """Return whether load limits do not apply to a pod: a system-critical one, or one that opts out by its label."""
+    is_critical = (pod.spec.priority or 0) >= SYSTEM_CRITICAL_PRIORITY
+    return is_critical or pods.labels_of(pod.metadata).get(names.LABEL_SKIP_LOAD_AWARE) == "true"
 
 
 @functools.lru_cache(maxsize=4096)

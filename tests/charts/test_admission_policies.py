@@ -11,6 +11,7 @@ LIMITED = {
     "koord-suite-koordlet": {"koordlet"},
     "koord-suite-manager-nodes": {"koord-manager", "koord-suite-uninstall"},
     "koord-suite-manager-config": {"koord-manager", "koord-suite-uninstall"},
+    "koord-suite-extender": {"koord-scheduler"},
 }
 """Policy -> service accounts whose writes it limits."""
 

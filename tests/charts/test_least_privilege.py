@@ -36,9 +36,12 @@ def test_an_agent_writes_node_metric_statuses_and_nothing_else():
     }
 
 
-def test_the_extender_writes_nothing():
+def test_the_extender_may_only_annotate_pods():
     role = chart.render().of_kind("ClusterRole")["koord-suite-scheduler-plugin"]
-    assert set().union(*verbs(role).values()) == READ
+    writes = {resource: granted - READ for resource, granted in verbs(role).items() if granted - READ}
+    assert writes == {
+        ("", "pods", ""): {"patch"}
+    }  # of which the admission policy koord-suite-extender permits one annotation
 
 
 def test_the_manager_writes_node_status_and_node_metrics_cluster_wide_and_the_rest_in_its_namespace():

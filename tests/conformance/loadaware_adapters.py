@@ -19,7 +19,6 @@ from api_types.kubernetes import pods, priority_and_qos, times
 from scheduler_plugin import assembly
 from scheduler_plugin.config.loader import Configuration
 from scheduler_plugin.decisions import node_page
-from scheduler_plugin.framework import cycle as scheduling_cycle
 from scheduler_plugin.plugins.load_aware import args as load_aware_args
 from scheduler_plugin.plugins.load_aware import plugin as load_aware
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
@@ -116,7 +115,7 @@ def _filter(inputs: Any) -> Any:
     if answer.get("NodeNames") == [name]:
         return {"code": "Success", "reason": None}
     reason = answer["FailedAndUnresolvableNodes"][name]
-    return {"code": "Error" if reason == scheduling_cycle.UNKNOWN_NODE else "Unschedulable", "reason": reason}
+    return {"code": "Unschedulable", "reason": reason}
 
 
 def _score(inputs: Any) -> Any:

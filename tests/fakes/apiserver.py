@@ -47,15 +47,22 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class After:
+    """Step of a stream that waits for an event."""
+
+    event: asyncio.Event
+
+
+@dataclass(frozen=True)
 class Stream:
     """Steps of a chunked answer: a dictionary is sent as a line of JSON, bytes as one chunk, a Move is executed.
 
     After the last step the answer ends properly.
     """
 
-    steps: tuple[dict[str, Any] | bytes | Move, ...]
+    steps: tuple[dict[str, Any] | bytes | Move | After, ...]
 
-    def __init__(self, *steps: dict[str, Any] | bytes | Move) -> None:
+    def __init__(self, *steps: dict[str, Any] | bytes | Move | After) -> None:
         object.__setattr__(self, "steps", steps)
 
 
@@ -88,9 +95,9 @@ class ScriptedServer:
         self._something_happened = asyncio.Condition()
         self._scripts: dict[tuple[str, str], list[Answer | Stream | Move]] = defaultdict(list)
 
-    def on(self, method: str, path: str, *answers: Answer | Stream | Move) -> None:
-        """Add answers to the script of a route."""
-        self._scripts[method, path].extend(answers)
+    def on(self, method: str, path: str, *answers: Answer | Stream | Move, selector: str = "") -> None:
+        """Add answers to the script of a route; with `selector`, only for requests with that fieldSelector."""
+        self._scripts[method, f"{path}?{selector}" if selector else path].extend(answers)
 
     def asked(self, method: str, path: str | None = None) -> list[Received]:
         """Return the requests of a method that have arrived."""
@@ -117,7 +124,10 @@ class ScriptedServer:
             while (request := await _receive(reader)) is not None:
                 self.requests.append(request)
                 await self._notify()
-                script = self._scripts.get((request.method, request.path), [NOT_SERVED])
+                selected = f"{request.path}?{request.query.get('fieldSelector')}"
+                script = self._scripts.get((request.method, selected)) or self._scripts.get(
+                    (request.method, request.path), [NOT_SERVED]
+                )
                 await self._play(script.pop(0) if len(script) > 1 else script[0], reader, writer)
         except ConnectionError:
             self.hung_up += 1
@@ -141,6 +151,10 @@ class ScriptedServer:
         for step in steps:
             if isinstance(step, Move):
                 await _move(step, reader, writer)
+            if isinstance(step, After):
+                await writer.drain()
+                await step.event.wait()
+                continue
             chunk = json.dumps(step).encode() + b"\n" if isinstance(step, dict) else step
             writer.write(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
             await writer.drain()

@@ -12,6 +12,7 @@ from api_types.kubernetes import pods
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from scheduler_plugin.state.waiting_pods import WaitingPod
 
 NOW = 1_700_000_000.0
 
@@ -63,6 +64,16 @@ def pod_document(
 
 def pod(*args: Any, **overrides: Any) -> pods.Pod:
     return msgspec.json.decode(json.dumps(pod_document(*args, **overrides)), type=pods.Pod)
+
+
+def waiting_pod(name: str, *, scheduled: str = "", nominated: str = "") -> WaitingPod:
+    """Return a pod without a node; `scheduled` is the status of its condition PodScheduled."""
+    conditions = [{"type": "PodScheduled", "status": scheduled}] if scheduled else []
+    document = {
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "status": {"conditions": conditions, "nominatedNodeName": nominated},
+    }
+    return msgspec.json.decode(json.dumps(document), type=WaitingPod)
 
 
 def node(

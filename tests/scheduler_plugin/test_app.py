@@ -14,6 +14,8 @@ import yaml
 from scheduler_plugin.app import ExtenderApp
 from scheduler_plugin.config import loader
 from scheduler_plugin.settings import SchedulerPluginSettings
+from scheduler_plugin.state.informer import RUNNING_SOMEWHERE
+from scheduler_plugin.state.waiting_pods import NOT_BOUND
 from tests.fakes import apiserver
 from tests.scheduler_plugin import factories
 
@@ -34,19 +36,26 @@ def bound(name, on):
     return factories.pod_document(name, node=on, requests={"cpu": "1"}, phase="Running")
 
 
-def metric(name, cpu):
-    document = wire(factories.metric(name, usage={"cpu": cpu, "memory": "1Gi"}))
+def metric(name, cpu, updated=0):
+    document = wire(factories.metric(name, usage={"cpu": cpu, "memory": "1Gi"}, updated=updated))
     return document | {"metadata": {"name": name, "resourceVersion": "7"}}
+
+
+def fresh(name, cpu):
+    return metric(name, cpu, updated=time.time() - factories.NOW)
 
 
 @pytest.fixture
 async def server():
     async with apiserver.running() as running:
         running.on("GET", NODES, apiserver.page("5", node("n1"), node("n2")))
-        running.on("GET", PODS, apiserver.page("5", bound("old", "n1")))
-        running.on("GET", NODE_METRICS, apiserver.page("5", metric("n1", "1"), metric("n2", "9")))
-        for path in (NODES, PODS, NODE_METRICS):
+        running.on("GET", PODS, apiserver.page("5", bound("old", "n1")), selector=RUNNING_SOMEWHERE)
+        running.on("GET", PODS, apiserver.page("5"), selector=NOT_BOUND)
+        running.on("GET", NODE_METRICS, apiserver.page("5", metric("n1", "1"), fresh("n2", "9")))
+        for path in (NODES, NODE_METRICS):
             running.on("WATCH", path, apiserver.Stream(apiserver.HANG))
+        for selector in (RUNNING_SOMEWHERE, NOT_BOUND):
+            running.on("WATCH", PODS, apiserver.Stream(apiserver.HANG), selector=selector)
         yield running
 
 
@@ -105,14 +114,20 @@ async def test_lists_serves_and_stops(server, tmp_path):
     async with started(server, tmp_path) as (port, http_port, debug_port):
         await until_ready(http_port)
         pod = factories.pod_document("new", requests={"cpu": "1"})
-        # The scripted reports are years old: both nodes are rejected, which shows that the reports were read.
+        # One report is years old, the other node is hot: both are rejected, which shows that the reports were read.
         response = await post(port, "filter", {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]})
-        assert set(response["FailedAndUnresolvableNodes"].values()) == {"node(s) nodeMetric expired"}
+        assert response["FailedAndUnresolvableNodes"] == {
+            "n1": "node(s) nodeMetric expired",
+            "n2": "node(s) cpu usage exceed threshold",
+        }
         page = json.loads(await get(debug_port, "/debug/nodes/n1"))
         assert [held["pod"] for held in page["pods"]] == ["default/old"]
         assert page["nodeUsage"]["cpu"] == 1000
         assert json.loads(await get(debug_port, "/debug/nodes/nowhere")) == {}
-        assert json.loads(await get(debug_port, "/debug/nodes/")) == {"n1": factories.NOW, "n2": factories.NOW}
+        assert json.loads(await get(debug_port, "/debug/nodes/")) == {
+            "n1": factories.NOW,
+            "n2": pytest.approx(time.time(), abs=60),
+        }
         configuration = await get(debug_port, "/debug/config")
         assert "LoadAwareScheduling" in configuration
         assert "&id" not in configuration
@@ -120,11 +135,11 @@ async def test_lists_serves_and_stops(server, tmp_path):
     for line in (
         'koord_scheduler_plugin_requests_total{outcome="ok",verb="filter"} 1.0',
         'koord_scheduler_plugin_requests_total{outcome="ok",verb="bind"} 0.0',
-        'rejected_nodes_total{plugin="LoadAwareScheduling",reason="node(s) nodeMetric expired"} 2.0',
+        'rejected_nodes_total{plugin="LoadAwareScheduling",reason="node(s) nodeMetric expired"} 1.0',
         'koord_scheduler_plugin_filtered_pods_total{outcome="none_passed"} 1.0',
         'koord_scheduler_plugin_bound_pods_total{choice="best"} 0.0',
-        'koord_scheduler_plugin_nodes{report_age_at_most_seconds="inf"} 2.0',
-        'koord_scheduler_plugin_nodes{report_age_at_most_seconds="60"} 0.0',
+        'koord_scheduler_plugin_nodes{report_age_at_most_seconds="inf"} 1.0',
+        'koord_scheduler_plugin_nodes{report_age_at_most_seconds="60"} 1.0',
         "koord_scheduler_plugin_recorded_decisions 1.0",
         'koord_scheduler_plugin_tracked_objects{kind="nodes"} 2.0',
         'koord_scheduler_plugin_tracked_objects{kind="pods"} 1.0',
@@ -133,8 +148,34 @@ async def test_lists_serves_and_stops(server, tmp_path):
         'koord_scheduler_plugin_request_duration_seconds_count{verb="filter"} 1.0',
     ):
         assert line in text
-    (pods_list,) = server.asked("GET", PODS)
-    assert pods_list.query["fieldSelector"] == "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+    assert {request.query["fieldSelector"] for request in server.asked("GET", PODS)} == {
+        "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed",
+        "spec.nodeName=,status.phase=Pending",
+    }
+
+
+async def test_a_refused_pod_is_woken_when_its_node_cools(server, tmp_path):
+    hot = [fresh("n1", "9"), fresh("n2", "9")]
+    cooled = asyncio.Event()
+    server._scripts["GET", NODE_METRICS][:] = [apiserver.page("5", *hot)]
+    server._scripts["WATCH", NODE_METRICS][:] = [
+        apiserver.Stream(apiserver.After(cooled), apiserver.event("MODIFIED", fresh("n1", "1")), apiserver.HANG)
+    ]
+    server.on("PATCH", "/api/v1/namespaces/default/pods/new", apiserver.Answer({}))
+    async with started(server, tmp_path) as (port, http_port, _debug_port), asyncio.timeout(20):
+        await until_ready(http_port)
+        pod = factories.pod_document("new", requests={"cpu": "1"})
+        request = {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]}
+        assert (await post(port, "filter", request))["NodeNames"] == []
+        await asyncio.sleep(0.6)
+        assert server.asked("PATCH") == []
+        cooled.set()
+        await server.until(lambda: server.asked("PATCH"))
+        (patch,) = server.asked("PATCH")
+        assert patch.document["metadata"]["uid"] == "uid-new"
+        assert patch.document["metadata"]["annotations"].keys() == {"koordinator.sh/retry-scheduling"}
+        assert (await post(port, "filter", request))["NodeNames"] == ["n1"]
+        assert 'retried_pods_total{cause="cooled"} 1.0' in await get(http_port, "/metrics")
 
 
 async def test_is_not_ready_before_every_list_is_complete_and_names_the_missing_one(server, tmp_path):
@@ -173,13 +214,13 @@ async def test_kube_scheduler_does_not_wait_without_limit_for_a_missing_crd(serv
 async def test_resync_lists_all_objects_again_at_its_interval(server, tmp_path):
     async with started(server, tmp_path, resync_interval_seconds=0.05):
         await server.until(lambda: all(len(server.asked("GET", path)) > 2 for path in (NODES, PODS, NODE_METRICS)))
-    assert [len(server.asked("WATCH", path)) for path in (NODES, PODS, NODE_METRICS)] == [1, 1, 1]
+    assert [len(server.asked("WATCH", path)) for path in (NODES, PODS, NODE_METRICS)] == [1, 2, 1]
 
 
 async def test_watch_events_change_the_state(server, tmp_path):
     gone = apiserver.event("DELETED", bound("old", "n1"))
     added = apiserver.event("ADDED", bound("new", "n2"))
-    server._scripts["WATCH", PODS][:] = [apiserver.Stream(gone, added, apiserver.HANG)]
+    server._scripts["WATCH", f"{PODS}?{RUNNING_SOMEWHERE}"][:] = [apiserver.Stream(gone, added, apiserver.HANG)]
     node_gone = apiserver.event("DELETED", node("n1"))
     server._scripts["WATCH", NODES][:] = [apiserver.Stream(node_gone, apiserver.HANG)]
     report_gone = apiserver.event("DELETED", metric("n1", "1"))
@@ -193,9 +234,7 @@ async def test_watch_events_change_the_state(server, tmp_path):
 
 
 async def test_measurements_count_from_the_start_and_not_half_a_minute_later(server, tmp_path):
-    fresh = metric("n1", "1")
-    fresh["status"]["updateTime"] = factories.moment(time.time() - factories.NOW)
-    server._scripts["GET", NODE_METRICS][:] = [apiserver.page("5", fresh)]
+    server._scripts["GET", NODE_METRICS][:] = [apiserver.page("5", fresh("n1", "1"))]
     configuration = {"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}}
     async with started(server, tmp_path, configuration) as (_port, http_port, _debug_port), asyncio.timeout(20):
         while 'fallback_level_nodes{level="measured"} 1.0' not in await get(http_port, "/metrics"):

@@ -6,7 +6,14 @@
 
 `used` is the sum of the node's usage, the delta that its report does not show yet (`state.node_load`), and the pod's
 own estimate. Float operations are in upstream's order, because it decides how 14.5 % is rounded. Both results depend on
-a pod only through the fields of `_PodClass`: equal pods form one class of the equivalence cache.
+a pod only through the fields of `_PodClass`: equal pods form one class of the equivalence cache. The age of a report is
+no part of a cached result; it is compared with the time of the call.
+
+In `mode: soft` no node is rejected, and a node above its limits has a score below all others:
+
+    score = 20 + score * 80 // 100                        within the limits
+    score = max(1, 20 - ceil(excess / 2))                 above: excess is the largest percent - limit
+    score = 0                                             without a fresh report
 """
 
 from __future__ import annotations
@@ -21,7 +28,7 @@ from api_types import names
 from api_types.kubernetes import pods, times
 from scheduler_plugin.framework import interface
 from scheduler_plugin.framework.equivalence_cache import EquivalenceCache
-from scheduler_plugin.framework.interface import Explained, ReasonCodes, Scores
+from scheduler_plugin.framework.interface import Explained, Pending, ReasonCodes, Scores
 from scheduler_plugin.plugins.load_aware import thresholds
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.thresholds import Profiles
@@ -34,6 +41,10 @@ from scheduler_plugin.state.vectors import Vector
 _EXPIRED: Final = 1  # reason code
 
 _OTHER, _PROD = 0, 1  # first axis of the columns: the class of the pods
+
+_LOWEST_SCORE_WITHIN_LIMITS: Final = 20
+"""In `mode: soft`; scores below it order the nodes above their limits."""
+_PERCENT_PER_SCORE: Final = 2  # of excess over a limit, in `mode: soft`
 
 
 def usage_percent(used: Ints, total: Ints) -> Floats:
@@ -69,7 +80,8 @@ class _Columns(Columns):
         self.filtered_usage: Ints = np.zeros((2, resource_count, 0), dtype=np.int64)
         self.scored_usage: Ints = np.zeros((2, resource_count, 0), dtype=np.int64)
         self.by_statistic: Bools = np.zeros((2, 0), dtype=np.bool_)
-        self.is_reported: Bools = np.zeros(0, dtype=np.bool_)
+        self.is_checked: Bools = np.zeros((2, 0), dtype=np.bool_)
+        """Whether the node has a report, and a limit."""
         self.is_measured: Bools = np.zeros(0, dtype=np.bool_)
         self.expires_at: Floats = np.zeros(0, dtype=np.float64)
 
@@ -79,7 +91,8 @@ class _PodClass(NamedTuple):
 
     estimate: Vector | None
     is_prod: bool
-    is_pinned: bool
+    is_checked: bool
+    """Whether limits apply: not to a pod that can run on one node only, and not to an exempt one."""
 
 
 class LoadAware:
@@ -101,8 +114,8 @@ class LoadAware:
         self._scored_statistic = block.score_aggregation_type if block else ""
         self._scored_window_nanos = times.duration_nanos(block.score_aggregated_duration) if block else 0
         self._columns = _Columns(len(self._resources))
-        self._codes: EquivalenceCache[_PodClass] = EquivalenceCache(self._compute_codes)
-        self._scores: EquivalenceCache[_PodClass] = EquivalenceCache(self._compute_scores)
+        self._codes: EquivalenceCache[_PodClass] = EquivalenceCache(self._compute_codes, np.int16)
+        self._scores: EquivalenceCache[_PodClass] = EquivalenceCache(self._compute_scores, np.int8)
         self.reasons = (
             "node(s) nodeMetric expired",
             *(f"node(s) {resource} usage exceed threshold" for resource in self._resources),
@@ -121,12 +134,12 @@ class LoadAware:
         annotations = pods.annotations_of(entry.node.metadata) if entry.node else {}
         profiles = self._limits.profiles(pods.annotation(annotations, names.ANNOTATION_USAGE_THRESHOLDS))
         columns.allocatable[:, row] = [entry.allocatable.get(name, 0) for name in self._resources]
-        columns.is_reported[row] = load.report is not None
         columns.is_measured[row] = load.report is not None and load.report.node_usage is not None
         columns.expires_at[row] = self._expires_at(load)
         for layer in (_OTHER, _PROD):
             limits, usage, by_statistic = self._filter_profile(load, profiles, is_prod=layer == _PROD)
             columns.limits_percent[layer, :, row] = limits
+            columns.is_checked[layer, row] = load.report is not None and any(limits)
             columns.filtered_usage[layer, :, row] = usage
             columns.by_statistic[layer, row] = by_statistic
             columns.scored_usage[layer, :, row] = self._scored_usage(load, is_prod=layer == _PROD)
@@ -164,16 +177,30 @@ class LoadAware:
 
     # results
 
-    def reject(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> ReasonCodes | None:
-        """Return a reason code per candidate, or None to accept all: for pinned pods, and in `mode: soft`."""
-        if pod.is_pinned or self._is_soft:
+    def reject(
+        self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float, pending: Pending | None = None
+    ) -> ReasonCodes | None:
+        """Return a reason code per candidate, or None to accept all: for exempt and pinned pods, and in `mode: soft`.
+
+        The pods that are about to leave change nothing: a measured load falls after they have left.
+        """
+        if not _is_checked(pod) or self._is_soft:
             return None
-        codes: ReasonCodes = self._codes.of(_class_of(pod), vectors, self._columns.expires_at, now)[rows]
+        if pending is None or pending.usage is None:
+            codes = self._codes.of(_class_of(pod), rows, vectors)
+        else:
+            codes = self._codes_of(_class_of(pod), rows, pending.usage)
+        if self._on_stale == "use":
+            return codes
+        columns, layer = self._columns, _PROD if pod.is_prod else _OTHER
+        is_expired = (columns.expires_at[rows] <= now) & columns.is_checked[layer][rows]
+        codes[is_expired] = _EXPIRED if self._on_stale == "reject" and not vectors.blindness else 0
         return codes
 
     def score(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> Ints:
-        """Score the candidates; 0 without a fresh report, and in `mode: soft` for nodes that `hard` would reject."""
-        scores: Ints = self._scores.of(_class_of(pod), vectors, self._columns.expires_at, now)[rows]
+        """Score the candidates; 0 without a fresh report."""
+        scores = self._scores.of(_class_of(pod), rows, vectors)
+        scores[self._columns.expires_at[rows] <= now] = 0
         return scores
 
     def normalize(self, scores: Scores) -> Ints:
@@ -193,36 +220,56 @@ class LoadAware:
             },
         )
 
-    def _compute_codes(self, pod_class: _PodClass, rows: Rows | slice, now: float) -> ReasonCodes:
+    def _compute_codes(self, pod_class: _PodClass, rows: Rows) -> ReasonCodes:
+        return self._codes_of(pod_class, rows, None)
+
+    def _codes_of(self, pod_class: _PodClass, rows: Rows, more_usage: Ints | None) -> ReasonCodes:
+        """Return the code of each row by its usage, and by `more_usage` of shape (resources, rows) on top."""
+        columns, layer = self._columns, _PROD if pod_class.is_prod else _OTHER
+        percent, limits, is_limited = self._percents(pod_class, rows, more_usage)
+        exceeds = is_limited & (percent > limits)
+        first = exceeds.argmax(axis=0) + np.where(columns.by_statistic[layer][rows], len(self._resources), 0)
+        is_known = columns.is_measured[rows] & columns.is_checked[layer][rows]
+        return np.where(exceeds.any(axis=0) & is_known, _EXPIRED + 1 + first, 0).astype(np.int16)
+
+    def _percents(self, pod_class: _PodClass, rows: Rows, more_usage: Ints | None) -> tuple[Floats, Ints, Bools]:
+        """Return the usage with the pod in percent, the limits, and where a limit applies; shape (resources, rows)."""
         columns, layer = self._columns, _PROD if pod_class.is_prod else _OTHER
         limits = columns.limits_percent[layer][:, rows]
         total = columns.allocatable[:, rows]
         used = columns.filtered_usage[layer][:, rows] + _column(pod_class.estimate, len(self._resources))
-        exceeds = (limits != 0) & (total != 0) & (usage_percent(used, total) > limits)
-        first = exceeds.argmax(axis=0) + np.where(columns.by_statistic[layer][rows], len(self._resources), 0)
-        codes = np.where(exceeds.any(axis=0) & columns.is_measured[rows], _EXPIRED + 1 + first, 0)
-        if self._on_stale != "use":
-            if_expired = _EXPIRED if self._on_stale == "reject" else 0
-            codes = np.where(columns.expires_at[rows] <= now, if_expired, codes)
-        is_checked = limits.any(axis=0) & columns.is_reported[rows]
-        return np.where(is_checked, codes, 0).astype(np.int16)
+        if more_usage is not None:
+            used = used + more_usage
+        return usage_percent(used, total), limits, (limits != 0) & (total != 0)
 
-    def _compute_scores(self, pod_class: _PodClass, rows: Rows | slice, now: float) -> Ints:
+    def _compute_scores(self, pod_class: _PodClass, rows: Rows) -> Ints:
         columns, layer = self._columns, _PROD if pod_class.is_prod else _OTHER
         total = columns.allocatable[:, rows]
         if pod_class.estimate is None:
             return np.zeros(total.shape[1:], dtype=np.int64)
         used = columns.scored_usage[layer][:, rows] + _column(pod_class.estimate, len(self._resources))
         score = weighted_score(self._args.dominant_resource_weight, self._weights, used, total)
-        has_score = columns.is_measured[rows] & (columns.expires_at[rows] > now)
-        if self._is_soft and not pod_class.is_pinned:
-            has_score &= self._compute_codes(pod_class, rows, now) == 0
         # A pod's own scaling factors may be negative, and raise a score above 100.
-        return interface.clipped(np.where(has_score, score, 0))
+        score = interface.clipped(score)
+        if self._is_soft and pod_class.is_checked:
+            score = self._below_the_others_if_hot(score, pod_class, rows)
+        return np.where(columns.is_measured[rows], score, 0)
+
+    def _below_the_others_if_hot(self, score: Ints, pod_class: _PodClass, rows: Rows) -> Ints:
+        """Scale the scores of nodes within their limits up, and order the others by their excess."""
+        percent, limits, is_limited = self._percents(pod_class, rows, None)
+        excess = np.where(is_limited, percent - limits, 0.0).max(axis=0, initial=0.0)
+        lowest = _LOWEST_SCORE_WITHIN_LIMITS
+        hot = np.maximum(lowest - np.ceil(excess / _PERCENT_PER_SCORE), 1).astype(np.int64)
+        return np.where(self._codes_of(pod_class, rows, None) > 0, hot, lowest + score * (100 - lowest) // 100)
+
+
+def _is_checked(pod: PodInfo) -> bool:
+    return not (pod.is_pinned or pod.is_exempt)
 
 
 def _class_of(pod: PodInfo) -> _PodClass:
-    return _PodClass(pod.estimate, pod.is_prod, pod.is_pinned)
+    return _PodClass(pod.estimate, pod.is_prod, _is_checked(pod))
 
 
 def _column(estimate: Vector | None, resource_count: int) -> Ints:

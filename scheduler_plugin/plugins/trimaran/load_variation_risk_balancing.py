@@ -40,7 +40,7 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
             ]
         )
 
-    def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
+    def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
         """Score rows 0..100 by the worse of CPU and memory."""
         columns, demand = self.columns, of.demand
         if self._formula == "upstream":
@@ -60,7 +60,7 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
             default=0.0,
         )
 
-    def _resource_scores(self, rows: Rows | slice, percent_of: Floats, request: Floats) -> Floats:
+    def _resource_scores(self, rows: Rows, percent_of: Floats, request: Floats) -> Floats:
         """Score each resource of each candidate; percentages are of `percent_of`, fractions of allocatable."""
         columns = self.columns
         total = columns.allocatable[:, rows]
@@ -76,7 +76,7 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
         of = load_variation.fractions(mean, deviation, np.maximum(request, 0.0), total)
         return load_variation.shipped_resource_scores(of, total, self._margin, self._sensitivity)
 
-    def _by_requests(self, rows: Rows | slice, request: Floats) -> Floats:
+    def _by_requests(self, rows: Rows, request: Floats) -> Floats:
         """Score nodes with new pods only: their requests replace the mean, and the deviation is 0."""
         total = self.columns.allocatable[:, rows]
         nothing = np.zeros(total.shape)

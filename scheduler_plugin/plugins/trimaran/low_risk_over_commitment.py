@@ -68,7 +68,7 @@ class LowRiskOverCommitment(MeasuredPlugin):
         self._has_best_effort[row] = any(each.request == NOTHING and each.limit == NOTHING for each in placed)
         self._needs_load_risk[row] = True
 
-    def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
+    def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
         """Score rows 0..100 by the worse of CPU and memory."""
         own = declared(of.demand, self._formula)
         is_best_effort = own.request == NOTHING and own.limit == NOTHING
@@ -89,7 +89,7 @@ class LowRiskOverCommitment(MeasuredPlugin):
             default=0.0,
         )
 
-    def _limit_risks(self, own: Declared, rows: Rows | slice, *, is_best_effort: bool) -> Floats:
+    def _limit_risks(self, own: Declared, rows: Rows, *, is_best_effort: bool) -> Floats:
         capacity = self.columns.allocatable[:, rows]
         request = self.request[:, rows] + node_columns.of_amounts(own.request)
         limit = self.limit[:, rows] + node_columns.of_amounts(own.limit)
@@ -97,7 +97,7 @@ class LowRiskOverCommitment(MeasuredPlugin):
             limit = overcommitment.with_best_effort(limit, capacity, self._has_best_effort[rows] | is_best_effort)
         return overcommitment.limit_risk(request, limit, capacity)
 
-    def _load_risks(self, rows: Rows | slice) -> Floats:
+    def _load_risks(self, rows: Rows) -> Floats:
         candidates = np.arange(len(self._needs_load_risk))[rows]
         outdated = candidates[self._needs_load_risk[candidates]]
         if len(outdated):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import math
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -41,15 +40,12 @@ class MeasuredPlugin(abc.ABC):
 
     def __init__(self, formula: Formula, measurements: Measurements) -> None:
         self._formula = formula
-        self._cache = EquivalenceCache(self._compute)
-        self._never: Floats = np.zeros(0)
-        """Infinity for every row: cached scores expire with their period, not row by row."""
+        self._cache = EquivalenceCache(self._compute_class, np.float64)
         self.columns = MeasurementColumns(measurements)
 
     def grow(self, capacity: int) -> None:
         """Grow all columns to `capacity` rows."""
         self.columns.grow(capacity)
-        self._never = np.full(capacity, math.inf)
 
     def write(self, entry: NodeEntry) -> None:
         """Update the row of one node if any of its inputs changed."""
@@ -69,18 +65,20 @@ class MeasuredPlugin(abc.ABC):
         if pod.demand is None:
             return None
         own = ScoringClass(pod.demand, int(now // _CACHE_SECONDS))
-        cached = self._cache.of(own, self.columns, self._never, now)
-        scores: Floats = cached[rows]
+        scores: Floats = self._cache.of(own, rows, self.columns)
         return scores
 
     def normalize(self, scores: Scores) -> Ints:
         """Clip scores to 0..100; a plugin with another scale overrides this."""
         return interface.clipped(scores)
 
+    def _compute_class(self, of: ScoringClass, rows: Rows) -> Floats:
+        return self._compute(of, rows, of.period * _CACHE_SECONDS)
+
     @abc.abstractmethod
     def _write_own(self, entry: NodeEntry) -> None:
         """Update a row of the plugin's own columns; the row of `columns` is already up to date."""
 
     @abc.abstractmethod
-    def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
+    def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
         """Score rows for a class of pods, in the plugin's own scale."""

@@ -70,7 +70,7 @@ class MeasurementColumns(RowChanges):
         self.requested[:, row] = summed([pod.demand.request for pod in placed if pod.demand is not None])
         return True
 
-    def fallback_levels(self, rows: Rows | slice, now: float) -> FallbackLevels:
+    def fallback_levels(self, rows: Rows, now: float) -> FallbackLevels:
         """Return the fallback level of each candidate."""
         self._evaluated_at = now
         read = self._measurements
@@ -91,7 +91,7 @@ class MeasurementColumns(RowChanges):
             },
         )
 
-    def best_fit(self, rows: Rows | slice, request: Amounts) -> Floats:
+    def best_fit(self, rows: Rows, request: Amounts) -> Floats:
         """Score each candidate by requests alone, including those of the incoming pod."""
         return fallback.best_fit(self.requested[:, rows] + of_amounts(request), self.allocatable[:, rows])
 

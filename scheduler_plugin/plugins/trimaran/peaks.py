@@ -43,7 +43,7 @@ class Peaks(MeasuredPlugin):
         model = self._models.get(entry.name, _NO_MODEL)
         self._k[:, entry.row] = (model.k1, model.k2)
 
-    def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
+    def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
         """Compute the rise of the power in watts, NaN if unknown; `upstream`: scaled to integers, 0 if unknown."""
         columns = self.columns
         capacity, percent = columns.capacity[node_columns.CPU, rows], columns.power_percent[rows]

@@ -67,7 +67,7 @@ class TargetLoadPacking(MeasuredPlugin):
                 recent += predicted
         self._recent_millis[row], self._predicted_millis[row] = recent, total
 
-    def _compute(self, of: ScoringClass, rows: Rows | slice, now: float) -> Floats:
+    def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
         """Score rows 0..100, with 100 at the target utilization."""
         columns, pod_millis = self.columns, float(self._predict(of.demand))
         capacity = columns.capacity[node_columns.CPU, rows]

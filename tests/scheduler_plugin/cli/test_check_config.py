@@ -11,6 +11,7 @@ EXTENDER = {
     "urlPrefix": "http://127.0.0.1:10261",
     "filterVerb": "filter",
     "prioritizeVerb": "prioritize",
+    "preemptVerb": "preempt",
     "bindVerb": "bind",
     "weight": 1,
     "nodeCacheCapable": True,
@@ -110,6 +111,9 @@ def test_plugins_within_a_scheduler_configuration_are_checked_and_printed(check)
     ("change", "expected"),
     [
         ({"bindVerb": "preempt"}, 'extenders[0].bindVerb: seen "preempt", want bind'),
+        ({"nodeCacheCapable": False}, "extenders[0].nodeCacheCapable: seen false"),
+        ({"preemptVerb": None}, "extenders[0].preemptVerb: seen null, want preempt beside filterVerb"),
+        ({"preemptVerb": "filter"}, 'extenders[0].preemptVerb: seen "filter", want preempt'),
         ({"weight": 0}, "extenders[0].weight: seen 0, want an integer above 0"),
         ({"ignorable": False}, "extenders[0].ignorable: seen false, want true beside bindVerb"),
         ({"httpTimeout": "soon"}, 'extenders[0].httpTimeout: seen "soon", want a duration'),
@@ -133,14 +137,21 @@ def test_refuses_values_that_keep_the_extender_from_working(check, change, expec
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        (scheduler(extender={**EXTENDER, "nodeCacheCapable": False}), "extenders[0].nodeCacheCapable: seen false"),
         (scheduler(extender={**EXTENDER, "httpTimeout": "30s"}), 'extenders[0].httpTimeout: seen "30s", want at most'),
         (scheduler(extender={**EXTENDER, "httpTimeout": None}), "extenders[0].httpTimeout: seen null"),
         (
             scheduler(extender={**EXTENDER, "urlPrefix": "https://x:1", "enableHTTPS": True}),
             "extenders[0].tlsConfig: seen null, want caFile or caData",
         ),
-        (scheduler(extender={**EXTENDER, "ignorable": None, "bindVerb": ""}), "extenders[0].ignorable: seen null"),
+        (scheduler(extender={**EXTENDER, "bindVerb": ""}), 'extenders[0].bindVerb: seen "", want bind'),
+        (
+            scheduler(extender={**EXTENDER, "prioritizeVerb": ""}),
+            'extenders[0].prioritizeVerb: seen "", want prioritize',
+        ),
+        (
+            scheduler(plugins={"multiPoint": {"enabled": [{"name": "ImageLocality", "weight": 1}]}}),
+            'profiles[0].plugins: seen {"ImageLocality": 1}, want ten times the default weights',
+        ),
         (scheduler(plugins={}), "profiles[0].plugins: seen {}, want ten times the default weights"),
         ({**scheduler(), "extenders": None}, "extenders: seen null, want a list with this extender"),
     ],
@@ -149,6 +160,15 @@ def test_gives_advice_on_values_that_work_badly(check, document, expected):
     code, _out, err = check(document)
     assert code == 0
     assert err.startswith(f"FILE: advice: {expected}")
+
+
+def test_leaves_the_extenders_of_others_alone(check):
+    other = {"urlPrefix": "http://gpu.example.com:8080", "filterVerb": "f", "nodeCacheCapable": False}
+    document = scheduler()
+    document["extenders"].append(other)
+    assert check(document) == (0, "", "")
+    code, _out, err = check({**scheduler(), "extenders": [other, {**other, "urlPrefix": "http://b:1"}]})
+    assert (code, "none of several is checked" in err) == (0, True)
 
 
 @pytest.mark.parametrize(

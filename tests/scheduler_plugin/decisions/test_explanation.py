@@ -95,7 +95,7 @@ def test_explains_unknown_nodes():
         made.cluster.node_changed(factories.node(name))
         made.cluster.metric_changed(factories.metric(name, usage={"cpu": cpu, "memory": "10Gi"}))
     shown = sentences(decided(made, nodes=["cool", "warm", "nowhere"]))
-    assert shown["nowhere"] == "rejected: node(s) not known to the load-aware extender"
+    assert shown["nowhere"] == "passed, not scored"
 
 
 def test_several_plugins_show_their_scores():

@@ -31,7 +31,7 @@ from tests.scheduler_plugin import factories
 
 MAX_BODY_BYTES = 2**21
 NAMES = [f"n{index}" for index in range(40)]
-VERBS = ("filter", "prioritize", "bind")
+VERBS = ("filter", "prioritize", "preempt", "bind")
 MOST_GROWTH_MEBIBYTES = 32
 _RESPONSE_SECONDS = 10.0
 
@@ -88,9 +88,13 @@ def body(chance: random.Random) -> Any:
         owner_kind=chance.choice([None, "DaemonSet"]),
     )
     names = chance.sample([*NAMES, "stranger"], chance.randrange(len(NAMES)))
-    if chance.random() < 0.2:
-        return {"Pod": pod, "Nodes": {"items": [{"metadata": {"name": name}} for name in names]}, "NodeNames": None}
     return {"Pod": pod, "Nodes": None, "NodeNames": names}
+
+
+def preemption(chance: random.Random) -> Any:
+    content = body(chance)
+    victims = {name: {"Pods": [{"UID": f"uid-{name}"}], "NumPDBViolations": 1} for name in content["NodeNames"]}
+    return {"Pod": content["Pod"], "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
 
 
 def binding(chance: random.Random) -> Any:
@@ -104,7 +108,7 @@ def whole(verb: str, content: bytes) -> bytes:
 
 def valid(chance: random.Random) -> Attack:
     verb = chance.choice(VERBS)
-    content = binding(chance) if verb == "bind" else body(chance)
+    content = {"bind": binding, "preempt": preemption}.get(verb, body)(chance)
     return Attack("valid", whole(verb, json.dumps(content).encode()), frozenset({200}))
 
 
@@ -132,8 +136,18 @@ def hostile(chance: random.Random) -> Attack:
             return {key: spoiled(inner) for key, inner in value.items()}
         return [spoiled(inner) for inner in value] if isinstance(value, list) else value
 
-    content = json.dumps(spoiled(body(chance) if chance.random() < 0.9 else binding(chance)))
+    content = json.dumps(spoiled(chance.choices([body, binding, preemption], [7, 1, 2])[0](chance)))
     return Attack("hostile values", whole(chance.choice(VERBS), content.encode()), HANDLED)
+
+
+def whole_nodes(chance: random.Random) -> Attack:
+    """Send what kube-scheduler sends with nodeCacheCapable: false."""
+    content = body(chance)
+    items = [{"metadata": {"name": name}} for name in content["NodeNames"]]
+    data = whole(
+        chance.choice(VERBS[:2]), json.dumps({**content, "Nodes": {"items": items}, "NodeNames": None}).encode()
+    )
+    return Attack("whole nodes", data, frozenset({400}))
 
 
 def truncated(chance: random.Random) -> Attack:
@@ -143,7 +157,7 @@ def truncated(chance: random.Random) -> Attack:
 
 def huge(chance: random.Random) -> Attack:
     size = chance.choice([2**21 + 1, 2**40, 10**17])
-    head = b"POST /filter HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % size
+    head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size
     makers: tuple[Callable[[], Attack], ...] = (
         lambda: Attack("huge, announced", head, frozenset({413})),
         lambda: Attack(
@@ -190,7 +204,8 @@ KINDS: tuple[tuple[int, Callable[[random.Random], Attack]], ...] = (
     (25, valid),
     (30, damaged),
     (25, hostile),
-    (10, bad_head),
+    (8, bad_head),
+    (2, whole_nodes),
     (8, truncated),
     (2, huge),
 )

@@ -1,6 +1,7 @@
 """HTTP server over real loopback sockets."""
 
 import asyncio
+import contextlib
 import json
 import socket
 import tracemalloc
@@ -9,7 +10,7 @@ from http import HTTPStatus
 import pytest
 
 from component_base.http_endpoint import CannotListen
-from scheduler_plugin.extender import dispatcher, metrics
+from scheduler_plugin.extender import dispatcher, http_server, metrics
 from scheduler_plugin.extender.http_server import ExtenderServer, Response
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
@@ -91,7 +92,7 @@ async def test_a_body_larger_than_the_first_buffer_is_received_whole(client):
     body = factories.request(factories.pod_document(), ["n1", *names])
     assert 64 * 1024 < len(body) < LIMIT
     await client.send(request(body=body) + request())
-    assert (await client.response())[2] == {"NodeNames": ["n1"]}
+    assert (await client.response())[2] == {"NodeNames": ["n1", *names]}
     assert (await client.response())[2] == {"NodeNames": ["n1"]}
 
 
@@ -130,8 +131,8 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(client):
         (b"POST /filter HTTP/1.1\r\nno colon\r\n\r\n", 400),
         (b"POST /filter HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
         (b"POST /filter HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
-        (b"POST /filter HTTP/1.1\r\n\r\n", 411),
-        (b"POST /filter HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 411),
+        (b"POST /filter HTTP/1.1\r\nHost: x\r\n\r\n", 411),
+        (b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", 411),
         (b"POST /filter HTTP/1.1\r\nX: " + b"x" * 17_000, 431),
         (b"\x00" * 20_000, 431),
     ],
@@ -148,7 +149,7 @@ async def test_a_request_without_a_clear_end_closes_the_connection(client, head,
     ("data", "status", "words"),
     [
         (request(body=b"{"), 400, "want what kube-scheduler sends"),
-        (request("/preempt"), 404, "want one of /filter /prioritize /bind"),
+        (request("/permit"), 404, "want one of /filter /prioritize /preempt /bind"),
         (request(method="GET", body=b""), 405, "got method GET, want POST"),
     ],
 )
@@ -242,3 +243,68 @@ async def test_memory_grows_with_received_bytes_and_not_with_the_announced_lengt
     writer.close()
     await large.stop()
     assert lengths == [2**20 + 1, 10, 2**17]
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(http_server, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(http_server, "_SWEEP_SECONDS", 0.02)
+
+
+@pytest.mark.parametrize("begun", [b"POST", request()[:-3], b"POST /filter HTTP/1.1\nHost: x\n\n"])
+async def test_a_request_that_does_not_end_closes_its_connection(impatient, client, begun):
+    await client.send(begun)
+    assert await client.is_closed()
+
+
+async def test_an_idle_connection_stays_open(impatient, client):
+    await client.send(request())
+    await client.response()
+    await asyncio.sleep(0.5)
+    await client.send(request())
+    assert (await client.response())[0] == 200
+
+
+async def test_a_client_that_does_not_read_is_not_served_further_and_loses_its_connection(impatient):
+    served = []
+
+    def large(_method, _path, _body):
+        served.append(1)
+        return Response(HTTPStatus.OK, b"x" * 2**20)
+
+    server = ExtenderServer("127.0.0.1", 0, large, max_body_bytes=LIMIT)
+    await server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
+    reader._transport.pause_reading()
+    with contextlib.suppress(ConnectionError):
+        for _ in range(200):
+            writer.write(request(body=b"{}"))
+            await writer.drain()
+            await asyncio.sleep(0)
+    while server._connections:
+        await asyncio.sleep(0.01)
+    assert len(served) < 20
+    writer.transport.abort()
+    await server.stop()
+
+
+async def test_connections_are_bounded(monkeypatch, server):
+    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 3)
+    kept = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(3)]
+    for _reader, writer in kept:
+        writer.write(request())
+    for reader, _writer in kept:
+        await reader.readuntil(b"\r\n\r\n")
+    reader, refused = await asyncio.open_connection("127.0.0.1", server.port)
+    assert await reader.read() == b""
+    for _reader, writer in (*kept, (reader, refused)):
+        writer.close()
+
+
+async def test_an_idle_connection_has_no_buffer(server):
+    _reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    while not server._connections:
+        await asyncio.sleep(0.005)
+    (connection,) = server._connections
+    assert len(connection._buffer) == 0
+    writer.close()

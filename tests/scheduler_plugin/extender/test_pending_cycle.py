@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from scheduler_plugin.extender.pending_cycle import Passed, PendingCycle
+from scheduler_plugin.extender.pending_cycle import Passed, PendingCycle, Placement
+from scheduler_plugin.state.node_columns import RowChanges
 from scheduler_plugin.state.pod_info import PodInfo
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
@@ -18,23 +19,43 @@ def test_the_passed_candidates_are_taken_once():
     assert pending.take_passed() is None
 
 
+PLACEMENT = Placement("u", 1)
+PASSED = Passed(b"{", POD, np.array([1, 2]), NOW)
+
+
+def changes():
+    """Return the changes of four rows."""
+    result = RowChanges()
+    result.grow(4)
+    return result
+
+
 def test_a_response_is_for_its_request_and_expires():
-    pending = PendingCycle()
-    pending.expect(b"request", b"response", NOW)
-    assert pending.response_to(b"request", NOW + 1.9) == b"response"
-    assert pending.response_to(b"request", NOW + 2) is None
-    assert pending.response_to(b"another", NOW) is None
+    pending, rows = PendingCycle(), changes()
+    pending.expect(PASSED, b"request", b"response", PLACEMENT, rows.version)
+    assert pending.response_to(b"request", rows, NOW + 1.9) == (b"response", PLACEMENT)
+    assert pending.response_to(b"request", rows, NOW + 2) is None
+    assert pending.response_to(b"another", rows, NOW) is None
+
+
+def test_a_response_is_dropped_when_a_candidate_changed():
+    pending, rows = PendingCycle(), changes()
+    pending.expect(PASSED, b"request", b"response", PLACEMENT, rows.version)
+    rows.changed(3)
+    assert pending.response_to(b"request", rows, NOW) == (b"response", PLACEMENT)
+    rows.changed(2)
+    assert pending.response_to(b"request", rows, NOW) is None
 
 
 def test_a_new_cycle_drops_the_previous_one_but_not_the_pods():
     pending = PendingCycle()
     pod = factories.pod()
     pending.keep_pod(pod, 100)
-    pending.pass_on(Passed(b"{", POD, np.array([1]), NOW))
-    pending.expect(b"request", b"response", NOW)
+    pending.pass_on(PASSED)
+    pending.expect(PASSED, b"request", b"response", PLACEMENT, 0)
     pending.begin()
     assert pending.take_passed() is None
-    assert pending.response_to(b"request", NOW) is None
+    assert pending.response_to(b"request", changes(), NOW) is None
     assert pending.take_pod(pod.metadata.uid) is pod
     assert pending.take_pod(pod.metadata.uid) is None
 

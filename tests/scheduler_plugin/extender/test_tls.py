@@ -53,7 +53,7 @@ async def serve():
 
     async def started(tls):
         server = ExtenderServer(
-            "127.0.0.1", 0, lambda *_: Response(HTTPStatus.OK, b"[]"), max_body_bytes=9, tls=tls.context
+            "127.0.0.1", 0, lambda *_: Response(HTTPStatus.OK, b"[]"), max_body_bytes=9, tls=tls.current
         )
         servers.append(server)
         await server.start()
@@ -102,3 +102,28 @@ async def test_a_certificate_without_its_key_is_named_and_the_last_certificate_s
 def test_a_missing_file_is_named(files, tmp_path):
     with pytest.raises(UnusableCertificate, match="No such file or directory"):
         ServerTls(files[0], str(tmp_path / "nowhere"))
+
+
+async def test_an_authority_that_is_removed_is_not_trusted_any_more(files, made, serve, tmp_path):
+    authority = tmp_path / "ca.crt"
+    authority.write_bytes(made["scheduler"].certificate_path.read_bytes())
+    tls = ServerTls(*files[:2], str(authority))
+    port = await serve(tls)
+    assert await response(port, made["first"], made["scheduler"])
+    authority.unlink()
+    authority.write_bytes(made["stranger"].certificate_path.read_bytes())
+    assert tls.load()
+    with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+        await response(port, made["first"], made["scheduler"])
+    assert await response(port, made["first"], made["stranger"])
+
+
+async def test_peers_that_never_finish_their_handshake_keep_no_caller_out(files, made, serve):
+    tls = ServerTls(*files[:2], str(made["scheduler"].certificate_path))
+    port = await serve(tls)
+    hostile = [await asyncio.open_connection("127.0.0.1", port) for _ in range(200)]
+    for _reader, writer in hostile[::2]:
+        writer.write(b"\x16\x03\x01\x02\x00\x01")
+    assert (await response(port, made["first"], made["scheduler"])).startswith(b"HTTP/1.1 200")
+    for _reader, writer in hostile:
+        writer.transport.abort()

@@ -1,7 +1,7 @@
 import numpy as np
 
 from scheduler_plugin.framework import interface
-from scheduler_plugin.framework.cycle import UNKNOWN_NODE, SchedulingCycle, WeightedScorer, combined
+from scheduler_plugin.framework.cycle import SchedulingCycle, WeightedScorer, combined
 from scheduler_plugin.state.node_columns import NodeColumns
 from scheduler_plugin.state.pod_info import PodInfo
 
@@ -16,7 +16,7 @@ class Fixed:
         self.name, self.reasons = name, (f"refused by {name}",)
         self._scores, self._codes, self.normalize = scores, codes, normalize
 
-    def reject(self, _pod, rows, _vectors, _now):
+    def reject(self, _pod, rows, _vectors, _now, _pending=None):
         return None if self._codes is None else np.array(self._codes, dtype=np.int16)[rows]
 
     def score(self, _pod, rows, _vectors, _now):
@@ -55,12 +55,12 @@ def test_no_candidates_have_no_scores():
     assert combined(cycle.scores_by_plugin(POD, np.arange(0), 0), 0).tolist() == []
 
 
-def test_the_first_plugin_that_rejects_names_the_reason():
+def test_the_first_plugin_that_rejects_names_the_reason_and_an_unknown_node_passes():
     cycle = SchedulingCycle([Fixed("a", codes=[0, 1, 0]), Fixed("b", codes=[1, 1, 0])], [], NodeColumns([]))
     codes = cycle.filter(POD, np.array([0, 1, 2, -1]), 0)
     assert [cycle.reasons[code - 1] if code else None for code in codes] == [
         "refused by b",
         "refused by a",
         None,
-        UNKNOWN_NODE,
+        None,
     ]

@@ -285,3 +285,25 @@ def test_holds_no_annotation_that_is_too_long(cluster):
     long = {"node.koordinator.sh/reservation": "x" * 2**18, "scheduling.koordinator.sh/usage-thresholds": "{}"}
     cluster.node_changed(factories.node("n1", annotations=long))
     assert cluster.entries["n1"].node.metadata.annotations == {"scheduling.koordinator.sh/usage-thresholds": "{}"}
+
+
+def test_late_events_of_a_statefulsets_last_pod_do_not_remove_its_assumed_successor():
+    cluster = factories.parts().cluster
+    for name in ("a", "b"):
+        cluster.node_changed(factories.node(name))
+
+    def counted():
+        return [(entry.name, pod.uid) for entry in cluster.entries.values() for pod in entry.load.pods.values()]
+
+    def last(**fields):
+        return factories.pod("db-0", uid="old", node="a", requests={"cpu": "8"}, phase="Running", **fields)
+
+    successor = factories.pod("db-0", uid="new", requests={"cpu": "8"})
+    cluster.pod_changed(last(), NOW)
+    cluster.assume_pod(successor, "a", NOW, ttl_seconds=5)
+    cluster.assume_pod(successor, "b", NOW)
+    cluster.pod_changed(last(scheduled=-5), NOW)
+    cluster.pod_deleted("default", "db-0", "old")
+    assert counted() == [("b", "new")]
+    cluster.pod_changed(factories.pod("db-0", uid="third", node="a"), NOW)
+    assert counted() == [("a", "third")]

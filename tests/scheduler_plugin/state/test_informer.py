@@ -5,6 +5,7 @@ import contextlib
 import time
 
 from scheduler_plugin.state import informer
+from scheduler_plugin.state.waiting_pods import NOT_BOUND
 from tests.fakes import apiserver
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.test_app import NODE_METRICS, NODES, PODS, bound, metric, node
@@ -13,7 +14,8 @@ EXPIRED = apiserver.status(410, "Expired")
 
 
 async def test_after_etcd_was_restored_the_older_state_replaces_the_known_one():
-    cluster, watches = factories.parts().cluster, informer.new_watches()
+    parts, watches = factories.parts(), informer.new_watches()
+    cluster = parts.cluster
     lists = {
         NODES: ([node("n1"), node("n2")], [node("n1")]),
         PODS: ([bound("old", "n1"), bound("new", "n1")], [bound("old", "n1")]),
@@ -21,15 +23,25 @@ async def test_after_etcd_was_restored_the_older_state_replaces_the_known_one():
     }
     async with apiserver.running() as server:
         for path, (later, before) in lists.items():
-            server.on("GET", path, apiserver.page("900000", *later), apiserver.page("40", *before))
-            server.on("WATCH", path, EXPIRED, apiserver.Stream(apiserver.HANG))
+            selector = informer.RUNNING_SOMEWHERE if path == PODS else ""
+            server.on("GET", path, apiserver.page("900000", *later), apiserver.page("40", *before), selector=selector)
+            server.on("WATCH", path, EXPIRED, apiserver.Stream(apiserver.HANG), selector=selector)
+        server.on("GET", PODS, apiserver.page("40"), selector=NOT_BOUND)
+        server.on("WATCH", PODS, apiserver.Stream(apiserver.HANG), selector=NOT_BOUND)
         async with server.session() as api:
-            following = asyncio.create_task(informer.Informer(api, cluster, watches, time.time).run())
-            await server.until(lambda: all(len(server.asked("WATCH", path)) > 1 for path in lists))
+            following = asyncio.create_task(informer.Informer(api, cluster, parts.waiting, watches, time.time).run())
+            await server.until(lambda: all(len(server.asked("WATCH", path)) > 1 + (path == PODS) for path in lists))
             following.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await following
-        resumed = [[request.query["resourceVersion"] for request in server.asked("WATCH", path)] for path in lists]
+        resumed = [
+            [
+                request.query["resourceVersion"]
+                for request in server.asked("WATCH", path)
+                if request.query.get("fieldSelector") != NOT_BOUND
+            ]
+            for path in lists
+        ]
     assert resumed == [["900000", "40"]] * 3
     assert list(cluster.entries) == ["n1"]
     load = cluster.entries["n1"].load

@@ -4,6 +4,7 @@ Works on the objects' JSON, with completed arguments; times are seconds. Shares 
 """
 
 import json
+import math
 
 from tests.scheduler_plugin.plugins import pod_reference
 from tests.scheduler_plugin.plugins.pod_reference import amount, round_half_away
@@ -104,7 +105,7 @@ class Node:
             if window == 0 and windows:
                 base = windows[max(windows)]
             elif window:
-                base = windows.get(window)
+                base = windows.get(window, base)
         reported = {name: base[name] + node_delta[name] for name in self.resources} if base else estimated
         peak = ((self.metric["status"].get("prediction") or {}).get("node") or {}).get("peak")
         if self.args["usageSource"] == "reported" or not peak:
@@ -132,8 +133,12 @@ class Node:
 
     def rejection(self, pod, now):
         """Return the reason of the rejection, or None."""
+        return self.rejection_and_excess(pod, now)[0]
+
+    def rejection_and_excess(self, pod, now):
+        """Return the reason of the rejection, or None, and the largest excess over a limit in percent, at least 0."""
         if any(owner["kind"] in ("DaemonSet", "Node") for owner in pod["metadata"].get("ownerReferences") or []):
-            return None
+            return None, None
         plain, prod, aggregated = self.thresholds()
         limits, kind, window, word = plain, "plain", None, ""
         if pod_reference.priority_class(pod) == "koord-prod" and any(prod.get(name) for name in self.resources):
@@ -142,19 +147,21 @@ class Node:
             limits, kind, window = aggregated
             word = "aggregated "
         if not any(limits.get(name) for name in self.resources) or self.metric is None:
-            return None
+            return None, 0
         on_stale = self.args["onStale"]
         if on_stale != "use" and self.is_expired(now):
-            return EXPIRED if on_stale == "reject" else None
+            return (EXPIRED if on_stale == "reject" else None), 0
         if self.info is None:
-            return None
+            return None, 0
         used, total, own = self.usage(kind, window), self.allocatable(), pod_reference.estimate(pod, self.args)
+        reason, excess = None, 0
         for name in self.resources:
             if limits.get(name) and total[name]:
                 percent = float(used[name] + own.get(name, 0)) / float(total[name]) * 100
-                if round_half_away(percent) > limits[name]:
-                    return f"node(s) {name} {word}usage exceed threshold"
-        return None
+                excess = max(excess, round_half_away(percent) - limits[name])
+                if reason is None and round_half_away(percent) > limits[name]:
+                    reason = f"node(s) {name} {word}usage exceed threshold"
+        return reason, excess
 
     # score
 
@@ -165,10 +172,16 @@ class Node:
             self.args["aggregated"],
         )
         divisor = sum(weights.values()) + dominant_weight
-        if divisor <= 0 or self.metric is None or self.is_expired(now) or self.info is None:
+        if self.metric is None or self.is_expired(now) or self.info is None:
             return 0
-        if self.args["mode"] == "soft" and self.rejection(pod, now):
-            return 0
+        score = 0 if divisor <= 0 else self.score_of_load(pod, weights, dominant_weight, block)
+        reason, excess = self.rejection_and_excess(pod, now)
+        if self.args["mode"] != "soft" or excess is None:
+            return score
+        return 20 + score * 80 // 100 if reason is None else max(1, 20 - math.ceil(excess / 2))
+
+    def score_of_load(self, pod, weights, dominant_weight, block):
+        divisor = sum(weights.values()) + dominant_weight
         if self.args["scoreAccordingProdUsage"] and pod_reference.priority_class(pod) == "koord-prod":
             used = self.usage("prod")
         elif block.get("scoreAggregationType"):

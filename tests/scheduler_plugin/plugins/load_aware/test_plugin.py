@@ -128,13 +128,32 @@ def test_a_stale_node_is_rejected_passed_or_checked_by_its_last_report_and_score
         assert decide(BEST_EFFORT, args={"onStale": on_stale}, usage=usage, now=NOW + 180) == (reason, 0)
 
 
-def test_soft_mode_rejects_nothing_and_scores_zero_where_hard_mode_rejects():
+def test_soft_mode_rejects_nothing_and_orders_the_nodes_above_their_limits_by_their_excess():
     soft = {"mode": "soft"}
-    cool = decide(BEST_EFFORT, usage=COOL)
-    assert cool[1] > 0
-    assert decide(BEST_EFFORT, args=soft, usage=COOL) == cool
-    assert decide(BEST_EFFORT, args=soft, usage=HOT) == (None, 0)
+    used = [{"cpu": str(cores), "memory": "1Gi"} for cores in (1, 60, 66, 80, 95)]
+    decided = [decide(BEST_EFFORT, args=soft, usage=usage) for usage in used]
+    assert [reason for reason, _score in decided] == [None] * 5
+    scores = [score for _reason, score in decided]
+    assert scores == sorted(scores, reverse=True)
+    assert len(set(scores)) == 5
+    assert scores[1] >= 20 > scores[2]
+    assert scores[-1] > 0
     assert decide(BEST_EFFORT, args=soft, usage=COOL, now=NOW + 180) == (None, 0)
+
+
+def test_expired_nodes_pass_while_this_process_does_not_see_the_reports():
+    parts, late = factories.parts(), NOW + 1000
+    parts.cluster.node_changed(factories.node("n1"))
+    parts.cluster.metric_changed(factories.metric("n1", usage=COOL))
+
+    def passing():
+        return json.loads(parts.extender.filter(factories.request(BEST_EFFORT, ["n1"]), late))["NodeNames"]
+
+    assert passing() == []
+    assert "1 of 1 nodes expired" in parts.check_blindness(None, late)
+    assert passing() == ["n1"]
+    assert parts.check_blindness(None, NOW) == ""
+    assert "silent for 91 s" in parts.check_blindness(91.0, NOW)
 
 
 @pytest.mark.parametrize(

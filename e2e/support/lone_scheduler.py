@@ -1,0 +1,253 @@
+"""The real kube-scheduler and the extender over a control plane of their own, with nodes that are plain objects.
+
+There is no kubelet and no controller: usage is what a case writes into NodeMetrics, nothing changes by itself, and an
+evicted pod is gone at once. Both programs run with what the chart renders.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from e2e.support.host_components import CRD_FILE
+from e2e.support.installation import CHART, RELEASE
+from e2e.support.names import SUITE_NAMESPACE
+from tools.localcluster import control_plane, standalone_control_plane
+from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, Connection, RequestError
+from tools.localcluster.host import ports
+from tools.localcluster.standalone_control_plane import ControlPlane
+
+SCHEDULER: Final = "koord-scheduler"
+PODS: Final = "/api/v1/namespaces/default/pods"
+CORES: Final = 100
+_NOT_FOUND: Final = 404
+_DEADLINE_SECONDS: Final = 120.0
+
+
+class Placed(NamedTuple):
+    """What the control plane shows of a pod."""
+
+    node: str
+    seconds_since_epoch: float
+    """Time at which it was bound; 0 before."""
+
+
+class LoneScheduler:
+    """Nodes, pods, kube-scheduler and the extender of one case."""
+
+    def __init__(self, plane: ControlPlane, values: Mapping[str, Any]) -> None:
+        self.plane = plane
+        self.api: Connection = plane.connect()
+        self._values = values
+        self._extender_port, self.http_port = ports.free_ports(2)
+
+    # programs
+
+    def start(self, *, kube_version: str = "1.34.0", with_extender: bool = True) -> None:
+        """Start both programs with what the chart renders for a Kubernetes version."""
+        rendered = self._rendered(kube_version)
+        files = rendered["ConfigMap"]["data"]
+        policies = self.plane.places.state / "scheduler-plugin.yaml"
+        policies.write_text(files["scheduler-plugin.yaml"])
+        if with_extender:
+            self.plane.start_python(
+                "extender",
+                *("-m", "scheduler_plugin", "run", f"--config={policies}", f"--kubeconfig={self.plane.kubeconfig}"),
+                *(f"--extender-port={self._extender_port}", "--http-address=127.0.0.1"),
+                f"--http-port={self.http_port}",
+                OPENBLAS_NUM_THREADS="1",
+            )
+            self.plane.wait_for_page(self.plane.process("extender"), self.http_port, "/readyz")
+        document = yaml.safe_load(files["kube-scheduler.yaml"])
+        document["clientConnection"]["kubeconfig"] = str(self.plane.kubeconfig)
+        document["leaderElection"] = {"leaderElect": False}
+        (extender,) = document["extenders"]
+        extender["urlPrefix"] = f"http://127.0.0.1:{self._extender_port}"
+        extender["httpTimeout"] = "5s"  # a busy machine does not influence placement
+        file = self.plane.places.state / "kube-scheduler.yaml"
+        file.write_text(yaml.safe_dump(document))
+        (container,) = rendered["Deployment"]["spec"]["template"]["spec"]["containers"]
+        gates = [flag.partition("=")[2] for flag in container["args"] if flag.startswith("--feature-gates=")]
+        program = control_plane.kube_scheduler(
+            self.plane.places,
+            self.plane.binaries,
+            config=file,
+            authorization_always_allow_paths="/healthz,/readyz,/livez,/metrics",
+            **({"feature_gates": ",".join(gates)} if gates else {}),
+        )
+        control_plane.start_one(program, self.plane.places)
+
+    def _rendered(self, kube_version: str) -> dict[str, Any]:
+        helm = self.plane.binaries / "helm"
+        words = [str(helm), "template", RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE, "--values=-"]
+        words += [f"--show-only=templates/scheduler/{template}.yaml" for template in ("config", "deployment")]
+        values = json.dumps({"scheduler": self._values})
+        words.append(f"--kube-version={kube_version}")
+        done = subprocess.run(words, input=values, capture_output=True, text=True, check=True)
+        return {document["kind"]: document for document in yaml.safe_load_all(done.stdout)}
+
+    # nodes
+
+    def add_node(self, name: str, *, used_percent: float | None = None, **labels: str) -> None:
+        """Create a Ready node of 100 cores, and its report if there is a usage."""
+        stamp = _now()
+        resources = {"cpu": str(CORES), "memory": "400Gi", "pods": "110"}
+        node = {
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}},
+            "status": {
+                "capacity": resources,
+                "allocatable": resources,
+                "conditions": [
+                    {"type": "Ready", "status": "True", "lastHeartbeatTime": stamp, "lastTransitionTime": stamp}
+                ],
+            },
+        }
+        self.api.send("POST", NODES, node)
+        if used_percent is not None:
+            self.report(name, used_percent)
+
+    def report(self, node: str, used_percent: float, *, age_seconds: float = 0, pods: Sequence[str] = ()) -> None:
+        """Write the report of an agent: CPU in percent of the node, and little memory.
+
+        `pods` are measured, at one core each; others on the node count by their estimates.
+        """
+        with contextlib.suppress(RequestError):
+            metric = {
+                "apiVersion": "slo.koordinator.sh/v1alpha1",
+                "kind": "NodeMetric",
+                "metadata": {"name": node},
+                "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 1}},
+            }
+            self.api.send("POST", NODE_METRICS, metric)
+        usage = {"cpu": f"{round(used_percent * CORES * 10)}m", "memory": "10Gi"}
+        status = {
+            "updateTime": _now(age_seconds),
+            "nodeMetric": {"nodeUsage": {"resources": usage}, "systemUsage": {"resources": {}}},
+            "podsMetric": [
+                {"namespace": "default", "name": name, "podUsage": {"resources": {"cpu": "1", "memory": "1Gi"}}}
+                for name in pods
+            ],
+        }
+        self.api.send("PATCH", f"{NODE_METRICS}/{node}/status", {"status": status}, content=MERGE_PATCH)
+
+    # pods
+
+    def create_pod(
+        self,
+        name: str,
+        *,
+        cpu: str = "4",
+        priority: int = 0,
+        node: str = "",
+        nodes: Sequence[str] = (),
+        claim: str = "",
+        scheduler: str = SCHEDULER,
+    ) -> float:
+        """Create a pod; return the time. `node` binds it at once, `nodes` restricts it."""
+        spec: dict[str, Any] = {
+            "schedulerName": scheduler,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}],
+        }
+        if priority:
+            spec["priorityClassName"] = self._priority_class(priority)
+        if node:
+            spec["nodeName"] = node
+        if nodes:
+            names = {"key": "kubernetes.io/hostname", "operator": "In", "values": list(nodes)}
+            terms = {"nodeSelectorTerms": [{"matchExpressions": [names]}]}
+            spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        if claim:
+            spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+        self.api.send("POST", PODS, {"metadata": {"name": name}, "spec": spec})
+        return time.time()
+
+    def _priority_class(self, priority: int) -> str:
+        name = f"priority-{priority}"
+        with contextlib.suppress(RequestError):
+            body = {"metadata": {"name": name}, "value": priority}
+            self.api.send("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        return name
+
+    def annotate(self, pod: str, key: str, value: str) -> None:
+        """Set an annotation of a pod: a change that wakes other pods."""
+        body = {"metadata": {"annotations": {key: value}}}
+        self.api.send("PATCH", f"{PODS}/{pod}", body, content=MERGE_PATCH)
+
+    def pods(self) -> dict[str, Placed]:
+        """Return every pod, with its node."""
+        found = self.api.send("GET", PODS)["items"]
+        return {
+            each["metadata"]["name"]: Placed(each["spec"].get("nodeName", ""), _scheduled_at(each)) for each in found
+        }
+
+    def nodes_of(self, prefix: str) -> list[str]:
+        """Return the node of each pod with this prefix, "" before it is bound."""
+        return [placed.node for name, placed in sorted(self.pods().items()) if name.startswith(prefix)]
+
+    def wait_bound(self, *names: str, within_seconds: float = _DEADLINE_SECONDS) -> float:
+        """Wait until pods are bound, and return the time at which the last one was seen so."""
+        self.until(
+            f"{', '.join(names[:3])} bound",
+            lambda: all(each in self.pods() and self.pods()[each].node for each in names),
+            within_seconds,
+        )
+        return time.time()
+
+    # metrics
+
+    def attempts(self, result: str = "") -> int:
+        """Return the number of scheduling attempts so far; with a result: scheduled, unschedulable, error."""
+        samples = _samples(self.plane.scheduler_metrics(), "scheduler_schedule_attempts_total")
+        return int(sum(value for labels, value in samples if not result or labels["result"] == result))
+
+    def of_extender(self, name: str, **labels: str) -> float:
+        """Return a metric of the extender, summed over the samples with these labels."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        samples = _samples(text, f"koord_scheduler_plugin_{name}")
+        return sum(value for found, value in samples if labels.items() <= found.items())
+
+    @staticmethod
+    def until(what: str, condition: Callable[[], object], within_seconds: float = _DEADLINE_SECONDS) -> None:
+        """Wait for a condition. Raises TimeoutError."""
+        deadline = time.monotonic() + within_seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not so within {within_seconds:.0f} s: {what}")
+            time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def running(values: Mapping[str, Any] | None = None, *, audited: bool = False) -> Iterator[LoneScheduler]:
+    """Start a control plane with the CRD; the case adds nodes and starts the programs. `values` are `scheduler`'s."""
+    with standalone_control_plane.running(audited=audited) as plane:
+        plane.install(CRD_FILE, SUITE_NAMESPACE)
+        lone = LoneScheduler(plane, values or {})
+        with contextlib.closing(lone.api):
+            yield lone
+
+
+def _now(age_seconds: float = 0) -> str:
+    return (dt.datetime.now(dt.UTC) - dt.timedelta(seconds=age_seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _scheduled_at(pod: Mapping[str, Any]) -> float:
+    for condition in pod["status"].get("conditions", ()):
+        if condition["type"] == "PodScheduled" and condition["status"] == "True":
+            return dt.datetime.fromisoformat(condition["lastTransitionTime"]).timestamp()
+    return 0.0
+
+
+def _samples(text: str, name: str) -> list[tuple[dict[str, str], float]]:
+    families = text_string_to_metric_families(text)
+    return [(each.labels, each.value) for family in families for each in family.samples if each.name == name]

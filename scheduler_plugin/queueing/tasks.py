@@ -1,0 +1,119 @@
+"""Wake refused pods, and follow the claims of reserved ones, through the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from api_types import names
+from api_types.kubernetes import pods, times
+from apiserver_client import errors, objects, resources, session
+from scheduler_plugin.queueing.refused_pods import RefusedPods, Retry
+from scheduler_plugin.queueing.reservations import Reservation, Reservations
+from scheduler_plugin.state.node_columns import NodeColumns
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = 0.25
+"""A pod is woken within this time after its node began to pass."""
+_FULL_ROUND_SECONDS: Final = 5.0
+"""Rounds at least so often: reports expire, and the clock moves, without a change of any node."""
+_RESERVATION_SECONDS: Final = 0.5
+_MOST_AT_ONCE: Final = 16
+
+
+class _Claim(msgspec.Struct, frozen=True):
+    metadata: pods.ObjectMeta = pods.ObjectMeta()
+
+
+class QueueingTasks:
+    """Tasks over the refused and the reserved pods; `clock` returns Unix time."""
+
+    def __init__(
+        self,
+        api: session.Session,
+        vectors: NodeColumns,
+        refused: RefusedPods,
+        reservations: Reservations,
+        clock: Callable[[], float],
+    ) -> None:
+        self._api = api
+        self._vectors = vectors
+        self._refused = refused
+        self._reservations = reservations
+        self._clock = clock
+        self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._last_problem = ""
+
+    async def wake(self) -> None:
+        """Wake refused pods until cancelled."""
+        seen: tuple[int, int] | None = None
+        round_at = 0.0
+        while True:
+            await asyncio.sleep(_RETRY_SECONDS)
+            state = (self._vectors.version, self._refused.refusals)
+            if state == seen and time.monotonic() - round_at < _FULL_ROUND_SECONDS:
+                continue
+            seen, round_at = state, time.monotonic()
+            chosen = []
+            for retry in self._refused.choose(self._clock(), time.monotonic()):
+                await asyncio.sleep(0)  # a call of kube-scheduler waits for one pod at most
+                if retry is not None:
+                    chosen.append(self._annotate(retry))
+            await asyncio.gather(*chosen)
+
+    async def follow_claims(self) -> None:
+        """Read the claims of reserved pods until cancelled."""
+        while True:
+            await asyncio.sleep(_RESERVATION_SECONDS)
+            due = self._reservations.due(time.monotonic())
+            await asyncio.gather(*map(self._check, due))
+
+    async def _annotate(self, retry: Retry) -> None:
+        namespace, _slash, name = retry.pod.key.partition("/")
+        text = times.format_micro_time(dt.datetime.fromtimestamp(self._clock(), dt.UTC))
+        metadata = {"uid": retry.pod.uid, "annotations": {names.ANNOTATION_RETRY_SCHEDULING: text}}
+        async with self._slots:
+            try:
+                await objects.merge_patch(self._api, resources.PODS, name, {"metadata": metadata}, namespace=namespace)
+            except (errors.NotFound, errors.Conflict):
+                self._refused.forget(retry.pod.uid)
+            except errors.ApiServerError as error:
+                self._refused.failed += 1
+                self._report(f"pod {retry.pod.key}: cannot set annotation {names.ANNOTATION_RETRY_SCHEDULING}: {error}")
+            else:
+                log.debug("pod %s: woken (%s)", retry.pod.key, retry.cause.value)
+
+    async def _check(self, reservation: Reservation) -> None:
+        namespace = reservation.pod.metadata.namespace
+        async with self._slots:
+            try:
+                selected = await self._selected_node(namespace, reservation.claims)
+            except errors.ApiServerError as error:
+                self._report(f"pod {namespace}/{reservation.pod.metadata.name}: cannot read its claims: {error}")
+                selected = None
+        self._reservations.checked(reservation, selected, self._clock(), time.monotonic())
+
+    async def _selected_node(self, namespace: str, claims: Sequence[str]) -> str | None:
+        for claim in claims:
+            try:
+                found = await objects.get(
+                    self._api, resources.PERSISTENT_VOLUME_CLAIMS, claim, namespace=namespace, decode=_Claim
+                )
+            except errors.NotFound:
+                continue
+            if node := pods.annotations_of(found.metadata).get(names.ANNOTATION_SELECTED_NODE):
+                return node
+        return None
+
+    def _report(self, problem: str) -> None:
+        """Log a problem as a warning where it differs from the last one."""
+        kind = problem.partition(": ")[2]
+        log.log(logging.DEBUG if kind == self._last_problem else logging.WARNING, "%s", problem)
+        self._last_problem = kind

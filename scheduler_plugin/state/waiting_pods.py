@@ -1,0 +1,69 @@
+"""Pods that are not bound yet, as the watch shows them: what ends a reservation or a wait. Pure.
+
+The filter request of kube-scheduler has all else that is known of such a pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator
+from typing import Final
+
+import msgspec
+
+from api_types.kubernetes import pods
+
+NOT_BOUND: Final = "spec.nodeName=,status.phase=Pending"
+"""Field selector of these pods; a pod that is bound leaves the selection and arrives as deleted."""
+
+
+class WaitingPodStatus(msgspec.Struct, rename="camel", frozen=True):
+    """Conditions, and the node for which other pods are evicted."""
+
+    conditions: list[pods.Condition] | None = None
+    nominated_node_name: str = ""
+
+
+class WaitingPod(msgspec.Struct, rename="camel", frozen=True):
+    """A pod without a node."""
+
+    metadata: pods.ObjectMeta = pods.ObjectMeta()
+    status: WaitingPodStatus = WaitingPodStatus()
+
+
+def is_unscheduled(pod: WaitingPod) -> bool:
+    """Return whether kube-scheduler has given up its last attempt: the condition PodScheduled is False."""
+    return any(each.type == "PodScheduled" and each.status == "False" for each in pod.status.conditions or ())
+
+
+class WaitingPods:
+    """UID and key of each pod without a node; `on_changed` gets a shown pod, `on_gone` the UID of one that left."""
+
+    def __init__(self, on_changed: Callable[[WaitingPod], None], on_gone: Callable[[str], None]) -> None:
+        self._on_changed = on_changed
+        self._on_gone = on_gone
+        self._uids: dict[tuple[str, str], str] = {}
+
+    def __len__(self) -> int:
+        """Return the number of pods without a node."""
+        return len(self._uids)
+
+    def changed(self, pod: WaitingPod) -> None:
+        """Store a pod that the watch shows."""
+        key = pod.metadata.namespace, pod.metadata.name
+        known = self._uids.get(key)
+        if known is not None and known != pod.metadata.uid:
+            self._on_gone(known)
+        self._uids[key] = pod.metadata.uid
+        self._on_changed(pod)
+
+    def gone(self, namespace: str, name: str) -> None:
+        """Drop a pod that was bound or deleted."""
+        uid = self._uids.pop((namespace, name), None)
+        if uid is not None:
+            self._on_gone(uid)
+
+    def keep(self, existing: Container[tuple[str, str]]) -> Iterator[None]:
+        """Drop the pods that a new list no longer contains, one with each step."""
+        for namespace, name in [key for key in self._uids if key not in existing]:
+            self.gone(namespace, name)
+            yield

@@ -1,0 +1,171 @@
+"""A pod counts on its node from the scores on, and stops when it is clear that it does not run there."""
+
+import json
+
+import pytest
+
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.factories import NOW, node, pod_document, request
+
+
+class Scene:
+    """An extender over nodes with growing usage, and a clock."""
+
+    def __init__(self, **cores_used):
+        self.parts = factories.parts()
+        self.now, self.monotonic = NOW, 1000.0
+        for name, cores in cores_used.items():
+            self.parts.cluster.node_changed(node(name))
+            self.parts.cluster.metric_changed(factories.metric(name, usage={"cpu": str(cores), "memory": "1Gi"}))
+
+    def schedule(self, name="web", nodes=("a", "b"), cores=10, claims=()):
+        """Call filter and prioritize as kube-scheduler does; return the scores."""
+        pod = pod_document(name, requests={"cpu": str(cores), "memory": "1Gi"})
+        pod["spec"]["volumes"] = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
+        extender = self.parts.extender
+        passed = json.loads(extender.filter(request(pod, list(nodes)), self.now))["NodeNames"]
+        extender.reserve(self.now, self.monotonic)
+        if len(passed) < 2:
+            return {}
+        scores = json.loads(extender.prioritize(request(pod, passed), self.now))
+        extender.reserve(self.now, self.monotonic)
+        return {each["Host"]: each["Score"] for each in scores}
+
+    def counted(self):
+        return {
+            pod.key.removeprefix("default/"): entry.name
+            for entry in self.parts.cluster.entries.values()
+            for pod in entry.load.pods.values()
+        }
+
+    def wait(self, seconds):
+        """Let time pass as the housekeeping does; return the reservations whose claims are read."""
+        self.now += seconds
+        self.monotonic += seconds
+        due = self.parts.reservations.due(self.monotonic)
+        self.parts.cluster.expire_assumed(self.now)
+        return due
+
+
+def test_the_node_with_the_one_best_score_counts_the_pod_at_once():
+    scene = Scene(a=10, b=30)
+    scene.schedule()
+    assert scene.counted() == {"web": "a"}
+
+
+def test_one_of_equal_nodes_is_not_guessed():
+    scene = Scene(a=10, b=10)
+    scene.schedule()
+    assert scene.counted() == {}
+
+
+def test_the_only_node_that_passed_counts_the_pod_because_nothing_is_scored():
+    scene = Scene(a=10, b=90)
+    scene.schedule()
+    assert scene.counted() == {"web": "a"}
+
+
+def test_a_burst_spreads_without_any_bind_call():
+    scene = Scene(a=10, b=23, c=50)
+    for index in range(5):
+        scene.schedule(f"p{index}", nodes=("a", "b", "c"))
+    assert sorted(scene.counted().values()) == ["a", "a", "a", "b", "b"]
+
+
+def test_a_reservation_lasts_five_seconds():
+    scene = Scene(a=10, b=30)
+    scene.schedule()
+    scene.wait(4.9)
+    assert scene.counted() == {"web": "a"}
+    assert scene.wait(0.2) == []
+    assert scene.counted() == {}
+    assert len(scene.parts.reservations) == 0
+
+
+def test_the_next_filter_call_of_the_pod_ends_it():
+    scene = Scene(a=10, b=30)
+    scene.schedule()
+    scene.parts.extender.filter(request(pod_document("web"), ["a", "b"]), scene.now)
+    assert scene.counted() == {}
+
+
+def test_the_bind_call_replaces_it():
+    scene = Scene(a=10, b=30)
+    scene.schedule()
+    scene.parts.extender.bind(b'{"PodName":"web","PodNamespace":"default","PodUID":"uid-web","Node":"b"}', scene.now)
+    assert scene.counted() == {"web": "b"}
+    scene.wait(30)
+    assert scene.counted() == {"web": "b"}
+
+
+@pytest.mark.parametrize(("after", "counted"), [(0.1, {"web": "a"}), (0.5, {})])
+def test_podscheduled_false_ends_it_unless_it_belongs_to_the_attempt_before(after, counted):
+    scene = Scene(a=10, b=30)
+    scene.schedule()
+    scene.wait(after)
+    changed = factories.waiting_pod("web", scheduled="False")
+    scene.parts.reservations.pod_changed(changed, scene.now, scene.monotonic)
+    assert scene.counted() == counted
+
+
+def test_a_pod_with_claims_counts_as_long_as_a_volume_is_provisioned_for_the_node():
+    scene = Scene(a=10, b=30)
+    scene.schedule(claims=["data"])
+    for _ in range(20):
+        for due in scene.wait(2):
+            assert due.claims == ["data"]
+            scene.parts.reservations.checked(due, "a", scene.now, scene.monotonic)
+        assert scene.counted() == {"web": "a"}
+    for _ in range(4):
+        for due in scene.wait(15):
+            scene.parts.reservations.checked(due, None, scene.now, scene.monotonic)
+    assert scene.counted() == {}
+
+
+def test_a_claim_corrects_the_node():
+    scene = Scene(a=10, b=30)
+    scene.schedule(claims=["data"])
+    (due,) = scene.wait(1)
+    scene.parts.reservations.checked(due, "b", scene.now, scene.monotonic)
+    assert scene.counted() == {"web": "b"}
+    assert scene.parts.reservations.moved == 1
+
+
+def test_one_of_equal_nodes_is_preferred_for_a_pod_with_claims():
+    scene = Scene(a=10, b=10, c=10)
+    scores = scene.schedule(nodes=("a", "b", "c"), claims=["data"])
+    second, best = sorted(scores.values())[1:]
+    assert best == second + 1
+    assert scene.counted() == {"web": max(scores, key=scores.get)}
+
+
+def test_twenty_pods_that_wait_for_volumes_stay_below_the_limits():
+    scene = Scene(**{f"n{index}": 10 for index in range(10)})
+    names = tuple(f"n{index}" for index in range(10))
+    for index in range(40):
+        scene.schedule(f"p{index}", nodes=names, cores=20, claims=["data"])
+    per_node = list(scene.counted().values())
+    assert max(per_node.count(name) for name in names) <= 3  # 17 of 100 cores each: 10 + 3 * 17 <= 65
+
+
+def test_a_nomination_keeps_the_pod_on_the_nominated_node():
+    scene = Scene(a=10, b=30)
+    scene.schedule()
+    nominated = factories.waiting_pod("web", scheduled="False", nominated="b")
+    scene.parts.reservations.pod_changed(nominated, scene.now, scene.monotonic)
+    for _ in range(10):
+        for due in scene.wait(2):
+            scene.parts.reservations.checked(due, None, scene.now, scene.monotonic)
+    assert scene.counted() == {"web": "b"}
+    cleared = factories.waiting_pod("web", scheduled="False")
+    scene.parts.reservations.pod_changed(cleared, scene.now, scene.monotonic)
+    assert scene.counted() == {}
+
+
+def test_no_reservation_outlives_the_longest_wait_for_a_volume():
+    scene = Scene(a=10, b=30)
+    scene.schedule(claims=["data"])
+    for _ in range(50):
+        for due in scene.wait(15):
+            scene.parts.reservations.checked(due, "a", scene.now, scene.monotonic)
+    assert scene.counted() == {}
