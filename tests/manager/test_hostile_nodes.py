@@ -156,6 +156,7 @@ async def test_a_hostile_node_gets_its_allowance_of_events_and_is_decoded_once(w
         mid_resources=world.mid,
         recorder=recorder,
         requeue_after=lambda name, seconds: None,
+        add_spec=lambda name: None,
     )
     world.add_node(annotations={STRATEGY: hostile_nodes.decoded_text(0)})
     for _ in range(3):

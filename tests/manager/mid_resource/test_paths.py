@@ -182,7 +182,7 @@ async def test_a_restart_does_not_shorten_the_grace_of_a_report_without_predicti
     world.now += dt.timedelta(seconds=10)
     world.report(allocated=allocated(), prodPeakMetric=None)
     await world.settle()
-    assert world.mid_of() == ()
+    assert world.mid_of() == (0, 0)
 
 
 async def test_a_node_metric_that_is_created_again_prolongs_nothing(world):

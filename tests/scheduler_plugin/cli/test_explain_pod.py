@@ -40,7 +40,8 @@ async def test_shows_the_node_of_a_pod_and_the_reasons(server, tmp_path, capsys)
         assert outcome == "  kube-scheduler bound the pod to n1"
         assert pod == "  the pod counts as 0.85 cores and 200Mi until it is measured, Prod"
         assert [line.split(";")[0] for line in nodes] == [
-            f"  {name}  rejected by LoadAwareScheduling: node(s) nodeMetric expired" for name in ("n1", "n2")
+            "  n2  rejected by LoadAwareScheduling: node(s) cpu usage exceed threshold",
+            "  n1  rejected by LoadAwareScheduling: node(s) nodeMetric expired",
         ]
         code, out, _err = await explain(capsys, "default/new", address, "--nodes=1")
         assert out.splitlines()[-1] == "  and 1 more nodes (--nodes 0 shows all)"
