@@ -267,7 +267,7 @@ class Actions:
         refusals[key] = cluster.Refusal(code, {403: "Forbidden", 429: "TooManyRequests", 500: "InternalError"}[code])
         is_list, is_excuse = key == ("GET", "pods"), key == ("PATCH", "nodes")
         if is_list:
-            run.list_refused_since, run.list_refused_until = run.now(), float("inf")
+            run.list_refused_until = float("inf")
         what = "manager's writes" if is_excuse else f"refused {name} {method}"
         run.trouble(what)
 

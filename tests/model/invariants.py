@@ -175,7 +175,7 @@ class Invariants:
             return
         unused = max(truth[native] for truth in truths) + SLACK[native]
         seen = self.arrived[status["sample"]] - 15
-        since = min(seen, run.agent_blind_since() or now, run.list_failing_since() or now, now - SETTLE_SECONDS)
+        since = run.first_seen(min(seen, run.agent_blind_since() or now, now - SETTLE_SECONDS))
         held = run.world.mid_held(native, now=now, since=since)
         if value > max(unused, held):
             self.violated(f"{value} of {MID[native]} is offered; unused: {unused}, held by admitted pods: {held}")
@@ -191,7 +191,7 @@ class Invariants:
             self.short_since.pop(native, None)
         else:
             begin = self.short_since.setdefault(native, now)
-            known = begin + 1 if run.list_failing_since() is None else math.inf  # else the last known floor counts
+            known = begin + 1 if run.can_list else math.inf  # else the last known floor counts
             before = run.world.mid_held(native, now=now, since=since, bound_before=known)
             if value > max(calculated + SLACK[native], before):
                 self.violated(
@@ -205,8 +205,8 @@ class Invariants:
         run.config.advance(now)
         if reason == "ColocationDisabled" and now - run.config.off_until > 30:
             self.violated(f"switched off, though the configuration is on since {run.config.off_until:.0f} s")
-        since = min(now - LIST_SECONDS, run.list_failing_since() or now)
-        known = self.withdrawing_since + 1 if run.list_failing_since() is None else math.inf
+        since = run.first_seen(now - LIST_SECONDS)
+        known = self.withdrawing_since + 1 if run.can_list else math.inf
         for native, value in amounts.items():
             held = run.world.mid_held(native, now=now, since=since, bound_before=known)
             if value > held:
@@ -259,8 +259,8 @@ class Invariants:
             return
         if now - due <= LATE_SECONDS:
             return
-        since = min(now - SETTLE_SECONDS, run.list_failing_since() or now)
-        known = due + LATE_SECONDS if run.list_failing_since() is None else math.inf
+        since = run.first_seen(now - SETTLE_SECONDS)
+        known = due + LATE_SECONDS if run.can_list else math.inf
         for native, value in published(run.server).items():
             held = run.world.mid_held(native, now=now, since=since, bound_before=known)
             if value > held:

@@ -61,7 +61,6 @@ class Run:
         self.reconnected_at: dict[str, float] = {}
         self.metric_born_at = 0.0
         self.clock_set_at = float("-inf")
-        self.list_refused_since: float | None = None
         self.list_refused_until = float("-inf")
         self._troubled: dict[str, float] = {}
         """What is wrong now, and since when."""
@@ -100,13 +99,15 @@ class Run:
     def clock_was_set_since(self, since: float) -> bool:
         return self.clock_set_at > since
 
-    def list_failing_since(self) -> float | None:
-        """Return since when the manager may have seen no list of pods; None where it can."""
-        if self.clients["manager"].is_cut_off or self.now() - self.reconnected_at.get("manager", -1e9) < 180:
-            return self.cut_off_at["manager"] - 90
-        if self.list_refused_since is not None and self.now() - self.list_refused_until < 120:
-            return self.list_refused_since - 90
-        return None
+    @property
+    def can_list(self) -> bool:
+        """Whether the manager has been able to list pods for a while."""
+        was_cut_off = self.clients["manager"].is_cut_off or self.now() - self.reconnected_at.get("manager", -1e9) < 180
+        return not was_cut_off and self.now() - self.list_refused_until >= 120
+
+    def first_seen(self, since: float) -> float:
+        """Return since when pods that ended may count: where they cannot be listed, by the last list, however old."""
+        return since if self.can_list else 0.0
 
     # the course of a run
 
