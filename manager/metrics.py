@@ -69,9 +69,8 @@ class Telemetry:
             "koord_manager_config_problems", "Problems in the newest document, advice included.", registry=registry
         )
         self._misconfigured_nodes = Gauge(
-            "koord_manager_misconfigured_nodes", "Nodes with an invalid annotation or label.",
-            registry=registry,
-        )  # fmt: skip
+            "koord_manager_misconfigured_nodes", "Nodes with an invalid annotation or label.", registry=registry
+        )
         self.writes = Counter(
             "koord_manager_writes", "Writes to the apiserver, by kind and result.", ["kind", "result"],
             registry=registry,
@@ -93,8 +92,7 @@ class Telemetry:
         self._mid_memory = NodeGauge(
             "koord_manager_node_mid_memory_bytes", "mid-memory published on a node.", registry=registry
         )
-        self._mid = MidCollector()
-        registry.register(self._mid)
+        self._mid = MidCollector(registry)
         self._nodes = Gauge(
             "koord_manager_nodes", "Nodes by the reason code of their Mid resources.", ["reason"], registry=registry
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -33,8 +34,9 @@ class _Mid(NamedTuple):
 class MidCollector(Collector):
     """Collector of the targets and terms of all nodes."""
 
-    def __init__(self) -> None:
+    def __init__(self, registry: CollectorRegistry) -> None:
         self._nodes: dict[str, _Mid] = {}
+        registry.register(self)
 
     def show(self, node: str, values: Mapping[str, int | None], lines: Mapping[str, Line]) -> None:
         """Record the target of a node and its terms."""

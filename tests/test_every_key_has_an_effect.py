@@ -47,6 +47,7 @@ MID_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
     "midReclaimRatioPercent": ({}, 50),
     "midUnallocatedPercent": ({}, 37),
     "midFloor": ({}, "none"),
+    "midPublish": ({}, "shadow"),
     "midMaxIncreasePercent": ({}, 10),
     "midStaticCPUReservedPercent": (STATIC, 37),
     "midStaticMemoryReservedPercent": (STATIC, 37),

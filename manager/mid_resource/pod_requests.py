@@ -27,6 +27,8 @@ class NodePods(NamedTuple):
 
     prod: pods.Resources
     mid: tuple[MidPod, ...]
+    is_old: bool = False
+    """Whether these are of an earlier list, because the newest one failed: a report may know better."""
 
     def requests(self) -> Requests:
         """Sum the requests of all pods."""
@@ -66,7 +68,7 @@ class PodLists:
             is_recent = now - self._period < known.at <= now
             if known.sample == sample if sample is not None else is_recent:
                 return known.found
-        found = known.found if known else None
+        found = known.found._replace(is_old=True) if known and known.found else None
         try:
             found = await of_node(self._api, name)
         except errors.ApiServerError as error:

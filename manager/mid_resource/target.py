@@ -16,6 +16,7 @@ from apiserver_client import session
 from manager.cache import store
 from manager.mid_resource import calculator, decision, evaluation, pod_requests
 from manager.mid_resource.decision import Action, Decision, DecisionInputs
+from manager.mid_resource.pod_requests import NodePods
 from manager.mid_resource.shrinking import Period, Periods
 from manager.slo_config.strategy import NodeStrategy
 
@@ -100,7 +101,7 @@ class Targets:
     async def _bound_before(self, case: Case, period: Period, requests: Requests) -> Mapping[str, int]:
         listed = await self._lists.of(case.node, case.inputs.sample_time, case.now)
         if listed is not None:
-            return listed.mid_bound_until(period.since)
+            return _no_more_than_reported(case, listed, listed.mid_bound_until(period.since))
         last = last_floor(case)
         return {mid: min(last[mid], requests.mid.get(mid, 0)) for mid in names.MID_RESOURCES}
 
@@ -119,7 +120,9 @@ class Targets:
         since = self._periods.continue_or_begin(case.node, case.now, None).since
         listed = await self._lists.of(case.node, None, case.now)
         capacity = _mid_capacity(case.node)
-        requested = listed.mid_bound_until(since) if listed else last_floor(case)
+        requested: Mapping[str, int] = last_floor(case)
+        if listed:
+            requested = _no_more_than_reported(case, listed, listed.mid_bound_until(since))
         floor = calculator.Floor(
             values={mid: mid_resource.floor_of(amount, capacity[mid]) for mid, amount in requested.items()},
             capacity=capacity,
@@ -127,6 +130,14 @@ class Targets:
             bound_before=requested if listed else {},
         )
         return calculator.withdrawn(floor, reason, since), FROM_PODS if listed else UNKNOWN
+
+
+def _no_more_than_reported(case: Case, listed: NodePods, requested: Mapping[str, int]) -> Mapping[str, int]:
+    """Limit the requests of a list that could not be renewed to those of the newest report: pods end meanwhile."""
+    reported = case.inputs.usable.requests if case.inputs.usable else None
+    if not listed.is_old or reported is None:
+        return requested
+    return {mid: min(amount, reported.mid.get(mid, 0)) for mid, amount in requested.items()}
 
 
 def last_floor(case: Case) -> dict[str, int]:

@@ -142,7 +142,7 @@ class MemorySession(session.Session):
                     if change.plural == plural and namespace in ("", change.namespace):
                         if _matches(change.item, selector):
                             yield change.line
-                        elif "!=" in selector:  # it may have left the selection
+                        elif "nodeName" in selector:  # it may have left the selection
                             yield _line("DELETED", change.item)
                 if position == len(log):
                     await changed.wait()

@@ -152,7 +152,11 @@ class GuardProcess(Process):
 
     def start(self) -> None:
         clock = self.host.wall
-        self._start(informer.Informer(self.client.session(), self.parts.cluster, informer.new_watches(), clock).run())
+        self._start(
+            informer.Informer(
+                self.client.session(), self.parts.cluster, self.parts.waiting, informer.new_watches(), clock
+            ).run()
+        )
 
 
 class CleanView:
@@ -183,7 +187,7 @@ class AgentProcess(Process):
         self.saved_records: dict[str, float] = {}
         self.records: dict[str, float] = {}
         """Seconds that each cgroup was recorded for, by its UID: at most what the agent may know."""
-        self._trained_at: float | None = None
+        self._sampled_at: dict[str, float] = {}
         self._sampled: set[str] = set()
         self.agent: Any = None
         self.clean_forecast: Callable[[], Any] = lambda: None
@@ -195,7 +199,7 @@ class AgentProcess(Process):
                 path.unlink()
         self.records = dict(self.saved_records) if with_checkpoint else {}
         self.saved_records = dict(self.records)
-        self._trained_at, self._sampled = None, set()
+        self._sampled_at, self._sampled = {}, set()
         token = HOST.set(self.host)
         try:
             self._assemble()
@@ -276,11 +280,13 @@ class AgentProcess(Process):
         )
 
     def _record(self) -> None:
+        """Count what a training may: the time since the last sample of a pod, of a gap two training intervals."""
         now = self.host.since_boot()
-        passed = 0.0 if self._trained_at is None else min(now - self._trained_at, 90.0)
         for uid in self._sampled:
-            self.records[uid] = self.records.get(uid, -passed) + passed
-        self._trained_at, self._sampled = now, set()
+            passed = min(now - self._sampled_at.get(uid, now), 60.0)
+            self.records[uid] = self.records.get(uid, 0.0) + passed
+            self._sampled_at[uid] = now
+        self._sampled = set()
 
     def _clean_table(self) -> PodTable:
         table = PodTable()

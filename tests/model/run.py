@@ -37,6 +37,7 @@ KUBERNETES_SECONDS = 5.0
 
 Action = tuple[Any, ...]
 """Name of a method of `actions.Actions`, its arguments, and last the seconds that pass after it."""
+_OLDEST_SAMPLE_SECONDS = 45.0  # of a report when it arrives, and of the pods in it
 
 
 class Run:
@@ -106,8 +107,9 @@ class Run:
         return not was_cut_off and self.now() - self.list_refused_until >= 120
 
     def first_seen(self, since: float) -> float:
-        """Return since when pods that ended may count: where they cannot be listed, by the last list, however old."""
-        return since if self.can_list else 0.0
+        """Return since when pods that ended may count: where they cannot be listed, by the newest report."""
+        newest = max(self.invariants.arrived.values(), default=0.0)
+        return since if self.can_list else min(since, newest - _OLDEST_SAMPLE_SECONDS)
 
     # the course of a run
 
