@@ -127,7 +127,7 @@ class Agent:
         """Collect and cache. Log any error of a tick; the next tick runs all the same."""
         begin = time.monotonic()
         try:
-            self.observer.observe(time.time(), self.view)
+            self.observer.observe(time.time(), self.view, time.clock_gettime(time.CLOCK_BOOTTIME))
             self.view.log_refused_pods()
         except Exception:
             log.exception("tick failed; the next tick runs in 1 s")

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 CACHE_SECONDS: Final = 1800.0
 TRAINING_WINDOW_SECONDS: Final = 30.0
+_LEAST_STEP_SECONDS: Final = 0.5
 _DEFAULT_PARAMETERS: Final = spec_in_force.predict_parameters(spec_in_force.predict_policy(None))
 
 
@@ -87,6 +88,8 @@ class NodeObserver:
         """Models of pods that were discarded because their pods had gone."""
         self._bound: _BoundPods | None = None
         self._counts_page_cache = False
+        self._booted_at_seconds: float | None = None
+        """Wall clock minus the time since boot, when cached samples were last shifted."""
         self.trained_at_seconds: collections.deque[float] = collections.deque(
             maxlen=math.ceil(CACHE_SECONDS / TRAINING_WINDOW_SECONDS)
         )
@@ -96,8 +99,13 @@ class NodeObserver:
         facts = self.collector.machine_facts()
         return None if facts is None else WholeAmounts(facts.cpu_count * 1000, facts.memory_bytes)
 
-    def observe(self, now_seconds: float, cluster: Cluster) -> None:
-        """Do one tick: add the series of a snapshot of the node to the cache."""
+    def observe(self, now_seconds: float, cluster: Cluster, boot_seconds: float | None = None) -> None:
+        """Do one tick: add the series of a snapshot of the node to the cache.
+
+        `boot_seconds` is the time since boot (CLOCK_BOOTTIME); without it the wall clock is trusted not to be set.
+        """
+        if boot_seconds is not None:
+            self._follow_clock(now_seconds - boot_seconds)
         if self._bound is None or not self._bound.is_of(cluster.pods):
             self._bound = _BoundPods.of(cluster.pods)
         bound = self._bound
@@ -127,6 +135,16 @@ class NodeObserver:
         self.newest_training = done
         self.expired_pods += done.expired_pods
         return done
+
+    def _follow_clock(self, booted_at_seconds: float) -> None:
+        """Keep the ages of cached samples when the wall clock is set. A slow adjustment adds up to a step."""
+        step = booted_at_seconds - self._booted_at_seconds if self._booted_at_seconds is not None else math.inf
+        if abs(step) < _LEAST_STEP_SECONDS:
+            return
+        if self._booted_at_seconds is not None:
+            log.warning("the clock was set by %.1f s; cached samples keep their ages", step)
+            self.cache.shift(step)
+        self._booted_at_seconds = booted_at_seconds
 
     def _follow_memory_policy(self, cluster: Cluster) -> bool:
         """Return whether page cache counts as used. Samples of before a change stay as they were measured."""

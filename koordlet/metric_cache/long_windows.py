@@ -47,6 +47,12 @@ class LongWindowCache:
             self._means.append(at_seconds, dict(zip(keys, map(UsageSample, *means.tolist()), strict=True)))
             self._open_appends = 0
 
+    def shift(self, seconds: float) -> None:
+        """Move the times of all samples after a step of the clock."""
+        for ring in (self.ring, self._means):
+            ring.shift(seconds)
+        self._newest_seconds += seconds
+
     def keys(self) -> list[SeriesKey]:
         """Return the cached series (see `MetricCache`)."""
         return self.ring.keys()

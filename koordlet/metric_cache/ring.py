@@ -80,6 +80,12 @@ class RingCache:
             if self._appends % _EXPIRY_APPENDS == 0:
                 self._expire(at_seconds)
 
+    def shift(self, seconds: float) -> None:
+        """Move the times of all samples after a step of the clock, so that their ages stay what they are."""
+        with self._lock:
+            self._at_seconds += seconds
+            self._last_seconds += seconds
+
     @property
     def holds_everything(self) -> bool:
         """Whether no append has been overwritten yet."""

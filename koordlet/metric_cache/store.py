@@ -52,6 +52,13 @@ class MetricStore:
         for name, own in snapshot.series.items():
             self.of_collectors[name].append(snapshot.at_seconds, own)
 
+    def shift(self, seconds: float) -> None:
+        """Move the times of all samples after a step of the clock: a window reaches back by age, not by calendar."""
+        for ring in (self.series, *self.of_collectors.values()):
+            ring.shift(seconds)
+        if self.containers is not None:
+            self.containers.cache.shift(seconds)
+
     def means(self, until_seconds: float, window_seconds: float) -> dict[SeriesKey, UsageSample]:
         """Return the mean of each of `series` over a window; series without a sample in it are missing."""
         return self._aggregate(until_seconds, window_seconds, Statistic.AVG)

@@ -90,3 +90,17 @@ def test_groups_are_left_out_as_orphans_only_when_the_pods_are_known(tmp_path, m
     node.run(1)
     assert (given[0] is not None) == synced
     node.observer.collector.close()
+
+
+@pytest.mark.parametrize("step", [7200.0, -7200.0, 30.0, -30.0])
+def test_samples_keep_their_ages_when_the_clock_is_set(tmp_path, step):
+    node = with_container(tmp_path)
+    node.run(2)
+    cache = node.observer.cache
+    for second in range(120):
+        node.observer.observe(node.now + second, node.cluster, 5000.0 + second)
+    ages = node.now + 119 - cache.cached(node.now + 119).at_seconds
+    now = node.now + 120 + step
+    node.observer.observe(now, node.cluster, 5120.0)
+    assert list(now - cache.cached(now).at_seconds)[:-1] == pytest.approx(list(ages + 1.0))
+    node.observer.collector.close()

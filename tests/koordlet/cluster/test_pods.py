@@ -116,7 +116,7 @@ def test_a_static_pod_is_known_by_the_uid_in_its_cgroups():
         {"started": None},
     ],
 )
-def test_a_pod_that_only_looks_like_a_mirror_pod_keeps_its_own_uid(forged):
+def test_a_pod_that_only_resembles_a_mirror_pod_keeps_its_own_uid(forged):
     """Copied from a manifest, or written by a tenant: any author may set annotations and owners."""
     assert names_by_uid(table_of(mirror("p", "u-1", "abc", **forged))) == {"u-1": "p"}
 
