@@ -211,8 +211,8 @@ CHANGES: Sequence[Change] = (
             "api_types/node_metric/mid_resource.py": [
                 Edit("    unallocated_percent: int = 0\n", "    buffer_percent: int = 0\n"),
                 Edit(
-                    "    floor = inputs.allocated_mid if inputs.floor else 0\n",
-                    "    reclaimable = max(reclaimable - share(inputs.allocatable, inputs.buffer_percent), 0)\n",
+                    "        unused = max(inputs.unused, 0)\n",
+                    "        reclaimable = max(reclaimable - share(inputs.allocatable, inputs.buffer_percent), 0)\n",
                     before=True,
                 ),
             ],
