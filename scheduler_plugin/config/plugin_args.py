@@ -13,6 +13,8 @@ from api_types.colocation.problem import KeyPath, Problem
 from scheduler_plugin.config import plugin_selection
 from scheduler_plugin.plugins.registry import RegistryEntry
 
+_SECRET_WORDS: Final = ("token", "tokn", "key", "secret", "password")
+"""Parts of the keys whose values are never shown, misspelt ones included."""
 _API_GROUP: Final = "kubescheduler.config.k8s.io/"
 
 
@@ -83,9 +85,19 @@ def _schema(args: type[pydantic.BaseModel]) -> Mapping[str, Any]:
 
 def _decoding_problem(schema: Mapping[str, Any], path: KeyPath, item: Mapping[str, Any]) -> Problem:
     own: KeyPath = item["loc"]
+    seen = _without_secrets(item["input"], own[-1] if own else "")
     if item["type"] == "extra_forbidden":
         known = problem.keys_at(schema, own[:-1])
-        return problem.problem((*path, *own), item["input"], f"one of the keys {', '.join(known) or '(none)'}")
+        return problem.problem((*path, *own), seen, f"one of the keys {', '.join(known) or '(none)'}")
     if item["type"] == "value_error":
-        return problem.problem((*path, *own), item["input"], str(item["ctx"]["error"]).rpartition("want ")[2])
-    return problem.problem((*path, *own), item["input"], problem.wanted_at(schema, own))
+        return problem.problem((*path, *own), seen, str(item["ctx"]["error"]).rpartition("want ")[2])
+    return problem.problem((*path, *own), seen, problem.wanted_at(schema, own))
+
+
+def _without_secrets(value: Any, key: object) -> Any:
+    """Replace what may be a secret by a text: problems are logged."""
+    if value is not None and any(word in str(key).lower() for word in _SECRET_WORDS):
+        return "(not shown)"
+    if isinstance(value, dict):
+        return {name: _without_secrets(inner, name) for name, inner in value.items()}
+    return [_without_secrets(inner, key) for inner in value] if isinstance(value, list) else value

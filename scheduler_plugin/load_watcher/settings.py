@@ -80,9 +80,9 @@ def _spec_from_environment(name: str, environ: Mapping[str, str]) -> ProviderSpe
     return ProviderSpec(
         type=name,
         address=environ.get("METRICS_PROVIDER_ADDRESS", ""),
-        token=environ.get("METRICS_PROVIDER_TOKEN", ""),
+        token=pydantic.SecretStr(environ.get("METRICS_PROVIDER_TOKEN", "")),
         token_file=environ.get("METRICS_PROVIDER_TOKEN_FILE", ""),
-        application_key=environ.get("METRICS_PROVIDER_APP_KEY", ""),
+        application_key=pydantic.SecretStr(environ.get("METRICS_PROVIDER_APP_KEY", "")),
         insecure_skip_verify=environ.get("INSECURE_SKIP_VERIFY", "").lower() == "true",
         ca_file=_SERVICE_ACCOUNT_CA if "ENABLE_OPENSHIFT_AUTH" in environ else "",
         queries=environ.get("METRICS_PROVIDER_QUERIES", "kube-prometheus"),

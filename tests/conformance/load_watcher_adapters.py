@@ -148,8 +148,8 @@ def _options(inputs: Any) -> Any:
     return {
         "name": inputs["env"].get("METRICS_PROVIDER_NAME", ""),
         "address": spec.address,
-        "authToken": spec.token,
-        "applicationKey": spec.application_key,
+        "authToken": spec.token.get_secret_value(),
+        "applicationKey": spec.application_key.get_secret_value(),
         "insecureSkipVerify": spec.insecure_skip_verify,
     }
 

@@ -41,7 +41,7 @@ class ProviderSpec(pydantic.BaseModel):
     """Name in the registry of providers."""
     address: str = ""
     """URL; empty means the default of the provider."""
-    token: str = pydantic.Field(default="", repr=False)
+    token: pydantic.SecretStr = pydantic.SecretStr("")
     """Token or API key; prefer `tokenFile`."""
     insecure_skip_verify: bool | None = None
     """Do not check the server's certificate."""
@@ -57,7 +57,7 @@ class ProviderSpec(pydantic.BaseModel):
     """Organization of InfluxDB."""
     bucket: str = ""
     """Bucket of InfluxDB."""
-    application_key: str = pydantic.Field(default="", repr=False)
+    application_key: pydantic.SecretStr = pydantic.SecretStr("")
     """Datadog's second key."""
     host_name_suffix: str = ""
     """SignalFx and Datadog: suffix of the host name after the node name."""
@@ -69,7 +69,10 @@ def problems(spec: ProviderSpec) -> list[str]:
     """Return one line for each problem of a specification: the key, its value and the accepted values."""
     if spec.type not in NEEDS:
         return [f"type is {spec.type!r}, want one of {', '.join(NEEDS)}"]
-    given = spec.model_dump(by_alias=True) | {"token": spec.token or spec.token_file}
+    given = spec.model_dump(by_alias=True) | {
+        "token": spec.token.get_secret_value() or spec.token_file,
+        "applicationKey": spec.application_key.get_secret_value(),
+    }
     found = [f"{key} is not set, and {spec.type} needs it" for key in NEEDS[spec.type] if not given[key]]
     if spec.queries not in PRESETS:
         found.append(f"queries is {spec.queries!r}, want one of {', '.join(PRESETS)}")

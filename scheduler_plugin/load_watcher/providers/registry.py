@@ -82,7 +82,7 @@ def _signalfx(spec: ProviderSpec, _context: ProviderContext) -> Provider:
 
 
 def _datadog(spec: ProviderSpec, _context: ProviderContext) -> Provider:
-    headers = datadog.headers(_secret(spec), spec.application_key)
+    headers = datadog.headers(_secret(spec), spec.application_key.get_secret_value())
     reach = _reach(spec, datadog.DEFAULT_ADDRESS, headers, datadog.TIMEOUT_SECONDS)
     return datadog.DatadogProvider(reach, HostFilter(spec.host_name_suffix, spec.cluster_name))
 
@@ -90,7 +90,7 @@ def _datadog(spec: ProviderSpec, _context: ProviderContext) -> Provider:
 def _secret(spec: ProviderSpec) -> str:
     """Return the token, from `tokenFile` if that is set. Raises ProviderFailed."""
     if not spec.token_file:
-        return spec.token
+        return spec.token.get_secret_value()
     try:
         return Path(spec.token_file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -49,7 +49,7 @@ class TrimaranArgs(pydantic.BaseModel):
     """The same as metricProvider.type, as KEP-61 writes it."""
     metric_provider_address: str | None = None
     """The same as metricProvider.address."""
-    metric_provider_token: str | None = None
+    metric_provider_token: pydantic.SecretStr | None = None
     """The same as metricProvider.token."""
     metric_providers: list[MetricProvider] | None = None
     """Addition to upstream: several providers, in order of trust, which corroborate one another."""
@@ -294,7 +294,7 @@ def _provider_problems(args: TrimaranArgs) -> Iterator[Problem]:
         shown = spec.model_dump(by_alias=True, exclude_defaults=True, exclude={"token", "application_key"})
         for problem in provider_spec.problems(spec):
             yield config_problem.problem(path, shown, problem)
-        if spec.type == provider_spec.NODE_METRIC and (spec.address or spec.token):
+        if spec.type == provider_spec.NODE_METRIC and (spec.address or spec.token.get_secret_value()):
             wanted = f"the type of the provider with this address or token: {spec.type}, the default, has no server"
             yield config_problem.problem(path, shown, wanted)
         if spec.type in types[:index]:
