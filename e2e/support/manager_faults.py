@@ -16,6 +16,8 @@ from tools.localcluster.access import Cluster
 MANAGER: Final = "koord-manager"
 STATUS_ANNOTATION: Final = "koordinator.sh/mid-resource-status"
 OFFERED: Final = {MID_CPU: "2000", MID_MEMORY: "1073741824"}
+withheld: Final[set[str]] = set()
+"""Resources whose rules were taken out in this session: requests for them were forbidden."""
 OF_THE_SERVER: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
 
@@ -47,6 +49,7 @@ def without_rule(cluster: Cluster, kind: str, name: str, resource: str, *where: 
     """Take every rule for a resource out of a Role or ClusterRole, and put the rules back at the end."""
     before: list[dict[str, Any]] = cluster.get(kind, name, *where)["rules"]
     left = [rule for rule in before if resource not in rule["resources"]]
+    withheld.add(resource)
     _set_rules(cluster, kind, name, left, where)
     try:
         yield

@@ -115,6 +115,7 @@ def audit_level(verb, group, resource, user="system:serviceaccount:koordinator-s
         ("update", "slo.koordinator.sh", "nodemetrics/status"),
         ("create", "slo.koordinator.sh", "nodemetrics"),
         ("patch", "", "configmaps"),
+        ("patch", "", "pods"),
     ],
 )
 def test_the_audit_log_has_the_body_of_the_suites_writes(verb, group, resource):
