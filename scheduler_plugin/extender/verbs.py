@@ -29,7 +29,7 @@ from scheduler_plugin.extender.wire_types import (
 )
 from scheduler_plugin.framework import cycle as scheduling_cycle
 from scheduler_plugin.framework.cycle import SchedulingCycle
-from scheduler_plugin.framework.interface import HIGHEST_SCORE, Pending, ReasonCodes
+from scheduler_plugin.framework.interface import Pending, ReasonCodes
 from scheduler_plugin.queueing.refused_pods import RefusedPods
 from scheduler_plugin.queueing.reservations import Reservations
 from scheduler_plugin.state import pod_info
@@ -154,7 +154,7 @@ class Extender:
         self._records.seal()
 
     def prioritize(self, body: bytes, now: float) -> bytes:
-        """Return the score of each node, 0..100; an unknown node is left out, which counts as 0. Raises BadRequest."""
+        """Return the score of each node; an unknown node is left out, which counts as 0. Raises BadRequest."""
         self.prepare()
         prepared = self._pending.response_to(body, self._vectors, now)
         if prepared is not None:
@@ -235,7 +235,7 @@ class Extender:
         self._first_of_equals = (self._first_of_equals + self._short_list) % len(rows)
         turned = np.roll(rows, -self._first_of_equals)
         by_plugin = self._cycle.scores_by_plugin(pod, turned, now)
-        scores = scheduling_cycle.combined(by_plugin, len(turned)).astype(np.int16)  # 16 bits sort in linear time
+        scores = scheduling_cycle.combined(by_plugin, len(turned))
         best = np.argsort(-scores, kind="stable")[: self._short_list]
         return rows[np.sort((best + self._first_of_equals) % len(rows))]
 
@@ -256,16 +256,12 @@ class Extender:
 
 
 def _preferred(scores: Ints, index: int) -> Ints:
-    """Return the scores with one of several best nodes ahead of the others, in 0..100.
+    """Return the scores with one of several best nodes ahead of the others.
 
     A pod with claims is bound when its volumes are there. Without one best node it would not count until then.
     """
-    result = scores.copy()
-    if scores[index] < HIGHEST_SCORE:
-        result[index] += 1
-    else:
-        result[scores == HIGHEST_SCORE] -= 1
-        result[index] = HIGHEST_SCORE
+    result = scores.astype(np.int64)
+    result[index] += 1
     return result
 
 
