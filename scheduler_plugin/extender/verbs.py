@@ -99,6 +99,7 @@ class Extender:
         """Return the names of the nodes on which the pod may run. Raises BadRequest."""
         args = _decode(_ARGS, body)
         names = _names(args)
+        self._cluster.serve_scheduler(args.pod.spec.scheduler_name)
         self._pending.begin()
         self._placement = _NO_PLACEMENT
         self._reservations.end(args.pod.metadata.uid)
