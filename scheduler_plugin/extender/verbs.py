@@ -1,6 +1,7 @@
 """Verbs of the extender: from the bytes of a request to the bytes of its response. No sockets, no clock.
 
-- filter forgets the assumed pod of an earlier try, and keeps the pod for its bind call;
+- filter, or prioritize where kube-scheduler calls no filter, forgets the assumed pod of an earlier try, and keeps the
+  pod for its bind call;
 - after the response of filter, `prepare` encodes the response of prioritize: kube-scheduler sends the same pod and the
   names of the filter response, so that the call costs one comparison. A request that differs is decoded as usual;
 - preempt removes the nodes that filter would reject after the evictions;
@@ -100,14 +101,7 @@ class Extender:
         args = _decode(_ARGS, body)
         names = _names(args)
         self._cluster.serve_scheduler(args.pod.spec.scheduler_name)
-        self._pending.begin()
-        self._placement = _NO_PLACEMENT
-        self._reservations.end(args.pod.metadata.uid)
-        self._cluster.forget_assumed(args.pod)
-        # No string in the pod can contain these keys: quotes inside a string are escaped.
-        is_pod_first = body.startswith(_POD_KEY)
-        pod_end = body.find(_NAMES_KEY) if is_pod_first else -1
-        self._pending.keep_pod(args.pod, pod_end)
+        pod_end = self._begin(args, body)
         rows = self._vectors.find(names)
         pod = pod_info.read(args.pod, self._estimator_args)
         codes = self._cycle.filter(pod, rows, now)
@@ -132,6 +126,17 @@ class Extender:
         if len(passing) > 1 and pod_end >= 0:
             self._pending.pass_on(Passed(body[: pod_end + len(_NAMES_KEY)], pod, passing, now))
         return b'{"NodeNames":[%b]}' % encoded
+
+    def _begin(self, args: ExtenderArgs, body: bytes) -> int:
+        """Begin the cycle of a pod; return the end of its JSON in the body, -1 in an encoding that is not expected."""
+        self._pending.begin(args.pod.metadata.uid)
+        self._placement = _NO_PLACEMENT
+        self._reservations.end(args.pod.metadata.uid)
+        self._cluster.forget_assumed(args.pod)
+        # No string in the pod can contain these keys: quotes inside a string are escaped.
+        pod_end = body.find(_NAMES_KEY) if body.startswith(_POD_KEY) else -1
+        self._pending.keep_pod(args.pod, pod_end)
+        return pod_end
 
     def reserve(self, now: float, monotonic: float) -> None:
         """Count the pod of the last call on the node that it is expected to run on. Called after the response."""
@@ -162,7 +167,11 @@ class Extender:
             response, self._placement = prepared
             return response
         args = _decode(_ARGS, body)
-        rows = self._vectors.find(_names(args))
+        names = _names(args)
+        if not self._pending.is_of(args.pod.metadata.uid):
+            self._begin(args, body)
+        self._pending.end()
+        rows = self._vectors.find(names)
         rows = rows[rows >= 0]
         pod = pod_info.read(args.pod, self._estimator_args)
         response, self._placement = self._prioritized(pod, rows, now)
