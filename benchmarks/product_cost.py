@@ -102,12 +102,12 @@ def agent(source: Path) -> dict[str, float]:
     return asyncio.run(agent_cost())
 
 
-def requests() -> list[bytes]:
-    """Return a filter and a prioritize request with all nodes."""
-    names = synthetic_cluster.node_names(EXTENDER_NODES)
-    pod = msgspec.json.encode(synthetic_cluster.pod("measured"))
-    body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, msgspec.json.encode(names))
-    return [c_client.request(verb, body) for verb in ("filter", "prioritize")]
+def requests(batch: int) -> list[bytes]:
+    """Return a filter and a prioritize request with all nodes, for each pod of a batch."""
+    names = msgspec.json.encode(synthetic_cluster.node_names(EXTENDER_NODES))
+    pods = [msgspec.json.encode(synthetic_cluster.pod(f"pod-{batch}-{index}")) for index in range(EXTENDER_CALLS)]
+    bodies = [b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, names) for pod in pods]
+    return [c_client.request(verb, body) for body in bodies for verb in ("filter", "prioritize")]
 
 
 @contextlib.contextmanager
@@ -159,11 +159,10 @@ def extender(source: Path) -> dict[str, float]:
         extender_running(source, url) as (port, process),
     ):
         time.sleep(2.0)  # the watches begin
-        sent = requests()
-        c_client.seconds_of(port, sent, rounds=20, pause_seconds=0.001)
+        c_client.seconds_of(port, requests(0)[:2], rounds=20, pause_seconds=0.001)
         calls = [cpu_seconds(process.pid)]
-        for _ in range(EXTENDER_BATCHES):
-            c_client.seconds_of(port, sent, rounds=EXTENDER_CALLS, pause_seconds=0.001)
+        for batch in range(EXTENDER_BATCHES):
+            c_client.seconds_of(port, requests(batch), rounds=1, pause_seconds=0.001)
             calls.append(cpu_seconds(process.pid))
         urllib.request.urlopen(f"{url}/replay?rate={EXTENDER_EVENTS_PER_SECOND}").close()
         events = [cpu_seconds(process.pid)]

@@ -172,7 +172,7 @@ def configuration(extender: Extender | None, percent: int, *, own_scores: bool =
 
 
 def pod(name: str) -> dict[str, Any]:
-    """Return a pod of 5 kB that requests a core and 2 GiB."""
+    """Return a pod of 5 kB; the requests of all have a mean of a core and 2 GiB."""
     made = synthetic_cluster.pod(name)
     del made["status"], made["spec"]["priority"], made["spec"]["nodeName"]
     made["metadata"] = {"name": name, "namespace": NAMESPACE, "labels": {"app": "web"}}

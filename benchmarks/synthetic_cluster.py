@@ -15,6 +15,8 @@ WINDOWS: Final = ("5m0s", "10m0s", "15m0s", "30m0s")
 STATISTICS: Final = ("avg", "p50", "p90", "p95", "p99", "std")
 CPU_MILLIS: Final = 32_000
 MEMORY_BYTES: Final = 128 * 2**30
+POD_SHAPES: Final = 300
+"""Number of different requests of pods, like the workloads of a cluster."""
 
 
 def node_names(count: int) -> list[str]:
@@ -96,11 +98,16 @@ def node_metric(name: str, pod_count: int, updated: float) -> dict[str, Any]:
 
 
 def pod(name: str, *, namespace: str = "default", node: str = "", scheduled: float | None = None) -> dict[str, Any]:
-    """Return a Prod pod of two containers, about 5 kB: pending, or running on `node` since `scheduled`."""
+    """Return a Prod pod of two containers, about 5 kB: pending, or running on `node` since `scheduled`.
+
+    Its name selects one of POD_SHAPES requests; their mean is a core and 2 GiB.
+    """
+    shape = zlib.crc32(name.encode()) % POD_SHAPES
+    requests = {"cpu": f"{201 + 2 * shape}m", "memory": f"{426 + 4 * shape}Mi"}
     container = {
         "image": "registry.example/app:v1",
         "env": [{"name": f"VARIABLE_{index}", "value": "value-" * 5} for index in range(24)],
-        "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "2Gi"}},
+        "resources": {"requests": requests, "limits": {"cpu": "1", "memory": "2Gi"}},
     }
     first, second = zlib.crc32(f"{namespace}/{name}".encode()), zlib.crc32(f"{name}/{namespace}".encode())
     since = {} if scheduled is None else {"lastTransitionTime": moment(scheduled)}

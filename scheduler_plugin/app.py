@@ -69,7 +69,8 @@ class ExtenderApp:
             self._parts.cluster.counts,
             self._watches._asdict(),
             lambda: self._drift,
-            lambda: self._parts.vectors.blindness,
+            blindness=lambda: self._parts.vectors.blindness,
+            unfiltered_pods=lambda: self._parts.cluster.unfiltered_pods,
         )
 
     async def run(self) -> None:

@@ -12,12 +12,12 @@ from prometheus_client.registry import Collector
 
 from scheduler_plugin.config.loader import Configuration
 from scheduler_plugin.decisions import recorder
-from scheduler_plugin.decisions.metrics import DecisionCollector, QueueingCollector, ReportAgeCollector
+from scheduler_plugin.decisions.metrics import DecisionCollector, NodeCollector, QueueingCollector
 from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.extender.response_rows import ResponseRows
 from scheduler_plugin.extender.verbs import Extender
 from scheduler_plugin.framework.cycle import SchedulingCycle, WeightedScorer
-from scheduler_plugin.framework.interface import Explainer, Filter, Plugin, Scorer
+from scheduler_plugin.framework.interface import Explainer, Filter, Plugin, ProblemCounter, Scorer
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
@@ -59,6 +59,7 @@ class Parts:
         responses = ResponseRows()
         self.resources = self.estimator_args.resources
         self.node_columns = recorder.RecordedColumns()
+        self._counters = {name: each for name, each in sorted(plugins.items()) if isinstance(each, ProblemCounter)}
         explainers = {name: each for name, each in sorted(plugins.items()) if isinstance(each, Explainer)}
         self._expiration_seconds = float(load_aware_args.node_metric_expiration_seconds or math.inf)
         self.records = DecisionRecords(self.node_columns, explainers, record_bytes)
@@ -108,7 +109,7 @@ class Parts:
         return (
             DecisionCollector(reasons, self.extender.rejections, self.extender.outcomes, self.records),
             QueueingCollector(self.refused, self.reservations, self.extender.preemption_candidates),
-            ReportAgeCollector(self.node_columns, self.vectors, time.time),
+            NodeCollector(self.node_columns, self.vectors, self._counters, time.time),
         )
 
 

@@ -51,8 +51,9 @@ class SchedulerPluginSettings(Settings):
     """Interval at which the metrics providers are read; used only if a Trimaran plugin runs."""
     measurement_age_seconds: Annotated[float, pydantic.Field(ge=1, le=86400)] = 300.0
     """Older measurements are discarded: Trimaran's plugins then use requests, or the expected usage of new pods."""
-    resync_interval_seconds: Annotated[float, pydantic.Field(ge=0, le=86400)] = 3600.0
-    """Interval of the resync, which lists all objects again and repairs differences; costs seconds of CPU. 0: never."""
+    resync_interval_seconds: Annotated[float, pydantic.Field(ge=0, le=86400)] = 0.0
+    """Interval of the resync, which lists all objects again and repairs differences: a search for bugs of this program,
+    at the cost of seconds of CPU and of a list of all pods. 0: never."""
     max_body_mebibytes: Annotated[int, pydantic.Field(ge=1, le=1024)] = 8
     """Largest request body. 15,000 node names of 253 characters take 3.7 MiB."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT

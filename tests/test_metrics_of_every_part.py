@@ -61,7 +61,9 @@ def _scheduler_plugin(registry: CollectorRegistry, _folder: Path) -> None:
     for collector in parts.collectors():
         registry.register(collector)
     watches = {"pods": watching.WatchState()}
-    metrics.register_state(registry, parts.cluster.counts, watches, lambda: {"node": 0}, str)
+    metrics.register_state(
+        registry, parts.cluster.counts, watches, lambda: {"node": 0}, blindness=str, unfiltered_pods=int
+    )
     metrics.RequestMetrics(registry)
 
 

@@ -71,6 +71,7 @@ class PodSpec(msgspec.Struct, rename="camel", frozen=True):
     overhead: QuantityMap | None = None
     resources: ResourceRequirements | None = None
     node_name: str = ""
+    scheduler_name: str = ""
     priority: int | None = None
 
 

@@ -76,7 +76,12 @@ def scheduler_plugin_registry() -> CollectorRegistry:
     for collector in parts.collectors():
         registry.register(collector)
     extender_metrics.register_state(
-        registry, parts.cluster.counts, {"pods": watching.WatchState()}, lambda: {"node": 0}, str
+        registry,
+        parts.cluster.counts,
+        {"pods": watching.WatchState()},
+        lambda: {"node": 0},
+        blindness=str,
+        unfiltered_pods=int,
     )
     extender_metrics.RequestMetrics(registry)
     registry.register(FallbackCollector(parts.measured[0], parts.vectors, time.time))

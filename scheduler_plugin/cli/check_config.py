@@ -78,10 +78,12 @@ def check_document(content: Any) -> CheckResult:
             is_advice = problem.effect is config_problem.Effect.ADVICE
             (advice if is_advice else problems).append(str(problem))
     try:
-        effective = loader.parse(content).document()
+        configuration = loader.parse(content)
     except InvalidConfiguration as error:
         return CheckResult([*problems, *error.problems], advice, None)
-    return CheckResult(problems, advice, None if problems else effective)
+    if kube_scheduler.is_configuration(content) and not configuration.filters:
+        advice += map(str, kube_scheduler.needless_filter_calls(content))
+    return CheckResult(problems, advice, None if problems else configuration.document())
 
 
 def check(file: str) -> int:

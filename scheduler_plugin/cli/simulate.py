@@ -16,7 +16,14 @@ from api_types.kubernetes import quantities
 from apiserver_client import errors
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
-from scheduler_plugin.simulation import kube_scheduler_model, recorded_cluster, recording, table, usage_file
+from scheduler_plugin.simulation import (
+    kube_scheduler_model,
+    recorded_cluster,
+    recording,
+    scheduling_queue,
+    table,
+    usage_file,
+)
 from scheduler_plugin.simulation.outcome import Outcome
 from scheduler_plugin.simulation.recorded_cluster import Play, Recording
 from scheduler_plugin.simulation.replay import Replay
@@ -116,8 +123,9 @@ def _outcome(scenario: Scenario, config: str, seed: int) -> Outcome:
     if config == STOCK:
         return Replay(scenario, seed=seed).run(_progress(config))
     parts = assembly.Parts(loader.load(config), assumed_ttl_seconds=120.0)
-    weights = kube_scheduler_model.weights_of(yaml.safe_load(Path(config).read_text(encoding="utf-8")) or {})
-    return Replay(scenario, parts, weights=weights, seed=seed).run(_progress(config))
+    document = yaml.safe_load(Path(config).read_text(encoding="utf-8")) or {}
+    weights, backoff = kube_scheduler_model.weights_of(document), scheduling_queue.backoff_of(document)
+    return Replay(scenario, parts, weights=weights, backoff=backoff, seed=seed).run(_progress(config))
 
 
 def _progress(name: str) -> Callable[[float], None]:

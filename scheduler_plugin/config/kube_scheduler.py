@@ -59,6 +59,17 @@ def problems(document: Mapping[str, Any]) -> Iterator[Problem]:
         yield from _of_weights(profile, ("profiles", index))
 
 
+def needless_filter_calls(document: Mapping[str, Any]) -> Iterator[Problem]:
+    """Find the verbs for which kube-scheduler would wait although no plugin rejects a node."""
+    extenders = _items(document.get("extenders"))
+    for index, extender in enumerate(extenders):
+        if isinstance(extender, dict) and (len(extenders) == 1 or _is_this_one(extender)):
+            for key in ("filterVerb", "preemptVerb"):
+                if extender.get(key):
+                    wanted = "nothing: no filter plugin is enabled, so that the call rejects no node"
+                    yield problem.problem(("extenders", index, key), extender[key], wanted, Effect.ADVICE)
+
+
 def _is_this_one(extender: Mapping[str, Any]) -> bool:
     return str(extender.get("urlPrefix")).rstrip("/").endswith(_PORT)
 
@@ -95,7 +106,7 @@ def _of_verbs(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
     if extender.get("filterVerb") and not extender.get("preemptVerb"):
         wanted = "preempt beside filterVerb: otherwise pods are evicted from nodes that filter rejects afterwards"
         yield problem.problem((*path, "preemptVerb"), extender.get("preemptVerb"), wanted)
-    if extender.get("filterVerb") and not extender.get("bindVerb"):
+    if (extender.get("filterVerb") or extender.get("prioritizeVerb")) and not extender.get("bindVerb"):
         wanted = "bind: otherwise a pod counts on its node only when the watch shows it"
         yield problem.problem((*path, "bindVerb"), extender.get("bindVerb"), wanted, Effect.ADVICE)
     if not extender.get("prioritizeVerb"):

@@ -68,8 +68,8 @@ def index(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
         {
             "pod": each.pod.key,
             "at": each.at,
-            "nodesAsked": len(each.rows),
-            "nodesPassed": each.passed(),
+            "nodesAsked": each.asked,
+            "nodesPassed": each.passed,
             "node": each.node or None,
         }
         for each in decisions
@@ -88,19 +88,19 @@ def _decision(decision: Decision, reasons: Reasons, resources: Sequence[str], mo
         "isPinned": pod.is_pinned,
         "estimate": None if pod.estimate is None else node_page.amounts(pod.estimate, resources),
         "midRequests": {"cpuMillis": pod.mid_cpu_millis, "memoryBytes": pod.mid_memory_bytes},
-        "nodesAsked": len(candidates),
-        "nodesPassed": decision.passed(),
+        "nodesAsked": decision.asked,
+        "nodesPassed": decision.passed,
         "node": decision.node or None,
         "outcome": _outcome(decision),
         "nodes": [_node(decision, each, chosen_score, reasons, resources) for each in shown],
-        "nodesLeftOut": len(candidates) - len(shown),
+        "nodesLeftOut": decision.asked - len(shown),
     }
 
 
 def _outcome(decision: Decision) -> str:
     if decision.node:
         return f"kube-scheduler bound the pod to {decision.node}"
-    if not decision.passed():
+    if not decision.passed:
         return "no node passed, kube-scheduler will try again"
     return "no bind call (yet): kube-scheduler refused the pod for another reason, or has no bindVerb for the extender"
 

@@ -9,6 +9,7 @@ import numpy as np
 from prometheus_client import metrics_core, registry
 
 from scheduler_plugin.decisions.recorder import DecisionRecords, RecordedColumns
+from scheduler_plugin.framework.interface import ProblemCounter
 from scheduler_plugin.queueing.refused_pods import RefusedPods
 from scheduler_plugin.queueing.reservations import Reservations
 from scheduler_plugin.state.node_columns import Floats, NodeColumns
@@ -133,11 +134,21 @@ class QueueingCollector(registry.Collector):
             yield metrics_core.GaugeMetricFamily(f"{_PREFIX}{name}", text, value=value)
 
 
-class ReportAgeCollector(registry.Collector):
-    """Collector of the age of each node's newest report; the nodes by name are on /debug/nodes/."""
+class NodeCollector(registry.Collector):
+    """Collector of the age of each node's newest report, and of the problems of nodes, by plugin.
 
-    def __init__(self, columns: RecordedColumns, vectors: NodeColumns, clock: Callable[[], float]) -> None:
+    The nodes by name are on /debug/nodes/.
+    """
+
+    def __init__(
+        self,
+        columns: RecordedColumns,
+        vectors: NodeColumns,
+        counters: Mapping[str, ProblemCounter],
+        clock: Callable[[], float],
+    ) -> None:
         self._columns = columns
+        self._counters = counters
         self._vectors = vectors
         self._clock = clock
 
@@ -152,6 +163,16 @@ class ReportAgeCollector(registry.Collector):
         for age, count in counts_by_age(self._columns.updated_at[rows], self._clock()).items():
             family.add_metric([age], count)
         yield family
+        problems = metrics_core.GaugeMetricFamily(
+            f"{_PREFIX}node_problems",
+            "Nodes by what a plugin ignores or misses there: a malformed threshold annotation (malformed_thresholds), "
+            "or a configured statistic that the report lacks, so that the newest usage counts (missing_window).",
+            labels=["plugin", "kind"],
+        )
+        for plugin, counter in self._counters.items():
+            for kind, count in counter.problems(rows).items():
+                problems.add_metric([plugin, kind], count)
+        yield problems
 
 
 def _counter(name: str, text: str, *labels: str) -> metrics_core.CounterMetricFamily:

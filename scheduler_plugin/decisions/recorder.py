@@ -2,7 +2,8 @@
 
 A call of kube-scheduler only stores references (`filtered`, `scored`). The inputs in the columns are copied as late as
 possible: before the next call, or before any row changes (`RecordedColumns` is the first writer of every row). The
-memory is bounded in bytes; the oldest decision is evicted first. Pure.
+memory is bounded in bytes. The newest decisions, in half of it, are whole; older ones keep the best nodes and the
+counts, in a tenth of the memory; the oldest is evicted first. Pure.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from scheduler_plugin.state.pod_info import PodInfo
 
 DECISIONS_PER_POD: Final = 3
 """Most records of one pod: a pod that fits on no node is tried again and again, and must not evict all others."""
+
+NODES_OF_OLD_DECISIONS: Final = 20
+"""Nodes that an older decision keeps: the pod's own, those with the best scores, then others."""
 
 _OVERHEAD_BYTES: Final = 2048  # of a decision, beside its arrays and names
 _LONGEST_NAME: Final = 253  # of a node, as the apiserver has it
@@ -49,12 +53,14 @@ class Decision:
     """One filter call, with the scores and the node that followed. Nodes are in the order of the request."""
 
     __slots__ = (
+        "asked",
         "at",
         "codes",
         "inputs",
         "names",
         "node",
         "nodes_scored",
+        "passed",
         "plugin_scores",
         "pod",
         "rows",
@@ -70,6 +76,10 @@ class Decision:
         self.unknown_names_bytes = 0
         self.codes = codes
         """Reason code of each node, 0 if it passed; None if all passed."""
+        self.asked = len(rows)
+        """Number of nodes in the request, also where fewer are kept."""
+        self.passed = len(rows) - (0 if codes is None else int(np.count_nonzero(codes)))
+        """Number of nodes that passed."""
         self.at = at
         self.updated_at: Floats = np.zeros(0)
         """Time of each node's report; NaN without one."""
@@ -91,13 +101,42 @@ class Decision:
         texts = len(self.pod.key) + len(self.pod.uid) + self.unknown_names_bytes
         return _OVERHEAD_BYTES + texts + sum(each.nbytes for each in arrays if isinstance(each, np.ndarray))
 
-    def passed(self) -> int:
-        """Return the number of nodes that passed."""
-        return len(self.rows) - (0 if self.codes is None else int(np.count_nonzero(self.codes)))
+    def is_whole(self) -> bool:
+        """Return whether every node of the request is kept."""
+        return len(self.rows) == self.asked
+
+    def reduce(self, most_nodes: int) -> None:
+        """Keep at most so many nodes: the pod's own, those with the best scores, then others."""
+        if len(self.rows) <= most_nodes:
+            return
+        score_of = {}
+        if self.nodes_scored is not None and self.scores is not None:
+            score_of = dict(zip(self.nodes_scored.tolist(), self.scores.tolist(), strict=True))
+        rank = [
+            (name != self.node, -score_of.get(row, -1), index)
+            for index, (name, row) in enumerate(zip(self.names, self.rows.tolist(), strict=True))
+        ]
+        kept = np.array(sorted(index for _other, _score, index in sorted(rank)[:most_nodes]), dtype=np.intp)
+        self.names = np.array([self.names[index] for index in kept], dtype=object)
+        self.unknown_names_bytes = sum(
+            len(name) for name, row in zip(self.names, self.rows[kept], strict=True) if row < 0
+        )
+        self.rows = self.rows[kept]
+        self.codes = None if self.codes is None else self.codes[kept]
+        self.updated_at = self.updated_at[kept]
+        self.inputs = {
+            name: each._replace(columns={key: column[..., kept] for key, column in each.columns.items()})
+            for name, each in self.inputs.items()
+        }
+        if self.nodes_scored is not None:
+            scored = np.flatnonzero(np.isin(self.nodes_scored, self.rows))
+            self.nodes_scored = self.nodes_scored[scored]
+            self.scores = None if self.scores is None else self.scores[scored]
+            self.plugin_scores = [each._replace(scores=each.scores[scored]) for each in self.plugin_scores]
 
     def choice(self, row: int | None) -> Choice:
         """Compare the pod's node with the scores; `row` is None for an unknown node."""
-        if self.passed() == 1:
+        if self.passed == 1:
             return Choice.ONLY
         if self.nodes_scored is None or self.scores is None or row is None:
             return Choice.UNKNOWN
@@ -144,6 +183,9 @@ class DecisionRecords:
         self._by_number: collections.OrderedDict[int, tuple[Decision, int]] = collections.OrderedDict()
         self._of_pod: dict[str, list[int]] = {}
         self._next_number = 0
+        self._first_whole = 0
+        """Number of the oldest decision that is not reduced."""
+        self._whole_bytes = 0
         self.bytes = 0
         self.choices: dict[Choice, int] = dict.fromkeys(Choice, 0)
         """Number of bind calls by choice, since the start."""
@@ -179,6 +221,7 @@ class DecisionRecords:
         self._by_number[self._next_number] = (decision, size)
         self._next_number += 1
         self.bytes += size
+        self._whole_bytes += size
         if len(numbers) > DECISIONS_PER_POD:
             self._drop(numbers[0])
         self._make_room()
@@ -229,16 +272,28 @@ class DecisionRecords:
         number = self._of_pod[decision.pod.key][-1]
         size = decision.size_bytes()
         self.bytes += size - self._by_number[number][1]
+        if number >= self._first_whole:
+            self._whole_bytes += size - self._by_number[number][1]
         self._by_number[number] = (decision, size)
         self._make_room()
 
     def _make_room(self) -> None:
+        while self._whole_bytes > self._max_bytes // 2:
+            number, self._first_whole = self._first_whole, self._first_whole + 1
+            if number in self._by_number:
+                decision, size = self._by_number[number]
+                decision.reduce(NODES_OF_OLD_DECISIONS)
+                self._whole_bytes -= size
+                self._by_number[number] = (decision, decision.size_bytes())
+                self.bytes += self._by_number[number][1] - size
         while self.bytes > self._max_bytes:
             self._drop(next(iter(self._by_number)))
 
     def _drop(self, number: int) -> None:
         decision, size = self._by_number.pop(number)
         self.bytes -= size
+        if number >= self._first_whole:
+            self._whole_bytes -= size
         numbers = self._of_pod[decision.pod.key]
         numbers.remove(number)
         if not numbers:

@@ -60,13 +60,16 @@ class _StateCollector(registry.Collector):
         counts: Callable[[], Mapping[str, int]],
         watches: Mapping[str, watching.WatchState],
         drift: Callable[[], Mapping[str, int]],
+        *,
         blindness: Callable[[], str],
+        unfiltered_pods: Callable[[], int],
         now: Callable[[], float],
     ) -> None:
         self._counts = counts
         self._watches = watches
         self._drift = drift
         self._blindness = blindness
+        self._unfiltered_pods = unfiltered_pods
         self._now = now
 
     def collect(self) -> Iterable[metrics_core.Metric]:
@@ -96,13 +99,18 @@ class _StateCollector(registry.Collector):
             "cause; want 0.",
             value=float(bool(self._blindness())),
         )
+        unfiltered = metrics_core.CounterMetricFamily(
+            f"{_PREFIX}unfiltered_pods",
+            "Pods that a scheduler, which calls this extender, bound without a filter call; want 0.",
+        )
+        unfiltered.add_metric([], self._unfiltered_pods())
         counters = {name: _watch_counter(name, text) for name, text in _WATCH_COUNTERS.items()}
         for watch, state in self._watches.items():
             last = state.last_activity
             silence.add_metric([watch], math.nan if last is None else self._now() - last)
             for name, family in counters.items():
                 family.add_metric([watch], getattr(state, name))
-        yield from (tracked, silence, drift, blind, *counters.values())
+        yield from (tracked, silence, drift, blind, unfiltered, *counters.values())
 
 
 _WATCH_COUNTERS: Final = {
@@ -122,7 +130,13 @@ def register_state(
     counts: Callable[[], Mapping[str, int]],
     watches: Mapping[str, watching.WatchState],
     drift: Callable[[], Mapping[str, int]],
+    *,
     blindness: Callable[[], str],
+    unfiltered_pods: Callable[[], int],
 ) -> None:
-    """Register the metrics of the tracked objects, the watches, the drift by kind, and the cause of blindness."""
-    into.register(_StateCollector(counts, watches, drift, blindness, time.monotonic))
+    """Register the metrics of the tracked objects, the watches, the drift by kind, blindness, and unfiltered pods."""
+    into.register(
+        _StateCollector(
+            counts, watches, drift, blindness=blindness, unfiltered_pods=unfiltered_pods, now=time.monotonic
+        )
+    )

@@ -1,6 +1,6 @@
 """Keep the extender's state between the calls of one scheduling cycle.
 
-    filter -> `begin`, `pass_on`      prepare -> `take_passed`, `expect`      prioritize -> `response_to`
+    filter -> `begin`, `pass_on`      prepare -> `take_passed`, `expect`      prioritize -> `response_to`, `end`
     bind -> `take_pod`
 
 kube-scheduler runs one cycle at a time up to prioritize, so only the last filter call can be followed by a prioritize
@@ -55,15 +55,26 @@ class PendingCycle:
     """State of the last filter call, and the pods that wait for their bind call."""
 
     def __init__(self) -> None:
+        self._uid = ""
+        """UID of the pod between its filter and its prioritize call."""
         self._passed: Passed | None = None
         self._prepared: _Prepared | None = None
         self._pods: collections.OrderedDict[str, tuple[RequestedPod, int]] = collections.OrderedDict()
         """Pod and size of its JSON by UID, oldest first."""
         self._bytes = 0
 
-    def begin(self) -> None:
-        """Drop the state of the previous filter call."""
+    def begin(self, uid: str) -> None:
+        """Drop the state of the previous filter call, and begin the cycle of a pod."""
+        self._uid = uid
         self._passed = self._prepared = None
+
+    def is_of(self, uid: str) -> bool:
+        """Return whether the last call was the filter call of this pod."""
+        return self._uid == uid
+
+    def end(self) -> None:
+        """End the cycle of a pod: its next call belongs to another attempt."""
+        self._uid = ""
 
     def keep_pod(self, pod: RequestedPod, pod_bytes: int) -> None:
         """Keep a pod for its bind call, in place of an earlier try; a negative size means that it is not kept."""
@@ -106,4 +117,5 @@ class PendingCycle:
             return None
         if changes.version != prepared.version and changes.changed_at[prepared.rows].max() > prepared.version:
             return None
+        self.end()
         return prepared.response, prepared.placement

@@ -1,6 +1,7 @@
 """Verbs of the extender: from the bytes of a request to the bytes of its response. No sockets, no clock.
 
-- filter forgets the assumed pod of an earlier try, and keeps the pod for its bind call;
+- filter, or prioritize where kube-scheduler calls no filter, forgets the assumed pod of an earlier try, and keeps the
+  pod for its bind call;
 - after the response of filter, `prepare` encodes the response of prioritize: kube-scheduler sends the same pod and the
   names of the filter response, so that the call costs one comparison. A request that differs is decoded as usual;
 - preempt removes the nodes that filter would reject after the evictions;
@@ -29,7 +30,7 @@ from scheduler_plugin.extender.wire_types import (
 )
 from scheduler_plugin.framework import cycle as scheduling_cycle
 from scheduler_plugin.framework.cycle import SchedulingCycle
-from scheduler_plugin.framework.interface import HIGHEST_SCORE, Pending, ReasonCodes
+from scheduler_plugin.framework.interface import Pending, ReasonCodes
 from scheduler_plugin.queueing.refused_pods import RefusedPods
 from scheduler_plugin.queueing.reservations import Reservations
 from scheduler_plugin.state import pod_info
@@ -99,14 +100,8 @@ class Extender:
         """Return the names of the nodes on which the pod may run. Raises BadRequest."""
         args = _decode(_ARGS, body)
         names = _names(args)
-        self._pending.begin()
-        self._placement = _NO_PLACEMENT
-        self._reservations.end(args.pod.metadata.uid)
-        self._cluster.forget_assumed(args.pod)
-        # No string in the pod can contain these keys: quotes inside a string are escaped.
-        is_pod_first = body.startswith(_POD_KEY)
-        pod_end = body.find(_NAMES_KEY) if is_pod_first else -1
-        self._pending.keep_pod(args.pod, pod_end)
+        self._cluster.serve_scheduler(args.pod.spec.scheduler_name)
+        pod_end = self._begin(args, body)
         rows = self._vectors.find(names)
         pod = pod_info.read(args.pod, self._estimator_args)
         codes = self._cycle.filter(pod, rows, now)
@@ -132,6 +127,17 @@ class Extender:
             self._pending.pass_on(Passed(body[: pod_end + len(_NAMES_KEY)], pod, passing, now))
         return b'{"NodeNames":[%b]}' % encoded
 
+    def _begin(self, args: ExtenderArgs, body: bytes) -> int:
+        """Begin the cycle of a pod; return the end of its JSON in the body, -1 in an encoding that is not expected."""
+        self._pending.begin(args.pod.metadata.uid)
+        self._placement = _NO_PLACEMENT
+        self._reservations.end(args.pod.metadata.uid)
+        self._cluster.forget_assumed(args.pod)
+        # No string in the pod can contain these keys: quotes inside a string are escaped.
+        pod_end = body.find(_NAMES_KEY) if body.startswith(_POD_KEY) else -1
+        self._pending.keep_pod(args.pod, pod_end)
+        return pod_end
+
     def reserve(self, now: float, monotonic: float) -> None:
         """Count the pod of the last call on the node that it is expected to run on. Called after the response."""
         (uid, row), self._placement = self._placement, _NO_PLACEMENT
@@ -154,14 +160,18 @@ class Extender:
         self._records.seal()
 
     def prioritize(self, body: bytes, now: float) -> bytes:
-        """Return the score of each node, 0..100; an unknown node is left out, which counts as 0. Raises BadRequest."""
+        """Return the score of each node; an unknown node is left out, which counts as 0. Raises BadRequest."""
         self.prepare()
         prepared = self._pending.response_to(body, self._vectors, now)
         if prepared is not None:
             response, self._placement = prepared
             return response
         args = _decode(_ARGS, body)
-        rows = self._vectors.find(_names(args))
+        names = _names(args)
+        if not self._pending.is_of(args.pod.metadata.uid):
+            self._begin(args, body)
+        self._pending.end()
+        rows = self._vectors.find(names)
         rows = rows[rows >= 0]
         pod = pod_info.read(args.pod, self._estimator_args)
         response, self._placement = self._prioritized(pod, rows, now)
@@ -235,7 +245,7 @@ class Extender:
         self._first_of_equals = (self._first_of_equals + self._short_list) % len(rows)
         turned = np.roll(rows, -self._first_of_equals)
         by_plugin = self._cycle.scores_by_plugin(pod, turned, now)
-        scores = scheduling_cycle.combined(by_plugin, len(turned)).astype(np.int16)  # 16 bits sort in linear time
+        scores = scheduling_cycle.combined(by_plugin, len(turned))
         best = np.argsort(-scores, kind="stable")[: self._short_list]
         return rows[np.sort((best + self._first_of_equals) % len(rows))]
 
@@ -256,16 +266,12 @@ class Extender:
 
 
 def _preferred(scores: Ints, index: int) -> Ints:
-    """Return the scores with one of several best nodes ahead of the others, in 0..100.
+    """Return the scores with one of several best nodes ahead of the others.
 
     A pod with claims is bound when its volumes are there. Without one best node it would not count until then.
     """
-    result = scores.copy()
-    if scores[index] < HIGHEST_SCORE:
-        result[index] += 1
-    else:
-        result[scores == HIGHEST_SCORE] -= 1
-        result[index] = HIGHEST_SCORE
+    result = scores.astype(np.int64)
+    result[index] += 1
     return result
 
 

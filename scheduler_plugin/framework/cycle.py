@@ -1,7 +1,8 @@
 """Run the plugins for one pod: the rejections of the filter plugins, and the weighted score of the score plugins.
 
-    score of a node = (sum of weight * normalised score) // sum of weights        over the plugins that scored the pod
+    score of a node = sum of weight * normalised score        over the plugins that scored the pod
 
+That is the share of these plugins in the sum that kube-scheduler would form of them. Nothing limits it to 100.
 The first plugin that rejects a node names the reason. A node that has no row yet passes, without a score: nothing is
 known of it, and kube-scheduler may see a new node milliseconds earlier. Pure: a result depends on the columns and on
 `now` alone.
@@ -95,10 +96,6 @@ def _of_candidates(pending: Pending | None, chosen: Bools) -> Pending | None:
 
 def combined(by_plugin: Sequence[PluginScores], count: int) -> Ints:
     """Combine the scores of `count` candidates, by the formula of this module; 0 without a plugin's preference."""
-    if not by_plugin:
-        return np.zeros(count, dtype=np.int64)
-    if len(by_plugin) == 1:
+    if len(by_plugin) == 1 and by_plugin[0].weight == 1:
         return by_plugin[0].scores
-    total_weight = sum(own.weight for own in by_plugin)
-    weighted: Ints = sum((own.weight * own.scores for own in by_plugin), np.zeros(count, dtype=np.int64))
-    return weighted // total_weight
+    return sum((own.weight * own.scores for own in by_plugin), np.zeros(count, dtype=np.int64))

@@ -81,6 +81,14 @@ class Explainer(Plugin, Protocol):
         """Snapshot this plugin's inputs for `rows`. Values for row -1 are undefined; the caller masks them."""
 
 
+@runtime_checkable
+class ProblemCounter(Plugin, Protocol):
+    """A plugin that ignores malformed or missing inputs of nodes, and counts these nodes; optional."""
+
+    def problems(self, rows: Rows) -> Mapping[str, int]:
+        """Return the number of nodes among `rows` by problem; every problem is always present."""
+
+
 def clipped(scores: Scores) -> Ints:
     """Normalise scores that are 0..100 except for rounding and outliers: truncate, and limit to 0..100."""
     whole: Ints = np.clip(scores, 0, HIGHEST_SCORE).astype(np.int64)

@@ -29,6 +29,8 @@ from scheduler_plugin.state.pod_info import PodInfo
 
 MOST_PODS: Final = 4096
 MOST_PER_SECOND: Final = 20.0
+FULL_ROUND_SECONDS: Final = 5.0
+"""Pods are chosen at least so often: reports expire, and the clock moves, without a change of any node."""
 _MOST_PER_ROUND: Final = 256  # pods that one round compares with the nodes; the next round goes on behind them
 _WOKEN_SECONDS: Final = 15.0
 """Time in which a woken pod is expected to be filtered again; after it the pod may be woken once more."""

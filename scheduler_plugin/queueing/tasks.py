@@ -14,7 +14,7 @@ import msgspec
 from api_types import names
 from api_types.kubernetes import pods, times
 from apiserver_client import errors, objects, resources, session
-from scheduler_plugin.queueing.refused_pods import RefusedPods, Retry
+from scheduler_plugin.queueing.refused_pods import FULL_ROUND_SECONDS, RefusedPods, Retry
 from scheduler_plugin.queueing.reservations import Reservation, Reservations
 from scheduler_plugin.state.node_columns import NodeColumns
 
@@ -22,8 +22,6 @@ log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 0.25
 """A pod is woken within this time after its node began to pass."""
-_FULL_ROUND_SECONDS: Final = 5.0
-"""Rounds at least so often: reports expire, and the clock moves, without a change of any node."""
 _RESERVATION_SECONDS: Final = 0.5
 _MOST_AT_ONCE: Final = 16
 
@@ -58,7 +56,7 @@ class QueueingTasks:
         while True:
             await asyncio.sleep(_RETRY_SECONDS)
             state = (self._vectors.version, self._refused.refusals)
-            if state == seen and time.monotonic() - round_at < _FULL_ROUND_SECONDS:
+            if state == seen and time.monotonic() - round_at < FULL_ROUND_SECONDS:
                 continue
             seen, round_at = state, time.monotonic()
             chosen = []

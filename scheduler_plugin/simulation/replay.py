@@ -1,17 +1,18 @@
 """Replay of a scenario: pods arrive and get a node, and their usage there becomes the next reports.
 
 Time is simulated and advances only with arrivals, retries and departures. Before each decision the product receives the
-due reports, by the calls that its watches make. A pod that fits nowhere is tried again every minute; earlier retries of
-a real cluster (after an event or a preemption) are not simulated. Pure.
+due reports, by the calls that its watches make. A pod that no node accepts waits in the model of kube-scheduler's
+queue, and the product wakes it as in a cluster; preemption is not simulated. Pure.
 """
 
 from __future__ import annotations
 
 import collections
+import enum
 import heapq
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
@@ -20,24 +21,35 @@ import numpy as np
 from api_types.kubernetes import pods, quantities, times
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.framework import cycle
+from scheduler_plugin.queueing.refused_pods import FULL_ROUND_SECONDS
 from scheduler_plugin.simulation import kube_scheduler_model, load_watcher_model
 from scheduler_plugin.simulation.kube_scheduler_model import KubeSchedulerModel, Weights
 from scheduler_plugin.simulation.node_agents import NodeAgents
 from scheduler_plugin.simulation.outcome import Outcome, Placement
 from scheduler_plugin.simulation.scenario import Scenario, SimulatedPod
+from scheduler_plugin.simulation.scheduling_queue import Backoff, Due, SchedulingQueue
 from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.node_columns import Ints, Rows
 
-RETRY_SECONDS: Final = 60.0
+_WAKING_SECONDS: Final = 1.0
+"""Interval at which the product chooses waiting pods to wake."""
 
-_LEAVES, _ARRIVES = 0, 1  # at the same moment departures come first, so that arrivals find the free capacity
+
+class _Kind(enum.IntEnum):
+    """Kinds of events, in their order at the same moment: arrivals find the capacity that departures free."""
+
+    LEAVES = 0
+    FLUSH = 1
+    WAKE = 2
+    TRY = 3
 
 
 class _Event(NamedTuple):
     at: float
-    kind: int
-    pod: int
-    attempt: int
+    kind: _Kind
+    rank: int = 0
+    """Negative priority of the pod: the most important pod is tried first."""
+    pod: int = -1
 
 
 class Replay:
@@ -49,6 +61,7 @@ class Replay:
         parts: Parts | None = None,
         *,
         weights: Weights = Weights(),  # noqa: B008  # immutable
+        backoff: Backoff = Backoff(),  # noqa: B008  # immutable
         seed: int = 1,
     ) -> None:
         """Prepare a run; `seed` decides between nodes of equal score. Raises quantities.InvalidQuantity."""
@@ -64,31 +77,23 @@ class Replay:
         self._tries: collections.Counter[int] = collections.Counter()
         self._placements: dict[int, Placement] = {}
         self._rejections: collections.Counter[str] = collections.Counter()
+        self._queue = SchedulingQueue(backoff)
+        self._events: list[_Event] = []
+        self._wakes_at: float | None = None
 
     def run(self, progress: Callable[[float], None] = lambda _share: None) -> Outcome:
         """Run to the end and return the outcome; `progress` receives the elapsed share of the time."""
         ends_at = self._scenario.steps * self._scenario.step_seconds
-        events = [
-            _Event(each.at_seconds, _ARRIVES, index, 0)
+        self._events = [
+            self._try_at(Due(index, each.at_seconds))
             for index, each in enumerate(self._scenario.pods)
             if not each.pod.spec.node_name or each.pod.spec.node_name in self._node_index  # others run elsewhere
         ]
-        heapq.heapify(events)
-        while events and events[0].at < ends_at:
-            event = heapq.heappop(events)
+        heapq.heapify(self._events)
+        while self._events and self._events[0].at < ends_at:
+            event = heapq.heappop(self._events)
             progress(event.at / ends_at)
-            if event.kind == _LEAVES:
-                self._leave(event.pod)
-                continue
-            if self._product is not None:
-                self._product.catch_up(self._agents, event.at)
-            node = self._place(event.pod, event.at)
-            if node is None:
-                heapq.heappush(events, event._replace(at=event.at + RETRY_SECONDS, attempt=event.attempt + 1))
-                continue
-            leaves_at = event.at + self._scenario.pods[event.pod].lifetime_seconds
-            if math.isfinite(leaves_at):
-                heapq.heappush(events, _Event(leaves_at, _LEAVES, event.pod, 0))
+            self._handle(event)
         progress(1.0)
         return Outcome(
             scenario=self._scenario,
@@ -98,6 +103,54 @@ class Replay:
             tries=dict(self._tries),
             rejections=dict(self._rejections),
         )
+
+    def _handle(self, event: _Event) -> None:
+        if event.kind is _Kind.LEAVES:
+            self._leave(event.pod)
+            self._push(self._queue.pod_left(event.at))
+            return
+        if event.kind is _Kind.FLUSH:
+            if self._queue.flushed(event.pod, event.at):
+                self._push([Due(event.pod, event.at)])
+            return
+        if self._product is not None:
+            self._product.catch_up(self._agents, event.at)
+        if event.kind is _Kind.WAKE:
+            self._wake(event.at)
+        elif self._place(event.pod, event.at) is None:
+            self._refuse(event.pod, event.at)
+        else:
+            self._push(self._queue.pod_started(event.at))
+            leaves_at = event.at + self._scenario.pods[event.pod].lifetime_seconds
+            if math.isfinite(leaves_at):
+                heapq.heappush(self._events, _Event(leaves_at, _Kind.LEAVES, pod=event.pod))
+
+    def _refuse(self, index: int, at: float) -> None:
+        by_extender = self._product is not None and self._product.rejected
+        flush_at = self._queue.refused(index, self._tries[index], at, by_extender=by_extender)
+        heapq.heappush(self._events, _Event(flush_at, _Kind.FLUSH, pod=index))
+        self._wake_later(at)
+
+    def _wake_later(self, at: float) -> None:
+        """Let the product choose pods to wake, at the next full interval, while it remembers any."""
+        if self._product is None or not self._product.waiting or self._wakes_at is not None:
+            return
+        self._wakes_at = (at // _WAKING_SECONDS + 1) * _WAKING_SECONDS
+        heapq.heappush(self._events, _Event(self._wakes_at, _Kind.WAKE))
+
+    def _wake(self, at: float) -> None:
+        self._wakes_at = None
+        if self._product is not None:
+            for index in self._product.woken(at):
+                self._push(self._queue.changed(index, at))
+        self._wake_later(at)
+
+    def _push(self, due: Iterable[Due]) -> None:
+        for each in due:
+            heapq.heappush(self._events, self._try_at(each))
+
+    def _try_at(self, due: Due) -> _Event:
+        return _Event(due.at, _Kind.TRY, -(self._scenario.pods[due.pod].pod.spec.priority or 0), due.pod)
 
     def _place(self, index: int, at: float) -> int | None:
         """Choose a node for a pod and start the pod there; None if no node accepts it."""
@@ -117,8 +170,7 @@ class Replay:
     def _leave(self, index: int) -> None:
         self._model.add(self._node_of.pop(index), self._requests[index], -1)
         if self._product is not None:
-            deleted = self._scenario.pods[index].pod.metadata
-            self._product.parts.cluster.pod_deleted(deleted.namespace, deleted.name, deleted.uid)
+            self._product.deleted(self._scenario.pods[index].pod)
 
     def _choose(self, index: int, at: float) -> int | None:
         self._tries[index] += 1
@@ -129,7 +181,7 @@ class Replay:
             fits &= ~nodes
         candidates = self._model.sample(fits)
         if self._product is not None:
-            candidates = self._product.passing(self._scenario.pods[index].pod, candidates, at, self._rejections)
+            candidates = self._product.passing(index, candidates, at, self._rejections)
         if not len(candidates):
             return None
         scores = self._model.scores(requests, candidates, self._weights)
@@ -145,6 +197,13 @@ class _Product:
 
     def __init__(self, scenario: Scenario, parts: Parts) -> None:
         self.parts = parts
+        self.rejected = False
+        """Whether the last call of `passing` rejected a node."""
+        self._scenario = scenario
+        self._index_of: dict[str, int] = {}
+        """Index of each refused pod by UID."""
+        self._seen: tuple[int, int] | None = None
+        self._searched_at = -math.inf
         self._began_at = scenario.began_at
         self._load_watcher = load_watcher_model.LoadWatcherModel(parts)
         self._refreshed_at = -math.inf
@@ -165,17 +224,46 @@ class _Product:
         for report in agents.due(at):
             self.parts.cluster.metric_changed(report)
 
-    def passing(self, pod: pods.Pod, candidates: Rows, at: float, rejections: collections.Counter[str]) -> Rows:
+    def passing(self, index: int, candidates: Rows, at: float, rejections: collections.Counter[str]) -> Rows:
         """Return the candidates that no plugin rejects; the others are counted by reason."""
-        facts = pod_info.read(pod, self.parts.estimator_args)
-        codes = self.parts.cycle.filter(facts, self._rows[candidates], self._began_at + at)
+        self.rejected = False
+        if not len(candidates):
+            return candidates
+        facts = pod_info.read(self._scenario.pods[index].pod, self.parts.estimator_args)
+        rows = self._rows[candidates]
+        codes = self.parts.cycle.filter(facts, rows, self._began_at + at)
         if codes is None:
             return candidates
         for code, count in enumerate(np.bincount(codes)[1:]):
             if count:
                 rejections[self.parts.cycle.reasons[code]] += int(count)
+        self.rejected = bool(codes.any())
         passing: Rows = candidates[codes == 0]
+        if len(passing):
+            self.parts.refused.forget(facts.uid)
+        else:
+            self._index_of[facts.uid] = index
+            self.parts.refused.refuse(facts, rows)
         return passing
+
+    @property
+    def waiting(self) -> int:
+        """Number of pods that may be woken."""
+        return len(self.parts.refused)
+
+    def woken(self, at: float) -> Iterator[int]:
+        """Yield the indices of the refused pods to try again now."""
+        state = (self.parts.vectors.version, self.parts.refused.refusals)
+        if state == self._seen and at - self._searched_at < FULL_ROUND_SECONDS:
+            return
+        self._seen, self._searched_at = state, at
+        for retry in self.parts.refused.choose(self._began_at + at, at):
+            if retry is not None:
+                yield self._index_of[retry.pod.uid]
+
+    def deleted(self, pod: pods.Pod) -> None:
+        """Apply the watch event of a pod that left."""
+        self.parts.cluster.pod_deleted(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
     def scores(self, pod: pods.Pod, candidates: Rows, at: float) -> Ints:
         """Score each candidate 0..100."""

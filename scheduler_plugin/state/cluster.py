@@ -35,6 +35,10 @@ _READ_ANNOTATIONS: Final = (
 )
 
 
+_MOST_SCHEDULERS: Final = 64
+_JUST_BOUND_SECONDS: Final = 30.0
+
+
 class Cluster:
     """Entries by node name, and the node of each assigned pod."""
 
@@ -57,6 +61,10 @@ class Cluster:
         """UID of the pod whose name and place an assumed pod has taken, by pod key: the next pod of a StatefulSet is
         assumed while events of the last one still arrive."""
         self._reports = 0
+        self._served_schedulers: set[str] = set()
+        """Names of the schedulers that have called filter."""
+        self.unfiltered_pods = 0
+        """Number of pods that such a scheduler bound without a filter call, since the start."""
         self.resources = estimator_args.resources
         self.vectors = node_columns
         self.entries: dict[str, NodeEntry] = {}
@@ -132,10 +140,23 @@ class Cluster:
         if known is not None and (known.uid != pod.metadata.uid or self._node_of[key].name != pod.spec.node_name):
             self._forget(key)
             known = None
+        if known is None:
+            self._count_unfiltered(pod, now)
         if not pod_info.counts_on_its_node(pod):
             self._forget(key)
         elif known is None or not known.observed or known.signature != pod_info.signature(pod):
             self._assign(pod.spec.node_name, pod, now, observed=True)
+
+    def serve_scheduler(self, name: str) -> None:
+        """Record the name of a scheduler that calls filter."""
+        if len(self._served_schedulers) < _MOST_SCHEDULERS:
+            self._served_schedulers.add(name)
+
+    def _count_unfiltered(self, pod: pods.Pod, now: float) -> None:
+        """Count a pod that was bound just now and that no filter call announced: kube-scheduler skips the extender."""
+        if pod.spec.scheduler_name in self._served_schedulers:
+            bound_at = pod_info.true_since(pod, "PodScheduled")
+            self.unfiltered_pods += bound_at is not None and 0 <= now - bound_at < _JUST_BOUND_SECONDS
 
     def pod_deleted(self, namespace: str, name: str, uid: str | None = None) -> None:
         """Remove the pod `namespace/name`. With `uid`, only if the counted pod has that UID."""

@@ -234,6 +234,25 @@ def scheduler_config(*set_values):
     )
 
 
+@pytest.mark.parametrize(
+    ("plugins", "filters"),
+    [
+        ({}, True),
+        ({"filter.disabled[0].name": "MidGuard"}, True),
+        ({"filter.disabled[0].name": "*"}, False),
+        ({"filter.disabled[0].name": "*", "filter.enabled[0].name": "MidGuard"}, True),
+        ({"filter.disabled[0].name": "*", "multiPoint.enabled[0].name": "LoadAwareScheduling"}, True),
+    ],
+)
+def test_kube_scheduler_calls_filter_where_a_plugin_can_reject(plugins, filters):
+    values = [f"scheduler.plugin.plugins.{key}={value}" for key, value in plugins.items()]
+    maps = chart.render(*values).of_kind("ConfigMap")["koord-scheduler"]["data"]
+    (extender,) = yaml.safe_load(maps["kube-scheduler.yaml"])["extenders"]
+    verbs = {value for key, value in extender.items() if key.endswith("Verb")}
+    assert verbs == {"prioritize", "bind", *(("filter", "preempt") if filters else ())}
+    assert bool(loader.parse(yaml.safe_load(maps["scheduler-plugin.yaml"])).filters) is filters
+
+
 def test_the_extender_counts_as_a_plugin_of_its_weight():
     config = scheduler_config("scheduler.plugin.weight=3")
     (profile,) = config["profiles"]

@@ -185,6 +185,15 @@ pluginConfig:
 {{- end }}
 {{- end }}
 
+{{/* Non-empty unless no plugin filters: `*` is disabled and none is enabled. Call with scheduler.plugin. */}}
+{{- define "koord-suite.filters" -}}
+{{- $filter := default dict .plugins.filter -}}
+{{- $everywhere := default dict .plugins.multiPoint -}}
+{{- $isOff := false -}}
+{{- range $filter.disabled -}}{{- if eq .name "*" -}}{{- $isOff = true -}}{{- end -}}{{- end -}}
+{{- if or (not $isOff) $filter.enabled $everywhere.enabled -}}yes{{- end -}}
+{{- end -}}
+
 {{/* Container of the extender, without its ports and volumes. Call with (list $ $flags). */}}
 {{- define "koord-suite.extenderContainer" -}}
 {{- $root := index . 0 -}}

@@ -19,7 +19,7 @@ In `mode: soft` no node is rejected, and a node above its limits has a score bel
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -82,6 +82,10 @@ class _Columns(Columns):
         self.by_statistic: Bools = np.zeros((2, 0), dtype=np.bool_)
         self.is_checked: Bools = np.zeros((2, 0), dtype=np.bool_)
         """Whether the node has a report, and a limit."""
+        self.is_malformed: Bools = np.zeros(0, dtype=np.bool_)
+        """Whether the node's threshold annotation is ignored because of its shape."""
+        self.lacks_window: Bools = np.zeros(0, dtype=np.bool_)
+        """Whether the report lacks a configured statistic, so that the newest usage counts in its place."""
         self.is_measured: Bools = np.zeros(0, dtype=np.bool_)
         self.expires_at: Floats = np.zeros(0, dtype=np.float64)
 
@@ -136,6 +140,8 @@ class LoadAware:
         columns.allocatable[:, row] = [entry.allocatable.get(name, 0) for name in self._resources]
         columns.is_measured[row] = load.report is not None and load.report.node_usage is not None
         columns.expires_at[row] = self._expires_at(load)
+        columns.is_malformed[row] = profiles.is_malformed
+        columns.lacks_window[row] = load.report is not None and not self._has_windows(load, profiles)
         for layer in (_OTHER, _PROD):
             limits, usage, by_statistic = self._filter_profile(load, profiles, is_prod=layer == _PROD)
             columns.limits_percent[layer, :, row] = limits
@@ -143,6 +149,23 @@ class LoadAware:
             columns.filtered_usage[layer, :, row] = usage
             columns.by_statistic[layer, row] = by_statistic
             columns.scored_usage[layer, :, row] = self._scored_usage(load, is_prod=layer == _PROD)
+
+    def problems(self, rows: Rows) -> Mapping[str, int]:
+        """Return the number of nodes by problem: what is ignored there, or missing."""
+        columns = self._columns
+        return {
+            "malformed_thresholds": int(np.count_nonzero(columns.is_malformed[rows])),
+            "missing_window": int(np.count_nonzero(columns.lacks_window[rows])),
+        }
+
+    def _has_windows(self, load: NodeLoad, profiles: Profiles) -> bool:
+        """Return whether the report has the statistics that are compared and scored."""
+        wanted = []
+        if profiles.aggregated is not None:
+            wanted.append((profiles.statistic, profiles.window_nanos))
+        if self._scored_statistic:
+            wanted.append((self._scored_statistic, self._scored_window_nanos))
+        return all(load.has_aggregated(*each) for each in wanted)
 
     def _scored_usage(self, load: NodeLoad, *, is_prod: bool) -> Vector:
         if is_prod and self._args.score_according_prod_usage:

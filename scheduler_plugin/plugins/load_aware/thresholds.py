@@ -1,8 +1,8 @@
 """Compute the limits of a node: the thresholds of the arguments, overridden by the node's annotation.
 
 Each of the three parts (plain, prod, aggregated) comes from the annotation if it is present there, else from the
-arguments. Maps are replaced whole, never merged per resource. A malformed annotation changes nothing. Its values are
-not range-checked, as upstream.
+arguments. Maps are replaced whole, never merged per resource. A malformed annotation changes nothing, as upstream, and
+is reported. Its values are not range-checked, as upstream.
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ class Profiles(NamedTuple):
     aggregated: Vector | None
     statistic: str
     window_nanos: int
+    is_malformed: bool
+    """Whether the node's annotation is ignored because of its shape."""
 
 
-class _Malformed(Exception):
+class Malformed(Exception):
     """The annotation has an unexpected shape, so it counts as absent."""
 
 
@@ -69,7 +71,10 @@ class ThresholdMerge:
         self.profiles = functools.lru_cache(maxsize=1024)(self._profiles)
 
     def _profiles(self, annotation: str | None) -> Profiles:
-        merged = merge(self._thresholds, annotation)
+        try:
+            merged, is_malformed = merge(self._thresholds, annotation), False
+        except Malformed:
+            merged, is_malformed = self._thresholds, True
         aggregated = merged.aggregated
         return Profiles(
             plain=self._vector(merged.plain),
@@ -77,6 +82,7 @@ class ThresholdMerge:
             aggregated=self._vector(aggregated.limits_percent) if aggregated else None,
             statistic=aggregated.statistic if aggregated else "",
             window_nanos=aggregated.window_nanos if aggregated else 0,
+            is_malformed=is_malformed,
         )
 
     def _vector(self, limits: Mapping[str, int]) -> Vector:
@@ -84,7 +90,7 @@ class ThresholdMerge:
 
 
 def merge(thresholds: Thresholds, annotation: str | None) -> Thresholds:
-    """Return the limits of one node."""
+    """Return the limits of one node. Raises Malformed."""
     if not annotation:
         return thresholds
     try:
@@ -94,8 +100,8 @@ def merge(thresholds: Thresholds, annotation: str | None) -> Thresholds:
             prod=_limits(given.get("produsagethresholds")),
             aggregated=_aggregated(_members(given.get("aggregatedusage"))),
         )
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, _Malformed):
-        return thresholds
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        raise Malformed from error
     return Thresholds(
         plain=own.plain or thresholds.plain,
         prod=own.prod or thresholds.prod,
@@ -108,7 +114,7 @@ def _members(value: Any) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise _Malformed
+        raise Malformed
     return {key.lower(): member for key, member in value.items()}
 
 
@@ -116,7 +122,7 @@ def _limits(value: Any) -> Mapping[str, int]:
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(_is_int64(limit) for limit in value.values()):
-        raise _Malformed
+        raise Malformed
     return {resource: limit or 0 for resource, limit in value.items()}
 
 
@@ -128,7 +134,7 @@ def _aggregated(members: Mapping[str, Any]) -> Aggregated | None:
     limits = _limits(members.get("usagethresholds"))
     statistic = members.get("usageaggregationtype") or ""
     if not isinstance(members.get("usageaggregationtype", ""), str | None):
-        raise _Malformed
+        raise Malformed
     window = _window(members.get("usageaggregatedduration"))
     return Aggregated(limits, statistic, window) if limits and statistic else None
 
@@ -137,8 +143,8 @@ def _window(value: Any) -> int:
     if value is None:
         return 0
     if not isinstance(value, str):
-        raise _Malformed
+        raise Malformed
     try:
         return times.duration_nanos(value)
     except ValueError as error:
-        raise _Malformed from error
+        raise Malformed from error

@@ -162,6 +162,20 @@ def test_gives_advice_on_values_that_work_badly(check, document, expected):
     assert err.startswith(f"FILE: advice: {expected}")
 
 
+def test_calls_that_reject_nothing_are_named(check):
+    weighted = scheduler()["profiles"][0]["plugins"]["multiPoint"]
+    score_only = {"multiPoint": weighted, "filter": {"disabled": [{"name": "*"}]}}
+    named = scheduler(plugins=score_only, pluginConfig=PLUGINS["pluginConfig"])
+    code, _out, err = check(named)
+    assert code == 0
+    assert [line.split(":")[2].strip() for line in err.splitlines()] == [
+        "extenders[0].filterVerb",
+        "extenders[0].preemptVerb",
+    ]
+    without = {key: value for key, value in EXTENDER.items() if key not in ("filterVerb", "preemptVerb")}
+    assert check({**named, "extenders": [without]})[2] == ""
+
+
 def test_leaves_the_extenders_of_others_alone(check):
     other = {"urlPrefix": "http://gpu.example.com:8080", "filterVerb": "f", "nodeCacheCapable": False}
     document = scheduler()

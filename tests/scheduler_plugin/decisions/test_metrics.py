@@ -5,7 +5,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from scheduler_plugin.decisions import metrics as decision_metrics
-from scheduler_plugin.decisions.metrics import ReportAgeCollector
+from scheduler_plugin.decisions.metrics import NodeCollector
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request
 
@@ -35,7 +35,7 @@ def test_nodes_without_a_report_or_its_time_count_as_none_and_come_first():
     ages = decision_metrics.report_ages(parts.node_columns, parts.vectors)
     assert list(ages.items()) == [("silent", None), ("timeless", None), ("old", NOW - 500), ("new", NOW - 1)]
     registry = CollectorRegistry()
-    registry.register(ReportAgeCollector(parts.node_columns, parts.vectors, lambda: NOW))
+    registry.register(NodeCollector(parts.node_columns, parts.vectors, {}, lambda: NOW))
     name = "koord_scheduler_plugin_nodes"
     found = {
         age: registry.get_sample_value(name, {"report_age_at_most_seconds": age})
@@ -59,3 +59,25 @@ def test_filter_calls_are_counted_by_outcome():
     assert outcomes == {"all_passed": 2, "some_rejected": 1, "none_passed": 1}
     expired = {"plugin": "LoadAwareScheduling", "reason": "node(s) nodeMetric expired"}
     assert value("rejected_nodes_total", **expired) == 2
+
+
+def test_nodes_whose_inputs_are_ignored_or_missing_are_counted():
+    aggregated = {"usageThresholds": {"cpu": 50}, "usageAggregationType": "p95", "usageAggregatedDuration": "10m"}
+    parts = factories.parts({"aggregated": aggregated})
+    window = {"duration": "10m0s", "usage": {"p95": {"resources": {"cpu": "1", "memory": "1Gi"}}}}
+    reported = {"whole": [window], "short": [{**window, "duration": "5m0s"}], "bare": []}
+    for name, windows in reported.items():
+        annotations = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": "30"}}'}
+        parts.cluster.node_changed(factories.node(name, annotations=annotations if name == "bare" else None))
+        metric = factories.metric(name, usage={"cpu": "1", "memory": "1Gi"}, aggregated=windows)
+        parts.cluster.metric_changed(metric)
+    registry = CollectorRegistry()
+    for collector in parts.collectors():
+        registry.register(collector)
+    counted = {
+        kind: registry.get_sample_value(
+            "koord_scheduler_plugin_node_problems", {"plugin": "LoadAwareScheduling", "kind": kind}
+        )
+        for kind in ("malformed_thresholds", "missing_window")
+    }
+    assert counted == {"malformed_thresholds": 1, "missing_window": 2}

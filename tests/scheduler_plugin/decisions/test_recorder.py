@@ -1,11 +1,15 @@
 """Records of decisions: inputs as of the decision, bounded memory, and the choice of kube-scheduler."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from scheduler_plugin.decisions import explanation
+from scheduler_plugin.decisions.explanation import Reasons
 from scheduler_plugin.decisions.recorder import DECISIONS_PER_POD, Choice, DecisionRecords, RecordedColumns
 from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.metrics import RequestMetrics
@@ -225,3 +229,37 @@ def test_unbounded_names_count_in_the_size():
     assert 90_000 < kept.bytes <= 100_000
     kept.bound("default/" + "p" * 30_000, "u", "n" * 10**6, None)
     assert len(kept.of("default/" + "p" * 30_000)[0].node) == 253
+
+
+def test_older_decisions_keep_the_counts_and_the_best_nodes_in_less_memory():
+    parts, names = factories.parts(), [f"node-{number:03d}" for number in range(300)]
+    for number, name in enumerate(names):
+        parts.cluster.node_changed(factories.node(name))
+        usage = {"cpu": str(number % 100), "memory": "1Gi"}
+        parts.cluster.metric_changed(factories.metric(name, usage=usage))
+    parts.records._max_bytes = 400_000
+    for number in range(100):
+        document = pod_document(f"web-{number}")
+        passed = parts.extender.filter(request(document, names), NOW)
+        parts.extender.prepare()
+        parts.extender.prioritize(request(document, json.loads(passed)["NodeNames"]), NOW)
+        binding = {
+            "PodName": f"web-{number}",
+            "PodNamespace": "default",
+            "PodUID": f"uid-web-{number}",
+            "Node": "node-042",
+        }
+        parts.extender.bind(json.dumps(binding).encode(), NOW)
+    assert len(parts.records) > 30
+    assert parts.records.bytes <= 400_000
+    (newest,) = parts.records.of("default/web-99")
+    assert newest.is_whole()
+    (older,) = parts.records.of("default/web-70")
+    assert not older.is_whole()
+    assert (older.asked, older.passed, len(older.rows)) == (300, 198, 20)
+    page = explanation.page("default/web-70", [older], Reasons([], []), ("cpu", "memory"))["decisions"][0]
+    assert page["nodesLeftOut"] == 280
+    assert (page["nodes"][0]["node"], page["nodes"][0]["result"]) == ("node-042", "chosen")
+    best = [node["score"] for node in page["nodes"][1:]]
+    assert best == sorted(best, reverse=True)
+    assert best[0] == max(newest.scores)

@@ -53,7 +53,7 @@ def test_a_new_cycle_drops_the_previous_one_but_not_the_pods():
     pending.keep_pod(pod, 100)
     pending.pass_on(PASSED)
     pending.expect(PASSED, b"request", b"response", PLACEMENT, 0)
-    pending.begin()
+    pending.begin("uid")
     assert pending.take_passed() is None
     assert pending.response_to(b"request", changes(), NOW) is None
     assert pending.take_pod(pod.metadata.uid) is pod

@@ -24,7 +24,13 @@ def filled(names):
 def test_responses_are_json_of_names_and_scores_of_any_length(names, data):
     responses = filled(names)
     picked = data.draw(st.lists(st.sampled_from(range(len(names))), min_size=1, unique=True))
-    scores = data.draw(st.lists(st.integers(0, 100), min_size=len(picked), max_size=len(picked)))
+    scores = data.draw(
+        st.lists(
+            st.integers(0, 100) | st.sampled_from([101, 300, 100_000, 2**40]),
+            min_size=len(picked),
+            max_size=len(picked),
+        )
+    )
     rows = np.array(picked)
     assert json.loads(b"[%b]" % responses.node_names(rows)) == [names[row] for row in picked]
     assert json.loads(responses.priorities(rows, np.array(scores))) == [

@@ -197,6 +197,23 @@ def test_filtering_a_pod_again_forgets_the_assumed_one(parts):
     assert parts.cluster.counts()["unconfirmed_pods"] == 0
 
 
+def test_without_filter_calls_prioritize_keeps_the_pod_and_forgets_the_assumed_one(parts):
+    for _attempt in range(2):
+        call(parts.extender.prioritize, POD, ["cool", "warm"])
+        assert parts.cluster.counts()["unconfirmed_pods"] == 0
+        bind(parts, "cool")
+        assert set(parts.cluster.entries["cool"].load.pods) == {"default/web-1"}
+
+
+def test_a_prioritize_call_keeps_what_the_filter_call_of_its_pod_began(parts):
+    call(parts.extender.filter, POD, ["cool", "warm"])
+    parts.extender.prepare()
+    other_order = scores(parts, ["warm", "cool"])
+    assert other_order == scores(parts, ["cool", "warm"])
+    bind(parts, "cool")
+    assert set(parts.cluster.entries["cool"].load.pods) == {"default/web-1"}
+
+
 def test_large_pods_do_not_fill_the_memory_and_small_ones_are_kept(parts):
     call(parts.extender.filter, factories.pod_document("early"), ["cool"])
     large = {"text": "x" * 1_000_000}

@@ -28,12 +28,16 @@ def prioritized(*weighted):
     return combined(cycle.scores_by_plugin(POD, ROWS, 0), len(ROWS)).tolist()
 
 
-def test_scores_combine_by_weight_and_round_down():
+def test_scores_add_up_by_weight_as_in_kube_scheduler():
     first, second = Fixed("a", scores=[100, 0, 51]), Fixed("b", scores=[0, 90, 100])
-    assert prioritized((first, 1), (second, 2)) == [33, 60, 83]
+    assert prioritized((first, 1), (second, 2)) == [100, 180, 251]
 
 
-def test_a_plugin_without_a_preference_does_not_dilute_the_others():
+def test_the_weight_of_a_single_plugin_has_an_effect():
+    assert prioritized((Fixed("a", scores=[10, 20, 30]), 3)) == [30, 60, 90]
+
+
+def test_a_plugin_without_a_preference_changes_nothing():
     assert prioritized((Fixed("a", scores=[10, 20, 30]), 1), (Fixed("b"), 9)) == [10, 20, 30]
     assert prioritized((Fixed("b"), 9)) == [0, 0, 0]
 
@@ -43,7 +47,7 @@ def test_each_plugin_is_normalised_over_the_candidates_before_it_is_weighted():
         return (100 * (scores.max() - scores) / np.ptp(scores)).astype(int)
 
     watts = Fixed("watts", scores=[7.5, 5.0, 10.0], normalize=lowest_is_best)
-    assert prioritized((watts, 1), (Fixed("b", scores=[100, 100, 100]), 1)) == [75, 100, 50]
+    assert prioritized((watts, 1), (Fixed("b", scores=[100, 100, 100]), 1)) == [150, 200, 100]
 
 
 def test_a_score_outside_the_range_is_limited():

@@ -56,9 +56,9 @@ def test_rejects_a_hot_node_and_counts_the_rejections():
     cluster = a_cluster([1.0, 1.0], [7, 1], nodes=1, at_seconds=[0, 300])
     result = Replay(cluster, parts({"usageThresholds": {"cpu": 65}})).run()
     assert nodes_of(result) == ["node-0"]
-    # tried at 300 s and every minute until 3,600 s
-    assert result.rejections == {"node(s) cpu usage exceed threshold": 55}
-    assert result.tries == {0: 1, 1: 55}
+    # tried at 300 s and, as nothing changes, every 300 s until 3,600 s
+    assert result.rejections == {"node(s) cpu usage exceed threshold": 11}
+    assert result.tries == {0: 1, 1: 11}
     assert outcome.summary(result).never_placed == 1
 
 
@@ -66,9 +66,28 @@ def test_a_pod_waits_until_another_leaves():
     cluster = a_cluster([0.5, 0.5], [8, 8], nodes=1, at_seconds=[0, 0], lifetime_seconds=[600, 600])
     result = Replay(cluster).run()
     assert [result.placements[index].at_seconds for index in (0, 1)] == [0, 600]
-    assert result.rejections == {"Insufficient cpu": 10}
+    assert result.rejections == {"Insufficient cpu": 2}  # at 0 s and 300 s; the departure wakes it
     summary = outcome.summary(result)
     assert (summary.placed, summary.waited, summary.never_placed, summary.mean_wait_seconds) == (2, 1, 0, 300)
+
+
+def test_the_report_that_cools_a_node_wakes_a_pod():
+    # The first pod uses 9 of 10 cores for 600 s, then almost none; its node reports every 60 s.
+    usage = [np.array([9000.0] * 10 + [100.0]), np.array([500.0])]
+    cluster = scenario.from_series(
+        node_count=1,
+        node_cpu_millis=10_000,
+        node_memory_bytes=100 * GIB,
+        cpu_millis=usage,
+        request_cpu_millis=[1000, 1000],
+        request_memory_bytes=[GIB, GIB],
+        step_seconds=MINUTES,
+        steps=60,
+        at_seconds=[0, 330],
+    )
+    result = Replay(cluster, parts({"usageThresholds": {"cpu": 65}})).run()
+    assert result.tries[1] == 3  # at 330 s, at 630 s without an event, and after the report
+    assert 660 <= result.placements[1].at_seconds <= 662
 
 
 def test_summarises_the_worked_example():

@@ -1,5 +1,7 @@
-"""Cluster state: the node of each pod, from watches and bind calls."""
+"""Cluster state: the node of each pod, import msgspec
+from watches and bind calls."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -318,3 +320,25 @@ def test_late_events_of_a_statefulsets_last_pod_do_not_remove_its_assumed_succes
     assert counted() == [("b", "new")]
     cluster.pod_changed(factories.pod("db-0", uid="third", node="a"), NOW)
     assert counted() == [("a", "third")]
+
+
+def test_pods_that_a_served_scheduler_bound_without_a_filter_call_are_counted():
+    parts = factories.parts()
+    parts.cluster.node_changed(factories.node("n1"))
+
+    def bound(name, scheduler, at):
+        pod = factories.pod(name, node="n1", scheduled=at)
+        spec = msgspec.structs.replace(pod.spec, scheduler_name=scheduler)
+        parts.cluster.pod_changed(msgspec.structs.replace(pod, spec=spec), NOW)
+
+    document = factories.pod_document("asked")
+    document["spec"]["schedulerName"] = "koord-scheduler"
+    bound("before-any-call", "koord-scheduler", -1)
+    parts.extender.filter(factories.request(document, ["n1"]), NOW)
+    parts.extender.reserve(NOW, 0.0)
+    bound("asked", "koord-scheduler", 0)
+    bound("another", "default-scheduler", 0)
+    bound("long-ago", "koord-scheduler", -60)
+    assert parts.cluster.unfiltered_pods == 0
+    bound("skipped", "koord-scheduler", 0)
+    assert parts.cluster.unfiltered_pods == 1

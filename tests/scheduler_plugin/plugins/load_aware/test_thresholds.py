@@ -38,10 +38,8 @@ def test_a_window_is_a_go_duration():
 @pytest.mark.parametrize(
     "annotation",
     [
-        "",
         "nonsense",
         "[]",
-        "null",
         '{"usageThresholds": {"cpu": 7.0}}',
         '{"usageThresholds": {"cpu": "7"}}',
         '{"usageThresholds": {"cpu": true}}',
@@ -55,8 +53,15 @@ def test_a_window_is_a_go_duration():
         '{"usageThresholds":' * 20_000,
     ],
 )
-def test_a_malformed_annotation_changes_nothing(annotation):
-    assert merge(annotation) == ARGS
+def test_a_malformed_annotation_changes_nothing_and_is_reported(annotation):
+    limits = ThresholdMerge(ARGS, ("cpu", "memory"))
+    assert limits.profiles(annotation) == limits.profiles(None)._replace(is_malformed=True)
+
+
+@pytest.mark.parametrize("annotation", ["", "null", None])
+def test_an_empty_annotation_changes_nothing(annotation):
+    limits = ThresholdMerge(ARGS, ("cpu", "memory"))
+    assert limits.profiles(annotation) == limits.profiles(None)
 
 
 def test_a_limit_of_zero_switches_the_check_off():
