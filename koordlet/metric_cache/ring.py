@@ -48,7 +48,7 @@ class RingCache:
         rows = max_series + _UNCOUNTED_SERIES
         self._no_row = rows
         """A row for the samples of refused series, which no query reads."""
-        self._at_seconds = np.empty(self._slots, np.float64)
+        self._at_seconds = np.zeros(self._slots, np.float64)
         self._values = np.empty((len(RESOURCES), rows + 1, self._slots), np.float32)
         self._last_append = np.zeros(rows + 1, np.int64)
         self._last_seconds = np.zeros(rows + 1, np.float64)

@@ -31,6 +31,17 @@ def test_the_ring_is_a_metric_cache():
     assert cache.keys() == []
 
 
+def test_a_clock_step_before_the_first_sample_computes_with_no_uninitialised_memory(monkeypatch):
+    monkeypatch.setattr(ring.np, "empty", lambda shape, kind: np.full(shape, math.inf, kind))
+    with np.errstate(all="raise"):
+        cache = RingCache()
+        cache.shift(-math.inf)
+    cache = RingCache()
+    cache.shift(-3600.0)
+    cache.append(1.0, {NODE: UsageSample(0.5, 100)})
+    assert cpu(cache, NODE, 1.0, 10.0) == [0.5]
+
+
 def test_samples_come_back_by_resource_series_and_time():
     cache = RingCache()
     cache.append(1.0, {NODE: UsageSample(0.5, 100), pod("a"): UsageSample(0.25, 10)})
