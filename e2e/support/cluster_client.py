@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -39,8 +40,8 @@ def cpu_millis(quantity: str) -> int:
 
 
 def units(quantity: str) -> int:
-    """Return the whole units of any other quantity."""
-    return int(parse_quantity(quantity))
+    """Return the whole units of any other quantity, rounded up as Kubernetes does."""
+    return math.ceil(parse_quantity(quantity))
 
 
 def cores_or_bytes(resources: Mapping[str, str]) -> tuple[Decimal, Decimal]:

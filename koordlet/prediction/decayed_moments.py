@@ -9,9 +9,14 @@ moments scales the weights for decay.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from koordlet.prediction.buckets import FloatArray, IntArray
+
+_LEAST_WEIGHT: Final = float(np.finfo(np.float64).tiny)
+"""Smaller numbers lose digits: after a thousand half-lives the deviation would be wrong."""
 
 
 class DecayedMoments:
@@ -33,9 +38,10 @@ class DecayedMoments:
         self.weight[rows] = total
 
     def scale(self, factor: float) -> None:
-        """Multiply the weight of every sample so far; mean and deviation do not change."""
+        """Multiply the weight of every sample so far; mean and deviation do not change until nothing is left."""
         self.weight *= factor
         self._m2 *= factor
+        self.weight[self.weight < _LEAST_WEIGHT] = 0
 
     def mean(self, rows: IntArray) -> FloatArray:
         """Return the mean of each row, NaN where the row has no weight."""

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from koordlet.metric_cache import series as class_series
@@ -109,6 +109,7 @@ def test_mean_and_variance_are_the_exact_weighted_ones_through_any_rebasing(hist
         assert found_stdev == pytest.approx(math.sqrt(variance), rel=1e-9)
 
 
+@example(60.0, [(False, 0, 0), (True, 0, 1.5), (True, 1, 0), (False, 0, 61), (False, 0, 1000)])
 @given(
     st.floats(60, 1e6),
     st.lists(st.tuples(st.booleans(), st.floats(0, 1000), st.floats(0, 3000)), min_size=1, max_size=30),
