@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import datetime as dt
+import itertools
 import json
 import threading
 
@@ -11,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from component_base import clock
 from manager import leader as leading
-from manager.cache import kopf_watches, watches
+from manager.cache import kopf_watches, resync, watches
 from manager.metrics import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
@@ -30,6 +31,13 @@ def no_kill(monkeypatch):
     monkeypatch.setattr(kopf_watches, "operator_settings", lambda _: harmless)
 
 
+@pytest.fixture(autouse=True)
+def _quick_retries(monkeypatch):
+    """Let kopf try again at once, and lists follow soon; the delays have tests of their own."""
+    monkeypatch.setattr(resync, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(kopf_watches.EndlessBackoff, "__iter__", lambda _self: itertools.repeat(0.2))
+
+
 @contextlib.asynccontextmanager
 async def leader(server, **settings):
     stop = threading.Event()
@@ -38,7 +46,7 @@ async def leader(server, **settings):
     task = asyncio.create_task(
         leading.lead(
             server.connection(),
-            ManagerSettings(**settings),
+            ManagerSettings().model_copy(update=settings),  # also values below the least: tests do not wait
             telemetry,
             status,
             identity="test",
@@ -255,14 +263,14 @@ async def test_continues_after_a_list_that_expires_between_two_pages():
             await until(lambda: server.get("nodemetrics", "late"))
 
 
-async def test_follows_edits_and_reports_after_etcd_was_restored(monkeypatch):
+async def test_follows_edits_and_reports_after_etcd_was_restored():
     async with cluster.running() as server:
         server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
         server._version = 1_000_000
         add_node(server, "n1")
         add_node(server, "n2")
         configure(server, {"enable": True})
-        async with leader(server, resync_seconds=10):
+        async with leader(server, resync_seconds=1):
             await until(lambda: server.get("nodemetrics", "n1"))
             report(server, "n1", "2")
             await until(lambda: mid_cpu(server, "n1") == "6000")

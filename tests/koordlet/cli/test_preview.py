@@ -13,6 +13,7 @@ import yaml
 from api_types.colocation import controller_config
 from api_types.kubernetes import quantities
 from koordlet import __main__ as command
+from koordlet.cli import preview
 
 BURN_HALF_A_CORE = """
 import time
@@ -21,6 +22,12 @@ while True:
     while time.monotonic() < end: pass
     time.sleep(0.05)
 """
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch):
+    """Allow a preview of two samples, which is enough where no value is compared with another source."""
+    monkeypatch.setattr(preview, "LEAST_SECONDS", 1.0)
 
 
 def busy_ticks():
@@ -57,7 +64,7 @@ def test_node_usage_is_what_the_kernel_counted_over_the_same_time(capsys):
 def test_on_a_machine_without_kubernetes_all_usage_is_the_systems_and_is_predicted(capsys, tmp_path):
     (tmp_path / "proc").symlink_to("/proc")
     (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
-    assert command.main(["preview", "--for", "3s", "--host-root", str(tmp_path)]) == 0
+    assert command.main(["preview", "--for", "1s", "--host-root", str(tmp_path)]) == 0
     status = yaml.safe_load(capsys.readouterr().out)["status"]
     assert status["nodeMetric"]["systemUsage"] == status["nodeMetric"]["nodeUsage"]
     peak, of_system = status["prodPeakMetric"]["resource"]["resources"], status["prediction"]["prod"]["systemPeak"]
@@ -69,7 +76,7 @@ def test_on_a_machine_without_kubernetes_all_usage_is_the_systems_and_is_predict
 
 
 def test_a_machine_that_cannot_be_read_is_named_with_the_path(capsys, tmp_path):
-    assert command.main(["preview", "--for", "3s", "--host-root", str(tmp_path)]) == 1
+    assert command.main(["preview", "--for", "1s", "--host-root", str(tmp_path)]) == 1
     shown = capsys.readouterr()
     assert shown.out == ""
     assert f"{tmp_path}/proc/stat" in shown.err
@@ -78,7 +85,7 @@ def test_a_machine_that_cannot_be_read_is_named_with_the_path(capsys, tmp_path):
 def test_all_predictors_are_listed_in_a_table(capsys, tmp_path):
     (tmp_path / "proc").symlink_to("/proc")
     (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
-    assert command.main(["preview", "--for", "3s", "--host-root", str(tmp_path), "--predictor", "all"]) == 0
+    assert command.main(["preview", "--for", "1s", "--host-root", str(tmp_path), "--predictor", "all"]) == 0
     header, *rows = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
     assert header[0].strip() == "predictor"
     shown = [row[0].strip() for row in rows]
@@ -89,7 +96,7 @@ def test_all_predictors_are_listed_in_a_table(capsys, tmp_path):
 def test_one_predictor_may_be_chosen_and_an_unknown_one_is_refused_with_the_known_ones(capsys, tmp_path):
     (tmp_path / "proc").symlink_to("/proc")
     (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
-    assert command.main(["preview", "--for", "3s", "--host-root", str(tmp_path), "--predictor", "percentile"]) == 0
+    assert command.main(["preview", "--for", "1s", "--host-root", str(tmp_path), "--predictor", "percentile"]) == 0
     assert capsys.readouterr().out.count("percentile") == 2
     with pytest.raises(SystemExit) as refused:
         command.main(["preview", "--predictor", "tea-leaves"])
