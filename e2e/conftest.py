@@ -93,7 +93,8 @@ def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     was_up = running.name() is not None
     provider = pytestconfig.getoption("--provider")
     with _progress_is_shown(pytestconfig):
-        assert cluster_command.main(["up", *(["--provider", provider] if provider else [])]) == 0
+        if cluster_command.main(["up", *(["--provider", provider] if provider else [])]) != 0:
+            pytest.exit("the cluster did not start, see the error above", returncode=1)
     yield running.cluster()
     if not was_up and not pytestconfig.getoption("--keep-cluster"):
         with _progress_is_shown(pytestconfig):

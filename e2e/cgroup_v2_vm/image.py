@@ -63,7 +63,7 @@ def _build(folder: Path) -> None:
             (root / name).mkdir(exist_ok=True)
         (root / "init").write_bytes(INIT.read_bytes())
         (root / "init").chmod(0o755)
-        commands.run(
+        commands.download(
             [
                 sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile",
                 "--only-binary=:all:", f"--python-version={debian_base.PYTHON_VERSION}", "--implementation=cp",

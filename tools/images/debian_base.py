@@ -51,4 +51,4 @@ def _command() -> list[str]:
 
 def _build(folder: Path) -> None:
     with progress.step(f"making the Python {PYTHON_VERSION} base image from Debian {SUITE} packages"):
-        commands.run([*_command(), folder / "root.tar"])
+        commands.download([*_command(), folder / "root.tar"])

@@ -49,7 +49,7 @@ def _download(wanted: Mapping[str, Sequence[str]], python_version: str, target: 
     pinned = ["--constraint", CONSTRAINTS] if CONSTRAINTS.exists() else []
     together = sorted({line for lines in wanted.values() for line in lines})
     with progress.step(f"collecting wheels for Python {python_version}"):
-        commands.run(
+        commands.download(
             [
                 sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
                 "--only-binary=:all:", f"--python-version={python_version}", "--dest", target, *pinned, PIP, *together,

@@ -11,7 +11,7 @@ from tools.localcluster.host.processes import Program
 from tools.localcluster.layout import Layout
 
 AUDIT_POLICY = Path(__file__).parent / "node_files" / "audit-policy.yaml"
-READY_TIMEOUT_SECONDS = 90.0
+READY_TIMEOUT_SECONDS = 180.0
 
 CLIENTS = {
     "admin": ("koord-suite-admin", "system:masters"),

@@ -93,7 +93,9 @@ def _build(names: Sequence[str], flags: str, folder: Path) -> None:
     environment = {"CGO_ENABLED": "0", "GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -mod=readonly".strip()}
     packages = [PACKAGES[name] for name in names]
     with progress.step("downloading Go modules"):
-        in_all = len(commands.run(["go", "list", "-deps", *packages], environment=environment, folder=MODULE).split())
+        in_all = len(
+            commands.download(["go", "list", "-deps", *packages], environment=environment, folder=MODULE).split()
+        )
     log = folder / "build.log"
     with progress.step(
         f"building {', '.join(names)}", so_far=lambda: f"({_lines(log)} of at most {in_all} Go packages)"

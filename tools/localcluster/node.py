@@ -21,7 +21,7 @@ from tools.localcluster.layout import Layout
 
 FILES = Path(__file__).parent / "node_files"
 PAUSE_IMAGE = "docker.io/koord-suite/pause:local"
-READY_TIMEOUT_SECONDS = 60.0
+READY_TIMEOUT_SECONDS = 120.0
 CONTAINERD_RECOVERING = "server is not initialized yet"  # the kubelet exits with this error
 SYSTEMD_RESOLV_CONF = Path("/run/systemd/resolve/resolv.conf")
 

@@ -43,7 +43,7 @@ def _build(folder: Path) -> None:
     (tools / "rustc-warn").write_text(RUSTC_WRAPPER)
     (tools / "rustc-warn").chmod(0o755)
     with progress.step("building pkg-config for Flux"):
-        commands.run(["go", "build", "-o", tools / "pkg-config", PKG_CONFIG], environment=_go(), folder=MODULE)
+        commands.download(["go", "build", "-o", tools / "pkg-config", PKG_CONFIG], environment=_go(), folder=MODULE)
     _build_influxd(folder, tools)
     shutil.rmtree(tools)
 

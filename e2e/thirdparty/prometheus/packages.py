@@ -31,13 +31,13 @@ def _addresses() -> str:
     try:
         return commands.run(command)
     except ClusterProblem:  # package lists may never have been fetched
-        commands.run(["apt-get", "update"])
+        commands.download(["apt-get", "update"])
         return commands.run(command)
 
 
 def _unpack(folder: Path) -> None:
     with progress.step(f"fetching {PROMETHEUS} and {NODE_EXPORTER}"):
-        commands.run(["apt-get", "download", PROMETHEUS, NODE_EXPORTER], folder=folder)
+        commands.download(["apt-get", "download", PROMETHEUS, NODE_EXPORTER], folder=folder)
         for package in sorted(folder.glob("*.deb")):
             commands.run(["dpkg-deb", "--extract", package, folder])
             package.unlink()

@@ -6,13 +6,17 @@ import os
 import re
 import shlex
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tools.localcluster import progress
 from tools.localcluster.errors import ClusterProblem
 
 # The marks of errors in the logs of klog, logrus and most others.
 ERROR_LINE = re.compile(r"^[EF]\d{4} |level=(error|fatal)|\berror\b|\bpanic\b", re.IGNORECASE)
+
+_DOWNLOAD_PAUSES = (5.0, 30.0)
 
 
 def run(
@@ -45,6 +49,19 @@ def run(
             f"`{shorten(shlex.join(words))}` exit {ended.returncode}: {last_errors(ended.stderr or ended.stdout)}"
         )
     return ended.stdout
+
+
+def download(
+    argv: Sequence[object], *, environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> str:
+    """Run a program that downloads, up to three times: a mirror that fails is often back after seconds."""
+    for pause_seconds in _DOWNLOAD_PAUSES:
+        try:
+            return run(argv, environment=environment, folder=folder)
+        except ClusterProblem as problem:
+            progress.report(f"{problem}; trying again in {pause_seconds:.0f} s")
+            time.sleep(pause_seconds)
+    return run(argv, environment=environment, folder=folder)
 
 
 def succeeds(argv: Sequence[object], *, timeout_seconds: float = 20) -> bool:

@@ -61,8 +61,8 @@ def ensure(wanted: Mapping[str, tuple[str, ...]] = PATHS_BY_PACKAGE) -> None:
     options = ["-o", "Dpkg::Use-Pty=0", "--no-install-recommends", "--yes"]
     # The packages must not start services: this cluster runs a containerd of its own.
     with progress.step(f"installing Debian packages {' '.join(packages)}"), _services_stay_down():
-        commands.run(["apt-get", "update"], environment=quiet)
-        commands.run(["apt-get", "install", *options, *packages], environment=quiet)
+        commands.download(["apt-get", "update"], environment=quiet)
+        commands.download(["apt-get", "install", *options, *packages], environment=quiet)
     if still := missing(wanted=wanted):
         raise ClusterProblem(f"installed {' '.join(packages)}, and still missing: {still}")
 

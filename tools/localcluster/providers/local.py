@@ -35,7 +35,7 @@ from tools.localcluster.layout import Layout
 STOP_ORDER = (
     "kubelet", "kube-proxy", "containerd", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd",
 )  # fmt: skip
-NODE_READY_SECONDS = 60.0
+NODE_READY_SECONDS = 180.0
 
 
 class Local:
