@@ -25,12 +25,12 @@ demo: $(STAMP) ## Show the suite at work on a real cluster, step by step (about 
 	@$(BIN)/python -m e2e.demo
 
 .PHONY: test
-test: $(STAMP) ## Run all tests but the cluster ones
-	@$(BIN)/pytest tests
+test: $(STAMP) ## Run all tests but the cluster ones, on all cores
+	@$(BIN)/pytest tests --numprocesses auto --dist worksteal
 
 .PHONY: e2e
-e2e: $(STAMP) ## Run the end-to-end cases on a real cluster (needs root or KUBECONFIG)
-	@$(BIN)/pytest e2e tests/charts
+e2e: $(STAMP) ## Run the end-to-end cases on a real cluster (needs root or KUBECONFIG), of PROVIDER=local|kind|existing
+	@$(BIN)/pytest e2e tests/charts $(if $(PROVIDER),--provider $(PROVIDER))
 
 .PHONY: e2e-long
 e2e-long: $(STAMP) ## Run the cases that wait for minutes: outages, degrade times, idle clusters, the demo
