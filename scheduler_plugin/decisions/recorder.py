@@ -194,8 +194,8 @@ class DecisionRecords:
         """Return the number of recorded decisions."""
         return len(self._by_number) + (self._pending is not None)
 
-    def filtered(self, pod: PodInfo, rows: Rows, names: Sequence[str], codes: ReasonCodes | None, now: float) -> None:
-        """Record a filter call; the caller must not change the arrays later."""
+    def began(self, pod: PodInfo, rows: Rows, names: Sequence[str], codes: ReasonCodes | None, now: float) -> None:
+        """Record the first call of a cycle; the caller must not change the arrays later."""
         self.seal()
         if self._max_bytes:
             self._pending = Decision(pod, rows, names, codes, now)

@@ -105,7 +105,7 @@ class Extender:
         rows = self._vectors.find(names)
         pod = pod_info.read(args.pod, self._estimator_args)
         codes = self._cycle.filter(pod, rows, now)
-        self._records.filtered(pod, rows, names, codes, now)
+        self._records.began(pod, rows, names, codes, now)
         self._count(codes)
         passing = rows if codes is None else rows[codes == 0]
         if 0 < self._short_list < len(passing) and passing.min() >= 0:
@@ -168,12 +168,13 @@ class Extender:
             return response
         args = _decode(_ARGS, body)
         names = _names(args)
-        if not self._pending.is_of(args.pod.metadata.uid):
-            self._begin(args, body)
-        self._pending.end()
         rows = self._vectors.find(names)
-        rows = rows[rows >= 0]
         pod = pod_info.read(args.pod, self._estimator_args)
+        if not self._pending.is_of(pod.uid):  # the cycle begins here where kube-scheduler does not call filter
+            self._begin(args, body)
+            self._records.began(pod, rows, names, None, now)
+        self._pending.end()
+        rows = rows[rows >= 0]
         response, self._placement = self._prioritized(pod, rows, now)
         return response
 

@@ -29,7 +29,7 @@ def a_decision(records, *, name="p", uid="u", scores=None, codes=None, count=3):
     """Filter over rows 0, 1 ... and, with `scores`, prioritize the passing ones."""
     rows = np.arange(count)
     given = None if codes is None else np.array(codes, dtype=np.int16)
-    records.filtered(pod(name, uid), rows, [f"n{row}" for row in rows], given, NOW)
+    records.began(pod(name, uid), rows, [f"n{row}" for row in rows], given, NOW)
     if scores is not None:
         passing = rows if given is None else rows[given == 0]
         records.scored(pod(name, uid), passing, [PluginScores("a", 1, np.array(scores))], np.array(scores))
@@ -193,7 +193,7 @@ def test_columns_are_copied_after_the_prioritize_response(parts):
 @given(
     st.lists(
         st.one_of(
-            st.tuples(st.just("filtered"), st.integers(0, 3), st.integers(1, 40)),
+            st.tuples(st.just("began"), st.integers(0, 3), st.integers(1, 40)),
             st.tuples(st.just("scored"), st.integers(0, 3), st.integers(1, 40)),
             st.tuples(st.just("bound"), st.integers(0, 3), st.integers(0, 40)),
             st.tuples(st.just("seal"), st.just(0), st.just(0)),
@@ -206,8 +206,8 @@ def test_the_size_is_correct_after_any_sequence_of_calls(calls):
     bound = 0
     for verb, number, size in calls:
         own, rows = pod(f"p{number}", f"u{number}"), np.arange(size)
-        if verb == "filtered":
-            kept.filtered(own, rows, [f"n{row}" for row in rows], None, NOW)
+        if verb == "began":
+            kept.began(own, rows, [f"n{row}" for row in rows], None, NOW)
         elif verb == "scored":
             kept.scored(own, rows, [PluginScores("a", 1, rows)], rows)
         elif verb == "bound":
@@ -223,8 +223,8 @@ def test_the_size_is_correct_after_any_sequence_of_calls(calls):
 
 def test_unbounded_names_count_in_the_size():
     kept = records(max_bytes=100_000, count=1)
-    kept.filtered(pod(), np.array([-1]), ["n" * 60_000], np.array([1], dtype=np.int16), NOW)
-    kept.filtered(pod("p" * 30_000), np.array([0]), ["n0"], None, NOW)
+    kept.began(pod(), np.array([-1]), ["n" * 60_000], np.array([1], dtype=np.int16), NOW)
+    kept.began(pod("p" * 30_000), np.array([0]), ["n0"], None, NOW)
     kept.seal()
     assert 90_000 < kept.bytes <= 100_000
     kept.bound("default/" + "p" * 30_000, "u", "n" * 10**6, None)

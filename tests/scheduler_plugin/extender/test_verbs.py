@@ -203,6 +203,8 @@ def test_without_filter_calls_prioritize_keeps_the_pod_and_forgets_the_assumed_o
         assert parts.cluster.counts()["unconfirmed_pods"] == 0
         bind(parts, "cool")
         assert set(parts.cluster.entries["cool"].load.pods) == {"default/web-1"}
+    decisions = parts.records.of("default/web-1")
+    assert [(each.node, len(each.rows), len(each.scores)) for each in decisions] == [("cool", 2, 2)] * 2
 
 
 def test_a_prioritize_call_keeps_what_the_filter_call_of_its_pod_began(parts):
