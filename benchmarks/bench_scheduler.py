@@ -35,6 +35,9 @@ def measure(nodes: int, arguments: argparse.Namespace) -> list[str]:
         NO_EXTENDER: scheduling_rounds.without,
         C_EXTENDER: scheduling_rounds.doing_nothing,
         "scheduler plugin": functools.partial(scheduling_rounds.suite, source=arguments.source),
+        "scheduler plugin without bind calls": functools.partial(
+            scheduling_rounds.suite, source=arguments.source, bind_verb=False
+        ),
         "naive (http.server, json, a loop)": scheduling_rounds.naive,
     }
     rows = []

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tools.localcluster import progress
@@ -65,6 +66,15 @@ def ensure(wanted: Mapping[str, tuple[str, ...]] = PATHS_BY_PACKAGE) -> None:
         commands.download(["apt-get", "install", *options, *packages], environment=quiet)
     if still := missing(wanted=wanted):
         raise ClusterProblem(f"installed {' '.join(packages)}, and still missing: {still}")
+
+
+def contained(paths: Sequence[str]) -> set[str]:
+    """Return the paths that are in an installed package; none of them where there is no dpkg."""
+    if not paths or shutil.which("dpkg-query") is None:
+        return set()
+    words = ["dpkg-query", "--search", *paths]
+    listed = subprocess.run(words, capture_output=True, text=True, check=False).stdout  # exits with 1 for other paths
+    return {line.rpartition(": ")[2] for line in listed.splitlines()} & set(paths)
 
 
 class _services_stay_down:  # noqa: N801 -- reads as a phrase in a with statement

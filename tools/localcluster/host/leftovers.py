@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tools.localcluster.host import firewall, network
+from tools.localcluster.host import debian_packages, firewall, network
 
 CGROUPS = Path("/sys/fs/cgroup")
 CGROUPS_WATCHED = ("kubepods*", "k8s.io*", "cri-containerd*")
@@ -103,11 +103,16 @@ def _kernel_settings() -> Iterable[tuple[str, str]]:
 
 
 def differences(before: Machine, after: Machine) -> list[str]:
-    """Return one line for everything that is new or has another value."""
+    """Return one line for everything that is new or has another value.
+
+    Files of a Debian package are not named: packages may be installed while the cluster is up.
+    """
     found = []
     for kind in ("mounts", "links", "cgroups", "folders"):
-        new = sorted(set(getattr(after, kind)) - set(getattr(before, kind)))
-        found += [f"{kind.removesuffix('s')}: {name}" for name in new]
+        new = set(getattr(after, kind)) - set(getattr(before, kind))
+        if kind == "folders":
+            new -= debian_packages.contained(sorted(new))
+        found += [f"{kind.removesuffix('s')}: {name}" for name in sorted(new)]
     for command, rules in after.rules.items():
         known = before.rules.get(command, [])
         found += [f"{command}: {rule}" for rule in rules if rule not in known]

@@ -1,6 +1,7 @@
 """Differences of a machine before and after."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +49,12 @@ def test_what_disappeared_meanwhile_is_not_a_leftover():
     assert (
         leftovers.differences(BEFORE, after(mounts=["/"], links=["lo"], folders=[], rules={}, kernel_settings={})) == []
     )
+
+
+@pytest.mark.skipif(not Path("/etc/debian_version").exists(), reason="needs Debian")
+def test_a_package_that_was_installed_meanwhile_is_not_a_leftover():
+    folders = ["/var/lib/cni", "/etc/debian_version", "/etc/no-package-has-this"]
+    assert leftovers.differences(BEFORE, after(folders=folders)) == ["folder: /etc/no-package-has-this"]
 
 
 def test_a_new_empty_table_is_not_a_leftover():
