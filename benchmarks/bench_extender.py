@@ -27,6 +27,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import msgspec
+from kubernetes.utils.quantity import parse_quantity
 from prometheus_client import CollectorRegistry
 
 from api_types.kubernetes import pods
@@ -74,8 +75,8 @@ def serve_naive(port_to: Connection, names: list[str]) -> None:
 
     def estimate(args: dict[str, Any]) -> tuple[float, float]:
         requests = [container["resources"]["requests"] for container in args["Pod"]["spec"]["containers"]]
-        cpu = sum(int(request["cpu"][:-1]) for request in requests) * 0.85
-        return cpu, sum(int(request["memory"][:-2]) * 2**30 for request in requests) * 0.7
+        cpu, memory = (sum(float(parse_quantity(request[name])) for request in requests) for name in ("cpu", "memory"))
+        return cpu * 1000 * 0.85, memory * 0.7
 
     def used_and_total(own_cpu: float, own_memory: float, name: str) -> list[tuple[float, float]]:
         own, reported = state[name]
