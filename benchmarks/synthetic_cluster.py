@@ -107,7 +107,7 @@ def pod(name: str, *, namespace: str = "default", node: str = "", scheduled: flo
     container = {
         "image": "registry.example/app:v1",
         "env": [{"name": f"VARIABLE_{index}", "value": "value-" * 5} for index in range(24)],
-        "resources": {"requests": requests, "limits": {"cpu": "1", "memory": "2Gi"}},
+        "resources": {"requests": requests, "limits": requests},
     }
     first, second = zlib.crc32(f"{namespace}/{name}".encode()), zlib.crc32(f"{name}/{namespace}".encode())
     since = {} if scheduled is None else {"lastTransitionTime": moment(scheduled)}
