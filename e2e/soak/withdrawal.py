@@ -19,14 +19,14 @@ def switch_off(cluster_client: ClusterClient) -> None:
 
 
 def holders(cluster_client: ClusterClient, namespace: str) -> set[str]:
-    """Return the UIDs of the admitted pods: those that a withdrawal protects."""
-    return {pod["metadata"]["uid"] for pod in cluster_client.list("Pod", namespace) if kubelet.is_admitted(pod)}
+    """Return the UIDs of the bound pods: a withdrawal protects them once the kubelet has taken them."""
+    return {pod["metadata"]["uid"] for pod in cluster_client.list("Pod", namespace) if pod["spec"].get("nodeName")}
 
 
 def wait_withdrawn(cluster_client: ClusterClient, nodes: Iterable[str], namespace: str, protected: set[str]) -> None:
     """Wait until no node offers more than its protected Mid pods request. Raises waiting.TimeLimitExceeded.
 
-    A pod that started after the withdrawal is not protected: with a backlog, the offer would never fall.
+    A pod that was bound after the withdrawal is not protected: with a backlog, the offer would never fall.
     """
 
     def excess() -> dict[str, str]:

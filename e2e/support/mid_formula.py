@@ -3,7 +3,7 @@
 Reclaimable = max(0, min( ratio * Allocated[Prod] - Peak[Prod],  NodeAllocatable - Peak[Prod] ))
 Share       = share * max( NodeAllocatable - Allocated[Prod], 0 )
 Calculated  = min( min( Reclaimable, NodeAllocatable * threshold ) + Share,  Unused )
-Mid         = max( Calculated, Allocated[Mid] )
+Mid         = max( Calculated, Allocated[Mid] )     while Mid shrinks, only what was bound before counts as allocated
 
 Unused is what nothing but Mid uses: by class where the report has `usage`, else of the whole node's capacity.
 """
@@ -46,7 +46,9 @@ def unused(node: Mapping[str, Any], node_metric: Mapping[str, Any], native: str,
     return max(read(node["status"]["allocatable"][native]) - sum(read(usage[each][native]) for each in counted), 0)
 
 
-def of(node: Mapping[str, Any], node_metric: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
+def of(
+    node: Mapping[str, Any], node_metric: Mapping[str, Any], *, with_floor: bool = True
+) -> tuple[Fraction, Fraction]:
     """Return Mid CPU in milli-cores and memory in bytes, from a published Node and its NodeMetric."""
     policy, status = node_metric["spec"]["midColocationPolicy"], node_metric["status"]
     peak, allocated = status["prodPeakMetric"]["resource"]["resources"], status["allocated"]
@@ -56,7 +58,7 @@ def of(node: Mapping[str, Any], node_metric: Mapping[str, Any]) -> tuple[Fractio
         return evaluate(
             policy=policy,
             prod=read(allocated["prod"][native]),
-            mid=units(allocated["mid"][mid]),
+            mid=units(allocated["mid"][mid]) if with_floor else 0,
             peak=read(peak[native]),
             allocatable=read(allocatable[native]),
             unused=unused(node, node_metric, native, read),
@@ -69,17 +71,14 @@ def of(node: Mapping[str, Any], node_metric: Mapping[str, Any]) -> tuple[Fractio
     )
 
 
-def is_floor_of(published: int, exact: Fraction) -> bool:
-    """Return whether a published integer is the exact value with its terms floored."""
-    return math.floor(exact) - FLOORS < published <= exact
-
-
 class Published(NamedTuple):
     """Mid resources of a node, and the NodeMetric that they were calculated from."""
 
     offered: tuple[int, int]
     node: dict[str, Any]
     node_metric: dict[str, Any]
+    shrinks: bool = False
+    """Whether the floor counts only pods that were bound before some time; which ones, the objects do not show."""
 
     def exact(self) -> tuple[Fraction, Fraction]:
         """Return the values of the formula."""
@@ -87,7 +86,11 @@ class Published(NamedTuple):
 
     def is_due(self) -> bool:
         """Return whether the published values are those of the formula."""
-        return all(map(is_floor_of, self.offered, self.exact()))
+        least = of(self.node, self.node_metric, with_floor=False) if self.shrinks else self.exact()
+        return all(
+            math.floor(calculated) - FLOORS < published <= exact
+            for published, calculated, exact in zip(self.offered, least, self.exact(), strict=True)
+        )
 
 
 def wait_published(cluster_client: ClusterClient, node: str, *, within_seconds: float = 75.0) -> Published:
@@ -100,7 +103,10 @@ def wait_published(cluster_client: ClusterClient, node: str, *, within_seconds: 
         seen, mid_status = cluster_client.get("Node", node), cluster_client.mid_status(node)
         allocatable = seen["status"]["allocatable"]
         offered = units(allocatable[MID_CPU]), units(allocatable[MID_MEMORY])
-        return Published(offered, seen, cluster_client.node_metric(node)), mid_status and mid_status.get("sample")
+        shrinks = bool(mid_status and mid_status.get("floorBefore"))
+        return Published(offered, seen, cluster_client.node_metric(node), shrinks), mid_status and mid_status.get(
+            "sample"
+        )
 
     def holds(seen: tuple[Published, str | None]) -> bool:
         published, sample = seen
