@@ -26,8 +26,13 @@ def listen(address: str, port: int, *, purpose: str, fix: str) -> socket.socket:
                 raise
             return _open("0.0.0.0", port)  # noqa: S104  # the caller asked for all addresses
     except OSError as error:
-        host = f"[{address}]" if ":" in address else address
-        raise CannotListen(f"cannot listen on {host}:{port} for {purpose}: {error.strerror or error}; {fix}") from error
+        where = host_and_port(address, port)
+        raise CannotListen(f"cannot listen on {where} for {purpose}: {error.strerror or error}; {fix}") from error
+
+
+def host_and_port(address: str, port: int) -> str:
+    """Return `address:port`, with brackets around an address of IPv6."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _open(address: str, port: int) -> socket.socket:

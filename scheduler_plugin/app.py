@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from apiserver_client import session
-from component_base import http_endpoint, tasks
+from component_base import http_endpoint, listening, tasks
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.config.loader import Configuration
 from scheduler_plugin.debug_pages import DebugPages
@@ -97,9 +97,8 @@ class ExtenderApp:
                 await server.start()
                 self._ports = Ports(server.port, endpoint.port, endpoint.debug_port)
                 log.info(
-                    "serving kube-scheduler on %s:%d, probes and metrics on port %d",
-                    server.address,
-                    server.port,
+                    "serving kube-scheduler on %s, probes and metrics on port %d",
+                    listening.host_and_port(server.address, server.port),
                     endpoint.port,
                 )
                 await self._until_stopped(

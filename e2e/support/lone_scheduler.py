@@ -9,22 +9,22 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
-import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from e2e.support import chart_rendering
 from e2e.support.host_components import CRD_FILE
-from e2e.support.installation import CHART, RELEASE
 from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster import control_plane, standalone_control_plane
 from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, Connection, RequestError
 from tools.localcluster.host import ports
-from tools.localcluster.standalone_control_plane import ControlPlane
+from tools.localcluster.standalone_control_plane import ControlPlane, Running
 
 SCHEDULER: Final = "koord-scheduler"
 PODS: Final = "/api/v1/namespaces/default/pods"
@@ -48,31 +48,44 @@ class LoneScheduler:
         self.plane = plane
         self.api: Connection = plane.connect()
         self._values = values
-        self._extender_port, self.http_port = ports.free_ports(2)
+        self.extender_port, self.http_port = ports.free_ports(2)
 
     # programs
 
     def start(self, *, kube_version: str = "1.34.0", with_extender: bool = True) -> None:
         """Start both programs with what the chart renders for a Kubernetes version."""
-        rendered = self._rendered(kube_version)
-        files = rendered["ConfigMap"]["data"]
-        policies = self.plane.places.state / "scheduler-plugin.yaml"
-        policies.write_text(files["scheduler-plugin.yaml"])
         if with_extender:
-            self.plane.start_python(
-                "extender",
-                *("-m", "scheduler_plugin", "run", f"--config={policies}", f"--kubeconfig={self.plane.kubeconfig}"),
-                *(f"--extender-port={self._extender_port}", "--http-address=127.0.0.1"),
-                f"--http-port={self.http_port}",
-                OPENBLAS_NUM_THREADS="1",
-            )
-            self.plane.wait_for_page(self.plane.process("extender"), self.http_port, "/readyz")
-        document = yaml.safe_load(files["kube-scheduler.yaml"])
+            self.start_extender()
+        self.start_kube_scheduler(kube_version=kube_version)
+
+    def start_extender(self, *flags: str) -> Running:
+        """Start the extender as a sidecar, or with other flags, and wait until it has read the cluster."""
+        policies = self.plane.places.state / "scheduler-plugin.yaml"
+        policies.write_text(self._rendered()["ConfigMap"]["data"]["scheduler-plugin.yaml"])
+        self.plane.start_python(
+            "extender",
+            *("-m", "scheduler_plugin", "run", f"--config={policies}", f"--kubeconfig={self.plane.kubeconfig}"),
+            *("--http-address=127.0.0.1", f"--http-port={self.http_port}", "--debug-port=0"),
+            *(flags or [f"--extender-port={self.extender_port}"]),
+            OPENBLAS_NUM_THREADS="1",
+        )
+        extender = self.plane.process("extender")
+        self.plane.wait_for_page(extender, self.http_port, "/readyz")
+        return extender
+
+    def start_kube_scheduler(
+        self, *, url: str = "", tls: Mapping[str, str] | None = None, kube_version: str = "1.34.0"
+    ) -> None:
+        """Start kube-scheduler; it calls the extender at the sidecar's address, or at another one."""
+        rendered = self._rendered(kube_version)
+        document = yaml.safe_load(rendered["ConfigMap"]["data"]["kube-scheduler.yaml"])
         document["clientConnection"]["kubeconfig"] = str(self.plane.kubeconfig)
         document["leaderElection"] = {"leaderElect": False}
         (extender,) = document["extenders"]
-        extender["urlPrefix"] = f"http://127.0.0.1:{self._extender_port}"
-        extender["httpTimeout"] = "5s"  # a busy machine does not influence placement
+        extender["urlPrefix"] = url or f"http://127.0.0.1:{self.extender_port}"
+        extender["httpTimeout"] = "30s"  # a busy machine does not influence placement
+        if tls:
+            extender |= {"enableHTTPS": True, "tlsConfig": dict(tls)}
         file = self.plane.places.state / "kube-scheduler.yaml"
         file.write_text(yaml.safe_dump(document))
         (container,) = rendered["Deployment"]["spec"]["template"]["spec"]["containers"]
@@ -86,14 +99,28 @@ class LoneScheduler:
         )
         control_plane.start_one(program, self.plane.places)
 
-    def _rendered(self, kube_version: str) -> dict[str, Any]:
-        helm = self.plane.binaries / "helm"
-        words = [str(helm), "template", RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE, "--values=-"]
-        words += [f"--show-only=templates/scheduler/{template}.yaml" for template in ("config", "deployment")]
-        values = json.dumps({"scheduler": self._values})
-        words.append(f"--kube-version={kube_version}")
-        done = subprocess.run(words, input=values, capture_output=True, text=True, check=True)
-        return {document["kind"]: document for document in yaml.safe_load_all(done.stdout)}
+    def service_flags(self, secrets: Path) -> list[str]:
+        """Return the extender's flags as a Service over TLS; `secrets` has the files that the chart mounts."""
+        values = {
+            "enabled": True,
+            "port": self.extender_port,
+            "serverCertificateSecret": "extender-tls",
+            "callersAuthoritySecret": "scheduler-ca",
+        }
+        templates = ("extender-service/deployment",)
+        (deployment,) = chart_rendering.rendered(self.plane.binaries, {"extenderService": values}, *templates)
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        flags = [flag for flag in container["args"] if flag.startswith("--extender-")]
+        return [flag.replace("/etc/koord-extender-tls", str(secrets)) for flag in flags]
+
+    def _rendered(self, kube_version: str = "1.34.0") -> dict[str, Any]:
+        found = chart_rendering.rendered(
+            self.plane.binaries,
+            {"scheduler": self._values},
+            *("scheduler/config", "scheduler/deployment"),
+            kube_version=kube_version,
+        )
+        return {document["kind"]: document for document in found}
 
     # nodes
 
@@ -149,10 +176,11 @@ class LoneScheduler:
         priority: int = 0,
         node: str = "",
         nodes: Sequence[str] = (),
+        preferred: str = "",
         claim: str = "",
         scheduler: str = SCHEDULER,
     ) -> float:
-        """Create a pod; return the time. `node` binds it at once, `nodes` restricts it."""
+        """Create a pod; return the time. `node` binds it at once, `nodes` restricts it, to `preferred` it is drawn."""
         spec: dict[str, Any] = {
             "schedulerName": scheduler,
             "terminationGracePeriodSeconds": 0,
@@ -163,9 +191,11 @@ class LoneScheduler:
         if node:
             spec["nodeName"] = node
         if nodes:
-            names = {"key": "kubernetes.io/hostname", "operator": "In", "values": list(nodes)}
-            terms = {"nodeSelectorTerms": [{"matchExpressions": [names]}]}
+            terms = {"nodeSelectorTerms": [_named(*nodes)]}
             spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        if preferred:
+            preference = {"weight": 100, "preference": _named(preferred)}
+            spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
         if claim:
             spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
         self.api.send("POST", PODS, {"metadata": {"name": name}, "spec": spec})
@@ -217,6 +247,13 @@ class LoneScheduler:
         samples = _samples(text, f"koord_scheduler_plugin_{name}")
         return sum(value for found, value in samples if labels.items() <= found.items())
 
+    def scores(self, *nodes: str) -> dict[str, int]:
+        """Return the scores of a pod, as the extender answers kube-scheduler."""
+        pod = {"metadata": {"name": "asked", "namespace": "default", "uid": "asked"}, "spec": {"containers": []}}
+        body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": nodes}).encode()
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.extender_port}/prioritize", body, timeout=10) as answer:
+            return {each["Host"]: each["Score"] for each in json.loads(answer.read())}
+
     @staticmethod
     def until(what: str, condition: Callable[[], object], within_seconds: float = _DEADLINE_SECONDS) -> None:
         """Wait for a condition. Raises TimeoutError."""
@@ -235,6 +272,11 @@ def running(values: Mapping[str, Any] | None = None, *, audited: bool = False) -
         lone = LoneScheduler(plane, values or {})
         with contextlib.closing(lone.api):
             yield lone
+
+
+def _named(*nodes: str) -> dict[str, Any]:
+    """Return the term of a node selector for some nodes."""
+    return {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": list(nodes)}]}
 
 
 def _now(age_seconds: float = 0) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from api_types.kubernetes import times
+from component_base import listening
 from scheduler_plugin.settings import SchedulerPluginSettings
 
 _FINE, _FAILED, _WRONG_INPUT = 0, 1, 2
@@ -59,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _request(host: str, port: int, pod: str, most_nodes: int) -> dict[str, Any]:
     connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
+    where = listening.host_and_port(host, port)
     with contextlib.closing(connection):
         try:
             connection.request("GET", f"/debug/pods/{urllib.parse.quote(pod)}?nodes={most_nodes}")
@@ -66,16 +68,16 @@ def _request(host: str, port: int, pod: str, most_nodes: int) -> dict[str, Any]:
             body = response.read().decode()
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise NoExplanation(
-                f"cannot reach the plugin on {host}:{port} ({error}); "
+                f"cannot reach the plugin on {where} ({error}); "
                 "forward its debug-port, set --address, or run this command in its container (kubectl exec)"
             ) from error
     if response.status != http.client.OK:
-        raise NoExplanation(body.strip() or f"{host}:{port} responded with {response.status} {response.reason}")
+        raise NoExplanation(body.strip() or f"{where} responded with {response.status} {response.reason}")
     with contextlib.suppress(ValueError, RecursionError):
         page = json.loads(body)
         if isinstance(page, dict) and "decisions" in page:
             return page
-    raise NoExplanation(f"{host}:{port} is not the debug-port of this plugin, it responded with {body[:100]!r}")
+    raise NoExplanation(f"{where} is not the debug-port of this plugin, it responded with {body[:100]!r}")
 
 
 def text(page: Mapping[str, Any]) -> Iterator[str]:

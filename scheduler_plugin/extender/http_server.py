@@ -5,9 +5,10 @@ always sent, because kube-scheduler's client drops the connection without it. Id
 client closes them, after 90 s. An error is a JSON object `{"Error": ...}` with a status other than 200. A request whose
 end cannot be found closes the connection.
 
-Every peer is bounded. A TLS handshake takes 5 s at most, and the oldest of too many gives way to a new one, so that
-peers without a certificate keep no other out; a buffer is allocated after it. A request that has begun takes 10 s at
-most, and so does a response that is not read; meanwhile nothing more is read from that peer.
+Every peer is bounded. A TLS handshake takes 5 s at most; a buffer is allocated after it. A request that has begun takes
+10 s at most, and so does a response that is not read; meanwhile nothing more is read from that peer. If there are too
+many, one gives way to a new one, so that no peer keeps another out: of handshakes the oldest, of connections the least
+useful, each time of the address with the most of them; of requests that are too large together those that began first.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -32,11 +33,11 @@ from scheduler_plugin.extender.http_head import BadHead, Head
 log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 64  # kube-scheduler uses two, and one more for each bind call in progress
-MOST_HANDSHAKES: Final = 64
+MOST_HANDSHAKES: Final = 32
 HANDSHAKE_SECONDS: Final = 5.0
 REQUEST_SECONDS: Final = 10.0
 _SWEEP_SECONDS: Final = 1.0
-_FIRST_BUFFER_BYTES: Final = 64 * 1024
+_FIRST_BUFFER_BYTES: Final = 2 * http_head.MAX_HEAD_BYTES  # a head that is too long is noticed in it
 _KEPT_BUFFER_BYTES: Final = 2 * 1024**2  # for 40,000 node names; a larger buffer is freed after its request
 _GRACE_SECONDS: Final = 1.0  # for requests that are partly received at shutdown
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -63,7 +64,10 @@ def error_response(status: HTTPStatus, text: str) -> Response:
 class _Connection(asyncio.BufferedProtocol):
     """One connection; requests are handled one after the other, in their order."""
 
-    def __init__(self, handler: Handler, max_body_bytes: int, open_connections: set[_Connection]) -> None:
+    def __init__(
+        self, peer_address: str, handler: Handler, max_body_bytes: int, open_connections: _OpenConnections
+    ) -> None:
+        self.peer_address = peer_address
         self._handler = handler
         self._max_body_bytes = max_body_bytes
         self._open_connections = open_connections
@@ -73,8 +77,10 @@ class _Connection(asyncio.BufferedProtocol):
         self._buffer = bytearray()
         """Allocated with the first byte, which over TLS follows the handshake."""
         self._received = 0
-        self._begun_at = 0.0
+        self.begun_at = 0.0
         """Monotonic time of the first byte of the request in the buffer; 0 without one."""
+        self.usefulness = 0.0, time.monotonic()
+        """Monotonic time of the last whole request, 0 before the first, and of the connection's begin."""
         self._blocked_at = 0.0
         """Monotonic time since which the client does not read; 0 while it does."""
         self._head: Head | None = None
@@ -92,6 +98,11 @@ class _Connection(asyncio.BufferedProtocol):
         self._open_connections.discard(self)
         self.closed.set_result(None)
 
+    @property
+    def buffer_bytes(self) -> int:
+        """Return the size of the buffer, of which a part may be empty."""
+        return len(self._buffer)
+
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  # the signature that asyncio requires
         if not self._buffer:
             self._buffer = bytearray(_FIRST_BUFFER_BYTES)
@@ -99,7 +110,7 @@ class _Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if not self._received:
-            self._begun_at = time.monotonic()
+            self.begun_at = time.monotonic()
         self._received += nbytes
         self._handle_requests()
 
@@ -118,7 +129,7 @@ class _Connection(asyncio.BufferedProtocol):
 
     def is_overdue(self, now: float) -> bool:
         """Return whether the client takes too long for its request, or to read its response."""
-        return any(since and now - since > REQUEST_SECONDS for since in (self._begun_at, self._blocked_at))
+        return any(since and now - since > REQUEST_SECONDS for since in (self.begun_at, self._blocked_at))
 
     def _handle_requests(self) -> None:
         try:
@@ -137,6 +148,11 @@ class _Connection(asyncio.BufferedProtocol):
         """Close the connection immediately."""
         if self._transport is not None:
             self._transport.abort()
+        self.free_buffer()
+
+    def free_buffer(self) -> None:
+        """Free the buffer, with what was received of a request."""
+        self._buffer, self._received = bytearray(), 0
 
     def _handle_request(self) -> bool:
         """Handle the first request in the buffer, if it is complete and the connection is open."""
@@ -154,7 +170,8 @@ class _Connection(asyncio.BufferedProtocol):
         rest = self._received - end
         self._buffer[:rest] = self._buffer[end : self._received]
         self._received = rest
-        self._begun_at = time.monotonic() if rest else 0.0
+        now = time.monotonic()
+        self.begun_at, self.usefulness = now if rest else 0.0, (now, now)
         self._head = None
         if rest == 0 and len(self._buffer) > _KEPT_BUFFER_BYTES:
             self._buffer = bytearray(_FIRST_BUFFER_BYTES)
@@ -176,7 +193,9 @@ class _Connection(asyncio.BufferedProtocol):
 
     def _make_room(self, size: int) -> None:
         """Double the full buffer, up to `size`: memory grows with received bytes, not with the announced length."""
-        larger = bytearray(min(size, 2 * len(self._buffer)))  # not resized: the event loop still has a view of the old
+        wanted = min(size, 2 * len(self._buffer))
+        self._open_connections.make_room(self, wanted)
+        larger = bytearray(wanted)  # not resized: the event loop still has a view of the old
         larger[: self._received] = self._buffer
         self._buffer = larger
 
@@ -202,6 +221,47 @@ class _Connection(asyncio.BufferedProtocol):
             self._loop.call_soon(response.then)
 
 
+class _OpenConnections(set[_Connection]):
+    """Open connections of one server, and what they may hold together."""
+
+    def __init__(self, max_body_bytes: int) -> None:
+        super().__init__()
+        self._most_bytes = max_body_bytes + MOST_CONNECTIONS * _FIRST_BUFFER_BYTES
+        self.displaced = 0
+        """Number of connections that gave way, since the start."""
+
+    def add(self, connection: _Connection) -> None:
+        """Add a connection; of too many, the least useful one of the address with the most gives way to it."""
+        while len(self) >= MOST_CONNECTIONS:
+            address = _most_frequent(each.peer_address for each in self)
+            crowd = [each for each in self if each.peer_address == address]
+            self._displace(min(crowd, key=lambda each: each.usefulness))
+        super().add(connection)
+
+    def make_room(self, connection: _Connection, size: int) -> None:
+        """Free buffers of other connections until one of `size` fits: of idle ones, then requests that began first."""
+        others = sorted(self - {connection}, key=lambda each: each.begun_at)  # 0 of idle ones
+        excess = size + sum(each.buffer_bytes for each in others) - self._most_bytes
+        for each in others:
+            if excess <= 0:
+                return
+            excess -= each.buffer_bytes
+            if each.begun_at:
+                self._displace(each)
+            else:
+                each.free_buffer()
+
+    def _displace(self, connection: _Connection) -> None:
+        self.discard(connection)
+        self.displaced += 1
+        connection.abort()
+
+
+def _most_frequent(addresses: Iterable[str]) -> str:
+    ((address, _count),) = collections.Counter(addresses).most_common(1)
+    return address
+
+
 class ExtenderServer:
     """Server on one address; `port` 0 takes any free port (see the attribute after `start`).
 
@@ -222,9 +282,9 @@ class ExtenderServer:
         self._tls = tls
         self._handler = handler
         self._max_body_bytes = max_body_bytes
-        self._connections: set[_Connection] = set()
-        self._beginning: collections.OrderedDict[asyncio.Task[None], None] = collections.OrderedDict()
-        """Tasks of accepted connections until their TLS handshake is done, oldest first."""
+        self._connections = _OpenConnections(max_body_bytes)
+        self._beginning: dict[asyncio.Task[None], str] = {}
+        """Task and peer's address of accepted connections until their TLS handshake is done, oldest first."""
         self._work: list[asyncio.Task[None]] = []
         self._listener: socket.socket | None = None
 
@@ -255,30 +315,28 @@ class ExtenderServer:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                accepted, _address = await loop.sock_accept(listener)
+                accepted, (address, *_port) = await loop.sock_accept(listener)
             except OSError as error:
                 log.warning("cannot accept a connection: %s", error.strerror or error)
                 await asyncio.sleep(_SWEEP_SECONDS)  # out of file descriptors: connections end meanwhile
                 continue
-            if len(self._connections) >= MOST_CONNECTIONS:
-                log.warning("refused a connection: %d are open, want fewer clients", len(self._connections))
-                accepted.close()
-                continue
             while len(self._beginning) >= MOST_HANDSHAKES:
-                oldest, _none = self._beginning.popitem(last=False)
+                most = _most_frequent(self._beginning.values())
+                oldest = next(task for task, peer in self._beginning.items() if peer == most)
+                del self._beginning[oldest]
                 oldest.cancel()
                 await asyncio.sleep(0)
-            task = asyncio.create_task(self._begin(accepted))
-            self._beginning[task] = None
+            task = asyncio.create_task(self._begin(accepted, address))
+            self._beginning[task] = address
             task.add_done_callback(lambda done: self._beginning.pop(done, None))
 
-    async def _begin(self, accepted: socket.socket) -> None:
+    async def _begin(self, accepted: socket.socket, peer_address: str) -> None:
         """Serve an accepted connection, over TLS once its handshake is done."""
         context = self._tls() if self._tls else None
         limits = {"ssl_handshake_timeout": HANDSHAKE_SECONDS, "ssl_shutdown_timeout": HANDSHAKE_SECONDS}
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: _Connection(self._handler, self._max_body_bytes, self._connections),
+                lambda: _Connection(peer_address, self._handler, self._max_body_bytes, self._connections),
                 accepted,
                 ssl=context,
                 **(limits if context else {}),
@@ -292,9 +350,13 @@ class ExtenderServer:
             raise
 
     async def _sweep(self) -> None:
-        """Close the connections whose client takes too long."""
+        """Close the connections whose client takes too long, and log how many gave way to others."""
+        logged = 0
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             now = time.monotonic()
+            if self._connections.displaced != logged:
+                displaced, logged = self._connections.displaced - logged, self._connections.displaced
+                log.warning("closed %d connections to make room for others, want fewer clients", displaced)
             for connection in [each for each in self._connections if each.is_overdue(now)]:
                 connection.abort()

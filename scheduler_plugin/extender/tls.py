@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from asyncio import sslproto
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,8 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 _CHECK_SECONDS: Final = 60.0  # a kubelet takes about as long to mount a renewed Secret
+_READ_BYTES: Final = 64 * 1024
+"""asyncio allocates so much for a connection before its handshake, by default 256 KiB. A record of TLS has 16 KiB."""
 
 
 class UnusableCertificate(Exception):
@@ -34,6 +37,7 @@ class ServerTls:
     _loaded: tuple[int, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
+        sslproto.SSLProtocol.max_size = _READ_BYTES
         self.load()
 
     def current(self) -> ssl.SSLContext:

@@ -15,7 +15,7 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from apiserver_client import errors, session
-from component_base import http_endpoint, tasks
+from component_base import http_endpoint, listening, tasks
 from component_base.http_endpoint import ProbeResult
 from scheduler_plugin.load_watcher import informer, metrics, rest
 from scheduler_plugin.load_watcher.database import Database
@@ -101,7 +101,8 @@ class LoadWatcherApp:
         endpoint.start()
         self.port = endpoint.port
         names = ", ".join(provider.name for provider in providers)
-        log.info("serving on %s:%d from %s; %d snapshots restored", endpoint.address, self.port, names, restored)
+        where = listening.host_and_port(endpoint.address, self.port)
+        log.info("serving on %s from %s; %d snapshots restored", where, names, restored)
         try:
             await self._work(providers, known, watcher, counted)
         finally:

@@ -6,6 +6,7 @@ Kubernetes reads the identity from the subject: CN is the user, O are the groups
 from __future__ import annotations
 
 import base64
+import ipaddress
 from pathlib import Path
 
 from tools.localcluster.host import commands
@@ -52,11 +53,19 @@ def extension_lines(addresses: tuple[str, ...]) -> str:
     """Return openssl's extension file of a server (with addresses) or of a client (without)."""
     lines = ["keyUsage=critical,digitalSignature,keyEncipherment"]
     if addresses:
-        named = [f"IP:{a}" if a.replace(".", "").isdigit() else f"DNS:{a}" for a in addresses]
+        named = [f"{'IP' if _is_ip_address(address) else 'DNS'}:{address}" for address in addresses]
         lines += ["extendedKeyUsage=serverAuth", f"subjectAltName={','.join(named)}"]
     else:
         lines.append("extendedKeyUsage=clientAuth")
     return "\n".join(lines) + "\n"
+
+
+def _is_ip_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def embedded(file: Path) -> str:

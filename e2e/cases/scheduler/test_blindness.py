@@ -37,3 +37,5 @@ def test_pods_are_scheduled_while_most_reports_are_expired_and_on_a_node_without
         lone.create_pod("on-a-new-node", nodes=["brand-new"])
         lone.wait_bound("on-a-new-node", within_seconds=30)
         assert lone.nodes_of("on-a-new-node") == ["brand-new"]
+        scores = lone.scores("brand-new", "n0")
+        assert scores["brand-new"] == 0 < scores["n0"]

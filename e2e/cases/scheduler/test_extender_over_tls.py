@@ -37,11 +37,7 @@ def schedulers(cluster: Cluster, identities: dict[str, Path]) -> Iterator[dict[s
             f"case-tls-{name}",
             {},
             flags=flags,
-            tls={
-                "caFile": str(server / "ca.crt"),
-                "certFile": str(identities[name] / "one.crt"),
-                "keyFile": str(identities[name] / "one.key"),
-            },
+            tls=extender_certificates.client(identities, name),
         )
         for name in ("callers", "strangers")
     }

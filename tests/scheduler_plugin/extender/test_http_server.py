@@ -288,17 +288,78 @@ async def test_a_client_that_does_not_read_is_not_served_further_and_loses_its_c
     await server.stop()
 
 
-async def test_connections_are_bounded(monkeypatch, server):
+async def connected(server, *sent, address="127.0.0.1"):
+    """Open a connection from an address, which sends something."""
+    client = Client(*await asyncio.open_connection("127.0.0.1", server.port, local_addr=(address, 0)))
+    for data in sent:
+        await client.send(data)
+    return client
+
+
+async def served(client):
+    await client.send(request())
+    return (await client.response())[0] == 200
+
+
+async def test_of_too_many_connections_the_least_useful_one_gives_way(monkeypatch, server):
     monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 3)
-    kept = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(3)]
-    for _reader, writer in kept:
-        writer.write(request())
-    for reader, _writer in kept:
-        await reader.readuntil(b"\r\n\r\n")
-    reader, refused = await asyncio.open_connection("127.0.0.1", server.port)
-    assert await reader.read() == b""
-    for _reader, writer in (*kept, (reader, refused)):
-        writer.close()
+    caller = await connected(server)
+    assert await served(caller)
+    first, second = [await connected(server, b"POST /filter HTTP/1.1\r\nX: x") for _ in range(2)]
+    third = await connected(server, b"POST /filter HTTP/1.1\r\nX: x")
+    assert await first.is_closed()
+    latest = await connected(server)
+    assert await second.is_closed()
+    assert await served(latest)
+    assert await served(caller)
+    assert len(server._connections) == 3
+    for each in (caller, first, second, third, latest):
+        each.writer.close()
+
+
+async def test_callers_at_one_address_take_no_connection_from_another_address(monkeypatch, server):
+    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 3)
+    caller = await connected(server)
+    assert await served(caller)
+    others = [await connected(server, address="127.0.0.2") for _ in range(3)]
+    for each in others[1:]:
+        assert await served(each)
+    assert await others[0].is_closed()
+    assert await served(caller)
+    for each in (caller, *others):
+        each.writer.close()
+
+
+async def test_callers_that_only_keep_their_connection_keep_no_other_out(monkeypatch, server):
+    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 3)
+    idle = [await connected(server) for _ in range(3)]
+    for each in idle:
+        assert await served(each)
+    caller = await connected(server)
+    assert await served(caller)
+    assert await idle[0].is_closed()
+    for each in (*idle, caller):
+        each.writer.close()
+
+
+async def test_unfinished_bodies_are_bounded_together():
+    def length(_method, _path, body):
+        return Response(HTTPStatus.OK, b"%d" % len(body))
+
+    size = 2**23
+    server = ExtenderServer("127.0.0.1", 0, length, max_body_bytes=size)
+    await server.start()
+    hostile = []
+    for _ in range(8):
+        hostile.append(await connected(server, request(body=bytes(size))[: size * 3 // 4]))
+        while len(server._connections) and sum(each._received for each in server._connections) % size != size * 3 // 4:
+            await asyncio.sleep(0.005)
+    assert sum(each.buffer_bytes for each in server._connections) < 2 * size
+    caller = await connected(server, request(body=bytes(size)))
+    assert (await caller.response())[::2] == (200, size)
+    for each in (*hostile, caller):
+        each.writer.transport.abort()
+    await server.stop()
 
 
 async def test_an_idle_connection_has_no_buffer(server):

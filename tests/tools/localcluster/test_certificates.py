@@ -18,7 +18,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pki") / "certificates"
     certificates.make_authority(folder)
     certificates.make_token_keys(folder)
-    certificates.sign(folder, "apiserver", user="kube-apiserver", addresses=("127.0.0.1", "kubernetes.default.svc"))
+    addresses = ("127.0.0.1", "::1", "kubernetes.default.svc")
+    certificates.sign(folder, "apiserver", user="kube-apiserver", addresses=addresses)
     certificates.sign(folder, "kubelet", user="system:node:local", group="system:nodes")
     return folder
 
@@ -35,6 +36,7 @@ def test_a_signed_certificate_is_valid_for_its_purpose(folder, name, purpose):
 def test_a_server_certificate_names_addresses_and_host_names(folder):
     text = openssl("x509", "-in", folder / "apiserver.crt", "-noout", "-ext", "subjectAltName")
     assert "IP Address:127.0.0.1" in text
+    assert "IP Address:0:0:0:0:0:0:0:1" in text
     assert "DNS:kubernetes.default.svc" in text
 
 

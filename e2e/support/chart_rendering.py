@@ -1,0 +1,25 @@
+"""Objects that the chart renders, without a cluster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.support.installation import CHART, RELEASE
+from e2e.support.names import SUITE_NAMESPACE
+
+
+def rendered(
+    binaries: Path, values: Mapping[str, Any], *templates: str, kube_version: str = "1.34.0"
+) -> list[dict[str, Any]]:
+    """Return the objects of some templates, such as `scheduler/config`."""
+    words = [str(binaries / "helm"), "template", RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE, "--values=-"]
+    words += [f"--show-only=templates/{template}.yaml" for template in templates]
+    words.append(f"--kube-version={kube_version}")
+    done = subprocess.run(words, input=json.dumps(values), capture_output=True, text=True, check=True)
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
