@@ -104,9 +104,8 @@ def wait_published(cluster_client: ClusterClient, node: str, *, within_seconds: 
         allocatable = seen["status"]["allocatable"]
         offered = units(allocatable[MID_CPU]), units(allocatable[MID_MEMORY])
         shrinks = bool(mid_status and mid_status.get("floorBefore"))
-        return Published(offered, seen, cluster_client.node_metric(node), shrinks), mid_status and mid_status.get(
-            "sample"
-        )
+        published = Published(offered, seen, cluster_client.node_metric(node), shrinks)
+        return published, mid_status and mid_status.get("sample")
 
     def holds(seen: tuple[Published, str | None]) -> bool:
         published, sample = seen
