@@ -27,7 +27,7 @@ from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.queueing.refused_pods import RefusedPods
 from scheduler_plugin.queueing.reservations import Reservations
-from scheduler_plugin.state import blindness
+from scheduler_plugin.state import blindness, waiting_pods
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.node_columns import NodeColumns
 from scheduler_plugin.state.waiting_pods import WaitingPod, WaitingPods
@@ -90,6 +90,7 @@ class Parts:
 
     def _waiting_pod_changed(self, pod: WaitingPod) -> None:
         self.reservations.pod_changed(pod, time.time(), time.monotonic())
+        self.refused.status_changed(pod.metadata.uid, waiting_pods.refusal(pod))
 
     def _waiting_pod_gone(self, uid: str) -> None:
         """Drop a pod that was bound or deleted; one that was bound counts until the watch of bound pods shows it."""

@@ -113,9 +113,7 @@ class Extender:
         if not len(passing):
             if len(rows):
                 self._refused.refuse(pod, rows)
-            return msgspec.json.encode(
-                ExtenderFilterResult(node_names=[], failed_and_unresolvable_nodes=self._reasons(names, codes))
-            )
+            return self._none_passed(self._reasons(names, codes), args.pod.status.nominated_node_name)
         self._refused.forget(pod.uid)
         if len(passing) == 1:
             self._placement = Placement(pod.uid, int(passing[0]))
@@ -126,6 +124,17 @@ class Extender:
         if len(passing) > 1 and pod_end >= 0:
             self._pending.pass_on(Passed(body[: pod_end + len(_NAMES_KEY)], pod, passing, now))
         return b'{"NodeNames":[%b]}' % encoded
+
+    def _none_passed(self, reasons: dict[str, str], nominated: str) -> bytes:
+        """Return the response with the reasons. Rejections are unresolvable, except that of the nominated node.
+
+        kube-scheduler lets a pod evict others again at once if its nominated node is unresolvable. Otherwise it waits
+        until the evicted pods have left that node.
+        """
+        resolvable = {nominated: reasons.pop(nominated)} if nominated in reasons else None
+        return msgspec.json.encode(
+            ExtenderFilterResult(node_names=[], failed_nodes=resolvable, failed_and_unresolvable_nodes=reasons)
+        )
 
     def _begin(self, args: ExtenderArgs, body: bytes) -> int:
         """Begin the cycle of a pod; return the end of its JSON in the body, -1 in an encoding that is not expected."""

@@ -33,10 +33,17 @@ class RequestedPodSpec(pods.PodSpec, rename="camel", frozen=True):
     volumes: list[Volume] | None = None
 
 
+class RequestedPodStatus(pods.PodStatus, rename="camel", frozen=True):
+    """Status of a pod that is scheduled, with the node for which other pods are evicted."""
+
+    nominated_node_name: str = ""
+
+
 class RequestedPod(pods.Pod, rename="camel", frozen=True):
     """A pod that is scheduled."""
 
     spec: RequestedPodSpec = RequestedPodSpec()
+    status: RequestedPodStatus = RequestedPodStatus()
 
 
 def claim_names(pod: RequestedPod) -> list[str]:
@@ -101,4 +108,5 @@ class ExtenderFilterResult(msgspec.Struct, rename="pascal", frozen=True, omit_de
     """Response of filter that is not assembled from rows: no node passed, or one without a row."""
 
     node_names: Sequence[str] | None = None
+    failed_nodes: Mapping[str, str] | None = None
     failed_and_unresolvable_nodes: Mapping[str, str] | None = None

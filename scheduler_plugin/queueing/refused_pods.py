@@ -5,11 +5,16 @@ end of a hot spot is a change of a NodeMetric, which wakes no pod; and where kub
 node may be among those that it did not name. Therefore the extender wakes pods itself:
 
     a named node passes again             the pod is woken at once
-    a node that was not named passes      the pod is woken at once, then after 1, 2, 4 ... 60 s: kube-scheduler may have
-                                          reasons of its own against that node, which are not known here
+    a node that was not named passes      the pod is woken when the node begins to pass, then after 1, 2, 4 ... 60 s:
+                                          kube-scheduler may have reasons of its own against it
 
-Pods are woken in the order of their first refusal, at most `per_second`, and never more than the nodes have room for: a
-woken pod counts on a passing node, by its estimate, until kube-scheduler asks for it again.
+A woken pod has to be filtered again before it is woken once more. If no node passes kube-scheduler's own filters, it
+makes no call: the text of the condition PodScheduled has none of the extender's reasons then, or 15 s pass. Then no
+node counts as named. After a call with fewer than 100 names a pod takes no room on other nodes: kube-scheduler has
+searched all nodes.
+
+Pods are woken by priority, then in the order of their first refusal, at most `per_second`, and never more than the
+nodes have room for: a woken pod counts on a passing node, by its estimate, until kube-scheduler asks for it again.
 """
 
 from __future__ import annotations
@@ -34,7 +39,11 @@ FULL_ROUND_SECONDS: Final = 5.0
 _MOST_PER_ROUND: Final = 256  # pods that one round compares with the nodes; the next round goes on behind them
 _WOKEN_SECONDS: Final = 15.0
 """Time in which a woken pod is expected to be filtered again; after it the pod may be woken once more."""
+_SHORTEST_PAUSE_SECONDS: Final = 1.0
+_SMALLEST_SAMPLE: Final = 100
+"""kube-scheduler searches all nodes, unless it finds at least so many."""
 _LONGEST_PAUSE_SECONDS: Final = 60.0
+_NO_ROWS: Final = np.zeros(0, dtype=np.intp)
 
 
 class Cause(enum.StrEnum):
@@ -56,17 +65,23 @@ class Retry(NamedTuple):
 class _Refused:
     """A pod that waits. `named` are the rows of its last refusal."""
 
-    __slots__ = ("named", "pause_seconds", "paused_until", "pod", "woken_row", "woken_until")
+    __slots__ = ("named", "passing", "pause_seconds", "paused_until", "pod", "woken_row", "woken_until")
 
     def __init__(self, pod: PodInfo) -> None:
         self.pod = pod
-        self.named: Rows = np.zeros(0, dtype=np.intp)
+        self.named: Rows = _NO_ROWS
+        self.passing: Rows = _NO_ROWS
+        """Rows that passed in the last round."""
         self.pause_seconds = 0.0
         self.paused_until = 0.0
         """Until then nodes that were not named do not wake the pod."""
         self.woken_until = 0.0
         self.woken_row = -1
-        """Row on which the pod counts until `woken_until`."""
+        """Row on which the pod counts until `woken_until`; -1: on none."""
+
+    def attempted_without_call(self) -> None:
+        """Record that no node passed kube-scheduler's own filters when it tried the woken pod."""
+        self.named, self.woken_until = _NO_ROWS, 0.0
 
 
 class RefusedPods:
@@ -116,6 +131,12 @@ class RefusedPods:
         refused.pod, refused.named = pod, np.unique(rows)
         refused.woken_until = 0.0
 
+    def status_changed(self, uid: str, text: str) -> None:
+        """Follow the text of the condition PodScheduled of a pod: it states why the last attempt found no node."""
+        refused = self._pods.get(uid)
+        if refused is not None and text and not any(reason in text for reason in self._cycle.reasons):
+            refused.attempted_without_call()
+
     def forget(self, uid: str) -> None:
         """Drop a pod: a node passed for it, or it was bound or deleted."""
         self._pods.pop(uid, None)
@@ -129,68 +150,94 @@ class RefusedPods:
         rows = np.fromiter(self._vectors.rows.values(), dtype=np.intp, count=len(self._vectors.rows))
         if not self._pods or not len(rows):
             return
+        room = self._room(rows, monotonic)
         hopeless: set[PodInfo] = set()
         """Pods for which no node passes, without their identity: what is woken in this round takes room, frees none."""
         for refused in self._round():
             if self._allowance < 1:
                 return
-            alike = msgspec.structs.replace(refused.pod, uid="", key="")
-            if refused.woken_until > monotonic or alike in hopeless:
+            if refused.woken_until > monotonic:
                 continue
-            passing = self._passing(refused.pod, rows, now, monotonic)
+            alike = msgspec.structs.replace(refused.pod, uid="", key="", priority=0)
+            if alike in hopeless:
+                refused.passing = _NO_ROWS
+                continue
+            codes = self._cycle.filter(refused.pod, rows, now, room.pending())
+            passing = rows if codes is None else rows[codes == 0]
+            cause = self._wake(refused, passing, monotonic)
             if not len(passing):
                 hopeless.add(alike)
                 yield None
-            elif (cause := self._wake(refused, passing, monotonic)) is not None:
+            elif cause is not None:
+                room.count(refused)
                 self._allowance -= 1
                 self.woken[cause] += 1
                 yield Retry(refused.pod, cause)
 
+    def _room(self, rows: Rows, monotonic: float) -> _Room:
+        """Return what the woken pods take; those whose time is over take nothing."""
+        room = _Room(rows, self._resource_count)
+        for each in self._pods.values():
+            if each.woken_until > monotonic:
+                room.count(each)
+            elif each.woken_until:
+                each.attempted_without_call()
+        return room
+
     def _round(self) -> list[_Refused]:
-        """Return the pods of this round: the oldest ones, in turns where more wait than one round compares."""
-        waiting = list(self._pods.values())
+        """Return the pods of this round, in order; in turns where more wait than one round compares."""
+        waiting = sorted(self._pods.values(), key=lambda each: -each.pod.priority)
         if len(waiting) <= _MOST_PER_ROUND:
             return waiting
         start = self._next % len(waiting)
         self._next = start + _MOST_PER_ROUND
         return (waiting + waiting)[start : start + _MOST_PER_ROUND]
 
-    def _passing(self, pod: PodInfo, rows: Rows, now: float, monotonic: float) -> Rows:
-        codes = self._cycle.filter(pod, rows, now, self._woken_on(rows, monotonic))
-        return rows if codes is None else rows[codes == 0]
-
     def _wake(self, refused: _Refused, passing: Rows, monotonic: float) -> Cause | None:
-        """Count a pod on one of the passing nodes; None while the pod has to wait."""
+        """Choose one of the passing nodes for a pod; None while the pod has to wait."""
         is_named: Bools = np.isin(passing, refused.named)
+        has_begun = not np.isin(passing, refused.passing).all()
+        refused.passing = passing
         cause = Cause.COOLED if is_named.any() else Cause.NOT_NAMED
+        if not len(passing):
+            return None
         if cause is Cause.NOT_NAMED:
-            if monotonic < refused.paused_until:
+            if not has_begun and monotonic < refused.paused_until:
                 return None
-            refused.pause_seconds = min(max(2 * refused.pause_seconds, 1.0), _LONGEST_PAUSE_SECONDS)
+            pause_seconds = _SHORTEST_PAUSE_SECONDS if has_begun else 2 * refused.pause_seconds
+            refused.pause_seconds = min(max(pause_seconds, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
             refused.paused_until = monotonic + refused.pause_seconds
         chosen = passing[is_named] if cause is Cause.COOLED else passing
-        refused.woken_row = int(chosen[hash(refused.pod.uid) % len(chosen)])
+        takes_room = cause is Cause.COOLED or len(refused.named) >= _SMALLEST_SAMPLE
+        refused.woken_row = int(chosen[hash(refused.pod.uid) % len(chosen)]) if takes_room else -1
         refused.woken_until = monotonic + _WOKEN_SECONDS
         return cause
-
-    def _woken_on(self, rows: Rows, monotonic: float) -> Pending | None:
-        """Return the estimates and Mid requests of the woken pods, by candidate; None without any."""
-        woken = [each for each in self._pods.values() if each.woken_until > monotonic]
-        if not woken:
-            return None
-        position: Mapping[int, int] = {row: index for index, row in enumerate(rows.tolist())}
-        usage: Ints = np.zeros((self._resource_count, len(rows)), dtype=np.int64)
-        mid: Ints = np.zeros((2, len(rows)), dtype=np.int64)
-        for each in woken:
-            at = position.get(each.woken_row)
-            if at is None:
-                continue
-            if each.pod.estimate is not None:
-                usage[:, at] += each.pod.estimate
-            mid[:, at] += (each.pod.mid_cpu_millis, each.pod.mid_memory_bytes)
-        return Pending(usage, mid)
 
     def _refill(self, monotonic: float) -> None:
         earned = (monotonic - self._allowed_at) * self._per_second
         self._allowance = min(self._allowance + max(earned, 0.0), self._per_second)
         self._allowed_at = monotonic
+
+
+class _Room:
+    """Estimates and Mid requests of the woken pods on `rows`."""
+
+    def __init__(self, rows: Rows, resource_count: int) -> None:
+        self._position: Mapping[int, int] = {row: index for index, row in enumerate(rows.tolist())}
+        self._usage: Ints = np.zeros((resource_count, len(rows)), dtype=np.int64)
+        self._mid: Ints = np.zeros((2, len(rows)), dtype=np.int64)
+        self._woken = 0
+
+    def count(self, woken: _Refused) -> None:
+        """Add a woken pod."""
+        at = self._position.get(woken.woken_row)
+        if at is None:
+            return
+        self._woken += 1
+        if woken.pod.estimate is not None:
+            self._usage[:, at] += woken.pod.estimate
+        self._mid[:, at] += (woken.pod.mid_cpu_millis, woken.pod.mid_memory_bytes)
+
+    def pending(self) -> Pending | None:
+        """Return the sums by candidate; None without a woken pod."""
+        return Pending(self._usage, self._mid) if self._woken else None

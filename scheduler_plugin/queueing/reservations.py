@@ -9,6 +9,8 @@ best score, or that alone passed the filter:
                the node), and while other pods are evicted for the pod (`status.nominatedNodeName`)
     ends       with the next filter call of the pod, PodScheduled=False, its deletion; the bind call and the watch of
                bound pods replace it
+
+A binding that failed ends it too, also after the bind call: PodScheduled=False with the reason SchedulerError.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Final
 
 from api_types.kubernetes import pods
 from scheduler_plugin.state.cluster import Cluster
-from scheduler_plugin.state.waiting_pods import WaitingPod, is_unscheduled
+from scheduler_plugin.state.waiting_pods import WaitingPod, has_failed, is_unscheduled
 
 RESERVED_SECONDS: Final = 5.0
 _SETTLING_SECONDS: Final = 0.25
@@ -82,6 +84,10 @@ class Reservations:
     def pod_changed(self, pod: WaitingPod, now: float, monotonic: float) -> None:
         """Follow the conditions and the nomination of a pod without a node."""
         reservation = self._by_uid.get(pod.metadata.uid)
+        if has_failed(pod):
+            self._by_uid.pop(pod.metadata.uid, None)
+            self._cluster.forget_assumed(pod)  # also one that the bind call has confirmed
+            return
         if reservation is None:
             return
         reservation.nominated = bool(pod.status.nominated_node_name)

@@ -23,6 +23,7 @@ from scheduler_plugin.state.node_load import NodeLoad
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
 from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import AssignedPod
+from scheduler_plugin.state.waiting_pods import WaitingPod
 
 log = logging.getLogger(__name__)
 
@@ -214,9 +215,9 @@ class Cluster:
         self._assumed[key] = now + (self._assumed_ttl_seconds if ttl_seconds is None else ttl_seconds)
         return True
 
-    def forget_assumed(self, pod: pods.Pod) -> None:
-        """Remove an assumed pod: kube-scheduler filters it again, so it was not bound."""
-        key = pod_info.key(pod)
+    def forget_assumed(self, pod: pods.Pod | WaitingPod) -> None:
+        """Remove an assumed pod that was not bound: kube-scheduler filters it again, or its binding failed."""
+        key = pod_info.pod_key(pod.metadata.namespace, pod.metadata.name)
         known = self._held(key)
         if known is not None and known.uid == pod.metadata.uid and not known.observed:
             self._forget(key)

@@ -39,6 +39,7 @@ class PodInfo(msgspec.Struct, frozen=True, gc=False):
     mid_memory_bytes: int = 0
     demand: PodResources | None = None
     """Declared resources; None if no plugin reads them, or the spec cannot be parsed."""
+    priority: int = 0
     is_exempt: bool = False
     """Whether load limits do not apply to it: a system-critical pod, or one with the opt-out label."""
 
@@ -80,6 +81,7 @@ def read(pod: pods.Pod, args: EstimatorArgs) -> PodInfo:
         key=key(pod),
         is_prod=is_prod,
         is_pinned=is_pinned(pod),
+        priority=pod.spec.priority or 0,
         is_exempt=is_exempt(pod),
         estimate=estimate,
         mid_cpu_millis=vectors.cut(requests.get(names.MID_CPU, 0)),

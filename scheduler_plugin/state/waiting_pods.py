@@ -14,12 +14,19 @@ from api_types.kubernetes import pods
 
 NOT_BOUND: Final = "spec.nodeName=,status.phase=Pending"
 """Field selector of these pods; a pod that is bound leaves the selection and arrives as deleted."""
+_ERROR: Final = "SchedulerError"  # the reason that kube-scheduler states; a pod that fits nowhere is "Unschedulable"
+
+
+class WaitingCondition(pods.Condition, rename="camel", frozen=True):
+    """A condition, with its text."""
+
+    message: str = ""
 
 
 class WaitingPodStatus(msgspec.Struct, rename="camel", frozen=True):
     """Conditions, and the node for which other pods are evicted."""
 
-    conditions: list[pods.Condition] | None = None
+    conditions: list[WaitingCondition] | None = None
     nominated_node_name: str = ""
 
 
@@ -33,6 +40,20 @@ class WaitingPod(msgspec.Struct, rename="camel", frozen=True):
 def is_unscheduled(pod: WaitingPod) -> bool:
     """Return whether kube-scheduler has given up its last attempt: the condition PodScheduled is False."""
     return any(each.type == "PodScheduled" and each.status == "False" for each in pod.status.conditions or ())
+
+
+def refusal(pod: WaitingPod) -> str:
+    """Return the text with which kube-scheduler gave up its last attempt; empty before the first one."""
+    texts = [each.message for each in pod.status.conditions or () if each.type == "PodScheduled"]
+    return texts[0] if texts and is_unscheduled(pod) else ""
+
+
+def has_failed(pod: WaitingPod) -> bool:
+    """Return whether the last attempt ended with an error, such as a binding that failed, after a node was found."""
+    return any(
+        each.type == "PodScheduled" and each.status == "False" and each.reason == _ERROR
+        for each in pod.status.conditions or ()
+    )
 
 
 class WaitingPods:

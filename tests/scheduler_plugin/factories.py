@@ -66,9 +66,12 @@ def pod(*args: Any, **overrides: Any) -> pods.Pod:
     return msgspec.json.decode(json.dumps(pod_document(*args, **overrides)), type=pods.Pod)
 
 
-def waiting_pod(name: str, *, scheduled: str = "", nominated: str = "") -> WaitingPod:
+def waiting_pod(
+    name: str, *, scheduled: str = "", nominated: str = "", reason: str = "Unschedulable", message: str = ""
+) -> WaitingPod:
     """Return a pod without a node; `scheduled` is the status of its condition PodScheduled."""
-    conditions = [{"type": "PodScheduled", "status": scheduled}] if scheduled else []
+    condition = {"type": "PodScheduled", "status": scheduled, "reason": reason, "message": message}
+    conditions = [condition] if scheduled else []
     document = {
         "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
         "status": {"conditions": conditions, "nominatedNodeName": nominated},

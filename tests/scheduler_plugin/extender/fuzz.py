@@ -106,18 +106,26 @@ def whole(verb: str, content: bytes) -> bytes:
     return b"POST /%b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (verb.encode(), len(content), content)
 
 
+def request_of(chance: random.Random) -> tuple[str, Any]:
+    """Return a verb, and mostly a request of this verb, otherwise one of another."""
+    verb = chance.choice(VERBS)
+    shape = verb if chance.random() < 0.9 else chance.choice(VERBS)
+    return verb, {"bind": binding, "preempt": preemption}.get(shape, body)(chance)
+
+
 def valid(chance: random.Random) -> Attack:
     verb = chance.choice(VERBS)
     content = {"bind": binding, "preempt": preemption}.get(verb, body)(chance)
-    return Attack("valid", whole(verb, json.dumps(content).encode()), frozenset({200}))
+    return Attack(f"valid {verb}", whole(verb, json.dumps(content).encode()), frozenset({200}))
 
 
 def damaged(chance: random.Random) -> Attack:
-    content = bytearray(json.dumps(body(chance)).encode())
+    verb, request = request_of(chance)
+    content = bytearray(json.dumps(request).encode())
     for _ in range(chance.randrange(1, 6)):
         at = chance.randrange(len(content))
         content[at : at + chance.randrange(4)] = chance.randbytes(chance.randrange(4))
-    return Attack("damaged body", whole(chance.choice(VERBS), bytes(content)), HANDLED)
+    return Attack(f"damaged {verb}", whole(verb, bytes(content)), HANDLED)
 
 
 HOSTILE: tuple[Any, ...] = (
@@ -136,8 +144,8 @@ def hostile(chance: random.Random) -> Attack:
             return {key: spoiled(inner) for key, inner in value.items()}
         return [spoiled(inner) for inner in value] if isinstance(value, list) else value
 
-    content = json.dumps(spoiled(chance.choices([body, binding, preemption], [7, 1, 2])[0](chance)))
-    return Attack("hostile values", whole(chance.choice(VERBS), content.encode()), HANDLED)
+    verb, request = request_of(chance)
+    return Attack(f"hostile {verb}", whole(verb, json.dumps(spoiled(request)).encode()), HANDLED)
 
 
 def whole_nodes(chance: random.Random) -> Attack:
@@ -299,7 +307,7 @@ def main() -> int:
     chosen = parser.parse_args()
     outcome = fuzz(chosen.requests, chosen.seed)
     for (kind, status), count in sorted(outcome.statuses.items()):
-        print(f"{kind:<18}{status or 'closed':>8}{count:>9}")
+        print(f"{kind:<20}{status or 'closed':>8}{count:>9}")
     print(f"slowest response {outcome.slowest_seconds * 1e3:.0f} ms; memory {outcome.growth_mebibytes:+.1f} MiB")
     for attack, status in outcome.unexpected[:10]:
         print(f"unexpected status {status} for {attack.kind}: {attack.data[:300]!r}")

@@ -1,5 +1,7 @@
 """A small run of `python -m tests.scheduler_plugin.extender.fuzz`."""
 
+import itertools
+
 from tests.scheduler_plugin.extender import fuzz
 
 
@@ -8,3 +10,5 @@ def test_every_request_gets_an_expected_status_and_the_extender_keeps_working():
     assert outcome.unexpected == []
     assert outcome.works_after
     assert {status for _kind, status in outcome.statuses} >= {0, 200, 400, 413}
+    both = itertools.product(("valid", "damaged", "hostile"), fuzz.VERBS)
+    assert {kind for kind, _status in outcome.statuses} >= {f"{kind} {verb}" for kind, verb in both}

@@ -49,6 +49,14 @@ def test_filter_returns_unresolvable_reasons_if_no_node_passes(parts):
     assert answer == {"NodeNames": [], "FailedAndUnresolvableNodes": {"hot": HOT}}
 
 
+def test_the_nominated_node_is_resolvable_so_that_kube_scheduler_waits_for_the_victims_there(parts):
+    parts.cluster.metric_changed(factories.metric("warm", usage={"cpu": "90", "memory": "1Gi"}))
+    nominated = {**POD, "status": {"nominatedNodeName": "hot"}}
+    answer = call(parts.extender.filter, nominated, ["hot", "warm"])
+    assert answer["FailedNodes"] == {"hot": HOT}
+    assert answer["FailedAndUnresolvableNodes"].keys() == {"warm"}
+
+
 def test_an_unknown_node_passes_without_a_score_and_does_not_shift_the_others(parts):
     names = ["nowhere", "cool", "hot", "warm"]
     assert call(parts.extender.filter, POD, names) == {"NodeNames": ["nowhere", "cool", "warm"]}

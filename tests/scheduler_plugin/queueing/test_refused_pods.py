@@ -22,8 +22,8 @@ class Scene:
     def use(self, name, cores):
         self.parts.cluster.metric_changed(factories.metric(name, usage={"cpu": str(cores), "memory": "1Gi"}))
 
-    def filter(self, name, nodes, cores=1):
-        pod = pod_document(name, requests={"cpu": str(cores), "memory": "1Mi"})
+    def filter(self, name, nodes, cores=1, priority=9500):
+        pod = pod_document(name, priority=priority, requests={"cpu": str(cores), "memory": "1Mi"})
         return self.parts.extender.filter(request(pod, nodes), NOW)
 
     def woken(self, seconds=0.25):
@@ -103,6 +103,48 @@ def test_a_node_that_was_not_named_wakes_at_growing_intervals():
             since = 0.0
     assert pauses[:5] == pytest.approx([0.25, 1, 2, 4, 8])
     assert scene.parts.refused.woken[Cause.COOLED] == 0
+
+
+def test_a_node_that_begins_to_pass_wakes_at_once_whatever_the_interval_was():
+    scene = Scene(hot=90, cool=10, third=90)
+    for _ in range(40):
+        scene.filter("web", ["hot"])
+        scene.woken(0.25)
+    scene.filter("web", ["hot"])
+    assert scene.woken(0.25) == []
+    scene.use("third", 10)
+    assert scene.woken(0.25) == ["web"]
+
+
+def test_more_important_pods_are_woken_first():
+    scene = Scene(a=90)
+    scene.filter("older", ["a"], cores=20, priority=9000)
+    scene.filter("important", ["a"], cores=20, priority=9500)
+    scene.use("a", 40)
+    assert scene.woken() == ["important"]
+
+
+@pytest.mark.parametrize(
+    ("message", "woken"),
+    [("0/1 nodes are available: 1 Insufficient cpu.", ["web"]), ("1 node(s) cpu usage exceed threshold", [])],
+)
+def test_a_woken_pod_that_fits_no_node_may_be_woken_again_before_a_filter_call(message, woken):
+    scene = Scene(a=90)
+    scene.filter("web", ["a"])
+    scene.use("a", 10)
+    assert scene.woken() == ["web"]
+    scene.parts.waiting.changed(factories.waiting_pod("web", scheduled="False", message=message))
+    scene.use("a", 90)
+    assert scene.woken(1) == []
+    scene.use("a", 10)
+    assert scene.woken(1) == woken
+
+
+def test_a_pod_takes_no_room_on_a_node_that_kube_scheduler_has_searched():
+    scene = Scene(hot=90, cool=30)  # 35 cores are left
+    for index in range(10):
+        scene.filter(f"p{index}", ["hot"], cores=20)
+    assert len(scene.woken()) == 10
 
 
 def test_equal_hopeless_pods_cost_one_comparison():

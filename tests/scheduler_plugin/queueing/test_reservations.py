@@ -98,6 +98,18 @@ def test_the_bind_call_replaces_it():
     assert scene.counted() == {"web": "b"}
 
 
+def test_a_failed_binding_ends_it_also_after_the_bind_call():
+    scene = Scene(a=10, b=30)
+    scene.schedule()
+    scene.parts.extender.bind(b'{"PodName":"web","PodNamespace":"default","PodUID":"uid-web","Node":"a"}', scene.now)
+    refused = factories.waiting_pod("web", scheduled="False", reason="Unschedulable")
+    scene.parts.reservations.pod_changed(refused, scene.now, scene.monotonic)
+    assert scene.counted() == {"web": "a"}
+    failed = factories.waiting_pod("web", scheduled="False", reason="SchedulerError")
+    scene.parts.reservations.pod_changed(failed, scene.now, scene.monotonic)
+    assert scene.counted() == {}
+
+
 @pytest.mark.parametrize(("after", "counted"), [(0.1, {"web": "a"}), (0.5, {})])
 def test_podscheduled_false_ends_it_unless_it_belongs_to_the_attempt_before(after, counted):
     scene = Scene(a=10, b=30)
