@@ -60,7 +60,7 @@ def stage() -> Iterator[Stage]:
             "manager-1": ("manager", "run"),
             "manager-2": ("manager", "run"),
             "koordlet": ("koordlet", "run", *agent),
-            "scheduler-plugin": ("scheduler_plugin", "run", "--extender-port", calls, *_SOON_FULL),
+            "scheduler-plugin": ("scheduler_plugin", "run", "--extender-port", calls, "--debug-port", 0, *_SOON_FULL),
         }
         parts = {name: Part(plane, name, account, *argv) for name, argv in programs.items()}
         plane.start_scheduler(_scheduling(calls))
