@@ -21,7 +21,7 @@ from tools.localcluster.host import commands
 
 AGENT = ("koordlet", "run", "--node-name=unknown", "--state-dir=", "--http-port=0")
 MANAGER = ("manager", "run", "--http-port=0")
-EXTENDER = ("scheduler_plugin", "run", "--extender-port=0", "--http-port=0")
+EXTENDER = ("scheduler_plugin", "run", "--extender-port=0", "--http-port=0", "--debug-port=0")
 PROGRAMS = [
     pytest.param(AGENT, id="koordlet"),
     pytest.param(MANAGER, id="manager"),

@@ -62,7 +62,15 @@ def suite() -> Iterator[Installed]:
         manager = Part(plane, "manager", account, "manager", "run")
         agent = Part(plane, "koordlet", account, "koordlet", "run", "--node-name", NODE, "--state-dir", "")
         extender = Part(
-            plane, "scheduler-plugin", account, "scheduler_plugin", "run", "--extender-port", ports.free_port()
+            plane,
+            "scheduler-plugin",
+            account,
+            "scheduler_plugin",
+            "run",
+            "--extender-port",
+            ports.free_port(),
+            "--debug-port",
+            0,
         )
         installed = Installed(plane, cluster_client, link, account, manager, agent, extender)
         changed = _change(installed)
