@@ -165,7 +165,7 @@ class ExtenderApp:
         frozen = False
         while True:
             self._beat_at = time.monotonic()
-            self._parts.cluster.expire_assumed(time.time())
+            self._parts.cluster.expire_assumed()
             self._check_blindness()
             if not frozen and not self._watches.unsynced():
                 gc.collect()

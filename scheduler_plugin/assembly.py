@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from prometheus_client.registry import Collector
@@ -44,6 +44,7 @@ class Parts:
         short_list: int = 0,
         measurement_age_seconds: float = measurements.OLDEST_SECONDS,
         record_bytes: int = 16 * 1024**2,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         load_aware_args = configuration.args[LoadAware.name]
         assert isinstance(load_aware_args, LoadAwareArgs)
@@ -70,6 +71,7 @@ class Parts:
             self.vectors,
             system_in_prod=load_aware_args.prod_usage_include_sys,
             assumed_ttl_seconds=assumed_ttl_seconds,
+            monotonic=monotonic,
         )
         self.cycle = SchedulingCycle(
             _filters(plugins, configuration.filters), _scorers(plugins, configuration.score_weights), self.vectors

@@ -9,7 +9,8 @@ Time is passed in; every method leaves the rows consistent.
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterator
+import time
+from collections.abc import Callable, Container, Iterator
 from typing import Final
 
 import msgspec
@@ -50,14 +51,16 @@ class Cluster:
         *,
         system_in_prod: bool,
         assumed_ttl_seconds: float,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._estimator_args = estimator_args
         self._system_in_prod = system_in_prod
         self._assumed_ttl_seconds = assumed_ttl_seconds
+        self._monotonic = monotonic
         self._node_of: dict[str, NodeEntry] = {}
         """Node entry of each pod key. The only index of all pods: it takes 15 MiB at 450,000."""
         self._assumed: dict[str, float] = {}
-        """Time of expiry by pod key, of the assumed pods."""
+        """Monotonic time of expiry by pod key, of the assumed pods."""
         self._namesakes: dict[str, str] = {}
         """UID of the pod whose name and place an assumed pod has taken, by pod key: the next pod of a StatefulSet is
         assumed while events of the last one still arrive."""
@@ -212,7 +215,7 @@ class Cluster:
         self._assign(node_name, pod, now, observed=False)
         if namesake is not None:
             self._namesakes[key] = namesake
-        self._assumed[key] = now + (self._assumed_ttl_seconds if ttl_seconds is None else ttl_seconds)
+        self._assumed[key] = self._monotonic() + (self._assumed_ttl_seconds if ttl_seconds is None else ttl_seconds)
         return True
 
     def forget_assumed(self, pod: pods.Pod | WaitingPod) -> None:
@@ -222,8 +225,9 @@ class Cluster:
         if known is not None and known.uid == pod.metadata.uid and not known.observed:
             self._forget(key)
 
-    def expire_assumed(self, now: float) -> int:
+    def expire_assumed(self) -> int:
         """Remove the assumed pods that no watch event confirmed in time; return their number."""
+        now = self._monotonic()
         expired = [key for key, until in self._assumed.items() if until <= now]
         for key in expired:
             self._forget(key)

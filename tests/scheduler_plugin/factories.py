@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -132,12 +133,22 @@ def reported(name: str, cpu: str, memory: str, priority: str = "koord-prod", nam
     return {"namespace": namespace, "name": name, "podUsage": usage, "priority": priority}
 
 
+class Clock:
+    """A monotonic clock that a test sets."""
+
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
 def parts(
     load_aware: dict[str, Any] | None = None,
     *,
     assumed_ttl_seconds: float = 120,
     short_list: int = 0,
     plugins: dict[str, Any] | None = None,
+    monotonic: Callable[[], float] | None = None,
 ) -> assembly.Parts:
     """Build the product's parts with LoadAwareScheduling's arguments, and the plugins that `plugins` selects."""
     entries = [{"name": "LoadAwareScheduling", "args": load_aware or {}}]
@@ -145,6 +156,7 @@ def parts(
         loader.parse({"pluginConfig": entries, "plugins": plugins}),
         assumed_ttl_seconds=assumed_ttl_seconds,
         short_list=short_list,
+        monotonic=monotonic or Clock(),
     )
 
 

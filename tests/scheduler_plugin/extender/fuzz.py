@@ -61,7 +61,7 @@ BROKEN = frozenset({400, 404, 405, 411, 413, 431, 0})
 
 def serve(port_to: Connection) -> None:
     """Serve a small cluster."""
-    parts = factories.parts()
+    parts = factories.parts(assumed_ttl_seconds=0)
     for index, name in enumerate(NAMES):
         parts.cluster.node_changed(factories.node(name))
         parts.cluster.metric_changed(factories.metric(name, usage={"cpu": str(index * 2), "memory": "10Gi"}))
@@ -73,7 +73,7 @@ def serve(port_to: Connection) -> None:
         await server.start()
         port_to.send(server.port)
         while True:
-            parts.cluster.expire_assumed(factories.NOW + 1000)
+            parts.cluster.expire_assumed()
             await asyncio.sleep(0.1)
 
     asyncio.run(run())

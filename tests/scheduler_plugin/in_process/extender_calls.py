@@ -45,7 +45,10 @@ class Extender:
 
     def __init__(self, script: Script) -> None:
         self._seconds = 0.0
-        self.parts = factories.parts({"nodeMetricExpirationSeconds": EXPIRATION_SECONDS, **script.args})
+        self.parts = factories.parts(
+            {"nodeMetricExpirationSeconds": EXPIRATION_SECONDS, **script.args},
+            monotonic=lambda: _MONOTONIC + self._seconds,
+        )
         counted = metrics.RequestMetrics(CollectorRegistry())
         self._dispatch = dispatcher.Dispatcher(self.parts.extender, counted, list, lambda: NOW + self._seconds)
         self._selected: dict[str, str] = {}
@@ -126,7 +129,7 @@ class Extender:
             for due in self.parts.reservations.due(monotonic):
                 name = due.pod.metadata.name
                 self.parts.reservations.checked(due, self._selected.get(name), now, monotonic)
-            self.parts.cluster.expire_assumed(now)
+            self.parts.cluster.expire_assumed()
             self.parts.check_blindness(0.0, now)
 
     def report_changed(self, report: Report) -> None:

@@ -12,8 +12,8 @@ class Scene:
     """An extender over nodes with growing usage, and a clock."""
 
     def __init__(self, **cores_used):
-        self.parts = factories.parts()
         self.now, self.monotonic = NOW, 1000.0
+        self.parts = factories.parts(monotonic=lambda: self.monotonic)
         for name, cores in cores_used.items():
             self.parts.cluster.node_changed(node(name))
             self.parts.cluster.metric_changed(factories.metric(name, usage={"cpu": str(cores), "memory": "1Gi"}))
@@ -43,7 +43,7 @@ class Scene:
         self.now += seconds
         self.monotonic += seconds
         due = self.parts.reservations.due(self.monotonic)
-        self.parts.cluster.expire_assumed(self.now)
+        self.parts.cluster.expire_assumed()
         return due
 
 
