@@ -87,7 +87,7 @@ def test_the_port_of_a_program_is_in_use(program: tuple[str, ...], port_in_use: 
 
 def test_the_port_of_the_extender_is_in_use(port_in_use: int, dead_kubeconfig: Path) -> None:
     words = (f"--extender-port={port_in_use}", f"--kubeconfig={dead_kubeconfig}")
-    output = command_lines.run("scheduler_plugin", "run", "--http-port=0", *words)
+    output = command_lines.run("scheduler_plugin", "run", "--http-port=0", "--debug-port=0", *words)
     assert output.code == 1
     output.line_with(f":{port_in_use}", "already in use", "set another --extender-port")
 
