@@ -3,10 +3,10 @@
 Every node can allocate 15.5 cores, of which the table shows the used part; the pod requests 100m. It counts as 0.085
 cores for LoadAwareScheduling, by CPU alone, and as 0.15 for TargetLoadPacking, with a target of 40 %.
 
-| node         | used   | LoadAwareScheduling                     | TargetLoadPacking                    | mean |
+| node         | used   | LoadAwareScheduling                     | TargetLoadPacking                    | sum  |
 |--------------|--------|-----------------------------------------|--------------------------------------|------|
-| packed       | 4.65   | 69 % are free with the pod              | 31 % are used: 60 * 31 / 40 + 40: 86 | 77   |
-| idle         | 0.775  | 94 %                                    | 6 %: 60 * 6 / 40 + 40: 49            | 71   |
+| packed       | 4.65   | 69 % are free with the pod              | 31 % are used: 60 * 31 / 40 + 40: 86 | 155  |
+| idle         | 0.775  | 94 %                                    | 6 %: 60 * 6 / 40 + 40: 49            | 143  |
 | hot, hottest | 12.4.. | more than 65 % are used: no score       |                                      |      |
 """
 
@@ -92,8 +92,8 @@ def test_the_page_of_a_placed_pod_has_scores_rejections_inputs_and_ages(
     explained = decision["nodes"]
     assert (decision["node"], decision["nodesAsked"], decision["nodesPassed"]) == (nodes[PACKED], 3, 2)
     assert {name: (node["result"], node["scores"], node["score"]) for name, node in explained.items()} == {
-        nodes[PACKED]: ("chosen", SCORES[PACKED], 77),
-        nodes[IDLE]: ("passed", SCORES[IDLE], 71),
+        nodes[PACKED]: ("chosen", SCORES[PACKED], 155),
+        nodes[IDLE]: ("passed", SCORES[IDLE], 143),
         nodes[HOT]: ("rejected", {}, None),
     }
     assert (explained[nodes[HOT]]["plugin"], explained[nodes[HOT]]["reason"]) == (LOAD_AWARE, TOO_HOT)
@@ -112,9 +112,9 @@ def test_the_command_explains_a_placed_pod_in_words(
     assert output.code == 0
     assert output.line_with(placed, "2 of 3 nodes passed")
     assert output.line_with(f"kube-scheduler bound the pod to {nodes[PACKED]}")
-    assert output.line_with(f"{nodes[PACKED]} ", "chosen, score 77", f"{LOAD_AWARE} 69, {PACKING} 86", "s old")
-    idle = output.line_with(f"{nodes[IDLE]} ", "passed, score 71", f"{LOAD_AWARE} 94, {PACKING} 49", "s old")
-    assert "6 less than the chosen node" in idle
+    assert output.line_with(f"{nodes[PACKED]} ", "chosen, score 155", f"{LOAD_AWARE} 69, {PACKING} 86", "s old")
+    idle = output.line_with(f"{nodes[IDLE]} ", "passed, score 143", f"{LOAD_AWARE} 94, {PACKING} 49", "s old")
+    assert "12 less than the chosen node" in idle
     hot = output.line_with(f"{nodes[HOT]} ", f"rejected by {LOAD_AWARE}: {TOO_HOT}", "s old")
     assert "cpu 12.4 + 0.085 of 15.5 = 81 %, limit 65 %" in hot
 
