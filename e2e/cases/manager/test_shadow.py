@@ -12,7 +12,7 @@ from e2e.support import audit_log, command_lines, slo_config, waiting
 from e2e.support.audit_log import Write
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
-from e2e.support.names import SUITE_NAMESPACE
+from e2e.support.names import MID_CPU, STATUS_ANNOTATION, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
 MANAGER = f"system:serviceaccount:{SUITE_NAMESPACE}:koord-manager"
@@ -29,9 +29,14 @@ def written(cluster: Cluster, cluster_client: ClusterClient, suite: Suite, node:
     waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=120)
     slo_config.write(cluster_client, slo_config.changed(**STATIC, midPublish="shadow"))
     waiting.until(
-        "Mid is taken back",
-        lambda: (cluster_client.mid(node), cluster_client.mid_status(node)),
-        lambda seen: seen == (None, None),
+        "Mid is taken back from all nodes",
+        lambda: {
+            each["metadata"]["name"]
+            for each in cluster_client.list("Node")
+            if STATUS_ANNOTATION in (each["metadata"].get("annotations") or {})
+            or MID_CPU in each["status"].get("allocatable", {})
+        },
+        lambda left: not left,
         within_seconds=90,
     )
     since = dt.datetime.now(dt.UTC)

@@ -22,6 +22,8 @@ LOADS = {
     "stale-cool": (COOL_PERCENT, STALE),
     "stale-hot": (HOT_PERCENT, STALE),
 }
+OTHERS = [f"other-{index}" for index in range(5)]
+"""Nodes with a fresh report: expired reports pass where they are more than half."""
 EXPIRED, HOT = "node(s) nodeMetric expired", "node(s) cpu usage exceed threshold"
 REFUSALS = {
     **{(choice, "fresh-hot"): HOT for choice in CHOICES},
@@ -33,10 +35,11 @@ REFUSALS = {
 
 @pytest.fixture(scope="module")
 def nodes(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[dict[str, str]]:
-    with fake_fleet.registered(cluster_client, list(LOADS)) as names:
-        for name, (cpu_percent, age) in zip(names, LOADS.values(), strict=True):
+    loads = LOADS | dict.fromkeys(OTHERS, (COOL_PERCENT, FRESH))
+    with fake_fleet.registered(cluster_client, list(loads)) as names:
+        for name, (cpu_percent, age) in zip(names, loads.values(), strict=True):
             fake_fleet.report(cluster_client, name, fake_fleet.load_status(cpu_percent=cpu_percent, age=age))
-        yield dict(zip(LOADS, names, strict=True))
+        yield {load: name for load, name in zip(loads, names, strict=True) if load in LOADS}
 
 
 @pytest.fixture(scope="module")
