@@ -98,6 +98,7 @@ class Parts:
         """Drop a pod that was bound or deleted; one that was bound counts until the watch of bound pods shows it."""
         self.refused.forget(uid)
         self.reservations.confirmed(uid)
+        self.extender.drop_pod(uid)
 
     def check_blindness(self, silent_seconds: float | None, now: float) -> str:
         """Decide whether expired nodes pass, and return the cause; `silent_seconds` is of the NodeMetrics' watch."""

@@ -93,7 +93,7 @@ def _utc(time: dt.datetime) -> dt.datetime:
     return time.astimezone(dt.UTC)
 
 
-@functools.lru_cache(maxsize=65536)
+@functools.lru_cache(maxsize=4096)
 def epoch_seconds(text: str) -> float:
     """Return the seconds since the epoch of an RFC 3339 time. Raises ValueError, also for a time without a zone."""
     return parse_rfc3339(text).timestamp()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -33,14 +32,14 @@ from manager.mid_resource.reasons import RESERVATION_IGNORED, Reason, Status
 from manager.mid_resource.target import Case, Targets
 from manager.mid_resource.write_pace import REVERTS_REPORTED_FROM, Turn, WritePace
 from manager.settings import ManagerSettings
-from manager.slo_config.strategy import MOST_KNOWN, NodeStrategy, unconfigured
+from manager.slo_config.strategy import NodeStrategy, once_per_strategy, unconfigured
 
 log = logging.getLogger(__name__)
 
 _REQUEUE_SLACK = 1.0  # seconds after a deadline, so that the reconcile comes after it and not on it
 
 
-@functools.lru_cache(maxsize=MOST_KNOWN)  # one entry for each way in which nodes differ
+@once_per_strategy
 def mid_policy_of(strategy: NodeStrategy) -> MidPolicy:
     """Return the policy of the formula for nodes with this strategy."""
     return mid_report.mid_policy(strategy.strategy)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Final
 
 from api_types.colocation import controller_config as slo
 from api_types.node_metric import types as node_metric
 from api_types.node_metric.types import MetricCollectPolicy, NodeMemoryCollectPolicy, NodeMetricSpec
-from manager.slo_config.strategy import MOST_KNOWN, NodeStrategy
+from manager.slo_config.strategy import NodeStrategy, once_per_strategy
 
 
 class ColocationDisabled(Exception):
@@ -33,7 +32,7 @@ DEFAULT_COLLECT_POLICY: Final = collect_policy(slo.DEFAULTS.model_copy(update={"
 """Policy of nodes that do not take part: they are measured all the same."""
 
 
-@functools.lru_cache(maxsize=MOST_KNOWN)  # one entry for each way in which nodes differ, not for each node
+@once_per_strategy
 def spec_of(node: NodeStrategy) -> NodeMetricSpec:
     """Return the spec of the NodeMetric of a node with this strategy."""
     strategy = node.strategy

@@ -11,11 +11,12 @@ import dataclasses
 import functools
 import hashlib
 import re
+import weakref
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from api_types import names
 from api_types.colocation import advice, presets
@@ -72,6 +73,22 @@ class NodeStrategy:
     """Problems of the node's annotation and labels, each with its place."""
     matching: tuple[int, ...] = ()
     """Positions of the `nodeConfigs` entries that match; only the first one is used."""
+
+
+_Result = TypeVar("_Result")
+
+
+def once_per_strategy(derive: Callable[[NodeStrategy], _Result]) -> Callable[[NodeStrategy], _Result]:
+    """Call a function once for each strategy, and keep the result for as long as the strategy is in use."""
+    known: weakref.WeakKeyDictionary[NodeStrategy, _Result] = weakref.WeakKeyDictionary()
+
+    @functools.wraps(derive)
+    def derived(strategy: NodeStrategy) -> _Result:
+        if strategy not in known:
+            known[strategy] = derive(strategy)
+        return known[strategy]
+
+    return derived
 
 
 class Entry(NamedTuple):

@@ -111,6 +111,7 @@ class Extender:
         if 0 < self._short_list < len(passing) and passing.min() >= 0:
             passing = self._best(pod, passing, now)
         if not len(passing):
+            self.drop_pod(pod.uid)
             if len(rows):
                 self._refused.refuse(pod, rows)
             return self._none_passed(self._reasons(names, codes), args.pod.status.nominated_node_name)
@@ -154,6 +155,10 @@ class Extender:
         if pod is not None:
             claims = wire_types.claim_names(pod)
             self._reservations.reserve(pod, self._responses.node_name(row), claims, now, monotonic)
+
+    def drop_pod(self, uid: str) -> None:
+        """Drop a pod that was kept for its bind call."""
+        self._pending.take_pod(uid)
 
     def prepare(self) -> None:
         """Encode the prioritize response for the nodes that filter has just passed."""

@@ -1,9 +1,11 @@
 """200 nodes whose annotations are as bad as the apiserver lets them be cost bounded work and memory."""
 
 import difflib
+import gc
 import json
 import subprocess
 import sys
+import weakref
 
 import pytest
 
@@ -209,5 +211,13 @@ def test_200_hostile_nodes_take_at_most_32_mebibytes():
     assert float(ran.stdout) <= 32
 
 
-def test_the_caches_of_what_is_computed_from_a_strategy_are_bounded():
-    assert mid_policy_of.cache_info().maxsize == spec_of.cache_info().maxsize == strategy.MOST_KNOWN == 256
+def test_what_is_computed_from_strategies_is_bounded():
+    strategies = strategy.Strategies(strategy.configuration(strategy.slo.ColocationConfig(enable=True)))
+    results = []
+    for index in range(2 * strategy.MOST_KNOWN):
+        text = json.dumps({"midReclaimRatioPercent": index % 100, "metricReportIntervalSeconds": 30 + index})
+        found = strategies.of({}, {STRATEGY: text})
+        results += [weakref.ref(mid_policy_of(found)), weakref.ref(spec_of(found))]
+    del found
+    gc.collect()
+    assert sum(each() is not None for each in results) <= 2 * strategy.MOST_KNOWN == 512

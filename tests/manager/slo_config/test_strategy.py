@@ -1,4 +1,6 @@
+import gc
 import json
+import weakref
 from decimal import Decimal
 
 import pytest
@@ -146,3 +148,18 @@ def test_equivalent_documents_are_equal():
     assert configured(enable=True) != configured()
     assert configured(enable=True, degradeTimeMinutes=15) == configured(enable=True)
     assert configured(nodeConfigs=ENTRIES) != configured()
+
+
+def test_what_is_derived_from_a_strategy_lives_as_long_as_the_strategy():
+    class Derived:
+        pass
+
+    derivations = []
+    derive = strategy.once_per_strategy(lambda found: derivations.append(found.enabled) or Derived())
+    found = node(configured(enable=True))
+    first = weakref.ref(derive(found))
+    assert derive(found) is first()
+    del found
+    gc.collect()
+    assert first() is None
+    assert derivations == [True]

@@ -3,12 +3,14 @@
 import contextlib
 import json
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_plugin.extender.verbs import BadRequest
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
+from scheduler_plugin.state.waiting_pods import WaitingPod
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 
@@ -213,6 +215,16 @@ def test_without_filter_calls_prioritize_keeps_the_pod_and_forgets_the_assumed_o
         assert set(parts.cluster.entries["cool"].load.pods) == {"default/web-1"}
     decisions = parts.records.of("default/web-1")
     assert [(each.node, len(each.rows), len(each.scores)) for each in decisions] == [("cool", 2, 2)] * 2
+
+
+def test_a_pod_that_no_node_passes_for_or_that_is_gone_is_not_kept_for_a_bind_call(parts):
+    call(parts.extender.filter, POD, ["hot"])
+    bind(parts, "hot")
+    call(parts.extender.filter, POD, ["cool", "warm"])
+    parts.waiting.changed(msgspec.convert(POD, WaitingPod))
+    parts.waiting.gone("default", "web-1")
+    bind(parts, "cool")
+    assert parts.cluster.counts()["pods"] == 0
 
 
 def test_a_prioritize_call_keeps_what_the_filter_call_of_its_pod_began(parts):
