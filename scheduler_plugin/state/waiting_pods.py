@@ -39,21 +39,26 @@ class WaitingPod(msgspec.Struct, rename="camel", frozen=True):
 
 def is_unscheduled(pod: WaitingPod) -> bool:
     """Return whether kube-scheduler has given up its last attempt: the condition PodScheduled is False."""
-    return any(each.type == "PodScheduled" and each.status == "False" for each in pod.status.conditions or ())
+    return _given_up(pod) is not None
 
 
 def refusal(pod: WaitingPod) -> str:
     """Return the text with which kube-scheduler gave up its last attempt; empty before the first one."""
-    texts = [each.message for each in pod.status.conditions or () if each.type == "PodScheduled"]
-    return texts[0] if texts and is_unscheduled(pod) else ""
+    condition = _given_up(pod)
+    return condition.message if condition else ""
 
 
 def has_failed(pod: WaitingPod) -> bool:
     """Return whether the last attempt ended with an error, such as a binding that failed, after a node was found."""
-    return any(
-        each.type == "PodScheduled" and each.status == "False" and each.reason == _ERROR
-        for each in pod.status.conditions or ()
-    )
+    condition = _given_up(pod)
+    return condition is not None and condition.reason == _ERROR
+
+
+def _given_up(pod: WaitingPod) -> WaitingCondition | None:
+    for each in pod.status.conditions or ():
+        if each.type == "PodScheduled" and each.status == "False":
+            return each
+    return None
 
 
 class WaitingPods:
