@@ -104,7 +104,7 @@ class ExtenderApp:
                 await self._until_stopped(
                     informer.Informer(api, self._parts.cluster, self._parts.waiting, self._watches, time.time),
                     resync.Resync(api, self._parts.cluster, self._drift, time.time),
-                    QueueingTasks(api, parts.vectors, parts.refused, parts.reservations, time.time),
+                    QueueingTasks(api, parts.refused, parts.reservations, time.time),
                     self._measuring(api),
                     tls,
                 )

@@ -34,7 +34,7 @@ from scheduler_plugin.state.pod_info import PodInfo
 
 MOST_PODS: Final = 4096
 MOST_PER_SECOND: Final = 20.0
-FULL_ROUND_SECONDS: Final = 5.0
+_FULL_ROUND_SECONDS: Final = 5.0
 """Pods are chosen at least so often: reports expire, and the clock moves, without a change of any node."""
 _MOST_PER_ROUND: Final = 256  # pods that one round compares with the nodes; the next round goes on behind them
 _WOKEN_SECONDS: Final = 15.0
@@ -106,6 +106,9 @@ class RefusedPods:
         self._pods: collections.OrderedDict[str, _Refused] = collections.OrderedDict()
         """By UID, in the order of the first refusal."""
         self._next = 0
+        self._seen: tuple[int, int] | None = None
+        """Version of the nodes, and number of refusals, when the last round began."""
+        self._round_at = 0.0
         self.woken: dict[Cause, int] = dict.fromkeys(Cause, 0)
         """Number of chosen pods by cause, since the start."""
         self.refusals = 0
@@ -140,6 +143,14 @@ class RefusedPods:
     def forget(self, uid: str) -> None:
         """Drop a pod: a node passed for it, or it was bound or deleted."""
         self._pods.pop(uid, None)
+
+    def begins_round(self, monotonic: float) -> bool:
+        """Return whether a round is due: a node or a pod has changed, or time has passed; it counts as begun then."""
+        state = (self._vectors.version, self.refusals)
+        if state == self._seen and monotonic - self._round_at < _FULL_ROUND_SECONDS:
+            return False
+        self._seen, self._round_at = state, monotonic
+        return True
 
     def choose(self, now: float, monotonic: float) -> Iterator[Retry | None]:
         """Yield each pod to wake, which counts on a passing node from then on, and None for one that goes on waiting.

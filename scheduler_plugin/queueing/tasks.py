@@ -14,9 +14,8 @@ import msgspec
 from api_types import names
 from api_types.kubernetes import pods, times
 from apiserver_client import errors, objects, resources, session
-from scheduler_plugin.queueing.refused_pods import FULL_ROUND_SECONDS, RefusedPods, Retry
+from scheduler_plugin.queueing.refused_pods import RefusedPods, Retry
 from scheduler_plugin.queueing.reservations import Reservation, Reservations
-from scheduler_plugin.state.node_columns import NodeColumns
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +35,11 @@ class QueueingTasks:
     def __init__(
         self,
         api: session.Session,
-        vectors: NodeColumns,
         refused: RefusedPods,
         reservations: Reservations,
         clock: Callable[[], float],
     ) -> None:
         self._api = api
-        self._vectors = vectors
         self._refused = refused
         self._reservations = reservations
         self._clock = clock
@@ -51,14 +48,10 @@ class QueueingTasks:
 
     async def wake(self) -> None:
         """Wake refused pods until cancelled."""
-        seen: tuple[int, int] | None = None
-        round_at = 0.0
         while True:
             await asyncio.sleep(_RETRY_SECONDS)
-            state = (self._vectors.version, self._refused.refusals)
-            if state == seen and time.monotonic() - round_at < FULL_ROUND_SECONDS:
+            if not self._refused.begins_round(time.monotonic()):
                 continue
-            seen, round_at = state, time.monotonic()
             chosen = []
             for retry in self._refused.choose(self._clock(), time.monotonic()):
                 await asyncio.sleep(0)  # a call of kube-scheduler waits for one pod at most

@@ -21,7 +21,6 @@ import numpy as np
 from api_types.kubernetes import pods, quantities, times
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.framework import cycle
-from scheduler_plugin.queueing.refused_pods import FULL_ROUND_SECONDS
 from scheduler_plugin.simulation import kube_scheduler_model, load_watcher_model
 from scheduler_plugin.simulation.kube_scheduler_model import KubeSchedulerModel, Weights
 from scheduler_plugin.simulation.node_agents import NodeAgents
@@ -202,8 +201,6 @@ class _Product:
         self._scenario = scenario
         self._index_of: dict[str, int] = {}
         """Index of each refused pod by UID."""
-        self._seen: tuple[int, int] | None = None
-        self._searched_at = -math.inf
         self._began_at = scenario.began_at
         self._load_watcher = load_watcher_model.LoadWatcherModel(parts)
         self._refreshed_at = -math.inf
@@ -253,10 +250,8 @@ class _Product:
 
     def woken(self, at: float) -> Iterator[int]:
         """Yield the indices of the refused pods to try again now."""
-        state = (self.parts.vectors.version, self.parts.refused.refusals)
-        if state == self._seen and at - self._searched_at < FULL_ROUND_SECONDS:
+        if not self.parts.refused.begins_round(at):
             return
-        self._seen, self._searched_at = state, at
         for retry in self.parts.refused.choose(self._began_at + at, at):
             if retry is not None:
                 yield self._index_of[retry.pod.uid]
