@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.support import slo_config
+from e2e.support import slo_config, waiting
 from e2e.support.names import STATE_HOST_PATH, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
@@ -76,6 +76,14 @@ class Suite:
     def _helm(self, verb: str, *flags: str, stdin: str | None = None) -> None:
         where = [RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE, "--wait", f"--timeout={HELM_SECONDS}s"]
         self.cluster.run("helm", verb, *where, *flags, stdin=stdin, timeout_seconds=HELM_SECONDS + 30)
+        self._wait_for_replaced_pods()
+
+    def _wait_for_replaced_pods(self) -> None:
+        """Wait until the pods of the earlier revision are gone: helm only waits for the new ones.
+
+        Until then, the earlier kube-scheduler holds the lease and still places pods.
+        """
+        waiting.until("no pod of the earlier revision is left", self._terminating_pods, lambda names: not names)
 
     def revision(self) -> int | None:
         """Return the revision of the installed release, or None."""
@@ -91,6 +99,7 @@ class Suite:
             *("helm", "rollback", RELEASE, str(revision), "--namespace", SUITE_NAMESPACE, "--wait"),
             timeout_seconds=HELM_SECONDS,
         )
+        self._wait_for_replaced_pods()
 
     def uninstall(self) -> None:
         """Remove the suite."""
@@ -101,9 +110,15 @@ class Suite:
 
     def pods(self, name: str) -> list[str]:
         """Return the names of the pods of one workload: koordlet, koord-manager, koord-scheduler."""
-        selector = f"--selector=app.kubernetes.io/name={name},app.kubernetes.io/instance={RELEASE}"
-        listed = self.cluster.get("pods", "--namespace", SUITE_NAMESPACE, selector)["items"]
+        listed = self._listed_pods(f"app.kubernetes.io/name={name},")
         return [pod["metadata"]["name"] for pod in listed if "deletionTimestamp" not in pod["metadata"]]
+
+    def _terminating_pods(self) -> list[str]:
+        return [pod["metadata"]["name"] for pod in self._listed_pods() if "deletionTimestamp" in pod["metadata"]]
+
+    def _listed_pods(self, labels: str = "") -> list[dict[str, Any]]:
+        selector = f"--selector={labels}app.kubernetes.io/instance={RELEASE}"
+        return self.cluster.get("pods", "--namespace", SUITE_NAMESPACE, selector)["items"]
 
     def agent_page(self, path: str) -> Any:
         """Return a debug page of the (only) real node's agent, which is served on its loopback only."""

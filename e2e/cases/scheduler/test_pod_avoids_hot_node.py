@@ -38,8 +38,12 @@ def _node_of(cluster_client: ClusterClient, name: str, namespace: str) -> str | 
 
 
 def _refusal(cluster_client: ClusterClient, name: str, namespace: str) -> str:
-    events = waiting.until(f"{name} is refused", lambda: cluster_client.events_of(name, namespace, "FailedScheduling"))
-    return events[-1]["message"]
+    def read() -> tuple[list[str], str | None]:
+        events = cluster_client.events_of(name, namespace, "FailedScheduling")
+        return [event["message"] for event in events], _node_of(cluster_client, name, namespace)
+
+    messages, _ = waiting.until(f"{name} is refused", read, lambda seen: seen[0])
+    return messages[-1]
 
 
 def test_pods_with_a_choice_go_to_the_cool_node(
