@@ -1,8 +1,9 @@
 """The metric cache on which decisions are based: a ring of fixed size in the memory of this process.
 
 One row for each series, one column ("slot") for each append; the newest append overwrites the oldest. A new series
-takes a row, and a series without a sample in the whole window returns it to a free list. The array has its full size
-from the start, and the kernel provides memory when rows are first used: 14 KB per series at 1,800 slots.
+takes a row, and an ended series returns it to a free list: a pod or container without a sample for five minutes, any
+other series without a sample in the whole window. The array has its full size from the start, and the kernel provides
+memory when rows are first used: 14 KB per series at 1,800 slots.
 
 float32 has 24 bits, a relative error below 1e-7: less than the accuracy of the counters.
 
@@ -27,6 +28,9 @@ from koordlet.samples import RESOURCES, SeriesKey, SeriesKind, UsageSample
 _COUNTED_KINDS = frozenset({SeriesKind.POD, SeriesKind.CONTAINER})
 _UNCOUNTED_SERIES = 32
 """Rows for the dozen series of node, system and classes, so that pods never displace them."""
+
+_ENDED_SECONDS = 300.0
+"""Time without a sample after which a pod or container has ended; its cgroup exists while it waits for a restart."""
 
 _EXPIRY_APPENDS = 60
 """Appends between two searches for ended series: rows are not needed back sooner."""
@@ -145,10 +149,13 @@ class RingCache:
         return row
 
     def _expire(self, now_seconds: float) -> None:
-        """Free the rows of series without a sample in all slots, or for longer than the window."""
+        """Free the rows of ended series, and of those without a sample in all slots."""
         for key, row in list(self._rows.items()):
             appends_ago = self._appends - self._last_append[row]
-            if appends_ago >= self._slots or now_seconds - self._last_seconds[row] >= self._window_seconds:
+            kept_seconds = self._window_seconds
+            if key.kind in _COUNTED_KINDS:
+                kept_seconds = min(kept_seconds, _ENDED_SECONDS)
+            if appends_ago >= self._slots or now_seconds - self._last_seconds[row] >= kept_seconds:
                 self._release(key)
 
     def _release(self, key: SeriesKey) -> None:

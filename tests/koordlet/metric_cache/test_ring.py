@@ -115,6 +115,18 @@ def test_a_series_with_a_sample_in_the_window_keeps_its_row():
     assert cache.keys() == [pod("a")]
 
 
+def test_a_pod_that_ended_frees_its_row_long_before_the_window_ends_and_the_node_keeps_its_samples():
+    cache = RingCache(window_seconds=1800)
+    cache.append(0.0, {pod("ended"): UsageSample(7, 7), NODE: UsageSample(9, 9)})
+    kept = []
+    for second in range(1, 361):
+        cache.append(float(second), {pod("runs"): UsageSample(1, 1)})
+        if pod("ended") in cache.keys():
+            kept.append(second)
+    assert 299 <= kept[-1] < 360
+    assert cpu(cache, NODE, 360.0, 1800.0)[0] == 9.0
+
+
 def test_pods_beyond_the_limit_are_refused_and_counted_and_the_node_is_not():
     cache = RingCache(max_series=2)
     cache.append(1.0, {pod(name): UsageSample(name, 1) for name in range(5)})
