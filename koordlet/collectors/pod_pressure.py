@@ -24,8 +24,8 @@ from koordlet.samples import NoData, SeriesKey, UsageSample
 
 _T = TypeVar("_T")
 
-POD_PRESSURE_TICKS: Final = 30
-"""Ticks between two readings of a pod, as between two trainings. Costs about a tenth of reading the usage."""
+POD_PRESSURE_TICKS: Final = 60
+"""Ticks between two readings of a pod, as between two reports. Costs about a tenth of reading the usage."""
 
 _THROTTLING, _PRESSURE = "pod throttling", "pod pressure"
 _ABSENT = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP)

@@ -6,8 +6,9 @@ unknown (new, gone, unreadable) makes the sum over pods unknown: `PodMeasurement
 `MOST_UNMEASURED_TICKS` such ticks a pod no longer does: its usage then counts as system usage, which is an upper bound.
 So one pod that cannot be read costs its own measurement, and not that of the node.
 
-Decisions depend on pods, so pods are measured every tick. No decision depends on containers: they are measured only on
-request, each every `CONTAINER_TICKS` ticks, in turns. Its CPU usage is then the mean over those ticks.
+Decisions depend on pods, so pods are measured every tick, their memory every second tick in turns. No decision depends
+on containers: they are measured only on request, each every `CONTAINER_TICKS` ticks, in turns. Its CPU usage is then
+the mean over those ticks.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from koordlet.samples import NoData, SeriesKey, UsageSample
 
 CONTAINER_TICKS = 5
 """Ticks from one measurement of a container to the next."""
+
+POD_MEMORY_TICKS = 2
+"""Ticks from one reading of a pod's memory to the next."""
 
 MOST_UNMEASURED_TICKS = 10
 """Ticks in a row for which an unmeasured pod leaves the sum over pods unknown: new pods need one, ending ones a few."""
@@ -71,7 +75,7 @@ class PodUsage(Collector):
         self._budget = budget
         self._statistics = statistics
         self._monotonic_ns = monotonic_ns
-        self._pods = CgroupBatch(statistics)
+        self._pods = CgroupBatch(statistics, POD_MEMORY_TICKS)
         self._containers = tuple(CgroupBatch(statistics) for _ in range(CONTAINER_TICKS if measures_containers else 0))
         """One batch for each turn."""
         self.followed_groups: FollowedGroups | None = None

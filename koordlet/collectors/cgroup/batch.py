@@ -1,5 +1,8 @@
 """Groups measured in the same tick: first the CPU counters of all of them, then their memory.
 
+The kernel takes twice as long to print a memory file as a CPU counter, and memory changes slowly. So the memory of a
+group may be read in every n-th tick only, in turns; the others repeat their last value.
+
 Groups that ended are removed, and their paths are in `ended` for the discovery. Groups that cannot be read remain;
 `no_data` has the problems of the last reading, and `partial` the groups that have no memory group.
 """
@@ -7,6 +10,7 @@ Groups that ended are removed, and their paths are in `ended` for the discovery.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from koordlet.collectors.cgroup.reader import CgroupReader
 from koordlet.collectors.rates import NoRate
@@ -22,10 +26,16 @@ _ORDINARY = (NoRate.FIRST_READING, NoRate.OTHER_COUNTER)
 _NO_MEMORY_GROUP = "the pod has a group in the hierarchy of the CPU and none in that of the memory"
 
 
-class CgroupBatch:
-    """Readers of some groups, by UID or container id."""
+class _Memory(NamedTuple):
+    used_bytes: int
+    due: int
+    """Number of the reading that reads it again."""
 
-    def __init__(self, statistics: CollectStatistics) -> None:
+
+class CgroupBatch:
+    """Readers of some groups, by UID or container id. Memory is read in every `memory_ticks`-th reading."""
+
+    def __init__(self, statistics: CollectStatistics, memory_ticks: int = 1) -> None:
         self.readers: dict[str, CgroupReader] = {}
         self.no_data: dict[str, NoData] = {}
         """Problems of the last reading, by UID or container id."""
@@ -34,6 +44,10 @@ class CgroupBatch:
         self.ended: list[str] = []
         """Paths of the groups that had ended at the last reading."""
         self._statistics = statistics
+        self._memory_ticks = memory_ticks
+        self._memory: dict[str, _Memory] = {}
+        self._counts_page_cache = False
+        self._readings = 0
 
     def keep_only(self, paths: Mapping[str, str]) -> None:
         """Close the readers of all other groups."""
@@ -64,15 +78,23 @@ class CgroupBatch:
     def usage(
         self, rates: Mapping[str, float], machine_bytes: int | None, counts_page_cache: bool = False
     ) -> dict[str, UsageSample]:
-        """Read the memory of the groups that have a CPU rate, with or without page cache; return both.
+        """Return CPU and memory, with or without page cache, of the groups that have a CPU rate.
 
         `machine_bytes` bounds valid values (kernels have printed counts below zero as nearly 2^64); None sets no bound.
         """
         samples: dict[str, UsageSample] = {}
         failed: dict[str, Exception] = {}
+        self._readings += 1
+        if counts_page_cache is not self._counts_page_cache:
+            self._counts_page_cache = counts_page_cache
+            self._memory.clear()
         for identity, rate in rates.items():
+            known = self._memory.get(identity)
             try:
-                used_bytes = self.readers[identity].memory_bytes(counts_page_cache)
+                if known is not None and self._readings < known.due:
+                    used_bytes = known.used_bytes
+                else:
+                    used_bytes = self._read_memory(identity, known)
             except (OSError, ValueError) as problem:
                 failed[identity] = problem
                 continue
@@ -83,6 +105,14 @@ class CgroupBatch:
                 self._fault(identity, MEMORY, self.readers[identity].memory_file.path, reason)
         self._settle(MEMORY, failed)
         return samples
+
+    def _read_memory(self, identity: str, known: _Memory | None) -> int:
+        self._memory.pop(identity, None)
+        used_bytes = self.readers[identity].memory_bytes(self._counts_page_cache)
+        # Groups that are read for the first time together take different turns.
+        wait = self._memory_ticks if known is not None else 1 + len(self._memory) % self._memory_ticks
+        self._memory[identity] = _Memory(used_bytes, self._readings + wait)
+        return used_bytes
 
     def _settle(self, source: str, failed: Mapping[str, Exception]) -> None:
         """Remove the readers of ended groups and record errors of the rest."""
@@ -104,4 +134,5 @@ class CgroupBatch:
         self.no_data[identity] = NoData(source, path, reason)
 
     def _drop(self, identity: str) -> None:
+        self._memory.pop(identity, None)
         self.readers.pop(identity).close()

@@ -80,6 +80,37 @@ def test_usage_is_the_rate_since_the_previous_tick_and_the_present_memory(node):
     assert second.complete
 
 
+def test_the_memory_of_pods_is_read_every_second_tick_in_turns(node):
+    for name in "bcd":
+        node.host.set_group(node.host.pod(name), 10.0, 100 * MIB)
+    node.tick()
+    node.tick()
+    reads = []
+    for number in range(2, 12):
+        for name in "abcd":
+            node.host.set_group(node.host.pod(name), 10.0, number * 100 * MIB)
+        found = node.tick().pods
+        reads.append({name for name in "abcd" if found[name].memory_bytes == number * 100 * MIB})
+        assert {found[name].memory_bytes // (100 * MIB) for name in "abcd"} == {number, number - 1}
+    assert [len(each) for each in reads] == [2] * 10
+    assert all(one | other == set("abcd") for one, other in itertools.pairwise(reads))
+
+
+def test_another_memory_policy_is_followed_in_the_same_tick(node):
+    node.tick()
+    without = node.tick().pods["a"].memory_bytes
+    assert node.tick(counts_page_cache=True).pods["a"].memory_bytes > without
+    assert node.tick(counts_page_cache=False).pods["a"].memory_bytes == without
+
+
+def test_memory_that_becomes_unreadable_is_no_sample_by_its_next_turn(node):
+    node.tick()
+    node.tick()
+    node.host.write(node.host.pod("a"), "memory.stat", "no numbers\n")
+    assert "a" not in (node.tick().pods.keys() & node.tick().pods.keys())
+    assert node.tick().pods == {}
+
+
 def test_usage_of_a_container_is_the_rate_since_its_previous_turn(node):
     assert node.every_turn() == {}
     node.host.set_group(node.host.container("a", CID), 9.5, 90 * MIB)
