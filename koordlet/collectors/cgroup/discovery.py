@@ -22,8 +22,8 @@ from koordlet.collectors.cgroup import names as cgroup_names
 from koordlet.collectors.cgroup.layout import CgroupLayout
 from koordlet.samples import NoData
 
-FULL_SCAN_SECONDS = 30.0
-"""A full scan costs about as much as a tick, so this interval adds some 3 % to the agent's reads."""
+FULL_SCAN_SECONDS = 60.0
+"""A full scan costs about as much as a tick, so this interval adds some 2 % to the agent's reads."""
 
 _FEWEST_LINKS = 2
 """Smallest link count on a file system that counts subfolders as links, as cgroups do; others always have 1."""
