@@ -30,6 +30,7 @@ from manager.cache.watch_health import WatchAges
 from manager.metrics import WATCHED, Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
+from manager.slo_config import controller
 from manager.slo_config.evaluation import State
 from tests.fakes import cluster
 from tests.manager import hostile_nodes
@@ -122,7 +123,8 @@ async def run(url: str, nodes: int, hostile: int) -> None:
     async with session.connect(to, user_agent="bench/1") as api:
         ages = WatchAges(WATCHED, time.monotonic)
         parts = assembly.assemble(api, ManagerSettings(), telemetry, ages, clock=clock.utc_now)
-        await parts.config.start()
+        parts.cache.config_maps.update(await controller.read(api, NAMESPACE, "slo-controller-config"))
+        await parts.config.work(controller.Step.DECIDE)
         node, metric = await read_seed(parts, api)
         names = [f"node-{number:05}" for number in range(nodes)]
         stores = parts.cache
