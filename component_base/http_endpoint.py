@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import prometheus_client
 from prometheus_client import exposition
 
-from component_base import listening
+from component_base import gauge_rows, listening
 from component_base.http_server import HttpServer, Listener, Page, Route
 from component_base.listening import CannotListen
 
@@ -152,4 +152,4 @@ class _Metrics:
 
     def _make(self) -> tuple[bytes, float]:
         began = time.thread_time()
-        return prometheus_client.generate_latest(self._registry), time.thread_time() - began
+        return gauge_rows.page(self._registry), time.thread_time() - began
