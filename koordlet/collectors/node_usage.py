@@ -25,6 +25,8 @@ from koordlet.samples import NoData, SeriesKey, UsageSample
 
 _SOURCE = "node usage"
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_FIRST_LINE_BYTES = 512
+"""More than ten numbers of 64 bits take."""
 
 
 class NodeMemory(NamedTuple):
@@ -83,8 +85,8 @@ def busy_cpu_seconds(proc_root: Path) -> float:
     psutil would accept any first line as that of the CPUs, and only one with as many columns as its own kernel prints.
     """
     with _reading(proc_root, "stat", "a first line of ten CPU times"):
-        with (proc_root / "stat").open("rb") as file:
-            name, *columns = file.readline().split()
+        with (proc_root / "stat").open("rb", buffering=0) as file:  # a buffer would cost as much as the read itself
+            name, *columns = file.read(_FIRST_LINE_BYTES).partition(b"\n")[0].split()
         user, nice, system, _idle, _iowait, irq, softirq = map(int, columns[:7])
         busy = (user, nice, system, irq, softirq)
         if name != b"cpu" or min(busy) < 0:
