@@ -109,14 +109,8 @@ class Decision:
         """Keep at most so many nodes: the pod's own, those with the best scores, then others."""
         if len(self.rows) <= most_nodes:
             return
-        score_of = {}
-        if self.nodes_scored is not None and self.scores is not None:
-            score_of = dict(zip(self.nodes_scored.tolist(), self.scores.tolist(), strict=True))
-        rank = [
-            (name != self.node, -score_of.get(row, -1), index)
-            for index, (name, row) in enumerate(zip(self.names, self.rows.tolist(), strict=True))
-        ]
-        kept = np.array(sorted(index for _other, _score, index in sorted(rank)[:most_nodes]), dtype=np.intp)
+        is_other = np.array(self.names, dtype=object) != self.node
+        kept = np.sort(np.lexsort((-self._scores_of_rows(), is_other))[:most_nodes])
         self.names = np.array([self.names[index] for index in kept], dtype=object)
         self.unknown_names_bytes = sum(
             len(name) for name, row in zip(self.names, self.rows[kept], strict=True) if row < 0
@@ -133,6 +127,17 @@ class Decision:
             self.nodes_scored = self.nodes_scored[scored]
             self.scores = None if self.scores is None else self.scores[scored]
             self.plugin_scores = [each._replace(scores=each.scores[scored]) for each in self.plugin_scores]
+
+    def _scores_of_rows(self) -> Ints:
+        """Return the score of each node of the request, -1 where it was not scored."""
+        scores = np.full(len(self.rows), -1, dtype=np.int64)
+        if self.nodes_scored is not None and self.scores is not None and len(self.nodes_scored):
+            order = np.argsort(self.nodes_scored)
+            place = np.searchsorted(self.nodes_scored, self.rows, sorter=order)
+            found = order[np.minimum(place, len(order) - 1)]
+            is_scored = self.nodes_scored[found] == self.rows
+            scores[is_scored] = self.scores[found[is_scored]]
+        return scores
 
     def choice(self, row: int | None) -> Choice:
         """Compare the pod's node with the scores; `row` is None for an unknown node."""

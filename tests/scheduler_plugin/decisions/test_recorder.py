@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from scheduler_plugin.decisions import explanation
 from scheduler_plugin.decisions.explanation import Reasons
-from scheduler_plugin.decisions.recorder import DECISIONS_PER_POD, Choice, DecisionRecords, RecordedColumns
+from scheduler_plugin.decisions.recorder import DECISIONS_PER_POD, Choice, Decision, DecisionRecords, RecordedColumns
 from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.metrics import RequestMetrics
 from scheduler_plugin.framework.cycle import PluginScores
@@ -263,3 +263,27 @@ def test_older_decisions_keep_the_counts_and_the_best_nodes_in_less_memory():
     best = [node["score"] for node in page["nodes"][1:]]
     assert best == sorted(best, reverse=True)
     assert best[0] == max(newest.scores)
+
+
+@given(
+    rows=st.lists(st.integers(-1, 30), max_size=20, unique=True),
+    scores=st.dictionaries(st.integers(0, 30), st.integers(0, 3)),
+    chosen=st.integers(-1, 30),
+    most=st.integers(1, 10),
+)
+def test_a_reduced_decision_keeps_its_own_node_and_then_the_best(rows, scores, chosen, most):
+    names = [f"n{row}" for row in rows]
+    decision = Decision(pod(), np.array(rows, dtype=np.intp), names, None, NOW)
+    decision.updated_at = np.array(rows, dtype=float)
+    decision.nodes_scored = np.array(list(scores), dtype=np.intp)
+    decision.scores = np.array(list(scores.values()), dtype=np.int64)
+    decision.node = f"n{chosen}"
+    decision.reduce(most)
+    by_rank = sorted(range(len(rows)), key=lambda at: (rows[at] != chosen, -scores.get(rows[at], -1), at))
+    kept = sorted(by_rank[:most])
+    assert list(decision.names) == [names[at] for at in kept]
+    assert decision.rows.tolist() == decision.updated_at.tolist() == [rows[at] for at in kept]
+    if len(rows) > most:
+        assert dict(zip(decision.nodes_scored.tolist(), decision.scores.tolist(), strict=True)) == {
+            rows[at]: scores[rows[at]] for at in kept if rows[at] in scores
+        }
