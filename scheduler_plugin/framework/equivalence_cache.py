@@ -18,7 +18,10 @@ from scheduler_plugin.state.node_columns import Ints, RowChanges, Rows, grown
 
 PodClass = TypeVar("PodClass", bound=Hashable)
 
-_MOST_CLASSES: Final = 128  # of about 10 bytes per node; the least recently used class is evicted
+_MOST_BYTES: Final = 16 * 2**20
+"""Limit of one cache; at 5,000 nodes it holds 200 to 335 classes. The least recently used class is evicted."""
+_MOST_CLASSES: Final = 1024
+_FEWEST_CLASSES: Final = 64
 
 Results = npt.NDArray[Any]
 
@@ -38,6 +41,7 @@ class EquivalenceCache(Generic[PodClass]):
     def __init__(self, compute: Callable[[PodClass, Rows], Results], dtype: npt.DTypeLike) -> None:
         self._compute = compute
         self._dtype = np.dtype(dtype)
+        self._bytes_a_row = self._dtype.itemsize + np.dtype(np.int64).itemsize
         self._by_class: collections.OrderedDict[PodClass, _Cached] = collections.OrderedDict()
 
     def of(self, pod_class: PodClass, rows: Rows, changes: RowChanges) -> Results:
@@ -55,7 +59,8 @@ class EquivalenceCache(Generic[PodClass]):
         cached = self._by_class.get(pod_class)
         if cached is None:
             cached = self._by_class[pod_class] = _Cached(rows, self._dtype)
-            if len(self._by_class) > _MOST_CLASSES:
+            most = min(max(_MOST_BYTES // (self._bytes_a_row * max(rows, 1)), _FEWEST_CLASSES), _MOST_CLASSES)
+            while len(self._by_class) > most:
                 self._by_class.popitem(last=False)
         else:
             self._by_class.move_to_end(pod_class)

@@ -53,6 +53,25 @@ def test_300_classes_by_turns_never_cost_more_than_the_asked_rows():
     assert set(counted.computed) == {500}
 
 
+def test_300_classes_on_few_nodes_are_computed_once():
+    counted = Counted(500)
+    for _turn in range(3):
+        for pod_class in range(300):
+            counted.of(pod_class, range(500))
+    assert counted.computed == [500] * 300
+
+
+def test_memory_is_bounded_at_every_size():
+    for rows in (10, 5000, 15000):
+        counted = Counted(rows)
+        for pod_class in range(1100):
+            counted.of(pod_class, [0])
+        cached = counted.cache._by_class.values()
+        size = sum(each.results.nbytes + each.computed_at.nbytes for each in cached)
+        assert 64 <= len(cached) <= 1024
+        assert size <= 16 * 2**20
+
+
 def test_the_caller_may_change_the_results():
     counted = Counted(2)
     counted.cache.of(0, np.array([0, 1]), counted.changes)[:] = -1
