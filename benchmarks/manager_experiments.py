@@ -129,7 +129,7 @@ class Bench:
         argv = ("-m", "manager", "run", "--kubeconfig", self.plane.kubeconfig)
         endpoint = ("--http-address", "127.0.0.1", "--http-port", port)
         flags, source = self._python_flags, self._source
-        running = self.plane.start_python(name, *argv, *endpoint, flags=flags, source=source)
+        running = self.plane.start_python(name, *argv, *endpoint, flags=flags, source=source, MALLOC_ARENA_MAX="1")
         self._expected.add(name)
         return Manager(running, port)
 

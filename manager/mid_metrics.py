@@ -25,20 +25,21 @@ TERMS: Final[Mapping[str, str]] = {
 
 
 class _Mid(NamedTuple):
-    values: Mapping[str, int | None]
-    lines: Mapping[str, Line]
+    target: int | None
+    terms: tuple[int | None, ...]
+    """In the order of `TERMS`; empty without a calculation."""
 
 
 class MidCollector(Collector):
     """Collector of the targets and terms of all nodes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._nodes: dict[str, _Mid] = {}
+        self._nodes: dict[str, Mapping[str, _Mid]] = {}
         registry.register(self)
 
     def show(self, node: str, values: Mapping[str, int | None], lines: Mapping[str, Line]) -> None:
         """Record the target of a node and its terms."""
-        self._nodes[node] = _Mid(values, lines)
+        self._nodes[node] = {mid: _Mid(values.get(mid), _terms_of(lines.get(mid))) for mid in names.MID_RESOURCES}
 
     def forget(self, node: str) -> None:
         """Drop the series of a node."""
@@ -65,17 +66,19 @@ class MidCollector(Collector):
             )
 
 
-def _targets(nodes: Sequence[tuple[str, _Mid]], mid: str, scale: int) -> Iterator[Row]:
+def _terms_of(line: Line | None) -> tuple[int | None, ...]:
+    return () if line is None else tuple(getattr(line, field) for field in TERMS.values())
+
+
+def _targets(nodes: Sequence[tuple[str, Mapping[str, _Mid]]], mid: str, scale: int) -> Iterator[Row]:
     for node, known in nodes:
-        value = known.values.get(mid)
+        value = known[mid].target
         if value is not None:
             yield (node,), value / scale
 
 
-def _terms(nodes: Sequence[tuple[str, _Mid]], mid: str, scale: int) -> Iterator[Row]:
+def _terms(nodes: Sequence[tuple[str, Mapping[str, _Mid]]], mid: str, scale: int) -> Iterator[Row]:
     for node, known in nodes:
-        line = known.lines.get(mid)
-        for term, field in TERMS.items() if line is not None else ():
-            amount = getattr(line, field)
+        for term, amount in zip(TERMS, known[mid].terms, strict=False):
             if amount is not None:
                 yield (node, term), amount / scale

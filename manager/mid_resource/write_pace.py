@@ -27,8 +27,8 @@ FORGOTTEN_AFTER: Final = dt.timedelta(minutes=10)
 REVERTS_REPORTED_FROM: Final = 3
 """An edit by hand, or a kubelet that drops the keys at its restart, is one."""
 
-_State = tuple[Mapping[str, int], Mapping[str, int], str | None]
-"""Mid resources in capacity and in allocatable, and the status annotation."""
+_State = tuple[tuple[int | None, ...], tuple[int | None, ...], int]
+"""Mid resources in capacity and in allocatable, and the hash of the status annotation, whose text takes 2 KiB."""
 
 
 class Turn(NamedTuple):
@@ -100,7 +100,7 @@ def _state_of(node: store.Node) -> _State:
     def mid_of(wire: pods.QuantityMap | None) -> Mapping[str, int]:
         return pods.units({name: value for name, value in (wire or {}).items() if name in names.MID_RESOURCES})
 
-    return mid_of(node.status.capacity), mid_of(node.status.allocatable), mid_status.text_of(node)
+    return _state(mid_of(node.status.capacity), mid_of(node.status.allocatable), mid_status.text_of(node))
 
 
 def _state_of_patch(body: Mapping[str, Any]) -> _State:
@@ -108,4 +108,8 @@ def _state_of_patch(body: Mapping[str, Any]) -> _State:
         {name: int(value) for name, value in body["status"][part].items() if value is not None}
         for part in ("capacity", "allocatable")
     )
-    return capacity, allocatable, body["metadata"]["annotations"].get(names.ANNOTATION_MID_STATUS)
+    return _state(capacity, allocatable, body["metadata"]["annotations"].get(names.ANNOTATION_MID_STATUS))
+
+
+def _state(capacity: Mapping[str, int], allocatable: Mapping[str, int], text: str | None) -> _State:
+    return tuple(map(capacity.get, names.MID_RESOURCES)), tuple(map(allocatable.get, names.MID_RESOURCES)), hash(text)
