@@ -2,9 +2,10 @@
 
 Every step: pods are created and deleted, and a hostile tenant plays a trick. Every half minute: fake nodes report.
 Every minute: the configuration is edited, and Mid of every node is compared with the formula for its newest report.
-Tokens are valid for ten minutes and are rotated. Every few minutes colocation is switched off and on again, and 3,000
-slow clients connect to one of the suite's ports. Every few minutes, for the first two thirds of the time, one of the
-suite's processes is killed. In the last third nothing is killed: memory growth is measured over the longest life.
+Tokens are valid for ten minutes and are rotated. Every few minutes colocation is switched off and on again, and every
+minute 3,000 slow clients connect to one of the suite's ports. Every few minutes, for the first two thirds of the time,
+one of the suite's processes is killed. In the last third nothing is killed: memory growth is measured over the longest
+life.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ TOKEN_SECONDS = host_components.TOKEN_SECONDS * 0.8  # when the kubelet rotates 
 OFF_EVERY_SECONDS = 420.0
 OFF_SECONDS = 60.0
 """Time for which colocation stays off once it is withdrawn."""
-FLOOD_SECONDS = 120.0
-"""Every life of a part has its first flood in its warm-up: it costs 2 MiB that stay."""
+FLOOD_SECONDS = 60.0
+FLOODS_FIRST = 2
+"""Every life of a part has its first floods in its warm-up: each of them costs 2 MiB that stay, a third one nothing."""
 SETTLE_SECONDS = 100.0
 """A killed manager's Lease ends after 15 s, an agent needs half a minute for its first prediction."""
 START_SECONDS = 300.0
@@ -55,8 +57,8 @@ class Soak:
         self._on_again_at: float | None = None
         self._protected: set[str] = set()
         self._floods: list[tuple[str, Future[slow_clients.Outcome]]] = []
-        self._flooded: set[int] = set()
-        """Process of each flooded part."""
+        self._flooded: Counter[int] = Counter()
+        """Process of a part -> its floods."""
         self._pool = ThreadPoolExecutor(1)
         self._kill_at = self._chance.uniform(60, 120)
         self.samples: list[Sample] = []
@@ -153,11 +155,11 @@ class Soak:
             self._problem(f"not withdrawn: {kept}")
 
     def _flood(self) -> None:
-        """Connect slow clients to the port of one part, beside everything else: first of one that has had none."""
+        """Connect slow clients to the port of one part, beside everything else: first of one that has had too few."""
         parts = {name: part.ensure_running() for name, part in sorted(self._on.parts.items())}
-        spared = [name for name, running in parts.items() if running.process.pid not in self._flooded]
+        spared = [name for name, running in parts.items() if self._flooded[running.process.pid] < FLOODS_FIRST]
         name = self._chance.choice(spared or sorted(parts))
-        self._flooded.add(parts[name].process.pid)
+        self._flooded[parts[name].process.pid] += 1
         self._floods.append((name, self._pool.submit(slow_clients.flood, self._on.parts[name].port)))
 
     def _check_floods(self) -> None:
