@@ -48,8 +48,8 @@ class _Samples:
         )
 
 
-class _Head(Collector):
-    """One metric without its series."""
+class _One(Collector):
+    """Collector of one metric."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
@@ -64,9 +64,9 @@ def page(registry: Collector) -> bytes:
     for metric in registry.collect():
         if isinstance(metric, GaugeRows):
             head = Metric(metric.name, metric.documentation, metric.type)
-            pieces += [prometheus_client.generate_latest(_Head(head)), metric.text().encode()]
+            pieces += [prometheus_client.generate_latest(_One(head)), metric.text().encode()]
         else:
-            pieces.append(prometheus_client.generate_latest(_Head(metric)))
+            pieces.append(prometheus_client.generate_latest(_One(metric)))
     return b"".join(pieces)
 
 

@@ -12,12 +12,12 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from api_types import names
 from api_types.node_metric.mid_status import Line
 from apiserver_client import errors
+from component_base.gauge_rows import GaugeRows
 from manager.mid_metrics import MidCollector
 
 _WRITE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -45,12 +45,10 @@ class NodeGauge(Collector):
         else:
             self._values[node] = value
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[GaugeRows]:
         """Make the series of all nodes."""
-        family = GaugeMetricFamily(self._name, self._documentation, labels=["node"])
-        for node, value in list(self._values.items()):
-            family.add_metric([node], value)
-        yield family
+        values = list(self._values.items())
+        yield GaugeRows(self._name, self._documentation, ["node"], lambda: (((node,), value) for node, value in values))
 
 
 class Telemetry:
