@@ -6,7 +6,7 @@ unknown (new, gone, unreadable) makes the sum over pods unknown: `PodMeasurement
 `MOST_UNMEASURED_TICKS` such ticks a pod no longer does: its usage then counts as system usage, which is an upper bound.
 So one pod that cannot be read costs its own measurement, and not that of the node.
 
-Decisions depend on pods, so pods are measured every tick, their memory every second tick in turns. No decision depends
+Decisions depend on pods, so pods are measured every tick, their memory every third tick in turns. No decision depends
 on containers: they are measured only on request, each every `CONTAINER_TICKS` ticks, in turns. Its CPU usage is then
 the mean over those ticks.
 """
@@ -32,7 +32,7 @@ from koordlet.samples import NoData, SeriesKey, UsageSample
 CONTAINER_TICKS = 5
 """Ticks from one measurement of a container to the next."""
 
-POD_MEMORY_TICKS = 2
+POD_MEMORY_TICKS = 3
 """Ticks from one reading of a pod's memory to the next."""
 
 MOST_UNMEASURED_TICKS = 10

@@ -10,7 +10,7 @@ import pytest
 
 from koordlet.collectors.cgroup.discovery import CgroupDiscovery
 from koordlet.collectors.open_files import DescriptorBudget
-from koordlet.collectors.pod_usage import CONTAINER_TICKS, MOST_UNMEASURED_TICKS, PodUsage
+from koordlet.collectors.pod_usage import CONTAINER_TICKS, MOST_UNMEASURED_TICKS, POD_MEMORY_TICKS, PodUsage
 from koordlet.collectors.statistics import CollectStatistics
 from koordlet.samples import UsageSample
 from tests.host_trees.clock import Clock
@@ -80,20 +80,22 @@ def test_usage_is_the_rate_since_the_previous_tick_and_the_present_memory(node):
     assert second.complete
 
 
-def test_the_memory_of_pods_is_read_every_second_tick_in_turns(node):
-    for name in "bcd":
+def test_the_memory_of_pods_is_read_every_few_ticks_in_turns(node):
+    for name in "bcdef":
         node.host.set_group(node.host.pod(name), 10.0, 100 * MIB)
-    node.tick()
-    node.tick()
+    for _ in range(POD_MEMORY_TICKS):
+        node.tick()
     reads = []
-    for number in range(2, 12):
-        for name in "abcd":
+    for number in range(2, 14):
+        for name in "abcdef":
             node.host.set_group(node.host.pod(name), 10.0, number * 100 * MIB)
         found = node.tick().pods
-        reads.append({name for name in "abcd" if found[name].memory_bytes == number * 100 * MIB})
-        assert {found[name].memory_bytes // (100 * MIB) for name in "abcd"} == {number, number - 1}
-    assert [len(each) for each in reads] == [2] * 10
-    assert all(one | other == set("abcd") for one, other in itertools.pairwise(reads))
+        reads.append({name for name in "abcdef" if found[name].memory_bytes == number * 100 * MIB})
+        if number > POD_MEMORY_TICKS:
+            ages = {number - found[name].memory_bytes // (100 * MIB) for name in "abcdef"}
+            assert ages == set(range(POD_MEMORY_TICKS))
+    assert [len(each) for each in reads] == [6 / POD_MEMORY_TICKS] * 12
+    assert all(set().union(*reads[i : i + POD_MEMORY_TICKS]) == set("abcdef") for i in range(10))
 
 
 def test_another_memory_policy_is_followed_in_the_same_tick(node):
@@ -107,7 +109,8 @@ def test_memory_that_becomes_unreadable_is_no_sample_by_its_next_turn(node):
     node.tick()
     node.tick()
     node.host.write(node.host.pod("a"), "memory.stat", "no numbers\n")
-    assert "a" not in (node.tick().pods.keys() & node.tick().pods.keys())
+    found = [node.tick().pods for _ in range(POD_MEMORY_TICKS)]
+    assert found[-1] == {}
     assert node.tick().pods == {}
 
 
