@@ -193,11 +193,14 @@ def _measured(decision: Decision, index: int) -> Iterator[str]:
     for inputs in decision.inputs.values():
         if not {"meanPercent", "deviationPercent", "fallbackLevel"} <= inputs.columns.keys():
             continue
-        level = FallbackLevel(int(inputs.columns["fallbackLevel"][index]))
-        if level is not FallbackLevel.MEASURED:
-            yield _FALLBACKS[level]
+        levels = [FallbackLevel(int(level)) for level in inputs.columns["fallbackLevel"][:, index]]
+        if len(set(levels)) == 1 and levels[0] is not FallbackLevel.MEASURED:
+            yield _FALLBACKS[levels[0]]
             return
-        for place, resource in enumerate(inputs.resources):
+        for place, (resource, level) in enumerate(zip(inputs.resources, levels, strict=True)):
+            if level is not FallbackLevel.MEASURED:
+                yield f"{resource}: {_FALLBACKS[level]}"
+                continue
             mean, deviation = (
                 float(inputs.columns[name][place, index]) for name in ("meanPercent", "deviationPercent")
             )

@@ -2,15 +2,17 @@
 
 | anomaly       | what was seen                                                              | what is done        |
 |---------------|----------------------------------------------------------------------------|---------------------|
-| not-a-number  | NaN or infinite                                                            | record dropped      |
-| out-of-range  | below 0, CPU or memory above 105 %, a deviation that no such mean can have | record dropped      |
+| not-a-number  | NaN or infinite                                                            | resource dropped    |
+| out-of-range  | below 0, CPU or memory above 105 %, a deviation that no such mean can have | resource dropped    |
+| contradiction | a mean that is impossible next to the mean of a shorter window inside it   | resource dropped    |
+| incomplete    | a deviation without a mean, or none beside a mean of a provider that has   | resource dropped    |
 | frozen        | every value of a node has been the same for ten minutes                    | node dropped        |
 | silent        | a longer window has a node that the last five minutes do not have          | node dropped        |
-| contradiction | a mean that is impossible next to the mean of a shorter window inside it| record dropped      |
-| missing       | a node that exists, without any usable record                              | nothing to drop     |
+| missing       | a node that exists, for which CPU or memory was not delivered              | nothing to drop     |
 
-A node without usable records is not part of the snapshot, and the plugins use a fallback level for it. A node with
-remaining records stays in the snapshot.
+"Resource dropped" means every record of CPU or of memory: without its deviation a node would pass for a steady one,
+without its mean for an idle one. Of other types only the wrong record is dropped. Dropped resources, except of silent
+nodes, are listed in `NodeMetrics.rejected`, so that plugins do not take the node for a new one.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Metric, MetricType, NodeMetrics, Statistic
+from scheduler_plugin.load_watcher.records import BOUNDED, DURATIONS_SECONDS, Metric, NodeMetrics, Statistic
 
 HIGHEST_PERCENT: Final = 105.0
 """Of capacity. Counters and clocks differ slightly, so a full node can measure somewhat more than 100 %."""
@@ -32,7 +34,7 @@ of a slow agent or scraper, each fetched several times, are too old anyway."""
 WINDOW_SLACK_PERCENT: Final = 10.0
 """Windows are fetched one after the other and end at different seconds; rates have their own windows."""
 
-_BOUNDED: Final = frozenset({MetricType.CPU.value, MetricType.MEMORY.value})
+_MEANS: Final = frozenset({Statistic.AVG, Statistic.LATEST, ""})
 _LARGEST_NUMBER: Final = 1e16  # larger numbers need exponents in JSON, which upstream's client cannot read
 
 
@@ -41,6 +43,7 @@ class AnomalyKind(enum.StrEnum):
 
     NOT_A_NUMBER = "not-a-number"
     OUT_OF_RANGE = "out-of-range"
+    INCOMPLETE = "incomplete"
     FROZEN = "frozen"
     SILENT = "silent"
     CONTRADICTION = "contradiction"
@@ -70,12 +73,14 @@ def analyse(
     shorter: Mapping[str, Mapping[str, NodeMetrics]],
     expected: Collection[str],
     recent: Collection[str] | None = None,
+    has_deviation: bool = False,
 ) -> Analysed:
     """Drop the impossible measurements of one window of one provider and return the rest with the anomalies.
 
     `unchanged_seconds`: how long each node has had these values. `shorter`: usable nodes of shorter windows, by
     duration. `expected`: names of the nodes that exist; empty if unknown. `recent`: names of the nodes with data in the
-    last five minutes; None before the first fetch of that window.
+    last five minutes; None before the first fetch of that window. `has_deviation`: whether the provider delivers a
+    deviation beside every mean.
     """
     anomalies: list[Anomaly] = []
     usable = {}
@@ -83,23 +88,14 @@ def analyse(
         own = (
             _silent(name, recent)
             or _frozen(name, node, unchanged_seconds.get(name, 0.0))
-            or [
-                problem
-                for metric in node.metrics
-                if (problem := _impossible(name, metric) or _contradicts(name, duration, metric, shorter))
-            ]
+            or _wrong_values(name, duration, node, shorter)
+            or _incomplete(name, node, has_deviation=has_deviation)
         )
         anomalies += [problem.anomaly for problem in own]
-        dropped = {id(problem.metric) for problem in own}
-        kept = [metric for metric in node.metrics if id(metric) not in dropped]
-        if kept and not any(problem.metric is None for problem in own):
-            usable[name] = msgspec.structs.replace(node, metrics=kept)
-    anomalies += [
-        Anomaly(AnomalyKind.MISSING, name, f"node {name} has no usable record")
-        for name in expected
-        if name not in usable
-    ]
-    return Analysed(usable, anomalies)
+        if not any(problem.anomaly.kind is AnomalyKind.SILENT for problem in own):
+            usable[name] = _without(node, own) if own else node
+    anomalies += _missing(usable, expected)
+    return Analysed({name: node for name, node in usable.items() if node.metrics or node.rejected}, anomalies)
 
 
 class _Problem(NamedTuple):
@@ -112,7 +108,7 @@ def _impossible(name: str, metric: Metric) -> _Problem | None:
     value = metric.value
     if not math.isfinite(value):
         return _problem(AnomalyKind.NOT_A_NUMBER, name, metric, "want a number")
-    if metric.type not in _BOUNDED:
+    if metric.type not in BOUNDED:
         if 0.0 <= value < _LARGEST_NUMBER:
             return None
         return _problem(AnomalyKind.OUT_OF_RANGE, name, metric, "want 0 or more")
@@ -120,6 +116,57 @@ def _impossible(name: str, metric: Metric) -> _Problem | None:
     if 0.0 <= value <= highest:
         return None
     return _problem(AnomalyKind.OUT_OF_RANGE, name, metric, f"want 0 to {highest:g}")
+
+
+def _wrong_values(
+    name: str, duration: str, node: NodeMetrics, shorter: Mapping[str, Mapping[str, NodeMetrics]]
+) -> Sequence[_Problem]:
+    return [
+        problem
+        for metric in node.metrics
+        if (problem := _impossible(name, metric) or _contradicts(name, duration, metric, shorter))
+    ]
+
+
+def _incomplete(name: str, node: NodeMetrics, *, has_deviation: bool) -> Sequence[_Problem]:
+    """Report a deviation without a mean and, where deviations are delivered, a mean without one."""
+    found = []
+    for kind in BOUNDED:
+        by_operator = {metric.operator: metric for metric in node.metrics if metric.type == kind}
+        mean, deviation = by_operator.get(Statistic.AVG), by_operator.get(Statistic.STD)
+        if deviation is not None and not _MEANS & by_operator.keys():
+            found.append(_problem(AnomalyKind.INCOMPLETE, name, deviation, "want its mean beside it"))
+        elif has_deviation and mean is not None and deviation is None:
+            found.append(_problem(AnomalyKind.INCOMPLETE, name, mean, "want its deviation beside it"))
+    return found
+
+
+def _without(node: NodeMetrics, problems: Sequence[_Problem]) -> NodeMetrics:
+    """Drop the wrong records and, of CPU and memory, the other records of the same resource."""
+    if any(problem.metric is None for problem in problems):
+        return msgspec.structs.replace(node, metrics=[], rejected=list(BOUNDED))
+    dropped = {id(problem.metric) for problem in problems}
+    types = {problem.metric.type for problem in problems if problem.metric is not None}
+    rejected = [kind.value for kind in BOUNDED if kind in types or kind in (node.rejected or ())]
+    kept = [metric for metric in node.metrics if id(metric) not in dropped and metric.type not in rejected]
+    return msgspec.structs.replace(node, metrics=kept, rejected=rejected or msgspec.UNSET)
+
+
+def _missing(usable: Mapping[str, NodeMetrics], expected: Collection[str]) -> Sequence[Anomaly]:
+    """Report each node without records, and each of which CPU or memory was not delivered at all."""
+    found = []
+    for name in expected:
+        node = usable.get(name)
+        if node is None or not node.metrics:
+            found.append(Anomaly(AnomalyKind.MISSING, name, f"node {name} has no usable record"))
+            continue
+        delivered = {metric.type for metric in node.metrics}.union(node.rejected or ())
+        found += [
+            Anomaly(AnomalyKind.MISSING, name, f"node {name} has no record of {kind}")
+            for kind in BOUNDED
+            if kind not in delivered
+        ]
+    return found
 
 
 def _silent(name: str, recent: Collection[str] | None) -> Sequence[_Problem]:
@@ -149,7 +196,7 @@ def _contradicts(
 
     If 5 of 15 minutes averaged 90 %, the 15 minute mean lies between 30 and 97 %.
     """
-    if metric.type not in _BOUNDED or metric.operator != Statistic.AVG:
+    if metric.type not in BOUNDED or metric.operator != Statistic.AVG:
         return None
     for short, nodes in shorter.items():
         share = DURATIONS_SECONDS[short] / DURATIONS_SECONDS[duration]

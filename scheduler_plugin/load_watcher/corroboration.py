@@ -36,7 +36,10 @@ def corroborate(results: Mapping[str, Mapping[str, NodeMetrics]]) -> Corroborate
     for name in {name: None for result in results.values() for name in result}:
         of_node = {provider: result[name] for provider, result in results.items() if name in result}
         metrics = _joined(name, {provider: node.metrics for provider, node in of_node.items()}, disagreements)
-        nodes[name] = msgspec.structs.replace(next(iter(of_node.values())), metrics=metrics)
+        delivered = {metric.type for metric in metrics}
+        rejected = {kind: None for node in of_node.values() for kind in node.rejected or () if kind not in delivered}
+        first = next(iter(of_node.values()))
+        nodes[name] = msgspec.structs.replace(first, metrics=metrics, rejected=list(rejected) or msgspec.UNSET)
     return Corroborated(nodes, disagreements)
 
 

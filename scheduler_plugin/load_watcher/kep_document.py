@@ -31,6 +31,7 @@ def encode(snapshot: Snapshot) -> bytes:
                     "metadata": node.metadata,
                 }
                 for name, node in snapshot.data.nodes.items()
+                if node.metrics
             },
         }
     )

@@ -59,7 +59,8 @@ class WatcherMetrics:
             self._failures[provider].inc()
         for anomaly in refreshed.anomalies:
             self._findings[anomaly.kind].inc()
-        self._usable[refreshed.duration].set(len(refreshed.snapshot.data.nodes) if refreshed.snapshot else 0)
+        nodes = refreshed.snapshot.data.nodes.values() if refreshed.snapshot else ()
+        self._usable[refreshed.duration].set(sum(1 for node in nodes if node.metrics))
 
 
 def _age_seconds(windows: Windows, duration: str, clock: Callable[[], float]) -> float:

@@ -49,11 +49,13 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeMetrics(msgspec.Struct, frozen=True):
-    """Statistics of one node."""
+    """Statistics of one node. The keys after `metadata` are additions, absent where they have no value."""
 
     metrics: list[Metric] = []
     tags: dict[str, str] = {}
     metadata: Metadata = Metadata()
+    rejected: list[str] | msgspec.UnsetType = msgspec.UNSET
+    """Types of which the provider delivered records that the analyser dropped: the agent runs, its values are wrong."""
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -78,6 +80,9 @@ class Snapshot(msgspec.Struct, frozen=True):
     source: str = ""
     data: Data = Data()
 
+
+BOUNDED: Final = (MetricType.CPU, MetricType.MEMORY)
+"""Types in percent of a capacity, which plugins score. A node has at most one mean and one deviation of each."""
 
 DURATIONS_SECONDS: Final = {"15m": 900, "10m": 600, "5m": 300}
 """Every window, in the order of fetching."""

@@ -59,7 +59,7 @@ class WatcherApi:
         if not host:
             return Page(_JSON, self._whole(duration, query.get("format", ""), snapshot))
         node = snapshot.data.nodes.get(host)
-        if node is None:
+        if node is None or not node.metrics:
             return _refusal(HTTPStatus.NOT_FOUND, f"No metrics found for host {host}")
         return Page(_JSON, encode(Snapshot(snapshot.timestamp, snapshot.window, snapshot.source, Data({host: node}))))
 

@@ -114,7 +114,7 @@ class Watcher:
             problems += result.problems
             ends.append(window.end if result.end is None else min(result.end, window.end))
             expected = list(self._expected())
-            analysing = asyncio.to_thread(self._analyse, provider.name, window, result.nodes, expected)
+            analysing = asyncio.to_thread(self._analyse, provider, window, result.nodes, expected)
             usable[provider.name], own = await analysing
             anomalies += own
         snapshot = None
@@ -150,21 +150,22 @@ class Watcher:
             self._database.close()
 
     def _analyse(
-        self, provider: str, window: records.Window, nodes: Nodes, expected: Collection[str]
+        self, provider: Provider, window: records.Window, nodes: Nodes, expected: Collection[str]
     ) -> tuple[Nodes, Sequence[Anomaly]]:
         duration, seconds = window.duration, DURATIONS_SECONDS[window.duration]
-        before = self._last_seen.get((provider, duration), {})
+        before = self._last_seen.get((provider.name, duration), {})
         last_seen = {name: _last_seen(node, window.end, before.get(name)) for name, node in nodes.items()}
-        self._last_seen[provider, duration] = last_seen
+        self._last_seen[provider.name, duration] = last_seen
         analysed = analysis.analyse(
             duration,
             nodes,
             unchanged_seconds={name: window.end - since for name, (_metrics, since) in last_seen.items()},
-            shorter={name: of for name, of in self._usable[provider].items() if DURATIONS_SECONDS[name] < seconds},
+            shorter={name: of for name, of in self._usable[provider.name].items() if DURATIONS_SECONDS[name] < seconds},
             expected=expected,
-            recent=None if duration == SHORTEST else self._last_seen.get((provider, SHORTEST)),
+            recent=None if duration == SHORTEST else self._last_seen.get((provider.name, SHORTEST)),
+            has_deviation=provider.has_deviation,
         )
-        self._usable[provider][duration] = analysed.nodes
+        self._usable[provider.name][duration] = analysed.nodes
         return analysed.nodes, analysed.anomalies
 
     async def _store(self, snapshot: Snapshot) -> None:

@@ -107,6 +107,7 @@ class _Asked:
     """Provider that records the requested windows."""
 
     name = "asked"
+    has_deviation = False
 
     def __init__(self) -> None:
         self.durations: list[str] = []

@@ -155,12 +155,12 @@ def _utilization(inputs: Any) -> measurements.Utilization:
 
 def _resource_data(inputs: Any) -> Any:
     of = _utilization(inputs)
-    return {"avg": of.mean, "std": of.deviation, "isValid": of.is_measured}
+    return {"avg": of.mean, "std": of.deviation, "isValid": of.is_valid}
 
 
 def _resource_stats(inputs: Any) -> Any:
     of = _utilization(inputs)
-    if not of.is_measured:
+    if not of.is_valid:
         return {"isValid": False, "stats": None}
     is_cpu = inputs["resourceName"] == "cpu"
     unit = 1.0 if is_cpu else 1024.0 * 1024.0
@@ -210,7 +210,7 @@ def _compute_risk(inputs: Any) -> Any:
     request, limit, before, limit_before, capacity = (np.array([float(totals[key][unit])]) for key in keys)
     limit_risk = overcommitment.limit_risk(request, limit, capacity)
     load = np.zeros(1)
-    if of.is_measured:
+    if of.is_valid:
         percents = (np.array([of.mean]), np.array([of.deviation]))
         used, deviation = (load_variation.used(percent, capacity) for percent in percents)
         fractions = load_variation.fractions(used, deviation, 0.0, capacity)

@@ -237,5 +237,5 @@ async def test_measurements_count_from_the_start_and_not_half_a_minute_later(ser
     server._scripts["GET", NODE_METRICS][:] = [apiserver.page("5", fresh("n1", "1"))]
     configuration = {"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}}
     async with started(server, tmp_path, configuration) as (_port, http_port, _debug_port), asyncio.timeout(20):
-        while 'fallback_level_nodes{level="measured"} 1.0' not in await get(http_port, "/metrics"):
+        while 'fallback_level_nodes{level="measured",resource="cpu"} 1.0' not in await get(http_port, "/metrics"):
             await asyncio.sleep(0.02)

@@ -29,6 +29,7 @@ class DatadogProvider:
     """Provider that reads both metrics in one request."""
 
     name = provider_spec.DATADOG
+    has_deviation = False
 
     def __init__(self, reach: Reach, hosts: HostFilter) -> None:
         self._source = HttpSource(reach)

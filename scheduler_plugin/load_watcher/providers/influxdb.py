@@ -33,6 +33,7 @@ class InfluxDbProvider:
     """Client of one server. A token that can read the bucket is enough."""
 
     name = provider_spec.INFLUXDB
+    has_deviation = True
 
     def __init__(self, reach: Reach, bucket: Bucket, nodes: ReadKnownNodes) -> None:
         self._source = HttpSource(reach)

@@ -31,6 +31,7 @@ class MetricsServerProvider:
     """Provider that lists node metrics through the apiserver."""
 
     name = provider_spec.METRICS_SERVER
+    has_deviation = False
 
     def __init__(self, api: session.Session, nodes: ReadKnownNodes) -> None:
         self._api = api

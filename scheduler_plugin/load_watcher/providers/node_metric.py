@@ -45,6 +45,7 @@ class NodeMetricProvider:
     """Provider that reads the reports in memory."""
 
     name = provider_spec.NODE_METRIC
+    has_deviation = False
 
     def __init__(self, reports: Reports, nodes: ReadKnownNodes, resources: Sequence[str] = RESOURCES) -> None:
         self._reports = reports

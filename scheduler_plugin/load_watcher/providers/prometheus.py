@@ -56,6 +56,7 @@ class PrometheusProvider:
     """Client of one server."""
 
     name = provider_spec.PROMETHEUS
+    has_deviation = True
 
     def __init__(self, reach: Reach, queries: Sequence[Query], nodes: ReadKnownNodes, node_names: NodeNames) -> None:
         self._source = HttpSource(reach)

@@ -28,6 +28,8 @@ class Provider(Protocol):
 
     name: str
     """Name in the configuration and `source` of the snapshots."""
+    has_deviation: bool
+    """Whether every AVG comes with an STD: a resource without it is then incomplete. Else a missing STD counts as 0."""
 
     async def check(self) -> Sequence[str]:
         """Check the source once, at start, and return one line for each problem."""

@@ -22,6 +22,7 @@ class LoadWatcherProvider:
     """Client of one load watcher. Upstream's has a single window and ignores the `window` parameter."""
 
     name = provider_spec.LOAD_WATCHER
+    has_deviation = False
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -46,7 +47,7 @@ class LoadWatcherProvider:
 
 
 def read(body: bytes, address: str, now: float) -> Fetched:
-    """Return the nodes of a document that have metrics, and the end of its window.
+    """Return the nodes of a document that have metrics or rejected ones, and the end of its window.
 
     Raises ProviderFailed if the document is malformed or its window ended more than `OLDEST_SECONDS` before `now`.
     """
@@ -57,5 +58,5 @@ def read(body: bytes, address: str, now: float) -> Fetched:
     age = now - snapshot.window.end
     if snapshot.window.end and age > OLDEST_SECONDS:
         raise ProviderFailed(f"{address} serves a window that ended {age:.0f} s ago, want {OLDEST_SECONDS:.0f} at most")
-    nodes = {name: node for name, node in snapshot.data.nodes.items() if node.metrics}
+    nodes = {name: node for name, node in snapshot.data.nodes.items() if node.metrics or node.rejected}
     return Fetched(nodes, end=snapshot.window.end or None)

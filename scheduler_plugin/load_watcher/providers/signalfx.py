@@ -25,6 +25,7 @@ class SignalFxProvider:
     """Provider that reads two metrics: the points of their series, and the host of each series."""
 
     name = provider_spec.SIGNALFX
+    has_deviation = False
 
     def __init__(self, reach: Reach, hosts: HostFilter) -> None:
         self._source = HttpSource(reach)

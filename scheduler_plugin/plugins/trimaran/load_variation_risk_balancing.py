@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler_plugin.plugins.trimaran import node_columns
+from scheduler_plugin.plugins.trimaran import fallback, node_columns
 from scheduler_plugin.plugins.trimaran.args import LoadVariationRiskBalancingArgs
 from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from scheduler_plugin.plugins.trimaran.formulas import load_variation
@@ -31,14 +31,12 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
         self._recent = grown(self._recent, capacity)
 
     def _write_own(self, entry: NodeEntry) -> None:
-        end = self.columns.window_end[entry.row]
-        self._recent[:, entry.row] = node_columns.summed(
-            [
-                pod.demand.request
+        for resource, end in enumerate(self.columns.window_end[:, entry.row].tolist()):
+            self._recent[resource, entry.row] = sum(
+                pod.demand.request[resource]
                 for pod in entry.load.pods.values()
                 if pod.demand is not None and end - pod.timestamp < UNMEASURED_SECONDS
-            ]
-        )
+            )
 
     def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
         """Score rows 0..100 by the worse of CPU and memory."""
@@ -46,19 +44,13 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
         if self._formula == "upstream":
             total = columns.allocatable[:, rows]
             scores = self._resource_scores(rows, total, node_columns.of_amounts(demand.shipped_request))
-            return load_variation.score(scores, columns.is_measured[:, rows])
+            return load_variation.score(scores, columns.is_valid[:, rows])
         request = node_columns.of_amounts(demand.request)
         measured = self._resource_scores(rows, columns.capacity[:, rows], request + self._recent[:, rows])
         levels = columns.fallback_levels(rows, now)
-        return np.select(
-            [levels == FallbackLevel.MEASURED, levels == FallbackLevel.PREDICTED, levels == FallbackLevel.BY_REQUESTS],
-            [
-                load_variation.score(measured, columns.is_measured[:, rows]),
-                self._by_requests(rows, request),
-                columns.best_fit(rows, demand.request),
-            ],
-            default=0.0,
-        )
+        of_resources = np.where(levels == FallbackLevel.MEASURED, measured, self._by_requests(rows, request))
+        scores = load_variation.score(of_resources, np.ones(levels.shape, dtype=np.bool_))
+        return fallback.of_both(levels, scores, columns.best_fit(rows, demand.request))
 
     def _resource_scores(self, rows: Rows, percent_of: Floats, request: Floats) -> Floats:
         """Score each resource of each candidate; percentages are of `percent_of`, fractions of allocatable."""
@@ -77,9 +69,8 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
         return load_variation.shipped_resource_scores(of, total, self._margin, self._sensitivity)
 
     def _by_requests(self, rows: Rows, request: Floats) -> Floats:
-        """Score nodes with new pods only: their requests replace the mean, and the deviation is 0."""
+        """Score resources that are not measured: the requests of the pods replace the mean, and the deviation is 0."""
         total = self.columns.allocatable[:, rows]
         nothing = np.zeros(total.shape)
         of = load_variation.fractions(nothing, nothing, self.columns.requested[:, rows] + request, total)
-        scores = load_variation.shipped_resource_scores(of, total, self._margin, self._sensitivity)
-        return load_variation.score(scores, np.ones(total.shape, dtype=np.bool_))
+        return load_variation.shipped_resource_scores(of, total, self._margin, self._sensitivity)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler_plugin.plugins.trimaran import node_columns
+from scheduler_plugin.plugins.trimaran import fallback, node_columns
 from scheduler_plugin.plugins.trimaran.args import DEFAULT_WEIGHT, Formula, LowRiskOverCommitmentArgs
 from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from scheduler_plugin.plugins.trimaran.formulas import load_variation, overcommitment
@@ -79,15 +79,9 @@ class LowRiskOverCommitment(MeasuredPlugin):
         if self._formula == "upstream":
             return np.where(self.columns.has_measurement[rows], overcommitment.score(risks), 0.0)
         levels = self.columns.fallback_levels(rows, now)
-        by_limits = overcommitment.score(overcommitment.total_risk(limit_risks, limit_risks, self.weights))
-        return np.select(
-            [
-                levels == FallbackLevel.MEASURED,
-                (levels == FallbackLevel.PREDICTED) | (levels == FallbackLevel.BY_REQUESTS),
-            ],
-            [overcommitment.score(risks), by_limits],
-            default=0.0,
-        )
+        by_limits = overcommitment.total_risk(limit_risks, limit_risks, self.weights)
+        scores = overcommitment.score(np.where(levels == FallbackLevel.MEASURED, risks, by_limits))
+        return fallback.of_both(levels, scores, overcommitment.score(by_limits))
 
     def _limit_risks(self, own: Declared, rows: Rows, *, is_best_effort: bool) -> Floats:
         capacity = self.columns.allocatable[:, rows]
@@ -116,7 +110,7 @@ class LowRiskOverCommitment(MeasuredPlugin):
         )
         of = load_variation.fractions(used, deviation, 0.0, capacity)
         windows = np.array([self._windows.get(name, self._window) for name in columns.providers], dtype=np.float64)
-        sigma = overcommitment.unsmoothed_sigma(of.mu, of.sigma, windows[columns.provider[rows]])
+        sigma = overcommitment.unsmoothed_sigma(of.mu, of.sigma, windows[columns.provider[:, rows]])
         request, limit = self.request[:, rows], self.limit[:, rows]
         if self._formula == "kep":
             risk, _fit = overcommitment.load_risk(of.mu, sigma, request, capacity)
@@ -124,4 +118,4 @@ class LowRiskOverCommitment(MeasuredPlugin):
             risk = overcommitment.conditioned_load_risk(
                 of.mu, sigma, request, limit, capacity, no_limits_are_certain=self._formula == "upstream"
             )
-        return np.where(columns.is_measured[:, rows], risk, 0.0)
+        return np.where(columns.is_valid[:, rows], risk, 0.0)

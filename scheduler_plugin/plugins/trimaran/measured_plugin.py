@@ -53,11 +53,11 @@ class MeasuredPlugin(abc.ABC):
             self._write_own(entry)
 
     def fallback_levels(self, rows: Rows, now: float) -> FallbackLevels:
-        """Return the fallback level of each candidate."""
+        """Return the fallback level of each resource of each candidate, shape (resources, candidates)."""
         return self.columns.fallback_levels(rows, now)
 
     def explain(self, pod: PodInfo, rows: Rows) -> Explained:  # noqa: ARG002  # the same for every pod
-        """Return the measurement of each candidate, the end of its window and its fallback level."""
+        """Return the measurement of each candidate, the ends of its windows and its fallback levels."""
         return self.columns.explained(rows)
 
     def score(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> Scores | None:  # noqa: ARG002  # see Scorer

@@ -1,17 +1,20 @@
 """Measurements of each node, selected from the records of the load watcher.
 
-A node that is missing in the newest 15 minute window is taken from the shorter windows, then from earlier snapshots
-(KEP-61). Mean and deviation are the last AVG and STD records of a resource; TargetLoadPacking uses the last AVG or
-Latest record of CPU and Peaks the first one, as upstream does. Every measurement has the end of its window.
+CPU and memory are selected one by one: a resource that is missing in the newest 15 minute window is taken from the
+shorter windows, then from earlier snapshots (KEP-61). Only a resource with a mean is measured: without one it is
+absent, never 0. Mean and deviation are the last AVG and STD records of a resource. With formula `upstream` plugins read
+the records as shipped: any record makes a resource valid, TargetLoadPacking uses the last AVG or Latest record of CPU
+and Peaks the first one. Every measurement has the end of its window.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scheduler_plugin.load_watcher.records import (
+    BOUNDED,
     DURATIONS_SECONDS,
     Metric,
     MetricType,
@@ -26,11 +29,22 @@ OLDEST_SECONDS: Final = 300.0
 
 
 class Utilization(NamedTuple):
-    """Utilization of one resource in percent of capacity. `is_measured`: any record of the resource exists."""
+    """Utilization of one resource of a node in percent of capacity."""
 
     mean: float
+    """0 without a mean."""
     deviation: float
+    """0 without a deviation: a provider whose `has_deviation` is False never delivers one."""
     is_measured: bool
+    """Whether there is a mean."""
+    is_valid: bool = False
+    """Whether there is any record, which is enough for formula `upstream`."""
+    is_rejected: bool = False
+    """Whether records were delivered and all dropped: the node is not a new one."""
+    end: float = -math.inf
+    """End of the window, in seconds since the epoch."""
+    source: str = ""
+    """Names of the providers, in order of trust."""
 
 
 class Measurement(NamedTuple):
@@ -39,45 +53,59 @@ class Measurement(NamedTuple):
     cpu: Utilization
     memory: Utilization
     packing_percent: float
-    """CPU as TargetLoadPacking selects it; NaN without a record."""
+    """CPU as upstream's TargetLoadPacking selects it; NaN without a record."""
     power_percent: float
-    """CPU as Peaks selects it; NaN without a record."""
-    duration: str
-    end: float
-    """End of the window, in seconds since the epoch."""
-    source: str
-    """Names of the providers, in order of trust."""
+    """CPU as upstream's Peaks selects it; NaN without a record."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether both resources are measured."""
+        return self.cpu.is_measured and self.memory.is_measured
 
 
-def utilization(metrics: Sequence[Metric], kind: MetricType) -> Utilization:
-    """Return mean and deviation of a resource: the last AVG, else the last Latest or unnamed one; the last STD.
-
-    A missing mean or deviation is 0. Any record of the resource sets `is_measured`.
-    """
+def utilization(metrics: Sequence[Metric], kind: MetricType, end: float = -math.inf, source: str = "") -> Utilization:
+    """Return mean and deviation of a resource: the last AVG, else the last Latest or unnamed one; the last STD."""
     of_kind = [metric for metric in metrics if metric.type == kind]
     means = [metric.value for metric in of_kind if metric.operator == Statistic.AVG]
-    moments = [metric.value for metric in of_kind if metric.operator in (Statistic.LATEST, "")]
+    if not means:
+        means = [metric.value for metric in of_kind if metric.operator in (Statistic.LATEST, "")]
     deviations = [metric.value for metric in of_kind if metric.operator == Statistic.STD]
-    mean = (means or moments or [0.0])[-1]
-    return Utilization(mean, deviations[-1] if deviations else 0.0, bool(of_kind))
+    return Utilization(
+        means[-1] if means else 0.0,
+        deviations[-1] if deviations else 0.0,
+        is_measured=bool(means),
+        is_valid=bool(of_kind),
+        end=end if means else -math.inf,
+        source=source,
+    )
 
 
 def read(node: NodeMetrics, snapshot: Snapshot) -> Measurement:
-    """Select the measurement of one node from its records."""
+    """Read the measurement of one node from its records."""
+    found = [utilization(node.metrics, kind, snapshot.window.end, snapshot.source) for kind in BOUNDED]
+    for index, kind in enumerate(BOUNDED):
+        if node.rejected and kind in node.rejected and not found[index].is_measured:
+            found[index] = found[index]._replace(is_rejected=True)
     cpu = [
         metric.value
         for metric in node.metrics
         if metric.type == MetricType.CPU and metric.operator in (Statistic.AVG, Statistic.LATEST)
     ]
-    return Measurement(
-        utilization(node.metrics, MetricType.CPU),
-        utilization(node.metrics, MetricType.MEMORY),
-        cpu[-1] if cpu else math.nan,
-        cpu[0] if cpu else math.nan,
-        snapshot.window.duration,
-        snapshot.window.end,
-        snapshot.source,
-    )
+    return Measurement(found[0], found[1], cpu[-1] if cpu else math.nan, cpu[0] if cpu else math.nan)
+
+
+def _completed(newer: Measurement, older: Measurement) -> Measurement:
+    """Take what the newer measurement lacks from the older one."""
+    cpu, memory = (_first_measured(*both) for both in zip(newer[:2], older[:2], strict=True))
+    of_cpu = older if cpu is older.cpu else newer
+    return Measurement(cpu, memory, of_cpu.packing_percent, of_cpu.power_percent)
+
+
+def _first_measured(newer: Utilization, older: Utilization) -> Utilization:
+    if newer.is_measured:
+        return newer
+    chosen = older if older.is_measured or not newer.is_valid else newer
+    return chosen._replace(is_rejected=not chosen.is_measured and (newer.is_rejected or older.is_rejected))
 
 
 class Measurements:
@@ -87,26 +115,35 @@ class Measurements:
         self.oldest_seconds = oldest_seconds
         """Age limit of windows, in seconds."""
         self._by_name: Mapping[str, Measurement] = {}
-        self.newest_end = -math.inf
-        """End of the newest window of any node: the last time that any provider delivered data."""
+        self.newest_ends: tuple[float, float] = (-math.inf, -math.inf)
+        """End of the newest window of any node that has CPU, and memory: the last times that data was delivered."""
 
     def of(self, name: str) -> Measurement | None:
         """Return the measurement of one node; None if no window has it."""
         return self._by_name.get(name)
 
     def select(self, windows: Windows, now: float) -> None:
-        """Select the measurement of every node: newest snapshot first, and of these the longest window first."""
+        """Select each resource of every node: newest snapshot first, and of these the longest window first."""
         by_name: dict[str, Measurement] = {}
-        for newest_first in range(KEPT):
-            for duration in DURATIONS_SECONDS:
-                kept = windows.kept(duration)
-                if newest_first >= len(kept):
-                    continue
-                snapshot = kept[-1 - newest_first]
-                if now - snapshot.window.end > self.oldest_seconds:
-                    continue
-                for name, node in snapshot.data.nodes.items():
-                    if name not in by_name and node.metrics:
-                        by_name[name] = read(node, snapshot)
+        for snapshot in _best_first(windows):
+            if now - snapshot.window.end > self.oldest_seconds:
+                continue
+            for name, node in snapshot.data.nodes.items():
+                known = by_name.get(name)
+                if (known is None or not known.is_complete) and (node.metrics or node.rejected):
+                    own = read(node, snapshot)
+                    by_name[name] = own if known is None else _completed(known, own)
         self._by_name = by_name
-        self.newest_end = max((measurement.end for measurement in by_name.values()), default=self.newest_end)
+        before_cpu, before_memory = self.newest_ends
+        self.newest_ends = (
+            max((each.cpu.end for each in by_name.values() if each.cpu.is_measured), default=before_cpu),
+            max((each.memory.end for each in by_name.values() if each.memory.is_measured), default=before_memory),
+        )
+
+
+def _best_first(windows: Windows) -> Iterator[Snapshot]:
+    for newest_first in range(KEPT):
+        for duration in DURATIONS_SECONDS:
+            kept = windows.kept(duration)
+            if newest_first < len(kept):
+                yield kept[-1 - newest_first]

@@ -41,14 +41,16 @@ class MeasurementColumns(RowChanges):
         self.allocatable: Floats = np.zeros((2, 0))
         self.mean_percent: Floats = np.zeros((2, 0))
         self.deviation_percent: Floats = np.zeros((2, 0))
-        self.is_measured: Bools = np.zeros((2, 0), dtype=np.bool_)
+        self.is_valid: Bools = np.zeros((2, 0), dtype=np.bool_)
+        """Whether there is any record of the resource, as formula `upstream` asks; see `fallback_levels` for others."""
+        self.is_rejected: Bools = np.zeros((2, 0), dtype=np.bool_)
         self.packing_percent: Floats = np.zeros(0)
         self.power_percent: Floats = np.zeros(0)
         self.has_measurement: Bools = np.zeros(0, dtype=np.bool_)
-        self.window_end: Floats = np.zeros(0)
+        self.window_end: Floats = np.zeros((2, 0))
         self.oldest_pod_at: Floats = np.zeros(0)
         self.requested: Floats = np.zeros((2, 0))
-        self.provider: Ints = np.zeros(0, dtype=np.int64)
+        self.provider: Ints = np.zeros((2, 0), dtype=np.int64)
         """Provider of the measurement: an index in `providers`."""
         self.providers: list[str] = [""]
         """Names of the providers seen so far, the first of each measurement's source; index 0 means no measurement."""
@@ -71,11 +73,16 @@ class MeasurementColumns(RowChanges):
         return True
 
     def fallback_levels(self, rows: Rows, now: float) -> FallbackLevels:
-        """Return the fallback level of each candidate."""
+        """Return the fallback level of each resource of each candidate, shape (resources, candidates)."""
         self._evaluated_at = now
         read = self._measurements
         return fallback.fallback_levels(
-            self.window_end[rows], self.oldest_pod_at[rows], read.newest_end, now, read.oldest_seconds
+            self.window_end[:, rows],
+            self.is_rejected[:, rows],
+            self.oldest_pod_at[rows],
+            read.newest_ends,
+            now=now,
+            oldest_seconds=read.oldest_seconds,
         )
 
     def explained(self, rows: Rows) -> Explained:
@@ -86,7 +93,7 @@ class MeasurementColumns(RowChanges):
                 "meanPercent": self.mean_percent.take(rows, axis=1),
                 "deviationPercent": self.deviation_percent.take(rows, axis=1),
                 "requested": self.requested.take(rows, axis=1),
-                "windowEnd": self.window_end.take(rows),
+                "windowEnd": self.window_end.take(rows, axis=1),
                 "fallbackLevel": self.fallback_levels(rows, self._evaluated_at).astype(np.int64),
             },
         )
@@ -98,18 +105,18 @@ class MeasurementColumns(RowChanges):
     def _write_measurement(self, row: int, measurement: Measurement | None) -> None:
         self.has_measurement[row] = measurement is not None
         if measurement is None:
-            self.window_end[row] = -math.inf
+            self.window_end[:, row] = -math.inf
             self.packing_percent[row] = self.power_percent[row] = math.nan
-            self.is_measured[:, row] = False
+            self.is_valid[:, row] = self.is_rejected[:, row] = False
             self.mean_percent[:, row] = self.deviation_percent[:, row] = 0.0
-            self.provider[row] = 0
+            self.provider[:, row] = 0
             return
-        self.provider[row] = self._provider(measurement.source.partition(",")[0])
-        self.window_end[row] = measurement.end
         self.packing_percent[row] = measurement.packing_percent
         self.power_percent[row] = measurement.power_percent
         for index, of in enumerate((measurement.cpu, measurement.memory)):
-            self.is_measured[index, row] = of.is_measured
+            self.window_end[index, row] = of.end
+            self.is_valid[index, row], self.is_rejected[index, row] = of.is_valid, of.is_rejected
+            self.provider[index, row] = self._provider(of.source.partition(",")[0])
             self.mean_percent[index, row] = of.mean
             self.deviation_percent[index, row] = of.deviation
 

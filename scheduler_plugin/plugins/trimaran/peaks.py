@@ -46,18 +46,21 @@ class Peaks(MeasuredPlugin):
     def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
         """Compute the rise of the power in watts, NaN if unknown; `upstream`: scaled to integers, 0 if unknown."""
         columns = self.columns
-        capacity, percent = columns.capacity[node_columns.CPU, rows], columns.power_percent[rows]
+        is_upstream = self._formula == "upstream"
+        capacity = columns.capacity[node_columns.CPU, rows]
+        percent = columns.power_percent[rows] if is_upstream else columns.mean_percent[node_columns.CPU, rows]
         request_millis = of.demand.request.cpu_millis
-        if self._formula == "upstream" and request_millis == of.demand.overhead_cpu_millis:
+        if is_upstream and request_millis == of.demand.overhead_cpu_millis:
             request_millis = 0  # as shipped: overhead counts only together with a request
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             after = 100.0 * ((percent / 100.0) * capacity + request_millis) / capacity
         k1, k2 = self._k[:, rows]
         jumps = power.jump_watts(percent, after, k1, k2)
         is_known = (after <= 100.0) & np.isfinite(jumps)
-        if self._formula == "upstream":
+        if is_upstream:
             return np.where(is_known, np.trunc(jumps * _SHIPPED_SCALE), 0.0)
-        is_known &= ((k1 != 0.0) | (k2 != 0.0)) & (columns.fallback_levels(rows, now) == FallbackLevel.MEASURED)
+        levels = columns.fallback_levels(rows, now)[node_columns.CPU]
+        is_known &= ((k1 != 0.0) | (k2 != 0.0)) & (levels == FallbackLevel.MEASURED)
         return np.where(is_known, jumps, np.nan)
 
     def normalize(self, scores: Scores) -> Ints:

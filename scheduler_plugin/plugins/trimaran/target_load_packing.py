@@ -58,7 +58,7 @@ class TargetLoadPacking(MeasuredPlugin):
         self._predicted_millis = grown(self._predicted_millis, capacity)
 
     def _write_own(self, entry: NodeEntry) -> None:
-        row, end = entry.row, self.columns.window_end[entry.row]
+        row, end = entry.row, self.columns.window_end[node_columns.CPU, entry.row]
         recent = total = 0
         for pod in entry.load.pods.values():
             predicted = self._predict(pod.demand)
@@ -72,13 +72,14 @@ class TargetLoadPacking(MeasuredPlugin):
         columns, pod_millis = self.columns, float(self._predict(of.demand))
         capacity = columns.capacity[node_columns.CPU, rows]
         total = capacity if self._formula == "upstream" else columns.allocatable[node_columns.CPU, rows]
-        percent = columns.packing_percent[rows]
+        is_upstream = self._formula == "upstream"
+        percent = columns.packing_percent[rows] if is_upstream else columns.mean_percent[node_columns.CPU, rows]
         used = (percent / 100.0) * capacity
         utilization = target_load.utilization_percent(used, pod_millis, self._recent_millis[rows], total)
         scores = np.where(np.isnan(percent), 0.0, target_load.score(utilization, self._target_percent))
-        if self._formula == "upstream":
+        if is_upstream:
             return scores
-        levels = columns.fallback_levels(rows, now)
+        levels = columns.fallback_levels(rows, now)[node_columns.CPU]
         predicted = target_load.utilization_percent(
             self._predicted_millis[rows], pod_millis, np.zeros(total.shape), total
         )

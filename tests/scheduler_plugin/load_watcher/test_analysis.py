@@ -47,7 +47,7 @@ def test_g8_and_b3_drops_and_reports_an_impossible_value_and_keeps_the_rest(metr
     assert analysed.nodes["other"].metrics == [cpu(10.0)]
 
 
-@pytest.mark.parametrize("metric", [cpu(0.0), cpu(104.0), cpu(52.0, "STD"), cpu(1e9, kind="Bandwidth"), cpu(7, "")])
+@pytest.mark.parametrize("metric", [cpu(0.0), cpu(104.0), cpu(1e9, kind="Bandwidth"), cpu(7, "")])
 def test_keeps_possible_values(metric: Metric) -> None:
     analysed = analyse({"n": NodeMetrics([metric])})
     assert analysed.nodes["n"].metrics == [metric]
@@ -66,7 +66,7 @@ def test_g8_a_node_with_unchanged_values_for_ten_minutes_is_frozen() -> None:
     assert kinds(analyse(same, unchanged_seconds={"n": 599.0})) == []
     analysed = analyse(same, unchanged_seconds={"n": 600.0})
     assert kinds(analysed) == [AnomalyKind.FROZEN]
-    assert not analysed.nodes
+    assert analysed.nodes == {"n": NodeMetrics(rejected=["CPU", "Memory"])}
 
 
 def test_a_node_with_changing_or_zero_values_is_not_frozen() -> None:
@@ -91,12 +91,47 @@ def test_g8_drops_a_mean_that_contradicts_a_shorter_window(long: float, short: f
     # 5 of 15 minutes at 90 % make a mean of at least 30 %; at 0 % one of at most 67 %; 10 points of slack
     analysed = analyse({"n": NodeMetrics([cpu(long)])}, shorter={"5m": {"n": NodeMetrics([cpu(short)])}})
     assert kinds(analysed) == ([] if is_possible else [AnomalyKind.CONTRADICTION])
-    assert bool(analysed.nodes) is is_possible
+    assert analysed.nodes["n"] == (NodeMetrics([cpu(long)]) if is_possible else NodeMetrics(rejected=["CPU"]))
 
 
 def test_g3_reports_an_existing_node_without_measurements() -> None:
-    analysed = analyse({"a": NodeMetrics([cpu(1.0)]), "b": NodeMetrics([])}, expected=["a", "b", "c"])
+    both = NodeMetrics([cpu(1.0), cpu(1.0, kind="Memory")])
+    analysed = analyse({"a": both, "b": NodeMetrics([])}, expected=["a", "b", "c"])
     assert [(anomaly.kind, anomaly.node) for anomaly in analysed.anomalies] == [
         (AnomalyKind.MISSING, "b"),
         (AnomalyKind.MISSING, "c"),
     ]
+
+
+def test_reports_an_existing_node_of_which_a_resource_was_not_delivered() -> None:
+    analysed = analyse({"n": NodeMetrics([cpu(1.0, kind="Memory")])}, expected=["n"])
+    assert [anomaly.text for anomaly in analysed.anomalies] == ["node n has no record of CPU"]
+    assert analysed.nodes["n"].metrics
+
+
+@pytest.mark.parametrize("wrong", [cpu(106.0), cpu(53.0, "STD"), cpu(math.nan, "STD")])
+def test_a_wrong_mean_or_deviation_drops_every_record_of_its_resource(wrong: Metric) -> None:
+    right = [cpu(30.0, "STD" if wrong.operator == "AVG" else "AVG"), cpu(7.0, "Latest")]
+    memory = [cpu(40.0, kind="Memory"), cpu(2.0, "STD", kind="Memory")]
+    analysed = analyse({"n": NodeMetrics([*right, wrong, *memory])})
+    assert analysed.nodes == {"n": NodeMetrics(memory, rejected=["CPU"])}
+
+
+def test_a_deviation_without_its_mean_drops_the_resource() -> None:
+    analysed = analyse({"n": NodeMetrics([cpu(3.0, "STD"), cpu(40.0, kind="Memory")])})
+    assert kinds(analysed) == [AnomalyKind.INCOMPLETE]
+    assert analysed.nodes == {"n": NodeMetrics([cpu(40.0, kind="Memory")], rejected=["CPU"])}
+
+
+def test_a_mean_without_deviation_is_incomplete_only_for_a_provider_that_has_deviations() -> None:
+    nodes = {"n": NodeMetrics([cpu(30.0), cpu(40.0, kind="Memory"), cpu(2.0, "STD", kind="Memory")])}
+    assert analyse(nodes).nodes == nodes
+    analysed = analyse(nodes, has_deviation=True)
+    assert kinds(analysed) == [AnomalyKind.INCOMPLETE]
+    assert [metric.type for metric in analysed.nodes["n"].metrics] == ["Memory", "Memory"]
+    assert analyse({"n": NodeMetrics([cpu(30.0, "Latest")])}, has_deviation=True).nodes["n"].metrics
+
+
+def test_keeps_what_another_watcher_rejected() -> None:
+    nodes = {"n": NodeMetrics(rejected=["CPU"])}
+    assert analyse(nodes).nodes == nodes

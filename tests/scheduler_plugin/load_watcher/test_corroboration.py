@@ -48,3 +48,9 @@ def test_tags_and_metadata_come_from_the_first_provider() -> None:
     }
     found = corroboration.corroborate(results).nodes["a"]
     assert (found.tags, found.metadata, found.metrics[0].value) == ({"rack": "1"}, Metadata("dc-1"), 2)
+
+
+def test_a_resource_that_one_provider_rejects_is_rejected_unless_another_has_it() -> None:
+    rejected = NodeMetrics(rejected=["CPU", "Memory"])
+    both = corroboration.corroborate({"first": {"n": rejected}, "second": {"n": node(20)}})
+    assert both.nodes == {"n": node(20, rejected=["Memory"])}

@@ -60,7 +60,9 @@ def test_the_document_has_upstreams_keys_in_upstreams_order(watcher: Running) ->
     assert list(top) == ["timestamp", "window", "source", "data"]
     assert list(top["window"]) == ["duration", "start", "end"]
     assert list(top["data"]) == ["NodeMetricsMap"]
-    (node,) = top["data"]["NodeMetricsMap"].values()
+    nodes = top["data"]["NodeMetricsMap"]
+    node, rejected = nodes["node-1"], nodes["node-2"]
+    assert (rejected["metrics"], rejected["rejected"]) == ([], ["CPU", "Memory"])
     assert list(node) == ["metrics", "tags", "metadata"]
     assert list(node["metadata"])[:1] == ["dataCenter"]  # KEP-61's `pool` follows
     for metric in node["metrics"]:

@@ -26,6 +26,7 @@ class Scripted:
 
     def __init__(self, name: str, *results: Fetched | ProviderFailed) -> None:
         self.name = name
+        self.has_deviation = False
         self.requested: list[str] = []
         self.closed = False
         self._results = list(results)
@@ -48,7 +49,10 @@ class Scripted:
 
 
 def nodes(**cpu: float) -> Mapping[str, NodeMetrics]:
-    return {name: NodeMetrics([Metric(type="CPU", operator="AVG", value=value)]) for name, value in cpu.items()}
+    return {
+        name: NodeMetrics([Metric(type=kind, operator="AVG", value=value) for kind in ("CPU", "Memory")])
+        for name, value in cpu.items()
+    }
 
 
 DOWN = ProviderFailed("http://metrics:9090 cannot be reached")
@@ -109,7 +113,7 @@ async def test_b3_a_broken_value_removes_neither_its_node_nor_the_others() -> No
     assert [anomaly.kind for anomaly in refreshed.anomalies] == [AnomalyKind.NOT_A_NUMBER]
     found = kept.latest("15m", NOW).data.nodes
     assert [metric.type for metric in found["a"].metrics] == ["Memory"]
-    assert [metric.value for metric in found["b"].metrics] == [30.0]
+    assert [metric.value for metric in found["b"].metrics] == [30.0, 30.0]
 
 
 async def test_g7_one_provider_replaces_another_that_is_down() -> None:

@@ -47,7 +47,7 @@ class MeasuredCluster:
         )
         self.parts = assembly.Parts(chosen, assumed_ttl_seconds=1e9, measurement_age_seconds=measurement_age_seconds)
         (self.plugin,) = self.parts.measured
-        self._windows = Windows(math.inf)
+        self.windows = Windows(math.inf)
         self._placed = 0
 
     def node(
@@ -67,11 +67,11 @@ class MeasuredCluster:
 
     def measure(self, nodes: Mapping[str, NodeMetrics], *, duration: str = "15m", age_seconds: float = 0.0) -> None:
         window = records.window_ending_at(duration, NOW - age_seconds)
-        self._windows.store(Snapshot(window.end, window, "test", Data(dict(nodes))))
+        self.windows.store(Snapshot(window.end, window, "test", Data(dict(nodes))))
         self.refresh()
 
     def refresh(self, now: float = NOW) -> None:
-        self.parts.measurements.select(self._windows, now)
+        self.parts.measurements.select(self.windows, now)
         for entry in self.parts.cluster.entries.values():
             self.parts.vectors.write(entry)
 
@@ -83,7 +83,8 @@ class MeasuredCluster:
         return scores
 
     def fallback_levels(self, names: Sequence[str], now: float = NOW) -> list[int]:
-        levels: list[int] = self.plugin.fallback_levels(self.parts.vectors.find(list(names)), now).tolist()
+        """Return the levels of CPU."""
+        levels: list[int] = self.plugin.fallback_levels(self.parts.vectors.find(list(names)), now)[0].tolist()
         return levels
 
 

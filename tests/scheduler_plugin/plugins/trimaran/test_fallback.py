@@ -95,10 +95,10 @@ def test_explain_returns_the_level_and_the_measurement_of_each_node(cluster: Mea
     spec = pod("500m", "1Gi")
     cluster.scores(spec, ["a", "b"])
     columns = cluster.plugin.explain(None, cluster.parts.vectors.find(["a", "b"])).columns
-    assert columns["fallbackLevel"].tolist() == [FallbackLevel.MEASURED, FallbackLevel.UNKNOWN]
+    assert columns["fallbackLevel"][0].tolist() == [FallbackLevel.MEASURED, FallbackLevel.UNKNOWN]
     assert columns["meanPercent"][:, 0].tolist() == [20, 30]
     assert columns["deviationPercent"][0, 0] == 4
-    assert columns["windowEnd"][0] == NOW
+    assert columns["windowEnd"][:, 0].tolist() == [NOW, NOW]
 
 
 def test_upstream_has_no_fallback_levels() -> None:

@@ -66,17 +66,20 @@ async def test_feed_converts_reports_to_percent_and_exports_the_levels() -> None
     (plugin,) = running.measured
     rows = running.vectors.find(["hot", "cool", "silent"])
     assert plugin.columns.packing_percent[rows[:2]].tolist() == [75.0, 25.0]
-    assert plugin.fallback_levels(rows, NOW).tolist() == [
+    assert plugin.fallback_levels(rows, NOW)[0].tolist() == [
         FallbackLevel.MEASURED,
         FallbackLevel.MEASURED,
         FallbackLevel.UNKNOWN,
     ]
     counts = {
-        level: registry.get_sample_value("koord_scheduler_plugin_fallback_level_nodes", {"level": level})
+        level: registry.get_sample_value(
+            "koord_scheduler_plugin_fallback_level_nodes", {"resource": "cpu", "level": level}
+        )
         for level in ("measured", "by_requests", "predicted", "unknown")
     }
     assert counts == {"measured": 2, "by_requests": 0, "predicted": 0, "unknown": 1}
     assert registry.get_sample_value("koord_load_watcher_nodes", {"window": "15m"}) == 2
 
     now[0] = NOW + 301
-    assert registry.get_sample_value("koord_scheduler_plugin_fallback_level_nodes", {"level": "by_requests"}) == 3
+    by_requests = {"resource": "memory", "level": "by_requests"}
+    assert registry.get_sample_value("koord_scheduler_plugin_fallback_level_nodes", by_requests) == 3
