@@ -18,11 +18,11 @@ from scheduler_plugin.extender.response_rows import ResponseRows
 from scheduler_plugin.extender.verbs import Extender
 from scheduler_plugin.framework.cycle import SchedulingCycle, WeightedScorer
 from scheduler_plugin.framework.interface import Explainer, Filter, Plugin, ProblemCounter, Scorer
+from scheduler_plugin.load_watcher import records
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
-from scheduler_plugin.plugins.trimaran import measurements
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.queueing.refused_pods import RefusedPods
@@ -42,7 +42,7 @@ class Parts:
         *,
         assumed_ttl_seconds: float,
         short_list: int = 0,
-        measurement_age_seconds: float = measurements.OLDEST_SECONDS,
+        measurement_age_seconds: float = records.OLDEST_SECONDS,
         record_bytes: int = 16 * 1024**2,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:

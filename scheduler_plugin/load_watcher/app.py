@@ -58,7 +58,10 @@ class LoadWatcherApp:
             api = await self._session(stack)
             known = informer.Informer(api, self._chosen.data_center_label, self._chosen.pool_label) if api else None
             context = provider_registry.ProviderContext(
-                nodes=lambda: known.nodes if known else {}, reports=lambda: known.reports if known else {}, api=api
+                nodes=lambda: known.nodes if known else {},
+                reports=lambda: known.reports if known else {},
+                api=api,
+                oldest_seconds=self._chosen.greatest_age_seconds,
             )
             await self._serve([provider_registry.build(spec, context) for spec in self._specs], known)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -48,22 +49,24 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     pool: str = ""
 
 
-class NodeMetrics(msgspec.Struct, frozen=True):
-    """Statistics of one node. The keys after `metadata` are additions, absent where they have no value."""
-
-    metrics: list[Metric] = []
-    tags: dict[str, str] = {}
-    metadata: Metadata = Metadata()
-    rejected: list[str] | msgspec.UnsetType = msgspec.UNSET
-    """Types of which the provider delivered records that the analyser dropped: the agent runs, its values are wrong."""
-
-
 class Window(msgspec.Struct, frozen=True):
     """Period of the statistics, in whole seconds since the epoch."""
 
     duration: str = ""
     start: int = 0
     end: int = 0
+
+
+class NodeMetrics(msgspec.Struct, frozen=True):
+    """Statistics of one node. The keys after `metadata` are additions, absent where they have no value."""
+
+    metrics: list[Metric] = []
+    tags: dict[str, str] = {}
+    metadata: Metadata = Metadata()
+    window: Window | msgspec.UnsetType = msgspec.UNSET
+    """Period of this node's statistics; absent if it is that of the snapshot."""
+    rejected: list[str] | msgspec.UnsetType = msgspec.UNSET
+    """Types of which the provider delivered records that the analyser dropped: the agent runs, its values are wrong."""
 
 
 class Data(msgspec.Struct, frozen=True):
@@ -81,6 +84,9 @@ class Snapshot(msgspec.Struct, frozen=True):
     data: Data = Data()
 
 
+OLDEST_SECONDS: Final = 300.0
+"""Default age limit of measurements (KEP-61: not older than 5 minutes)."""
+
 BOUNDED: Final = (MetricType.CPU, MetricType.MEMORY)
 """Types in percent of a capacity, which plugins score. A node has at most one mean and one deviation of each."""
 
@@ -95,6 +101,34 @@ SHORTEST: Final = "5m"
 def window_ending_at(duration: str, end: float) -> Window:
     """Return the window of that duration up to `end`, in seconds since the epoch."""
     return Window(duration, int(end) - DURATIONS_SECONDS[duration], int(end))
+
+
+def moment(end: float, seconds: float = 0.0) -> Window:
+    """Return the window of a current value, measured over `seconds` up to `end`."""
+    return Window("", int(end - seconds), int(end))
+
+
+def dated(nodes: Mapping[str, NodeMetrics], requested: Window) -> dict[str, NodeMetrics]:
+    """Give every node its own window: by default the requested one. An end in the future counts as now."""
+    return {name: msgspec.structs.replace(node, window=_until(node.window, requested)) for name, node in nodes.items()}
+
+
+def _until(own: Window | msgspec.UnsetType, requested: Window) -> Window:
+    if not own:
+        return requested
+    return own if own.end <= requested.end else Window(own.duration, min(own.start, requested.end), requested.end)
+
+
+def joined(nodes: Mapping[str, NodeMetrics], requested: Window, source: str) -> Snapshot:
+    """Join nodes with their own windows to a snapshot, whose window is that of the newest node."""
+    windows = [node.window for node in nodes.values() if node.window]
+    newest = max((window.end for window in windows), default=requested.end)
+    window = window_ending_at(requested.duration, newest)
+    plain = {
+        name: msgspec.structs.replace(node, window=msgspec.UNSET) if node.window == window else node
+        for name, node in nodes.items()
+    }
+    return Snapshot(requested.end, window, source, Data(plain))
 
 
 SMALLEST_PERCENT: Final = 1e-5

@@ -17,7 +17,7 @@ from scheduler_plugin.load_watcher import analysis, corroboration, records
 from scheduler_plugin.load_watcher.analysis import Anomaly
 from scheduler_plugin.load_watcher.database import Database, DatabaseUnusable
 from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
-from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, SHORTEST, Data, Metric, NodeMetrics, Snapshot
+from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, SHORTEST, Metric, NodeMetrics, Snapshot
 from scheduler_plugin.load_watcher.windows import Windows
 
 log = logging.getLogger(__name__)
@@ -106,24 +106,20 @@ class Watcher:
         problems: list[str] = []
         anomalies: list[Anomaly] = []
         usable: dict[str, Nodes] = {}
-        ends: list[int] = []
         for provider, result in zip(self._providers, results, strict=True):
             if isinstance(result, ProviderFailed):
                 failures[provider.name] = str(result)
                 continue
             problems += result.problems
-            ends.append(window.end if result.end is None else min(result.end, window.end))
             expected = list(self._expected())
             analysing = asyncio.to_thread(self._analyse, provider, window, result.nodes, expected)
             usable[provider.name], own = await analysing
             anomalies += own
         snapshot = None
         if usable:
-            joined = corroboration.corroborate(usable)
-            problems += joined.disagreements
-            source = ",".join(usable)
-            ended = records.window_ending_at(duration, max(ends))  # the data of another watcher may be minutes old
-            snapshot = Snapshot(int(self._clock()), ended, source, Data(dict(joined.nodes)))
+            corroborated = corroboration.corroborate(usable)
+            problems += corroborated.disagreements
+            snapshot = await asyncio.to_thread(records.joined, corroborated.nodes, window, ",".join(usable))
             await self._store(snapshot)
         _log_problems(duration, failures, [*problems, *(one.text for one in anomalies)])
         return Refreshed(duration, snapshot, failures, problems, anomalies)
@@ -153,6 +149,7 @@ class Watcher:
         self, provider: Provider, window: records.Window, nodes: Nodes, expected: Collection[str]
     ) -> tuple[Nodes, Sequence[Anomaly]]:
         duration, seconds = window.duration, DURATIONS_SECONDS[window.duration]
+        nodes = records.dated(nodes, window)
         before = self._last_seen.get((provider.name, duration), {})
         last_seen = {name: _last_seen(node, window.end, before.get(name)) for name, node in nodes.items()}
         self._last_seen[provider.name, duration] = last_seen

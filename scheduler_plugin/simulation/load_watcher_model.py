@@ -32,6 +32,7 @@ class LoadWatcherModel:
                 if each.node is not None
             },
             cluster.resources,
+            parts.measurements.oldest_seconds,
         )
 
     def refresh(self, now: float) -> None:

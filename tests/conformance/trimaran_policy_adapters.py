@@ -444,7 +444,7 @@ ADAPTERS = {
     "kep61.requestFraction": _request_fraction,
     "kep61.afterPlacement": _after_placement,
     "kep61.predictRecentPod": _recent_pod,
-    "kep61.recentPodsRetention": lambda _inputs: {"seconds": measurements.OLDEST_SECONDS},
+    "kep61.recentPodsRetention": lambda _inputs: {"seconds": records.OLDEST_SECONDS},
     "kep357.defaults": _designed_defaults,
     "kep357.totalLimit": _total_limit,
 }

@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 
 from api_types import names
-from api_types.kubernetes import pods, quantities
+from api_types.kubernetes import pods, quantities, times
 from apiserver_client import errors, objects, resources, session
-from scheduler_plugin.load_watcher import known_nodes
+from scheduler_plugin.load_watcher import known_nodes, records
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, ReadKnownNodes
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
@@ -25,6 +25,10 @@ class NodeUsage(msgspec.Struct):
 
     metadata: pods.ObjectMeta = pods.ObjectMeta()
     usage: pods.QuantityMap = {}
+    timestamp: str = ""
+    """End of the measured period, RFC 3339."""
+    window: str = ""
+    """Length of the measured period, as "15.05s"."""
 
 
 class MetricsServerProvider:
@@ -88,5 +92,17 @@ def usage_percent(items: Sequence[NodeUsage], nodes: Mapping[str, KnownNode]) ->
             for kind, percent in percents.items()
             if percent is not None
         ]
-        found[item.metadata.name] = NodeMetrics(metrics, {}, node.metadata)
+        found[item.metadata.name] = NodeMetrics(metrics, {}, node.metadata, _window(item))
     return Fetched(found, problems)
+
+
+def _window(item: NodeUsage) -> Window | msgspec.UnsetType:
+    """Return the measured period; metrics-server serves its last scrape, by default until 15 s later."""
+    end = times.parse_rfc3339_or_none(item.timestamp)
+    if end is None:
+        return msgspec.UNSET
+    try:
+        seconds = times.duration_seconds(item.window)
+    except ValueError:
+        seconds = 0.0
+    return records.moment(end.timestamp(), max(seconds, 0.0))

@@ -1,7 +1,8 @@
 """NodeMetric: koordlet's reports. It sends no requests, because the reports are already in memory.
 
 Mean and deviation of a window are those of the report's aggregation over that window. Upstream's agent reports neither
-15 minutes nor a deviation: the provider then uses the current usage, with the statistic `Latest`.
+15 minutes nor a deviation: the provider then uses the current usage, with the statistic `Latest`. The window of each
+node ends with the sample of its report, which is up to a report interval old.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from api_types import names
-from scheduler_plugin.load_watcher import known_nodes
+from scheduler_plugin.load_watcher import known_nodes, records
 from scheduler_plugin.load_watcher.known_nodes import KnownNode, ReadKnownNodes
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.provider import Fetched
 from scheduler_plugin.load_watcher.records import (
     DURATIONS_SECONDS,
+    OLDEST_SECONDS,
     Metric,
     MetricType,
     NodeMetrics,
@@ -27,9 +29,6 @@ from scheduler_plugin.state.node_report import NodeReport
 
 RESOURCES: Final = (names.CPU, names.MEMORY)
 """Resources that are read from a report."""
-
-OLDEST_SECONDS: Final = 300.0
-"""A report with an older sample is ignored (KEP-61: not older than 5 minutes)."""
 
 _NODES_PER_TURN: Final = 10  # then yield to the event loop, so that other tasks do not wait
 
@@ -47,7 +46,14 @@ class NodeMetricProvider:
     name = provider_spec.NODE_METRIC
     has_deviation = False
 
-    def __init__(self, reports: Reports, nodes: ReadKnownNodes, resources: Sequence[str] = RESOURCES) -> None:
+    def __init__(
+        self,
+        reports: Reports,
+        nodes: ReadKnownNodes,
+        resources: Sequence[str] = RESOURCES,
+        oldest_seconds: float = OLDEST_SECONDS,
+    ) -> None:
+        self._oldest_seconds = oldest_seconds
         self._reports = reports
         self._nodes = nodes
         self._places = [resources.index(name) for name in RESOURCES]
@@ -66,12 +72,15 @@ class NodeMetricProvider:
             if count % _NODES_PER_TURN == 0:
                 await asyncio.sleep(0)
             report = reports.get(name)
-            age = None if report is None or report.update_time is None else window.end - report.update_time
-            if report is None or age is None or age > OLDEST_SECONDS:
-                seen = "no report yet" if age is None else f"the newest report is {age:.0f} s old"
-                problems.append(f"node {name}: {seen}, want one of the last {OLDEST_SECONDS:.0f} s")
+            sampled = None if report is None else report.update_time
+            if report is None or sampled is None or window.end - sampled > self._oldest_seconds:
+                seen = "no report yet" if sampled is None else f"the newest report is {window.end - sampled:.0f} s old"
+                problems.append(f"node {name}: {seen}, want one of the last {self._oldest_seconds:.0f} s")
                 continue
-            nodes[name] = NodeMetrics(list(_metrics(window, report, node, self._places)), {}, node.metadata)
+            metrics = list(_metrics(window, report, node, self._places))
+            is_aggregated = any(metric.operator == Statistic.AVG for metric in metrics)
+            own = records.window_ending_at(window.duration, sampled) if is_aggregated else records.moment(sampled)
+            nodes[name] = NodeMetrics(metrics, {}, node.metadata, own)
         return Fetched(nodes, problems)
 
     async def is_healthy(self) -> bool:

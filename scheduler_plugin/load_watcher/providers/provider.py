@@ -16,11 +16,9 @@ class Fetched(NamedTuple):
     """Result of one fetch: the nodes, and the parts that failed. A failed part never affects the other parts."""
 
     nodes: Mapping[str, NodeMetrics]
-    """By Kubernetes node name; may be empty."""
+    """By Kubernetes node name; may be empty. A node with a window of its own was not sampled over the requested one."""
     problems: Sequence[str] = ()
     """One line for each query or node without a usable result."""
-    end: int | None = None
-    """End of the data in seconds since the epoch; None if the source does not report it: the end of the window."""
 
 
 class Provider(Protocol):

@@ -33,6 +33,7 @@ from scheduler_plugin.load_watcher.providers.http_source import HostFilter, Reac
 from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
 from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.load_watcher.records import OLDEST_SECONDS
 
 
 class ProviderContext(NamedTuple):
@@ -44,13 +45,15 @@ class ProviderContext(NamedTuple):
     """Session with the apiserver; None without a connection."""
     resources: Sequence[str] = node_metric.RESOURCES
     """Resources in the vectors of a report, in this order."""
+    oldest_seconds: float = OLDEST_SECONDS
+    """Age limit of measurements."""
 
 
 Builder = Callable[[ProviderSpec, ProviderContext], Provider]
 
 
 def _node_metric(_spec: ProviderSpec, context: ProviderContext) -> Provider:
-    return node_metric.NodeMetricProvider(context.reports, context.nodes, context.resources)
+    return node_metric.NodeMetricProvider(context.reports, context.nodes, context.resources, context.oldest_seconds)
 
 
 def _metrics_server(_spec: ProviderSpec, context: ProviderContext) -> Provider:
@@ -72,8 +75,8 @@ def _influxdb(spec: ProviderSpec, context: ProviderContext) -> Provider:
     return influxdb.InfluxDbProvider(reach, influxdb.Bucket(spec.org, spec.bucket), context.nodes)
 
 
-def _load_watcher(spec: ProviderSpec, _context: ProviderContext) -> Provider:
-    return remote_watcher.LoadWatcherProvider(spec.address)
+def _load_watcher(spec: ProviderSpec, context: ProviderContext) -> Provider:
+    return remote_watcher.LoadWatcherProvider(spec.address, context.oldest_seconds)
 
 
 def _signalfx(spec: ProviderSpec, _context: ProviderContext) -> Provider:

@@ -11,21 +11,24 @@ from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
-from scheduler_plugin.load_watcher.records import Window
+from scheduler_plugin.load_watcher.records import OLDEST_SECONDS, Window
 
-OLDEST_SECONDS: Final = 300.0
-"""An older window is refused, because upstream's watcher serves its last snapshot without an age limit."""
 _TIMEOUT_SECONDS: Final = 55.0
 
 
 class LoadWatcherProvider:
-    """Client of one load watcher. Upstream's has a single window and ignores the `window` parameter."""
+    """Client of one load watcher. Upstream's has a single window and ignores the `window` parameter.
+
+    A window older than `oldest_seconds` is refused, because upstream's watcher serves its last snapshot without an age
+    limit.
+    """
 
     name = provider_spec.LOAD_WATCHER
     has_deviation = False
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, oldest_seconds: float = OLDEST_SECONDS) -> None:
         self._address = address
+        self._oldest_seconds = oldest_seconds
         self._source = HttpSource(Reach(address, {"Content-Type": "application/json"}, _TIMEOUT_SECONDS))
 
     async def check(self) -> Sequence[str]:
@@ -35,7 +38,7 @@ class LoadWatcherProvider:
     async def fetch(self, window: Window) -> Fetched:
         """Return the snapshot that the other watcher serves now. Raises ProviderFailed."""
         response = await self._source.send("GET", "/watcher", params={"window": window.duration})
-        return read(response.content, f"{self._address}/watcher", window.end)
+        return read(response.content, f"{self._address}/watcher", window.end, self._oldest_seconds)
 
     async def is_healthy(self) -> bool:
         """Return whether the other watcher reports itself healthy."""
@@ -46,17 +49,17 @@ class LoadWatcherProvider:
         await self._source.close()
 
 
-def read(body: bytes, address: str, now: float) -> Fetched:
-    """Return the nodes of a document that have metrics or rejected ones, and the end of its window.
+def read(body: bytes, address: str, now: float, oldest_seconds: float = OLDEST_SECONDS) -> Fetched:
+    """Return the nodes of a document that have metrics or rejected ones, with their windows.
 
-    Raises ProviderFailed if the document is malformed or its window ended more than `OLDEST_SECONDS` before `now`.
+    Raises ProviderFailed if the document is malformed or its window ended more than `oldest_seconds` before `now`.
     """
     try:
         snapshot = records.decode(body)
     except msgspec.DecodeError as error:
         raise ProviderFailed(f"{address} did not return a load watcher document: {error}") from error
     age = now - snapshot.window.end
-    if snapshot.window.end and age > OLDEST_SECONDS:
-        raise ProviderFailed(f"{address} serves a window that ended {age:.0f} s ago, want {OLDEST_SECONDS:.0f} at most")
+    if snapshot.window.end and age > oldest_seconds:
+        raise ProviderFailed(f"{address} serves a window that ended {age:.0f} s ago, want {oldest_seconds:.0f} at most")
     nodes = {name: node for name, node in snapshot.data.nodes.items() if node.metrics or node.rejected}
-    return Fetched(nodes, end=snapshot.window.end or None)
+    return Fetched(records.dated(nodes, snapshot.window) if snapshot.window.end else nodes)

@@ -56,6 +56,7 @@ class MeasurementFeed:
             reports=self._cluster.reports,
             api=api,
             resources=self._cluster.resources,
+            oldest_seconds=self._measurements.oldest_seconds,
         )
         providers = [registry.build(spec, context) for spec in self._specs]
         counted = metrics.WatcherMetrics(into, [each.name for each in providers], self._windows, self._clock)

@@ -4,7 +4,7 @@ CPU and memory are selected one by one: a resource that is missing in the newest
 shorter windows, then from earlier snapshots (KEP-61). Only a resource with a mean is measured: without one it is
 absent, never 0. Mean and deviation are the last AVG and STD records of a resource. With formula `upstream` plugins read
 the records as shipped: any record makes a resource valid, TargetLoadPacking uses the last AVG or Latest record of CPU
-and Peaks the first one. Every measurement has the end of its window.
+and Peaks the first one. Every measurement has the window of its own node.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from typing import Final, NamedTuple
 from scheduler_plugin.load_watcher.records import (
     BOUNDED,
     DURATIONS_SECONDS,
+    OLDEST_SECONDS,
     Metric,
     MetricType,
     NodeMetrics,
     Snapshot,
     Statistic,
+    Window,
 )
 from scheduler_plugin.load_watcher.windows import KEPT, Windows
 
-OLDEST_SECONDS: Final = 300.0
-"""Default age limit of a window (KEP-61: not older than 5 minutes)."""
+_NO_WINDOW: Final = Window()
 
 
 class Utilization(NamedTuple):
@@ -43,6 +44,7 @@ class Utilization(NamedTuple):
     """Whether records were delivered and all dropped: the node is not a new one."""
     end: float = -math.inf
     """End of the window, in seconds since the epoch."""
+    window_seconds: float = 0.0
     source: str = ""
     """Names of the providers, in order of trust."""
 
@@ -63,7 +65,9 @@ class Measurement(NamedTuple):
         return self.cpu.is_measured and self.memory.is_measured
 
 
-def utilization(metrics: Sequence[Metric], kind: MetricType, end: float = -math.inf, source: str = "") -> Utilization:
+def utilization(
+    metrics: Sequence[Metric], kind: MetricType, window: Window = _NO_WINDOW, source: str = ""
+) -> Utilization:
     """Return mean and deviation of a resource: the last AVG, else the last Latest or unnamed one; the last STD."""
     of_kind = [metric for metric in metrics if metric.type == kind]
     means = [metric.value for metric in of_kind if metric.operator == Statistic.AVG]
@@ -75,14 +79,15 @@ def utilization(metrics: Sequence[Metric], kind: MetricType, end: float = -math.
         deviations[-1] if deviations else 0.0,
         is_measured=bool(means),
         is_valid=bool(of_kind),
-        end=end if means else -math.inf,
+        end=window.end if means else -math.inf,
+        window_seconds=window.end - window.start,
         source=source,
     )
 
 
 def read(node: NodeMetrics, snapshot: Snapshot) -> Measurement:
     """Read the measurement of one node from its records."""
-    found = [utilization(node.metrics, kind, snapshot.window.end, snapshot.source) for kind in BOUNDED]
+    found = [utilization(node.metrics, kind, node.window or snapshot.window, snapshot.source) for kind in BOUNDED]
     for index, kind in enumerate(BOUNDED):
         if node.rejected and kind in node.rejected and not found[index].is_measured:
             found[index] = found[index]._replace(is_rejected=True)
@@ -126,11 +131,12 @@ class Measurements:
         """Select each resource of every node: newest snapshot first, and of these the longest window first."""
         by_name: dict[str, Measurement] = {}
         for snapshot in _best_first(windows):
-            if now - snapshot.window.end > self.oldest_seconds:
-                continue
             for name, node in snapshot.data.nodes.items():
                 known = by_name.get(name)
-                if (known is None or not known.is_complete) and (node.metrics or node.rejected):
+                if known is not None and known.is_complete:
+                    continue
+                is_fresh = now - (node.window or snapshot.window).end <= self.oldest_seconds
+                if is_fresh and (node.metrics or node.rejected):
                     own = read(node, snapshot)
                     by_name[name] = own if known is None else _completed(known, own)
         self._by_name = by_name

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugin.load_watcher import corroboration
-from scheduler_plugin.load_watcher.records import Metadata, Metric, NodeMetrics
+from scheduler_plugin.load_watcher.records import Metadata, Metric, NodeMetrics, Window
 
 
 def node(value: float, **other: object) -> NodeMetrics:
@@ -54,3 +54,12 @@ def test_a_resource_that_one_provider_rejects_is_rejected_unless_another_has_it(
     rejected = NodeMetrics(rejected=["CPU", "Memory"])
     both = corroboration.corroborate({"first": {"n": rejected}, "second": {"n": node(20)}})
     assert both.nodes == {"n": node(20, rejected=["Memory"])}
+
+
+def test_a_joined_node_is_as_old_as_the_oldest_of_its_values() -> None:
+    results = {
+        "first": {"n": node(10, window=Window("15m", 100, 1000))},
+        "second": {"n": node(20, window=Window("", 880, 890))},
+        "rejected": {"n": NodeMetrics(rejected=["CPU"], window=Window("15m", 0, 1))},
+    }
+    assert corroboration.corroborate(results).nodes["n"].window == Window("15m", 100, 890)

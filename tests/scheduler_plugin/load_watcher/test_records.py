@@ -93,3 +93,21 @@ def test_encodes_no_exponents(value: float) -> None:
     assert written
     assert re.fullmatch(rb"\d+\.\d+", written[1])
     assert float(written[1]) == pytest.approx(value, abs=1e-5)
+
+
+def test_a_snapshot_has_the_window_of_its_newest_node_and_the_others_keep_their_own() -> None:
+    requested = records.window_ending_at("15m", 1000)
+    old, new = records.window_ending_at("15m", 900), records.window_ending_at("15m", 950)
+    nodes = {"old": NodeMetrics(window=old), "new": NodeMetrics(window=new)}
+    snapshot = records.joined(records.dated(nodes, requested), requested, "NodeMetric")
+    assert snapshot.window == new
+    assert snapshot.data.nodes == {"old": NodeMetrics(window=old), "new": NodeMetrics()}
+    assert records.decode(records.encode(snapshot)) == snapshot
+    assert b'"new":{"metrics":[],"tags":{},"metadata":{"dataCenter":"","pool":""}}' in records.encode(snapshot)
+
+
+def test_a_window_that_ends_in_the_future_ends_now() -> None:
+    requested = records.window_ending_at("15m", 1000)
+    later = NodeMetrics(window=records.window_ending_at("15m", 1100))
+    found = records.dated({"later": later, "undated": NodeMetrics()}, requested)
+    assert [node.window for node in found.values()] == [records.Window("15m", 200, 1000), requested]

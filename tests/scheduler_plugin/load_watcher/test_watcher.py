@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_plugin.load_watcher import windows
+from scheduler_plugin.load_watcher import records, windows
 from scheduler_plugin.load_watcher.analysis import AnomalyKind
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
@@ -145,7 +145,7 @@ async def test_g4_a_node_without_agent_leaves_all_windows_together_with_the_shor
 
 
 async def test_b2_data_of_another_watcher_keeps_its_age() -> None:
-    old = Fetched(nodes(a=20.0), end=int(NOW) - 200)
+    old = Fetched(records.dated(nodes(a=20.0), records.window_ending_at("15m", NOW - 200)))
     watching, kept = watcher(Scripted("LoadWatcher", old))
     await watching.refresh("15m")
     assert kept.latest("15m", NOW).window == Window("15m", int(NOW) - 1100, int(NOW) - 200)
@@ -154,7 +154,8 @@ async def test_b2_data_of_another_watcher_keeps_its_age() -> None:
 
 
 async def test_an_end_in_the_future_counts_as_now() -> None:
-    watching, kept = watcher(Scripted("LoadWatcher", Fetched(nodes(a=20.0), end=int(NOW) + 500)))
+    later = Fetched(records.dated(nodes(a=20.0), records.window_ending_at("15m", NOW + 500)))
+    watching, kept = watcher(Scripted("LoadWatcher", later))
     await watching.refresh("15m")
     assert kept.latest("15m", NOW).window.end == NOW
 

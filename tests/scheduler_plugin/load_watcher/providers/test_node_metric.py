@@ -70,3 +70,11 @@ async def test_a_node_without_capacity_has_no_percentage() -> None:
     without_cpu = NodeMetricProvider(lambda: {"n": report()}, lambda: {"n": KnownNode(0, 1000)})
     fetched = await without_cpu.fetch(records.window_ending_at("15m", AT))
     assert values(fetched) == [("Memory", "Latest", 50.0)]
+
+
+async def test_the_window_ends_with_the_sample_of_the_report() -> None:
+    aggregated = report(_10m={"avg": usage("1", "250")})
+    fetched = await provider(n=aggregated).fetch(records.window_ending_at("10m", AT + 100))
+    assert fetched.nodes["n"].window == records.window_ending_at("10m", AT)
+    current = await provider(n=report()).fetch(records.window_ending_at("10m", AT + 100))
+    assert current.nodes["n"].window == records.moment(AT)

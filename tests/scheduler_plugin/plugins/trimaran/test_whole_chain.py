@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import pytest
 
-from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
+from api_types.kubernetes import times
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.known_nodes import KnownNode
+from scheduler_plugin.load_watcher.providers.node_metric import NodeMetricProvider
+from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, NodeMetrics, Window
 from scheduler_plugin.load_watcher.watcher import Watcher
 from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
-from tests.scheduler_plugin.plugins.trimaran.measured_cluster import NOW, MeasuredCluster, metrics, pod
+from scheduler_plugin.state.node_metric_decoder import NodeMetric
+from tests.scheduler_plugin.plugins.trimaran.measured_cluster import GIB, NOW, MeasuredCluster, metrics, pod
 
 PLUGINS = ("TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment")
 
@@ -18,10 +25,10 @@ PLUGINS = ("TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommit
 class Answers:
     """Provider whose answer is set by the test."""
 
-    name = "Prometheus"
     has_deviation = True
 
-    def __init__(self, nodes: Mapping[str, NodeMetrics]) -> None:
+    def __init__(self, nodes: Mapping[str, NodeMetrics], name: str = "Prometheus") -> None:
+        self.name = name
         self.nodes: Mapping[str, NodeMetrics] | None = nodes
 
     async def check(self) -> Sequence[str]:
@@ -48,7 +55,11 @@ class Chain:
             self.cluster.node(name)
             self.cluster.place(name, pod("1", "1Gi", limit_cpu="8"))
         self.now = NOW
-        self._watcher = Watcher(providers, self.cluster.windows, clock=lambda: self.now, expected=lambda: nodes)
+        self._nodes = nodes
+        self.watch(*providers)
+
+    def watch(self, *providers: Provider) -> None:
+        self._watcher = Watcher(providers, self.cluster.windows, clock=lambda: self.now, expected=lambda: self._nodes)
 
     async def refresh(self, after_seconds: float = 0.0) -> None:
         self.now += after_seconds
@@ -128,3 +139,49 @@ async def test_the_example_of_kep_61_chooses_n3(formula: str, has_pods: bool) ->
     await chain.refresh()
     scores = chain.cluster.scores(pod("500m", "1G"), list(example))
     assert scores == ([0, 7, 43] if formula == "kep" else [0, 54, 71])
+
+
+def report(node: str, cpu: str, sampled_at: float) -> NodeMetric:
+    usage = {"resources": {"cpu": cpu, "memory": "1Gi"}}
+    aggregated = [{"duration": window, "usage": {"avg": usage}} for window in ("5m0s", "10m0s", "15m0s")]
+    sampled = times.format_rfc3339(dt.datetime.fromtimestamp(sampled_at, dt.UTC))
+    status = {"updateTime": sampled, "nodeMetric": {"nodeUsage": usage, "aggregatedNodeUsages": aggregated}}
+    return msgspec.json.decode(msgspec.json.encode({"metadata": {"name": node}, "status": status}), type=NodeMetric)
+
+
+def reporting(*nodes: str) -> Chain:
+    """Return nodes of 4 cores whose agents use 10 %, last sampled 100 s ago."""
+    chain = Chain("TargetLoadPacking", nodes)
+    parts = chain.cluster.parts
+    for name in nodes:
+        parts.cluster.metric_changed(report(name, "400m", NOW - 100))
+    reports = NodeMetricProvider(
+        parts.cluster.reports,
+        lambda: dict.fromkeys(nodes, KnownNode(4000, 8 * GIB)),
+        parts.cluster.resources,
+    )
+    chain.watch(reports)
+    return chain
+
+
+async def test_a_pod_that_a_minute_old_report_does_not_contain_counts() -> None:
+    chain = reporting("a", "b")
+    chain.cluster.place("a", pod(limit_cpu="3"), age_seconds=65)
+    await chain.refresh()
+    assert chain.cluster.scores(pod(limit_cpu="400m"), ["a", "b"]) == [3, 70]
+
+
+async def test_a_report_is_measured_for_five_minutes_after_its_sample() -> None:
+    chain = reporting("a")
+    await chain.refresh()
+    assert chain.cluster.fallback_levels(["a"], NOW + 200) == [FallbackLevel.MEASURED]
+    assert chain.cluster.fallback_levels(["a"], NOW + 201) == [FallbackLevel.BY_REQUESTS]
+
+
+async def test_a_mix_of_providers_is_as_old_as_its_oldest_part() -> None:
+    old = msgspec.structs.replace(metrics(80, 20, 1, 1), window=records.window_ending_at("15m", NOW - 200))
+    other = Answers({"n": metrics(20, 20, 1, 1), "only": metrics(20, 20, 1, 1)}, "InfluxDB")
+    chain = Chain("TargetLoadPacking", ("n", "only"), Answers({"n": old}), other)
+    await chain.refresh()
+    assert chain.cluster.fallback_levels(["n", "only"], NOW + 100) == [FallbackLevel.MEASURED] * 2
+    assert chain.cluster.fallback_levels(["n", "only"], NOW + 101) == [FallbackLevel.UNKNOWN, FallbackLevel.MEASURED]
