@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
 from scheduler_plugin.plugins.trimaran import fallback, node_columns
 from scheduler_plugin.plugins.trimaran.args import LoadVariationRiskBalancingArgs
 from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from scheduler_plugin.plugins.trimaran.formulas import load_variation
-from scheduler_plugin.plugins.trimaran.measured_plugin import UNMEASURED_SECONDS, MeasuredPlugin, ScoringClass
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, ScoringClass
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.state.node_columns import Floats, NodeEntry, Rows, grown
 
@@ -23,7 +25,7 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
         self._margin = float(args.safe_variance_margin or 0.0)
         self._sensitivity = float(args.safe_variance_sensitivity or 0.0)
         self._recent: Floats = np.zeros((2, 0))
-        """Requests of the pods that the newest measurement cannot contain."""
+        """Requests of recently placed pods, as far as the measurement does not contain their usage."""
 
     def grow(self, capacity: int) -> None:
         """Grow all columns to `capacity` rows."""
@@ -31,12 +33,10 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
         self._recent = grown(self._recent, capacity)
 
     def _write_own(self, entry: NodeEntry) -> None:
-        for resource, end in enumerate(self.columns.window_end[:, entry.row].tolist()):
-            self._recent[resource, entry.row] = sum(
-                pod.demand.request[resource]
-                for pod in entry.load.pods.values()
-                if pod.demand is not None and end - pod.timestamp < UNMEASURED_SECONDS
-            )
+        for resource in range(len(node_columns.RESOURCES)):
+            requests = [pod.demand.request[resource] if pod.demand else 0 for pod in entry.load.pods.values()]
+            shares = self._unmeasured_shares(entry, resource)
+            self._recent[resource, entry.row] = sum(map(operator.mul, requests, shares))
 
     def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
         """Score rows 0..100 by the worse of CPU and memory."""

@@ -12,14 +12,13 @@ from scheduler_plugin.framework.equivalence_cache import EquivalenceCache
 from scheduler_plugin.framework.interface import Explained, Scores
 from scheduler_plugin.plugins.trimaran.args import Formula
 from scheduler_plugin.plugins.trimaran.fallback import FallbackLevels
+from scheduler_plugin.plugins.trimaran.formulas import recent_pods
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.plugins.trimaran.node_columns import MeasurementColumns
 from scheduler_plugin.state.node_columns import Floats, Ints, NodeColumns, NodeEntry, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 from scheduler_plugin.state.pod_resources import PodResources
 
-UNMEASURED_SECONDS: Final = 60.0
-"""A pod placed later than this before the end of a window is not in its measurement yet."""
 _CACHE_SECONDS: Final = 10.0
 """Lifetime of cached scores: a change of the fallback level, after five minutes, can take effect this much later."""
 
@@ -71,6 +70,15 @@ class MeasuredPlugin(abc.ABC):
     def normalize(self, scores: Scores) -> Ints:
         """Clip scores to 0..100; a plugin with another scale overrides this."""
         return interface.clipped(scores)
+
+    def _unmeasured_shares(self, entry: NodeEntry, resource: int) -> list[float]:
+        """Return the share of the predicted usage of each pod of the node that its measurement does not contain."""
+        end = float(self.columns.window_end[resource, entry.row])
+        placed = [pod.timestamp for pod in entry.load.pods.values()]
+        if self._formula == "upstream":
+            return [recent_pods.shipped_share(at, end) for at in placed]
+        window_seconds = float(self.columns.window_seconds[resource, entry.row])
+        return [recent_pods.unmeasured_share(at, end, window_seconds) for at in placed]
 
     def _compute_class(self, of: ScoringClass, rows: Rows) -> Floats:
         return self._compute(of, rows, of.period * _CACHE_SECONDS)

@@ -48,6 +48,7 @@ class MeasurementColumns(RowChanges):
         self.power_percent: Floats = np.zeros(0)
         self.has_measurement: Bools = np.zeros(0, dtype=np.bool_)
         self.window_end: Floats = np.zeros((2, 0))
+        self.window_seconds: Floats = np.zeros((2, 0))
         self.oldest_pod_at: Floats = np.zeros(0)
         self.requested: Floats = np.zeros((2, 0))
         self.provider: Ints = np.zeros((2, 0), dtype=np.int64)
@@ -105,7 +106,7 @@ class MeasurementColumns(RowChanges):
     def _write_measurement(self, row: int, measurement: Measurement | None) -> None:
         self.has_measurement[row] = measurement is not None
         if measurement is None:
-            self.window_end[:, row] = -math.inf
+            self.window_end[:, row], self.window_seconds[:, row] = -math.inf, 0.0
             self.packing_percent[row] = self.power_percent[row] = math.nan
             self.is_valid[:, row] = self.is_rejected[:, row] = False
             self.mean_percent[:, row] = self.deviation_percent[:, row] = 0.0
@@ -114,7 +115,7 @@ class MeasurementColumns(RowChanges):
         self.packing_percent[row] = measurement.packing_percent
         self.power_percent[row] = measurement.power_percent
         for index, of in enumerate((measurement.cpu, measurement.memory)):
-            self.window_end[index, row] = of.end
+            self.window_end[index, row], self.window_seconds[index, row] = of.end, of.window_seconds
             self.is_valid[index, row], self.is_rejected[index, row] = of.is_valid, of.is_rejected
             self.provider[index, row] = self._provider(of.source.partition(",")[0])
             self.mean_percent[index, row] = of.mean

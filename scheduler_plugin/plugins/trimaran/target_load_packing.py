@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Final
 
@@ -11,7 +12,7 @@ from scheduler_plugin.plugins.trimaran import node_columns
 from scheduler_plugin.plugins.trimaran.args import TargetLoadPackingArgs
 from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from scheduler_plugin.plugins.trimaran.formulas import target_load
-from scheduler_plugin.plugins.trimaran.measured_plugin import UNMEASURED_SECONDS, MeasuredPlugin, ScoringClass
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin, ScoringClass
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.state import rounding
 from scheduler_plugin.state.node_columns import Floats, NodeEntry, Rows, grown
@@ -47,7 +48,7 @@ class TargetLoadPacking(MeasuredPlugin):
         self._default_millis = args.default_millis()
         self._predictions: dict[PodResources, int] = {}
         self._recent_millis: Floats = np.zeros(0)
-        """Predicted usage of the pods that the newest measurement cannot contain."""
+        """Predicted usage of recently placed pods that the measurement does not contain."""
         self._predicted_millis: Floats = np.zeros(0)
         """Predicted usage of all pods of the node."""
 
@@ -58,14 +59,10 @@ class TargetLoadPacking(MeasuredPlugin):
         self._predicted_millis = grown(self._predicted_millis, capacity)
 
     def _write_own(self, entry: NodeEntry) -> None:
-        row, end = entry.row, self.columns.window_end[node_columns.CPU, entry.row]
-        recent = total = 0
-        for pod in entry.load.pods.values():
-            predicted = self._predict(pod.demand)
-            total += predicted
-            if end - pod.timestamp < UNMEASURED_SECONDS:
-                recent += predicted
-        self._recent_millis[row], self._predicted_millis[row] = recent, total
+        predicted = [self._predict(pod.demand) for pod in entry.load.pods.values()]
+        shares = self._unmeasured_shares(entry, node_columns.CPU)
+        self._recent_millis[entry.row] = sum(map(operator.mul, predicted, shares))
+        self._predicted_millis[entry.row] = sum(predicted)
 
     def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
         """Score rows 0..100, with 100 at the target utilization."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler_plugin.config.loader import InvalidConfiguration
-from tests.scheduler_plugin.plugins.trimaran.measured_cluster import MeasuredCluster, metrics, pod
+from tests.scheduler_plugin.plugins.trimaran.measured_cluster import NOW, MeasuredCluster, metrics, pod
 
 PLUGIN = "TargetLoadPacking"
 
@@ -41,10 +41,12 @@ def test_packs_onto_the_node_nearest_below_the_target() -> None:
 
 def test_g11_counts_a_pod_placed_after_the_window_until_a_window_contains_it() -> None:
     cluster = measured(0.0)
-    cluster.place("n", pod(limit_cpu="1600m"), age_seconds=30)
+    cluster.place("n", pod(limit_cpu="1600m"), age_seconds=0)
     assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [100]
-    cluster.measure({"n": metrics(40.0)}, age_seconds=-60)
-    assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [100]
+    cluster.measure({"n": metrics(20.0)}, age_seconds=-450)
+    assert cluster.scores(pod(limit_cpu="0"), ["n"], NOW + 450) == [100]
+    cluster.measure({"n": metrics(40.0)}, age_seconds=-900)
+    assert cluster.scores(pod(limit_cpu="0"), ["n"], NOW + 900) == [100]
 
 
 def test_b10_does_not_count_running_pods_twice() -> None:

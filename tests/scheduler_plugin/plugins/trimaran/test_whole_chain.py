@@ -185,3 +185,57 @@ async def test_a_mix_of_providers_is_as_old_as_its_oldest_part() -> None:
     await chain.refresh()
     assert chain.cluster.fallback_levels(["n", "only"], NOW + 100) == [FallbackLevel.MEASURED] * 2
     assert chain.cluster.fallback_levels(["n", "only"], NOW + 101) == [FallbackLevel.UNKNOWN, FallbackLevel.MEASURED]
+
+
+class MeanOf(Answers):
+    """Provider of the mean over each window of nodes of 4 cores, of which each placed pod uses 400m."""
+
+    def __init__(self, placed: Sequence[tuple[str, float]]) -> None:
+        super().__init__({})
+        self._placed = placed
+
+    async def fetch(self, window: Window) -> Fetched:
+        millis = {"a": 0.0, "b": 0.0}
+        for node, at in self._placed:
+            millis[node] += 400.0 * max(0.0, window.end - max(at, window.start)) / (window.end - window.start)
+        return Fetched({node: metrics(used / 40.0, 10, 0, 0) for node, used in millis.items()})
+
+
+async def test_pods_that_arrive_slowly_do_not_fill_a_node_beyond_the_target() -> None:
+    placed: list[tuple[str, float]] = []
+    chain = Chain("TargetLoadPacking", (), MeanOf(placed), targetUtilization=40)
+    for name in ("a", "b"):
+        chain.cluster.node(name)
+    for _pod in range(8):
+        await chain.refresh(after_seconds=70)
+        incoming = pod("400m", limit_cpu="400m")
+        first, second = chain.cluster.scores(incoming, ["a", "b"], chain.now)
+        chosen = "a" if first >= second else "b"
+        chain.cluster.place(chosen, incoming, age_seconds=NOW - chain.now)
+        placed.append((chosen, chain.now))
+    assert [name for name, _at in placed] == ["a"] * 4 + ["b"] * 4
+
+
+@pytest.mark.parametrize("plugin", ["TargetLoadPacking", "LoadVariationRiskBalancing"])
+@pytest.mark.parametrize(("age_seconds", "share"), [(0, 1.0), (90, 0.9), (450, 0.5), (900, 0.0), (86400, 0.0)])
+def test_a_pod_counts_for_the_share_of_the_window_it_did_not_run_in(
+    plugin: str, age_seconds: float, share: float
+) -> None:
+    cluster = MeasuredCluster(plugin)
+    for name in ("recent", "incoming"):
+        cluster.node(name)
+    cluster.place("recent", pod("1", "1Gi", limit_cpu="1"), age_seconds=age_seconds)
+    cluster.measure({name: metrics(40, 10, 0, 0) for name in ("recent", "incoming")})
+    millis = round(share * 1000)
+    recent = cluster.scores(pod("0", limit_cpu="0"), ["recent"])
+    incoming = cluster.scores(pod(f"{millis}m", limit_cpu=f"{millis}m"), ["incoming"])
+    assert recent == incoming
+
+
+def test_upstream_counts_a_whole_pod_for_a_minute() -> None:
+    cluster = MeasuredCluster("TargetLoadPacking", formula="upstream")
+    for name, age_seconds in (("59", 59), ("60", 60)):
+        cluster.node(name)
+        cluster.place(name, pod(limit_cpu="1600m"), age_seconds=age_seconds)
+    cluster.measure({name: metrics(40.0) for name in ("59", "60")})
+    assert cluster.scores(pod(limit_cpu="0"), ["59", "60"]) == [13, 100]
