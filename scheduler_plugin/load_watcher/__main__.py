@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from apiserver_client import errors
 from component_base import http_endpoint, logs, settings
 from scheduler_plugin.load_watcher.app import LoadWatcherApp
-from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.settings import ENV_PREFIX, LoadWatcherSettings, provider_specs
 
@@ -47,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     log.info("settings: %s", chosen.model_dump_json())
     try:
         asyncio.run(_run(chosen, specs))
-    except (errors.NoCredentials, http_endpoint.CannotListen, ProviderFailed) as error:
+    except (errors.NoCredentials, http_endpoint.CannotListen) as error:
         log.error("%s", error)  # noqa: TRY400  # the message is complete, a traceback would hide it
         return 1
     return 0

@@ -2,7 +2,8 @@
 
 Every failure is a ProviderFailed that names the address. A response must be complete within the time-out and within the
 size limit, so a slow or an endless response blocks no other work. Proxies of the environment are used, because these
-servers may be outside the cluster. Redirects are not followed, so a token is never sent to another server.
+servers may be outside the cluster. Redirects are not followed, so a token is never sent to another server. Files of
+tokens and of certificate authorities may be renewed or appear at any time: they are read when they are needed.
 
 Monitoring services such as SignalFx and Datadog know hosts of many clusters: `HostFilter` selects those of one.
 """
@@ -11,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +26,9 @@ from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
 _LONGEST_TEXT: Final = 300
 _LARGEST_RESPONSE_BYTES: Final = 64 << 20  # 5,000 nodes need a tenth of it
 _CONNECTIONS: Final = 4
+
+_FileState = tuple[int, int]
+"""Time of the last change, and inode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,8 @@ class Reach:
     """Address and credentials of a server. Certificates are checked against `ca_file`, or the system's authorities."""
 
     address: str
-    headers: Mapping[str, str]
+    headers: Callable[[], Mapping[str, str]]
+    """Return the headers of a request, with the current token. Raises ProviderFailed if it cannot be read."""
     timeout_seconds: float
     """Limit for a complete response."""
     insecure_skip_verify: bool = False
@@ -70,13 +76,17 @@ class HttpSource:
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
         self._client: httpx2.AsyncClient | None = None
+        self._ca_read: _FileState | None = None
+        """State of `ca_file` when the client read it."""
+        self._retired: list[httpx2.AsyncClient] = []
+        """Clients with former certificate authorities, which may still have requests."""
 
     async def send(self, method: str, path: str, *, accept: frozenset[int] = frozenset({200}), **request: Any) -> Reply:
         """Send a request and return the response if its status is accepted. Raises ProviderFailed."""
         try:
             client = self._connected()
             async with asyncio.timeout(self._reach.timeout_seconds):
-                reply = await _reply(client, method, self._url(path), request)
+                reply = await self._reply(client, method, self._url(path), request)
         except (httpx2.TimeoutException, TimeoutError) as error:
             raise ProviderFailed(
                 f"{self._url(path)} did not respond within {self._reach.timeout_seconds:g} s"
@@ -105,22 +115,49 @@ class HttpSource:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        clients = [*self._retired, *([self._client] if self._client else [])]
+        self._client, self._retired = None, []
+        for client in clients:
+            await client.aclose()
 
     def _url(self, path: str) -> str:
         return self._reach.address.rstrip("/") + path
 
+    async def _reply(self, client: httpx2.AsyncClient, method: str, url: str, request: Mapping[str, Any]) -> Reply:
+        """Send a request; again if the token was renewed between reading and sending it."""
+        headers = self._reach.headers()
+        reply = await _reply(client, method, url, _with_headers(request, headers))
+        if reply.status_code == HTTPStatus.UNAUTHORIZED:
+            renewed = self._reach.headers()
+            if renewed != headers:
+                reply = await _reply(client, method, url, _with_headers(request, renewed))
+        return reply
+
     def _connected(self) -> httpx2.AsyncClient:
+        state = _file_state(self._reach.ca_file)
+        if self._client is not None and state != self._ca_read:
+            self._retired.append(self._client)
+            self._client = None
         if self._client is None:
+            self._ca_read = state
             self._client = httpx2.AsyncClient(
-                headers=dict(self._reach.headers),
                 timeout=self._reach.timeout_seconds,
                 verify=_tls(self._reach),
                 limits=httpx2.Limits(max_connections=_CONNECTIONS),
             )
         return self._client
+
+
+def _with_headers(request: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+    return {**request, "headers": {**headers, **request.get("headers", {})}}
+
+
+def _file_state(path: str) -> _FileState | None:
+    try:
+        found = Path(path).stat() if path else None
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_ino) if found else None
 
 
 async def _reply(client: httpx2.AsyncClient, method: str, url: str, request: Mapping[str, Any]) -> Reply:

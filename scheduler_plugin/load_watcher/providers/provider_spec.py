@@ -46,7 +46,7 @@ class ProviderSpec(pydantic.BaseModel):
     insecure_skip_verify: bool | None = None
     """Do not check the server's certificate."""
     token_file: str = ""
-    """File with the token, for example of a mounted Secret; read when the provider is built."""
+    """File with the token, for example of a mounted Secret; read for every request, so that a renewed token counts."""
     ca_file: str = ""
     """PEM file with the certificate authorities of the server; empty means the system's."""
     queries: str = "kube-prometheus"

@@ -35,6 +35,8 @@ from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderF
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.records import OLDEST_SECONDS
 
+_LARGEST_TOKEN: Final = 65_536
+
 
 class ProviderContext(NamedTuple):
     """State of the process that providers read."""
@@ -49,6 +51,7 @@ class ProviderContext(NamedTuple):
     """Age limit of measurements."""
 
 
+_Headers = Callable[[], Mapping[str, str]]
 Builder = Callable[[ProviderSpec, ProviderContext], Provider]
 
 
@@ -63,15 +66,17 @@ def _metrics_server(_spec: ProviderSpec, context: ProviderContext) -> Provider:
 
 
 def _prometheus(spec: ProviderSpec, context: ProviderContext) -> Provider:
-    token = _secret(spec)
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    def headers() -> Mapping[str, str]:
+        token = _secret(spec)
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
     reach = _reach(spec, prometheus.DEFAULT_ADDRESS, headers, prometheus.TIMEOUT_SECONDS)
     node_names = prometheus.NodeNames((spec.node_label,)) if spec.node_label else prometheus.NodeNames()
     return prometheus.PrometheusProvider(reach, PRESETS[spec.queries], context.nodes, node_names)
 
 
 def _influxdb(spec: ProviderSpec, context: ProviderContext) -> Provider:
-    reach = _reach(spec, "", {"Authorization": f"Token {_secret(spec)}"}, influxdb.TIMEOUT_SECONDS)
+    reach = _reach(spec, "", lambda: {"Authorization": f"Token {_secret(spec)}"}, influxdb.TIMEOUT_SECONDS)
     return influxdb.InfluxDbProvider(reach, influxdb.Bucket(spec.org, spec.bucket), context.nodes)
 
 
@@ -80,12 +85,14 @@ def _load_watcher(spec: ProviderSpec, context: ProviderContext) -> Provider:
 
 
 def _signalfx(spec: ProviderSpec, _context: ProviderContext) -> Provider:
-    reach = _reach(spec, signalfx.DEFAULT_ADDRESS, signalfx.headers(_secret(spec)), signalfx.TIMEOUT_SECONDS)
+    reach = _reach(spec, signalfx.DEFAULT_ADDRESS, lambda: signalfx.headers(_secret(spec)), signalfx.TIMEOUT_SECONDS)
     return signalfx.SignalFxProvider(reach, HostFilter(spec.host_name_suffix, spec.cluster_name))
 
 
 def _datadog(spec: ProviderSpec, _context: ProviderContext) -> Provider:
-    headers = datadog.headers(_secret(spec), spec.application_key.get_secret_value())
+    def headers() -> Mapping[str, str]:
+        return datadog.headers(_secret(spec), spec.application_key.get_secret_value())
+
     reach = _reach(spec, datadog.DEFAULT_ADDRESS, headers, datadog.TIMEOUT_SECONDS)
     return datadog.DatadogProvider(reach, HostFilter(spec.host_name_suffix, spec.cluster_name))
 
@@ -95,12 +102,18 @@ def _secret(spec: ProviderSpec) -> str:
     if not spec.token_file:
         return spec.token.get_secret_value()
     try:
-        return Path(spec.token_file).read_text(encoding="utf-8").strip()
+        with Path(spec.token_file).open(encoding="utf-8") as file:
+            token = file.read(_LARGEST_TOKEN + 1).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ProviderFailed(f"cannot read the token of {spec.type} in {spec.token_file}: {error}") from error
+    if not 0 < len(token) <= _LARGEST_TOKEN or not token.isascii() or not token.isprintable():
+        raise ProviderFailed(
+            f"{spec.token_file} has no token of {spec.type}, want 1 to {_LARGEST_TOKEN} printable ASCII characters"
+        )
+    return token
 
 
-def _reach(spec: ProviderSpec, default_address: str, headers: Mapping[str, str], timeout_seconds: float) -> Reach:
+def _reach(spec: ProviderSpec, default_address: str, headers: _Headers, timeout_seconds: float) -> Reach:
     address = spec.address or default_address
     if "://" not in address:
         address = f"https://{address}"
@@ -120,5 +133,5 @@ PROVIDERS: Final[Mapping[str, Builder]] = {
 
 
 def build(spec: ProviderSpec, context: ProviderContext) -> Provider:
-    """Build the provider of a specification without problems. Raises ProviderFailed if its token cannot be read."""
+    """Build the provider of a specification without problems. Its token is read by each request."""
     return PROVIDERS[spec.type](spec, context)

@@ -29,7 +29,7 @@ class LoadWatcherProvider:
     def __init__(self, address: str, oldest_seconds: float = OLDEST_SECONDS) -> None:
         self._address = address
         self._oldest_seconds = oldest_seconds
-        self._source = HttpSource(Reach(address, {"Content-Type": "application/json"}, _TIMEOUT_SECONDS))
+        self._source = HttpSource(Reach(address, lambda: {"Content-Type": "application/json"}, _TIMEOUT_SECONDS))
 
     async def check(self) -> Sequence[str]:
         """Return a problem if the health page does not return 200."""

@@ -50,7 +50,7 @@ class MeasurementFeed:
         self._changed = asyncio.Event()
 
     async def run(self, api: Session, into: CollectorRegistry, interval_seconds: float) -> None:
-        """Refresh until cancelled. Raises ProviderFailed if a token cannot be read."""
+        """Refresh until cancelled."""
         context = registry.ProviderContext(
             nodes=self._nodes,
             reports=self._cluster.reports,

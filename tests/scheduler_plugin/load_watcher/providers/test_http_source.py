@@ -40,7 +40,7 @@ async def sending(part: bytes, pause_seconds: float) -> AsyncIterator[str]:
 
 
 async def failure(address: str, *, timeout_seconds: float = 5.0, token: str = "t") -> str:
-    source = HttpSource(Reach(address, {"Authorization": token}, timeout_seconds))
+    source = HttpSource(Reach(address, lambda: {"Authorization": token}, timeout_seconds))
     try:
         with pytest.raises(ProviderFailed) as failed:
             await source.send("GET", "/page")

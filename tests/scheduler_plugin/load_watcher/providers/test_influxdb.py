@@ -26,7 +26,7 @@ ROWS = (
 
 
 def provider(address: str) -> influxdb.InfluxDbProvider:
-    reach = Reach(address, {"Authorization": "Token t"}, 2.0)
+    reach = Reach(address, lambda: {"Authorization": "Token t"}, 2.0)
     return influxdb.InfluxDbProvider(reach, influxdb.Bucket("koord", "history"), lambda: NODES)
 
 

@@ -34,7 +34,9 @@ def query_of(asked: Asked) -> str:
 
 def provider(address: str, queries: Sequence[Query] = (CPU, MEMORY)) -> prometheus.PrometheusProvider:
     headers = {"Authorization": "Bearer secret"}
-    return prometheus.PrometheusProvider(Reach(address, headers, 2.0), queries, lambda: NODES, prometheus.NodeNames())
+    return prometheus.PrometheusProvider(
+        Reach(address, lambda: headers, 2.0), queries, lambda: NODES, prometheus.NodeNames()
+    )
 
 
 async def test_queries_mean_and_deviation_of_each_series_over_the_window() -> None:

@@ -1,0 +1,121 @@
+"""Tests of tokens in files that are renewed, absent or malformed, over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import prometheus_client
+import pytest
+
+from scheduler_plugin import assembly
+from scheduler_plugin.config import loader
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.providers import provider_spec, registry
+from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
+from tests.fakes import metrics_source
+from tests.fakes.metrics_source import Answer, Asked, Source
+
+EMPTY = b'{"status": "success", "data": {"resultType": "vector", "result": []}}'
+WINDOW = records.window_ending_at("15m", 1_700_000_000)
+
+
+@pytest.fixture
+def valid() -> list[str]:
+    """Return the token that the server accepts."""
+    return ["one"]
+
+
+@pytest.fixture
+def source(valid: list[str]) -> Iterator[Source]:
+    def answer(asked: Asked) -> Answer:
+        is_valid = asked.headers.get("authorization") == f"Bearer {valid[0]}"
+        return Answer(EMPTY) if is_valid else Answer(b"wrong token", 401)
+
+    with metrics_source.answering(answer) as serving:
+        yield serving
+
+
+def prometheus(source: Source, file: Path) -> Provider:
+    spec = ProviderSpec(type=provider_spec.PROMETHEUS, address=source.address, token_file=str(file), queries="koordlet")
+    return registry.build(spec, registry.ProviderContext(dict, dict, None))
+
+
+async def test_a_renewed_token_is_used_by_the_next_request(source: Source, valid: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one\n")
+    provider = prometheus(source, file)
+    await provider.fetch(WINDOW)
+    valid[0] = "two"
+    file.write_text("two\n")
+    await provider.fetch(WINDOW)
+    await provider.close()
+    assert "Bearer one" not in [each.headers["authorization"] for each in source.asked[len(source.asked) // 2 :]]
+
+
+async def test_a_token_renewed_while_a_request_is_sent_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one")
+
+    def answer(asked: Asked) -> Answer:
+        file.write_text("two")
+        return Answer(EMPTY) if asked.headers["authorization"] == "Bearer two" else Answer(b"wrong token", 401)
+
+    with metrics_source.answering(answer) as source:
+        provider = prometheus(source, file)
+        assert await provider.is_healthy()
+        await provider.close()
+    assert [each.headers["authorization"] for each in source.asked] == ["Bearer one", "Bearer two"]
+
+
+async def test_a_refused_token_is_not_sent_twice(source: Source, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("wrong")
+    provider = prometheus(source, file)
+    assert not await provider.is_healthy()
+    await provider.close()
+    assert len(source.asked) == 1
+
+
+async def test_without_its_file_a_provider_fails_until_the_file_exists(source: Source, tmp_path: Path) -> None:
+    provider = prometheus(source, tmp_path / "token")
+    with pytest.raises(ProviderFailed, match=r"cannot read the token of Prometheus in .*/token"):
+        await provider.fetch(WINDOW)
+    assert not source.asked
+    (tmp_path / "token").write_text("one")
+    await provider.fetch(WINDOW)
+    await provider.close()
+
+
+@pytest.mark.parametrize("content", ["", " \n", "a\nb", "t\u00f6ken", "x" * 70_000])
+async def test_a_file_without_a_token_is_a_failure_that_does_not_show_it(
+    source: Source, tmp_path: Path, content: str
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(content)
+    provider = prometheus(source, file)
+    with pytest.raises(ProviderFailed, match="has no token of Prometheus, want 1 to 65536 printable") as failed:
+        await provider.fetch(WINDOW)
+    assert not content.strip() or content.strip() not in str(failed.value)
+    assert not source.asked
+
+
+async def test_the_extender_continues_without_the_token_file(tmp_path: Path) -> None:
+    provider = {"type": "Prometheus", "address": "http://127.0.0.1:9", "tokenFile": str(tmp_path / "absent")}
+    score = {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}
+    args = {"name": "TargetLoadPacking", "args": {"metricProvider": provider}}
+    parts = assembly.Parts(loader.parse({"plugins": score, "pluginConfig": [args]}), assumed_ttl_seconds=120)
+    feed = MeasurementFeed(parts.provider_specs, parts.measurements, parts.measured, parts.cluster, lambda: 1.7e9)
+    metrics = prometheus_client.CollectorRegistry()
+    running = asyncio.create_task(feed.run(None, metrics, 3600))  # type: ignore[arg-type]  # needs no session
+    failures = ("koord_load_watcher_provider_failures_total", {"provider": "Prometheus"})
+    async with asyncio.timeout(20):
+        while metrics.get_sample_value(*failures) != len(records.DURATIONS_SECONDS):
+            await asyncio.sleep(0.01)
+    assert not running.done()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
