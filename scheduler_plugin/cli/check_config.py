@@ -16,10 +16,16 @@ from api_types.colocation import problem as config_problem
 from api_types.kubernetes import yaml_text
 from scheduler_plugin.config import kube_scheduler, loader
 from scheduler_plugin.config.loader import InvalidConfiguration
+from scheduler_plugin.plugins.load_aware.plugin import LoadAware
+from scheduler_plugin.plugins.trimaran.target_load_packing import TargetLoadPacking
 
 FINE: Final = 0
 REFUSED: Final = 1
 UNREADABLE: Final = 2
+_LEAST_USED: Final = (
+    "plugins.score: LoadAwareScheduling scores beside TargetLoadPacking, want it in plugins.score.disabled: it prefers "
+    "the least used node"
+)
 
 
 class NotADocument(Exception):
@@ -40,6 +46,8 @@ class CheckResult(NamedTuple):
     advice: list[str]
     effective: dict[str, Any] | None
     """None if the document is refused."""
+    packs: bool = False
+    """Whether TargetLoadPacking scores."""
 
 
 def documents(text: str) -> list[Document]:
@@ -83,7 +91,12 @@ def check_document(content: Any) -> CheckResult:
         return CheckResult([*problems, *error.problems], advice, None)
     if kube_scheduler.is_configuration(content) and not configuration.filters:
         advice += map(str, kube_scheduler.needless_filter_calls(content))
-    return CheckResult(problems, advice, None if problems else configuration.document())
+    packs = TargetLoadPacking.name in configuration.score_weights
+    if packs:
+        advice += map(str, kube_scheduler.spreading(content))
+        if LoadAware.name in configuration.score_weights:
+            advice.append(_LEAST_USED)
+    return CheckResult(problems, advice, None if problems else configuration.document(), packs)
 
 
 def check(file: str) -> int:
@@ -95,8 +108,11 @@ def check(file: str) -> int:
         sys.stderr.write(f"{file}: {error}\n")
         return UNREADABLE
     is_refused = False
-    for where, content in found:
-        result = check_document(content)
+    results = [check_document(content) for _where, content in found]
+    packs = any(result.packs for result in results)
+    for (where, content), result in zip(found, results, strict=True):
+        if packs and not result.packs:
+            result.advice.extend(map(str, kube_scheduler.spreading(content)))
         place = f"{file} {where}".rstrip()
         sys.stderr.writelines(f"{place}: {problem}\n" for problem in result.problems)
         sys.stderr.writelines(f"{place}: advice: {line}\n" for line in result.advice)

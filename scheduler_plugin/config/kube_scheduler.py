@@ -31,6 +31,8 @@ _DEFAULT_WEIGHTS: Final = {
     "ImageLocality": 1,
 }
 """Score plugins of kube-scheduler's default profile."""
+_SPREADING: Final = ("NodeResourcesFit", "NodeResourcesBalancedAllocation")
+"""Those that score by requests."""
 
 
 def is_configuration(document: Any) -> bool:
@@ -68,6 +70,25 @@ def needless_filter_calls(document: Mapping[str, Any]) -> Iterator[Problem]:
                 if extender.get(key):
                     wanted = "nothing: no filter plugin is enabled, so that the call rejects no node"
                     yield problem.problem(("extenders", index, key), extender[key], wanted, Effect.ADVICE)
+
+
+def spreading(document: Any) -> Iterator[Problem]:
+    """Find the scores of kube-scheduler that spread the pods that TargetLoadPacking packs (KEP-61)."""
+    for index, profile in enumerate(_items(_member(document, "profiles"))):
+        plugins = _member(profile, "plugins")
+        enabled, disabled = (
+            _names(plugins, "multiPoint", key) | _names(plugins, "score", key) for key in ("enabled", "disabled")
+        )
+        off = _names(plugins, "score", "disabled")
+        spread = [name for name in _SPREADING if name not in off and (name in enabled or not {name, "*"} & disabled)]
+        if spread:
+            wanted = f"{' and '.join(spread)} too: beside TargetLoadPacking they spread the pods that it packs"
+            path = ("profiles", index, "plugins", "score", "disabled")
+            yield problem.problem(path, sorted(off), wanted, Effect.ADVICE)
+
+
+def _names(plugins: Any, point: str, key: str) -> set[str]:
+    return {str(_member(entry, "name")) for entry in _items(_member(_member(plugins, point), key))}
 
 
 def _is_this_one(extender: Mapping[str, Any]) -> bool:

@@ -185,6 +185,30 @@ pluginConfig:
 {{- end }}
 {{- end }}
 
+{{/* Volume with the secrets of metrics providers, and its mount. Call with .Values.scheduler.plugin. */}}
+{{- define "koord-suite.providerSecretVolume" -}}
+{{- if and .enabled .tokenSecret.name -}}
+- name: provider-secrets
+  secret: {secretName: {{ .tokenSecret.name | quote }}}
+{{- end -}}
+{{- end -}}
+{{- define "koord-suite.providerSecretMount" -}}
+{{- if .tokenSecret.name -}}
+- {name: provider-secrets, mountPath: /etc/scheduler-plugin-secrets, readOnly: true}
+{{- end -}}
+{{- end -}}
+
+{{/* Non-empty if TargetLoadPacking scores. Call with scheduler.plugin. */}}
+{{- define "koord-suite.packs" -}}
+{{- if .enabled -}}
+{{- $score := default dict .plugins.score -}}
+{{- $everywhere := default dict .plugins.multiPoint -}}
+{{- range concat (default list $score.enabled) (default list $everywhere.enabled) -}}
+{{- if eq .name "TargetLoadPacking" -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Non-empty unless no plugin filters: `*` is disabled and none is enabled. Call with scheduler.plugin. */}}
 {{- define "koord-suite.filters" -}}
 {{- $filter := default dict .plugins.filter -}}

@@ -58,7 +58,9 @@ class ProviderSpec(pydantic.BaseModel):
     bucket: str = ""
     """Bucket of InfluxDB."""
     application_key: pydantic.SecretStr = pydantic.SecretStr("")
-    """Datadog's second key."""
+    """Datadog's second key; prefer `applicationKeyFile`."""
+    application_key_file: str = ""
+    """File with the second key, read as `tokenFile`."""
     host_name_suffix: str = ""
     """SignalFx and Datadog: suffix of the host name after the node name."""
     cluster_name: str = ""
@@ -71,7 +73,7 @@ def problems(spec: ProviderSpec) -> list[str]:
         return [f"type is {spec.type!r}, want one of {', '.join(NEEDS)}"]
     given = spec.model_dump(by_alias=True) | {
         "token": spec.token.get_secret_value() or spec.token_file,
-        "applicationKey": spec.application_key.get_secret_value(),
+        "applicationKey": spec.application_key.get_secret_value() or spec.application_key_file,
     }
     found = [f"{key} is not set, and {spec.type} needs it" for key in NEEDS[spec.type] if not given[key]]
     if spec.queries not in PRESETS:

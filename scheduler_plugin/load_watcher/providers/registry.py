@@ -91,7 +91,7 @@ def _signalfx(spec: ProviderSpec, _context: ProviderContext) -> Provider:
 
 def _datadog(spec: ProviderSpec, _context: ProviderContext) -> Provider:
     def headers() -> Mapping[str, str]:
-        return datadog.headers(_secret(spec), spec.application_key.get_secret_value())
+        return datadog.headers(_secret(spec), _application_key(spec))
 
     reach = _reach(spec, datadog.DEFAULT_ADDRESS, headers, datadog.TIMEOUT_SECONDS)
     return datadog.DatadogProvider(reach, HostFilter(spec.host_name_suffix, spec.cluster_name))
@@ -99,18 +99,25 @@ def _datadog(spec: ProviderSpec, _context: ProviderContext) -> Provider:
 
 def _secret(spec: ProviderSpec) -> str:
     """Return the token, from `tokenFile` if that is set. Raises ProviderFailed."""
-    if not spec.token_file:
-        return spec.token.get_secret_value()
+    return _from_file(spec.type, spec.token_file) if spec.token_file else spec.token.get_secret_value()
+
+
+def _application_key(spec: ProviderSpec) -> str:
+    file = spec.application_key_file
+    return _from_file(spec.type, file) if file else spec.application_key.get_secret_value()
+
+
+def _from_file(provider: str, file: str) -> str:
     try:
-        with Path(spec.token_file).open(encoding="utf-8") as file:
-            token = file.read(_LARGEST_TOKEN + 1).strip()
+        with Path(file).open(encoding="utf-8") as opened:
+            secret = opened.read(_LARGEST_TOKEN + 1).strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ProviderFailed(f"cannot read the token of {spec.type} in {spec.token_file}: {error}") from error
-    if not 0 < len(token) <= _LARGEST_TOKEN or not token.isascii() or not token.isprintable():
+        raise ProviderFailed(f"cannot read the token of {provider} in {file}: {error}") from error
+    if not 0 < len(secret) <= _LARGEST_TOKEN or not secret.isascii() or not secret.isprintable():
         raise ProviderFailed(
-            f"{spec.token_file} has no token of {spec.type}, want 1 to {_LARGEST_TOKEN} printable ASCII characters"
+            f"{file} has no token of {provider}, want 1 to {_LARGEST_TOKEN} printable ASCII characters"
         )
-    return token
+    return secret
 
 
 def _reach(spec: ProviderSpec, default_address: str, headers: _Headers, timeout_seconds: float) -> Reach:

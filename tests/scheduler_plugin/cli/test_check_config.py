@@ -162,6 +162,37 @@ def test_gives_advice_on_values_that_work_badly(check, document, expected):
     assert err.startswith(f"FILE: advice: {expected}")
 
 
+PACKING = {"score": {"enabled": [{"name": "TargetLoadPacking"}], "disabled": [{"name": "LoadAwareScheduling"}]}}
+
+
+@pytest.mark.parametrize(
+    ("score", "spread"),
+    [
+        ({}, "NodeResourcesFit and NodeResourcesBalancedAllocation too"),
+        ({"disabled": [{"name": "NodeResourcesFit"}]}, "NodeResourcesBalancedAllocation too"),
+        ({"disabled": [{"name": "NodeResourcesFit"}, {"name": "NodeResourcesBalancedAllocation"}]}, None),
+    ],
+)
+def test_scores_that_spread_what_target_load_packing_packs_are_named(check, score, spread):
+    weighted = scheduler()["profiles"][0]["plugins"]["multiPoint"]
+    data = {
+        "kube-scheduler.yaml": yaml.safe_dump(scheduler(plugins={"multiPoint": weighted, "score": score})),
+        "scheduler-plugin.yaml": yaml.safe_dump({"plugins": PACKING}),
+    }
+    code, _out, err = check({"kind": "ConfigMap", "data": data})
+    assert code == 0
+    place = "FILE data[kube-scheduler.yaml]: advice: profiles[0].plugins.score.disabled: seen"
+    assert len(err.splitlines()) == bool(spread)
+    assert not spread or (err.startswith(place) and f"want {spread}: beside TargetLoadPacking" in err)
+
+
+def test_the_least_used_score_beside_target_load_packing_is_named(check):
+    code, _out, err = check({"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}})
+    assert code == 0
+    assert err.startswith("FILE: advice: plugins.score: LoadAwareScheduling scores beside TargetLoadPacking")
+    assert check({"plugins": PACKING})[2] == ""
+
+
 def test_calls_that_reject_nothing_are_named(check):
     weighted = scheduler()["profiles"][0]["plugins"]["multiPoint"]
     score_only = {"multiPoint": weighted, "filter": {"disabled": [{"name": "*"}]}}

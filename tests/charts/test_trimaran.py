@@ -1,0 +1,75 @@
+"""Trimaran's plugins as installed by the chart: their metrics providers, and packing."""
+
+import pytest
+import yaml
+
+from scheduler_plugin.cli import check_config
+from tests.charts import chart
+
+
+def secret_files(rendered, workload):
+    """Return the folder with the secrets of the metrics providers in the extender, and its Secret."""
+    pod = rendered.workloads()[workload]
+    (container,) = [
+        each for each in [*pod.get("initContainers", []), *pod["containers"]] if each["name"] == "scheduler-plugin"
+    ]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    return mounts["provider-secrets"], volumes["provider-secrets"]["secret"]
+
+
+@pytest.mark.parametrize("workload", ["koord-scheduler", "koord-extender"])
+def test_the_extender_resolves_services_and_finds_the_secrets_of_its_providers(workload):
+    rendered = chart.render(
+        "scheduler.plugin.tokenSecret.name=prometheus",
+        "extenderService.enabled=true",
+        "extenderService.serverCertificateSecret=extender-tls",
+        "extenderService.callersAuthoritySecret=scheduler-ca",
+    )
+    assert rendered.workloads()[workload]["dnsPolicy"] == "ClusterFirst"
+    assert secret_files(rendered, workload) == ("/etc/scheduler-plugin-secrets", {"secretName": "prometheus"})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "metricProvider.token=secret",
+        "metricProvider.applicationKey=secret",
+        "metricProviders[0].token=secret",
+        "metricProviderToken=secret",
+    ],
+)
+def test_a_token_in_the_values_is_refused(value):
+    values = f"scheduler.plugin.pluginArgs.TargetLoadPacking.{value}"
+    ran = chart.run_helm("template", "koord-suite", str(chart.FOLDER), "--set", values)
+    assert ran.returncode != 0
+    assert f"TargetLoadPacking/{value.partition('=')[0].replace('.', '/').replace('[0]', '/0')}" in ran.stderr
+
+
+PACKING = "scheduler.plugin.plugins.score.enabled[0].name=TargetLoadPacking"
+
+
+@pytest.mark.parametrize(
+    ("values", "spreads"),
+    [
+        ((), True),
+        ((PACKING,), False),
+        ((PACKING, "scheduler.spreadByRequests=true"), True),
+        ((PACKING, "scheduler.plugin.enabled=false"), True),
+        (("scheduler.spreadByRequests=false",), False),
+    ],
+)
+def test_scores_by_requests_are_off_beside_target_load_packing(values, spreads):
+    config = chart.render(*values).of_kind("ConfigMap")["koord-scheduler"]["data"]["kube-scheduler.yaml"]
+    (profile,) = yaml.safe_load(config)["profiles"]
+    off = [each["name"] for each in profile["plugins"].get("score", {}).get("disabled", [])]
+    assert off == ([] if spreads else ["NodeResourcesFit", "NodeResourcesBalancedAllocation"])
+
+
+def test_check_config_has_no_advice_on_spreading_where_the_chart_turned_it_off(tmp_path, capsys):
+    without_least_used = "scheduler.plugin.plugins.score.disabled[0].name=LoadAwareScheduling"
+    config_map = chart.render(PACKING, without_least_used).of_kind("ConfigMap")["koord-scheduler"]
+    file = tmp_path / "config-map.yaml"
+    file.write_text(yaml.safe_dump(config_map))
+    assert check_config.check(str(file)) == check_config.FINE
+    assert capsys.readouterr().err == ""
