@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler_plugin.load_watcher.records import BOUNDED, DURATIONS_SECONDS, Metric, NodeMetrics, Statistic
+from scheduler_plugin.load_watcher.records import BOUNDED, DURATIONS_SECONDS, Metric, NodeMetrics, Statistic, Window
 
 HIGHEST_PERCENT: Final = 105.0
 """Of capacity. Counters and clocks differ slightly, so a full node can measure somewhat more than 100 %."""
@@ -77,10 +77,10 @@ def analyse(
 ) -> Analysed:
     """Drop the impossible measurements of one window of one provider and return the rest with the anomalies.
 
-    `unchanged_seconds`: how long each node has had these values. `shorter`: usable nodes of shorter windows, by
-    duration. `expected`: names of the nodes that exist; empty if unknown. `recent`: names of the nodes with data in the
-    last five minutes; None before the first fetch of that window. `has_deviation`: whether the provider delivers a
-    deviation beside every mean.
+    `unchanged_seconds`: how long each node has had these values. `shorter`: usable nodes of the last fetches of shorter
+    windows, by duration. `expected`: names of the nodes that exist; empty if unknown. `recent`: names of the nodes with
+    data in the last five minutes, or that this window did not have before; None if that is unknown. `has_deviation`:
+    whether the provider delivers a deviation beside every mean.
     """
     anomalies: list[Anomaly] = []
     usable = {}
@@ -124,7 +124,7 @@ def _wrong_values(
     return [
         problem
         for metric in node.metrics
-        if (problem := _impossible(name, metric) or _contradicts(name, duration, metric, shorter))
+        if (problem := _impossible(name, metric) or _contradicts(name, duration, node, metric, shorter))
     ]
 
 
@@ -190,9 +190,9 @@ def _frozen(name: str, node: NodeMetrics, unchanged_seconds: float) -> Sequence[
 
 
 def _contradicts(
-    name: str, duration: str, metric: Metric, shorter: Mapping[str, Mapping[str, NodeMetrics]]
+    name: str, duration: str, node: NodeMetrics, metric: Metric, shorter: Mapping[str, Mapping[str, NodeMetrics]]
 ) -> _Problem | None:
-    """Report a mean that contradicts the mean of a shorter window.
+    """Report a mean that contradicts the mean of a shorter window inside the window of the mean.
 
     If 5 of 15 minutes averaged 90 %, the 15 minute mean lies between 30 and 97 %.
     """
@@ -201,7 +201,7 @@ def _contradicts(
     for short, nodes in shorter.items():
         share = DURATIONS_SECONDS[short] / DURATIONS_SECONDS[duration]
         inside = _mean(nodes.get(name), metric.type)
-        if inside is None:
+        if inside is None or not _contains(node.window, nodes[name].window):
             continue
         lowest, highest = share * inside, share * inside + (1.0 - share) * 100.0
         if not lowest - WINDOW_SLACK_PERCENT <= metric.value <= highest + WINDOW_SLACK_PERCENT:
@@ -212,6 +212,11 @@ def _contradicts(
                 f"want {lowest:.0f} to {highest:.0f}, because {short} is {inside:g}",
             )
     return None
+
+
+def _contains(long: Window | msgspec.UnsetType, short: Window | msgspec.UnsetType) -> bool:
+    """Return whether one window is inside the other; the windows of one fetch are."""
+    return not long or not short or (long.start <= short.start and short.end <= long.end)
 
 
 def _mean(node: NodeMetrics | None, kind: str) -> float | None:

@@ -1,9 +1,10 @@
 """Corroboration: join the results of several providers (KEP-61).
 
-The value of each node, type and statistic is the median of the providers' values; with an even number it is the higher
-of the two middle ones. With two providers that is the larger value, so a node that is hot for one of them is not
-filled. Values that differ by more than the tolerance are reported. A provider without a value for a node is ignored.
-The result is as old as the oldest of the values.
+The mean and the deviation of CPU and of memory, and each other record by its name, are the median of the providers'
+values; with an even number the higher of the two middle ones. With two providers that is the larger value, so a node
+that is hot for one of them is not filled. A current value compares with the mean of another provider, so that all
+plugins read one mean. Values that differ by more than the tolerance are reported. A provider without a value for a node
+is ignored. The result is as old as the oldest of the values.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler_plugin.load_watcher.records import Metric, NodeMetrics, Window
+from scheduler_plugin.load_watcher.records import BOUNDED, Metric, NodeMetrics, Statistic, Window
 
 TOLERANCE_PERCENT: Final = 10.0
-"""Accepted difference in percentage points: providers sample at different times and smooth differently."""
+"""Accepted difference: percentage points of CPU and memory, and percent of the larger value of other types. Providers
+sample at different times and smooth differently."""
+_MEAN: Final = "mean"
+_DEVIATION: Final = "deviation"
 
 
 class Corroborated(NamedTuple):
@@ -54,17 +58,50 @@ def _oldest(nodes: Iterable[NodeMetrics]) -> Window | msgspec.UnsetType:
     return Window(windows[0].duration, min(each.start for each in windows), min(each.end for each in windows))
 
 
+class _Key(NamedTuple):
+    """Identity of a value in the answers of several providers."""
+
+    type: str
+    statistic: str
+    """Mean or deviation of CPU and memory, where a current value (Latest) counts as a mean; the operator of others."""
+    name: str = ""
+    """Of other types the name of the record, because a node has many of each."""
+    place: int = 0
+    """Number of records of the same name before this one, such as one for each disk."""
+
+
+def _keyed(metrics: Sequence[Metric]) -> dict[_Key, Metric]:
+    found: dict[_Key, Metric] = {}
+    for metric in metrics:
+        if metric.type in BOUNDED:
+            key = _Key(metric.type, _DEVIATION if metric.operator == Statistic.STD else _MEAN)
+            if key not in found or metric.operator == Statistic.AVG or found[key].operator != Statistic.AVG:
+                found[key] = metric
+            continue
+        key = _Key(metric.type, metric.operator, metric.name)
+        while key in found:
+            key = key._replace(place=key.place + 1)
+        found[key] = metric
+    return found
+
+
 def _joined(node: str, by_provider: Mapping[str, Sequence[Metric]], disagreements: list[str]) -> list[Metric]:
-    same: dict[tuple[str, str], dict[str, Metric]] = {}
+    same: dict[_Key, dict[str, Metric]] = {}
     for provider, metrics in by_provider.items():
-        for metric in metrics:
-            same.setdefault((metric.type, metric.operator), {})[provider] = metric
+        for key, metric in _keyed(metrics).items():
+            same.setdefault(key, {})[provider] = metric
     joined = []
-    for (kind, operator), by_name in same.items():
+    for key, by_name in same.items():
         values = [metric.value for metric in by_name.values()]
-        if max(values) - min(values) > TOLERANCE_PERCENT:
-            seen = ", ".join(f"{provider} {metric.value:.1f}" for provider, metric in by_name.items())
-            disagreements.append(f"node {node}: {kind} {operator}: {seen}")
-        chosen = statistics.median_high(values)
-        joined.append(msgspec.structs.replace(next(iter(by_name.values())), value=chosen))
+        is_percent = key.type in BOUNDED
+        accepted = TOLERANCE_PERCENT if is_percent else max(map(abs, values)) * TOLERANCE_PERCENT / 100.0
+        if max(values) - min(values) > accepted:
+            seen = ", ".join(
+                f"{provider} {metric.value:.1f} ({metric.operator or 'no operator'})"
+                for provider, metric in by_name.items()
+            )
+            disagreements.append(f"node {node}: {key.type} {key.name or key.statistic}: {seen}")
+        of_window = [metric for metric in by_name.values() if metric.operator == Statistic.AVG]
+        first = next(iter(of_window or by_name.values()))
+        joined.append(msgspec.structs.replace(first, value=statistics.median_high(values)))
     return joined

@@ -38,7 +38,9 @@ def test_ignores_a_provider_without_data_of_a_node() -> None:
 
 def test_a_disagreement_names_the_node_the_metric_and_both_values() -> None:
     results = {"NodeMetric": {"a": node(10)}, "Prometheus": {"a": node(20.5)}}
-    assert corroboration.corroborate(results).disagreements == ["node a: CPU AVG: NodeMetric 10.0, Prometheus 20.5"]
+    assert corroboration.corroborate(results).disagreements == [
+        "node a: CPU mean: NodeMetric 10.0 (AVG), Prometheus 20.5 (AVG)"
+    ]
 
 
 def test_tags_and_metadata_come_from_the_first_provider() -> None:
@@ -63,3 +65,38 @@ def test_a_joined_node_is_as_old_as_the_oldest_of_its_values() -> None:
         "rejected": {"n": NodeMetrics(rejected=["CPU"], window=Window("15m", 0, 1))},
     }
     assert corroboration.corroborate(results).nodes["n"].window == Window("15m", 100, 890)
+
+
+def test_a_current_value_compares_with_the_mean_of_another_provider() -> None:
+    current = NodeMetrics([Metric(type="CPU", operator="Latest", value=5)])
+    both = corroboration.corroborate({"NodeMetric": {"n": node(80)}, "KubernetesMetricsServer": {"n": current}})
+    assert both.nodes == {"n": node(80)}
+    assert both.disagreements == ["node n: CPU mean: NodeMetric 80.0 (AVG), KubernetesMetricsServer 5.0 (Latest)"]
+    swapped = corroboration.corroborate({"KubernetesMetricsServer": {"n": current}, "NodeMetric": {"n": node(4)}})
+    assert swapped.nodes == {"n": node(5)}
+    assert not swapped.disagreements
+
+
+def test_deviations_compare_among_the_providers_that_have_one() -> None:
+    deviation = Metric(type="CPU", operator="STD", value=3)
+    results = {"first": {"n": NodeMetrics([*node(10).metrics, deviation])}, "second": {"n": node(12)}}
+    found = corroboration.corroborate(results).nodes["n"].metrics
+    assert {metric.operator: metric.value for metric in found} == {"AVG": 12, "STD": 3}
+
+
+def test_records_of_other_types_compare_by_name_and_keep_their_number() -> None:
+    def disks(*values: float) -> NodeMetrics:
+        sent = Metric("sent", "Bandwidth", "AVG", "15m", 1e9)
+        return NodeMetrics([sent, *(Metric("disk", "Storage", "AVG", "15m", value) for value in values)])
+
+    both = corroboration.corroborate({"first": {"n": disks(1, 20)}, "second": {"n": disks(1, 30)}})
+    assert [metric.value for metric in both.nodes["n"].metrics] == [1e9, 1, 30]
+    assert both.disagreements == ["node n: Storage disk: first 20.0 (AVG), second 30.0 (AVG)"]
+
+
+def test_the_tolerance_of_other_types_is_relative() -> None:
+    def sent(value: float) -> NodeMetrics:
+        return NodeMetrics([Metric("sent", "Bandwidth", "AVG", "15m", value)])
+
+    assert not corroboration.corroborate({"a": {"n": sent(1e9)}, "b": {"n": sent(0.95e9)}}).disagreements
+    assert corroboration.corroborate({"a": {"n": sent(5)}, "b": {"n": sent(1)}}).disagreements

@@ -13,7 +13,7 @@ from scheduler_plugin.load_watcher import records, windows
 from scheduler_plugin.load_watcher.analysis import AnomalyKind
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
-from scheduler_plugin.load_watcher.records import Metric, NodeMetrics, Window
+from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Metric, NodeMetrics, Window
 from scheduler_plugin.load_watcher.watcher import Watcher
 from scheduler_plugin.load_watcher.windows import Windows
 
@@ -142,6 +142,54 @@ async def test_g4_a_node_without_agent_leaves_all_windows_together_with_the_shor
         refreshed = await watching.refresh(duration)
     assert {anomaly.kind for anomaly in refreshed.anomalies} == {AnomalyKind.SILENT, AnomalyKind.MISSING}
     assert kept.latest("15m", NOW).data.nodes.keys() == {"a"}
+
+
+class ByWindow(Scripted):
+    """Provider with one answer for each window."""
+
+    def __init__(self, answers: dict[str, Fetched | ProviderFailed]) -> None:
+        super().__init__("Prometheus", Fetched({}))
+        self.answers = answers
+
+    async def fetch(self, window: Window) -> Fetched:
+        answer = self.answers[window.duration]
+        if isinstance(answer, ProviderFailed):
+            raise answer
+        return answer
+
+
+async def findings_after(answers: ByWindow, *later: dict[str, Fetched | ProviderFailed]) -> list[list[AnomalyKind]]:
+    """Return the findings of the last round, by window; rounds are a minute apart."""
+    seconds = [NOW]
+    watching = Watcher([answers], Windows(AGE), clock=lambda: seconds[0])
+    for change in ({}, *later):
+        answers.answers |= change
+        found = [(await watching.refresh(each)).anomalies for each in DURATIONS_SECONDS]
+        seconds[0] += 60.0
+    return [[anomaly.kind for anomaly in each] for each in found]
+
+
+async def test_g8_a_mean_does_not_contradict_a_shorter_window_from_before_it() -> None:
+    answers = ByWindow(dict.fromkeys(DURATIONS_SECONDS, Fetched(nodes(a=90.0))))
+    fell: dict[str, Fetched | ProviderFailed] = {"15m": Fetched(nodes(a=5.0)), "10m": Fetched(nodes(a=5.1)), "5m": DOWN}
+    assert await findings_after(answers, fell) == [[AnomalyKind.CONTRADICTION] * 2, [AnomalyKind.CONTRADICTION] * 2, []]
+    rounds = [{"15m": Fetched(nodes(a=5.0 + minute)), "10m": Fetched(nodes(a=5.5 + minute))} for minute in range(11)]
+    answers = ByWindow(dict.fromkeys(DURATIONS_SECONDS, Fetched(nodes(a=90.0))))
+    assert await findings_after(answers, fell, *rounds) == [[], [], []]
+
+
+@pytest.mark.parametrize("minutes", [0, 1, 3, 5])
+async def test_g4_a_node_that_joins_while_the_shortest_window_fails_is_not_silent(minutes: int) -> None:
+    answers = ByWindow(dict.fromkeys(DURATIONS_SECONDS, Fetched(nodes(a=20.0))))
+    joined = Fetched(nodes(a=21.0, b=20.0))
+    failing: dict[str, Fetched | ProviderFailed] = {"15m": joined, "10m": joined, "5m": DOWN}
+    assert await findings_after(answers, failing, *[{}] * minutes) == [[], [], []]
+
+
+async def test_g4_a_node_that_joins_is_not_silent() -> None:
+    answers = ByWindow(dict.fromkeys(DURATIONS_SECONDS, Fetched(nodes(a=20.0, b=20.0))))
+    joined = Fetched(nodes(a=21.0, b=21.0, c=20.0))
+    assert await findings_after(answers, dict.fromkeys(DURATIONS_SECONDS, joined)) == [[], [], []]
 
 
 async def test_b2_data_of_another_watcher_keeps_its_age() -> None:
