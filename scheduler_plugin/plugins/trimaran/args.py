@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 import pydantic
 from pydantic.alias_generators import to_camel
@@ -22,7 +22,7 @@ from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 
 Formula = Literal["corrected", "upstream", "kep"]
 
-_DEFAULT_MULTIPLIER: Final = "1.5"
+_DEFAULT_MULTIPLIERS: Final[Mapping[Formula, str]] = {"corrected": "1.5", "upstream": "1.5", "kep": "1"}
 _DEFAULT_REQUESTS: Final[Mapping[Formula, str]] = {"corrected": "1000m", "upstream": "1000m", "kep": "1m"}
 _DEFAULT_TARGET_PERCENT: Final = 40
 DEFAULT_WEIGHT: Final = 0.5
@@ -56,10 +56,23 @@ class TrimaranArgs(pydantic.BaseModel):
     formula: Formula = "corrected"
     """corrected: upstream's formula with its known defects fixed; upstream: equal to the shipped code; kep: the KEP."""
 
+    kep_names: ClassVar[Mapping[str, str]] = {}
+    """Spelling of KEP-61 -> key."""
+
     @pydantic.model_validator(mode="before")
     @classmethod
     def _null_is_not_given(cls, value: Any) -> Any:
-        return {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else value
+        """Remove nulls, and accept the spellings of the KEP. Raises ValueError if a key is given in both."""
+        if not isinstance(value, dict):
+            return value
+        given = {key: item for key, item in value.items() if item is not None}
+        for spelling, key in cls.kep_names.items():
+            for written in (spelling, spelling[0].lower() + spelling[1:]):
+                if written != key and written in given:
+                    if key in given:
+                        raise ValueError(f"want {key} or {written}, not both")
+                    given[key] = given.pop(written)
+        return given
 
     def provider_specs(self) -> list[ProviderSpec]:
         """Return the configured providers, in order of trust."""
@@ -94,12 +107,15 @@ class TrimaranArgs(pydantic.BaseModel):
 class TargetLoadPackingArgs(TrimaranArgs):
     """Arguments of TargetLoadPacking."""
 
+    kep_names = {"TargetCPUUtilisation": "targetUtilization", "DefaultCPURequests": "defaultRequests"}
     target_utilization: int | None = None
     """Percent of CPU to fill nodes up to, 1..100; set it 10 points below the intended utilization. Default 40."""
     default_requests: dict[str, str] | None = None
-    """CPU that a container without requests and limits is expected to use. Default 1000m; kep: 1m."""
+    """CPU that a container without requests and limits is expected to use. Default 1000m; kep: 1m, for a recently
+    placed pod without requests."""
     default_requests_multiplier: str | None = None
-    """Expected usage of a container without a limit, as a multiple of its request. Default "1.5"."""
+    """Expected usage of a container without a limit, as a multiple of its request. Default "1.5"; kep: "1", for
+    recently placed pods."""
 
     @pydantic.field_validator("default_requests", mode="before")
     @classmethod
@@ -115,13 +131,15 @@ class TargetLoadPackingArgs(TrimaranArgs):
             update={
                 "target_utilization": _given(self.target_utilization, _DEFAULT_TARGET_PERCENT),
                 "default_requests": _given(self.default_requests, {names.CPU: _DEFAULT_REQUESTS[self.formula]}),
-                "default_requests_multiplier": _given(self.default_requests_multiplier, _DEFAULT_MULTIPLIER),
+                "default_requests_multiplier": _given(
+                    self.default_requests_multiplier, _DEFAULT_MULTIPLIERS[self.formula]
+                ),
             }
         )
 
     def multiplier(self) -> float:
         """Return the multiplier of requests. Raises ValueError."""
-        return float(_given(self.default_requests_multiplier, _DEFAULT_MULTIPLIER))
+        return float(_given(self.default_requests_multiplier, _DEFAULT_MULTIPLIERS[self.formula]))
 
     def default_millis(self) -> int:
         """Return the expected CPU of a container without requests and limits. Raises quantities.InvalidQuantity."""
@@ -131,6 +149,7 @@ class TargetLoadPackingArgs(TrimaranArgs):
 class LoadVariationRiskBalancingArgs(TrimaranArgs):
     """Arguments of LoadVariationRiskBalancing."""
 
+    kep_names = {"SafeVarianceMargin": "safeVarianceMargin"}
     safe_variance_margin: float | None = None
     """Standard deviations added to the mean, 0 or more. Default 1; with 1, 2, 3 (sensitivity 1, normally distributed
     usage) the usage exceeds the sum 16, 2.5, 0.15 % of the time."""

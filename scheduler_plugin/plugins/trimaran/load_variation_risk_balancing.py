@@ -61,16 +61,22 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
             for percents in (columns.mean_percent, columns.deviation_percent)
         )
         if self._formula == "kep":
-            of = load_variation.fractions(mean, deviation, 0.0, total)
-            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-                share = np.where(total > 0.0, request / total, 1.0)
-            return load_variation.designed_resource_scores(of, share, self._margin)
+            return self._designed_scores(mean, deviation, request, total)
         of = load_variation.fractions(mean, deviation, np.maximum(request, 0.0), total)
         return load_variation.shipped_resource_scores(of, total, self._margin, self._sensitivity)
+
+    def _designed_scores(self, mean: Floats, deviation: Floats, request: Floats, total: Floats) -> Floats:
+        of = load_variation.fractions(mean, deviation, 0.0, total)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            share = np.where(total > 0.0, request / total, 1.0)
+        return load_variation.designed_resource_scores(of, share, self._margin)
 
     def _by_requests(self, rows: Rows, request: Floats) -> Floats:
         """Score resources that are not measured: the requests of the pods replace the mean, and the deviation is 0."""
         total = self.columns.allocatable[:, rows]
         nothing = np.zeros(total.shape)
-        of = load_variation.fractions(nothing, nothing, self.columns.requested[:, rows] + request, total)
+        requested = self.columns.requested[:, rows] + request
+        if self._formula == "kep":
+            return self._designed_scores(nothing, nothing, requested, total)
+        of = load_variation.fractions(nothing, nothing, requested, total)
         return load_variation.shipped_resource_scores(of, total, self._margin, self._sensitivity)

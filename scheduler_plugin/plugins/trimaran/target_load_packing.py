@@ -59,7 +59,7 @@ class TargetLoadPacking(MeasuredPlugin):
         self._predicted_millis = grown(self._predicted_millis, capacity)
 
     def _write_own(self, entry: NodeEntry) -> None:
-        predicted = [self._predict(pod.demand) for pod in entry.load.pods.values()]
+        predicted = [self._predict_placed(pod.demand) for pod in entry.load.pods.values()]
         shares = self._unmeasured_shares(entry, node_columns.CPU)
         self._recent_millis[entry.row] = sum(map(operator.mul, predicted, shares))
         self._predicted_millis[entry.row] = sum(predicted)
@@ -87,6 +87,14 @@ class TargetLoadPacking(MeasuredPlugin):
         )
         return np.where(total > 0.0, scores, 0.0)
 
+    def _predict_placed(self, demand: PodResources | None) -> int:
+        """Return the predicted CPU of a placed pod. The KEP has a multiplier and a default for these alone."""
+        if self._formula != "kep" or demand is None:
+            return self._predict(demand)
+        overhead = demand.overhead_cpu_millis
+        requested = rounding.int_half_away_from_zero((demand.request.cpu_millis - overhead) * self._multiplier)
+        return (requested or self._default_millis) + overhead
+
     def _predict(self, demand: PodResources | None) -> int:
         """Return the predicted CPU in milli-cores, cached by requests and limits, which pods of a workload share."""
         if demand is None:
@@ -100,7 +108,6 @@ class TargetLoadPacking(MeasuredPlugin):
 
     def _predict_uncached(self, demand: PodResources) -> int:
         if self._formula == "kep":
-            requests = demand.request.cpu_millis
-            return requests or self._default_millis
+            return demand.request.cpu_millis
         with_sidecars = self._formula == "corrected"
         return predicted_millis(demand, self._multiplier, self._default_millis, with_sidecars=with_sidecars)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -145,3 +146,21 @@ def test_an_error_never_contains_a_token() -> None:
 def test_b5_skips_verification_of_prometheus_by_default_also_without_a_token() -> None:
     spec = trimaran_args.TrimaranArgs.model_validate({"metricProvider": {"type": "Prometheus"}}).provider_specs()[0]
     assert spec.insecure_skip_verify is True
+
+
+@pytest.mark.parametrize("spell", [str, lambda key: key[0].lower() + key[1:]], ids=["as in Go", "as in YAML"])
+def test_reads_the_spellings_of_kep_61(spell: Callable[[str], str]) -> None:
+    packing = {spell("TargetCPUUtilisation"): 70, spell("DefaultCPURequests"): {"cpu": "2"}}
+    balancing = {spell("SafeVarianceMargin"): 3}
+    document = {
+        "plugins": {"score": {"enabled": [{"name": TLP}, {"name": LVRB}]}},
+        "pluginConfig": [{"name": TLP, "args": packing}, {"name": LVRB, "args": balancing}],
+    }
+    found = loader.parse(document).args
+    assert (found[TLP].target_utilization, found[TLP].default_requests) == (70, {"cpu": "2"})  # type: ignore[attr-defined]
+    assert found[LVRB].safe_variance_margin == 3  # type: ignore[attr-defined]
+
+
+def test_refuses_a_value_in_two_spellings() -> None:
+    with pytest.raises(InvalidConfiguration, match="want targetUtilization or TargetCPUUtilisation, not both"):
+        specs(TargetLoadPacking={"targetUtilization": 40, "TargetCPUUtilisation": 40})

@@ -73,3 +73,12 @@ def test_b16_pod_level_requests_count(formula: str, score: int) -> None:
     cluster.measure({"n": metrics(25, 0)})
     spec = {"containers": [{"name": "c"}], "resources": {"requests": {"cpu": "1"}}}
     assert cluster.scores(spec, ["n"]) == [score]
+
+
+def test_the_kep_scores_an_unmeasured_node_by_its_own_formula() -> None:
+    cluster = MeasuredCluster(PLUGIN, formula="kep")
+    for name in ("measured", "new"):
+        cluster.node(name)
+    cluster.place("new", pod("1", "1Gi"), age_seconds=100)
+    cluster.measure({"measured": metrics(25, 12.5)})
+    assert cluster.scores(pod("1", "1Gi"), ["measured", "new"]) == [50, 50]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scheduler_plugin.config.loader import InvalidConfiguration
@@ -64,8 +66,38 @@ def test_b8_and_b9_removes_a_deleted_pod_with_or_without_uid() -> None:
     assert cluster.scores(pod(limit_cpu="0"), ["n"]) == [40]
 
 
-def test_g12_predicts_a_best_effort_pod_at_a_millicore_or_as_configured() -> None:
-    assert measured(40.0, formula="kep").scores(pod(), ["n"]) == [40]  # one millicore above the target
+def test_the_example_of_kep_61() -> None:
+    cluster = MeasuredCluster("TargetLoadPacking", formula="kep", targetUtilization=50)
+    loads = {"X": 25.0, "Y": 50.0, "Z": 75.0}
+    for name in loads:
+        cluster.node(name)
+    cluster.measure({name: metrics(load) for name, load in loads.items()})
+    assert cluster.scores(pod("0"), list(loads)) == [75, 100, 25]
+    assert cluster.scores(pod(), list(loads)) == [75, 100, 25]
+
+
+@pytest.mark.parametrize(
+    ("recent", "args", "millis"),
+    [
+        (pod("400m", limit_cpu="2"), {}, 400),
+        (pod("400m"), {"defaultRequestsMultiplier": "2"}, 800),
+        (pod("400m", overhead={"cpu": "100m"}), {"defaultRequestsMultiplier": "2"}, 900),
+        (pod(), {"defaultRequests": {"cpu": "800m"}, "defaultRequestsMultiplier": "2"}, 800),
+    ],
+)
+def test_the_kep_predicts_recent_pods_by_requests_and_a_multiplier(
+    recent: dict[str, Any], args: dict[str, Any], millis: int
+) -> None:
+    cluster = measured(0.0, formula="kep", **args)
+    cluster.place("n", recent, age_seconds=0)
+    assert cluster.scores(pod(), ["n"]) == [40 + round(millis * 60 / 1600)]
+
+
+def test_g12_predicts_a_recent_best_effort_pod_at_a_millicore_or_as_configured() -> None:
+    cluster = measured(40.0, formula="kep")
+    assert cluster.scores(pod(), ["n"]) == [100]
+    cluster.place("n", pod(), age_seconds=0)
+    assert cluster.scores(pod(), ["n"]) == [40]  # one millicore above the target
     assert measured(15.0, defaultRequests={"cpu": "1"}).scores(pod(), ["n"]) == [100]
 
 
