@@ -26,6 +26,8 @@ _DEFAULT_MULTIPLIERS: Final[Mapping[Formula, str]] = {"corrected": "1.5", "upstr
 _DEFAULT_REQUESTS: Final[Mapping[Formula, str]] = {"corrected": "1000m", "upstream": "1000m", "kep": "1m"}
 _DEFAULT_TARGET_PERCENT: Final = 40
 DEFAULT_WEIGHT: Final = 0.5
+_UNSMOOTHED: Final[Mapping[str, int]] = {provider_spec.NODE_METRIC: 1, provider_spec.INFLUXDB: 1}
+"""Providers whose deviation is that of koordlet's own samples, which are not averaged."""
 
 
 class MetricProvider(ProviderSpec):
@@ -172,7 +174,8 @@ class LowRiskOverCommitmentArgs(TrimaranArgs):
     smoothing_window_size: int | None = None
     """Number of points over which the measured utilization was averaged, 1 or more. Default 5."""
     smoothing_window_sizes: dict[str, int] | None = None
-    """Addition to upstream: the same for each provider, by its name."""
+    """Addition to upstream: the same for each provider, by its name. Default with formula corrected, unless
+    smoothingWindowSize is given: 1 for NodeMetric and InfluxDB."""
     risk_limit_weights: dict[str, float] | None = None
     """Weight of the limit risk against the load risk, 0..1 for cpu and memory. Default 0.5."""
     risk_limit_weight: float | None = None
@@ -184,9 +187,13 @@ class LowRiskOverCommitmentArgs(TrimaranArgs):
         weights = self.risk_limit_weights or {}
         if not weights or self.risk_limit_weight is not None:
             weights = dict.fromkeys((names.CPU, names.MEMORY), common) | weights
+        sizes = self.smoothing_window_sizes
+        if self.smoothing_window_size is None and self.formula == "corrected":
+            sizes = {**_UNSMOOTHED, **(sizes or {})}
         return self.model_copy(
             update={
                 "smoothing_window_size": _given(self.smoothing_window_size, 5),
+                "smoothing_window_sizes": sizes,
                 "risk_limit_weights": weights,
             }
         )
@@ -258,6 +265,12 @@ def low_risk_problems(args: LowRiskOverCommitmentArgs) -> list[Problem]:
         config_problem.problem(("smoothingWindowSizes", name), size, "1 or more")
         for name, size in (args.smoothing_window_sizes or {}).items()
         if size < 1
+    ]
+    providers = ", ".join(provider_spec.NEEDS)
+    found += [
+        config_problem.problem(("smoothingWindowSizes",), name, f"names of providers: {providers}")
+        for name in args.smoothing_window_sizes or {}
+        if name not in provider_spec.NEEDS
     ]
     for resource, weight in (args.risk_limit_weights or {}).items():
         if resource not in (names.CPU, names.MEMORY):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-
 import numpy as np
 
 from scheduler_plugin.plugins.trimaran import fallback, node_columns
@@ -33,10 +31,7 @@ class LoadVariationRiskBalancing(MeasuredPlugin):
         self._recent = grown(self._recent, capacity)
 
     def _write_own(self, entry: NodeEntry) -> None:
-        for resource in range(len(node_columns.RESOURCES)):
-            requests = [pod.demand.request[resource] if pod.demand else 0 for pod in entry.load.pods.values()]
-            shares = self._unmeasured_shares(entry, resource)
-            self._recent[resource, entry.row] = sum(map(operator.mul, requests, shares))
+        self._recent[:, entry.row] = self._recent_requests(entry)
 
     def _compute(self, of: ScoringClass, rows: Rows, now: float) -> Floats:
         """Score rows 0..100 by the worse of CPU and memory."""

@@ -47,6 +47,8 @@ class LowRiskOverCommitment(MeasuredPlugin):
         self.weights: Floats = np.array([[weights.get(name, DEFAULT_WEIGHT)] for name in node_columns.RESOURCES])
         self.request: Floats = np.zeros((2, 0))
         self.limit: Floats = np.zeros((2, 0))
+        self._recent: Floats = np.zeros((2, 0))
+        """Requests of recently placed pods, as far as the measurement does not contain their usage."""
         self._has_best_effort: Bools = np.zeros(0, dtype=np.bool_)
         self._load_risk: Floats = np.zeros((2, 0))
         self._needs_load_risk: Bools = np.zeros(0, dtype=np.bool_)
@@ -56,6 +58,7 @@ class LowRiskOverCommitment(MeasuredPlugin):
         """Grow all columns to `capacity` rows."""
         super().grow(capacity)
         self.request, self.limit = grown(self.request, capacity), grown(self.limit, capacity)
+        self._recent = grown(self._recent, capacity)
         self._has_best_effort = grown(self._has_best_effort, capacity)
         self._load_risk = grown(self._load_risk, capacity)
         self._needs_load_risk = grown(self._needs_load_risk, capacity)
@@ -65,6 +68,8 @@ class LowRiskOverCommitment(MeasuredPlugin):
         row = entry.row
         self.request[:, row] = node_columns.summed([each.request for each in placed])
         self.limit[:, row] = node_columns.summed([each.limit for each in placed])
+        if self._formula == "corrected":
+            self._recent[:, row] = self._recent_requests(entry)
         self._has_best_effort[row] = any(each.request == NOTHING and each.limit == NOTHING for each in placed)
         self._needs_load_risk[row] = True
 
@@ -108,7 +113,8 @@ class LowRiskOverCommitment(MeasuredPlugin):
             load_variation.used(percents[:, rows], percent_of)
             for percents in (columns.mean_percent, columns.deviation_percent)
         )
-        of = load_variation.fractions(used, deviation, 0.0, capacity)
+        # A new pod's request raises what the node may use, so it has to raise what it is expected to use as well.
+        of = load_variation.fractions(used, deviation, self._recent[:, rows], capacity)
         windows = np.array([self._windows.get(name, self._window) for name in columns.providers], dtype=np.float64)
         sigma = overcommitment.unsmoothed_sigma(of.mu, of.sigma, windows[columns.provider[:, rows]])
         request, limit = self.request[:, rows], self.limit[:, rows]

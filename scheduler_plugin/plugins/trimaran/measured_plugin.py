@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import operator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from scheduler_plugin.plugins.trimaran.args import Formula
 from scheduler_plugin.plugins.trimaran.fallback import FallbackLevels
 from scheduler_plugin.plugins.trimaran.formulas import recent_pods
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
-from scheduler_plugin.plugins.trimaran.node_columns import MeasurementColumns
+from scheduler_plugin.plugins.trimaran.node_columns import RESOURCES, MeasurementColumns
 from scheduler_plugin.state.node_columns import Floats, Ints, NodeColumns, NodeEntry, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 from scheduler_plugin.state.pod_resources import PodResources
@@ -79,6 +80,14 @@ class MeasuredPlugin(abc.ABC):
             return [recent_pods.shipped_share(at, end) for at in placed]
         window_seconds = float(self.columns.window_seconds[resource, entry.row])
         return [recent_pods.unmeasured_share(at, end, window_seconds) for at in placed]
+
+    def _recent_requests(self, entry: NodeEntry) -> list[float]:
+        """Return the requests of CPU and of memory that the measurement of a node does not contain the usage of."""
+        found = []
+        for resource in range(len(RESOURCES)):
+            requests = [pod.demand.request[resource] if pod.demand else 0 for pod in entry.load.pods.values()]
+            found.append(sum(map(operator.mul, requests, self._unmeasured_shares(entry, resource))))
+        return found
 
     def _compute_class(self, of: ScoringClass, rows: Rows) -> Floats:
         return self._compute(of, rows, of.period * _CACHE_SECONDS)

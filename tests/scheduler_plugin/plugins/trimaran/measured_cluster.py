@@ -67,7 +67,7 @@ class MeasuredCluster:
 
     def measure(self, nodes: Mapping[str, NodeMetrics], *, duration: str = "15m", age_seconds: float = 0.0) -> None:
         window = records.window_ending_at(duration, NOW - age_seconds)
-        self.windows.store(Snapshot(window.end, window, "test", Data(dict(nodes))))
+        self.windows.store(Snapshot(window.end, window, "Prometheus", Data(dict(nodes))))
         self.refresh()
 
     def refresh(self, now: float = NOW) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler_plugin.config.loader import InvalidConfiguration
+from scheduler_plugin.plugins.trimaran.args import LowRiskOverCommitmentArgs
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import MeasuredCluster, metrics, pod
 
 PLUGIN = "LowRiskOverCommitment"
@@ -82,8 +83,10 @@ def test_g20_uses_the_smoothing_window_of_the_provider() -> None:
         cluster.measure({"n": metrics(40, 10, 5, 0)})
         return cluster.scores(pod("100m", "1Mi"), ["n"])[0]
 
-    assert score(smoothingWindowSizes={"test": 20}) == score(smoothingWindowSize=20) < score(smoothingWindowSize=1)
-    assert score(smoothingWindowSizes={"other": 20}) == score(smoothingWindowSize=5)
+    assert (
+        score(smoothingWindowSizes={"Prometheus": 20}) == score(smoothingWindowSize=20) < score(smoothingWindowSize=1)
+    )
+    assert score(smoothingWindowSizes={"SignalFx": 20}) == score(smoothingWindowSize=5)
 
 
 def test_accepts_the_name_and_the_scalar_weight_of_the_kep() -> None:
@@ -95,6 +98,10 @@ def test_accepts_the_name_and_the_scalar_weight_of_the_kep() -> None:
     ("args", "problem"),
     [
         ({"smoothingWindowSize": 0}, "smoothingWindowSize: seen 0, want 1 or more"),
+        (
+            {"smoothingWindowSizes": {"Promtheus": 1}},
+            'smoothingWindowSizes: seen "Promtheus", want names of providers: ',
+        ),
         ({"riskLimitWeights": {"cpu": 1.1}}, "riskLimitWeights.cpu: seen 1.1, want 0..1"),
         ({"riskLimitWeights": {"gpu": 0.5}}, "riskLimitWeights.gpu: seen 0.5, want the keys cpu and memory only"),
     ],
@@ -102,3 +109,27 @@ def test_accepts_the_name_and_the_scalar_weight_of_the_kep() -> None:
 def test_rejects_an_argument_outside_its_range(args: dict[str, object], problem: str) -> None:
     with pytest.raises(InvalidConfiguration, match=problem):
         MeasuredCluster(PLUGIN, **args)
+
+
+def test_recently_placed_pods_do_not_attract_more() -> None:
+    scores = []
+    for count in range(4):
+        cluster = MeasuredCluster(PLUGIN)
+        cluster.node("n", capacity={"cpu": "8", "memory": "64Gi"})
+        cluster.place("n", pod("2", "8Gi", limit_cpu="4"))
+        for _recent in range(count):
+            cluster.place("n", pod("1", "1Gi", limit_cpu="2"), age_seconds=0)
+        cluster.measure({"n": metrics(24, 12, 5, 1)})
+        scores += cluster.scores(pod("100m", "1Gi", limit_cpu="100m"), ["n"])
+    assert scores == [79, 78, 76, 55]  # without their expected usage 79, 94, 98, 79
+
+
+def test_deviations_of_single_samples_are_not_corrected_for_smoothing_unless_asked_for() -> None:
+    def sizes(**args: object) -> object:
+        found = LowRiskOverCommitmentArgs.model_validate(args).with_defaults()
+        return found.smoothing_window_size, found.smoothing_window_sizes
+
+    assert sizes() == (5, {"NodeMetric": 1, "InfluxDB": 1})
+    assert sizes(smoothingWindowSizes={"NodeMetric": 3}) == (5, {"NodeMetric": 3, "InfluxDB": 1})
+    assert sizes(smoothingWindowSize=4) == (4, None)
+    assert sizes(formula="upstream") == sizes(formula="kep") == (5, None)
