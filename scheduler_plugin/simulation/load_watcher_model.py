@@ -44,6 +44,7 @@ class LoadWatcherModel:
         for entry in self._parts.cluster.entries.values():
             for plugin in self._parts.measured:
                 plugin.write(entry)
+        self._parts.measurements.confirm_rows()
 
     async def _refresh(self, now: float) -> None:
         for duration in DURATIONS_SECONDS:

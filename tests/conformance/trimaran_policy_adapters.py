@@ -62,6 +62,7 @@ class _Cluster:
         self.parts.measurements.select(windows, window.end)
         for entry in self.parts.cluster.entries.values():
             self.parts.vectors.write(entry)
+        self.parts.measurements.confirm_rows()
 
     def raw(self, pod: Any, names: Sequence[str]) -> Any:
         facts = pod_info.read(_pod(pod, "incoming", ""), _policy(self.parts))

@@ -58,8 +58,9 @@ def fallback_levels(
     is_delivered = now - np.array(newest_ends)[:, np.newaxis] <= oldest_seconds
     is_new = (now - oldest_pod_at <= oldest_seconds) & ~is_rejected
     unmeasured = np.where(is_new, FallbackLevel.PREDICTED, FallbackLevel.UNKNOWN)
-    otherwise = np.where(is_delivered, unmeasured, FallbackLevel.BY_REQUESTS)
-    found: FallbackLevels = np.where(is_measured, FallbackLevel.MEASURED, otherwise).astype(np.int8)
+    delivered = np.where(is_measured, FallbackLevel.MEASURED, unmeasured)
+    # Of the first data after an outage, the rows are not compared with each other before all of them are written.
+    found: FallbackLevels = np.where(is_delivered, delivered, FallbackLevel.BY_REQUESTS).astype(np.int8)
     return found
 
 

@@ -96,6 +96,7 @@ class MeasurementFeed:
                         plugin.write(entry)
                 if count % _ROWS_PER_TURN == 0:
                     await asyncio.sleep(0)
+            self._measurements.confirm_rows()
 
 
 def _read(node: pods.Node) -> KnownNode:

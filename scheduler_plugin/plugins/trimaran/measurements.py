@@ -121,14 +121,22 @@ class Measurements:
         """Age limit of windows, in seconds."""
         self._by_name: Mapping[str, Measurement] = {}
         self.newest_ends: tuple[float, float] = (-math.inf, -math.inf)
-        """End of the newest window of any node that has CPU, and memory: the last times that data was delivered."""
+        """End of the newest window of any node that has CPU, and memory: the last times that data was delivered.
+
+        As of the rows of the plugins: while some of them are not rewritten, it is that of before, because new ends beside
+        old rows would make nodes look unknown that are measured.
+        """
+        self._selected_ends = self.newest_ends
 
     def of(self, name: str) -> Measurement | None:
         """Return the measurement of one node; None if no window has it."""
         return self._by_name.get(name)
 
     def select(self, windows: Windows, now: float) -> None:
-        """Select each resource of every node: newest snapshot first, and of these the longest window first."""
+        """Select each resource of every node: newest snapshot first, and of these the longest window first.
+
+        The caller rewrites the rows of all plugins, and then calls `confirm_rows`.
+        """
         by_name: dict[str, Measurement] = {}
         for snapshot in _best_first(windows):
             for name, node in snapshot.data.nodes.items():
@@ -141,10 +149,14 @@ class Measurements:
                     by_name[name] = own if known is None else _completed(known, own)
         self._by_name = by_name
         before_cpu, before_memory = self.newest_ends
-        self.newest_ends = (
+        self._selected_ends = (
             max((each.cpu.end for each in by_name.values() if each.cpu.is_measured), default=before_cpu),
             max((each.memory.end for each in by_name.values() if each.memory.is_measured), default=before_memory),
         )
+
+    def confirm_rows(self) -> None:
+        """Publish the ends of the selection: the rows of all plugins are rewritten."""
+        self.newest_ends = self._selected_ends
 
 
 def _best_first(windows: Windows) -> Iterator[Snapshot]:

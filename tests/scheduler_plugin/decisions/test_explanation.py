@@ -127,6 +127,7 @@ def test_measurements_are_shown_once_for_any_number_of_plugins():
     for plugin in made.measured:
         for entry in made.cluster.entries.values():
             plugin.write(entry)
+    made.measurements.confirm_rows()
     shown = sentences(decided(made, nodes=["cool", "warm"]))
     assert shown["cool"].count("measured cpu 31 % of capacity, deviation 4 %") == 1
     assert shown["cool"].count("measured memory 52 % of capacity, deviation 0 %") == 1

@@ -74,6 +74,7 @@ class MeasuredCluster:
         self.parts.measurements.select(self.windows, now)
         for entry in self.parts.cluster.entries.values():
             self.parts.vectors.write(entry)
+        self.parts.measurements.confirm_rows()
 
     def scores(self, spec: Mapping[str, Any], names: Sequence[str], now: float = NOW) -> list[int]:
         facts = pod_info.read(_pod("incoming", spec), self.parts.estimator_args)

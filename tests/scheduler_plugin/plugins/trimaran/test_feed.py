@@ -83,3 +83,30 @@ async def test_feed_converts_reports_to_percent_and_exports_the_levels() -> None
     now[0] = NOW + 301
     by_requests = {"resource": "memory", "level": "by_requests"}
     assert registry.get_sample_value("koord_scheduler_plugin_fallback_level_nodes", by_requests) == 3
+
+
+async def test_no_node_looks_unknown_while_the_rows_are_rewritten() -> None:
+    """The first data after an outage: pods would otherwise go to the nodes whose rows are written first."""
+    running, now = parts(), [NOW]
+    names = [f"node-{index}" for index in range(200)]
+    for name in names:
+        running.cluster.node_changed(node(name))
+        pod = {"metadata": {"name": name, "uid": name}, "spec": {"nodeName": name, "containers": []}}
+        running.cluster.pod_changed(msgspec.convert(pod, type=pods.Pod), NOW - 3600)
+        running.cluster.metric_changed(report(name, "1"))
+    (plugin,) = running.measured
+    rows, seen = running.vectors.find(names), set()
+    feed = MeasurementFeed(
+        running.provider_specs, running.measurements, running.measured, running.cluster, lambda: now[0]
+    )
+    task = asyncio.create_task(feed.run(None, prometheus_client.CollectorRegistry(), 3600))  # type: ignore[arg-type]
+    async with asyncio.timeout(20):
+        while FallbackLevel.MEASURED not in seen:
+            await asyncio.sleep(0)
+            levels = set(plugin.fallback_levels(rows, NOW)[0].tolist())
+            assert len(levels) == 1
+            seen |= levels
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == {FallbackLevel.BY_REQUESTS, FallbackLevel.MEASURED}
