@@ -28,6 +28,8 @@ _LOGGED_PROBLEMS: Final = 5
 """At most this many problems are logged for each refresh; the metrics count all."""
 _LONGEST_FETCH_SECONDS: Final = 60.0
 """Limit for one window of one provider, which may send dozens of requests while the other windows get older."""
+_HEALTH_SECONDS: Final = 10.0
+"""Time for which a health check is valid: anyone may ask, and a check costs each provider a request."""
 
 
 class Refreshed(NamedTuple):
@@ -74,6 +76,8 @@ class Watcher:
         """Provider -> end of its last window of the shortest duration."""
         self._usable: dict[str, dict[str, Nodes]] = {provider.name: {} for provider in providers}
         """Provider -> duration -> usable nodes of its last fetch."""
+        self._health_check: asyncio.Task[bool] | None = None
+        self._health_checked_at = 0.0
 
     def restore(self, greatest_age_seconds: float) -> int:
         """Restore the snapshots of the database that are not too old and return their number."""
@@ -138,12 +142,20 @@ class Watcher:
                 log.warning("%s: %s", provider.name, problem)
 
     async def is_healthy(self) -> bool:
-        """Return whether at least one provider responds now."""
+        """Return whether at least one provider responded to the last check, at most 10 s ago."""
+        now = asyncio.get_running_loop().time()
+        if self._health_check is None or now - self._health_checked_at >= _HEALTH_SECONDS:
+            self._health_check, self._health_checked_at = asyncio.create_task(self._check_health()), now
+        return await asyncio.shield(self._health_check)
+
+    async def _check_health(self) -> bool:
         results = await asyncio.gather(*(provider.is_healthy() for provider in self._providers), return_exceptions=True)
         return any(result is True for result in results)
 
     async def close(self) -> None:
         """Close the connections and the file."""
+        if self._health_check is not None:
+            self._health_check.cancel()
         await asyncio.gather(*(provider.close() for provider in self._providers))
         if self._database is not None:
             self._database.close()

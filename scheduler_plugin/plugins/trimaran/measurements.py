@@ -123,7 +123,7 @@ class Measurements:
         self.newest_ends: tuple[float, float] = (-math.inf, -math.inf)
         """End of the newest window of any node that has CPU, and memory: the last times that data was delivered.
 
-        As of the rows of the plugins: while some of them are not rewritten, it is that of before, because new ends beside
+        As of the rows of the plugins: until all of them are rewritten, it is that of before, because new ends beside
         old rows would make nodes look unknown that are measured.
         """
         self._selected_ends = self.newest_ends

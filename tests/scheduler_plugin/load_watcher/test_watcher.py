@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_plugin.load_watcher import records, windows
+from scheduler_plugin.load_watcher import watcher as watcher_module
 from scheduler_plugin.load_watcher.analysis import AnomalyKind
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
@@ -252,6 +253,31 @@ async def test_an_unexpected_error_of_a_provider_affects_only_its_own_part() -> 
     assert set(kept.latest("15m", NOW).data.nodes) == {"a", "b"}
     assert await both.is_healthy()
     assert not await watcher(Unexpected("odd"))[0].is_healthy()
+
+
+class Asked(Scripted):
+    """Provider that counts its health checks."""
+
+    checks = 0
+
+    async def is_healthy(self) -> bool:
+        self.checks += 1
+        await asyncio.sleep(0)
+        return True
+
+
+async def test_many_who_ask_for_the_health_cost_a_provider_one_request_in_ten_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    provider = Asked("asked", Fetched({}))
+    watching, _kept = watcher(provider)
+    assert all(await asyncio.gather(*(watching.is_healthy() for _ in range(20))))
+    assert all([await watching.is_healthy() for _ in range(20)])
+    assert provider.checks == 1
+    monkeypatch.setattr(watcher_module, "_HEALTH_SECONDS", 0.0)
+    assert await watching.is_healthy()
+    assert provider.checks == 2
+    await watching.close()
 
 
 class Hanging(Scripted):
