@@ -20,6 +20,9 @@ from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 
 ENV_PREFIX: Final = "KOORD_LOAD_WATCHER"
+_OF_ONE_SERVER: Final = (
+    "METRICS_PROVIDER_ADDRESS", "METRICS_PROVIDER_TOKEN", "METRICS_PROVIDER_TOKEN_FILE", "METRICS_PROVIDER_APP_KEY",
+)  # fmt: skip
 _SERVICE_ACCOUNT_CA: Final = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
 
@@ -70,8 +73,17 @@ def provider_specs(chosen: LoadWatcherSettings, environ: Mapping[str, str] = os.
 
 
 def from_environment(environ: Mapping[str, str]) -> list[ProviderSpec]:
-    """Read upstream's variables; the default provider is metrics-server, as upstream's."""
+    """Read upstream's variables; the default provider is metrics-server, as upstream's.
+
+    Raises SettingsError if the variables have one address or token for several servers.
+    """
     names = [name.strip() for name in environ.get("METRICS_PROVIDER_NAME", "").split(",") if name.strip()]
+    servers = [name for name in names if name not in provider_spec.LOCAL]
+    shared = [name for name in _OF_ONE_SERVER if environ.get(name)]
+    if len(servers) > 1 and shared:
+        raise settings.SettingsError(
+            [f"{', '.join(shared)}: {' and '.join(servers)} would share it; list them in --providers-file"]
+        )
     return [_spec_from_environment(name, environ) for name in names or [provider_spec.METRICS_SERVER]]
 
 

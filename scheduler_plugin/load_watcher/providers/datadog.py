@@ -1,4 +1,4 @@
-"""Datadog's HTTP API: mean of the one-minute maxima of CPU and memory, no deviation.
+"""Datadog's HTTP API: mean CPU and memory utilization of a window, no deviation.
 
 No test server exists: the tests use recorded responses.
 """
@@ -6,7 +6,8 @@ No test server exists: the tests use recorded responses.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from scheduler_plugin.load_watcher.providers import http_source, provider_spec
@@ -16,39 +17,69 @@ from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetric
 
 DEFAULT_ADDRESS: Final = "https://api.datadoghq.com"
 TIMEOUT_SECONDS: Final = 55.0
-_ROLLUP: Final = "rollup(max, 60)"
+_ROLLUP: Final = "rollup(avg, 60)"
 _INTERVAL_MILLIS: Final = 60_000
-_METRICS: Final = (
-    ("cpuqueryname", "max:cpu.utilization", MetricType.CPU),
-    ("memoryqueryname", "max:memory.utilization", MetricType.MEMORY),
+_VALIDATE: Final = "/api/v1/validate"
+
+
+@dataclass(frozen=True, slots=True)
+class Utilization:
+    """Percentage of one resource: `offset` plus the mean of each metric times its factor."""
+
+    name: str
+    type: MetricType
+    factors: Mapping[str, float]
+    """Metric -> factor."""
+    offset: float = 0.0
+
+
+_AGENT_CPU: Final = Utilization(
+    "avg:system.cpu.user + avg:system.cpu.system", MetricType.CPU, {"system.cpu.user": 1.0, "system.cpu.system": 1.0}
 )
-"""Name, metric and resource of each query; the response numbers its series in this order."""
+_AGENT_MEMORY: Final = Utilization(
+    "100 - 100 * avg:system.mem.pct_usable", MetricType.MEMORY, {"system.mem.pct_usable": -100.0}, 100.0
+)
+"""Metrics of Datadog's agent: CPU in percent of all cores, without waiting and stolen time; memory as a fraction."""
+
+
+def utilizations(cpu_metric: str = "", memory_metric: str = "") -> Sequence[Utilization]:
+    """Return what to read for both resources: a metric in percent if one is named, else those of Datadog's agent."""
+    cpu = Utilization(f"avg:{cpu_metric}", MetricType.CPU, {cpu_metric: 1.0}) if cpu_metric else _AGENT_CPU
+    if not memory_metric:
+        return cpu, _AGENT_MEMORY
+    return cpu, Utilization(f"avg:{memory_metric}", MetricType.MEMORY, {memory_metric: 1.0})
 
 
 class DatadogProvider:
-    """Provider that reads both metrics in one request."""
+    """Provider that reads all metrics in one request."""
 
     name = provider_spec.DATADOG
     has_deviation = False
 
-    def __init__(self, reach: Reach, hosts: HostFilter) -> None:
+    def __init__(self, reach: Reach, hosts: HostFilter, wanted: Sequence[Utilization]) -> None:
         self._source = HttpSource(reach)
         self._hosts = hosts
+        self._wanted = wanted
 
     async def check(self) -> Sequence[str]:
-        """Return a problem if the address does not return 200."""
-        return () if await self.is_healthy() else ("Datadog did not return 200",)
+        """Return a problem if the API key is not accepted."""
+        try:
+            await self._source.send("GET", _VALIDATE)
+        except ProviderFailed as error:
+            return (str(error),)
+        return ()
 
     async def fetch(self, window: Window) -> Fetched:
-        """Return both metrics. Raises ProviderFailed."""
-        body = {"data": {"type": "timeseries_request", "attributes": request(self._hosts, window)}}
+        """Return both resources. Raises ProviderFailed."""
+        attributes = request(self._hosts, window, self._wanted)
         path = "/api/v2/query/timeseries"
+        body = {"data": {"type": "timeseries_request", "attributes": attributes}}
         response = self._source.decode(await self._source.send("POST", path, json=body), path)
-        return nodes_of(response)
+        return nodes_of(response, self._wanted)
 
     async def is_healthy(self) -> bool:
-        """Return whether the configured address returns 200."""
-        return await self._source.is_ok("GET", "")
+        """Return whether the API key is accepted."""
+        return await self._source.is_ok("GET", _VALIDATE)
 
     async def close(self) -> None:
         """Close the connection."""
@@ -60,42 +91,71 @@ def headers(api_key: str, application_key: str) -> dict[str, str]:
     return {"DD-API-KEY": api_key, "DD-APPLICATION-KEY": application_key}
 
 
-def request(hosts: HostFilter, window: Window) -> dict[str, Any]:
+def request(hosts: HostFilter, window: Window, wanted: Sequence[Utilization]) -> dict[str, Any]:
     """Return the attributes of a request for a window, times in milliseconds."""
-    selected = f"host:*{hosts.name_suffix}, cluster_name:{hosts.cluster_name}"
+    cluster = f", cluster_name:{hosts.cluster_name}" if hosts.cluster_name else ""
+    selected = f"host:*{hosts.name_suffix}{cluster}"
     return {
         "from": window.start * 1000,
         "to": window.end * 1000,
         "interval": _INTERVAL_MILLIS,
         "queries": [
-            {"name": name, "data_source": "metrics", "query": f"{metric}{{{selected}}} by {{host}}.{_ROLLUP}"}
-            for name, metric, _kind in _METRICS
+            {
+                "name": f"query{index}",
+                "data_source": "metrics",
+                "query": f"avg:{metric}{{{selected}}} by {{host}}.{_ROLLUP}",
+            }
+            for index, metric in enumerate(_metrics(wanted))
         ],
     }
 
 
-def nodes_of(response: Any) -> Fetched:
-    """Return the mean of each series; a series without points is skipped and reported. Raises ProviderFailed."""
+def nodes_of(response: Any, wanted: Sequence[Utilization]) -> Fetched:
+    """Return the utilization of each host, from the mean of each series.
+
+    A series without points or host is skipped and reported, and a resource without all its metrics is absent. Raises
+    ProviderFailed.
+    """
     try:
+        problems = [f"Datadog returned an error: {response['errors']}"] if response.get("errors") else []
         attributes = response["data"]["attributes"]
         series, values = attributes["series"], attributes["values"]
         if not series:
-            raise ProviderFailed("No series from timeseries attributes.")
+            raise ProviderFailed(problems[0] if problems else "No series from timeseries attributes.")
         if len(series) != len(values):
             raise ProviderFailed(f"Datadog returned {len(series)} series and {len(values)} rows of values")
-        by_node: dict[str, list[Metric]] = {}
-        problems = []
+        means: dict[str, dict[str, float]] = {}
         for one, row in zip(series, values, strict=True):
             host = next((host_name(tag) for tag in one["group_tags"] if tag.startswith("host:")), "")
-            _name, metric, kind = _METRICS[0 if one["query_index"] == 0 else 1]
+            metric = dict(enumerate(_metrics(wanted)))[one["query_index"]]
             points = [float(value) for value in row if value is not None]
             if not host or not points:
                 problems.append(f"a series of {metric} has no {'points' if host else 'host'}")
                 continue
-            by_node.setdefault(host, []).append(Metric(metric, kind, Statistic.AVG, _ROLLUP, statistics.fmean(points)))
+            means.setdefault(host, {})[metric] = statistics.fmean(points)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ProviderFailed(f"the response is not a Datadog time series response ({error!r})") from error
-    return Fetched({name: NodeMetrics(metrics) for name, metrics in by_node.items()}, problems)
+    nodes = {host: NodeMetrics(_records(own, wanted)) for host, own in means.items()}
+    return Fetched({host: node for host, node in nodes.items() if node.metrics}, problems)
+
+
+def _metrics(wanted: Sequence[Utilization]) -> list[str]:
+    """Return the metric of each query; the response numbers its series in this order."""
+    return [metric for one in wanted for metric in one.factors]
+
+
+def _records(means: Mapping[str, float], wanted: Sequence[Utilization]) -> list[Metric]:
+    return [
+        Metric(
+            one.name,
+            one.type,
+            Statistic.AVG,
+            _ROLLUP,
+            one.offset + sum(factor * means[metric] for metric, factor in one.factors.items()),
+        )
+        for one in wanted
+        if one.factors.keys() <= means.keys()
+    ]
 
 
 def host_name(tag: str) -> str:

@@ -28,6 +28,9 @@ NEEDS: Final[Mapping[str, Sequence[str]]] = {
     DATADOG: ("token", "applicationKey"),
 }
 """Name of every provider -> keys that must not be empty; `registry` builds the providers."""
+LOCAL: Final = frozenset({NODE_METRIC, METRICS_SERVER})
+"""Providers that are read by way of the apiserver: without an address and a token of their own."""
+_SCHEMES: Final = frozenset({"http", "https"})
 
 
 class ProviderSpec(pydantic.BaseModel):
@@ -64,7 +67,11 @@ class ProviderSpec(pydantic.BaseModel):
     host_name_suffix: str = ""
     """SignalFx and Datadog: suffix of the host name after the node name."""
     cluster_name: str = ""
-    """SignalFx and Datadog: cluster whose hosts are read."""
+    """SignalFx and Datadog: cluster whose hosts are read; empty means every cluster."""
+    cpu_metric: str = ""
+    """Datadog: metric of the CPU usage in percent; empty means those of Datadog's agent."""
+    memory_metric: str = ""
+    """Datadog: metric of the memory usage in percent; empty means that of Datadog's agent."""
 
 
 def problems(spec: ProviderSpec) -> list[str]:
@@ -76,6 +83,9 @@ def problems(spec: ProviderSpec) -> list[str]:
         "applicationKey": spec.application_key.get_secret_value() or spec.application_key_file,
     }
     found = [f"{key} is not set, and {spec.type} needs it" for key in NEEDS[spec.type] if not given[key]]
+    scheme, separator, _host = spec.address.partition("://")
+    if (separator and scheme not in _SCHEMES) or (spec.type == LOAD_WATCHER and spec.address and not separator):
+        found.append(f"address is {spec.address!r}, want a URL that begins with http:// or https://")
     if spec.queries not in PRESETS:
         found.append(f"queries is {spec.queries!r}, want one of {', '.join(PRESETS)}")
     return found

@@ -81,7 +81,8 @@ def _influxdb(spec: ProviderSpec, context: ProviderContext) -> Provider:
 
 
 def _load_watcher(spec: ProviderSpec, context: ProviderContext) -> Provider:
-    return remote_watcher.LoadWatcherProvider(spec.address, context.oldest_seconds)
+    reach = _reach(spec, "", remote_watcher.headers, remote_watcher.TIMEOUT_SECONDS)
+    return remote_watcher.LoadWatcherProvider(reach, context.oldest_seconds)
 
 
 def _signalfx(spec: ProviderSpec, _context: ProviderContext) -> Provider:
@@ -94,7 +95,8 @@ def _datadog(spec: ProviderSpec, _context: ProviderContext) -> Provider:
         return datadog.headers(_secret(spec), _application_key(spec))
 
     reach = _reach(spec, datadog.DEFAULT_ADDRESS, headers, datadog.TIMEOUT_SECONDS)
-    return datadog.DatadogProvider(reach, HostFilter(spec.host_name_suffix, spec.cluster_name))
+    wanted = datadog.utilizations(spec.cpu_metric, spec.memory_metric)
+    return datadog.DatadogProvider(reach, HostFilter(spec.host_name_suffix, spec.cluster_name), wanted)
 
 
 def _secret(spec: ProviderSpec) -> str:

@@ -13,7 +13,12 @@ from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reac
 from scheduler_plugin.load_watcher.providers.provider import Fetched, ProviderFailed
 from scheduler_plugin.load_watcher.records import OLDEST_SECONDS, Window
 
-_TIMEOUT_SECONDS: Final = 55.0
+TIMEOUT_SECONDS: Final = 55.0
+
+
+def headers() -> dict[str, str]:
+    """Return the headers of every request, those of upstream's client."""
+    return {"Content-Type": "application/json"}
 
 
 class LoadWatcherProvider:
@@ -26,10 +31,10 @@ class LoadWatcherProvider:
     name = provider_spec.LOAD_WATCHER
     has_deviation = False
 
-    def __init__(self, address: str, oldest_seconds: float = OLDEST_SECONDS) -> None:
-        self._address = address
+    def __init__(self, reach: Reach, oldest_seconds: float = OLDEST_SECONDS) -> None:
+        self._address = reach.address
         self._oldest_seconds = oldest_seconds
-        self._source = HttpSource(Reach(address, lambda: {"Content-Type": "application/json"}, _TIMEOUT_SECONDS))
+        self._source = HttpSource(reach)
 
     async def check(self) -> Sequence[str]:
         """Return a problem if the health page does not return 200."""

@@ -18,7 +18,8 @@ DEFAULT_ADDRESS: Final = "https://api.signalfx.com"
 TIMEOUT_SECONDS: Final = 55.0
 METRICS: Final = {'sf_metric:"cpu.utilization"': MetricType.CPU, 'sf_metric:"memory.utilization"': MetricType.MEMORY}
 _RESOLUTION_MILLIS: Final = "60000"
-_MOST_SERIES: Final = "10000"
+_MOST_SERIES: Final = 10_000
+_SERIES: Final = "/v2/metrictimeseries"
 
 
 class SignalFxProvider:
@@ -32,40 +33,61 @@ class SignalFxProvider:
         self._hosts = hosts
 
     async def check(self) -> Sequence[str]:
-        """Return a problem if the address does not return 200."""
-        return () if await self.is_healthy() else ("SignalFx did not return 200",)
+        """Return a problem for each metric that has no series of the selected hosts."""
+        return [problem for metric in METRICS for problem in await self._check(metric)]
 
     async def fetch(self, window: Window) -> Fetched:
         """Return both metrics; a failed one is reported and skipped. Raises ProviderFailed if both fail."""
         by_node: dict[str, list[Metric]] = {}
         problems = []
+        failed = 0
         for metric, kind in METRICS.items():
             try:
-                values = await self._values(metric, window)
+                points, series = await self._answers(metric, window)
+                values = values_by_host(points, series)
             except ProviderFailed as error:
                 problems.append(str(error))
+                failed += 1
                 continue
+            problems += partial_problems(metric, points, series)
             for host, value in values.items():
                 by_node.setdefault(host, []).append(Metric(metric, kind, Statistic.AVG, "", value))
-        if len(problems) == len(METRICS):
+        if failed == len(METRICS):
             raise ProviderFailed(problems[0])
         return Fetched({name: NodeMetrics(metrics) for name, metrics in by_node.items()}, problems)
 
     async def is_healthy(self) -> bool:
-        """Return whether the configured address returns 200."""
-        return await self._source.is_ok("HEAD", "")
+        """Return whether the token may read the CPU metric's series."""
+        try:
+            await self._one_series(next(iter(METRICS)))
+        except ProviderFailed:
+            return False
+        return True
 
     async def close(self) -> None:
         """Close the connection."""
         await self._source.close()
 
-    async def _values(self, metric: str, window: Window) -> dict[str, float]:
+    async def _check(self, metric: str) -> Sequence[str]:
+        try:
+            found = await self._one_series(metric)
+        except ProviderFailed as error:
+            return (str(error),)
+        if isinstance(found, dict) and found.get("results"):
+            return ()
+        return (f"SignalFx has no series for {query(metric, self._hosts)}; check hostNameSuffix and clusterName",)
+
+    async def _one_series(self, metric: str) -> Any:
+        parameters = {"limit": "1", "query": query(metric, self._hosts)}
+        return self._source.decode(await self._source.send("GET", _SERIES, params=parameters), _SERIES)
+
+    async def _answers(self, metric: str, window: Window) -> tuple[Any, Any]:
         responses = []
         for path, parameters in requests(metric, self._hosts, window):
             response = await self._source.send("GET", path, params=parameters)
             responses.append(self._source.decode(response, path))
         points, series = responses
-        return values_by_host(points, series)
+        return points, series
 
 
 def headers(token: str) -> dict[str, str]:
@@ -73,22 +95,43 @@ def headers(token: str) -> dict[str, str]:
     return {"X-SF-Token": token, "Content-Type": "application/json"}
 
 
+def query(metric: str, hosts: HostFilter) -> str:
+    """Return the query of a metric's series; without a cluster name of any cluster."""
+    name = hosts.cluster_name if hosts.cluster_name.isalnum() else f'"{hosts.cluster_name}"'
+    cluster = [f"cluster:{name}"] if hosts.cluster_name else []
+    return " AND ".join([f"host:*{hosts.name_suffix}", *cluster, metric])
+
+
 def requests(metric: str, hosts: HostFilter, window: Window) -> Sequence[tuple[str, Mapping[str, str]]]:
-    """Return path and parameters (sorted by name) of the points and of the series' metadata."""
-    query = f"host:*{hosts.name_suffix} AND cluster:{hosts.cluster_name} AND {metric}"
-    points = {
-        "endMs": str(window.end * 1000),
-        "query": query,
-        "resolution": _RESOLUTION_MILLIS,
-        "startMs": str(window.start * 1000),
-    }
-    return [("/v1/timeserieswindow", points), ("/v2/metrictimeseries", {"limit": _MOST_SERIES, "query": query})]
+    """Return path and parameters of the points and of the series' metadata."""
+    selected = query(metric, hosts)
+    start, end = str(window.start * 1000), str(window.end * 1000)
+    # The documentation has startMs, startMS and endMS; clients in use send startMs and endMs.
+    times = {"startMs": start, "startMS": start, "endMs": end, "endMS": end}
+    points = {"query": selected, "resolution": _RESOLUTION_MILLIS, **times}
+    return [("/v1/timeserieswindow", points), (_SERIES, {"limit": str(_MOST_SERIES), "query": selected})]
+
+
+def partial_problems(metric: str, points: Mapping[str, Any], series: Mapping[str, Any]) -> Sequence[str]:
+    """Return one line for each reason why both responses may lack hosts."""
+    found = []
+    if points.get("errors"):
+        found.append(f"SignalFx returned errors for {metric}: {points['errors']}")
+    count, read = series.get("count"), len(series["results"])
+    if series.get("partialCount") is True or (isinstance(count, int) and count > read):
+        found.append(
+            f"SignalFx has {count} series of {metric} and returned {read}, want {_MOST_SERIES} at most: "
+            "select fewer hosts by clusterName or hostNameSuffix"
+        )
+    return found
 
 
 def values_by_host(points: Any, series: Any) -> dict[str, float]:
     """Return the mean of each series by its host; a series without points or host is skipped. Raises ProviderFailed."""
     try:
         host_of = {item["id"]: item["dimensions"].get("host") for item in series["results"]}
+        if points.get("errors") and not points.get("data"):
+            raise ProviderFailed(f"SignalFx returned errors and no data: {points['errors']}")
         means = {}
         for identity, own in (points["data"] or {}).items():
             host, values = host_of.get(identity), _values(own)

@@ -31,6 +31,18 @@ def test_g7_several_names_give_several_providers_in_order_of_trust() -> None:
         ({"METRICS_PROVIDER_NAME": "SignalFx"}, "provider 1: token is not set, and SignalFx needs it"),
         ({"METRICS_PROVIDER_NAME": "Prometheus", "METRICS_PROVIDER_QUERIES": "x"}, "queries is 'x', want one of"),
         ({"METRICS_PROVIDER_NAME": "NodeMetric,NodeMetric"}, "provider NodeMetric is listed twice"),
+        (
+            {"METRICS_PROVIDER_NAME": "Prometheus,KubernetesMetricsServer,SignalFx", "METRICS_PROVIDER_TOKEN": "t"},
+            "METRICS_PROVIDER_TOKEN: Prometheus and SignalFx would share it; list them in --providers-file",
+        ),
+        (
+            {"METRICS_PROVIDER_NAME": "LoadWatcher", "METRICS_PROVIDER_ADDRESS": "koord-load-watcher:2020"},
+            "address is 'koord-load-watcher:2020', want a URL that begins with http:// or https://",
+        ),
+        (
+            {"METRICS_PROVIDER_NAME": "Prometheus", "METRICS_PROVIDER_ADDRESS": "htp://prometheus:9090"},
+            "address is 'htp://prometheus:9090', want a URL that begins with http:// or https://",
+        ),
     ],
 )
 def test_a_wrong_provider_is_an_error_with_the_accepted_values(environ: dict[str, str], problem: str) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.providers import provider_spec, registry
+from scheduler_plugin.load_watcher.providers import datadog, provider_spec, registry, signalfx
+from scheduler_plugin.load_watcher.providers.http_source import HostFilter
 from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from tests.fakes import metrics_source
@@ -22,16 +23,20 @@ def signalfx_answer(asked: Asked) -> Answer:
     if asked.path == "/v1/timeserieswindow":
         return Answer(json.dumps({"data": {"a": [[1, 10], [2, 20], [3, 60]], "b": [], "c": [[1, 7]]}}).encode())
     results = [{"id": "a", "dimensions": {"host": "h1.x.y"}}, {"id": "b", "dimensions": {"host": "h2"}}]
-    return Answer(json.dumps({"results": results}).encode())
+    return Answer(json.dumps({"count": 2, "results": results}).encode())
 
 
-def datadog_answer(_asked: Asked) -> Answer:
+def datadog_answer(asked: Asked) -> Answer:
+    if asked.method == "GET":
+        return Answer(b'{"valid": true}')
     series = [
         {"group_tags": ["host:h1.dev"], "query_index": 0},
         {"group_tags": ["host:h1.dev"], "query_index": 1},
+        {"group_tags": ["host:h1.dev"], "query_index": 2},
         {"group_tags": ["host:h2"], "query_index": 0},
+        {"group_tags": ["host:h2"], "query_index": 1},
     ]
-    values = [[10, None, 30], [40, 40], [None, None]]
+    values = [[10, None, 30], [5, 5, 5], [0.25, 0.75, None], [None, None, None], [40, 40, 40]]
     attributes = {"series": series, "times": [1, 2, 3], "values": values}
     return Answer(json.dumps({"data": {"type": "timeseries_response", "attributes": attributes}}).encode())
 
@@ -62,21 +67,114 @@ async def test_signalfx_returns_the_mean_of_each_series_of_a_host(signalfx_sourc
         "h1": [("CPU", "AVG", 30.0), ("Memory", "AVG", 30.0)]
     }
     assert {asked.headers["x-sf-token"] for asked in signalfx_source.asked} == {"key"}
-    assert signalfx_source.asked[0].query["startMs"] == "100000"
-    assert "cluster:c1" in signalfx_source.asked[0].query["query"]
+    query = signalfx_source.asked[0].query
+    assert {query[name] for name in ("startMs", "startMS")} == {"100000"}
+    assert {query[name] for name in ("endMs", "endMS")} == {"1000000"}
+    assert query["query"] == 'host:* AND cluster:c1 AND sf_metric:"cpu.utilization"'
 
 
-async def test_datadog_returns_the_mean_of_the_existing_points(datadog_source: Source) -> None:
+async def test_signalfx_reports_what_the_response_lacks() -> None:
+    def answer(asked: Asked) -> Answer:
+        if asked.path == "/v1/timeserieswindow":
+            return Answer(json.dumps({"data": {"a": [[1, 10]]}, "errors": ["too many points"]}).encode())
+        results = [{"id": "a", "dimensions": {"host": "h1"}}]
+        return Answer(json.dumps({"count": 10_001, "results": results}).encode())
+
+    with metrics_source.answering(answer) as source:
+        client = build("SignalFx", source)
+        fetched = await client.fetch(WINDOW)
+        await client.close()
+    assert fetched.nodes.keys() == {"h1"}
+    errors, series = fetched.problems[:2]
+    assert "too many points" in errors
+    assert "10001 series" in series
+    assert "clusterName" in series
+
+
+async def test_signalfx_fails_with_errors_and_no_data() -> None:
+    def answer(_asked: Asked) -> Answer:
+        return Answer(json.dumps({"data": {}, "errors": ["no such token"], "results": []}).encode())
+
+    with metrics_source.answering(answer) as source:
+        client = build("SignalFx", source)
+        with pytest.raises(ProviderFailed, match="no such token"):
+            await client.fetch(WINDOW)
+        (cpu, memory) = await client.check()
+        await client.close()
+    assert "cpu.utilization" in cpu
+    assert "memory.utilization" in memory
+
+
+@pytest.mark.parametrize(
+    ("cluster", "query"),
+    [
+        ("", 'host:*.dev AND sf_metric:"cpu.utilization"'),
+        ("c1", 'host:*.dev AND cluster:c1 AND sf_metric:"cpu.utilization"'),
+        ("c-1", 'host:*.dev AND cluster:"c-1" AND sf_metric:"cpu.utilization"'),
+    ],
+)
+def test_signalfx_selects_a_cluster_only_if_one_is_named(cluster: str, query: str) -> None:
+    assert signalfx.query('sf_metric:"cpu.utilization"', HostFilter(".dev", cluster)) == query
+
+
+async def test_datadog_returns_the_utilization_by_the_agents_metrics(datadog_source: Source) -> None:
     client = build("Datadog", datadog_source, applicationKey="app")
     fetched = await client.fetch(WINDOW)
     await client.close()
     assert {name: [(m.type, m.operator, m.value) for m in node.metrics] for name, node in fetched.nodes.items()} == {
-        "h1": [("CPU", "AVG", 20.0), ("Memory", "AVG", 40.0)]
+        "h1": [("CPU", "AVG", 25.0), ("Memory", "AVG", 50.0)]  # h2 has only one of the two CPU metrics
     }
-    assert fetched.problems == ["a series of max:cpu.utilization has no points"]
+    assert fetched.problems == ["a series of system.cpu.user has no points"]
     (asked,) = datadog_source.asked
     assert (asked.headers["dd-api-key"], asked.headers["dd-application-key"]) == ("key", "app")
-    assert json.loads(asked.body)["data"]["attributes"]["from"] == 100_000
+    attributes = json.loads(asked.body)["data"]["attributes"]
+    assert (attributes["from"], attributes["to"]) == (100_000, 1_000_000)
+    assert [query["query"] for query in attributes["queries"]] == [
+        "avg:system.cpu.user{host:*} by {host}.rollup(avg, 60)",
+        "avg:system.cpu.system{host:*} by {host}.rollup(avg, 60)",
+        "avg:system.mem.pct_usable{host:*} by {host}.rollup(avg, 60)",
+    ]
+
+
+async def test_datadog_reads_the_named_metrics_of_the_named_cluster(datadog_source: Source) -> None:
+    named = {"cpuMetric": "cpu.utilization", "memoryMetric": "memory.utilization", "clusterName": "c1"}
+    client = build("Datadog", datadog_source, applicationKey="app", **named)
+    with pytest.raises(ProviderFailed, match="not a Datadog time series response"):  # it has a third metric
+        await client.fetch(WINDOW)
+    await client.close()
+    (asked,) = datadog_source.asked
+    assert [query["query"] for query in json.loads(asked.body)["data"]["attributes"]["queries"]] == [
+        "avg:cpu.utilization{host:*, cluster_name:c1} by {host}.rollup(avg, 60)",
+        "avg:memory.utilization{host:*, cluster_name:c1} by {host}.rollup(avg, 60)",
+    ]
+
+
+def test_datadog_names_its_error() -> None:
+    response = {"errors": "rate limit", "data": {"attributes": {"series": [], "values": []}}}
+    with pytest.raises(ProviderFailed, match="rate limit"):
+        datadog.nodes_of(response, datadog.utilizations())
+
+
+async def test_health_uses_the_keys(signalfx_source: Source, datadog_source: Source) -> None:
+    for kind, source in (("SignalFx", signalfx_source), ("Datadog", datadog_source)):
+        client = build(kind, source, applicationKey="app")
+        assert await client.is_healthy()
+        assert not await client.check()
+        await client.close()
+    assert {(asked.method, asked.path) for asked in datadog_source.asked} == {("GET", "/api/v1/validate")}
+    assert {(asked.method, asked.path, asked.query["limit"]) for asked in signalfx_source.asked} == {
+        ("GET", "/v2/metrictimeseries", "1")
+    }
+
+
+@pytest.mark.parametrize("kind", ["SignalFx", "Datadog"])
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_refused_key_is_a_problem(kind: str, status: int) -> None:
+    with metrics_source.answering(lambda _asked: Answer(b'{"errors": ["Forbidden"]}', status)) as source:
+        client = build(kind, source, applicationKey="app")
+        assert not await client.is_healthy()
+        assert f"returned {status}" in (await client.check())[0]
+        await client.close()
 
 
 @pytest.mark.parametrize("kind", ["SignalFx", "Datadog"])
