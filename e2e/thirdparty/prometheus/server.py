@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from e2e.thirdparty.prometheus import packages
@@ -14,6 +14,7 @@ from tools.localcluster.host import ports
 
 READY_SECONDS, END_SECONDS = 60.0, 30.0
 SCRAPE_SECONDS = 1
+DATA = "tsdb"
 
 
 class Child:
@@ -84,7 +85,7 @@ class Prometheus(Child):
         super().__init__(folder, packages.PROMETHEUS, "/-/ready")
         self._folder = folder
 
-    def start(self, targets: Mapping[str, int], instance: str) -> None:
+    def start(self, targets: Mapping[str, int], instance: str, rules: Sequence[Path] = ()) -> None:
         """Scrape these ports every second, by job; every series gets `instance`, as relabelling would give it."""
         jobs = [
             {
@@ -96,9 +97,11 @@ class Prometheus(Child):
         interval = f"{SCRAPE_SECONDS}s"
         timing = {"scrape_interval": interval, "scrape_timeout": interval}
         config = self._folder / "prometheus.json"  # which is YAML
-        config.write_text(json.dumps({"global": timing, "scrape_configs": jobs}))
+        config.write_text(
+            json.dumps({"global": timing, "rule_files": [str(file) for file in rules], "scrape_configs": jobs})
+        )
         self._start(
             f"--config.file={config}",
-            f"--storage.tsdb.path={self._folder / 'tsdb'}",
+            f"--storage.tsdb.path={self._folder / DATA}",
             f"--web.listen-address=127.0.0.1:{self.port}",
         )

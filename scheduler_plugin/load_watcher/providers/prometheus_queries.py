@@ -68,8 +68,9 @@ PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
     "node-exporter": (
         Query(
             # A share of the counted time: also correct while the exporter is younger than two minutes.
-            '1 - sum by (instance) (rate(node_cpu_seconds_total{mode=~"idle|iowait|steal"}[2m]))'
-            " / sum by (instance) (rate(node_cpu_seconds_total[2m]))",
+            # Without the labels of a CPU and no others: the label with the node's name is kept, whichever it is.
+            '1 - sum without (cpu, mode) (rate(node_cpu_seconds_total{mode=~"idle|iowait|steal"}[2m]))'
+            " / sum without (cpu, mode) (rate(node_cpu_seconds_total[2m]))",
             MetricType.CPU,
             is_expression=True,
         ),
@@ -85,3 +86,11 @@ PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
     ),
 }
 """Name -> queries. `kube-prometheus` has the queries of upstream's watcher and, as it does, reads all as ratios."""
+SMOOTHED_MINUTES: Final[Mapping[str, int]] = {
+    "kube-prometheus": 5,
+    "kube-prometheus-recent": 5,
+    "openshift": 1,
+    "node-exporter": 2,
+    "koordlet": 1,
+}
+"""Name -> minutes over which each sample of the CPU is averaged; 1 also for koordlet's samples, of a second."""

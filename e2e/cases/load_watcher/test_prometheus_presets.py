@@ -1,0 +1,185 @@
+"""Every preset of Prometheus queries, evaluated by a real Prometheus with the recording rules of that stack.
+
+Needs no cluster and no waiting: the samples of half an hour are written into Prometheus' data. The rules compute what
+kube-prometheus (first and recent versions) and OpenShift record under these names, with their labels.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from e2e.thirdparty.prometheus import backfill, server
+from e2e.thirdparty.prometheus.backfill import Sample
+from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.known_nodes import KnownNode
+from scheduler_plugin.load_watcher.providers import provider_spec, registry
+from scheduler_plugin.load_watcher.providers.prometheus_queries import PRESETS
+from scheduler_plugin.load_watcher.providers.provider import Provider
+from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.load_watcher.records import MetricType, Statistic
+
+pytestmark = pytest.mark.timeout(300)
+
+CPUS = 2
+MEMORY = 8 * 2**30
+BUSY = {"node-1": 0.3, "node-2": 0.7}
+"""Node -> share of the CPU time that is neither idle, waiting nor stolen."""
+USED = {"node-1": (0.3, 0.5), "node-2": (0.6, 0.8)}
+"""Node -> shares of the memory in use, in turn for a minute each."""
+MINUTES, STEP_SECONDS = 30, 15
+
+_IDLE = 'mode=~"idle|iowait|steal"'
+_DISK = "node_disk_io_time_seconds_total"
+RULES: Mapping[str, Mapping[str, str]] = {
+    "kube-prometheus": {
+        "instance:node_cpu:ratio": (
+            'sum without (cpu, mode) (rate(node_cpu_seconds_total{mode!="idle", mode!="iowait", mode!="steal"}[5m]))'
+            " / on (instance) group_left () count by (instance) (sum by (instance, cpu) (node_cpu_seconds_total))"
+        ),
+        "instance:node_network_transmit_bytes:rate:sum": "sum by (instance) (rate(node_network_transmit_bytes_total[3m]))",
+        "instance:node_network_receive_bytes:rate:sum": "sum by (instance) (rate(node_network_receive_bytes_total[3m]))",
+        "instance:node_network_transmit_drop_excluding_lo:rate5m": (
+            'sum without (device) (rate(node_network_transmit_drop_total{device!="lo"}[5m]))'
+        ),
+        "instance:node_network_receive_drop_excluding_lo:rate5m": (
+            'sum without (device) (rate(node_network_receive_drop_total{device!="lo"}[5m]))'
+        ),
+        "instance_device:node_disk_io_time_seconds:rate5m": f"rate({_DISK}[5m])",
+    },
+    "kube-prometheus-recent": {
+        "instance:node_cpu_utilisation:rate5m": (
+            f"1 - avg without (cpu) (sum without (mode) (rate(node_cpu_seconds_total{{{_IDLE}}}[5m])))"
+        ),
+    },
+    "openshift": {
+        "instance:node_cpu_utilisation:rate1m": (
+            f"1 - avg without (cpu) (sum without (mode) (rate(node_cpu_seconds_total{{{_IDLE}}}[1m])))"
+        ),
+    },
+    "node-exporter": {},
+    "koordlet": {},
+}
+"""Preset -> record -> expression. All three stacks have the rule of `instance:node_memory_utilisation:ratio`."""
+_MEMORY_RULE = {
+    "instance:node_memory_utilisation:ratio": "1 - (node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes)"
+}
+RELABELLED = {
+    "kube-prometheus": lambda node: {"instance": node, "job": "node-exporter", "pod": f"exporter-{node}"},
+    "kube-prometheus-recent": lambda node: {"instance": node, "job": "node-exporter", "pod": f"exporter-{node}"},
+    "openshift": lambda node: {"instance": node, "job": "node-exporter", "pod": f"exporter-{node}"},
+    "node-exporter": lambda node: {"instance": _ADDRESSES[node], "job": "node", "node": node},
+    "koordlet": lambda node: {"instance": _ADDRESSES[node], "job": "koordlet", "node": node},
+}
+"""Preset -> labels of a scraped node: the stacks put the node's name into `instance`, others add a label for it."""
+_ADDRESSES = {"node-1": "10.0.0.1:9100", "node-2": "10.0.0.2:9100"}
+
+
+def _samples(labels: Mapping[str, Mapping[str, str]], end: float) -> Iterator[Sample]:
+    """Yield what node_exporter and koordlet of each node would have exported, metric by metric."""
+    times = [end - MINUTES * 60 + at for at in range(0, MINUTES * 60 + 1, STEP_SECONDS)]
+    shares = {
+        node: {"idle": 0.9 - busy, "iowait": 0.06, "steal": 0.04, "user": busy / 3, "system": busy / 2, "irq": busy / 6}
+        for node, busy in BUSY.items()
+    }
+    for node, own in labels.items():
+        for cpu in range(CPUS):
+            for mode, share in shares[node].items():
+                kept = {**own, "cpu": str(cpu), "mode": mode}
+                yield from (Sample("node_cpu_seconds_total", kept, at, share * (at - times[0])) for at in times)
+    for node, own in labels.items():
+        yield from (Sample("node_memory_MemTotal_bytes", own, at, MEMORY) for at in times)
+    for node, own in labels.items():
+        yield from (
+            Sample("node_memory_MemAvailable_bytes", own, at, (1.0 - USED[node][int(at // 60) % 2]) * MEMORY)
+            for at in times
+        )
+    counters = [
+        *(f"node_network_{way}_{what}_total" for way in ("transmit", "receive") for what in ("bytes", "drop")),
+        _DISK,
+    ]
+    for name in counters:
+        for own in labels.values():
+            for device in ("lo", "eth0") if name != _DISK else ("sda",):
+                yield from (Sample(name, {**own, "device": device}, at, 0.25 * (at - times[0])) for at in times)
+    for node, own in labels.items():
+        yield from (
+            Sample("koordlet_usage_cpu_cores", {**own, "kind": kind}, at, BUSY[node] * CPUS * part)
+            for kind, part in (("node", 1.0), ("system", 0.1))
+            for at in times
+        )
+    for node, own in labels.items():
+        yield from (
+            Sample("koordlet_usage_memory_bytes", {**own, "kind": kind}, at, USED[node][int(at // 60) % 2] * size)
+            for kind, size in (("node", MEMORY), ("system", MEMORY / 10))
+            for at in times
+        )
+
+
+@contextlib.asynccontextmanager
+async def _provider(
+    folder: Path, preset: str, labels: Mapping[str, Mapping[str, str]], **keys: str
+) -> AsyncIterator[Provider]:
+    """Yield the provider of a Prometheus that has the samples, and the rules of the preset's stack loaded."""
+    end = time.time()
+    backfill.write(folder, _samples(labels, end))
+    rules = folder / "rules.json"  # which is YAML
+    records_of_stack = {**RULES[preset], **_MEMORY_RULE} if RULES[preset] else {}
+    entries = [{"record": record, "expr": expression} for record, expression in records_of_stack.items()]
+    rules.write_text(json.dumps({"groups": [{"name": preset, "rules": entries}] if entries else []}))
+    prometheus = server.Prometheus(folder)
+    try:
+        prometheus.start({}, "", [rules])
+        if entries:
+            backfill.write_rules(folder, rules, prometheus.url, end - (MINUTES - 6) * 60, end)
+            prometheus.stop()
+            prometheus.start({}, "", [rules])
+        spec = ProviderSpec(type=provider_spec.PROMETHEUS, address=prometheus.url, queries=preset, **keys)
+        nodes = dict.fromkeys(labels, KnownNode(CPUS * 1000, MEMORY))
+        provider = registry.build(spec, registry.ProviderContext(lambda: nodes, dict, None))
+        yield provider
+        await provider.close()
+    finally:
+        prometheus.stop()
+
+
+async def _assert_utilization(provider: Provider) -> None:
+    for duration in ("5m", "15m"):
+        fetched = await provider.fetch(records.window_ending_at(duration, time.time()))
+        assert not fetched.problems
+        assert fetched.nodes.keys() == BUSY.keys()
+        for name, node in fetched.nodes.items():
+            found = {(each.type, each.operator): each.value for each in node.metrics}
+            assert found[MetricType.CPU, Statistic.AVG] == pytest.approx(100.0 * BUSY[name] + 0.0, abs=1.0)
+            assert found[MetricType.CPU, Statistic.STD] == pytest.approx(0.0, abs=1.0)
+            mean = 50.0 * sum(USED[name])
+            assert found[MetricType.MEMORY, Statistic.AVG] == pytest.approx(mean, abs=4.0)
+            assert found[MetricType.MEMORY, Statistic.STD] == pytest.approx(10.0, abs=1.0)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+async def test_the_queries_of_a_preset_give_the_utilization_of_every_node(preset: str, tmp_path: Path) -> None:
+    labels = {node: RELABELLED[preset](node) for node in BUSY}
+    async with _provider(tmp_path, preset, labels) as provider:
+        await _assert_utilization(provider)
+        problems = await provider.check()
+        series = [query.series for query in PRESETS[preset] if query.type is not MetricType.ENERGY]
+        assert not [problem for problem in problems if any(one in problem for one in series)]
+        if preset == "kube-prometheus":
+            fetched = await provider.fetch(records.window_ending_at("5m", time.time()))
+            for node in fetched.nodes.values():
+                assert {each.name for each in node.metrics} == set(series)
+        else:
+            assert not problems
+
+
+async def test_node_exporter_needs_no_node_name_in_instance(tmp_path: Path) -> None:
+    labels = {node: {"instance": _ADDRESSES[node], "job": "node", "kubernetes_node": node} for node in BUSY}
+    async with _provider(tmp_path, "node-exporter", labels, node_label="kubernetes_node") as provider:
+        await _assert_utilization(provider)
+        assert not await provider.check()
