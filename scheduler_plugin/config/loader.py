@@ -27,7 +27,8 @@ from scheduler_plugin.config import plugin_args, plugin_selection, power_models
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
-from scheduler_plugin.plugins.trimaran.args import PeaksArgs
+from scheduler_plugin.plugins.trimaran.args import LowRiskOverCommitmentArgs, PeaksArgs
+from scheduler_plugin.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitment
 
 TOO_DEEP: Final = "is nested too deeply, or contains itself by an alias: want a kube-scheduler profile"
 _PROFILE_KEYS: Final = ("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig")
@@ -127,7 +128,10 @@ def parse(document: Any) -> Configuration:
             if completed is not None:
                 effective[name] = completed
     try:
-        trimaran_args.common_specs({name: args for name, args in effective.items() if name in running})
+        specs = trimaran_args.common_specs({name: args for name, args in effective.items() if name in running})
+        if LowRiskOverCommitment.name in effective and specs:
+            _path, args = given.get(LowRiskOverCommitment.name, ((), {}))
+            effective[LowRiskOverCommitment.name] = LowRiskOverCommitmentArgs.model_validate(args).with_defaults(specs)
     except trimaran_args.Contradiction as error:
         path, seen = given[error.plugin]
         problems.append(config_problem.problem(path, seen, error.wanted))

@@ -42,8 +42,12 @@ RULES: Mapping[str, Mapping[str, str]] = {
             'sum without (cpu, mode) (rate(node_cpu_seconds_total{mode!="idle", mode!="iowait", mode!="steal"}[5m]))'
             " / on (instance) group_left () count by (instance) (sum by (instance, cpu) (node_cpu_seconds_total))"
         ),
-        "instance:node_network_transmit_bytes:rate:sum": "sum by (instance) (rate(node_network_transmit_bytes_total[3m]))",
-        "instance:node_network_receive_bytes:rate:sum": "sum by (instance) (rate(node_network_receive_bytes_total[3m]))",
+        "instance:node_network_transmit_bytes:rate:sum": (
+            "sum by (instance) (rate(node_network_transmit_bytes_total[3m]))"
+        ),
+        "instance:node_network_receive_bytes:rate:sum": (
+            "sum by (instance) (rate(node_network_receive_bytes_total[3m]))"
+        ),
         "instance:node_network_transmit_drop_excluding_lo:rate5m": (
             'sum without (device) (rate(node_network_transmit_drop_total{device!="lo"}[5m]))'
         ),
@@ -92,7 +96,7 @@ def _samples(labels: Mapping[str, Mapping[str, str]], end: float) -> Iterator[Sa
             for mode, share in shares[node].items():
                 kept = {**own, "cpu": str(cpu), "mode": mode}
                 yield from (Sample("node_cpu_seconds_total", kept, at, share * (at - times[0])) for at in times)
-    for node, own in labels.items():
+    for own in labels.values():
         yield from (Sample("node_memory_MemTotal_bytes", own, at, MEMORY) for at in times)
     for node, own in labels.items():
         yield from (
@@ -142,8 +146,10 @@ async def _provider(
         spec = ProviderSpec(type=provider_spec.PROMETHEUS, address=prometheus.url, queries=preset, **keys)
         nodes = dict.fromkeys(labels, KnownNode(CPUS * 1000, MEMORY))
         provider = registry.build(spec, registry.ProviderContext(lambda: nodes, dict, None))
-        yield provider
-        await provider.close()
+        try:
+            yield provider
+        finally:
+            await provider.close()
     finally:
         prometheus.stop()
 
@@ -155,7 +161,7 @@ async def _assert_utilization(provider: Provider) -> None:
         assert fetched.nodes.keys() == BUSY.keys()
         for name, node in fetched.nodes.items():
             found = {(each.type, each.operator): each.value for each in node.metrics}
-            assert found[MetricType.CPU, Statistic.AVG] == pytest.approx(100.0 * BUSY[name] + 0.0, abs=1.0)
+            assert found[MetricType.CPU, Statistic.AVG] == pytest.approx(100.0 * BUSY[name], abs=1.0)
             assert found[MetricType.CPU, Statistic.STD] == pytest.approx(0.0, abs=1.0)
             mean = 50.0 * sum(USED[name])
             assert found[MetricType.MEMORY, Statistic.AVG] == pytest.approx(mean, abs=4.0)

@@ -7,7 +7,7 @@ default; here only null means "not given".
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, Self
 
 import pydantic
@@ -18,6 +18,7 @@ from api_types.colocation import problem as config_problem
 from api_types.colocation.problem import Problem
 from api_types.kubernetes import quantities
 from scheduler_plugin.load_watcher.providers import provider_spec
+from scheduler_plugin.load_watcher.providers.prometheus_queries import SMOOTHED_MINUTES
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 
 Formula = Literal["corrected", "upstream", "kep"]
@@ -175,21 +176,25 @@ class LowRiskOverCommitmentArgs(TrimaranArgs):
     """Number of points over which the measured utilization was averaged, 1 or more. Default 5."""
     smoothing_window_sizes: dict[str, int] | None = None
     """Addition to upstream: the same for each provider, by its name. Default with formula corrected, unless
-    smoothingWindowSize is given: 1 for NodeMetric and InfluxDB."""
+    smoothingWindowSize is given: 1 for NodeMetric and InfluxDB, and the minutes of the preset for Prometheus."""
     risk_limit_weights: dict[str, float] | None = None
     """Weight of the limit risk against the load risk, 0..1 for cpu and memory. Default 0.5."""
     risk_limit_weight: float | None = None
     """One weight for both resources, as KEP-357 writes it."""
 
-    def with_defaults(self) -> Self:
-        """Fill in the defaults; a resource that is missing in a given map has `DEFAULT_WEIGHT`."""
+    def with_defaults(self, specs: Sequence[ProviderSpec] | None = None) -> Self:
+        """Fill in the defaults; a resource that is missing in a given map has `DEFAULT_WEIGHT`.
+
+        `specs` are the providers that are read, if they are not those of these arguments.
+        """
         common = _given(self.risk_limit_weight, DEFAULT_WEIGHT)
         weights = self.risk_limit_weights or {}
         if not weights or self.risk_limit_weight is not None:
             weights = dict.fromkeys((names.CPU, names.MEMORY), common) | weights
         sizes = self.smoothing_window_sizes
         if self.smoothing_window_size is None and self.formula == "corrected":
-            sizes = {**_UNSMOOTHED, **(sizes or {})}
+            read = self.provider_specs() if specs is None else specs
+            sizes = {**_UNSMOOTHED, **_smoothed_minutes(read), **(sizes or {})}
         return self.model_copy(
             update={
                 "smoothing_window_size": _given(self.smoothing_window_size, 5),
@@ -350,6 +355,14 @@ def _contradictions(args: TrimaranArgs) -> Iterator[Problem]:
     if args.metric_providers and (nested or given):
         wanted = "metricProviders or metricProvider, not both"
         yield config_problem.problem(("metricProviders",), [spec.type for spec in args.metric_providers], wanted)
+
+
+def _smoothed_minutes(specs: Sequence[ProviderSpec]) -> Mapping[str, int]:
+    return {
+        spec.type: SMOOTHED_MINUTES[spec.queries]
+        for spec in specs
+        if spec.type == provider_spec.PROMETHEUS and spec.queries in SMOOTHED_MINUTES
+    }
 
 
 def _given(value: Any, default: Any) -> Any:

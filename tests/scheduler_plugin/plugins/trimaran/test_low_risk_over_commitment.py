@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler_plugin.config import loader
 from scheduler_plugin.config.loader import InvalidConfiguration
 from scheduler_plugin.plugins.trimaran.args import LowRiskOverCommitmentArgs
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import MeasuredCluster, metrics, pod
@@ -133,3 +134,38 @@ def test_deviations_of_single_samples_are_not_corrected_for_smoothing_unless_ask
     assert sizes(smoothingWindowSizes={"NodeMetric": 3}) == (5, {"NodeMetric": 3, "InfluxDB": 1})
     assert sizes(smoothingWindowSize=4) == (4, None)
     assert sizes(formula="upstream") == sizes(formula="kep") == (5, None)
+
+
+@pytest.mark.parametrize(
+    ("queries", "minutes"),
+    [("kube-prometheus", 5), ("openshift", 1), ("node-exporter", 2), ("koordlet", 1)],
+)
+def test_the_smoothing_of_prometheus_is_that_of_its_preset(queries: str, minutes: int) -> None:
+    def size(**args: object) -> object:
+        found = LowRiskOverCommitmentArgs.model_validate({"metricProvider": prometheus, **args}).with_defaults()
+        return (found.smoothing_window_sizes or {}).get("Prometheus", found.smoothing_window_size)
+
+    prometheus = {"type": "Prometheus", "address": "http://p", "queries": queries}
+    assert size() == minutes
+    assert size(smoothingWindowSizes={"Prometheus": 7}) == size(smoothingWindowSize=7) == 7
+    assert size(formula="upstream") == 5
+    # The providers of another plugin are read by this one as well.
+    other = {"name": "TargetLoadPacking", "args": {"metricProvider": prometheus}}
+    chosen = loader.parse(
+        {"plugins": {"score": {"enabled": [{"name": PLUGIN}, {"name": other["name"]}]}}, "pluginConfig": [other]}
+    )
+    completed = chosen.args[PLUGIN]
+    assert isinstance(completed, LowRiskOverCommitmentArgs)
+    assert (completed.smoothing_window_sizes or {})["Prometheus"] == minutes
+
+
+def test_an_unsmoothed_deviation_gives_less_risk() -> None:
+    def score(queries: str) -> int:
+        provider = {"type": "Prometheus", "address": "http://p", "queries": queries}
+        cluster = MeasuredCluster(PLUGIN, riskLimitWeight=0, metricProvider=provider)
+        cluster.node("n")
+        cluster.place("n", pod("2", "4Gi", limit_cpu="4"))
+        cluster.measure({"n": metrics(40, 10, 5, 0)})
+        return cluster.scores(pod("100m", "1Mi"), ["n"])[0]
+
+    assert score("koordlet") > score("node-exporter") > score("kube-prometheus")
