@@ -5,10 +5,15 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+from pathlib import Path
 from types import ModuleType
 
-from scheduler_plugin.load_watcher import providers
+import pytest
+
+from scheduler_plugin.load_watcher import providers, records
 from scheduler_plugin.load_watcher.providers import provider_spec, registry
+from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 
 SUPPORT = {"http_source", "prometheus_queries", "provider", "provider_spec", "registry"}
 """Modules of the package without a provider."""
@@ -32,3 +37,13 @@ def test_the_registry_lists_every_provider_module() -> None:
 
 def test_every_provider_name_has_a_builder_and_required_keys() -> None:
     assert registry.PROVIDERS.keys() == provider_spec.NEEDS.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in provider_spec.NEEDS if name not in provider_spec.LOCAL])
+async def test_every_server_is_checked_by_the_given_authorities(name: str, tmp_path: Path) -> None:
+    file = str(tmp_path / "missing.pem")
+    spec = ProviderSpec.model_validate({"type": name, "address": "https://127.0.0.1:9", "caFile": file})
+    provider = registry.build(spec, registry.ProviderContext(dict, dict, None))
+    with pytest.raises(ProviderFailed, match=r"missing\.pem is not a file"):
+        await provider.fetch(records.window_ending_at("5m", 1000))
+    await provider.close()
