@@ -72,6 +72,11 @@ def test_rejects_an_unusable_provider_with_the_accepted_values(provider: dict[st
         specs(TargetLoadPacking={"metricProvider": provider})
 
 
+def test_rejects_the_address_of_a_load_watcher_that_is_not_a_url() -> None:
+    with pytest.raises(InvalidConfiguration, match="address is 'watcher:2020', want a URL that begins with http://"):
+        specs(TargetLoadPacking={"watcherAddress": "watcher:2020"})
+
+
 def test_rejects_a_provider_that_is_listed_twice() -> None:
     twice = [{"type": "Prometheus", "address": "http://a"}, {"type": "Prometheus", "address": "http://b"}]
     with pytest.raises(InvalidConfiguration, match=r"metricProviders\[1\].*each type at most once"):
