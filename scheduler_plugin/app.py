@@ -144,7 +144,7 @@ class ExtenderApp:
             parts.measured,
             parts.cluster,
             time.time,
-            Database(Path(file), _MEASUREMENTS_KEPT_SECONDS) if file else None,
+            database=Database(Path(file), _MEASUREMENTS_KEPT_SECONDS) if file else None,
         )
         return self._measure(measured, api)
 

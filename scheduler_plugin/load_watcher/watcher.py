@@ -71,7 +71,7 @@ class Watcher:
         located: ReadKnownNodes = dict,
         analysers: Sequence[GuardedAnalyser] = (),
     ) -> None:
-        """`expected` are the names of existing nodes; `located` gives the tags and the location of nodes."""
+        """Take the names of existing nodes from `expected`, tags and location of nodes from `located`."""
         self._providers = providers
         self._windows = windows
         self._clock = clock

@@ -34,7 +34,7 @@ def names_in(text: str) -> list[str]:
 
 
 def load(names: Sequence[str]) -> dict[str, Analyser]:
-    """Load the named analysers, in their order; installed ones that are not named do not run. Raises AnalyserUnusable."""
+    """Load the named analysers, in their order; others are not imported. Raises AnalyserUnusable."""
     installed = {point.name: point for point in metadata.entry_points(group=GROUP)}
     loaded: dict[str, Analyser] = {}
     for name in names:

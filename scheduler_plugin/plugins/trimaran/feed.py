@@ -39,9 +39,10 @@ class MeasurementFeed:
         plugins: Sequence[MeasuredPlugin],
         cluster: Cluster,
         clock: Callable[[], float],
+        *,
         database: Database | None = None,
     ) -> None:
-        """`database` keeps the windows over a restart; None keeps them in memory only."""
+        """Keep the windows over a restart in `database`; None keeps them in memory only."""
         self._specs = specs
         self._measurements = measurements
         self._plugins = plugins
