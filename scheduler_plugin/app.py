@@ -8,6 +8,7 @@ import logging
 import signal
 import time
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -21,6 +22,7 @@ from scheduler_plugin.extender import metrics
 from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.http_server import ExtenderServer
 from scheduler_plugin.extender.tls import ServerTls
+from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from scheduler_plugin.queueing.tasks import QueueingTasks
 from scheduler_plugin.settings import SchedulerPluginSettings
@@ -28,6 +30,7 @@ from scheduler_plugin.state import informer, resync
 
 log = logging.getLogger(__name__)
 
+_MEASUREMENTS_KEPT_SECONDS: Final = 3600.0
 _HEARTBEAT_SECONDS: Final = 1.0
 _SYNC_POLL_SECONDS: Final = 0.05
 _STUCK_SECONDS: Final = 10.0  # a healthy event loop is blocked for milliseconds at most
@@ -134,7 +137,15 @@ class ExtenderApp:
         parts = self._parts
         if not parts.provider_specs:
             return None
-        measured = MeasurementFeed(parts.provider_specs, parts.measurements, parts.measured, parts.cluster, time.time)
+        file = self._settings.measurement_file
+        measured = MeasurementFeed(
+            parts.provider_specs,
+            parts.measurements,
+            parts.measured,
+            parts.cluster,
+            time.time,
+            database=Database(Path(file), _MEASUREMENTS_KEPT_SECONDS) if file else None,
+        )
         return self._measure(measured, api)
 
     async def _measure(self, measured: MeasurementFeed, api: session.Session) -> None:

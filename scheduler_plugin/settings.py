@@ -51,6 +51,9 @@ class SchedulerPluginSettings(Settings):
     """Interval at which the metrics providers are read; used only if a Trimaran plugin runs."""
     measurement_age_seconds: Annotated[float, pydantic.Field(ge=1, le=86400)] = 300.0
     """Older measurements are discarded: Trimaran's plugins then use requests, or the expected usage of new pods."""
+    measurement_file: str | None = None
+    """SQLite file of the last hour of measurements, which a restarted process uses at once. None: memory only. Each
+    replica needs its own file."""
     resync_interval_seconds: Annotated[float, pydantic.Field(ge=0, le=86400)] = 0.0
     """Interval of the resync, which lists all objects again and repairs differences: a search for bugs of this program,
     at the cost of seconds of CPU and of a list of all pods. 0: never."""

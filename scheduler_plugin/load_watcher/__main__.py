@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from apiserver_client import errors
 from component_base import http_endpoint, logs, settings
+from scheduler_plugin.load_watcher.analysers import analyser
 from scheduler_plugin.load_watcher.app import LoadWatcherApp
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.settings import ENV_PREFIX, LoadWatcherSettings, provider_specs
@@ -46,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     log.info("settings: %s", chosen.model_dump_json())
     try:
         asyncio.run(_run(chosen, specs))
+    except analyser.AnalyserUnusable as error:
+        log.error("--analysers: %s", error)  # noqa: TRY400  # the message is complete, a traceback would hide it
+        return _WRONG_SETTINGS
     except (errors.NoCredentials, http_endpoint.CannotListen) as error:
         log.error("%s", error)  # noqa: TRY400  # the message is complete, a traceback would hide it
         return 1

@@ -18,6 +18,7 @@ from apiserver_client import errors, session
 from component_base import http_endpoint, listening, tasks
 from component_base.http_endpoint import ProbeResult
 from scheduler_plugin.load_watcher import informer, metrics, rest
+from scheduler_plugin.load_watcher.analysers import analyser, guarded_analyser
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers import registry as provider_registry
@@ -38,8 +39,10 @@ class LoadWatcherApp:
     """Load watcher process, which runs until SIGTERM or SIGINT."""
 
     def __init__(self, chosen: LoadWatcherSettings, specs: Sequence[ProviderSpec]) -> None:
+        """Load the analysers. Raises AnalyserUnusable."""
         self._chosen = chosen
         self._specs = specs
+        self._analysers = guarded_analyser.load(analyser.names_in(chosen.analysers))
         self._windows = Windows(chosen.greatest_age_seconds)
         self._stop = asyncio.Event()
         self.port = 0
@@ -56,7 +59,7 @@ class LoadWatcherApp:
             loop.add_signal_handler(number, self.stop)
         async with contextlib.AsyncExitStack() as stack:
             api = await self._session(stack)
-            known = informer.Informer(api, self._chosen.data_center_label, self._chosen.pool_label) if api else None
+            known = self._informer(api) if api else None
             context = provider_registry.ProviderContext(
                 nodes=lambda: known.nodes if known else {},
                 reports=lambda: known.reports if known else {},
@@ -64,6 +67,11 @@ class LoadWatcherApp:
                 oldest_seconds=self._chosen.greatest_age_seconds,
             )
             await self._serve([provider_registry.build(spec, context) for spec in self._specs], known)
+
+    def _informer(self, api: session.Session) -> informer.Informer:
+        chosen = self._chosen
+        tag_labels = analyser.names_in(chosen.tag_labels)
+        return informer.Informer(api, chosen.data_center_label, chosen.pool_label, tag_labels)
 
     async def _session(self, stack: contextlib.AsyncExitStack) -> session.Session | None:
         """Connect to the apiserver. Some providers need it; the others only get the list of existing nodes from it."""
@@ -85,13 +93,21 @@ class LoadWatcherApp:
             clock=time.time,
             expected=lambda: known.nodes if known else (),
             database=database,
+            located=lambda: known.nodes if known else {},
+            analysers=self._analysers,
         )
         restored = watcher.restore(chosen.greatest_age_seconds)
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = CollectorRegistry()
         for default in (ProcessCollector, PlatformCollector, GCCollector):
             default(registry=registry)
-        counted = metrics.WatcherMetrics(registry, [provider.name for provider in providers], self._windows, time.time)
+        counted = metrics.WatcherMetrics(
+            registry,
+            [provider.name for provider in providers],
+            self._windows,
+            time.time,
+            [one.name for one in self._analysers],
+        )
         api = rest.WatcherApi(self._windows, time.time, lambda: self._health(watcher, loop))
         endpoint = http_endpoint.HttpEndpoint(
             chosen.http_address,

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final, TypeVar
 
 from api_types.kubernetes import pods, quantities
@@ -29,9 +29,11 @@ _FIRST_LIST_SECONDS: Final = 30.0
 class Informer:
     """Current nodes, and the newest report of each."""
 
-    def __init__(self, api: session.Session, data_center_label: str, pool_label: str) -> None:
+    def __init__(
+        self, api: session.Session, data_center_label: str, pool_label: str, tag_labels: Sequence[str] = ()
+    ) -> None:
         self._api = api
-        self._labels = (data_center_label, pool_label)
+        self._labels = (data_center_label, pool_label, tag_labels)
         self.nodes: dict[str, KnownNode] = {}
         self.reports: dict[str, NodeReport] = {}
         self._watched: dict[str, watching.WatchState] = {}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import types
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
+
+import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods
-from scheduler_plugin.load_watcher.records import Metadata
+from scheduler_plugin.load_watcher.records import Metadata, NodeMetrics
 
 DATA_CENTER_LABEL: Final = "topology.kubernetes.io/zone"
 """Label whose value is served as `dataCenter`."""
@@ -16,23 +19,42 @@ POOL_LABEL: Final = "node.kubernetes.io/pool"
 
 
 class KnownNode(NamedTuple):
-    """Capacity of a node, 0 if its status has none, and its location."""
+    """Capacity of a node, 0 if its status has none, its location and its tags."""
 
     cpu_millis: int
     memory_bytes: int
     metadata: Metadata = Metadata()
+    tags: Mapping[str, str] = types.MappingProxyType({})
 
 
 ReadKnownNodes = Callable[[], Mapping[str, KnownNode]]
 """Returns the current nodes by name."""
 
 
-def known_node(node: pods.Node, data_center_label: str = DATA_CENTER_LABEL, pool_label: str = POOL_LABEL) -> KnownNode:
-    """Read capacity and location of a Node. Raises quantities.InvalidQuantity."""
+def known_node(
+    node: pods.Node,
+    data_center_label: str = DATA_CENTER_LABEL,
+    pool_label: str = POOL_LABEL,
+    tag_labels: Sequence[str] = (),
+) -> KnownNode:
+    """Read capacity, location and tags (label -> value) of a Node. Raises quantities.InvalidQuantity."""
     capacity = pods.units(node.status.capacity)
     labels = pods.labels_of(node.metadata)
     place = Metadata(labels.get(data_center_label, ""), labels.get(pool_label, ""))
-    return KnownNode(capacity.get(names.CPU, 0), capacity.get(names.MEMORY, 0), place)
+    tags = {label: labels[label] for label in tag_labels if label in labels}
+    return KnownNode(capacity.get(names.CPU, 0), capacity.get(names.MEMORY, 0), place, tags)
+
+
+def located(nodes: Mapping[str, NodeMetrics], known: Mapping[str, KnownNode]) -> Mapping[str, NodeMetrics]:
+    """Add the tags of the nodes, and their location where the provider gave none."""
+    return {name: _with_labels(node, known[name]) if name in known else node for name, node in nodes.items()}
+
+
+def _with_labels(node: NodeMetrics, known: KnownNode) -> NodeMetrics:
+    place = Metadata(node.metadata.data_center or known.metadata.data_center, node.metadata.pool or known.metadata.pool)
+    if place == node.metadata and not known.tags:
+        return node
+    return msgspec.structs.replace(node, tags={**node.tags, **known.tags}, metadata=place)
 
 
 def percent_of(amount: float, capacity: int) -> float | None:

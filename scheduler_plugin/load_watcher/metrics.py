@@ -21,7 +21,12 @@ class WatcherMetrics:
     """Counters of refreshes; the age of the windows is read at each scrape."""
 
     def __init__(
-        self, into: CollectorRegistry, providers: Sequence[str], windows: Windows, clock: Callable[[], float]
+        self,
+        into: CollectorRegistry,
+        providers: Sequence[str],
+        windows: Windows,
+        clock: Callable[[], float],
+        analysers: Sequence[str] = (),
     ) -> None:
         failures = Counter(
             f"{_PREFIX}provider_failures",
@@ -29,6 +34,13 @@ class WatcherMetrics:
             ["provider"],
             registry=into,
         )
+        analyser_failures = Counter(
+            f"{_PREFIX}analyser_failures",
+            "Refreshes of a window in which the result of an analyser was ignored.",
+            ["analyser"],
+            registry=into,
+        )
+        self._analyser_failures = {name: analyser_failures.labels(name) for name in analysers}
         findings = Counter(
             f"{_PREFIX}findings", "Impossible or missing measurements, by kind.", ["finding"], registry=into
         )
@@ -57,6 +69,8 @@ class WatcherMetrics:
         self._problems.inc(len(refreshed.problems))
         for provider in refreshed.failures:
             self._failures[provider].inc()
+        for analyser in refreshed.analyser_failures:
+            self._analyser_failures[analyser].inc()
         for anomaly in refreshed.anomalies:
             self._findings[anomaly.kind].inc()
         nodes = refreshed.snapshot.data.nodes.values() if refreshed.snapshot else ()

@@ -4,6 +4,7 @@
     /watcher?host=H           one node, as /watcher/H
     /watcher/health           200 while a provider responds and the data is fresh, else 503
     ?format=kep               the document of KEP-61
+    /kep-schema.json          JSON Schema of that document
 
 Responses depend on the windows and the clock alone. They are requested from many threads.
 """
@@ -41,6 +42,7 @@ class WatcherApi:
             "/watcher/": self.of_node,
             "/watcher/health": lambda _query: self.health(),
             "/openapi.json": lambda _query: Page(_JSON, openapi.DOCUMENT),
+            "/kep-schema.json": lambda _query: Page(_JSON, kep_document.SCHEMA_TEXT),
         }
 
     def metrics(self, query: Mapping[str, str]) -> Page:

@@ -49,6 +49,10 @@ class LoadWatcherSettings(settings.Settings):
     """Node label whose value is served as dataCenter."""
     pool_label: str = known_nodes.POOL_LABEL
     """Node label whose value is served as pool."""
+    tag_labels: str = ""
+    """Node labels, separated by commas, that are served as tags under their own names; empty serves none."""
+    analysers: str = ""
+    """Names of installed analysers, separated by commas, in the order of their calls; empty runs none."""
     log_format: logs.LogFormat = logs.LogFormat.TEXT
     """text or json."""
     log_level: logs.LogLevel = logs.LogLevel.INFO

@@ -1,6 +1,6 @@
 """Main loop of the load watcher: fetch every window from every provider, analyse, join and store it.
 
-    provider -> analysis -> corroboration -> windows (served) and database (restored after a crash)
+    provider -> analysis -> corroboration -> analysers -> windows (served) and database (restored after a crash)
 
 A provider that fails affects only its own part of one snapshot. If all providers fail, nothing is stored: the last
 snapshots keep their age, and `Windows.latest` stops serving them when they are too old.
@@ -13,9 +13,11 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from scheduler_plugin.load_watcher import analysis, corroboration, records
+from scheduler_plugin.load_watcher import analysis, corroboration, known_nodes, records
+from scheduler_plugin.load_watcher.analysers.guarded_analyser import AnalyserFailed, GuardedAnalyser
 from scheduler_plugin.load_watcher.analysis import Anomaly
 from scheduler_plugin.load_watcher.database import Database, DatabaseUnusable
+from scheduler_plugin.load_watcher.known_nodes import ReadKnownNodes
 from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, SHORTEST, Metric, NodeMetrics, Snapshot
 from scheduler_plugin.load_watcher.windows import Windows
@@ -43,6 +45,8 @@ class Refreshed(NamedTuple):
     problems: Sequence[str]
     """Parts that were not delivered, and values on which providers disagree."""
     anomalies: Sequence[Anomaly]
+    analyser_failures: Sequence[str] = ()
+    """Names of the analysers whose result was ignored."""
 
 
 class LastSeen(NamedTuple):
@@ -64,12 +68,17 @@ class Watcher:
         clock: Callable[[], float],
         expected: Callable[[], Collection[str]] = lambda: (),
         database: Database | None = None,
+        located: ReadKnownNodes = dict,
+        analysers: Sequence[GuardedAnalyser] = (),
     ) -> None:
+        """Take the names of existing nodes from `expected`, tags and location of nodes from `located`."""
         self._providers = providers
         self._windows = windows
         self._clock = clock
         self._expected = expected
         self._database = database
+        self._located = located
+        self._analysers = analysers
         self._last_seen: dict[tuple[str, str], dict[str, LastSeen]] = {}
         """(provider, duration) -> node -> its last values and their age."""
         self._fetched_at: dict[str, float] = {}
@@ -123,13 +132,21 @@ class Watcher:
             usable[provider.name], own = await analysing
             anomalies += own
         snapshot = None
+        failed_analysers: list[str] = []
         if usable:
             corroborated = corroboration.corroborate(usable)
             problems += corroborated.disagreements
-            snapshot = await asyncio.to_thread(records.joined, corroborated.nodes, window, ",".join(usable))
+            nodes = known_nodes.located(corroborated.nodes, self._located())
+            for analyser in self._analysers:
+                try:
+                    nodes = await analyser.analyse(window, nodes)
+                except AnalyserFailed as error:
+                    failed_analysers.append(analyser.name)
+                    log.warning("window %s: %s; its result is ignored", duration, error)
+            snapshot = await asyncio.to_thread(records.joined, nodes, window, ",".join(usable))
             await self._store(snapshot)
         _log_problems(duration, failures, [*problems, *(one.text for one in anomalies)])
-        return Refreshed(duration, snapshot, failures, problems, anomalies)
+        return Refreshed(duration, snapshot, failures, problems, anomalies, failed_analysers)
 
     async def check(self) -> None:
         """Check every provider once and log its problems."""

@@ -26,6 +26,7 @@ _UNITS: Final[Mapping[Unit, str]] = {
     Unit.PERCENT: "a percentage",
     Unit.CORES: "cores in use",
     Unit.BYTES: "bytes in use",
+    Unit.AMOUNT: "an amount",
 }
 
 Vector = list[tuple[Mapping[str, str], float]]
@@ -193,7 +194,7 @@ def records_of(
 
 
 def _percent(value: float, unit: Unit, node: KnownNode | None) -> float | None:
-    if unit is Unit.PERCENT:
+    if unit in (Unit.PERCENT, Unit.AMOUNT):
         return value
     if unit is Unit.RATIO:
         return value * 100.0

@@ -23,6 +23,8 @@ class Unit(enum.StrEnum):
     PERCENT = "percent"
     CORES = "cores"
     BYTES = "bytes"
+    AMOUNT = "amount"
+    """As it is: network traffic has no capacity that it could be a share of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,10 @@ def text(series: str, method: str, duration: str, *, is_expression: bool = False
     return f"{method}(({series})[{duration}:1m])" if is_expression else f"{method}({series}[{duration}])"
 
 
+_PHYSICAL: Final = 'device!~"lo|veth.*|cali.*|cilium.*|docker.*|cni.*|flannel.*|br-.*"'
+"""Network devices whose traffic leaves the node; the others would count the same bytes again."""
+_DISKS: Final = 'device!~"(loop|ram|dm-|md|sr|zram).*"'
+"""Disks alone, without devices that are made of others."""
 _KEPLER: Final = ("core", "uncore", "dram", "package", "other", "gpu", "platform")
 
 PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
@@ -77,6 +83,20 @@ PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
         Query(
             "1 - node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes",
             MetricType.MEMORY,
+            is_expression=True,
+        ),
+        *(
+            Query(
+                f"sum without (device) (rate(node_network_{way}_bytes_total{{{_PHYSICAL}}}[2m]))",
+                MetricType.BANDWIDTH,
+                Unit.AMOUNT,
+                is_expression=True,
+            )
+            for way in ("transmit", "receive")
+        ),
+        Query(
+            f"max without (device) (rate(node_disk_io_time_seconds_total{{{_DISKS}}}[2m]))",
+            MetricType.STORAGE,
             is_expression=True,
         ),
     ),

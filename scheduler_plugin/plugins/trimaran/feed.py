@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from api_types.kubernetes import pods, quantities
 from apiserver_client.session import Session
 from scheduler_plugin.load_watcher import known_nodes, metrics
+from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.known_nodes import KnownNode
 from scheduler_plugin.load_watcher.providers import registry
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
@@ -38,12 +39,16 @@ class MeasurementFeed:
         plugins: Sequence[MeasuredPlugin],
         cluster: Cluster,
         clock: Callable[[], float],
+        *,
+        database: Database | None = None,
     ) -> None:
+        """Keep the windows over a restart in `database`; None keeps them in memory only."""
         self._specs = specs
         self._measurements = measurements
         self._plugins = plugins
         self._cluster = cluster
         self._clock = clock
+        self._database = database
         self._windows = Windows(measurements.oldest_seconds)
         self._known: dict[str, tuple[pods.Node, KnownNode]] = {}
         """Node name -> node object and its decoded form, which is decoded again only when the object changes."""
@@ -61,7 +66,15 @@ class MeasurementFeed:
         providers = [registry.build(spec, context) for spec in self._specs]
         counted = metrics.WatcherMetrics(into, [each.name for each in providers], self._windows, self._clock)
         into.register(FallbackCollector(self._plugins[0], self._cluster.vectors, self._clock))
-        watcher = Watcher(providers, self._windows, clock=self._clock, expected=lambda: self._cluster.vectors.rows)
+        watcher = Watcher(
+            providers,
+            self._windows,
+            clock=self._clock,
+            expected=lambda: self._cluster.vectors.rows,
+            database=self._database,
+        )
+        if await asyncio.to_thread(watcher.restore, self._measurements.oldest_seconds):
+            self._changed.set()
 
         def refreshed(outcome: Refreshed) -> None:
             counted.observe(outcome)

@@ -169,3 +169,24 @@ def test_reads_the_node_name_from_a_label_without_port(labels: dict[str, str], n
 def test_an_expression_becomes_a_subquery() -> None:
     text = prometheus_queries.text("1 - a", "avg_over_time", "5m", is_expression=True)
     assert text == "avg_over_time((1 - a)[5m:1m])"
+
+
+@pytest.mark.parametrize("preset", ["kube-prometheus", "node-exporter"])
+async def test_presets_deliver_network_and_disk_statistics_over_the_window(preset: str) -> None:
+    with metrics_source.answering(lambda _asked: answer(("n1:9100", "0.25"))) as source:
+        client = provider(source.address, PRESETS[preset])
+        fetched = await client.fetch(WINDOW)
+        await client.close()
+    found = {(metric.type, metric.operator) for metric in fetched.nodes["n1"].metrics}
+    assert found >= {(kind, statistic) for kind in ("Bandwidth", "Storage") for statistic in ("AVG", "STD")}
+    names = [(metric.name, metric.operator) for metric in fetched.nodes["n1"].metrics]
+    assert len(names) == len(set(names))
+
+
+async def test_network_traffic_of_node_exporter_is_bytes_and_disk_time_percent() -> None:
+    with metrics_source.answering(lambda _asked: answer(("n1:9100", "0.25"))) as source:
+        client = provider(source.address, PRESETS["node-exporter"])
+        fetched = await client.fetch(WINDOW)
+        await client.close()
+    values = {(metric.type, metric.value) for metric in fetched.nodes["n1"].metrics}
+    assert values == {("CPU", 25.0), ("Memory", 25.0), ("Bandwidth", 0.25), ("Storage", 25.0)}

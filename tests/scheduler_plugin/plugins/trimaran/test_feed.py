@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ import pytest
 from api_types.kubernetes import pods
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
+from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
@@ -38,10 +40,20 @@ def report(name: str, cpu: str) -> NodeMetric:
     return msgspec.json.decode(msgspec.json.encode(wire), type=NodeMetric)
 
 
-async def measured(running: assembly.Parts, registry: prometheus_client.CollectorRegistry, now: list[float]) -> None:
+async def measured(
+    running: assembly.Parts,
+    registry: prometheus_client.CollectorRegistry,
+    now: list[float],
+    file: Path | None = None,
+) -> None:
     """Run the feed until its first refresh is complete."""
     feed = MeasurementFeed(
-        running.provider_specs, running.measurements, running.measured, running.cluster, lambda: now[0]
+        running.provider_specs,
+        running.measurements,
+        running.measured,
+        running.cluster,
+        lambda: now[0],
+        database=Database(file, 3600) if file else None,
     )
     task = asyncio.create_task(feed.run(None, registry, 3600))  # type: ignore[arg-type]  # NodeMetric needs no session
     async with asyncio.timeout(20):
@@ -51,6 +63,20 @@ async def measured(running: assembly.Parts, registry: prometheus_client.Collecto
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_a_restarted_feed_uses_the_measurements_of_its_file(tmp_path: Path) -> None:
+    file, now = tmp_path / "windows.sqlite", [NOW]
+    before = parts()
+    before.cluster.node_changed(node("hot"))
+    before.cluster.metric_changed(report("hot", "3"))
+    await measured(before, prometheus_client.CollectorRegistry(), now, file)
+    after = parts()
+    after.cluster.node_changed(node("hot"))
+    now[0] += 30
+    await measured(after, prometheus_client.CollectorRegistry(), now, file)
+    (plugin,) = after.measured
+    assert plugin.columns.packing_percent[after.vectors.find(["hot"])].tolist() == [75.0]
 
 
 async def test_feed_converts_reports_to_percent_and_exports_the_levels() -> None:
