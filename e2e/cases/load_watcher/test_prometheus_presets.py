@@ -33,6 +33,8 @@ BUSY = {"node-1": 0.3, "node-2": 0.7}
 USED = {"node-1": (0.3, 0.5), "node-2": (0.6, 0.8)}
 """Node -> shares of the memory in use, in turn for a minute each."""
 MINUTES, STEP_SECONDS = 30, 15
+RATE = 0.25
+"""Growth of every counter of a network device and a disk in a second."""
 
 _IDLE = 'mode=~"idle|iowait|steal"'
 _DISK = "node_disk_io_time_seconds_total"
@@ -110,7 +112,7 @@ def _samples(labels: Mapping[str, Mapping[str, str]], end: float) -> Iterator[Sa
     for name in counters:
         for own in labels.values():
             for device in ("lo", "eth0") if name != _DISK else ("sda",):
-                yield from (Sample(name, {**own, "device": device}, at, 0.25 * (at - times[0])) for at in times)
+                yield from (Sample(name, {**own, "device": device}, at, RATE * (at - times[0])) for at in times)
     for node, own in labels.items():
         yield from (
             Sample("koordlet_usage_cpu_cores", {**own, "kind": kind}, at, BUSY[node] * CPUS * part)
@@ -182,6 +184,16 @@ async def test_the_queries_of_a_preset_give_the_utilization_of_every_node(preset
                 assert {each.name for each in node.metrics} == set(series)
         else:
             assert not problems
+
+
+async def test_node_exporter_delivers_network_traffic_and_disk_time(tmp_path: Path) -> None:
+    async with _provider(tmp_path, "node-exporter", {node: RELABELLED["node-exporter"](node) for node in BUSY}) as own:
+        fetched = await own.fetch(records.window_ending_at("5m", time.time()))
+    for node in fetched.nodes.values():
+        means = [(each.type, each.value) for each in node.metrics if each.operator is Statistic.AVG]
+        traffic = [value for kind, value in means if kind is MetricType.BANDWIDTH]
+        assert traffic == pytest.approx([RATE, RATE], rel=0.01)  # sent and received, without the loopback device
+        assert [value for kind, value in means if kind is MetricType.STORAGE] == pytest.approx([100 * RATE], rel=0.01)
 
 
 async def test_node_exporter_needs_no_node_name_in_instance(tmp_path: Path) -> None:
