@@ -35,8 +35,8 @@ class Rendered:
         return {item["metadata"]["name"]: item for item in self.objects if item["kind"] == kind}
 
     def workloads(self) -> dict[str, dict[str, Any]]:
-        """Return the pod specs of the DaemonSets and Deployments by name."""
-        found = {**self.of_kind("DaemonSet"), **self.of_kind("Deployment")}
+        """Return the pod specs of the DaemonSets, Deployments and StatefulSets by name."""
+        found = {**self.of_kind("DaemonSet"), **self.of_kind("Deployment"), **self.of_kind("StatefulSet")}
         return {name: item["spec"]["template"]["spec"] for name, item in found.items()}
 
     def hook_pods(self) -> dict[str, dict[str, Any]]:

@@ -76,6 +76,56 @@ def test_its_windows_survive_a_restart_with_a_database(setting, volume):
     assert rendered.of_kind("Deployment")[WATCHER]["spec"]["strategy"] == {"type": "Recreate"}
 
 
+def test_replicas_are_spread_and_may_be_evicted_one_at_a_time():
+    rendered = chart.render(ON, "loadWatcher.replicas=2")
+    assert rendered.of_kind("Deployment")[WATCHER]["spec"]["replicas"] == 2
+    labels = rendered.of_kind("Deployment")[WATCHER]["spec"]["template"]["metadata"]["labels"]
+    (spread,) = rendered.workloads()[WATCHER]["topologySpreadConstraints"]
+    budget = rendered.of_kind("PodDisruptionBudget")[WATCHER]["spec"]
+    assert budget["maxUnavailable"] == 1
+    for selector in (spread["labelSelector"], budget["selector"]):
+        assert selector["matchLabels"].items() <= labels.items()
+    alone = chart.render(ON)
+    assert WATCHER not in alone.of_kind("PodDisruptionBudget")
+    assert "topologySpreadConstraints" not in alone.workloads()[WATCHER]
+
+
+def test_each_replica_has_a_volume_of_its_own():
+    values = ("loadWatcher.replicas=2", "loadWatcher.database.volumeSize=1Gi", "loadWatcher.database.hours=2")
+    rendered = chart.render(ON, *values, "loadWatcher.database.storageClassName=fast")
+    assert WATCHER not in rendered.of_kind("Deployment")
+    spec = rendered.of_kind("StatefulSet")[WATCHER]["spec"]
+    (claim,) = spec["volumeClaimTemplates"]
+    assert claim["spec"] == {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "fast",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    folder, _, _ = watcher_settings(rendered).database_file.rpartition("/")
+    mounts = {mount["mountPath"]: mount["name"] for mount in container(rendered)["volumeMounts"]}
+    assert mounts[folder] == claim["metadata"]["name"]
+    assert spec["serviceName"] in rendered.of_kind("Service")
+    assert watcher_settings(rendered).database_hours == 2
+
+
+@pytest.mark.parametrize("setting", ["claimName=windows", "hostPath=/srv/windows"])
+def test_replicas_cannot_share_a_database(setting):
+    flags = [
+        word for value in (ON, "loadWatcher.replicas=2", f"loadWatcher.database.{setting}") for word in ("--set", value)
+    ]
+    result = chart.run_helm("template", "koord-suite", str(chart.FOLDER), *flags)
+    assert result.returncode != 0
+    assert "database.volumeSize" in result.stderr
+
+
+def test_labels_and_analysers_are_passed_on():
+    chosen = watcher_settings(
+        chart.render(ON, "loadWatcher.tagLabels={zone,team}", "loadWatcher.analysers={seasonal-forecast}")
+    )
+    assert chosen.tag_labels == "zone,team"
+    assert chosen.analysers == "seasonal-forecast"
+
+
 def test_it_reads_three_kinds_and_writes_nothing():
     role = chart.render(ON).of_kind("ClusterRole")["koord-suite-load-watcher"]
     assert {

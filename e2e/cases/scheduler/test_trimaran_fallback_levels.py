@@ -7,6 +7,7 @@ after 20 seconds instead of five minutes.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -38,17 +39,17 @@ def nodes(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[dict
 
 
 @pytest.fixture(scope="module")
-def report(cluster_client: ClusterClient, nodes: dict[str, str]) -> Callable[[], None]:
-    def write() -> None:
-        for key, name in nodes.items():
-            fake_fleet.report(cluster_client, name, fake_fleet.window_status(LOADS[key]))
+def report(cluster_client: ClusterClient, nodes: dict[str, str]) -> Callable[..., None]:
+    def write(*keys: str) -> None:
+        for key in keys or nodes:
+            fake_fleet.report(cluster_client, nodes[key], fake_fleet.window_status(LOADS[key]))
 
     return write
 
 
 @pytest.fixture(scope="module")
 def watcher(
-    cluster: Cluster, report: Callable[[], None], tmp_path_factory: pytest.TempPathFactory
+    cluster: Cluster, report: Callable[..., None], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[HostWatcher]:
     report()
     folder = tmp_path_factory.mktemp("watcher")
@@ -93,9 +94,17 @@ class FallbackWalk:
         self._scheduling.dismiss(name)
         return key_of[node], {key_of[name]: level for name, level in levels.items()}
 
-    def comes_to(self, node: str, **levels: FallbackLevel) -> None:
-        """Wait until the nodes have these levels and pods go to `node`, and check the metric."""
-        waiting.until(f"{levels}, pods go to {node}", self.decision, (node, levels).__eq__, within_seconds=SEEN_SECONDS)
+    def comes_to(self, node: str, report: Callable[[], None] = lambda: None, **levels: FallbackLevel) -> None:
+        """Wait until the nodes have these levels and pods go to `node`, and check the metric.
+
+        `report` is called before each decision, because a report is too old after AGE_SECONDS.
+        """
+
+        def decision() -> tuple[str, dict[str, FallbackLevel]]:
+            report()
+            return self.decision()
+
+        waiting.until(f"{levels}, pods go to {node}", decision, (node, levels).__eq__, within_seconds=SEEN_SECONDS)
         reported = fallback_levels.counts(self._scheduler)
         for level in set(levels.values()):
             assert reported[level] >= [*levels.values()].count(level), reported
@@ -111,7 +120,7 @@ def test_nodes_change_their_fallback_level_and_return(
     scheduling: SchedulingHelper,
     cluster_client: ClusterClient,
     nodes: dict[str, str],
-    report: Callable[[], None],
+    report: Callable[..., None],
     watcher: HostWatcher,
     scheduler: HostScheduler,
     walk: FallbackWalk,
@@ -122,17 +131,17 @@ def test_nodes_change_their_fallback_level_and_return(
     )
     cluster_client.create("Pod", filler, scheduling.namespace)
     scheduling.bound(["filler"])
-    report()
     measured = dict.fromkeys(LOADS, FallbackLevel.MEASURED)
-    walk.comes_to("busy", **measured)
+    walk.comes_to("busy", report, **measured)
 
     # the agents of two nodes fail: one node is empty, the other has a pod without measurement
     for key in ("calm", "idle"):
         silent = fake_fleet.window_status(LOADS[key]) | {"updateTime": fake_fleet.now(ahead=-dt.timedelta(minutes=10))}
         fake_fleet.report(cluster_client, nodes[key], silent)
-    walk.comes_to("busy", busy=FallbackLevel.MEASURED, calm=FallbackLevel.UNKNOWN, idle=FallbackLevel.PREDICTED)
-    report()
-    walk.comes_to("busy", **measured)
+    only_busy = functools.partial(report, "busy")
+    silenced = {"busy": FallbackLevel.MEASURED, "calm": FallbackLevel.UNKNOWN, "idle": FallbackLevel.PREDICTED}
+    walk.comes_to("busy", only_busy, **silenced)
+    walk.comes_to("busy", report, **measured)
 
     # the provider ends
     served = watcher.first_document()
@@ -148,5 +157,5 @@ def test_nodes_change_their_fallback_level_and_return(
     recalled = watcher.first_document()
     assert recalled["window"]["end"] <= killed_at
     assert recalled["data"]["NodeMetricsMap"].keys() == served["data"]["NodeMetricsMap"].keys()
-    walk.comes_to("busy", **measured)
+    walk.comes_to("busy", report, **measured)
     assert fallback_levels.counts(scheduler)[FallbackLevel.BY_REQUESTS] == 0

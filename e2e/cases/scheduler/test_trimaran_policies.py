@@ -31,7 +31,12 @@ STEEP, FLAT = {"k0": 100.0, "k1": 10.0, "k2": 0.05}, {"k0": 100.0, "k1": 1.0, "k
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "TargetLoadPacking": {"targetUtilization": 40},
     "LoadVariationRiskBalancing": {"safeVarianceMargin": 1, "safeVarianceSensitivity": 1},
-    "LowRiskOverCommitment": {"smoothingWindowSize": 1, "riskLimitWeights": {"cpu": 0.0, "memory": 0.0}},
+    # With formula corrected the pods of this case would count as recent for the whole window, and raise every risk.
+    "LowRiskOverCommitment": {
+        "formula": "upstream",
+        "smoothingWindowSize": 1,
+        "riskLimitWeights": {"cpu": 0.0, "memory": 0.0},
+    },
     "Peaks": {"nodePowerModel": {f"{fakes.PREFIX}{name}": FLAT if name == "bursty" else STEEP for name in LOADS}},
 }
 PREFERRED = {
