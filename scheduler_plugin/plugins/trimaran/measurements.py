@@ -1,10 +1,11 @@
 """Measurements of each node, selected from the records of the load watcher.
 
 CPU and memory are selected one by one: a resource that is missing in the newest 15 minute window is taken from the
-shorter windows, then from earlier snapshots, then from the selection before, until it is too old (KEP-61). Only a resource with a mean is measured: without one it is
-absent, never 0. Mean and deviation are the last AVG and STD records of a resource. With formula `upstream` plugins read
-the records as shipped: any record makes a resource valid, TargetLoadPacking uses the last AVG or Latest record of CPU
-and Peaks the first one. Every measurement has the window of its own node.
+shorter windows, then from earlier snapshots, then from the selection before, until it is too old (KEP-61). Only a
+resource with a mean is measured: without one it is absent, never 0. Mean and deviation are the last AVG and STD records
+of a resource. With formula `upstream` plugins read the records as shipped: any record makes a resource valid,
+TargetLoadPacking uses the last AVG or Latest record of CPU and Peaks the first one. Every measurement has the window of
+its own node.
 """
 
 from __future__ import annotations
