@@ -128,7 +128,7 @@ class Measurements:
         """End of the newest window of any node that has CPU, and memory: the last times that data was delivered.
 
         As of the rows of the plugins: until all of them are rewritten, it is that of before, because new ends beside
-        old rows would make nodes look unknown that are measured.
+        old rows would make measured nodes unknown.
         """
         self._selected_ends = self.newest_ends
 

@@ -221,7 +221,7 @@ class Product:
     pods=st.fixed_dictionaries({node: st.lists(placed_pods(), max_size=3) for node in NODES}),
     waited=st.sampled_from([0, 10, 200, 290, 310]),
 )
-def test_random_answers_are_scored_as_the_keps_say(
+def test_random_answers_are_scored_by_the_keps(
     plugin: str,
     history: list[Round],
     pods: Mapping[str, Sequence[PlacedPod]],
