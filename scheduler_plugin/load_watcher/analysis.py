@@ -88,8 +88,7 @@ def analyse(
         own = (
             _silent(name, recent)
             or _frozen(name, node, unchanged_seconds.get(name, 0.0))
-            or _wrong_values(name, duration, node, shorter)
-            or _incomplete(name, node, has_deviation=has_deviation)
+            or _wrong_resources(name, duration, node, shorter, has_deviation=has_deviation)
         )
         anomalies += [problem.anomaly for problem in own]
         if not any(problem.anomaly.kind is AnomalyKind.SILENT for problem in own):
@@ -126,6 +125,21 @@ def _wrong_values(
         for metric in node.metrics
         if (problem := _impossible(name, metric) or _contradicts(name, duration, node, metric, shorter))
     ]
+
+
+def _wrong_resources(
+    name: str,
+    duration: str,
+    node: NodeMetrics,
+    shorter: Mapping[str, Mapping[str, NodeMetrics]],
+    *,
+    has_deviation: bool,
+) -> Sequence[_Problem]:
+    """Report wrong values, and the incomplete ones of the other resource."""
+    wrong = _wrong_values(name, duration, node, shorter)
+    types = {problem.metric.type for problem in wrong if problem.metric is not None}
+    incomplete = _incomplete(name, node, has_deviation=has_deviation)
+    return [*wrong, *(problem for problem in incomplete if problem.metric and problem.metric.type not in types)]
 
 
 def _incomplete(name: str, node: NodeMetrics, *, has_deviation: bool) -> Sequence[_Problem]:

@@ -4,13 +4,14 @@ The mean and the deviation of CPU and of memory, and each other record by its na
 values; with an even number the higher of the two middle ones. With two providers that is the larger value, so a node
 that is hot for one of them is not filled. A current value compares with the mean of another provider, so that all
 plugins read one mean. Values that differ by more than the tolerance are reported. A provider without a value for a node
-is ignored. The result is as old as the oldest of the values.
+is ignored. The result is as old as the oldest of the values. Where the analyser dropped a resource of a provider of
+deviations, the mean of another without one does not replace it: the node would pass for a steady one.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -36,13 +37,20 @@ def corroborate(results: Mapping[str, Mapping[str, NodeMetrics]]) -> Corroborate
     if len(results) == 1:
         (only,) = results.values()
         return Corroborated(only, ())
+    by_provider = {name: _deviating(node.metrics for node in result.values()) for name, result in results.items()}
     disagreements: list[str] = []
     nodes: dict[str, NodeMetrics] = {}
     for name in {name: None for result in results.values() for name in result}:
         of_node = {provider: result[name] for provider, result in results.items() if name in result}
         metrics = _joined(name, {provider: node.metrics for provider, node in of_node.items()}, disagreements)
-        delivered = {metric.type for metric in metrics}
-        rejected = {kind: None for node in of_node.values() for kind in node.rejected or () if kind not in delivered}
+        delivered, deviating = {metric.type for metric in metrics}, _deviating([metrics])
+        rejected = {
+            kind: None
+            for provider, node in of_node.items()
+            for kind in node.rejected or ()
+            if kind not in (deviating if kind in by_provider[provider] else delivered)
+        }
+        metrics = [metric for metric in metrics if metric.type not in rejected]
         first = next(iter(of_node.values()))
         nodes[name] = msgspec.structs.replace(
             first, metrics=metrics, rejected=list(rejected) or msgspec.UNSET, window=_oldest(of_node.values())
@@ -50,9 +58,15 @@ def corroborate(results: Mapping[str, Mapping[str, NodeMetrics]]) -> Corroborate
     return Corroborated(nodes, disagreements)
 
 
-def _oldest(nodes: Iterable[NodeMetrics]) -> Window | msgspec.UnsetType:
+def _deviating(of_nodes: Iterable[Sequence[Metric]]) -> set[str]:
+    """Return the types with a deviation of any node."""
+    return {metric.type for metrics in of_nodes for metric in metrics if metric.operator == Statistic.STD}
+
+
+def _oldest(nodes: Collection[NodeMetrics]) -> Window | msgspec.UnsetType:
     """Return the oldest start and end: a value that is part of the result may be that old."""
     windows = [node.window for node in nodes if node.window and node.metrics]
+    windows = windows or [node.window for node in nodes if node.window]
     if not windows:
         return msgspec.UNSET
     return Window(windows[0].duration, min(each.start for each in windows), min(each.end for each in windows))

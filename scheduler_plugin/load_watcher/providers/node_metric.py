@@ -101,8 +101,13 @@ def _metrics(window: Window, report: NodeReport, node: KnownNode, places: Sequen
     }
     if Statistic.AVG not in by_statistic and report.node_usage is not None:
         by_statistic[Statistic.LATEST] = report.node_usage
+    means = by_statistic.get(Statistic.AVG) or by_statistic.get(Statistic.LATEST)
     for statistic, vector in by_statistic.items():
         for kind, place, whole in zip(_TYPES, places, capacity, strict=True):
+            if (
+                not means or not means[place]
+            ):  # a resource that the report lacks; a node with an agent uses some of each
+                continue
             percent = known_nodes.percent_of(vector[place], whole)
             if percent is not None:
                 yield Metric(f"node {kind.lower()} usage", kind, statistic, window.duration, percent)

@@ -1,10 +1,11 @@
 """Measurements of each node, selected from the records of the load watcher.
 
 CPU and memory are selected one by one: a resource that is missing in the newest 15 minute window is taken from the
-shorter windows, then from earlier snapshots (KEP-61). Only a resource with a mean is measured: without one it is
-absent, never 0. Mean and deviation are the last AVG and STD records of a resource. With formula `upstream` plugins read
-the records as shipped: any record makes a resource valid, TargetLoadPacking uses the last AVG or Latest record of CPU
-and Peaks the first one. Every measurement has the window of its own node.
+shorter windows, then from earlier snapshots, then from the selection before, until it is too old (KEP-61). Only a
+resource with a mean is measured: without one it is absent, never 0. Mean and deviation are the last AVG and STD records
+of a resource. With formula `upstream` plugins read the records as shipped: any record makes a resource valid,
+TargetLoadPacking uses the last AVG or Latest record of CPU and Peaks the first one. Every measurement has the window of
+its own node.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ class Utilization(NamedTuple):
     window_seconds: float = 0.0
     source: str = ""
     """Names of the providers, in order of trust."""
+
+
+_NOTHING: Final = Utilization(0.0, 0.0, is_measured=False)
 
 
 class Measurement(NamedTuple):
@@ -147,6 +151,13 @@ class Measurements:
                 if is_fresh and (node.metrics or node.rejected):
                     own = read(node, snapshot)
                     by_name[name] = own if known is None else _completed(known, own)
+        for name, before in self._by_name.items():  # its snapshot may have been replaced by five with less data
+            known = by_name.get(name)
+            if known is None or not known.is_complete:
+                fresh = [of if now - of.end <= self.oldest_seconds else _NOTHING for of in before[:2]]
+                if any(of.is_measured for of in fresh):
+                    kept = before._replace(cpu=fresh[0], memory=fresh[1])
+                    by_name[name] = kept if known is None else _completed(known, kept)
         self._by_name = by_name
         before_cpu, before_memory = self.newest_ends
         self._selected_ends = (

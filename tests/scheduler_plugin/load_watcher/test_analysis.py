@@ -135,3 +135,10 @@ def test_a_mean_without_deviation_is_incomplete_only_for_a_provider_that_has_dev
 def test_keeps_what_another_watcher_rejected() -> None:
     nodes = {"n": NodeMetrics(rejected=["CPU"])}
     assert analyse(nodes).nodes == nodes
+
+
+def test_g8_a_resource_without_its_deviation_is_dropped_beside_an_impossible_one() -> None:
+    node = NodeMetrics([cpu(20.0), cpu(30.0, kind="Memory"), cpu(math.nan, "STD", kind="Memory")])
+    analysed = analyse({"n": node}, has_deviation=True)
+    assert analysed.nodes["n"].rejected == ["CPU", "Memory"]
+    assert kinds(analysed) == [AnomalyKind.NOT_A_NUMBER, AnomalyKind.INCOMPLETE]

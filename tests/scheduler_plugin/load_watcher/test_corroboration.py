@@ -100,3 +100,10 @@ def test_the_tolerance_of_other_types_is_relative() -> None:
 
     assert not corroboration.corroborate({"a": {"n": sent(1e9)}, "b": {"n": sent(0.95e9)}}).disagreements
     assert corroboration.corroborate({"a": {"n": sent(5)}, "b": {"n": sent(1)}}).disagreements
+
+
+def test_a_mean_without_deviation_does_not_replace_dropped_values() -> None:
+    deviating = NodeMetrics([Metric(type="CPU", operator=operator, value=10) for operator in ("AVG", "STD")])
+    prometheus = {"n": NodeMetrics(rejected=["CPU"]), "deviating": deviating}
+    both = corroboration.corroborate({"Prometheus": prometheus, "other": {"n": node(20)}})
+    assert both.nodes["n"] == NodeMetrics(rejected=["CPU"])

@@ -78,3 +78,10 @@ async def test_the_window_ends_with_the_sample_of_the_report() -> None:
     assert fetched.nodes["n"].window == records.window_ending_at("10m", AT)
     current = await provider(n=report()).fetch(records.window_ending_at("10m", AT + 100))
     assert current.nodes["n"].window == records.moment(AT)
+
+
+async def test_a_resource_that_the_report_lacks_is_absent_and_not_0() -> None:
+    only_cpu = {"avg": {"resources": {"cpu": "1"}}, "std": {"resources": {"cpu": "400m"}}}
+    known = report(_10m=only_cpu)  # type: ignore[arg-type]
+    fetched = await provider(n=known).fetch(records.window_ending_at("10m", AT + 30))
+    assert values(fetched) == [("CPU", "AVG", 25.0), ("CPU", "STD", 10.0)]

@@ -111,6 +111,17 @@ async def test_a_partial_answer_does_not_replace_a_whole_older_one(plugin: str, 
     assert chain.levels("a", "b") == [[FallbackLevel.BY_REQUESTS] * 2, [FallbackLevel.MEASURED] * 2]
 
 
+async def test_a_measurement_counts_for_five_minutes_whatever_the_number_of_partial_answers_since() -> None:
+    provider = Answers({"a": metrics(95, 30, 2, 1), "b": metrics(5, 30, 2, 1)})
+    chain = Chain("LoadVariationRiskBalancing", ("a", "b"), provider)
+    await chain.refresh()
+    before = chain.scores("a", "b")
+    provider.nodes = {"a": metrics(None, 30, 2, 1), "b": metrics(None, 30, 2, 1)}
+    for _more_than_are_kept in range(7):
+        await chain.refresh(30)
+    assert chain.scores("a", "b") == before
+
+
 async def test_target_load_packing_falls_back_to_requests_where_cpu_is_gone() -> None:
     provider = Answers({"full": metrics(None, 30, None, 1), "free": metrics(None, 30, None, 1)})
     chain = Chain("TargetLoadPacking", ("full", "free"), provider)

@@ -1,0 +1,58 @@
+"""Run the tests that docs/reference/trimaran-coverage.md lists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "reference" / "trimaran-coverage.md").read_text(encoding="utf-8")
+ROWS = dict(re.findall(r"^\| (\d+|[GB]\d+) \| (.*) \|$", PAGE, re.MULTILINE))
+IDS = [str(number) for number in range(1, 95)]
+IDS += [*(f"G{number}" for number in range(1, 21)), *(f"B{number}" for number in range(1, 18))]
+SUITES = ("tests/scheduler_plugin", "tests/charts/test_trimaran.py")
+
+
+def pytest_output(*arguments: str) -> str:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *arguments]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout[-5000:] + result.stderr[-2000:]
+    return result.stdout
+
+
+def listed() -> set[tuple[str, str]]:
+    """Return the file and the beginning of the name of each listed test; the whole file without a name."""
+    return set(re.findall(r"`(test_\w+\.py)(?:::(test_\w*?)_?…?)?`", "\n".join(ROWS.values())))
+
+
+def test_every_line_every_feature_and_every_defect_has_a_row() -> None:
+    assert list(ROWS) == IDS
+
+
+@pytest.mark.parametrize("row_id", IDS)
+def test_a_row_lists_a_test_a_file_or_a_decision_that_exists(row_id: str) -> None:
+    row = ROWS[row_id]
+    files = re.findall(r"`((?:tests|docs|e2e|benchmarks)/[\w/.-]+)`", row)
+    numbers = [int(number) for number in re.findall(r"decision (\d+)", row)]
+    assert re.search(r"`test_\w+\.py", row) or files or numbers
+    assert [file for file in files if not (ROOT / file).exists()] == []
+    assert [number for number in numbers if not list(ROOT.glob(f"docs/contributing/decisions/{number:04d}-*.md"))] == []
+    assert ("different on purpose" not in row) or numbers
+
+
+@pytest.mark.timeout(600)
+def test_the_listed_tests_pass_and_none_is_skipped() -> None:
+    collected = [line for line in pytest_output("--collect-only", *SUITES).splitlines() if "::" in line]
+    functions = {line.partition("[")[0] for line in collected}
+    chosen = set()
+    for file, beginning in listed():
+        found = {each for each in functions if re.search(rf"/{file}::{beginning}", each)}
+        assert found, f"no test {file}::{beginning}"
+        chosen |= found
+    summary = pytest_output("-rs", *sorted(chosen)).splitlines()[-1]
+    assert re.search(r"\d+ passed", summary)
+    assert not re.search(r"skipped|xfailed|deselected", summary)
