@@ -17,6 +17,9 @@ from scheduler_plugin.state.rounding import Bools, Floats
 ALLOWED_SHARE_OF_VARIANCE = 0.99
 """Largest accepted variance, as a share of the largest variance of a beta distribution with that mean."""
 
+LEAST_CREDIBLE = 1e-3
+"""Probability of usage within the limits below which the measurement contradicts that pods stay within them."""
+
 
 def with_best_effort(limits: Floats, capacity: Floats, has_best_effort: Bools) -> Floats:
     """Return the total limits of the KEP: with best-effort pods they are at least the capacity."""
@@ -62,7 +65,8 @@ def conditioned_load_risk(
     """Compute the shipped load risk: usage exceeds the requests, assuming that pods stay within their limits.
 
     The assumption applies only if all limits together fit the node. With `no_limits_are_certain` a node whose pods have
-    no limits has risk 0 at any load, as shipped; otherwise the assumption does not apply there.
+    no limits has risk 0 at any load, as shipped; otherwise the assumption does not apply there, nor where the measured
+    usage contradicts it: a quotient of two vanishing probabilities could let a hotter node have the smaller risk.
     """
     unconditioned, fit = load_risk(mu, sigma, request, capacity)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -70,7 +74,8 @@ def conditioned_load_risk(
         within_limits = beta_distribution.distribution(fit, limit_share)
         conditioned = 1.0 - np.clip((1.0 - unconditioned) / within_limits, 0.0, 1.0)
     applies = (limit < capacity) & (np.minimum(request, capacity) <= limit)
-    risk = np.where(applies & fit.is_fitted & (within_limits > 0.0), conditioned, unconditioned)
+    least = 0.0 if no_limits_are_certain else LEAST_CREDIBLE
+    risk = np.where(applies & fit.is_fitted & (within_limits > least), conditioned, unconditioned)
     if no_limits_are_certain:
         risk = np.where(applies & (limit_share == 0.0), 0.0, risk)
     return np.where(capacity > 0.0, risk, 0.0)
