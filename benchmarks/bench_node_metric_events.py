@@ -111,7 +111,8 @@ def main() -> int:
         extender_process.running(url) as extender,
     ):
         extender.until_ready(1800)
-        sent = bench_extender.bodies(extender.port, synthetic_cluster.node_names(chosen.nodes)[:NAMES])
+        names = synthetic_cluster.node_names(chosen.nodes)[:NAMES]
+        sent = bench_extender.bodies(extender.port, names, "pod-0")
         requests = [c_client.request(verb, body) for verb, body in sent.items()]
         measure_phase(extender, requests, 2, lambda: True)
         print(
