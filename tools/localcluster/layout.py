@@ -24,6 +24,7 @@ POD_SUBNET = "10.244.0.0/24"
 CLUSTER_SUBNET = "10.244.0.0/16"
 SERVICE_SUBNET = "10.96.0.0/16"
 APISERVER_SERVICE_ADDRESS = "10.96.0.1"
+CLUSTER_DOMAIN = "cluster.local"
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,11 @@ class Layout:
     def audit_log(self) -> Path:
         """Return the audit log: one JSON document per line, as node_files/audit-policy.yaml selects."""
         return self.state / "audit.log"
+
+    @property
+    def service_names(self) -> Path:
+        """Return the folder of the name server's files: lines of an address and the name of a Service."""
+        return self.state / "service-names"
 
     @property
     def machine_before(self) -> Path:

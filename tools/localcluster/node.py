@@ -1,4 +1,4 @@
-"""The real node: containerd, kubelet and kube-proxy, with the pod network that they share with the host.
+"""The real node: containerd, kubelet, kube-proxy and a name server, with the pod network shared with the host.
 
 containerd is Debian's, with a configuration, state and socket of its own: a containerd that the machine already runs is
 not touched.
@@ -7,9 +7,9 @@ not touched.
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Callable
-from ipaddress import ip_address
 from pathlib import Path
 from string import Template
 
@@ -23,12 +23,13 @@ FILES = Path(__file__).parent / "node_files"
 PAUSE_IMAGE = "docker.io/koord-suite/pause:local"
 READY_TIMEOUT_SECONDS = 120.0
 CONTAINERD_RECOVERING = "server is not initialized yet"  # the kubelet exits with this error
+DNS_PORT = 53
 SYSTEMD_RESOLV_CONF = Path("/run/systemd/resolve/resolv.conf")
 
 
 def programs(places: Layout, binaries: Path) -> list[Program]:
     """Return all programs, in the order of their start."""
-    return [containerd(places), kubelet(places, binaries), kube_proxy(places, binaries)]
+    return [name_server(places), containerd(places), kubelet(places, binaries), kube_proxy(places, binaries)]
 
 
 def start_one(program: Program, places: Layout) -> None:
@@ -52,6 +53,7 @@ def start_kubelet(program: Program, places: Layout) -> None:
 
 
 READY_CHECKS: dict[str, Callable[[Layout], bool]] = {
+    "dnsmasq": lambda _: _accepts(layout.HOST_ADDRESS, DNS_PORT),
     "containerd": lambda places: places.containerd_socket.exists() and commands.succeeds(ctr(places, "version")),
     "kubelet": lambda _: health.responds("http://127.0.0.1:10248/healthz"),
     "kube-proxy": lambda _: health.responds("http://127.0.0.1:10256/healthz"),
@@ -67,6 +69,7 @@ def write_configuration(places: Layout) -> None:
     """Write the configuration of containerd, of the pod network and of the kubelet."""
     network = places.state / "cni"
     network.mkdir(parents=True, exist_ok=True)
+    places.service_names.mkdir(parents=True, exist_ok=True)
     places.run.mkdir(parents=True, exist_ok=True)
     (network / "10-koord-suite.conflist").write_text(json.dumps(pod_network(places), indent=2))
     values = {
@@ -107,7 +110,6 @@ def pod_network(places: Layout) -> dict[str, object]:
 
 def kubelet_configuration(places: Layout) -> dict[str, object]:
     """Return the KubeletConfiguration. Allocatable is the machine's capacity less the eviction threshold."""
-    resolv_conf = SYSTEMD_RESOLV_CONF if SYSTEMD_RESOLV_CONF.exists() else Path("/etc/resolv.conf")
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -123,8 +125,9 @@ def kubelet_configuration(places: Layout) -> dict[str, object]:
         "cgroupDriver": "cgroupfs",
         "failCgroupV1": False,
         "failSwapOn": False,
-        "resolvConf": str(resolv_conf),
-        "clusterDNS": name_servers(resolv_conf.read_text()),
+        "resolvConf": str(resolv_conf()),
+        "clusterDNS": [layout.HOST_ADDRESS],
+        "clusterDomain": layout.CLUSTER_DOMAIN,
         "podLogsDir": str(places.state / "pod-logs"),
         "volumePluginDir": str(places.state / "volume-plugins"),
         # A full disk must not evict pods, and images that were loaded by hand must not be collected.
@@ -135,14 +138,40 @@ def kubelet_configuration(places: Layout) -> dict[str, object]:
     }
 
 
-def name_servers(resolv_conf: str) -> list[str]:
-    """Return those name servers of the machine that pods can reach too.
+def resolv_conf() -> Path:
+    """Return the file with the name servers of the machine."""
+    return SYSTEMD_RESOLV_CONF if SYSTEMD_RESOLV_CONF.exists() else Path("/etc/resolv.conf")
 
-    The cluster has no DNS server of its own: pods find the apiserver by its address. Without any name server the
-    kubelet emits a warning for each pod.
+
+def name_server(places: Layout) -> Program:
+    """Return the command of the cluster's name server, which reads new files in `service_names` at once.
+
+    It does not follow the Services: a case writes the name of the Service that it creates. All other names are those
+    of the machine.
     """
-    listed = [line.split()[1] for line in resolv_conf.splitlines() if line.startswith("nameserver ")]
-    return [each for each in listed if not ip_address(each).is_loopback and not ip_address(each).is_link_local]
+    argv = [
+        "dnsmasq",
+        "--keep-in-foreground",
+        "--conf-file=/dev/null",
+        "--pid-file=",
+        "--user=root",
+        "--log-facility=-",
+        f"--listen-address={layout.HOST_ADDRESS}",
+        "--bind-interfaces",
+        f"--local=/{layout.CLUSTER_DOMAIN}/",
+        "--no-hosts",
+        f"--hostsdir={places.service_names}",
+        f"--resolv-file={resolv_conf()}",
+    ]
+    return Program("dnsmasq", argv, {})
+
+
+def _accepts(address: str, port: int) -> bool:
+    try:
+        with socket.create_connection((address, port), timeout=2):
+            return True
+    except OSError:
+        return False
 
 
 def containerd(places: Layout) -> Program:

@@ -82,10 +82,12 @@ def test_pods_get_addresses_of_the_bridges_subnet():
     assert ip_address(layout.APISERVER_SERVICE_ADDRESS) == ip_network(layout.SERVICE_SUBNET)[1]
 
 
-def test_pods_are_given_the_name_servers_of_the_machine_that_they_can_reach():
-    text = "# by hand\nsearch example.org\nnameserver 127.0.0.53\nnameserver 192.0.2.53\nnameserver fe80::1%eth0\n"
-    assert node.name_servers(text) == ["192.0.2.53"]
-    assert node.name_servers("") == []
+def test_pods_use_the_name_server_of_the_cluster():
+    kubelet = node.kubelet_configuration(PLACES)
+    (server,) = [program for program in node.programs(PLACES, BINARIES) if program.name == "dnsmasq"]
+    assert kubelet["clusterDNS"] == [layout.HOST_ADDRESS]
+    assert f"--listen-address={layout.HOST_ADDRESS}" in server.argv
+    assert f"--local=/{kubelet['clusterDomain']}/" in server.argv
 
 
 def test_a_socket_path_is_within_the_limit_of_unix():

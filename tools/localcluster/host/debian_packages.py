@@ -20,6 +20,7 @@ PATHS_BY_PACKAGE: dict[str, tuple[str, ...]] = {
     "containerd": ("containerd", "ctr"),
     "containernetworking-plugins": ("/usr/lib/cni/bridge", "/usr/lib/cni/portmap"),
     "conntrack": ("conntrack",),
+    "dnsmasq-base": ("dnsmasq",),
     "ethtool": ("ethtool",),
     "gcc": ("gcc",),
     "iproute2": ("ip",),

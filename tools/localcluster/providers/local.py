@@ -33,7 +33,8 @@ from tools.localcluster.image_archives import Archive
 from tools.localcluster.layout import Layout
 
 STOP_ORDER = (
-    "kubelet", "kube-proxy", "containerd", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd",
+    "kubelet", "kube-proxy", "containerd", "dnsmasq", "kube-scheduler", "kube-controller-manager", "kube-apiserver",
+    "etcd",
 )  # fmt: skip
 NODE_READY_SECONDS = 180.0
 
@@ -58,6 +59,7 @@ class Local:
             control_plane.make_identities(places)
             control_plane.start(places, binaries)
             node.write_configuration(places)
+            node.start_one(node.name_server(places), places)
             node.start_one(node.containerd(places), places)
             self._import(pause, node.PAUSE_IMAGE)
             node.start_kubelet(node.kubelet(places, binaries), places)
