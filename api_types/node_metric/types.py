@@ -8,7 +8,7 @@ them. The descriptions below become those of the CRD.
 from __future__ import annotations
 
 import enum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 
@@ -275,7 +275,9 @@ class Prediction(WireModel):
     """Prod pods with too little history, counted with their request."""
     node: NodePrediction | None = None
     prod: ProdPrediction
-    evaluation: list[PredictorEvaluation] | None = None
+    evaluation: Annotated[
+        list[PredictorEvaluation] | None, pydantic.Field(max_length=controller_config.MOST_EVALUATED + 1)
+    ] = None
     """Forecasts that no component acts on, of the predictor in force first; absent while none has ended."""
 
 

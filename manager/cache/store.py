@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -18,6 +18,8 @@ import msgspec
 from api_types import names
 from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_status, reader
+from api_types.node_metric.evaluation_report import WireEvaluation, WirePrediction
+from api_types.node_metric.mid_report import MidReport
 from api_types.node_metric.mid_status import MidStatus
 from component_base import clock
 
@@ -52,10 +54,17 @@ class NodeMetricMetadata(reader.Metadata, rename="camel", frozen=True, gc=False)
     managed_fields: list[ManagedFields] | None = None
 
 
+class Report(MidReport, frozen=True):
+    """The parts of a NodeMetric's status that the manager reads."""
+
+    prediction: WirePrediction | None = None
+
+
 class NodeMetric(reader.NodeMetric, frozen=True, gc=False):
     """The parts of a NodeMetric that the manager reads; the spec exactly as received."""
 
     metadata: NodeMetricMetadata = NodeMetricMetadata()
+    status: Report | None = None
     spec: dict[str, Any] | None = None
 
 
@@ -94,6 +103,10 @@ class Store(Generic[StoredT]):
     def names(self) -> list[str]:
         """Return the names of all objects."""
         return list(self._objects)
+
+    def objects(self) -> list[StoredT]:
+        """Return all objects; usable from any thread."""
+        return list(self._objects.values())
 
     def get(self, name: str) -> StoredT | None:
         """Return the object of this name, None where there is none."""
@@ -239,6 +252,12 @@ class ClusterStore:
         self.node_metrics = Store(NodeMetric)
         self.config_maps = ConfigMapStore(now)
         self.node_metrics_are = Availability.LISTED
+
+    def evaluations(self) -> Iterator[Sequence[WireEvaluation]]:
+        """Yield the live evaluation of each node that reports one; usable from any thread."""
+        for metric in self.node_metrics.objects():
+            if metric.status is not None and metric.status.prediction is not None:
+                yield metric.status.prediction.evaluation or ()
 
 
 def created(seen: pods.Node | NodeMetric) -> dt.datetime | None:
