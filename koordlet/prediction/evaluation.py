@@ -211,11 +211,10 @@ def usage_of(samples: WindowSamples) -> UsageSample | None:
     While a pod is not measured there is no S. So a pod without a sample beside one of S has ended, or its usage is part
     of S.
     """
-    values = samples.values.astype(np.float64)
-    known = np.isfinite(values[:, :1]).all(axis=(0, 1))
+    known = np.isfinite(samples.values[:, 0]).all(axis=0)
     if not known.any():
         return None
-    total = np.nansum(values[..., known], axis=1)
+    total = np.nansum(samples.values, axis=1, dtype=np.float64)[:, known]
     return UsageSample(*aggregation.percentiles(total, (_P90,))[0].tolist())
 
 

@@ -21,11 +21,12 @@ Usages = Mapping[str, UsageSample]
 
 
 class FedNode:
-    """Samples every 10 s and trains every 30 s, as the agent does. The time since boot is `boot_seconds`."""
+    """Samples every `step_seconds` and trains every 30 s, as the agent does; `boot_seconds` is the time since boot."""
 
-    def __init__(self, cluster: StaticCluster) -> None:
+    def __init__(self, cluster: StaticCluster, step_seconds: int = STEP_SECONDS) -> None:
         self.cluster = cluster
-        self.observer = NodeObserver(Path("/nonexistent"), 100)
+        self.step_seconds = step_seconds
+        self.observer = NodeObserver(Path("/nonexistent"), 1000)
         self.reports = ReportBuilder(self.observer)
         self.now = START
         self.boot_seconds = 1000.0
@@ -42,8 +43,8 @@ class FedNode:
 
     def sample(self, pods: Usages, system: UsageSample | None) -> None:
         """Pass a step, and add a sample at its end; without `system` one pod could not be measured."""
-        self.now += STEP_SECONDS
-        self.boot_seconds += STEP_SECONDS
+        self.now += self.step_seconds
+        self.boot_seconds += self.step_seconds
         total = UsageSample(*map(sum, zip(*pods.values(), system or (0, 0), strict=True)))
         self._next = Snapshot(self.now, total, system, pods, unmeasured_pods=frozenset() if system else {"late"})
         self.observer.observe(self.now, self.cluster, self.boot_seconds)
@@ -55,9 +56,9 @@ class FedNode:
 
     def run(self, seconds: int, usage: Callable[[int], tuple[Usages, UsageSample | None]]) -> Iterable[int]:
         """Yield the number of each training; `usage` gets the number of the sample, from 0."""
-        for step in range(seconds // STEP_SECONDS):
+        for step in range(seconds // self.step_seconds):
             self.sample(*usage(step))
-            if (step + 1) * STEP_SECONDS % TRAIN_SECONDS == 0:
+            if (step + 1) * self.step_seconds % TRAIN_SECONDS == 0:
                 self.train()
                 yield step
 
