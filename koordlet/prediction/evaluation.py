@@ -14,6 +14,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, Self
@@ -149,6 +150,10 @@ class LiveEvaluation:
             capacity={} if capacity is None else _in_cores_or_bytes(capacity),
             peaks={name: _in_cores_or_bytes(predicted.prod_peak) for name, predicted in predictions.items()},
         )
+        # A counter that appears with its first increment hides that increment from rate().
+        self.outcomes.update(
+            dict.fromkeys(map(Outcome._make, itertools.product(predictions, requested, (False, True))), 0)
+        )
 
     def export(self, now_seconds: float, boot_seconds: float) -> bytes:
         """Return everything that a checkpoint has to store. Time up to now passes without an observation."""
@@ -214,7 +219,7 @@ def usage_of(samples: WindowSamples) -> UsageSample | None:
     known = np.isfinite(samples.values[:, 0]).all(axis=0)
     if not known.any():
         return None
-    total = np.nansum(samples.values, axis=1, dtype=np.float64)[:, known]
+    total = np.nan_to_num(samples.values[..., known]).sum(axis=1, dtype=np.float64)
     return UsageSample(*aggregation.percentiles(total, (_P90,))[0].tolist())
 
 

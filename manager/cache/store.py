@@ -54,7 +54,7 @@ class NodeMetricMetadata(reader.Metadata, rename="camel", frozen=True, gc=False)
     managed_fields: list[ManagedFields] | None = None
 
 
-class Report(MidReport, frozen=True):
+class Report(MidReport, rename="camel", frozen=True):
     """The parts of a NodeMetric's status that the manager reads."""
 
     prediction: WirePrediction | None = None

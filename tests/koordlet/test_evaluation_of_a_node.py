@@ -6,22 +6,28 @@ The expected values come from the cached raw samples and from predictions, by pl
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import copy
 import math
 import random
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from api_types.colocation import controller_config
 from api_types.kubernetes.priority_and_qos import PriorityClass
+from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
+from koordlet.evaluation_metrics import EvaluationCollector
+from koordlet.node_observer import NodeObserver
 from koordlet.prediction import checkpointer
 from koordlet.prediction.checkpointer import Checkpointer
+from koordlet.prediction.evaluation import Dropped, Plan
 from koordlet.prediction.server import Prediction
 from koordlet.samples import UNRESERVED_SYSTEM, Resource, UsageSample, pod_key
+from koordlet.settings import KoordletSettings
 from tests.koordlet.fed_node import FedNode
 from tests.koordlet.one_node import GIB, START, StaticCluster, bound_pod
 
@@ -274,9 +280,67 @@ def test_a_failing_evaluation_does_not_stop_the_next_one():
     for _ in node.run(60, bursts):
         pass
     node.observer.evaluation.forecast.peaks["borg-default"] = {}
-    with contextlib.suppress(KeyError):
+    with pytest.raises(KeyError):
         for _ in node.run(2 * HORIZON, bursts):
             pass
     for _ in node.run(2 * HORIZON, bursts):
         pass
     assert node.observer.evaluation.records["borg-default"].scores[Resource.CPU].forecasts >= 1
+
+
+def test_a_failing_evaluation_fails_neither_the_training_nor_the_agent(monkeypatch, caplog):
+    node = node_with(*cluster_pods())
+    agent = Agent(KoordletSettings(node_name="n1", state_dir=""), node.observer, CollectorRegistry())
+    monkeypatch.setattr(NodeObserver, "evaluate", lambda *_: 1 / 0)
+    agent._train()
+    assert agent.counts.trainings == 1
+    assert "evaluation of the predictors failed" in caplog.text
+
+
+def test_the_agent_evaluates_what_the_spec_names(monkeypatch):
+    node = node_with(*cluster_pods())
+    agent = Agent(KoordletSettings(node_name="n1", state_dir=""), node.observer, CollectorRegistry())
+    agent.view = node.cluster
+    seen = []
+    monkeypatch.setattr(NodeObserver, "evaluate", lambda *arguments: seen.append(arguments))
+    agent._train()
+    ((_, now, cluster, plan, boot_seconds),) = seen
+    assert cluster is node.cluster
+    assert plan == Plan(tuple(EVALUATED), HORIZON, spec_in_force.predict_parameters(node.policy))
+    assert abs(now - time.time()) < 60
+    assert abs(boot_seconds - time.clock_gettime(time.CLOCK_BOOTTIME)) < 60
+
+
+# Metrics
+
+
+def exported(registry):
+    return {
+        (sample.name.removeprefix("koordlet_evaluation_"), *sample.labels.values()): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+    }
+
+
+def test_the_metrics_are_those_of_the_report():
+    node = node_with(*cluster_pods())
+    registry = CollectorRegistry()
+    registry.register(EvaluationCollector(node.observer.evaluation))
+    assert exported(registry) == dict.fromkeys([("dropped_forecasts_total", reason) for reason in Dropped], 0)
+    for _ in node.run(60, bursts):
+        pass
+    assert exported(registry)["closed_forecasts_total", "n-sigma-v2", "cpu", "violation"] == 0
+    for _ in node.run(4 * HORIZON, bursts):
+        pass
+    found = exported(registry)
+    for entry in node.report()["prediction"]["evaluation"]:
+        for resource in ("cpu", "memory"):
+            of, scores = (entry["predictor"], resource), entry[resource]
+            assert found["forecasts", *of] == pytest.approx(scores["forecasts"], abs=0.06)
+            assert found["violations_ratio", *of] == pytest.approx(scores["violationPercent"] / 100, abs=1e-4)
+            assert found["savings_ratio", *of] == pytest.approx(scores["savingsPercent"] / 100, abs=1e-4)
+            severity = scores.get("severityPercent")
+            assert found.get(("severity_ratio", *of)) == (severity and pytest.approx(severity / 100, abs=1e-4))
+            outcomes = [found["closed_forecasts_total", *of, outcome] for outcome in ("kept", "violation")]
+            assert sum(outcomes) == 4
+            assert (outcomes[1] > 0) == (scores["violationPercent"] > 0)

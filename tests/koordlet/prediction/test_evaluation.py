@@ -97,6 +97,8 @@ def test_a_peak_below_usage_is_a_violation_with_its_severity(node):
     assert node.scores(resource=Resource.MEMORY).violation_ratio == 0
     assert node.evaluation.outcomes == {
         Outcome("n-sigma-v2", Resource.CPU, True): 1,
+        Outcome("n-sigma-v2", Resource.CPU, False): 0,
+        Outcome("n-sigma-v2", Resource.MEMORY, True): 0,
         Outcome("n-sigma-v2", Resource.MEMORY, False): 1,
     }
 
