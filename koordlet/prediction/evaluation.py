@@ -150,10 +150,8 @@ class LiveEvaluation:
             capacity={} if capacity is None else _in_cores_or_bytes(capacity),
             peaks={name: _in_cores_or_bytes(predicted.prod_peak) for name, predicted in predictions.items()},
         )
-        # A counter that appears with its first increment hides that increment from rate().
-        self.outcomes.update(
-            dict.fromkeys(map(Outcome._make, itertools.product(predictions, requested, (False, True))), 0)
-        )
+        for of in itertools.product(predictions, requested, (False, True)):
+            self.outcomes[Outcome(*of)] += 0  # a counter that begins at 1 hides its first increment from rate()
 
     def export(self, now_seconds: float, boot_seconds: float) -> bytes:
         """Return everything that a checkpoint has to store. Time up to now passes without an observation."""
