@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from api_types.node_metric import evaluation_report
-from api_types.node_metric.evaluation_report import WireEvaluation
+from api_types.node_metric.evaluation_report import Packed
 
 
 class EvaluationCollector(Collector):
     """Collector of the scores of each predictor; `reports` returns the newest evaluation of each node."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.reports: Callable[[], Iterable[Sequence[WireEvaluation]]] = list
+        self.reports: Callable[[], Iterable[Packed]] = list
         registry.register(self)
 
     def collect(self) -> Iterable[GaugeMetricFamily]:

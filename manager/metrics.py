@@ -9,13 +9,13 @@ import contextlib
 import datetime as dt
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.registry import Collector
 
 from api_types import names
-from api_types.node_metric.evaluation_report import WireEvaluation
+from api_types.node_metric.evaluation_report import Packed
 from api_types.node_metric.mid_status import Line
 from apiserver_client import errors
 from component_base.gauge_rows import GaugeRows
@@ -164,7 +164,7 @@ class Telemetry:
         """Export the number of misconfigured nodes, read at each scrape."""
         self._misconfigured_nodes.set_function(nodes)
 
-    def set_evaluations(self, reports: Callable[[], Iterable[Sequence[WireEvaluation]]]) -> None:
+    def set_evaluations(self, reports: Callable[[], Iterable[Packed]]) -> None:
         """Export the live evaluations of all nodes, read at each scrape."""
         self._evaluation.reports = reports
 

@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 
 from api_types.colocation import controller_config
 from api_types.node_metric import evaluation_report, types
-from api_types.node_metric.evaluation_report import Fleet, WireEvaluation, WireScores, combined
+from api_types.node_metric.evaluation_report import Fleet, WireEvaluation, WireScores
 
 
 def entry(predictor="max", forecasts=10.0, violation=0.0, savings=50.0):
     return WireEvaluation(predictor, cpu=WireScores(forecasts, violation, savings))
+
+
+def combined(reports):
+    return evaluation_report.combined(map(evaluation_report.pack, reports))
 
 
 def test_shares_are_weighted_by_forecasts():
@@ -36,6 +40,7 @@ def test_without_reports_there_is_nothing():
     [
         {"forecasts": 0.0},
         {"forecasts": -1.0},
+        {"forecasts": 1e-50},
         {"forecasts": 1e300},
         {"forecasts": math.nan},
         {"violation": -0.1},
