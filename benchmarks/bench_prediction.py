@@ -18,8 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
+from koordlet.cluster import spec_in_force
 from koordlet.prediction import buckets, checkpoint
 from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.evaluation import Plan
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import registry
 from koordlet.prediction.server import Prediction, PredictionServer
@@ -35,6 +37,8 @@ from koordlet.samples import (
     SeriesKind,
     UsageSample,
 )
+from tests.koordlet.fed_node import TRAIN_SECONDS, FedNode
+from tests.koordlet.one_node import StaticCluster, bound_pod
 from tests.koordlet.prediction.pods import Pod
 
 NOW = 1.7e9
@@ -47,6 +51,7 @@ NODE_SERIES = (
     *(SeriesKey(SeriesKind.CLASS, name) for name in PriorityClass if name),
 )
 HALF_LIVES = {Resource.CPU: 43_200.0, Resource.MEMORY: 86_400.0}
+EVALUATED = ["n-sigma-v2", "resource-central"]
 RATIOS = (0.5, 0.9, 0.95, 0.99)
 
 
@@ -174,6 +179,37 @@ def bench_server(keys: list[SeriesKey], pods: int, repeat: int) -> None:
         print(f"checkpoint file: {path.stat().st_size / 1024:.0f} KiB")
 
 
+def bench_evaluation(pods: int, repeat: int) -> None:
+    """Measure the live evaluation of two predictors: what a training costs more, and a forecast every horizon."""
+    rng = random.Random(5)
+    names = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(pods)]
+    cluster = StaticCluster(*map(bound_pod, names), spec={"predictPolicy": {"evaluatedPredictors": EVALUATED}})
+    node = FedNode(cluster, step_seconds=1)
+
+    def load(_step: int) -> tuple[dict[str, UsageSample], UsageSample]:
+        return {name: UsageSample(rng.random(), 1e8 * rng.random()) for name in names}, UsageSample(1.0, 1e9)
+
+    for _ in node.run(300, load):
+        pass
+    parameters = spec_in_force.predict_parameters(node.policy)
+    plan = Plan.of(node.policy, parameters)
+
+    def evaluate() -> None:
+        node.observer.evaluate(node.now, cluster, plan, node.boot_seconds)
+
+    def forecast() -> None:
+        node.observer.evaluation.forecast = None
+        evaluate()
+
+    observing, forecasting = cpu_ms(evaluate, repeat), cpu_ms(forecast, repeat)
+    row(f"evaluate 2 predictors at {pods} pods, a training", observing, None, None)
+    row(f"evaluate 2 predictors at {pods} pods, a forecast", forecasting, None, None)
+    trainings = plan.horizon_seconds / TRAIN_SECONDS
+    row("evaluate, mean of a training", observing + forecasting / trainings, None, 0.2)
+    stored = node.observer.evaluation.export(node.now, node.boot_seconds)
+    print(f"evaluation in the checkpoint: {len(stored) / 1024:.0f} KiB")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--series", type=int, default=500)
@@ -185,6 +221,7 @@ def main() -> None:
     print(f"{'CPU milliseconds':<46}{'bank':>10}{'objects':>12}{'target':>10}")
     bench_histograms(keys, options.repeat)
     bench_server(keys, options.pods, options.repeat)
+    bench_evaluation(options.pods, options.repeat)
 
 
 if __name__ == "__main__":

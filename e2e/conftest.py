@@ -36,6 +36,7 @@ LONG = (
     "test_apiserver_outage",
     "test_checkpoint_survives_restart",
     "test_demo",
+    "test_evaluation_is_recomputed",
     "test_agent_away",
     "test_agent_killed",
     "test_idle_writes",

@@ -18,11 +18,12 @@ from prometheus_client import CollectorRegistry
 from api_types.node_metric import types as node_metric
 from apiserver_client import backoff, session
 from component_base.http_endpoint import ProbeResult
-from koordlet import metrics
+from koordlet import evaluation_metrics, metrics
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.view import ClusterView
 from koordlet.influxdb_exporter import exporter
 from koordlet.node_observer import NodeObserver
+from koordlet.prediction import evaluation
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report import schedule, writer
 from koordlet.report.builder import Forecast, ReportBuilder
@@ -48,7 +49,7 @@ class Agent:
         self.view = ClusterView(settings.node_name)
         self.counts = metrics.Counts()
         self.stop = asyncio.Event()
-        self.checkpointer = Checkpointer(settings.state_dir, settings.node_name, observer.server)
+        self.checkpointer = Checkpointer(settings.state_dir, settings.node_name, observer.server, observer.evaluation)
         self._tick_times = metrics.TickTimes()
         self._published: schedule.Published | None = None
         self._last_tick = time.monotonic()
@@ -66,6 +67,7 @@ class Agent:
                 cluster=self.view,
             )
         )
+        registry.register(evaluation_metrics.EvaluationCollector(observer.evaluation))
         if self.exporter is not None:
             registry.register(metrics.ExporterCollector(self.exporter))
 
@@ -137,14 +139,19 @@ class Agent:
 
     def _train(self) -> None:
         policy = spec_in_force.predict_policy(self.view.spec.predict_policy)
+        now, boot_seconds = time.time(), time.clock_gettime(time.CLOCK_BOOTTIME)
         try:
-            boot_seconds = time.clock_gettime(time.CLOCK_BOOTTIME)
-            done = self.observer.train(time.time(), spec_in_force.predict_parameters(policy), boot_seconds)
+            parameters = spec_in_force.predict_parameters(policy)
+            done = self.observer.train(now, parameters, boot_seconds)
         except Exception:
             log.exception("training failed; the next one runs in 30 s")
             return
         self.counts.trainings += 1
         self.counts.unusable_values += done.unusable_values
+        try:
+            self.observer.evaluate(now, self.view, evaluation.Plan.of(policy, parameters), boot_seconds)
+        except Exception:
+            log.exception("evaluation of the predictors failed; predictions are not affected; trying again in 30 s")
 
     def _export(self, now: float) -> None:
         """Queue the means since the last export. Never blocks."""
@@ -153,7 +160,8 @@ class Agent:
         try:
             at = time.time()
             means = self.observer.cache.means(at, self.exporter.interval_seconds)
-            self.exporter.export(at, means, self.view.pods.by_uid(), self.reports.prediction)
+            records = self.observer.evaluation.records
+            self.exporter.export(at, means, self.view.pods.by_uid(), self.reports.prediction, records)
         except Exception:
             log.exception("export to InfluxDB failed; the next one runs after the interval")
 

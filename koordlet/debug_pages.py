@@ -1,8 +1,9 @@
 """Debug pages with the inputs of a prediction, so that independent code can verify it.
 
-`/debug/samples` returns every cached raw sample and the times of training and of prediction. Its inputs are
-copied on the event loop, which writes them; the page is made from the copy, one series at a time, as the client reads:
-as a whole it has some 30 MiB on a node with 250 pods.
+`/debug/samples` returns every cached raw sample, the times of training and of prediction, and the forecasts of the live
+evaluation: the open one, with its pods, and the last ones that were closed. Its inputs are copied on the event loop,
+which writes them; the page is made from the copy, one series at a time, as the client reads: as a whole it has some
+30 MiB on a node with 250 pods.
 """
 
 from __future__ import annotations
@@ -30,17 +31,20 @@ class _Inputs(NamedTuple):
     containers: WindowSamples | None
     trained_at_seconds: list[float]
     predicted_at_seconds: list[float]
+    forecasts: bytes
 
 
 def inputs(reports: ReportBuilder) -> _Inputs:
     """Copy the inputs of the page."""
     observer = reports.observer
+    evaluation = observer.evaluation
     until_seconds = observer.newest_at_seconds or 0.0
     return _Inputs(
         observer.cache.cached(until_seconds),
         None if observer.cache.containers is None else observer.cache.containers.cached(until_seconds),
         list(observer.trained_at_seconds),
         list(reports.predicted_at_seconds),
+        msgspec.json.encode({"open": evaluation.forecast, "closed": list(evaluation.closed)}),
     )
 
 
@@ -53,6 +57,7 @@ def pieces(of: _Inputs) -> Iterator[bytes]:
     yield from _table(of.pods)
     yield b',"trainedAtSeconds":%b' % msgspec.json.encode(of.trained_at_seconds)
     yield b',"predictedAtSeconds":%b' % msgspec.json.encode(of.predicted_at_seconds)
+    yield b',"forecasts":%b' % of.forecasts
     if of.containers is None:
         yield b',"containers":null}\n'
         return

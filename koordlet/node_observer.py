@@ -21,10 +21,13 @@ from koordlet.cluster.pods import PodOnNode, PodTable
 from koordlet.collectors.host_root import HostRoot
 from koordlet.collectors.snapshot import SnapshotCollector
 from koordlet.metric_cache import series
+from koordlet.metric_cache.interface import Window
 from koordlet.metric_cache.store import MetricStore
+from koordlet.prediction import allocation, evaluation
 from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.evaluation import LiveEvaluation
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.server import PredictionServer
+from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.prediction.usage_models import TrainingRound
 from koordlet.samples import NoData, SeriesKey, UsageSample
 
@@ -74,6 +77,7 @@ class NodeObserver:
         rings = {each.name: each.ring for each in self.collector.collectors if each.ring is not None}
         self.cache = MetricStore(CACHE_SECONDS, max_series, rings, measures_containers)
         self.server = PredictionServer(_DEFAULT_PARAMETERS)
+        self.evaluation = LiveEvaluation()
         self.newest: Mapping[SeriesKey, UsageSample] = {}
         """Newest sample of each series."""
         self.newest_at_seconds: float | None = None
@@ -135,6 +139,34 @@ class NodeObserver:
         self.newest_training = done
         self.expired_pods += done.expired_pods
         return done
+
+    def evaluate(self, now_seconds: float, cluster: Cluster, plan: evaluation.Plan, boot_seconds: float) -> None:
+        """Observe the forecast of the live evaluation, and make the next one when it is due. Follows a training.
+
+        There is no forecast before pods and spec are known: it would be one of other pods, or of other parameters.
+        """
+        evaluated = self.evaluation
+        watched = evaluated.watched()
+        window = Window(now_seconds, TRAINING_WINDOW_SECONDS)
+        usage = evaluation.usage_of(self.cache.series.samples(watched, window)) if watched else None
+        evaluated.observe(boot_seconds, usage)
+        if cluster.generation is None or not cluster.pods.synced or not evaluated.is_due(plan):
+            return
+        bound = cluster.pods.active()
+        predicted = {
+            name: self.server.predict(
+                now_seconds,
+                bound,
+                cluster.allocatable,
+                plan.parameters.for_predictor(name),
+                cluster.capacity,
+                unmeasured=self.pods_in_system,
+            )
+            for name in plan.predictors
+        }
+        found = {name: each for name, each in predicted.items() if isinstance(each, Prediction)}
+        pods = [pod.uid for pod in allocation.charged_to_prod(bound)]
+        evaluated.begin(now_seconds, plan, found, pods, cluster.capacity)
 
     def _follow_clock(self, booted_at_seconds: float) -> None:
         """Keep the ages of cached samples when the wall clock is set. A slow adjustment adds up to a step."""

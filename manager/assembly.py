@@ -88,6 +88,7 @@ def assemble(
         add_spec=add_spec,
     )
     telemetry.set_misconfigured_nodes(reconciler.misconfigured_nodes)
+    telemetry.set_evaluations(cache.node_metrics.evaluations)
     queue = WorkQueue(reconciler.reconcile, workers=settings.workers, is_urgent=reconciler.is_urgent)
     spec_queue = WorkQueue(reconciler.reconcile_node_metric, workers=settings.workers)
     resync = Resync(

@@ -15,9 +15,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.registry import Collector
 
 from api_types import names
+from api_types.node_metric.evaluation_report import Packed
 from api_types.node_metric.mid_status import Line
 from apiserver_client import errors
 from component_base.gauge_rows import GaugeRows
+from manager.evaluation_metrics import EvaluationCollector
 from manager.mid_metrics import MidCollector
 
 _WRITE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -90,7 +92,7 @@ class Telemetry:
         self._mid_memory = NodeGauge(
             "koord_manager_node_mid_memory_bytes", "mid-memory published on a node.", registry=registry
         )
-        self._mid = MidCollector(registry)
+        self._mid, self._evaluation = MidCollector(registry), EvaluationCollector(registry)
         self._nodes = Gauge(
             "koord_manager_nodes", "Nodes by the reason code of their Mid resources.", ["reason"], registry=registry
         )
@@ -161,6 +163,10 @@ class Telemetry:
     def set_misconfigured_nodes(self, nodes: Callable[[], int]) -> None:
         """Export the number of misconfigured nodes, read at each scrape."""
         self._misconfigured_nodes.set_function(nodes)
+
+    def set_evaluations(self, reports: Callable[[], Iterable[Packed]]) -> None:
+        """Export the live evaluations of all nodes, read at each scrape."""
+        self._evaluation.reports = reports
 
     def set_queue_depth(self, lane: str, depth: Callable[[], int]) -> None:
         """Export the depth of a lane of the queue, read at each scrape."""

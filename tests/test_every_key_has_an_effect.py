@@ -21,8 +21,10 @@ from apiserver_client import session
 from koordlet import agent as agent_module
 from koordlet.agent import Agent
 from koordlet.report import writer
+from koordlet.samples import UsageSample
 from koordlet.settings import KoordletSettings
 from tests.fakes import cluster
+from tests.koordlet.fed_node import FedNode
 from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
 from tests.manager.conftest import MID, NAMESPACE, World, allocated, amounts
 
@@ -82,6 +84,12 @@ TIME_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
     f"{PREDICT}.forceUpdateIntervalSeconds": ({}, 40),
 }
 """The same for keys that are seen in the times of the agent's reports."""
+
+EVALUATION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
+    f"{PREDICT}.evaluatedPredictors": ({}, ["resource-central", "max"]),
+    f"{PREDICT}.horizonSeconds": ({}, 900),
+}
+"""The same for keys that are seen in the evaluation of the predictors."""
 
 ALL = {key.path: key for key in slo.keys(slo.ColocationStrategy)}
 
@@ -178,7 +186,7 @@ async def agent_history(
 
 def test_every_key_is_tried():
     used = {path for path, key in ALL.items() if key.unused is None}
-    assert used == MID_KEYS.keys() | REPORT_KEYS.keys() | TIME_KEYS.keys()
+    assert used == MID_KEYS.keys() | REPORT_KEYS.keys() | TIME_KEYS.keys() | EVALUATION_KEYS.keys()
 
 
 async def test_the_same_document_has_the_same_effect(tmp_path, monkeypatch):
@@ -206,6 +214,19 @@ async def test_a_key_of_the_agent_changes_its_reports(path, tmp_path, monkeypatc
         _, spec = await manager_history(document)
         said.append((await agent_history(spec, tmp_path / name, monkeypatch))[1])
     assert said[0] != said[1]
+
+
+@pytest.mark.parametrize("path", sorted(EVALUATION_KEYS))
+async def test_a_key_of_the_evaluation_changes_what_is_evaluated(path):
+    beside, value = EVALUATION_KEYS[path]
+    evaluated = []
+    for document in (beside, with_key(beside, path, value)):
+        _, spec = await manager_history(document)
+        node = FedNode(StaticCluster(bound_pod("a"), spec=spec))
+        for _ in node.run(3700, lambda step: ({"a": UsageSample(0.1 * (step % 7), GIB / 2)}, UsageSample(0.1, GIB))):
+            pass
+        evaluated.append(node.report()["prediction"]["evaluation"])
+    assert evaluated[0] != evaluated[1]
 
 
 @pytest.mark.parametrize("path", sorted(TIME_KEYS))

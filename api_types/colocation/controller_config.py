@@ -79,6 +79,8 @@ SINGLE_PREDICTOR_NAMES: Final[tuple[str, ...]] = typing.get_args(SinglePredictor
 PredictorName = Literal[SinglePredictor, "max"]
 PREDICTOR_NAMES: Final[tuple[str, ...]] = typing.get_args(PredictorName)
 """Names of all predictors; the agent's registry has an entry for each."""
+MOST_EVALUATED: Final = 6
+"""Predictors that are evaluated beside the one in force."""
 MOST_WINDOWS: Final = 16
 """Windows of the aggregated usages: the agent computes each at every report, and an annotation has room for 4,000."""
 STATIC: Final = "static"
@@ -110,6 +112,12 @@ class PredictPolicy(StrategyModel):
     """A pod with less recorded history is cold: it counts with its full request. Use 86400 with `percentile`."""
     predictor: Annotated[PredictorName | None, Default("n-sigma-v2")] = None
     """Name of the predictor; `percentile` without coldStartPeriodSeconds 86400 under-predicts ten times as often."""
+    evaluated_predictors: Annotated[
+        Annotated[list[PredictorName], pydantic.Field(max_length=MOST_EVALUATED)] | None, Default(["n-sigma-v2"])
+    ] = None
+    """Predictors that are evaluated live on the node, beside the one in force. They change no Mid resource."""
+    horizon_seconds: Annotated[Annotated[int, pydantic.Field(ge=900, le=10800)] | None, Default(3600)] = None
+    """Horizon of the live evaluation: time for which a forecast peak has to be high enough."""
     n: Annotated[Annotated[float, pydantic.Field(gt=0, le=20)] | None, Default(5.0)] = None
     """N of N-sigma: standard deviations above the mean."""
     percentile: Annotated[PercentileRank | None, Default(99.0)] = None

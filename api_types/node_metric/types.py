@@ -8,7 +8,7 @@ them. The descriptions below become those of the CRD.
 from __future__ import annotations
 
 import enum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 
@@ -232,6 +232,32 @@ class ProdPrediction(WireModel):
     """Predicted system usage beyond what the node reserves."""
 
 
+class ResourceEvaluation(WireModel):
+    """Forecasts of one predictor for one resource, compared with the usage that followed."""
+
+    forecasts: float
+    """Number of forecasts whose horizon has passed; one counts half after 7 days."""
+    violation_percent: float
+    """Share of the forecasts that the usage of the same pods exceeded."""
+    severity_percent: float | None = None
+    """Mean excess of the violations, as a share of that usage; absent without a violation."""
+    savings_percent: float
+    """Share of the requests that the forecast peaks would have left; negative where usage is above the requests."""
+
+
+class PredictorEvaluation(WireModel):
+    """Live evaluation of one predictor on this node."""
+
+    predictor: str
+    """Name of the predictor."""
+    horizon_seconds: int
+    """Time for which each forecast had to be high enough."""
+    cpu: ResourceEvaluation | None = None
+    """Forecasts of CPU; absent while none has ended."""
+    memory: ResourceEvaluation | None = None
+    """Forecasts of memory; absent while none has ended."""
+
+
 class Prediction(WireModel):
     """Predictor, parameters and terms of a prediction."""
 
@@ -249,6 +275,10 @@ class Prediction(WireModel):
     """Prod pods with too little history, counted with their request."""
     node: NodePrediction | None = None
     prod: ProdPrediction
+    evaluation: Annotated[
+        list[PredictorEvaluation] | None, pydantic.Field(max_length=controller_config.MOST_EVALUATED + 1)
+    ] = None
+    """Forecasts that no component acts on, of the predictor in force first; absent while none has ended."""
 
 
 class NodeMetricStatus(WireModel):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from apiserver_client.backoff import Backoff
 from koordlet.cluster.pods import PodOnNode
 from koordlet.influxdb_exporter import points
 from koordlet.influxdb_exporter.queue import PointQueue
 from koordlet.influxdb_exporter.writer import Writer
+from koordlet.prediction.evaluation_state import Record
 from koordlet.prediction.server import Prediction
 from koordlet.samples import SeriesKey, UsageSample
 from koordlet.settings import KoordletSettings
@@ -48,16 +50,19 @@ class InfluxDbExporter:
         means: Mapping[SeriesKey, UsageSample],
         pods: Mapping[str, PodOnNode],
         prediction: Prediction | None,
+        evaluated: Mapping[str, Record] = MappingProxyType({}),
     ) -> None:
-        """Queue the means of the last interval, and the prediction unless it was queued before.
+        """Queue the means of the last interval, the scores, and the prediction unless it was queued before.
 
-        `now_seconds` is Unix time; points carry whole seconds. `pods` is keyed by the UID in the names of the cgroups.
+        `now_seconds` is Unix time; points carry whole seconds. `pods` is keyed by the UID in the names of the cgroups,
+        `evaluated` by predictor.
         """
         at_seconds = int(now_seconds)
         lines = points.usage(self._node_name, at_seconds, means, pods)
         if prediction is not None and prediction is not self._exported:
             lines += points.predicted(self._node_name, at_seconds, prediction)
         self._exported = prediction
+        lines += points.evaluated(self._node_name, at_seconds, evaluated)
         self.queue.add(lines)
         self.writer.wake()
 

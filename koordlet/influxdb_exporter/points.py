@@ -1,7 +1,7 @@
 """Points of a node's usage and predictions at one instant, as named in docs/how-to/influxdb.md. Pure.
 
-Tags are node, kind, predictor, namespace and pod, which bounds the cardinality. UIDs and container ids, which are
-always new, are not tags.
+Tags are node, kind, predictor, resource, namespace and pod, which bounds the cardinality. UIDs and container ids, which
+are always new, are not tags.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 from koordlet.cluster.pods import PodOnNode
 from koordlet.metric_cache import series
 from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.evaluation_state import Record
 from koordlet.prediction.peaks import NodePeak
 from koordlet.prediction.server import Prediction
 from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind, UsageSample
@@ -21,6 +22,7 @@ USAGE: Final = "koordlet_usage"
 POD_USAGE: Final = "koordlet_pod_usage"
 PROD_PREDICTION: Final = "koordlet_prod_prediction"
 NODE_PREDICTION: Final = "koordlet_node_prediction"
+EVALUATION: Final = "koordlet_evaluation"
 
 _KIND_OF_SERIES: Final = {
     NODE: "node",
@@ -92,6 +94,26 @@ def predicted(node_name: str, at_seconds: int, prediction: Prediction) -> list[s
     lines = [
         line(PROD_PREDICTION, tags, prod, at_seconds),
         line(NODE_PREDICTION, {"node": node_name}, _of_node(node), at_seconds) if node else None,
+    ]
+    return [each for each in lines if each is not None]
+
+
+def evaluated(node_name: str, at_seconds: int, records: Mapping[str, Record]) -> list[str]:
+    """Return the scores of the live evaluation, one line for each predictor and resource."""
+    lines = [
+        line(
+            EVALUATION,
+            {"node": node_name, "predictor": name, "resource": resource},
+            {
+                "forecasts": scores.forecasts,
+                "violations_ratio": scores.violation_ratio,
+                "severity_ratio": math.nan if scores.severity_ratio is None else scores.severity_ratio,
+                "savings_ratio": scores.savings_ratio,
+            },
+            at_seconds,
+        )
+        for name, record in records.items()
+        for resource, scores in record.scores.items()
     ]
     return [each for each in lines if each is not None]
 

@@ -1,7 +1,7 @@
 """Encoding of models as the bytes of a checkpoint, and decoding.
 
     magic (8) | version (u32) | header length (u32) | body length (u64) | CRC32 of header and body (u32)
-    header: JSON - node, saved at, last handled reset request, one [kind, identity] a row,
+    header: JSON - node, saved at, last handled reset request, state of the live evaluation, one [kind, identity] a row,
             and for each resource: buckets, half-life, reference, and the weight carried by the series that never expire
     body:   for each resource, little-endian: cells in use (u32), their weights (f64), seven columns of all rows (f64)
 
@@ -32,6 +32,7 @@ from koordlet.samples import RESOURCES, Resource, SeriesKey, SeriesKind
 
 MAGIC: Final = b"koordprd"
 VERSION: Final = 2
+NO_EVALUATION: Final = b"null"
 _PREFIX: Final = struct.Struct("<8sIIQI")
 _COLUMNS: Final = 7
 _CELL: Final = np.dtype("<u4")
@@ -71,6 +72,7 @@ class _Header(msgspec.Struct, rename="camel"):
     rows: list[tuple[str, str]]
     banks: dict[str, _BankHeader]
     reset_mark: str = ""
+    evaluation: msgspec.Raw = msgspec.Raw(NO_EVALUATION)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,15 +85,24 @@ class Stored:
     """Weight at `saved_seconds` of the samples of all series that never expire."""
     reset_mark: str
     """Text of the last reset request that was handled, '' if there was none."""
+    evaluation: bytes = NO_EVALUATION
+    """State of the live evaluation as JSON, not validated: invalid scores must not cost the models."""
 
 
-def encode(models: ModelsState, node_name: str, saved_seconds: float, reset_mark: str = "") -> bytes:
+def encode(
+    models: ModelsState,
+    node_name: str,
+    saved_seconds: float,
+    reset_mark: str = "",
+    evaluation: bytes = NO_EVALUATION,
+) -> bytes:
     """Return the bytes of a checkpoint."""
     weight = carried_weight(models, saved_seconds)
     header = _Header(
         node=node_name,
         saved_at=saved_seconds,
         reset_mark=reset_mark,
+        evaluation=msgspec.Raw(evaluation),
         rows=[(kind.value, identity) for kind, identity in models.keys],
         banks={
             resource.value: _BankHeader(
@@ -124,7 +135,7 @@ def decode(data: bytes, node_name: str) -> Stored:
         models = ModelsState(keys, _banks(header.banks, content[header_length:], len(keys)))
         weight = {resource: header.banks[resource].carried_weight for resource in RESOURCES}
         checkpoint_values.require_valid(models, header.saved_at, weight)
-        return Stored(header.saved_at, models, weight, header.reset_mark)
+        return Stored(header.saved_at, models, weight, header.reset_mark, bytes(header.evaluation))
     except (msgspec.DecodeError, ValueError, KeyError, RecursionError) as error:
         raise CheckpointError(Refusal.CORRUPT, f"the content is invalid: {error!r}") from error
 

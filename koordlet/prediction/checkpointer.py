@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+import functools
 import logging
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from koordlet.prediction import checkpoint
+from koordlet.prediction import checkpoint, checkpoint_format, evaluation_state
 from koordlet.prediction.checkpoint import CheckpointProblem
+from koordlet.prediction.evaluation import LiveEvaluation
 from koordlet.prediction.server import PredictionServer
-from koordlet.prediction.usage_models import ModelsState
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +30,11 @@ _FIRST_SECONDS: Final = 60.0
 
 
 class Checkpointer:
-    """Saves the models of a server in a folder; keeps them in memory only without a folder or with an unusable one."""
+    """Saves models and scores in a folder; they are in memory only without a folder or with an unusable one."""
 
-    def __init__(self, folder: str, node_name: str, server: PredictionServer) -> None:
+    def __init__(
+        self, folder: str, node_name: str, server: PredictionServer, evaluation: LiveEvaluation | None = None
+    ) -> None:
         self.path = Path(folder) / FILE_NAME if folder else None
         self.problem: CheckpointProblem | None = None
         self.writes = 0
@@ -39,6 +43,7 @@ class Checkpointer:
         """Unix time of the checkpoint on disk, None without a usable one."""
         self._node_name = node_name
         self._server = server
+        self._evaluation = evaluation or LiveEvaluation()
         self._reset_mark = ""
         self._is_reset_mark_known = True
         self._is_reset_due = False
@@ -65,10 +70,21 @@ class Checkpointer:
             log.log(logging.INFO if found.is_first_start else logging.WARNING, "%s", found.message)
             return
         self._server.restore(found.models)
+        self._restore_evaluation(path, found.evaluation)
         self._reset_mark = found.reset_mark
         self.written_seconds = found.saved_seconds
         saved = dt.datetime.fromtimestamp(found.saved_seconds, dt.UTC)
         log.info("%s: history of %d series, saved %s", path, len(found.models.keys), saved.isoformat())
+
+    def _restore_evaluation(self, path: Path, stored: bytes) -> None:
+        if stored == checkpoint_format.NO_EVALUATION:
+            return
+        try:
+            state = evaluation_state.decode(stored)
+        except ValueError as refused:
+            log.warning("%s: the scores of the predictors are not used and begin again: %s", path, refused)
+            return
+        self._evaluation.restore(state, time.time(), _boot_seconds())
 
     def _add_problem(self, unwritable: CheckpointProblem | None) -> None:
         """Add to the problem of loading, unless it has the same reason."""
@@ -106,6 +122,7 @@ class Checkpointer:
             )
             return
         self._server.forget()
+        self._evaluation.forget()
         log.warning("history reset by the annotation reset-prediction=%r; every pod is cold again", reset_request)
         self._is_reset_due = True
         self._wake.set()
@@ -118,7 +135,18 @@ class Checkpointer:
         if not models.keys and not is_reset:
             return
         now = time.time()
-        problem = await asyncio.to_thread(self._write, self.path, models, now, self._reset_mark, is_reset)
+        evaluation = self._evaluation.export(now, _boot_seconds())
+        write = functools.partial(
+            checkpoint.save,
+            self.path,
+            models,
+            self._node_name,
+            now,
+            reset_mark=self._reset_mark,
+            reset=is_reset,
+            evaluation=evaluation,
+        )
+        problem = await asyncio.to_thread(self._locked, write)
         self.writes += problem is None
         self.failures += problem is not None
         if problem is None:
@@ -128,13 +156,15 @@ class Checkpointer:
             log.warning("%s", problem.message)
         self.problem = problem
 
-    def _write(
-        self, path: Path, models: ModelsState, now_seconds: float, reset_mark: str, is_reset: bool
-    ) -> CheckpointProblem | None:
+    def _locked(self, write: Callable[[], CheckpointProblem | None]) -> CheckpointProblem | None:
         with self._write_lock:
-            return checkpoint.save(path, models, self._node_name, now_seconds, reset_mark=reset_mark, reset=is_reset)
+            return write()
 
     @property
     def problem_text(self) -> str | None:
         """Why the history is not stored on disk, None when it is; a first start is no problem."""
         return None if self.problem is None or self.problem.is_first_start else self.problem.message
+
+
+def _boot_seconds() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

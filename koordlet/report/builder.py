@@ -94,7 +94,7 @@ class ReportBuilder:
                 bound=forecast.bound,
                 predicted=None
                 if isinstance(result, NoPrediction)
-                else predicted.publishable(result, forecast.policy, now),
+                else predicted.publishable(result, forecast.policy, now, self.observer.evaluation.records),
                 conditions=conditions.evaluate(
                     self._facts(forecast, cluster, state_problem), self.conditions, now, cluster.generation
                 ),

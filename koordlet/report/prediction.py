@@ -10,9 +10,10 @@ from api_types.colocation import controller_config
 from api_types.node_metric import types as node_metric
 from koordlet.cluster import spec_in_force
 from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.evaluation_state import Record
 from koordlet.prediction.peaks import NodePeak, Peak
 from koordlet.prediction.server import Prediction
-from koordlet.report import status
+from koordlet.report import evaluation, status
 from koordlet.samples import Resource
 
 
@@ -42,9 +43,12 @@ def _prod(prediction: Prediction) -> node_metric.ProdPrediction:
 
 
 def publishable(
-    prediction: Prediction, policy: controller_config.PredictPolicy, predicted_at: dt.datetime
+    prediction: Prediction,
+    policy: controller_config.PredictPolicy,
+    predicted_at: dt.datetime,
+    evaluated: Mapping[str, Record],
 ) -> status.PredictedPeak:
-    """Return the prediction as published: every peak, mean and deviation is rounded up."""
+    """Return the prediction as published, with the live evaluation: every peak, mean and deviation is rounded up."""
     node = prediction.node
     return status.PredictedPeak(
         prediction=node_metric.Prediction(
@@ -62,6 +66,7 @@ def publishable(
             if node
             else None,
             prod=_prod(prediction),
+            evaluation=evaluation.publishable(evaluated),
         ),
         peak=units(prediction.prod_peak),
         reclaimable=units(prediction.prod_reclaimable),

@@ -17,7 +17,9 @@ import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, times
-from api_types.node_metric import mid_status, reader
+from api_types.node_metric import evaluation_report, mid_status, reader
+from api_types.node_metric.evaluation_report import Packed, WirePrediction
+from api_types.node_metric.mid_report import MidReport
 from api_types.node_metric.mid_status import MidStatus
 from component_base import clock
 
@@ -52,10 +54,18 @@ class NodeMetricMetadata(reader.Metadata, rename="camel", frozen=True, gc=False)
     managed_fields: list[ManagedFields] | None = None
 
 
+class Report(MidReport, rename="camel", frozen=True):
+    """The parts of a NodeMetric's status that the manager reads."""
+
+    prediction: WirePrediction | None = None
+    """Decoded, and packed as the NodeMetric enters the store, where this is None."""
+
+
 class NodeMetric(reader.NodeMetric, frozen=True, gc=False):
     """The parts of a NodeMetric that the manager reads; the spec exactly as received."""
 
     metadata: NodeMetricMetadata = NodeMetricMetadata()
+    status: Report | None = None
     spec: dict[str, Any] | None = None
 
 
@@ -180,6 +190,43 @@ def with_mid_status(node: pods.Node) -> Node:
     return Node(metadata=node.metadata, status=node.status, mid_status=mid_status.decode(mid_status.text_of(node)))
 
 
+class NodeMetricStore(Store[NodeMetric]):
+    """NodeMetrics without their evaluations, which are packed: decoded, those of 5,000 nodes take 3.6 MiB."""
+
+    def __init__(self) -> None:
+        super().__init__(NodeMetric)
+        self._evaluations: dict[str, Packed] = {}
+
+    def evaluations(self) -> list[Packed]:
+        """Return the live evaluation of each node that reports one; usable from any thread."""
+        return list(self._evaluations.values())
+
+    def update(self, seen: NodeMetric) -> bool:
+        """Store a NodeMetric unless a newer version of it is stored; return whether it was stored."""
+        status, packed = seen.status, None
+        if status is not None and status.prediction is not None:
+            packed = evaluation_report.pack(status.prediction.evaluation or ())
+            seen = msgspec.structs.replace(seen, status=msgspec.structs.replace(status, prediction=None))
+        if not super().update(seen):
+            return False
+        if packed is not None and packed.predictors:
+            self._evaluations[seen.metadata.name] = packed
+        else:
+            self._evaluations.pop(seen.metadata.name, None)
+        return True
+
+    def remove(self, name: str, uid: str | None = None) -> None:
+        """Remove a NodeMetric; with `uid` only if the stored one has this UID."""
+        super().remove(name, uid)
+        if self.get(name) is None:
+            self._evaluations.pop(name, None)
+
+    def replace(self, listed: Iterable[NodeMetric]) -> None:
+        """Store exactly the objects of a list, whatever versions are stored."""
+        self._evaluations.clear()
+        super().replace(listed)
+
+
 class ConfigMapStore(Store[ConfigMap]):
     """The users' ConfigMap, and since when it has been absent; `now` returns aware time."""
 
@@ -236,7 +283,7 @@ class ClusterStore:
 
     def __init__(self, now: Callable[[], dt.datetime] = clock.utc_now) -> None:
         self.nodes = NodeStore()
-        self.node_metrics = Store(NodeMetric)
+        self.node_metrics = NodeMetricStore()
         self.config_maps = ConfigMapStore(now)
         self.node_metrics_are = Availability.LISTED
 

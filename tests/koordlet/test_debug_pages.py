@@ -20,7 +20,10 @@ def reports(pods, containers):
     cache = types.SimpleNamespace(
         cached=lambda _until: pods, containers=types.SimpleNamespace(cached=lambda _until: containers)
     )
-    observer = types.SimpleNamespace(newest_at_seconds=2.0, cache=cache, trained_at_seconds=[1.0])
+    evaluation = types.SimpleNamespace(forecast=None, closed=())
+    observer = types.SimpleNamespace(
+        newest_at_seconds=2.0, cache=cache, trained_at_seconds=[1.0], evaluation=evaluation
+    )
     return types.SimpleNamespace(observer=observer, predicted_at_seconds=[2.0])
 
 
@@ -36,6 +39,7 @@ def test_the_pieces_are_one_document_in_which_an_absent_sample_is_null():
         ],
         "trainedAtSeconds": [1.0],
         "predictedAtSeconds": [2.0],
+        "forecasts": {"open": None, "closed": []},
         "containers": {"atSeconds": [], "series": []},
     }
 

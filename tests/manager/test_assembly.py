@@ -1,5 +1,8 @@
 """Whole reconciles of a node, over a cluster in memory."""
 
+import re
+
+import prometheus_client
 import pytest
 
 from manager import assembly
@@ -108,3 +111,23 @@ async def test_gathers_the_inputs_of_a_decision_once_from_queue_to_reconcile(wor
     await worked_off(parts.queue)
     assert world.mid_of() == (4_000, 10_000)
     assert len(gathered) == 1
+
+
+async def test_the_evaluations_of_all_nodes_are_exported_and_end_with_the_node(world, parts):
+    def shown():
+        page = prometheus_client.generate_latest(world.telemetry.registry).decode()
+        return dict(re.findall(r'koord_manager_evaluation_(\w+)\{predictor="max",resource="cpu"\} (\S+)', page))
+
+    assert shown() == {}
+    await reconcile(world, parts)
+    entry = {
+        "predictor": "max",
+        "horizonSeconds": 3600,
+        "cpu": {"forecasts": 4.0, "violationPercent": 25, "severityPercent": 5.5, "savingsPercent": 40.5},
+    }
+    world.report(prediction={"predictor": "percentile", "evaluation": [entry]})
+    world.sync_cache()
+    assert shown() == {"nodes": "1.0", "forecasts": "4.0", "violations_ratio": "0.25", "savings_ratio": "0.405"}
+    world.report(prediction={"evaluation": None})
+    world.sync_cache()
+    assert shown() == {}

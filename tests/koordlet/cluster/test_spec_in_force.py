@@ -36,7 +36,9 @@ def test_keys_missing_in_the_spec_have_their_defaults():
 
 
 REPORT_KEYS = {"resource_diff_threshold_percent", "check_interval_seconds", "force_update_interval_seconds"}
-"""Keys of the policy for the schedule of reports; all others are parameters of predictors."""
+"""Keys of the policy for the schedule of reports."""
+EVALUATION_KEYS = {"evaluated_predictors", "horizon_seconds"}
+"""Keys of the policy for the live evaluation; all others are parameters of predictors."""
 
 OTHER_THAN_DEFAULT = {
     "predictor": "max",
@@ -53,10 +55,10 @@ OTHER_THAN_DEFAULT = {
 }
 
 
-def test_every_key_of_the_policy_is_used_by_predictors_or_by_the_report_schedule():
+def test_every_key_of_the_policy_is_used_by_predictors_evaluation_or_report_schedule():
     parameters = {field.name for field in dataclasses.fields(PredictParameters)}
     assert parameters == OTHER_THAN_DEFAULT.keys()
-    assert parameters | REPORT_KEYS == PredictPolicy.model_fields.keys()
+    assert parameters | REPORT_KEYS | EVALUATION_KEYS == PredictPolicy.model_fields.keys()
 
 
 def test_every_parameter_of_the_policy_reaches_the_predictors():

@@ -9,6 +9,8 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.cluster.pods import describe
 from koordlet.influxdb_exporter import points
 from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.evaluation_scores import Scores
+from koordlet.prediction.evaluation_state import Record
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NodePeak, Peak
 from koordlet.prediction.server import Prediction
@@ -17,6 +19,7 @@ from tests.koordlet.cluster.test_pods import pod
 
 REFERENCE = Path(__file__).parents[3] / "docs/how-to/influxdb.md"
 AT = 1700000000
+EVALUATED = {"max": Record(3600.0, {}, {Resource.CPU: Scores(4.0, 1.0, 0.5, 2.0, 8.0)})}
 PREDICTION = Prediction(
     parameters=PredictParameters(),
     since_seconds=0.0,
@@ -87,6 +90,21 @@ def test_a_prediction_is_written_in_cores_and_bytes():
     )
 
 
+def test_the_scores_of_each_predictor_are_written():
+    assert points.evaluated("n1", AT, EVALUATED) == [
+        (
+            "koordlet_evaluation,node=n1,predictor=max,resource=cpu forecasts=4.0,violations_ratio=0.25,"
+            "severity_ratio=0.5,savings_ratio=0.75 1700000000"
+        )
+    ]
+
+
+def test_without_a_violation_there_is_no_severity():
+    records = {"max": Record(3600.0, {}, {Resource.CPU: Scores(4.0, 0.0, 0.0, 2.0, 8.0)})}
+    (line,) = points.evaluated("n1", AT, records)
+    assert "severity" not in line
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -94,6 +112,7 @@ def test_a_prediction_is_written_in_cores_and_bytes():
             "n", AT, {NODE: UsageSample(1, 1), SeriesKey(SeriesKind.POD, "u-1"): UsageSample(1, 1)}, by_uid()
         ),
         *points.predicted("n", AT, PREDICTION),
+        *points.evaluated("n", AT, EVALUATED),
     ],
     ids=lambda line: line.partition(",")[0],
 )

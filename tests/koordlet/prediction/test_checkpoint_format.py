@@ -62,6 +62,15 @@ def test_content_comes_back_as_it_was_given():
             np.testing.assert_array_equal(getattr(back, name), getattr(bank, name))
 
 
+def test_the_state_of_the_evaluation_comes_back_and_may_be_missing():
+    stored = b'{"records":{},"savedSeconds":1.5}'
+    data = checkpoint_format.encode(models(), "node-1", NOW, evaluation=stored)
+    assert checkpoint_format.decode(data, "node-1").evaluation == stored
+    assert (
+        checkpoint_format.decode(with_header(lambda header: header.pop("evaluation")), "node-1").evaluation == b"null"
+    )
+
+
 def test_the_weight_carried_is_that_of_series_that_never_expire_now():
     """Node and system, three samples each, a day after the last one: CPU two half-lives, memory one."""
     weight = checkpoint_format.carried_weight(models(), NOW + 60 + 86_400)

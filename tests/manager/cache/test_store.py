@@ -3,7 +3,7 @@ import pytest
 
 from api_types import names
 from api_types.node_metric import mid_status
-from manager.cache.store import ClusterStore
+from manager.cache.store import ClusterStore, NodeMetricStore
 
 
 def node(version, uid="u1", **labels):
@@ -53,3 +53,31 @@ def test_a_node_has_its_decoded_status_under_either_key(key):
     status = mid_status.MidStatus(time="t", reason="Calculated")
     nodes.update(nodes.decode(with_status(1, mid_status.encode(status), key)))
     assert nodes.get("n1").mid_status == status
+
+
+def evaluated(name, version, predictor="max", **fields):
+    scores = {"forecasts": 4.0, "violationPercent": 25.0, "savingsPercent": 50.0}
+    status = {"prediction": {"evaluation": [{"predictor": predictor, "cpu": scores}]}}
+    metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return NodeMetricStore().decode({"metadata": metadata, "status": status, **fields})
+
+
+def test_the_evaluation_of_a_node_metric_is_that_of_its_newest_version_and_ends_with_it():
+    def predictors():
+        return [each.predictors for each in metrics.evaluations()]
+
+    metrics = NodeMetricStore()
+    assert metrics.update(evaluated("n1", 5))
+    assert not metrics.update(evaluated("n1", 4, "percentile"))
+    assert predictors() == [("max",)]
+    assert metrics.get("n1").status.prediction is None, "packed"
+    metrics.update(evaluated("n1", 6, status={"updateTime": "2026-11-21T12:00:00Z"}))
+    assert predictors() == []
+    metrics.update(evaluated("n1", 7))
+    metrics.remove("n1", "of another object")
+    assert predictors() == [("max",)]
+    metrics.remove("n1", "uid-n1")
+    assert predictors() == []
+    metrics.update(evaluated("n1", 8))
+    metrics.replace([evaluated("n2", 1, "percentile")])
+    assert predictors() == [("percentile",)]

@@ -1,0 +1,124 @@
+"""Read the live evaluation of a NodeMetric report, and combine those of many nodes.
+
+The values are those of one node's agent and are not trusted: a predictor counts once a node, and an impossible value
+does not count.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import math
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from api_types import names
+from api_types.colocation.controller_config import MOST_EVALUATED
+
+MOST_ENTRIES: Final = MOST_EVALUATED + 1
+"""Predictors that one node evaluates: the one in force and the others."""
+MOST_PREDICTORS: Final = 32
+"""Predictors that are combined: those of the most nodes."""
+_LONGEST_NAME: Final = 63
+_LEAST_FORECASTS: Final = 0.05
+"""Agents round to tenths."""
+_MOST_FORECASTS: Final = 1000.0
+"""With the shortest horizon and a half-life of 7 days there are 971."""
+_LEAST_SAVINGS_PERCENT: Final = -1e6
+
+
+class WireScores(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Scores of one resource."""
+
+    forecasts: float = 0.0
+    violation_percent: float = 0.0
+    savings_percent: float = 0.0
+
+    def is_possible(self) -> bool:
+        """Check whether an agent can have measured this; false for NaN."""
+        return (
+            _LEAST_FORECASTS <= self.forecasts <= _MOST_FORECASTS
+            and 0 <= self.violation_percent <= 100
+            and _LEAST_SAVINGS_PERCENT <= self.savings_percent <= 100
+        )
+
+
+class WireEvaluation(msgspec.Struct, frozen=True, gc=False):
+    """Entry of `status.prediction.evaluation`."""
+
+    predictor: str = ""
+    cpu: WireScores | None = None
+    memory: WireScores | None = None
+
+
+class WirePrediction(msgspec.Struct, frozen=True, gc=False):
+    """`status.prediction` of a NodeMetric; only the evaluation is read."""
+
+    evaluation: list[WireEvaluation] | None = None
+
+
+class Fleet(NamedTuple):
+    """Scores of one predictor and resource over all nodes; ratios are weighted by forecasts."""
+
+    nodes: int
+    forecasts: float
+    violation_ratio: float
+    savings_ratio: float
+
+
+class Packed(NamedTuple):
+    """Evaluation of one node, in a seventh of the memory of the decoded one."""
+
+    predictors: tuple[str, ...]
+    scores: bytes
+    """For each predictor the three scores of CPU and those of memory, as float32; NaN for what does not count."""
+
+
+def pack(entries: Sequence[WireEvaluation]) -> Packed:
+    """Return what counts of the evaluation of one node."""
+    found = {each.predictor: each for each in entries[:MOST_ENTRIES] if 0 < len(each.predictor) <= _LONGEST_NAME}
+    scores = [_values(of) for each in found.values() for of in (each.cpu, each.memory)]
+    return Packed(_shared(tuple(found)), struct.pack(f"{3 * len(scores)}f", *itertools.chain.from_iterable(scores)))
+
+
+@functools.lru_cache(maxsize=256)
+def _shared(predictors: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the same object for equal names: most nodes evaluate the same predictors."""
+    return predictors
+
+
+def _values(scores: WireScores | None) -> tuple[float, float, float]:
+    if scores is None or not scores.is_possible():
+        return math.nan, math.nan, math.nan
+    return scores.forecasts, scores.violation_percent, scores.savings_percent
+
+
+def combined(reports: Iterable[Packed]) -> Mapping[tuple[str, str], Fleet]:
+    """Return (predictor, resource) -> the scores over all nodes. Each report is that of one node."""
+    found: dict[str, dict[str, list[tuple[float, float, float]]]] = {}
+    for report in reports:
+        scores = struct.iter_unpack("3f", report.scores)
+        for name in report.predictors:
+            of = found.setdefault(name, {names.CPU: [], names.MEMORY: []})
+            for resource in (names.CPU, names.MEMORY):
+                forecasts, violation_percent, savings_percent = next(scores)
+                if not math.isnan(forecasts):
+                    of[resource].append((forecasts, violation_percent, savings_percent))
+    nodes = collections.Counter({name: max(map(len, of.values())) for name, of in found.items()})
+    return {
+        (name, resource): _fleet(scores)
+        for name, _ in nodes.most_common(MOST_PREDICTORS)
+        for resource, scores in found[name].items()
+        if scores
+    }
+
+
+def _fleet(scores: Sequence[tuple[float, float, float]]) -> Fleet:
+    total = sum(forecasts for forecasts, _, _ in scores)
+    violations = sum(forecasts * percent for forecasts, percent, _ in scores)
+    savings = sum(forecasts * percent for forecasts, _, percent in scores)
+    return Fleet(len(scores), total, violations / total / 100, savings / total / 100)
