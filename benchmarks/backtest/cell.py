@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.backtest import placement
 from benchmarks.backtest.replay import replay
 
-HORIZON_HOURS = 24
+HORIZON_HOURS = 24.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class Setting:
     first_prediction_day: float
     interval_hours: float = 1.0
     seed: int = 1
+    horizon_hours: float = HORIZON_HOURS
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +37,13 @@ class CellReplay:
     usage: np.ndarray
 
 
-def replay_cell(traces, setting, policies, processes=None):
-    """Place the series of `traces` on machines and predict each of these by every policy."""
+def replay_cell(traces, setting, policies, processes=None, targets=()):
+    """Place the series of `traces` on machines, and predict each by every policy and every calibrated target."""
     if np.isnan(traces.shares).any():
         raise ValueError("the traces have gaps; a usage that is not known cannot be summed up")
     series_count, steps = traces.shares.shape
     steps_a_day = 86_400 / traces.step_seconds
-    horizon_steps = round(HORIZON_HOURS / 24 * steps_a_day)
+    horizon_steps = round(setting.horizon_hours / 24 * steps_a_day)
     first, interval = (
         round(setting.first_prediction_day * steps_a_day),
         round(setting.interval_hours / 24 * steps_a_day),
@@ -61,6 +62,7 @@ def replay_cell(traces, setting, policies, processes=None):
         predict_at=range(first, steps - horizon_steps, interval),
         horizon_steps=horizon_steps,
         step_seconds=traces.step_seconds,
+        targets=targets,
     )
     found = _each(work, machines, processes or os.cpu_count() or 1)
     return CellReplay(

@@ -63,6 +63,27 @@ def test_a_prediction_does_not_depend_on_the_other_policies():
         np.testing.assert_array_equal(run(pods, [policy], range(30, 90), usage).peaks[0], peaks)
 
 
+def test_calibrated_peaks_follow_those_of_the_policies():
+    """While there are fewer than 24 labels, a calibrated peak is that of n-sigma-v2, at most the requests."""
+    pods = [Pod(0, 0, 60), Pod(1, 0, 100), Pod(0, 70, 100)]
+    policy = PredictParameters(predictor="n-sigma-v2")
+    found = replay(pods, STEADY, [2, 4], [policy], range(0, 90, 12), 12, 300, targets=(0.01, 0.02))
+    n_sigma, one_percent, two_percent = np.minimum(found.peaks, found.requests)
+    np.testing.assert_allclose(one_percent, n_sigma)
+    np.testing.assert_allclose(two_percent, n_sigma)
+
+
+def test_calibrated_keeps_its_target_on_real_usage_and_saves_more_than_v2():
+    policy = PredictParameters(predictor="n-sigma-v2")
+    setting = Setting(2, 8, 2, 2, seed=1, horizon_hours=1)
+    found = replay_cell(traces.read(EXCERPT), setting, [policy], processes=1, targets=(0.01, 0.02))
+    n_sigma, one, two = (
+        scores.score(np.minimum(peaks, found.requests), found.oracle, found.requests, 1.0) for peaks in found.peaks
+    )
+    assert one.violation_rate <= 0.02  # two nodes of two days: one violation is half a percent
+    assert n_sigma.savings < one.savings <= two.savings
+
+
 def test_rejects_traces_with_gaps():
     gapped = Traces(("a", "b"), 300, np.array([[0.5, np.nan], [0.5, 0.5]]))
     with pytest.raises(ValueError, match="traces have gaps"):
