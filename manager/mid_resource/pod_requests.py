@@ -55,17 +55,20 @@ class PodLists:
         self._period = period
         self._listed: dict[str, _Listed] = {}
 
-    async def of(self, node: pods.Node, sample: dt.datetime | None, now: dt.datetime) -> NodePods | None:
+    async def of(
+        self, node: pods.Node, sample: dt.datetime | None, now: dt.datetime, since: dt.datetime | None = None
+    ) -> NodePods | None:
         """Return the pods of a node as of a sample, or of the last `period` where `sample` is None.
 
-        Where the list fails, return the last known pods of the node; None where none are known.
+        With `since`, a list from before that time is renewed: it lacks pods that were bound until then. Where the list
+        fails, return the last known pods of the node; None where none are known.
         """
         name, uid = node.metadata.name, node.metadata.uid
         known = self._listed.get(name)
         if known is not None and known.uid != uid:
             known = None
         if known is not None:
-            is_recent = now - self._period < known.at <= now
+            is_recent = now - self._period < known.at <= now and (since is None or since <= known.at)
             if known.sample == sample if sample is not None else is_recent:
                 return known.found
         found = known.found._replace(is_old=True) if known and known.found else None

@@ -118,7 +118,7 @@ class Targets:
         if case.published.is_empty() and not any(line.published for line in lines.values()):
             return calculator.withdrawn(None, reason), ""
         since = self._periods.continue_or_begin(case.node, case.now, None).since
-        listed = await self._lists.of(case.node, None, case.now)
+        listed = await self._lists.of(case.node, None, case.now, since)
         capacity = _mid_capacity(case.node)
         requested: Mapping[str, int] = last_floor(case)
         if listed:

@@ -63,11 +63,10 @@ def published(
         lambda: cluster_client.node_metric(node)["spec"]["midColocationPolicy"]["midUnallocatedPercent"],
         lambda seen: seen == SHARE_PERCENT,
     )
-    cluster_client.patch_status(
-        "NodeMetric", node, {"status": {"prodPeakMetric": None, "allocated": None, "usage": None, "prediction": None}}
-    )
+    # In one write: another one before it could be handled, with a list of the pods, after the report.
+    absent = dict.fromkeys(("prodPeakMetric", "allocated", "usage", "prediction"))
     written = dt.datetime.now(dt.UTC)
-    fake_fleet.report(cluster_client, node, _reported())
+    fake_fleet.report(cluster_client, node, {**_reported(), **absent})
     yield node, written
     slo_config.write(cluster_client, slo_config.BASE)
 

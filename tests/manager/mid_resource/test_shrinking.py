@@ -98,6 +98,20 @@ async def test_an_absurd_request_in_a_report_is_clamped_to_the_capacity(world):
     assert (line["allocatedMid"], line["floor"], line["calculated"]) == (10**9, 10_000, 5_000)
 
 
+async def test_a_withdrawal_counts_a_pod_that_was_bound_after_the_last_list(world):
+    await started(world)
+    await reported(world, allocated=None)  # of an agent that reports no requests: the pods are listed
+    assert len(pod_lists(world)) == 1
+    add(world, "just-bound", 300)
+    world.now += dt.timedelta(seconds=1)
+    await configure(world, enable=False)
+    await world.settle()
+    assert world.mid_of() == (300, 300)
+    world.now += dt.timedelta(seconds=1)
+    await world.settle()
+    assert len(pod_lists(world)) == 2
+
+
 async def test_a_withdrawal_clamps_admitted_pods_to_the_capacity(world):
     await started(world)
     await reported(world)
