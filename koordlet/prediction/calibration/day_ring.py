@@ -9,6 +9,7 @@ Values are shares of the node's capacity as float16: 141 KiB for 250 series.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,19 @@ _SLOTS_OF_6_HOURS: Final = 72
 _SLOTS_OF_3_HOURS: Final = 36
 _LARGEST: Final = 60_000.0  # of float16: 65504
 LEAST_BASE: Final = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class RingState:
+    """A ring as plain values, for a checkpoint."""
+
+    values: HalfArray
+    head: int
+    slot_seconds: float
+
+    def fits(self, count: int) -> bool:
+        """Whether it holds so many series, and a slot that exists."""
+        return self.values.shape == (count, SLOTS) and 0 <= self.head < SLOTS
 
 
 class DayRing:
@@ -48,6 +62,19 @@ class DayRing:
     def clear(self, rows: IntArray) -> None:
         """Forget series whose rows are given to others."""
         self.values[rows] = np.nan
+
+    def shift_clock(self, seconds: float) -> None:
+        """Follow a step of the wall clock, which ages nothing."""
+        self.slot_seconds += seconds
+
+    def export(self, rows: IntArray) -> RingState:
+        """Return a copy of the rows, in their order."""
+        return RingState(self.values[rows], self.head, self.slot_seconds)
+
+    def restore(self, state: RingState, rows: IntArray) -> None:
+        """Load stored rows into rows that exist."""
+        self.values[rows] = state.values
+        self.head, self.slot_seconds = state.head, state.slot_seconds
 
     def base(
         self, rows: IntArray, mean: FloatArray, stdev: FloatArray, oldest_seconds: float, now_seconds: float

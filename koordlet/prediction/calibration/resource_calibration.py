@@ -11,15 +11,18 @@ are shares of the node's capacity.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+import math
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from koordlet.prediction.buckets import FloatArray, IntArray
-from koordlet.prediction.calibration.day_ring import DayRing
-from koordlet.prediction.calibration.scores import MIN_LABELS, Scale, ScoreHistogram
+from koordlet.prediction.calibration.day_ring import DayRing, HalfArray, RingState
+from koordlet.prediction.calibration.scores import MIN_LABELS, Scale, ScoreHistogram, ScoreState
 
 LONGEST_GAP_SECONDS: Final = 300.0
 """A forecast that was watched with a longer gap gives no score: its peak may have been missed."""
@@ -52,11 +55,32 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class _Watched:
+class Watched:
+    """A forecast under observation, in shares of capacity."""
+
     begin_seconds: float
     base: float
     cold: float
     requests: float
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationState:
+    """A calibration as plain values, for a checkpoint; arrays have one row for each exported series."""
+
+    seconds: float | None
+    """Time of the newest tick."""
+    day_seconds: float
+    ring: RingState
+    rises: HalfArray
+    now: FloatArray
+    here: npt.NDArray[np.bool_]
+    mask: npt.NDArray[np.bool_]
+    begin: FloatArray
+    most: FloatArray
+    watched: Watched | None
+    largest: float
+    scores: ScoreState
 
 
 class ResourceCalibration:
@@ -73,8 +97,8 @@ class ResourceCalibration:
         self._begin = np.zeros(0)
         self._most = np.zeros(0)
         self._rises = np.zeros((0, _RISE_DAYS), np.float16)
-        self._rise_day = 0
-        self._watched: _Watched | None = None
+        self._day_seconds = 0.0
+        self._watched: Watched | None = None
         self._largest = 0.0
 
     @property
@@ -115,7 +139,7 @@ class ResourceCalibration:
         """Begin a forecast of the series that run now."""
         if self._seconds is None:
             return
-        self._watched = _Watched(self._seconds, self._base(load), load.cold, load.requests)
+        self._watched = Watched(self._seconds, self._base(load), load.cold, load.requests)
         self._mask[:] = self._here
         self._begin[:] = self._now
         self._most[:] = self._now
@@ -144,11 +168,54 @@ class ResourceCalibration:
         found = max(min(found, load.requests), usage)
         return min(max(found, n_sigma) if self.level is Level.LARGER else found, capacity)
 
+    def shift_clock(self, seconds: float) -> None:
+        """Follow a step of the wall clock, which ages nothing and ends no forecast."""
+        self.ring.shift_clock(seconds)
+        self.scores.shift_clock(seconds)
+        self._day_seconds += seconds
+        if self._seconds is not None:
+            self._seconds += seconds
+        if self._watched is not None:
+            self._watched = dataclasses.replace(self._watched, begin_seconds=self._watched.begin_seconds + seconds)
+
+    def export(self, rows: IntArray) -> CalibrationState:
+        """Return a copy of what a checkpoint has to store of the series in `rows`, in their order."""
+        self._ensure_rows(int(rows.max(initial=-1)) + 1)
+        return CalibrationState(
+            seconds=self._seconds,
+            day_seconds=self._day_seconds,
+            ring=self.ring.export(rows),
+            rises=self._rises[rows],
+            now=self._now[rows],
+            here=self._here[rows],
+            mask=self._mask[rows],
+            begin=self._begin[rows],
+            most=self._most[rows],
+            watched=self._watched,
+            largest=self._largest,
+            scores=self.scores.export(),
+        )
+
+    def restore(self, state: CalibrationState, rows: IntArray) -> bool:
+        """Load the stored series into `rows` of a new calibration.
+
+        False, and nothing loaded, for another horizon, impossible scores or arrays that do not fit `rows`.
+        """
+        if not _is_possible(state, len(rows)) or not self.scores.restore(state.scores):
+            return False
+        self._ensure_rows(int(rows.max(initial=-1)) + 1)
+        self.ring.restore(state.ring, rows)
+        self._rises[rows], self._now[rows], self._here[rows] = state.rises, state.now, state.here
+        self._mask[rows], self._begin[rows], self._most[rows] = state.mask, state.begin, state.most
+        self._seconds, self._day_seconds = state.seconds, state.day_seconds
+        self._watched, self._largest = state.watched, state.largest
+        return True
+
     def _base(self, load: Load) -> float:
         now_seconds = self._seconds or 0.0
         return self.ring.base(load.warm_rows, load.warm_mean, load.warm_stdev, load.oldest_seconds, now_seconds)
 
-    def _close(self, watched: _Watched, now_seconds: float) -> None:
+    def _close(self, watched: Watched, now_seconds: float) -> None:
         self._watched = None
         still = self._mask & self._here
         today = self._rises[still, 0]
@@ -163,12 +230,12 @@ class ResourceCalibration:
         self.scores.add(score, now_seconds)
 
     def _follow_day(self, now_seconds: float) -> None:
-        day = int(now_seconds // _DAY_SECONDS)
-        passed = min(max(day - self._rise_day, 0), _RISE_DAYS)
+        days = max(math.floor((now_seconds - self._day_seconds) / _DAY_SECONDS), 0)
+        passed = min(days, _RISE_DAYS)
         if passed:
             self._rises[:, passed:] = self._rises[:, :-passed].copy()
             self._rises[:, :passed] = 0.0
-        self._rise_day = day
+        self._day_seconds += days * _DAY_SECONDS
 
     def _ensure_rows(self, count: int) -> None:
         missing = count - len(self._now)
@@ -180,3 +247,16 @@ class ResourceCalibration:
         )
         self._here, self._mask = (np.concatenate([each, np.zeros(missing, bool)]) for each in (self._here, self._mask))
         self._rises = np.concatenate([self._rises, np.zeros((missing, _RISE_DAYS), np.float16)])
+
+
+def _is_possible(state: CalibrationState, count: int) -> bool:
+    """Whether the arrays hold `count` series and all numbers but those of the ring are finite."""
+    columns = (state.now, state.here, state.mask, state.begin, state.most)
+    times = (state.seconds or 0.0, state.day_seconds, state.largest)
+    watched = () if state.watched is None else dataclasses.astuple(state.watched)
+    return (
+        state.ring.fits(count)
+        and state.rises.shape == (count, _RISE_DAYS)
+        and all(each.shape == (count,) for each in columns)
+        and all(bool(np.isfinite(each).all()) for each in (*columns, state.rises, np.array([*times, *watched])))
+    )
