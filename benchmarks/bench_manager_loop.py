@@ -27,7 +27,7 @@ from apiserver_client import connection, objects, resources, session
 from component_base import clock, gauge_rows
 from manager import assembly
 from manager.cache.watch_health import WatchAges
-from manager.metrics import WATCHED, Telemetry
+from manager.metrics.telemetry import WATCHED, Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
 from manager.slo_config import controller

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import psutil
 import yaml
 
-from scheduler_plugin.app import ExtenderApp
+from scheduler_plugin.app.extender_app import ExtenderApp
 from scheduler_plugin.config import loader
 from scheduler_plugin.settings import SchedulerPluginSettings
 

@@ -14,8 +14,8 @@ from manager.cache.resync import Resync
 from manager.cache.store import ClusterStore
 from manager.cache.watch_health import WatchAges
 from manager.cache.work_queue import WorkQueue
-from manager.event_queue import QueuedRecorder
-from manager.metrics import Telemetry
+from manager.events.queued_recorder import QueuedRecorder
+from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.controller import MidController
 from manager.node_metric.controller import NodeMetricController
 from manager.node_metric.crd_schema import SchemaWatch

@@ -23,7 +23,7 @@ from manager.cache.store import Availability, ClusterStore, ConfigMap
 from manager.cache.watch_health import WatchAges
 from manager.cache.watches import Watches
 from manager.cache.work_queue import Lane, WorkQueue
-from manager.metrics import WATCHED, Telemetry
+from manager.metrics.telemetry import WATCHED, Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import Step
 

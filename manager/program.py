@@ -18,7 +18,7 @@ from component_base import http_endpoint
 from manager import leader
 from manager.leader_election.elector import Role
 from manager.leader_election.runner import LeaderElection
-from manager.metrics import Telemetry
+from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
 from manager.slo_config.evaluation import State

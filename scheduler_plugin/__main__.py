@@ -16,7 +16,7 @@ from typing import Final
 
 from apiserver_client import errors
 from component_base import http_endpoint, logs, settings
-from scheduler_plugin.app import ExtenderApp
+from scheduler_plugin.app.extender_app import ExtenderApp
 from scheduler_plugin.cli import check_config, explain_pod, simulate
 from scheduler_plugin.config import loader
 from scheduler_plugin.extender.tls import UnusableCertificate

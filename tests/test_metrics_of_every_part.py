@@ -18,7 +18,7 @@ from apiserver_client import watching
 from koordlet import node_observer
 from koordlet.agent import Agent
 from koordlet.settings import KoordletSettings
-from manager import metrics as telemetry
+from manager.metrics import telemetry
 from manager.mid_resource.reasons import Reason
 from manager.slo_config.evaluation import State
 from scheduler_plugin.assembly import Parts

@@ -43,3 +43,15 @@ def test_functions_stay_short():
     sizes = {name: size for path in FILES for name, size in functions(path)}
     assert {name: size for name, size in sizes.items() if size > 60} == {}
     assert sorted(sizes.values())[int(len(sizes) * 0.9)] <= 35
+
+
+@pytest.mark.parametrize("component", ["koordlet", "manager", "scheduler_plugin"])
+def test_the_root_of_a_component_is_seen_at_a_glance(component):
+    assert len([entry for entry in (ROOT / component).iterdir() if entry.name != "__pycache__"]) <= 16
+
+
+def test_no_folder_of_the_product_holds_too_many_modules():
+    product = [path for path in FILES if path.relative_to(ROOT).parts[0] != "e2e"]
+    folders = {path.parent for path in product}
+    counts = {str(folder.relative_to(ROOT)): len(list(folder.glob("*.py"))) for folder in folders}
+    assert {folder: count for folder, count in counts.items() if count > 20} == {}

@@ -20,7 +20,7 @@ from koordlet.influxdb_exporter.queue import PointQueue
 from koordlet.influxdb_exporter.writer import Writer
 from koordlet.metrics import ExporterCollector
 from koordlet.settings import KoordletSettings
-from manager.metrics import Telemetry
+from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.slo_config.evaluation import State
 from scheduler_plugin.assembly import Parts

@@ -19,7 +19,7 @@ from api_types.kubernetes import pods
 from apiserver_client import decoding, errors, objects, resources, session
 from manager.cache.store import Availability, ClusterStore, ConfigMap, NodeMetric, Store, version_number
 from manager.cache.watch_health import WatchAges
-from manager.metrics import Telemetry
+from manager.metrics.telemetry import Telemetry
 from manager.settings import ManagerSettings
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from api_types.node_metric.mid_report import MidPolicy, MidReport
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
 from manager.cache import store
-from manager.events import EventRecorder
-from manager.metrics import Telemetry
+from manager.events.recorder import EventRecorder
+from manager.metrics.telemetry import Telemetry
 from manager.mid_resource import (
     calculator,
     clock_skew,

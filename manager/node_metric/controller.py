@@ -12,7 +12,7 @@ from typing import Any
 from api_types.kubernetes import pods
 from apiserver_client import errors, objects, resources, session
 from manager.cache import store
-from manager.metrics import Telemetry
+from manager.metrics.telemetry import Telemetry
 from manager.node_metric import diff
 from manager.node_metric import spec as collect_policy
 from manager.node_metric.diff import Action

@@ -20,8 +20,8 @@ from api_types import names
 from api_types.node_metric import crd_manifest
 from apiserver_client import decoding, errors, resources, session
 from apiserver_client.cluster_events import Subject
-from manager.events import EventRecorder
-from manager.metrics import Telemetry
+from manager.events.recorder import EventRecorder
+from manager.metrics.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 

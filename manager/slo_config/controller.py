@@ -24,7 +24,7 @@ from typing import Final
 from api_types import names
 from apiserver_client import backoff, errors, objects, resources, session
 from manager.cache.store import ConfigMap, ConfigMapStore
-from manager.metrics import Telemetry
+from manager.metrics.telemetry import Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config import evaluation
 from manager.slo_config.events import ConfigReporter

@@ -16,8 +16,8 @@ from api_types.colocation import document as colocation_document
 from apiserver_client import objects, resources, session
 from apiserver_client.cluster_events import Subject
 from manager.cache.store import ConfigMap
-from manager.events import EventRecorder
-from manager.metrics import Telemetry
+from manager.events.recorder import EventRecorder
+from manager.metrics.telemetry import Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config import condition, evaluation
 from manager.slo_config.strategy import Configuration, NodeStrategy

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 from apiserver_client import session
 from manager.cache.store import ClusterStore
 from manager.cache.work_queue import Lane
-from manager.events import EventRecorder
-from manager.metrics import Telemetry
+from manager.events.recorder import EventRecorder
+from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.controller import MidController
 from manager.mid_resource.reasons import Reason
 from manager.node_metric.controller import NodeMetricController

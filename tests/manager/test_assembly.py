@@ -7,7 +7,7 @@ import pytest
 
 from manager import assembly
 from manager.cache.watch_health import WatchAges
-from manager.metrics import WATCHED
+from manager.metrics.telemetry import WATCHED
 from manager.mid_resource import decision
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import Step

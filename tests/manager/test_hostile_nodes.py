@@ -14,7 +14,7 @@ from api_types.colocation.problem import Effect
 from api_types.kubernetes import pods
 from api_types.node_metric import mid_status
 from manager.cache import store
-from manager.events import OBJECT_BURST, EventRecorder
+from manager.events.recorder import OBJECT_BURST, EventRecorder
 from manager.mid_resource.controller import mid_policy_of
 from manager.node_metric.spec import spec_of
 from manager.reconciler import Reconciler

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from component_base import clock
 from manager import leader as leading
 from manager.cache import kopf_watches, resync, watches
-from manager.metrics import Telemetry
+from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
 from manager.slo_config.evaluation import State

@@ -19,7 +19,7 @@ from manager import leader as leading
 from manager.cache.watch_health import WatchAges
 from manager.cache.watches import Watches
 from manager.leader_election.elector import LeaderElector, Role
-from manager.metrics import WATCHED, Telemetry
+from manager.metrics.telemetry import WATCHED, Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
 from manager.slo_config.evaluation import State

@@ -26,7 +26,7 @@ from koordlet.samples import Snapshot, UsageSample
 from koordlet.settings import KoordletSettings
 from manager import leader
 from manager.cache import kopf_watches
-from manager.metrics import Telemetry
+from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
 from manager.slo_config.evaluation import State

@@ -8,7 +8,7 @@ from apiserver_client import errors, session
 from manager.cache.event_sink import EventSink
 from manager.cache.resync import GRACE_SECONDS, Resync
 from manager.cache.watch_health import WatchAges
-from manager.metrics import WATCHED
+from manager.metrics.telemetry import WATCHED
 from manager.slo_config import controller as slo_config
 from tests.fakes import cluster
 

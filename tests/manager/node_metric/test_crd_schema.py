@@ -68,7 +68,7 @@ async def test_reads_no_crd_which_takes_a_permission(world):
 
 @pytest.fixture
 def watch(world: World):
-    from manager.events import EventRecorder
+    from manager.events.recorder import EventRecorder
 
     return crd_schema.SchemaWatch(world.api, EventRecorder(world.api, world.telemetry, world.clock), world.telemetry)
 

@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 from api_types.colocation import document as colocation_document
 from apiserver_client import session
 from manager.cache.store import ConfigMapStore
-from manager.events import EventRecorder
-from manager.metrics import Telemetry
+from manager.events.recorder import EventRecorder
+from manager.metrics.telemetry import Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config import strategy
 from manager.slo_config.controller import ABSENCE_SECONDS, ConfigController, Step

@@ -22,8 +22,8 @@ from manager.cache.resync import Resync
 from manager.cache.store import ClusterStore
 from manager.cache.watch_health import WatchAges
 from manager.cache.work_queue import WorkQueue
-from manager.events import EventRecorder
-from manager.metrics import WATCHED, Telemetry
+from manager.events.recorder import EventRecorder
+from manager.metrics.telemetry import WATCHED, Telemetry
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import ABSENCE_SECONDS, ConfigController, Step
 from manager.slo_config.evaluation import State

@@ -8,10 +8,11 @@ from prometheus_client import CollectorRegistry
 
 from component_base.http_endpoint import HttpEndpoint, ProbeResult, json_page
 from scheduler_plugin.__main__ import main
-from tests.scheduler_plugin import factories, test_app
-from tests.scheduler_plugin.test_app import get, post, started, until_ready
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.app import test_extender_app
+from tests.scheduler_plugin.app.test_extender_app import get, post, started, until_ready
 
-server = test_app.server
+server = test_extender_app.server
 
 
 async def explain(capsys, *arguments):

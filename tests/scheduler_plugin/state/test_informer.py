@@ -8,7 +8,7 @@ from scheduler_plugin.state import informer
 from scheduler_plugin.state.waiting_pods import NOT_BOUND
 from tests.fakes import apiserver
 from tests.scheduler_plugin import factories
-from tests.scheduler_plugin.test_app import NODE_METRICS, NODES, PODS, bound, metric, node
+from tests.scheduler_plugin.app.test_extender_app import NODE_METRICS, NODES, PODS, bound, metric, node
 
 EXPIRED = apiserver.status(410, "Expired")
 

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from apiserver_client import cluster_events, errors, session
 from apiserver_client.cluster_events import Subject
-from manager.metrics import Telemetry
+from manager.metrics.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from apiserver_client import session
 from component_base import http_endpoint, listening, tasks
+from scheduler_plugin.app.debug_pages import DebugPages
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.config.loader import Configuration
-from scheduler_plugin.debug_pages import DebugPages
 from scheduler_plugin.extender import metrics
 from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.http_server import ExtenderServer

@@ -2,7 +2,7 @@ import datetime as dt
 
 from apiserver_client import resources
 from apiserver_client.cluster_events import Subject
-from manager.events import BURST, OBJECT_BURST, OBJECT_PER_SECOND, PER_SECOND, EventRecorder, TokenBucket
+from manager.events.recorder import BURST, OBJECT_BURST, OBJECT_PER_SECOND, PER_SECOND, EventRecorder, TokenBucket
 from tests.fakes import apiserver
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -74,7 +74,7 @@ async def test_one_node_cannot_use_up_the_events_of_the_others_nor_the_log(world
 
 
 async def test_the_rates_of_objects_that_are_gone_are_forgotten(world, monkeypatch):
-    monkeypatch.setattr("manager.events._MOST_OBJECTS", 3)
+    monkeypatch.setattr("manager.events.recorder._MOST_OBJECTS", 3)
     recorder = EventRecorder(world.api, world.telemetry, world.clock)
     for number in range(5):
         await recorder.event(Subject(resources.NODES, f"n{number}", ""), "Warning", "Reason", "text")

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from scheduler_plugin.app import ExtenderApp
+from scheduler_plugin.app.extender_app import ExtenderApp
 from scheduler_plugin.config import loader
 from scheduler_plugin.settings import SchedulerPluginSettings
 from scheduler_plugin.state.informer import RUNNING_SOMEWHERE

@@ -10,8 +10,8 @@ from typing import Final, Literal, NamedTuple
 
 from apiserver_client import session
 from apiserver_client.cluster_events import Subject
-from manager.events import EventRecorder
-from manager.metrics import Telemetry
+from manager.events.recorder import EventRecorder
+from manager.metrics.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import pytest
 
 from apiserver_client import resources
 from apiserver_client.cluster_events import Subject
-from manager.event_queue import MOST_WAITING, QueuedRecorder
+from manager.events.queued_recorder import MOST_WAITING, QueuedRecorder
 from tests.fakes import cluster
 
 ABOUT = Subject(resources.NODES, "n1", "uid")

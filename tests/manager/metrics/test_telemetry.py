@@ -12,8 +12,8 @@ from apiserver_client import errors
 from manager.cache.watch_health import WatchAges
 from manager.cache.work_queue import Lane, WorkQueue
 from manager.leader import export_gauges
-from manager.metrics import KINDS, WATCHED, Telemetry
-from manager.mid_metrics import TERMS
+from manager.metrics.mid_resource import TERMS
+from manager.metrics.telemetry import KINDS, WATCHED, Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.slo_config.evaluation import State
 from tests.manager.conftest import MID

@@ -1,0 +1,1 @@
+"""Kubernetes Events of the manager: the recorder, and a queue before it."""

@@ -1,0 +1,1 @@
+"""The process of the extender, and its debug pages."""
