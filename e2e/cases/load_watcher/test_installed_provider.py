@@ -35,6 +35,8 @@ CPU_PERCENT = {"packed": 35, "calm": 5, "hot": 60}
 MINUTES, STEP_SECONDS = 20, 15
 SECRET, KEY = "prometheus-token", "token"
 FIRST, SECOND = "first-secret-token", "second-secret-token"
+CONFIGURATION = "/etc/koord-scheduler/scheduler-plugin.yaml"
+READ_PAGE = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:10263/debug/config').read().decode())"
 ROTATION_SECONDS = 240.0
 """Time until the kubelet has renewed a mounted Secret, which it checks about once a minute, and the next refresh."""
 
@@ -90,24 +92,32 @@ def stage(
             ):
                 secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET}, "type": "Opaque"}
                 cluster_client.create("Secret", secret, SUITE_NAMESPACE)
-                provider = {
-                    "type": "Prometheus",
-                    "address": f"http://{service}:9090",
-                    "tokenFile": f"/etc/scheduler-plugin-secrets/{KEY}",
-                    "queries": "koordlet",
-                }
-                plugins = {"score": {"enabled": [{"name": POLICY}], "disabled": [{"name": "LoadAwareScheduling"}]}}
-                suite.install(
-                    f"--set=scheduler.plugin.tokenSecret.name={SECRET}",
-                    f"--set-json=scheduler.plugin.plugins={json.dumps(plugins)}",
-                    f"--set-json=scheduler.plugin.pluginArgs.{POLICY}={json.dumps({'metricProvider': provider})}",
-                    '--set-json=scheduler.plugin.extraArgs=["--measurement-interval-seconds=5"]',
-                )
-                yield Stage(suite, proxy, nodes)
-                suite.install()
-                cluster_client.delete("Secret", SECRET, SUITE_NAMESPACE)
+                try:
+                    suite.install(*_flags(f"http://{service}:9090"))
+                    yield Stage(suite, proxy, nodes)
+                finally:
+                    suite.install()
+                    cluster_client.delete("Secret", SECRET, SUITE_NAMESPACE)
         finally:
             prometheus.stop()
+
+
+def _flags(address: str) -> list[str]:
+    """Return the chart values of the set-up; no agent reports the fake nodes, so nothing filters by reports."""
+    provider = {
+        "type": "Prometheus",
+        "address": address,
+        "tokenFile": f"/etc/scheduler-plugin-secrets/{KEY}",
+        "queries": "koordlet",
+    }
+    without = {"disabled": [{"name": "LoadAwareScheduling"}]}
+    plugins = {"filter": without, "score": {"enabled": [{"name": POLICY}], **without}}
+    return [
+        f"--set=scheduler.plugin.tokenSecret.name={SECRET}",
+        f"--set-json=scheduler.plugin.plugins={json.dumps(plugins)}",
+        f"--set-json=scheduler.plugin.pluginArgs.{POLICY}={json.dumps({'metricProvider': provider})}",
+        '--set-json=scheduler.plugin.extraArgs=["--measurement-interval-seconds=5"]',
+    ]
 
 
 def _measured_nodes(cluster: Cluster, suite: Suite) -> int:
@@ -126,38 +136,62 @@ def _restarts(cluster_client: ClusterClient, suite: Suite) -> int:
     return sum(container["restartCount"] for container in containers)
 
 
+def _log(cluster: Cluster, suite: Suite) -> str:
+    (pod,) = suite.pods("koord-scheduler")
+    return cluster.run("logs", pod, "--namespace", SUITE_NAMESPACE, "--all-containers")
+
+
+def _shown(cluster: Cluster, suite: Suite) -> str:
+    """Return everything that the running extender shows: its log, its configuration page, and `check-config`."""
+    (pod,) = suite.pods("koord-scheduler")
+    where = ("exec", pod, "--namespace", SUITE_NAMESPACE, "--container=scheduler-plugin", "--", "python")
+    page = cluster.run(*where, "-c", READ_PAGE)
+    checked = cluster.run(
+        *where, "-m", "scheduler_plugin", "check-config", "/etc/koord-scheduler/scheduler-plugin.yaml"
+    )
+    for text in (page, checked):
+        assert "tokenFile" in text
+    return page + checked + _log(cluster, suite)
+
+
 def test_a_prometheus_behind_a_service_is_read_with_a_token_that_rotates(
     cluster: Cluster, cluster_client: ClusterClient, scheduling: SchedulingHelper, stage: Stage
 ) -> None:
     suite, proxy, nodes = stage
 
+    def pack(name: str) -> list[str]:
+        pods = [scheduling.submit(f"{name}-{number}", workloads.SCHEDULER, [*nodes.values()]) for number in range(2)]
+        bound = scheduling.bound(pods)
+        scheduling.dismiss(*pods)
+        return bound
+
     # Without the file of the token the provider fails, and the process goes on.
-    pod = scheduling.submit("without-token", workloads.SCHEDULER, [*nodes.values()])
-    scheduling.bound([pod])
+    waiting.until("a fetch has failed", lambda: "cannot read the token" in _log(cluster, suite))
+    assert set(pack("without-token")) <= {*nodes.values()}
     assert _measured_nodes(cluster, suite) == 0
     assert _restarts(cluster_client, suite) == 0
-    scheduling.dismiss(pod)
 
     _write_token(cluster_client, **{KEY: FIRST})
     waiting.until(
         "the nodes are measured",
         lambda: _measured_nodes(cluster, suite),
-        lambda count: count >= len(nodes),
+        lambda count: count == len(nodes),
         within_seconds=ROTATION_SECONDS,
     )
-    pods = [scheduling.submit(f"packed-{number}", workloads.SCHEDULER, [*nodes.values()]) for number in range(2)]
-    assert scheduling.bound(pods) == [nodes["packed"]] * 2
-    scheduling.dismiss(*pods)
+    assert pack("packed") == [nodes["packed"]] * 2
 
     # The old token is refused from now on.
     proxy.token = SECOND
     waiting.until("the old token is refused", lambda: proxy.answers[FIRST, 401])
     _write_token(cluster_client, **{KEY: SECOND})
     waiting.until("the new token is used", lambda: proxy.answers[SECOND, 200], within_seconds=ROTATION_SECONDS)
+    refused = proxy.answers[FIRST, 401]
+    waiting.until("every node is fetched again", lambda: proxy.answers[SECOND, 200] > 20)
+    assert proxy.answers[FIRST, 401] == refused
+    assert _measured_nodes(cluster, suite) == len(nodes)
+    assert pack("packed-again") == [nodes["packed"]] * 2
     assert _restarts(cluster_client, suite) == 0
 
-    (pod,) = suite.pods("koord-scheduler")
-    log = cluster.run("logs", pod, "--namespace", SUITE_NAMESPACE, "--all-containers")
-    assert "prometheus." in log
-    assert FIRST not in log
-    assert SECOND not in log
+    shown = _shown(cluster, suite)
+    assert FIRST not in shown
+    assert SECOND not in shown
