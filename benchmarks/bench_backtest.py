@@ -31,7 +31,7 @@ HORIZONS_HOURS = (1.0, 3.0, 24.0)
 LONGEST_CALIBRATED_HOURS = 3.0
 TARGETS = {"calibrated, 1 %": 0.01, "calibrated, 2 %": 0.02}
 POLICIES = {
-    **{name: PredictParameters(predictor=name) for name in registry.PREDICTORS},
+    **{name: PredictParameters(predictor=name) for name in registry.PREDICTORS if name != "calibrated"},
     "n-sigma-v1, N = 3": PredictParameters(predictor="n-sigma-v1", n=3),
     "n-sigma-v1, N = 10": PredictParameters(predictor="n-sigma-v1", n=10),
     "n-sigma-v2, N = 3": PredictParameters(predictor="n-sigma-v2", n=3),
@@ -40,6 +40,7 @@ POLICIES = {
     **{
         f"preset {preset}": spec_in_force.predict_parameters(spec_in_force.predict_policy(strategy.node_predict_policy))
         for preset, strategy in presets.PRESETS.items()
+        if preset == "conservative"  # the others are calibrated
     },
 }
 HEADER = (

@@ -149,6 +149,10 @@ class Agent:
         self.counts.trainings += 1
         self.counts.unusable_values += done.unusable_values
         try:
+            self.observer.calibrate(now, self.view, boot_seconds)
+        except Exception:
+            log.exception("calibration failed; only calibrated peaks are affected; trying again in 30 s")
+        try:
             self.observer.evaluate(now, self.view, evaluation.Plan.of(policy, parameters), boot_seconds)
         except Exception:
             log.exception("evaluation of the predictors failed; predictions are not affected; trying again in 30 s")

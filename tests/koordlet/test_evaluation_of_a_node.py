@@ -348,3 +348,10 @@ def test_the_metrics_are_those_of_the_report():
             outcomes = [found["closed_forecasts_total", *of, outcome] for outcome in ("kept", "violation")]
             assert sum(outcomes) == 4
             assert (outcomes[1] > 0) == (scores["violationPercent"] > 0)
+
+
+def test_the_level_of_a_calibrated_prediction_is_published():
+    node = FedNode(StaticCluster(bound_pod("a"), spec={"predictPolicy": {"predictor": "calibrated"}}))
+    list(node.run(120, lambda step: ({"a": UsageSample(0.1 * step, GIB)}, UsageSample(0.1, GIB))))
+    published = node.report()["prediction"]
+    assert published["level"] == {"cpu": "n-sigma-v2", "memory": "n-sigma-v2"}
