@@ -67,7 +67,7 @@ EXPECTATIONS: Final[Mapping[Preset, Expectation]] = {
 def behind_gate(policy: PredictPolicy) -> PredictPolicy:
     """Return the policy that an agent gets: with the larger of `calibrated` and n-sigma-v2 in place of `calibrated`.
 
-    A calibrated peak holds for one horizon. Left standing for a day it is too low in 5 to 30 % of the cases, so it
+    A calibrated peak holds for one horizon. Kept for a day it is too low in 5 to 30 % of the cases, so it
     needs a manager that takes Mid back from running pods within the hour, which this one does not do.
     """
     if policy.predictor == "calibrated":

@@ -262,7 +262,7 @@ CalibrationLevel = Literal["n-sigma-v2", "max", "calibrated"]
 
 
 class CalibrationLevels(WireModel):
-    """Answer in force of `calibrated`: `n-sigma-v2` until 24 forecasts were judged, the larger of both until 48."""
+    """Answer in force of `calibrated`: `n-sigma-v2` until 24 forecasts have ended, the larger of both until 48."""
 
     cpu: CalibrationLevel
     memory: CalibrationLevel

@@ -20,7 +20,7 @@ from api_types.colocation import controller_config
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
-from koordlet.evaluation_metrics import EvaluationCollector
+from koordlet.metrics.evaluation import EvaluationCollector
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction import checkpointer
 from koordlet.prediction.checkpointer import Checkpointer
@@ -310,7 +310,8 @@ def test_the_agent_evaluates_what_the_spec_names(monkeypatch):
     agent._train()
     ((_, now, cluster, plan, boot_seconds),) = seen
     assert cluster is node.cluster
-    assert plan == Plan(tuple(EVALUATED), HORIZON, spec_in_force.predict_parameters(node.policy))
+    assert plan == Plan(tuple(EVALUATED), spec_in_force.predict_parameters(node.policy))
+    assert plan.horizon_seconds == HORIZON
     assert abs(now - time.time()) < 60
     assert abs(boot_seconds - time.clock_gettime(time.CLOCK_BOOTTIME)) < 60
 

@@ -172,7 +172,7 @@ class ResourceCalibration:
         return max(found, n_sigma) if self.level is Level.LARGER else found
 
     def change_horizon(self, horizon_seconds: float) -> None:
-        """Forecast for another horizon from now on: scores and rises of the old one say nothing about it."""
+        """Forecast for another horizon from now on: scores and rises belong to the old one."""
         if horizon_seconds == self._horizon_seconds:
             return
         self._horizon_seconds = horizon_seconds

@@ -4,7 +4,7 @@
     memory: P = max( C + B + lambda (L - C),  C + usage of the warm series + J )
     Peak    = max( usage now, min( C + (P - C) (1 + m), L ) )
 
-`koordlet.prediction.calibration` has the terms. Until 24 forecasts were judged the peak is that of n-sigma-v2, until 48
+`koordlet.prediction.calibration` has the terms. Until 24 forecasts have ended the peak is that of n-sigma-v2, until 48
 the larger of both.
 """
 
