@@ -68,7 +68,7 @@ class Agent:
                 cluster=self.view,
             )
         )
-        registry.register(evaluation_metrics.EvaluationCollector(observer.evaluation))
+        registry.register(evaluation_metrics.EvaluationCollector(observer.evaluation, observer.server))
         if self.exporter is not None:
             registry.register(agent_metrics.ExporterCollector(self.exporter))
 

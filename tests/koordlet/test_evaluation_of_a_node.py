@@ -330,7 +330,7 @@ def exported(registry):
 def test_the_metrics_are_those_of_the_report():
     node = node_with(*cluster_pods())
     registry = CollectorRegistry()
-    registry.register(EvaluationCollector(node.observer.evaluation))
+    registry.register(EvaluationCollector(node.observer.evaluation, node.observer.server))
     assert exported(registry) == dict.fromkeys([("dropped_forecasts_total", reason) for reason in Dropped], 0)
     for _ in node.run(60, bursts):
         pass
