@@ -66,7 +66,8 @@ HEADER = (
 LIVES_DAYS = {"azure_v1_vm_cpu_avg": (4, 40)}
 """Mean lifetimes of the pods in each table of a set; 10 days for any other."""
 LARGE_SET, SLOTS, SLOTS_OF_A_SMALL_SET = 40, 16, 6
-MOST_DAYS_BEFORE = 10
+SHARE_BEFORE, MOST_DAYS_BEFORE = 0.36, 10.0
+"""Part of a trace before the first prediction that counts."""
 
 
 def cells(folder: Path | None, machines: int | None, seed: int) -> Iterator[tuple[str, Traces, Setting]]:
@@ -83,7 +84,7 @@ def cells(folder: Path | None, machines: int | None, seed: int) -> Iterator[tupl
         resource = Resource.MEMORY if "mem" in name else Resource.CPU
         for life in LIVES_DAYS.get(name, (10,)):
             setting = Setting(
-                machines or 24, slots, life, min(MOST_DAYS_BEFORE, days / 3), seed=seed, resource=resource
+                machines or 24, slots, life, min(MOST_DAYS_BEFORE, days * SHARE_BEFORE), seed=seed, resource=resource
             )
             yield f"{name}, pods live {life} days", found, setting
 

@@ -56,9 +56,7 @@ def replay(pods, used, requested, policies, predict_at, horizon_steps, step_seco
     bound = [_bound(f"pod-{number}", limit, resource) for number, limit in enumerate(limits)]
     server = PredictionServer(policies[0], training_interval_seconds=step_seconds)
     is_calibrated = any(each.predictor == "calibrated" or "calibrated" in each.members for each in policies)
-    unit = WholeAmounts(
-        round(1000 * limits.sum()), round(limits.sum() * GIB)
-    )  # no limit: it has every pod of the trace
+    unit = WholeAmounts(round(1000 * limits.sum()), round(limits.sum() * GIB))
     wanted = {step: column for column, step in enumerate(predict_at)}
     peaks = np.empty((len(policies), len(wanted)))
     found_oracle, requests, now_used = (np.empty(len(wanted)) for _ in range(3))

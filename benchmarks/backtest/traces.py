@@ -24,7 +24,7 @@ class Unit(enum.StrEnum):
     OWN_LARGEST = "shares of the largest value of each series"
 
 
-_LARGEST = {Unit.SHARE: 1.5, Unit.PERCENT: 100.0, Unit.HALF_PERCENT: 200.0}
+_LARGEST = {Unit.SHARE: 1.5, Unit.OWN_LARGEST: 10.0, Unit.PERCENT: 100.0, Unit.HALF_PERCENT: 200.0}
 _DIVISOR = {Unit.SHARE: 1.0, Unit.PERCENT: 100.0, Unit.HALF_PERCENT: 200.0}
 
 

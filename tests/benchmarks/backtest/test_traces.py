@@ -29,6 +29,7 @@ def test_half_percents_become_shares_by_series(tmp_path):
     [
         (1.0, Unit.SHARE, 1.0),
         (1.2, Unit.SHARE, 1.2),
+        (3, Unit.OWN_LARGEST, 1.0),
         (80, Unit.PERCENT, 0.8),
         (150, Unit.HALF_PERCENT, 0.75),
         (4000, Unit.OWN_LARGEST, 1.0),
