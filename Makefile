@@ -103,9 +103,10 @@ docs: $(STAMP) ## Build the documentation site into build/site; fail on a dead l
 	@! grep -rlE '(src|rel="?stylesheet"? href)="?https?://' build/site --include='*.html' || { echo "these pages load from other hosts" >&2; exit 1; }
 
 .PHONY: docs-plots
-docs-plots: $(STAMP) ## Draw the score curves of docs/reference/scheduler-plugins from the product's formulas
+docs-plots: $(STAMP) ## Draw the plots of the documentation (TRACES=folder for those of predictions)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plots]'
 	@$(BIN)/python -m docs.generators.score_curves
+	@$(if $(TRACES),$(BIN)/python -m docs.generators.prediction_plots $(TRACES))
 
 .PHONY: pin
 pin: ## Write constraints.txt from the newest versions that pyproject.toml allows
