@@ -4,15 +4,21 @@ import pytest
 import yaml
 
 from scheduler_plugin.cli import check_config
+from scheduler_plugin.settings import SchedulerPluginSettings
 from tests.charts import chart
+
+
+WITH_EXTENDER_SERVICE = (
+    "extenderService.enabled=true",
+    "extenderService.serverCertificateSecret=extender-tls",
+    "extenderService.callersAuthoritySecret=scheduler-ca",
+)
 
 
 def secret_files(rendered, workload):
     """Return the folder with the secrets of the metrics providers in the extender, and its Secret."""
     pod = rendered.workloads()[workload]
-    (container,) = [
-        each for each in [*pod.get("initContainers", []), *pod["containers"]] if each["name"] == "scheduler-plugin"
-    ]
+    container = rendered.containers()[f"{workload}/scheduler-plugin"]
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     return mounts["provider-secrets"], volumes["provider-secrets"]["secret"]
@@ -20,14 +26,29 @@ def secret_files(rendered, workload):
 
 @pytest.mark.parametrize("workload", ["koord-scheduler", "koord-extender"])
 def test_the_extender_resolves_services_and_finds_the_secrets_of_its_providers(workload):
-    rendered = chart.render(
-        "scheduler.plugin.tokenSecret.name=prometheus",
-        "extenderService.enabled=true",
-        "extenderService.serverCertificateSecret=extender-tls",
-        "extenderService.callersAuthoritySecret=scheduler-ca",
-    )
+    rendered = chart.render("scheduler.plugin.tokenSecret.name=prometheus", *WITH_EXTENDER_SERVICE)
     assert rendered.workloads()[workload]["dnsPolicy"] == "ClusterFirst"
     assert secret_files(rendered, workload) == ("/etc/scheduler-plugin-secrets", {"secretName": "prometheus"})
+
+
+@pytest.mark.parametrize("workload", ["koord-scheduler", "koord-extender"])
+@pytest.mark.parametrize("other", [(), ("scheduler.plugin.tokenSecret.name=prometheus",)])
+def test_the_extender_keeps_its_measurements_in_a_volume_of_its_pod_if_asked_to(workload, other):
+    def kept(*values):
+        rendered = chart.render(*values, *other, *WITH_EXTENDER_SERVICE)
+        container = rendered.containers()[f"{workload}/scheduler-plugin"]
+        chosen = chart.parsed_settings(container, SchedulerPluginSettings, "KOORD_SCHEDULER")
+        mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+        volumes = {volume.pop("name"): volume for volume in map(dict, rendered.workloads()[workload]["volumes"])}
+        return chosen.measurement_file, mounts, volumes
+
+    file, mounts, volumes = kept("scheduler.plugin.keepMeasurements=true")
+    mount = mounts[file.rpartition("/")[0]]
+    assert volumes[mount["name"]] == {"emptyDir": {}}
+    assert not mount.get("readOnly")
+    file, mounts, volumes = kept()
+    assert file is None
+    assert not any("emptyDir" in volume for volume in volumes.values())
 
 
 @pytest.mark.parametrize(
