@@ -7,7 +7,6 @@ from scheduler_plugin.cli import check_config
 from scheduler_plugin.settings import SchedulerPluginSettings
 from tests.charts import chart
 
-
 WITH_EXTENDER_SERVICE = (
     "extenderService.enabled=true",
     "extenderService.serverCertificateSecret=extender-tls",
