@@ -92,7 +92,7 @@ def test_a_plugin_of_trimaran_rejects_no_node_and_removes_no_pod(name):
     assert passed == {"NodeNames": ["hot"]}
     scored = json.loads(cluster.parts.extender.prioritize(factories.request(pod, ["hot"]), measured_cluster.NOW))
     assert [each["Host"] for each in scored] == ["hot"]
-    assert list(cluster.parts.cluster.entries["hot"].load.pods) == ["placed-1"]
+    assert list(cluster.parts.cluster.entries["hot"].load.pods) == ["default/placed-1"]
 
 
 def test_the_plugins_of_trimaran_share_their_base_and_one_set_of_measurements():
