@@ -31,6 +31,9 @@ from tests.scheduler_plugin.plugins.trimaran.measured_cluster import NOW, Measur
 
 QUERIES = tuple(Query(kind, MetricType(kind)) for kind in (*KINDS, "Bandwidth"))
 NODES = ("a", "b")
+ADDRESSES = {"a": "10.0.0.1", "b": "fd00::2"}
+INSTANCES = {"a": "10.0.0.1:9100", "b": "[fd00::2]:9100"}
+"""Labels of the series: a scrape configuration may know the addresses alone."""
 START = int(NOW)
 KEYS = {"CPU": "cpu", "Memory": "memory"}
 
@@ -63,7 +66,7 @@ class Server(HttpSource):
             value = sample.mean if method == "avg" else sample.deviation
             if value is not None:
                 found.append((node, value / 100.0))
-        result = [{"metric": {"instance": node}, "value": [self.round.at, str(value)]} for node, value in found]
+        result = [{"metric": {"instance": INSTANCES[node]}, "value": [self.round.at, str(value)]} for node, value in found]
         return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}).encode()
 
 
@@ -184,7 +187,7 @@ class Product:
     async def fetch(self, history: Sequence[Round], now: float) -> None:
         """Let both providers answer every round, and select measurements after each."""
         parts = self.cluster.parts
-        known = dict.fromkeys(self.nodes, KnownNode(4000, 8 * 2**30))
+        known = {name: KnownNode(4000, 8 * 2**30, addresses=(ADDRESSES[name],)) for name in self.nodes}
         server = Server()
         series = PrometheusProvider(Reach("http://prometheus", dict, 5.0), QUERIES, lambda: known, NodeNames())
         series._source = server
