@@ -67,7 +67,9 @@ class Server(HttpSource):
             value = sample.mean if method == "avg" else sample.deviation
             if value is not None:
                 found.append((node, value / 100.0))
-        result = [{"metric": {"instance": INSTANCES[node]}, "value": [self.round.at, str(value)]} for node, value in found]
+        result = [
+            {"metric": {"instance": INSTANCES[node]}, "value": [self.round.at, str(value)]} for node, value in found
+        ]
         return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}).encode()
 
 
