@@ -121,7 +121,7 @@ async def test_the_age_limit_of_reports_is_that_of_the_setting() -> None:
     assert plugin.fallback_levels(running.vectors.find(["hot"]), at)[0].tolist() == [FallbackLevel.MEASURED]
 
 
-async def test_no_node_looks_unknown_while_the_rows_are_rewritten() -> None:
+async def test_no_node_is_unknown_while_the_rows_are_rewritten() -> None:
     """The first data after an outage: pods would otherwise go to the nodes whose rows are written first."""
     running, now = parts(), [NOW]
     names = [f"node-{index}" for index in range(200)]
