@@ -18,10 +18,11 @@ from prometheus_client import CollectorRegistry
 from api_types.node_metric import types as node_metric
 from apiserver_client import backoff, session
 from component_base.http_endpoint import ProbeResult
-from koordlet import evaluation_metrics, metrics
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.view import ClusterView
 from koordlet.influxdb_exporter import exporter
+from koordlet.metrics import agent as agent_metrics
+from koordlet.metrics import evaluation as evaluation_metrics
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction import evaluation
 from koordlet.prediction.checkpointer import Checkpointer
@@ -47,10 +48,10 @@ class Agent:
         self.observer = observer
         self.reports = ReportBuilder(observer)
         self.view = ClusterView(settings.node_name)
-        self.counts = metrics.Counts()
+        self.counts = agent_metrics.Counts()
         self.stop = asyncio.Event()
         self.checkpointer = Checkpointer(settings.state_dir, settings.node_name, observer.server, observer.evaluation)
-        self._tick_times = metrics.TickTimes()
+        self._tick_times = agent_metrics.TickTimes()
         self._published: schedule.Published | None = None
         self._last_tick = time.monotonic()
         self._schedule = schedule.ReportSchedule()
@@ -58,7 +59,7 @@ class Agent:
         self._last_outcome: writer.Outcome | None = None
         self.exporter = exporter.start(settings)
         registry.register(
-            metrics.AgentCollector(
+            agent_metrics.AgentCollector(
                 self.reports,
                 self.counts,
                 self._tick_times,
@@ -67,9 +68,9 @@ class Agent:
                 cluster=self.view,
             )
         )
-        registry.register(evaluation_metrics.EvaluationCollector(observer.evaluation))
+        registry.register(evaluation_metrics.EvaluationCollector(observer.evaluation, observer.server))
         if self.exporter is not None:
-            registry.register(metrics.ExporterCollector(self.exporter))
+            registry.register(agent_metrics.ExporterCollector(self.exporter))
 
     async def run(self, api: session.Session) -> None:
         """Observe and report until `stop` is set or a task fails, then write the checkpoint."""
@@ -148,6 +149,10 @@ class Agent:
             return
         self.counts.trainings += 1
         self.counts.unusable_values += done.unusable_values
+        try:
+            self.observer.calibrate(now, self.view, boot_seconds)
+        except Exception:
+            log.exception("calibration failed; only calibrated peaks are affected; trying again in 30 s")
         try:
             self.observer.evaluate(now, self.view, evaluation.Plan.of(policy, parameters), boot_seconds)
         except Exception:

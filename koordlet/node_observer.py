@@ -18,6 +18,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.interface import Cluster
 from koordlet.cluster.pods import PodOnNode, PodTable
+from koordlet.collectors.capped_usage import CappedUsage
 from koordlet.collectors.host_root import HostRoot
 from koordlet.collectors.snapshot import SnapshotCollector
 from koordlet.metric_cache import series
@@ -29,7 +30,7 @@ from koordlet.prediction.evaluation import LiveEvaluation
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.prediction.usage_models import TrainingRound
-from koordlet.samples import NoData, SeriesKey, UsageSample
+from koordlet.samples import NoData, SeriesKey, UsageSample, pod_key
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +92,7 @@ class NodeObserver:
         self.expired_pods = 0
         """Models of pods that were discarded because their pods had gone."""
         self._bound: _BoundPods | None = None
+        self._capped_usage = CappedUsage()
         self._counts_page_cache = False
         self._booted_at_seconds: float | None = None
         """Wall clock minus the time since boot, when cached samples were last shifted."""
@@ -139,6 +141,16 @@ class NodeObserver:
         self.newest_training = done
         self.expired_pods += done.expired_pods
         return done
+
+    def calibrate(self, now_seconds: float, cluster: Cluster, boot_seconds: float) -> None:
+        """Record the usage of the Prod pods for calibrated peaks. Follows a training; nothing before pods are known."""
+        if cluster.generation is None or not cluster.pods.synced:
+            return
+        bound = cluster.pods.active()
+        prod = {pod.uid: self.newest.get(pod_key(pod.uid)) for pod in allocation.charged_to_prod(bound)}
+        cores = {uid: sample.cpu_cores for uid, sample in prod.items() if sample is not None}
+        capped = self._capped_usage.resources(boot_seconds, self.collector.collectors, cores)
+        self.server.calibrate(now_seconds, bound, cluster.capacity, unmeasured=self.pods_in_system, capped=capped)
 
     def evaluate(self, now_seconds: float, cluster: Cluster, plan: evaluation.Plan, boot_seconds: float) -> None:
         """Observe the forecast of the live evaluation, and make the next one when it is due. Follows a training.

@@ -20,12 +20,14 @@ from api_types.colocation import document as colocation_document
 from apiserver_client import session
 from koordlet import agent as agent_module
 from koordlet.agent import Agent
+from koordlet.cluster import spec_in_force
 from koordlet.report import writer
 from koordlet.samples import UsageSample
 from koordlet.settings import KoordletSettings
 from tests.fakes import cluster
 from tests.koordlet.fed_node import FedNode
 from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
+from tests.koordlet.prediction import test_calibrated_server
 from tests.manager.conftest import MID, NAMESPACE, World, allocated, amounts
 
 MINUTES = 60
@@ -90,6 +92,9 @@ EVALUATION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
     f"{PREDICT}.horizonSeconds": ({}, 900),
 }
 """The same for keys that are seen in the evaluation of the predictors."""
+
+CALIBRATION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {f"{PREDICT}.violationTargetPercent": ({}, 5.0)}
+"""The same for keys that are seen in the calibrated peak of a node with three days of history."""
 
 ALL = {key.path: key for key in slo.keys(slo.ColocationStrategy)}
 
@@ -186,7 +191,8 @@ async def agent_history(
 
 def test_every_key_is_tried():
     used = {path for path, key in ALL.items() if key.unused is None}
-    assert used == MID_KEYS.keys() | REPORT_KEYS.keys() | TIME_KEYS.keys() | EVALUATION_KEYS.keys()
+    tried = (MID_KEYS, REPORT_KEYS, TIME_KEYS, EVALUATION_KEYS, CALIBRATION_KEYS)
+    assert used == set().union(*tried)
 
 
 async def test_the_same_document_has_the_same_effect(tmp_path, monkeypatch):
@@ -227,6 +233,18 @@ async def test_a_key_of_the_evaluation_changes_what_is_evaluated(path):
             pass
         evaluated.append(node.report()["prediction"]["evaluation"])
     assert evaluated[0] != evaluated[1]
+
+
+@pytest.mark.parametrize("path", sorted(CALIBRATION_KEYS))
+async def test_a_key_of_the_calibration_changes_the_peak(path):
+    beside, value = CALIBRATION_KEYS[path]
+    peaks = []
+    for document in (beside, with_key(beside, path, value)):
+        _, spec = await manager_history(document)
+        policy = spec_in_force.predict_policy(slo.PredictPolicy.model_validate(spec["predictPolicy"]))
+        parameters = spec_in_force.predict_parameters(policy).for_predictor("calibrated")
+        peaks.append(test_calibrated_server.known().peak(parameters=parameters).peak)
+    assert peaks[0] > peaks[1]
 
 
 @pytest.mark.parametrize("path", sorted(TIME_KEYS))

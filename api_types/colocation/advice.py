@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from api_types.colocation import controller_config as slo
 from api_types.colocation import presets
 from api_types.colocation import selector as node_selector
 from api_types.colocation.problem import Effect, KeyPath, Problem, quoted
 from api_types.wire_model import camel_case
+
+_GATED: Final = (
+    "a cluster that evicts Mid pods within the hour, which no key can request yet: the larger of calibrated and "
+    "n-sigma-v2 is in force"
+)
 
 
 def strategy_advice(strategy: slo.ColocationStrategy, path: KeyPath = ()) -> Iterator[Problem]:
@@ -22,6 +27,13 @@ def strategy_advice(strategy: slo.ColocationStrategy, path: KeyPath = ()) -> Ite
     if strategy.metric_memory_collect_policy == slo.HOT_PAGE_CACHE:
         wanted = "usageWithPageCache or usageWithoutPageCache; hot pages are not measured, the latter is in force"
         yield _advice((*path, "metricMemoryCollectPolicy"), strategy.metric_memory_collect_policy, wanted)
+    own = strategy.node_predict_policy
+    of_preset = presets.PRESETS[strategy.preset].node_predict_policy if strategy.preset else None
+    if own is not None and own.predictor is not None:
+        if presets.is_gated(own):
+            yield _advice((*path, "nodePredictPolicy", "predictor"), own.predictor, _GATED)
+    elif of_preset is not None and presets.is_gated(of_preset):
+        yield _advice((*path, "preset"), strategy.preset, _GATED)
     if strategy.mid_reclaim_mode not in (None, "", slo.STATIC):
         yield _advice((*path, "midReclaimMode"), strategy.mid_reclaim_mode, f"{slo.STATIC}, or nothing")
 

@@ -74,7 +74,7 @@ HOT_PAGE_CACHE: Final = "usageWithHotPageCache"
 MidFloor = Literal["allocated", "none"]
 MidPublish = Literal["node", "shadow"]
 Preset = Literal["conservative", "balanced", "aggressive"]
-SinglePredictor = Literal["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile"]
+SinglePredictor = Literal["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "calibrated"]
 SINGLE_PREDICTOR_NAMES: Final[tuple[str, ...]] = typing.get_args(SinglePredictor)
 PredictorName = Literal[SinglePredictor, "max"]
 PREDICTOR_NAMES: Final[tuple[str, ...]] = typing.get_args(PredictorName)
@@ -113,11 +113,14 @@ class PredictPolicy(StrategyModel):
     predictor: Annotated[PredictorName | None, Default("n-sigma-v2")] = None
     """Name of the predictor; `percentile` without coldStartPeriodSeconds 86400 under-predicts ten times as often."""
     evaluated_predictors: Annotated[
-        Annotated[list[PredictorName], pydantic.Field(max_length=MOST_EVALUATED)] | None, Default(["n-sigma-v2"])
+        Annotated[list[PredictorName], pydantic.Field(max_length=MOST_EVALUATED)] | None,
+        Default(["n-sigma-v2", "calibrated"]),
     ] = None
     """Predictors that are evaluated live on the node, beside the one in force. They change no Mid resource."""
     horizon_seconds: Annotated[Annotated[int, pydantic.Field(ge=900, le=10800)] | None, Default(3600)] = None
-    """Horizon of the live evaluation: time for which a forecast peak has to be high enough."""
+    """Horizon of `calibrated` and of the live evaluation: time for which a peak has to be high enough."""
+    violation_target_percent: Annotated[Annotated[float, pydantic.Field(ge=0.5, le=5)] | None, Default(1.0)] = None
+    """Of `calibrated`: share of the horizons in which usage may exceed the CPU peak; half of it for memory."""
     n: Annotated[Annotated[float, pydantic.Field(gt=0, le=20)] | None, Default(5.0)] = None
     """N of N-sigma: standard deviations above the mean."""
     percentile: Annotated[PercentileRank | None, Default(99.0)] = None

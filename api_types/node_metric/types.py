@@ -258,6 +258,16 @@ class PredictorEvaluation(WireModel):
     """Forecasts of memory; absent while none has ended."""
 
 
+CalibrationLevel = Literal["n-sigma-v2", "max", "calibrated"]
+
+
+class CalibrationLevels(WireModel):
+    """Answer in force of `calibrated`: `n-sigma-v2` until 24 forecasts have ended, the larger of both until 48."""
+
+    cpu: CalibrationLevel
+    memory: CalibrationLevel
+
+
 class Prediction(WireModel):
     """Predictor, parameters and terms of a prediction."""
 
@@ -273,6 +283,8 @@ class Prediction(WireModel):
     """Prod pods predicted from their history."""
     cold_pods: int
     """Prod pods with too little history, counted with their request."""
+    level: CalibrationLevels | None = None
+    """Answer in force of `calibrated`, by resource; absent for other predictors."""
     node: NodePrediction | None = None
     prod: ProdPrediction
     evaluation: Annotated[

@@ -1,5 +1,6 @@
 """Place pods on many machines from a seed, and replay them in one process for each core."""
 
+import dataclasses
 import functools
 import os
 import random
@@ -10,8 +11,10 @@ import numpy as np
 
 from benchmarks.backtest import placement
 from benchmarks.backtest.replay import replay
+from koordlet.samples import Resource
 
 HORIZON_HOURS = 24.0
+LONGEST_CALIBRATED_SECONDS = 10_800
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +28,12 @@ class Setting:
     interval_hours: float = 1.0
     seed: int = 1
     horizon_hours: float = HORIZON_HOURS
+    resource: Resource = Resource.CPU
 
 
 @dataclass(frozen=True, eq=False)
 class CellReplay:
-    """Replays of all machines: `peaks` is (policies, machines, times), the others (machines, times), in cores."""
+    """Replays of all machines: `peaks` is (policies, machines, times), the others (machines, times); cores or GiB."""
 
     peaks: np.ndarray
     oracle: np.ndarray
@@ -37,10 +41,8 @@ class CellReplay:
     usage: np.ndarray
 
 
-def replay_cell(traces, setting, policies, processes=None, targets=()):
-    """Place the series of `traces` on machines, and predict each by every policy and every calibrated target."""
-    if np.isnan(traces.shares).any():
-        raise ValueError("the traces have gaps; a usage that is not known cannot be summed up")
+def replay_cell(traces, setting, policies, processes=None):
+    """Place the series of `traces` on machines, and predict each by every policy, for the horizon of the setting."""
     series_count, steps = traces.shares.shape
     steps_a_day = 86_400 / traces.step_seconds
     horizon_steps = round(setting.horizon_hours / 24 * steps_a_day)
@@ -48,21 +50,22 @@ def replay_cell(traces, setting, policies, processes=None, targets=()):
         round(setting.first_prediction_day * steps_a_day),
         round(setting.interval_hours / 24 * steps_a_day),
     )
+    horizon_seconds = min(round(3600 * setting.horizon_hours), LONGEST_CALIBRATED_SECONDS)
     requests = placement.draw_requests(series_count, setting.seed)
     rng = random.Random(f"placement {setting.seed}")
     machines = [
-        placement.place(series_count, steps, setting.slots, setting.mean_life_days * steps_a_day, rng)
+        placement.place(np.isfinite(traces.shares), setting.slots, setting.mean_life_days * steps_a_day, rng)
         for _ in range(setting.machines)
     ]
     work = functools.partial(
         replay,
-        cores=traces.shares * np.array(requests)[:, np.newaxis],
-        requests_cores=requests,
-        policies=policies,
+        used=traces.shares * np.array(requests)[:, np.newaxis],
+        requested=requests,
+        policies=[dataclasses.replace(each, horizon_seconds=horizon_seconds) for each in policies],
         predict_at=range(first, steps - horizon_steps, interval),
         horizon_steps=horizon_steps,
         step_seconds=traces.step_seconds,
-        targets=targets,
+        resource=setting.resource,
     )
     found = _each(work, machines, processes or os.cpu_count() or 1)
     return CellReplay(

@@ -2,11 +2,14 @@
 
 A machine has a fixed number of slots, all taken from the beginning. A pod lives for an exponentially distributed time
 and is replaced in the next step by a pod of a series that is not on the machine: the same series twice on one machine
-would peak together, which two pods of a real machine do not. A series that returns is a new pod without history.
+would peak together, which two pods of a real machine do not. A series that returns is a new pod without history. A pod
+ends where its series has no value; a slot for which no series has one stays empty for a while.
 """
 
 import random
 from dataclasses import dataclass
+
+import numpy as np
 
 REQUESTS_CORES = (1, 2, 4, 8)
 
@@ -26,24 +29,43 @@ def draw_requests(series_count: int, seed: int) -> list[int]:
     return [rng.choice(REQUESTS_CORES) for _ in range(series_count)]
 
 
-def place(series_count: int, steps: int, slots: int, mean_life_steps: float, rng: random.Random) -> list[Pod]:
-    """Return the pods of one machine over all steps by slot and start; a last pod ends with the trace (ValueError)."""
+_EMPTY = -1
+_EMPTY_STEPS = 12
+
+
+def place(known: np.ndarray, slots: int, mean_life_steps: float, rng: random.Random) -> list[Pod]:
+    """Return the pods of one machine over all steps; `known` (series, steps) is where each series has a value.
+
+    Raises ValueError where there are not more series than slots.
+    """
+    series_count, steps = known.shape
     if slots >= series_count:
         raise ValueError(f"{slots} slots and {series_count} series: want more series, one that arrives has to be new")
     waiting = list(range(series_count))
     rng.shuffle(waiting)
-    running = [_pod(waiting.pop(), 0, steps, mean_life_steps, rng) for _ in range(slots)]
-    placed = list(running)
+    running = []
+    for _ in range(slots):
+        with_value = [index for index, series in enumerate(waiting) if known[series, 0]]
+        running.append(_pod(known, waiting.pop(with_value[-1]) if with_value else _EMPTY, 0, mean_life_steps, rng))
+    placed = [pod for pod in running if pod.series != _EMPTY]
     while any(pod.end < steps for pod in running):
         slot = min(range(slots), key=lambda each: running[each].end)
         leaving = running[slot]
-        arriving = waiting.pop(rng.randrange(len(waiting)))
-        waiting.append(leaving.series)
-        running[slot] = _pod(arriving, leaving.end, steps, mean_life_steps, rng)
-        placed.append(running[slot])
+        with_value = [index for index, series in enumerate(waiting) if known[series, leaving.end]]
+        arriving = waiting.pop(with_value[rng.randrange(len(with_value))]) if with_value else _EMPTY
+        if leaving.series != _EMPTY:
+            waiting.append(leaving.series)
+        running[slot] = _pod(known, arriving, leaving.end, mean_life_steps, rng)
+        if arriving != _EMPTY:
+            placed.append(running[slot])
     return placed
 
 
-def _pod(series: int, start: int, steps: int, mean_life_steps: float, rng: random.Random) -> Pod:
+def _pod(known: np.ndarray, series: int, start: int, mean_life_steps: float, rng: random.Random) -> Pod:
+    """Return a pod of a series, or an empty slot for a series without a value at the start."""
+    steps = known.shape[1]
+    if series == _EMPTY:
+        return Pod(_EMPTY, start, min(start + _EMPTY_STEPS, steps))
     life = max(1, round(rng.expovariate(1 / mean_life_steps)))
-    return Pod(series, start, min(start + life, steps))
+    gap = np.argmin(known[series, start:]) if not known[series, start:].all() else steps - start
+    return Pod(series, start, min(start + life, start + int(gap), steps))

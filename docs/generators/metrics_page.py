@@ -18,7 +18,7 @@ from koordlet.agent import Agent
 from koordlet.influxdb_exporter.exporter import InfluxDbExporter
 from koordlet.influxdb_exporter.queue import PointQueue
 from koordlet.influxdb_exporter.writer import Writer
-from koordlet.metrics import ExporterCollector
+from koordlet.metrics.agent import ExporterCollector
 from koordlet.settings import KoordletSettings
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason

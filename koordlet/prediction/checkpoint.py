@@ -83,13 +83,14 @@ def save(
     reset_mark: str = "",
     reset: bool = False,
     evaluation: bytes = checkpoint_format.NO_EVALUATION,
+    calibration: bytes = b"",
 ) -> CheckpointProblem | None:
     """Replace the checkpoint.
 
     A checkpoint with more recorded history than these models is not overwritten unless `reset` is set: an agent that
     could not read its checkpoint at the start must not erase it a minute later. After about a half-life the new history
     outweighs the old one and is written. `reset_mark`, the last reset request that was handled, is stored with it,
-    and `evaluation`, the state of the live evaluation as JSON.
+    and `evaluation`, the state of the live evaluation as JSON, and `calibration`, that of calibrated peaks.
     """
     try:
         if not reset and _carries_less_than_stored(path, models, node_name, now_seconds):
@@ -98,7 +99,10 @@ def save(
                 "remove it to discard that history"
             )
             return CheckpointProblem(_LESS_HISTORY, text)
-        _replace(path, checkpoint_format.encode(models, node_name, now_seconds, reset_mark, evaluation))
+        encoded = checkpoint_format.encode(
+            models, node_name, now_seconds, reset_mark, evaluation, calibration=calibration
+        )
+        _replace(path, encoded)
     except OSError as error:
         return problem_of(error, f"cannot write {path}")
     return None

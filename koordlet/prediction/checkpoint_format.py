@@ -3,7 +3,8 @@
     magic (8) | version (u32) | header length (u32) | body length (u64) | CRC32 of header and body (u32)
     header: JSON - node, saved at, last handled reset request, state of the live evaluation, one [kind, identity] a row,
             and for each resource: buckets, half-life, reference, and the weight carried by the series that never expire
-    body:   for each resource, little-endian: cells in use (u32), their weights (f64), seven columns of all rows (f64)
+    body:   for each resource, little-endian: cells in use (u32), their weights (f64), seven columns of all rows (f64);
+            the calibration (`calibration.state_format`)
 
 Weights are stored to the last bit: rounding could move a percentile to the next bucket, 5 % away. Bytes that this
 decoder does not accept are refused with a reason, never guessed. `checkpoint_values` checks what is decoded, because a
@@ -31,7 +32,9 @@ from koordlet.prediction.usage_models import BUCKETS, ModelsState
 from koordlet.samples import RESOURCES, Resource, SeriesKey, SeriesKind
 
 MAGIC: Final = b"koordprd"
-VERSION: Final = 2
+VERSION: Final = 3
+_READABLE: Final = (2, 3)
+"""Version 2 has no calibration."""
 NO_EVALUATION: Final = b"null"
 _PREFIX: Final = struct.Struct("<8sIIQI")
 _COLUMNS: Final = 7
@@ -73,6 +76,7 @@ class _Header(msgspec.Struct, rename="camel"):
     banks: dict[str, _BankHeader]
     reset_mark: str = ""
     evaluation: msgspec.Raw = msgspec.Raw(NO_EVALUATION)
+    calibration_bytes: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +91,8 @@ class Stored:
     """Text of the last reset request that was handled, '' if there was none."""
     evaluation: bytes = NO_EVALUATION
     """State of the live evaluation as JSON, not validated: invalid scores must not cost the models."""
+    calibration: bytes = b""
+    """The calibration, empty without one, not validated for the same reason."""
 
 
 def encode(
@@ -95,6 +101,8 @@ def encode(
     saved_seconds: float,
     reset_mark: str = "",
     evaluation: bytes = NO_EVALUATION,
+    *,
+    calibration: bytes = b"",
 ) -> bytes:
     """Return the bytes of a checkpoint."""
     weight = carried_weight(models, saved_seconds)
@@ -103,6 +111,7 @@ def encode(
         saved_at=saved_seconds,
         reset_mark=reset_mark,
         evaluation=msgspec.Raw(evaluation),
+        calibration_bytes=len(calibration),
         rows=[(kind.value, identity) for kind, identity in models.keys],
         banks={
             resource.value: _BankHeader(
@@ -120,7 +129,7 @@ def encode(
     for resource in RESOURCES:
         bank = models.banks[resource]
         parts += [bank.cells.astype(_CELL).tobytes(), *(_floats(array) for array in (bank.cell_weights, bank.columns))]
-    content = b"".join(parts)
+    content = b"".join([*parts, calibration])
     body_length = len(content) - len(encoded_header)
     return _PREFIX.pack(MAGIC, VERSION, len(encoded_header), body_length, zlib.crc32(content)) + content
 
@@ -132,10 +141,11 @@ def decode(data: bytes, node_name: str) -> Stored:
         header = msgspec.json.decode(content[:header_length], type=_Header)
         _require_same_node(header.node, node_name)
         keys = tuple(SeriesKey(SeriesKind(kind), identity) for kind, identity in header.rows)
-        models = ModelsState(keys, _banks(header.banks, content[header_length:], len(keys)))
+        body, calibration = _split(content[header_length:], header.calibration_bytes)
+        models = ModelsState(keys, _banks(header.banks, body, len(keys)))
         weight = {resource: header.banks[resource].carried_weight for resource in RESOURCES}
         checkpoint_values.require_valid(models, header.saved_at, weight)
-        return Stored(header.saved_at, models, weight, header.reset_mark, bytes(header.evaluation))
+        return Stored(header.saved_at, models, weight, header.reset_mark, bytes(header.evaluation), calibration)
     except (msgspec.DecodeError, ValueError, KeyError, RecursionError) as error:
         raise CheckpointError(Refusal.CORRUPT, f"the content is invalid: {error!r}") from error
 
@@ -170,8 +180,8 @@ def _verified_content(data: bytes) -> tuple[memoryview, int]:
     if len(data) < _PREFIX.size:
         raise CheckpointError(Refusal.TRUNCATED, f"{len(data)} bytes, want {_PREFIX.size} and more")
     _, version, header_length, body_length, checksum = _PREFIX.unpack_from(data)
-    if version != VERSION:
-        raise CheckpointError(Refusal.OTHER_VERSION, f"version {version}, this agent reads version {VERSION}")
+    if version not in _READABLE:
+        raise CheckpointError(Refusal.OTHER_VERSION, f"version {version}, this agent reads versions 2 and 3")
     wanted = _PREFIX.size + header_length + body_length
     if len(data) < wanted:
         raise CheckpointError(Refusal.TRUNCATED, f"{len(data)} bytes, want {wanted}")
@@ -184,6 +194,14 @@ def _verified_content(data: bytes) -> tuple[memoryview, int]:
 def _require_same_node(stored: str, wanted: str) -> None:
     if stored != wanted:
         raise CheckpointError(Refusal.FOREIGN_NODE, f"belongs to node {stored!r}, this is {wanted!r}")
+
+
+def _split(body: memoryview, calibration_bytes: int) -> tuple[memoryview, bytes]:
+    """Return the banks and the calibration behind them."""
+    if not 0 <= calibration_bytes <= len(body):
+        raise ValueError(f"a calibration of {calibration_bytes} bytes in a body of {len(body)}")
+    end = len(body) - calibration_bytes
+    return body[:end], bytes(body[end:])
 
 
 def _banks(headers: Mapping[str, _BankHeader], body: memoryview, rows: int) -> dict[Resource, BankState]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from koordlet.prediction import checkpoint, checkpoint_format, evaluation_state
+from koordlet.prediction.calibration import state_format
 from koordlet.prediction.checkpoint import CheckpointProblem
 from koordlet.prediction.evaluation import LiveEvaluation
 from koordlet.prediction.server import PredictionServer
@@ -71,6 +72,7 @@ class Checkpointer:
             return
         self._server.restore(found.models)
         self._restore_evaluation(path, found.evaluation)
+        self._restore_calibration(path, found.calibration)
         self._reset_mark = found.reset_mark
         self.written_seconds = found.saved_seconds
         saved = dt.datetime.fromtimestamp(found.saved_seconds, dt.UTC)
@@ -85,6 +87,17 @@ class Checkpointer:
             log.warning("%s: the scores of the predictors are not used and begin again: %s", path, refused)
             return
         self._evaluation.restore(state, time.time(), _boot_seconds())
+
+    def _restore_calibration(self, path: Path, stored: bytes) -> None:
+        if not stored:
+            return
+        try:
+            is_restored = self._server.restore_calibration(state_format.decode(stored))
+        except ValueError as refused:
+            log.warning("%s: the calibration is not used and begins again: %s", path, refused)
+            return
+        if not is_restored:
+            log.warning("%s: the calibration is not used and begins again: it has impossible values", path)
 
     def _add_problem(self, unwritable: CheckpointProblem | None) -> None:
         """Add to the problem of loading, unless it has the same reason."""
@@ -136,6 +149,7 @@ class Checkpointer:
             return
         now = time.time()
         evaluation = self._evaluation.export(now, _boot_seconds())
+        calibration = self._server.export_calibration()
         write = functools.partial(
             checkpoint.save,
             self.path,
@@ -145,6 +159,7 @@ class Checkpointer:
             reset_mark=self._reset_mark,
             reset=is_reset,
             evaluation=evaluation,
+            calibration=b"" if calibration is None else state_format.encode(calibration),
         )
         problem = await asyncio.to_thread(self._locked, write)
         self.writes += problem is None

@@ -40,18 +40,22 @@ _CLOCK_STEP_SECONDS: Final = 5.0
 
 
 class Plan(NamedTuple):
-    """Predictors to evaluate, and the horizon."""
+    """Predictors to evaluate, and the parameters of all of them."""
 
     predictors: tuple[str, ...]
     """The one in force and the others, each once."""
-    horizon_seconds: float
     parameters: PredictParameters
+
+    @property
+    def horizon_seconds(self) -> float:
+        """Return the time for which a forecast has to be high enough."""
+        return float(self.parameters.horizon_seconds)
 
     @classmethod
     def of(cls, policy: controller_config.PredictPolicy, parameters: PredictParameters) -> Self:
         """Return the plan of a policy in force, in which every key is set."""
         names = dict.fromkeys((parameters.predictor, *(policy.evaluated_predictors or ())))
-        return cls(tuple(names), float(policy.horizon_seconds or 0), parameters)
+        return cls(tuple(names), parameters)
 
 
 class Dropped(enum.StrEnum):

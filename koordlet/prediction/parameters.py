@@ -51,6 +51,10 @@ class PredictParameters:
     """`a` of `borg-default`."""
     members: tuple[str, ...] = _default("members")
     """Predictors of `max`."""
+    violation_target_percent: float = _default("violation_target_percent")
+    """Of `calibrated`: share of the horizons in which usage may exceed the CPU peak; half of it for memory."""
+    horizon_seconds: float = _default("horizon_seconds")
+    """Time for which a calibrated peak, and a forecast of the live evaluation, has to be high enough."""
     safety_margin_percent: float | None = _default("safety_margin_percent")
     """Raises all of a peak but cold requests; None: 10 for `percentile`, 0 for every other predictor."""
     cpu_half_life_seconds: float = _default("cpu_half_life_seconds")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +23,17 @@ class UsageStatistics(Protocol):
 
     def percentile(self, percent: float) -> FloatArray:
         """Return the percentile (0..100) of each series, the upper end of its bucket."""
+
+
+class Calibrated(Protocol):
+    """Peaks that past forecasts of this node calibrate."""
+
+    @property
+    def level(self) -> str:
+        """Name of the answer in force: `n-sigma-v2`, `max` or `calibrated`."""
+
+    def peak(self, n_sigma: float, target_percent: float, margin_factor: float) -> float:
+        """Return the peak; `n_sigma` is the answer of n-sigma-v2, `target_percent` the wanted share of violations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +62,8 @@ class ProdLoad:
     """What each warm pod may use at most, infinite where nothing limits it."""
     capacity: float = math.inf
     """Capacity of the node, infinite while unknown."""
+    calibrated: Callable[[], Calibrated | None] = lambda: None
+    """Return the calibrated peaks of this load, None while nothing was recorded for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +81,8 @@ class Peak:
     """Sum over the warm pods, without system."""
     system_peak: float | None = None
     """Peak of the system beside the pods."""
+    level: str | None = None
+    """Answer in force of a predictor that needs a history of forecasts: `n-sigma-v2`, `max` or `calibrated`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ prediction before each report. A changed policy takes effect at the next trainin
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +19,12 @@ from koordlet.metric_cache import series as class_series
 from koordlet.prediction import allocation
 from koordlet.prediction.allocation import ChargedPod, WholeAmounts
 from koordlet.prediction.buckets import FloatArray
+from koordlet.prediction.calibration.node_calibration import (
+    Calibrated,
+    NodeCalibration,
+    NodeCalibrationState,
+    WarmSeries,
+)
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NodePeak, NoPrediction, Peak, ProdLoad
 from koordlet.prediction.predictors import n_sigma, registry
@@ -37,8 +44,8 @@ from koordlet.samples import (
     UNRESERVED_SYSTEM,
     Resource,
     SeriesKey,
-    SeriesKind,
     UsageSample,
+    pod_key,
 )
 
 # Ten trainings without a sample: older statistics do not describe the node any more. Well below the manager's
@@ -80,6 +87,7 @@ class PredictionServer:
         self._next_parameters = parameters
         self._new_models = functools.partial(UsageModels, max_pods, training_interval_seconds)
         self._models = self._new_models()
+        self.calibration = NodeCalibration()
 
     def configure(self, parameters: PredictParameters) -> None:
         """Use other parameters from the next training on."""
@@ -97,7 +105,38 @@ class PredictionServer:
             Resource.CPU: self._parameters.cpu_half_life_seconds,
             Resource.MEMORY: self._parameters.memory_half_life_seconds,
         }
-        return self._models.train(now_seconds, samples, half_lives, boot_seconds)
+        done = self._models.train(now_seconds, samples, half_lives, boot_seconds)
+        self.calibration.shift_clock(done.clock_step_seconds)
+        return done
+
+    def calibrate(
+        self,
+        now_seconds: float,
+        pods: Iterable[ChargedPod],
+        capacity: WholeAmounts | None,
+        *,
+        unmeasured: Container[str] = (),
+        capped: Collection[Resource] = (),
+    ) -> None:
+        """Record usage for calibrated peaks, and begin their next forecast where one is due. Follows a training.
+
+        See `predict` for the arguments; the usage of the resources in `capped` was held down.
+        """
+        if capacity is None:
+            return
+        parameters = self._parameters
+        prod_pods = allocation.charged_to_prod(pods)
+        keys = [UNRESERVED_SYSTEM, *map(_pod_key, prod_pods)]
+        usage = {resource: self._models.current_values(resource, keys) for resource in RESOURCES}
+        unit = {resource: _in_cores_or_bytes(capacity, resource) for resource in RESOURCES}
+        horizon = parameters.horizon_seconds
+        self.calibration.tick(now_seconds, keys, usage, capacity=unit, horizon_seconds=horizon, capped=capped)
+        warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
+        for resource, calibration in self.calibration.resources.items():
+            if not calibration.is_watching:
+                load = self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, n=parameters.n)
+                if (found := self._calibrated(load, warm, parameters.n)) is not None:
+                    calibration.watch(found.load)
 
     def predict(
         self,
@@ -126,7 +165,7 @@ class PredictionServer:
         warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
         predicted: dict[Resource, Peak] = {}
         for resource in RESOURCES:
-            load = self._prod_load(now_seconds, resource, warm, cold, capacity)
+            load = self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, n=parameters.n)
             result = registry.predict(load, parameters)
             if isinstance(result, NoPrediction):
                 return result
@@ -149,6 +188,14 @@ class PredictionServer:
         """Return a copy of all models, for a checkpoint."""
         return self._models.export()
 
+    def export_calibration(self) -> NodeCalibrationState | None:
+        """Return a copy of the calibration, None while there is none."""
+        return self.calibration.export()
+
+    def restore_calibration(self, state: NodeCalibrationState) -> bool:
+        """Load the calibration of a checkpoint; False, and nothing loaded, where it has impossible values."""
+        return self.calibration.restore(state)
+
     def restore(self, state: ModelsState) -> None:
         """Load the models of a checkpoint before the first training. Raises ValueError after it."""
         self._models.restore(state)
@@ -156,6 +203,7 @@ class PredictionServer:
     def forget(self) -> None:
         """Discard all models and their history."""
         self._models = self._new_models()
+        self.calibration = NodeCalibration()
 
     def _warm_and_cold(
         self, prod_pods: Sequence[ChargedPod], cold_start_period_seconds: float, unmeasured: Container[str]
@@ -175,10 +223,12 @@ class PredictionServer:
         resource: Resource,
         warm: Sequence[ChargedPod],
         cold: Sequence[ChargedPod],
+        *,
         capacity: WholeAmounts | None,
+        n: float,
     ) -> ProdLoad:
         usage_of_cold = self._models.newest_values(resource, [_pod_key(pod) for pod in cold])
-        return ProdLoad(
+        load = ProdLoad(
             resource=resource,
             warm_pods=self._models.statistics(resource, [_pod_key(pod) for pod in warm]),
             warm_limits=_cpu_limits(warm) if resource is Resource.CPU else math.inf,
@@ -190,6 +240,17 @@ class PredictionServer:
             unreserved_system=self._current(now_seconds, resource, UNRESERVED_SYSTEM),
             prod_and_unreserved_system=self._current(now_seconds, resource, PROD_AND_UNRESERVED_SYSTEM),
         )
+        return dataclasses.replace(load, calibrated=functools.partial(self._calibrated, load, warm, n))
+
+    def _calibrated(self, load: ProdLoad, warm_pods: Sequence[ChargedPod], n: float) -> Calibrated | None:
+        if load.unreserved_system is None:
+            return None
+        keys = [UNRESERVED_SYSTEM, *map(_pod_key, warm_pods)]
+        series = self._models.statistics(load.resource, keys)
+        oldest_seconds = float(np.fmin.reduce(self._models.first_seconds(keys)))
+        warm = WarmSeries(keys, series.mean(), series.stdev(), oldest_seconds)
+        requests = load.warm_requests + load.cold_requests + n_sigma.sig(load.unreserved_system, n)
+        return self.calibration.calibrated(load.resource, warm, load.cold_requests, requests)
 
     def _current(self, now_seconds: float, resource: Resource, key: SeriesKey) -> SeriesStatistics | None:
         """Return the statistics of a series, None unless its newest sample is current."""
@@ -242,4 +303,4 @@ def _in_cores_or_bytes(capacity: WholeAmounts | None, resource: Resource) -> flo
 
 
 def _pod_key(pod: ChargedPod) -> SeriesKey:
-    return SeriesKey(SeriesKind.POD, pod.uid)
+    return pod_key(pod.uid)

@@ -45,6 +45,8 @@ class TrainingRound:
     """Number of pods without a model because there are too many; they are charged their requests."""
     unusable_values: int
     """Number of values that are not usage: NaN, infinite or negative."""
+    clock_step_seconds: float
+    """Step of the wall clock since the training before, by which all times were shifted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +105,7 @@ class UsageModels:
         since boot, suspended time included (CLOCK_BOOTTIME); without it the wall clock is trusted not to be set.
         """
         boot_seconds = now_seconds if boot_seconds is None else boot_seconds
-        self._follow_clock(now_seconds, boot_seconds)
+        step_seconds = self._follow_clock(now_seconds, boot_seconds)
         keys = [key for key in samples if key.kind is not _CONTAINER]
         values = np.fromiter(chain.from_iterable(samples[key] for key in keys), float).reshape(-1, len(RESOURCES))
         usable = np.isfinite(values) & (values >= 0)
@@ -119,7 +121,8 @@ class UsageModels:
             present = usable[chosen, column]
             bank.add(rows[present], values[chosen, column][present], now_seconds)
         self.trained_seconds, self._trained_boot_seconds = now_seconds, boot_seconds
-        return TrainingRound(len(rows), self._expire(now_seconds), len(refused), int(np.count_nonzero(~usable)))
+        unusable = int(np.count_nonzero(~usable))
+        return TrainingRound(len(rows), self._expire(now_seconds), len(refused), unusable, step_seconds)
 
     def __contains__(self, key: SeriesKey) -> bool:
         return key in self._rows
@@ -157,6 +160,15 @@ class UsageModels:
         values[known] = self.banks[resource].newest_values(self._rows.of(compress(keys, known)))
         return values
 
+    def current_values(self, resource: Resource, keys: Sequence[SeriesKey]) -> FloatArray:
+        """Return the sample of each series in the last training; NaN for a series without one."""
+        known = np.array([key in self._rows for key in keys], bool)
+        rows, bank = self._rows.of(compress(keys, known)), self.banks[resource]
+        values = np.full(len(keys), np.nan)
+        is_current = bank.last_seconds(rows) == self.trained_seconds
+        values[known] = np.where(is_current, bank.newest_values(rows), np.nan)
+        return values
+
     def export(self) -> ModelsState:
         """Return a copy of everything that a checkpoint has to store."""
         keys = tuple(self._rows)
@@ -173,10 +185,10 @@ class UsageModels:
             bank.restore(rows, state.banks[resource])
         self.trained_seconds = float(np.fmax.reduce(self.last_seconds(state.keys))) if state.keys else None
 
-    def _follow_clock(self, now_seconds: float, boot_seconds: float) -> None:
-        """Shift all samples by a step of the wall clock, so that they keep their age."""
+    def _follow_clock(self, now_seconds: float, boot_seconds: float) -> float:
+        """Shift all samples by a step of the wall clock, so that they keep their age; return the step."""
         if self.trained_seconds is None:
-            return
+            return 0.0
         passed = now_seconds - self.trained_seconds
         if self._trained_boot_seconds is None:  # restored: by another process, maybe before a boot
             really_passed = min(max(passed, 0.0), _LONGEST_PAUSE_SECONDS)
@@ -185,6 +197,7 @@ class UsageModels:
         if passed != really_passed:
             for bank in self.banks.values():
                 bank.shift_clock(passed - really_passed)
+        return passed - really_passed
 
     def _make_room(self, keys: Sequence[SeriesKey]) -> frozenset[SeriesKey]:
         """Remove pods that are gone to make room for new ones, the longest gone first; return new ones without room."""

@@ -42,6 +42,13 @@ def _prod(prediction: Prediction) -> node_metric.ProdPrediction:
     )
 
 
+def _levels(prod: Mapping[Resource, Peak]) -> node_metric.CalibrationLevels | None:
+    cpu, memory = prod[Resource.CPU].level, prod[Resource.MEMORY].level
+    if cpu is None or memory is None:
+        return None
+    return node_metric.CalibrationLevels.model_validate({names.CPU: cpu, names.MEMORY: memory})
+
+
 def publishable(
     prediction: Prediction,
     policy: controller_config.PredictPolicy,
@@ -56,6 +63,7 @@ def publishable(
             parameters=spec_in_force.published_policy(policy, prediction.parameters),
             time=predicted_at,
             since=dt.datetime.fromtimestamp(prediction.since_seconds, dt.UTC),
+            level=_levels(prediction.prod),
             warm_pods=prediction.warm_pods,
             cold_pods=prediction.cold_pods,
             node=node_metric.NodePrediction(

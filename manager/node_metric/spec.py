@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from api_types.colocation import controller_config as slo
+from api_types.colocation import presets
 from api_types.node_metric import types as node_metric
 from api_types.node_metric.types import MetricCollectPolicy, NodeMemoryCollectPolicy, NodeMetricSpec
 from manager.slo_config.strategy import NodeStrategy, once_per_strategy
@@ -36,10 +37,11 @@ DEFAULT_COLLECT_POLICY: Final = collect_policy(slo.DEFAULTS.model_copy(update={"
 def spec_of(node: NodeStrategy) -> NodeMetricSpec:
     """Return the spec of the NodeMetric of a node with this strategy."""
     strategy = node.strategy
+    predict = strategy.node_predict_policy
     fields = {name: getattr(strategy, name) for name in slo.MidColocationPolicy.model_fields}
     return NodeMetricSpec(
         metric_collect_policy=collect_policy(strategy) if node.enabled else DEFAULT_COLLECT_POLICY,
-        predict_policy=strategy.node_predict_policy,
+        predict_policy=predict and presets.behind_gate(predict),
         mid_colocation_policy=slo.MidColocationPolicy(**{**fields, "enable": node.enabled}),
     )
 

@@ -52,6 +52,7 @@ class FedNode:
     def train(self) -> None:
         parameters = spec_in_force.predict_parameters(self.policy)
         self.observer.train(self.now, parameters, self.boot_seconds)
+        self.observer.calibrate(self.now, self.cluster, self.boot_seconds)
         self.observer.evaluate(self.now, self.cluster, Plan.of(self.policy, parameters), self.boot_seconds)
 
     def run(self, seconds: int, usage: Callable[[int], tuple[Usages, UsageSample | None]]) -> Iterable[int]:

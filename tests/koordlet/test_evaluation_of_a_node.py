@@ -20,7 +20,7 @@ from api_types.colocation import controller_config
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
-from koordlet.evaluation_metrics import EvaluationCollector
+from koordlet.metrics.evaluation import EvaluationCollector
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction import checkpointer
 from koordlet.prediction.checkpointer import Checkpointer
@@ -310,7 +310,8 @@ def test_the_agent_evaluates_what_the_spec_names(monkeypatch):
     agent._train()
     ((_, now, cluster, plan, boot_seconds),) = seen
     assert cluster is node.cluster
-    assert plan == Plan(tuple(EVALUATED), HORIZON, spec_in_force.predict_parameters(node.policy))
+    assert plan == Plan(tuple(EVALUATED), spec_in_force.predict_parameters(node.policy))
+    assert plan.horizon_seconds == HORIZON
     assert abs(now - time.time()) < 60
     assert abs(boot_seconds - time.clock_gettime(time.CLOCK_BOOTTIME)) < 60
 
@@ -329,7 +330,7 @@ def exported(registry):
 def test_the_metrics_are_those_of_the_report():
     node = node_with(*cluster_pods())
     registry = CollectorRegistry()
-    registry.register(EvaluationCollector(node.observer.evaluation))
+    registry.register(EvaluationCollector(node.observer.evaluation, node.observer.server))
     assert exported(registry) == dict.fromkeys([("dropped_forecasts_total", reason) for reason in Dropped], 0)
     for _ in node.run(60, bursts):
         pass
@@ -348,3 +349,10 @@ def test_the_metrics_are_those_of_the_report():
             outcomes = [found["closed_forecasts_total", *of, outcome] for outcome in ("kept", "violation")]
             assert sum(outcomes) == 4
             assert (outcomes[1] > 0) == (scores["violationPercent"] > 0)
+
+
+def test_the_level_of_a_calibrated_prediction_is_published():
+    node = FedNode(StaticCluster(bound_pod("a"), spec={"predictPolicy": {"predictor": "calibrated"}}))
+    list(node.run(120, lambda step: ({"a": UsageSample(0.1 * step, GIB)}, UsageSample(0.1, GIB))))
+    published = node.report()["prediction"]
+    assert published["level"] == {"cpu": "n-sigma-v2", "memory": "n-sigma-v2"}

@@ -6,10 +6,11 @@ import prometheus_client
 import pytest
 from prometheus_client import parser
 
-from koordlet import metrics, node_observer
+from koordlet import node_observer
 from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.interface import NoCluster
+from koordlet.metrics import agent as metrics
 from koordlet.settings import KoordletSettings
 from tests.host_trees.plain_files import PlainHost
 

@@ -7,10 +7,10 @@ from prometheus_client import CollectorRegistry
 
 from api_types.kubernetes.priority_and_qos import PriorityClass, QoSClass
 from api_types.node_metric import types as node_metric
-from koordlet import metrics
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import PodOnNode, PodTable
 from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS
+from koordlet.metrics import agent as metrics
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.checkpointer import Checkpointer

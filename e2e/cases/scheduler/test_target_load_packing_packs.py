@@ -1,7 +1,7 @@
 """TargetLoadPacking packs as the chart installs it: with the weights and scores of its profile.
 
-A pod counts 1.5 cores, so an idle node of 16 cores takes four before the fifth would bring it above 40 %. Scores that
-prefer empty nodes, as kube-scheduler's own do, would use every node.
+Half of the nodes have some load, and a pod that requests most of their memory. The plugin prefers them until their CPU
+reaches the target. Scores that prefer nodes with few requests, as kube-scheduler's own do, would use the idle nodes.
 """
 
 from __future__ import annotations
@@ -11,27 +11,31 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import fake_fleet, host_scheduler
+from e2e.support import fake_fleet, host_scheduler, workloads
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.fake_fleet import CPU_MILLIS, WindowLoad
 from e2e.support.host_scheduler import HostScheduler
+from e2e.support.installation import Suite
 from e2e.support.scheduling import SchedulingHelper
 from tools.localcluster.access import Cluster
 
 POLICY = "TargetLoadPacking"
-NODES = 6
+BUSY, IDLE = 3, 3
 TARGET_PERCENT = 40
-IDLE_PERCENT = 1
+BUSY_PERCENT, IDLE_PERCENT = 10, 1
+RESIDENT = {"cpu": "10m", "memory": f"{fake_fleet.MEMORY_MIB * 7 // 10}Mi"}
 POD_MILLIS, MULTIPLIER = 1000, 1.5
-PODS_EACH = int((TARGET_PERCENT - IDLE_PERCENT) / 100 * CPU_MILLIS / (POD_MILLIS * MULTIPLIER))
-"""Pods that a node takes without exceeding the target."""
+PODS_EACH = int((TARGET_PERCENT - BUSY_PERCENT) / 100 * CPU_MILLIS / (POD_MILLIS * MULTIPLIER))
+"""Pods that a busy node takes without exceeding the target."""
 
 
 @pytest.fixture(scope="module")
 def nodes(cluster_client: ClusterClient, fake_nodes: list[str]) -> Iterator[list[str]]:
-    with fake_fleet.registered(cluster_client, [f"pack-{number}" for number in range(NODES)]) as names:
-        for name in names:
-            fake_fleet.report(cluster_client, name, fake_fleet.window_status(WindowLoad(IDLE_PERCENT)))
+    """Yield the nodes, the busy ones first."""
+    with fake_fleet.registered(cluster_client, [f"pack-{number}" for number in range(BUSY + IDLE)]) as names:
+        for number, name in enumerate(names):
+            load = WindowLoad(BUSY_PERCENT if number < BUSY else IDLE_PERCENT)
+            fake_fleet.report(cluster_client, name, fake_fleet.window_status(load))
         yield names
 
 
@@ -44,13 +48,18 @@ def scheduler(cluster: Cluster, nodes: list[str]) -> Iterator[HostScheduler]:
         yield made
 
 
-def test_it_uses_as_few_nodes_as_the_target_allows(
-    scheduling: SchedulingHelper, scheduler: HostScheduler, nodes: list[str]
+def test_it_fills_the_busy_nodes_up_to_the_target(
+    scheduling: SchedulingHelper, scheduler: HostScheduler, nodes: list[str], suite: Suite
 ) -> None:
+    residents = [f"resident-{number}" for number in range(BUSY)]
+    for name, node in zip(residents, nodes, strict=False):
+        pod = workloads.pod(name, suite.workload, requests=RESIDENT, scheduler=scheduler.name, nodes=[node])
+        scheduling.cluster_client.create("Pod", pod, scheduling.namespace)
+    scheduling.bound(residents)
     pods: list[str] = []
-    for number in range(3 * PODS_EACH):
+    for number in range(BUSY * PODS_EACH):
         pods.append(scheduling.submit(f"packed-{number}", scheduler.name, nodes, cpu=f"{POD_MILLIS}m"))
         scheduling.bound(pods[-1:])
     used = collections.Counter(scheduling.bound(pods))
-    assert sorted(used.values()) == [PODS_EACH] * 3
-    scheduling.dismiss(*pods)
+    assert used == dict.fromkeys(nodes[:BUSY], PODS_EACH)
+    scheduling.dismiss(*pods, *residents)

@@ -2,7 +2,9 @@
 
     CPU:    P = C + lambda B
     memory: P = max( C + B + lambda (L - C),  C + usage of the warm series + J )
-    Peak    = min( capacity, max( usage now, min( P, L ) ) )
+    Peak    = max( usage now, min( C + (P - C) m, L ) )
+
+m is the safety factor. The caller limits the peak to the node's capacity.
 
 J is the largest rise of one warm series within one horizon in the last 7 days. Every horizon one forecast is made that
 has no effect; when the horizon has passed, the largest usage of its series gives one score (`scores`). All amounts
@@ -26,7 +28,7 @@ from koordlet.prediction.calibration.scores import MIN_LABELS, Scale, ScoreHisto
 
 LONGEST_GAP_SECONDS: Final = 300.0
 """A forecast that was watched with a longer gap gives no score: its peak may have been missed."""
-_RISE_DAYS: Final = 7
+RISE_DAYS: Final = 7
 _DAY_SECONDS: Final = 86_400.0
 _ROUNDING: Final = 1e-6
 
@@ -96,7 +98,7 @@ class ResourceCalibration:
         self._mask = np.zeros(0, bool)
         self._begin = np.zeros(0)
         self._most = np.zeros(0)
-        self._rises = np.zeros((0, _RISE_DAYS), np.float16)
+        self._rises = np.zeros((0, RISE_DAYS), np.float16)
         self._day_seconds = 0.0
         self._watched: Watched | None = None
         self._largest = 0.0
@@ -153,11 +155,11 @@ class ResourceCalibration:
         self._now[rows] = self._begin[rows] = self._most[rows] = 0.0
         self._rises[rows] = 0.0
 
-    def peak(self, load: Load, n_sigma: float, target_share: float, capacity: float = 1.0) -> float:
+    def peak(self, load: Load, n_sigma: float, target_share: float, margin_factor: float = 1.0) -> float:
         """Return the peak for a target share (0..1) of violations; `n_sigma` is the answer while few labels exist."""
         usage = float(self._now.sum())
         if self.level is Level.N_SIGMA:
-            return min(max(n_sigma, usage), capacity)
+            return max(n_sigma, usage)
         multiplier, base = self.scores.multiplier(target_share), self._base(load)
         if self.scores.scale.is_additive:
             rise = float(self._rises[load.warm_rows].max(initial=0.0))
@@ -165,8 +167,18 @@ class ResourceCalibration:
             found = max(load.cold + base + multiplier * (load.requests - load.cold), floor)
         else:
             found = load.cold + multiplier * base
+        found = load.cold + (found - load.cold) * margin_factor
         found = max(min(found, load.requests), usage)
-        return min(max(found, n_sigma) if self.level is Level.LARGER else found, capacity)
+        return max(found, n_sigma) if self.level is Level.LARGER else found
+
+    def change_horizon(self, horizon_seconds: float) -> None:
+        """Forecast for another horizon from now on: scores and rises belong to the old one."""
+        if horizon_seconds == self._horizon_seconds:
+            return
+        self._horizon_seconds = horizon_seconds
+        self.scores = ScoreHistogram(self.scores.scale, horizon_seconds)
+        self._watched = None
+        self._rises[:] = 0.0
 
     def shift_clock(self, seconds: float) -> None:
         """Follow a step of the wall clock, which ages nothing and ends no forecast."""
@@ -231,7 +243,7 @@ class ResourceCalibration:
 
     def _follow_day(self, now_seconds: float) -> None:
         days = max(math.floor((now_seconds - self._day_seconds) / _DAY_SECONDS), 0)
-        passed = min(days, _RISE_DAYS)
+        passed = min(days, RISE_DAYS)
         if passed:
             self._rises[:, passed:] = self._rises[:, :-passed].copy()
             self._rises[:, :passed] = 0.0
@@ -246,7 +258,7 @@ class ResourceCalibration:
             np.concatenate([each, np.zeros(missing)]) for each in (self._now, self._begin, self._most)
         )
         self._here, self._mask = (np.concatenate([each, np.zeros(missing, bool)]) for each in (self._here, self._mask))
-        self._rises = np.concatenate([self._rises, np.zeros((missing, _RISE_DAYS), np.float16)])
+        self._rises = np.concatenate([self._rises, np.zeros((missing, RISE_DAYS), np.float16)])
 
 
 def _is_possible(state: CalibrationState, count: int) -> bool:
@@ -256,7 +268,7 @@ def _is_possible(state: CalibrationState, count: int) -> bool:
     watched = () if state.watched is None else dataclasses.astuple(state.watched)
     return (
         state.ring.fits(count)
-        and state.rises.shape == (count, _RISE_DAYS)
+        and state.rises.shape == (count, RISE_DAYS)
         and all(each.shape == (count,) for each in columns)
         and all(bool(np.isfinite(each).all()) for each in (*columns, state.rises, np.array([*times, *watched])))
     )

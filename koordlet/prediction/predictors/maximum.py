@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from koordlet.prediction.peaks import Cause, NoPrediction, Peak
@@ -19,4 +20,5 @@ def largest(peaks: Mapping[str, Peak | NoPrediction]) -> Peak | NoPrediction:
         found.append(predicted)
     if not found:
         return NoPrediction("max has no members", Cause.UNUSABLE_POLICY)
-    return max(found, key=lambda predicted: predicted.peak)
+    level = next((each.level for each in found if each.level is not None), None)
+    return dataclasses.replace(max(found, key=lambda predicted: predicted.peak), level=level)

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NoPrediction, Peak, ProdLoad
-from koordlet.prediction.predictors import borg_default, maximum, n_sigma, percentile, resource_central
+from koordlet.prediction.predictors import borg_default, calibrated, maximum, n_sigma, percentile, resource_central
 
 
 class Predictor(Protocol):
@@ -30,12 +30,17 @@ def _largest_member(load: ProdLoad, parameters: PredictParameters) -> Peak | NoP
     return maximum.largest({name: predict(unlimited, parameters.for_predictor(name)) for name in parameters.members})
 
 
+def _calibrated(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
+    return calibrated.peak(load, parameters, n_sigma.v2(load, parameters))
+
+
 PREDICTORS: Final[Mapping[str, Predictor]] = {
     "n-sigma-v1": n_sigma.v1,
     "n-sigma-v2": n_sigma.v2,
     "borg-default": borg_default.peak,
     "resource-central": resource_central.peak,
     "percentile": percentile.peak,
+    "calibrated": _calibrated,
     "max": _largest_member,
 }
 

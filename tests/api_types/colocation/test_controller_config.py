@@ -62,7 +62,8 @@ def test_a_preset_sets_every_key_that_determines_risk():
         assert preset.mid_cpu_threshold_percent is not None
         assert preset.mid_memory_threshold_percent is not None
         assert preset.node_predict_policy is not None
-        assert preset.node_predict_policy.n is not None
+        assert preset.node_predict_policy.predictor is not None
+        assert preset.node_predict_policy.cold_start_period_seconds == 7200
     shares = [presets.PRESETS[name].mid_cpu_threshold_percent for name in ("conservative", "balanced", "aggressive")]
     assert shares == sorted(shares)
 

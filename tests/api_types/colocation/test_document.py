@@ -36,7 +36,7 @@ def test_no_text_sets_nothing(text):
         ({"nodePredictPolicy": {"n": 0}}, "nodePredictPolicy.n: seen 0, want a number, above 0 and at most 20"),
         (
             {"nodePredictPolicy": {"members": []}},
-            "nodePredictPolicy.members: seen [], want a list, not empty and at most 5 items",
+            "nodePredictPolicy.members: seen [], want a list, not empty and at most 6 items",
         ),
         ({"resourceDiffThreshold": 0}, "resourceDiffThreshold: seen 0, want a number, above 0"),
         ({"foo": 1}, "foo: seen 1, want a known key"),
@@ -226,6 +226,29 @@ def test_accepts_with_advice_what_koordinators_controllers_accept(given, path):
     assert str(found.problems[0]).startswith(f"{path}: ")
 
 
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"nodePredictPolicy": {"predictor": "calibrated"}}, "nodePredictPolicy.predictor"),
+        (
+            {"nodePredictPolicy": {"predictor": "max", "members": ["calibrated", "percentile"]}},
+            "nodePredictPolicy.predictor",
+        ),
+        ({"preset": "balanced"}, "preset"),
+        ({"preset": "aggressive", "nodePredictPolicy": {"violationTargetPercent": 3}}, "preset"),
+        ({"preset": "balanced", "nodePredictPolicy": {"predictor": "n-sigma-v2"}}, None),
+        ({"nodePredictPolicy": {"predictor": "max", "members": ["n-sigma-v2", "calibrated"]}}, None),
+        ({"nodePredictPolicy": {"evaluatedPredictors": ["calibrated"]}}, None),
+        ({"preset": "conservative"}, None),
+    ],
+)
+def test_advises_that_a_calibrated_peak_alone_is_not_in_force(given, path):
+    found, lines = problems(given)
+    assert found is not None
+    assert [line.partition(":")[0] for line in lines] == ([] if path is None else [path])
+    assert all(line.endswith("the larger of calibrated and n-sigma-v2 is in force") for line in lines)
+
+
 def test_reports_overlapping_entries_with_the_earlier_ones_that_win():
     entries = [{"name": name, "nodeSelector": POOL, "midFloor": "none"} for name in "xyz"]
     found = document.read_config(json.dumps({"nodeConfigs": entries}))
@@ -241,14 +264,14 @@ def test_reports_overlapping_entries_with_the_earlier_ones_that_win():
     [
         ({"midCPUThresholdPercent": 90}, {}, "midCPUThresholdPercent"),
         (
-            {"midMaxIncreasePercent": 100, "nodePredictPolicy": {"predictor": "n-sigma-v2", "n": 5}},
+            {"midMaxIncreasePercent": 100, "nodePredictPolicy": {"predictor": "borg-default", "n": 5}},
             {},
             "midMaxIncreasePercent, nodePredictPolicy.predictor",
         ),
         ({"predictPolicy": {"n": 3}}, {"midCPUThresholdPercent": 1}, "nodePredictPolicy.n"),
         ({"midCPUThresholdPercent": 90}, {"midCPUThresholdPercent": 20}, ""),
         ({"midCPUThresholdPercent": 40, "degradeTimeMinutes": 3}, {}, ""),
-        ({"preset": "aggressive"}, {}, ""),
+        ({"preset": "conservative"}, {}, ""),
     ],
 )
 def test_advises_on_a_preset_of_an_entry_that_keys_of_the_cluster_make_ineffective(cluster, entry, void):

@@ -12,6 +12,7 @@ from benchmarks.backtest.replay import Unanswered, replay
 from benchmarks.backtest.traces import Traces
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import registry
+from koordlet.samples import Resource
 
 EXCERPT = Path(__file__).parents[3] / "benchmarks" / "backtest" / "data" / "azure_v1_vm_cpu_avg_excerpt.csv.gz"
 ALL = [PredictParameters(predictor=name) for name in registry.PREDICTORS]
@@ -63,20 +64,13 @@ def test_a_prediction_does_not_depend_on_the_other_policies():
         np.testing.assert_array_equal(run(pods, [policy], range(30, 90), usage).peaks[0], peaks)
 
 
-def test_calibrated_peaks_follow_those_of_the_policies():
-    """While there are fewer than 24 labels, a calibrated peak is that of n-sigma-v2, at most the requests."""
-    pods = [Pod(0, 0, 60), Pod(1, 0, 100), Pod(0, 70, 100)]
-    policy = PredictParameters(predictor="n-sigma-v2")
-    found = replay(pods, STEADY, [2, 4], [policy], range(0, 90, 12), 12, 300, targets=(0.01, 0.02))
-    n_sigma, one_percent, two_percent = np.minimum(found.peaks, found.requests)
-    np.testing.assert_allclose(one_percent, n_sigma)
-    np.testing.assert_allclose(two_percent, n_sigma)
-
-
 def test_calibrated_keeps_its_target_on_real_usage_and_saves_more_than_v2():
-    policy = PredictParameters(predictor="n-sigma-v2")
+    policies = [
+        PredictParameters(),
+        *(PredictParameters(predictor="calibrated", violation_target_percent=target) for target in (1.0, 2.0)),
+    ]
     setting = Setting(2, 8, 2, 2, seed=1, horizon_hours=1)
-    found = replay_cell(traces.read(EXCERPT), setting, [policy], processes=1, targets=(0.01, 0.02))
+    found = replay_cell(traces.read(EXCERPT), setting, policies, processes=1)
     n_sigma, one, two = (
         scores.score(np.minimum(peaks, found.requests), found.oracle, found.requests, 1.0) for peaks in found.peaks
     )
@@ -84,10 +78,25 @@ def test_calibrated_keeps_its_target_on_real_usage_and_saves_more_than_v2():
     assert n_sigma.savings < one.savings <= two.savings
 
 
-def test_rejects_traces_with_gaps():
-    gapped = Traces(("a", "b"), 300, np.array([[0.5, np.nan], [0.5, 0.5]]))
-    with pytest.raises(ValueError, match="traces have gaps"):
-        replay_cell(gapped, Setting(1, 1, 1, 0), ALL)
+def test_rejects_policies_that_cannot_share_a_calibration():
+    others = [PredictParameters(), PredictParameters(horizon_seconds=900)]
+    with pytest.raises(ValueError, match="different horizons need a calibration each"):
+        run([Pod(0, 0, 100)], others, [10])
+
+
+def test_a_trace_of_memory_is_predicted_as_memory():
+    pods = [Pod(0, 0, 100), Pod(1, 0, 100)]
+    found = replay(pods, STEADY, [2, 4], ALL, [50], 5, 300, Resource.MEMORY)
+    by_name = dict(zip(registry.PREDICTORS, found.peaks, strict=True))
+    assert found.oracle.tolist() == [4.0]
+    assert by_name["n-sigma-v2"] == pytest.approx([4.0])
+    assert by_name["borg-default"] == pytest.approx([6 / 1.1])
+
+
+def test_a_series_with_a_long_gap_ends_its_pod_before_it():
+    gapped = Traces(("a", "b", "c"), 300, np.where(np.arange(300) % 150 < 100, 0.5, np.nan) * np.ones((3, 1)))
+    found = replay_cell(gapped, Setting(1, 2, 10, 0.1, horizon_hours=1), [PredictParameters()], processes=1)
+    assert np.isfinite(found.peaks).all()
 
 
 @pytest.fixture(scope="module")

@@ -37,8 +37,8 @@ def test_keys_missing_in_the_spec_have_their_defaults():
 
 REPORT_KEYS = {"resource_diff_threshold_percent", "check_interval_seconds", "force_update_interval_seconds"}
 """Keys of the policy for the schedule of reports."""
-EVALUATION_KEYS = {"evaluated_predictors", "horizon_seconds"}
-"""Keys of the policy for the live evaluation; all others are parameters of predictors."""
+EVALUATION_KEYS = {"evaluated_predictors"}
+"""The key of the policy for the live evaluation alone; all others are parameters of predictors."""
 
 OTHER_THAN_DEFAULT = {
     "predictor": "max",
@@ -48,6 +48,8 @@ OTHER_THAN_DEFAULT = {
     "memory_percentile": 91.0,
     "request_divisor": 1.2,
     "members": ["percentile", "n-sigma-v1"],
+    "violation_target_percent": 2.0,
+    "horizon_seconds": 900,
     "safety_margin_percent": 7,
     "cold_start_period_seconds": 60,
     "cpu_half_life_seconds": 3600,

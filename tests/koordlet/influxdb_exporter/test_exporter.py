@@ -6,11 +6,11 @@ import sys
 from prometheus_client import CollectorRegistry, generate_latest
 
 from apiserver_client.backoff import DEFAULT
-from koordlet import metrics
 from koordlet.influxdb_exporter import exporter
 from koordlet.influxdb_exporter.exporter import InfluxDbExporter
 from koordlet.influxdb_exporter.queue import PointQueue
 from koordlet.influxdb_exporter.writer import Writer
+from koordlet.metrics import agent as metrics
 from koordlet.samples import NODE, UsageSample
 from koordlet.settings import KoordletSettings
 from tests.koordlet.influxdb_exporter.test_points import PREDICTION

@@ -87,14 +87,14 @@ def test_the_weight_carried_is_that_of_series_that_never_expire_now():
         (DATA + b"x", Refusal.CORRUPT, "checksum"),
         (b"PK\x03\x04" + DATA, Refusal.NOT_A_CHECKPOINT, "begins with b'PK"),
         (
-            b"koordprd" + struct.pack("<I", 3) + DATA[12:],
+            b"koordprd" + struct.pack("<I", 4) + DATA[12:],
             Refusal.OTHER_VERSION,
-            "version 3, this agent reads version 2",
+            "version 4, this agent reads versions 2 and 3",
         ),
         (
             b"koordprd" + struct.pack("<I", 1) + DATA[12:],
             Refusal.OTHER_VERSION,
-            "version 1, this agent reads version 2",
+            "version 1, this agent reads versions 2 and 3",
         ),
     ],
     ids=["empty", "cut in the prefix", "cut at the end", "too long", "another file", "future version", "older version"],

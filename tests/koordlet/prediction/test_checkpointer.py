@@ -66,7 +66,7 @@ UNREADABLE = {
     "corrupt": (lambda folder: good_bytes(folder)[:-3] + b"bad", "checksum"),
     "truncated": (lambda folder: good_bytes(folder)[:-3], "bytes, want"),
     "foreign": (lambda folder: good_bytes(folder, "node-2"), "belongs to node 'node-2', this is 'node-1'"),
-    "future version": (lambda folder: of_version(good_bytes(folder), 99), "version 99, this agent reads version 2"),
+    "future version": (lambda folder: of_version(good_bytes(folder), 99), "version 99, this agent reads versions 2"),
     "something else": (lambda _folder: b"hello", "begins with b'hello'"),
 }
 

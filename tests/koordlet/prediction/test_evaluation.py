@@ -23,7 +23,7 @@ REQUESTED = WholeAmounts(4000, 4 * GIB)
 
 
 def plan(*names, horizon=HOUR, **parameters):
-    return Plan(names or ("n-sigma-v2",), horizon, PredictParameters(**parameters))
+    return Plan(names or ("n-sigma-v2",), PredictParameters(horizon_seconds=horizon, **parameters))
 
 
 def predicted(cpu_millis, memory_bytes=2 * GIB, requested=REQUESTED):

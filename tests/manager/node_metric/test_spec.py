@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from api_types.colocation import controller_config as slo
@@ -5,7 +7,7 @@ from api_types.colocation import document
 from api_types.colocation.controller_config import ColocationStrategy, MetricAggregatePolicy
 from api_types.node_metric import crd_manifest
 from manager.node_metric import spec as collect_policy
-from manager.slo_config.strategy import NodeStrategy
+from manager.slo_config.strategy import NodeStrategy, configuration, node_strategy
 
 DEFAULT = {
     "aggregateDurationSeconds": 300,
@@ -59,3 +61,37 @@ def test_prediction_and_mid_policies_are_carried_whole():
 def test_a_disabled_strategy_has_no_collect_policy():
     with pytest.raises(collect_policy.ColocationDisabled):
         collect_policy.collect_policy(ColocationStrategy(enable=False))
+
+
+def _predict_policy(given):
+    read = document.read_config(json.dumps(given)).config
+    return collect_policy.spec_of(node_strategy(configuration(read), {}, {})).predict_policy
+
+
+@pytest.mark.parametrize(
+    ("given", "predictor", "members"),
+    [
+        ({"predictor": "calibrated"}, "max", ["calibrated", "n-sigma-v2"]),
+        ({"predictor": "max", "members": ["calibrated"]}, "max", ["calibrated", "n-sigma-v2"]),
+        (
+            {"predictor": "max", "members": ["percentile", "calibrated"]},
+            "max",
+            ["percentile", "calibrated", "n-sigma-v2"],
+        ),
+        ({"predictor": "max", "members": ["n-sigma-v2", "calibrated"]}, "max", ["n-sigma-v2", "calibrated"]),
+        ({"predictor": "percentile", "members": ["calibrated"]}, "percentile", ["calibrated"]),
+        ({}, "n-sigma-v2", ["n-sigma-v2", "resource-central"]),
+    ],
+)
+def test_a_calibrated_peak_never_counts_without_that_of_n_sigma_v2(given, predictor, members):
+    policy = _predict_policy({"enable": True, "nodePredictPolicy": given})
+    assert (policy.predictor, policy.members) == (predictor, members)
+    assert policy.violation_target_percent == 1.0
+
+
+@pytest.mark.parametrize(("preset", "target"), [("balanced", 1.0), ("aggressive", 2.0)])
+def test_a_preset_with_a_target_is_behind_the_same_gate(preset, target):
+    policy = _predict_policy({"enable": True, "preset": preset})
+    assert (policy.predictor, policy.members) == ("max", ["calibrated", "n-sigma-v2"])
+    assert policy.violation_target_percent == target
+    assert policy.cold_start_period_seconds == 7200

@@ -68,9 +68,9 @@ class Node:
         of_class = mean + 5 * np.sqrt(spread / weight)
         return min(max(of_class, (load.warm_mean + 5 * load.warm_stdev).sum()) + load.cold, load.requests)
 
-    def peak(self, target_share=0.01, limit=1.0):
+    def peak(self, target_share=0.01):
         """Return the peak in the unit of the requests."""
-        return self.calibration.peak(self.load(), self.n_sigma(), target_share, limit) * self.capacity
+        return self.calibration.peak(self.load(), self.n_sigma(), target_share) * self.capacity
 
 
 def _added(moments, value):

@@ -1,4 +1,4 @@
-"""Metrics of the live evaluation of predictors, read when a scrape arrives."""
+"""Metrics of the live evaluation of predictors and of the calibration, read when a scrape arrives."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from koordlet.prediction.evaluation import LiveEvaluation
+from koordlet.prediction.server import PredictionServer
 
 _LABELS = ("predictor", "resource")
 
@@ -16,8 +17,9 @@ _LABELS = ("predictor", "resource")
 class EvaluationCollector(Collector):
     """Reads the evaluation for a scrape."""
 
-    def __init__(self, evaluation: LiveEvaluation) -> None:
+    def __init__(self, evaluation: LiveEvaluation, server: PredictionServer) -> None:
         self._evaluation = evaluation
+        self._server = server
 
     def collect(self) -> Iterable[Metric]:
         """Return the scores of each predictor, and the forecasts since the start."""
@@ -48,6 +50,14 @@ class EvaluationCollector(Collector):
                     severity.add_metric(labels, mean)
                 savings.add_metric(labels, scores.savings_ratio)
         yield from (forecasts, violations, severity, savings)
+        calibration = GaugeMetricFamily(
+            "koordlet_calibration_scores",
+            "Scores that the calibration has seen; calibrated peaks count from 24 on, alone from 48 on.",
+            labels=("resource",),
+        )
+        for resource, seen in self._server.calibration.labels().items():
+            calibration.add_metric((resource,), seen)
+        yield calibration
         yield from self._counters()
 
     def _counters(self) -> Iterable[Metric]:

@@ -1,0 +1,1 @@
+"""Metrics of the agent, read when a scrape arrives."""

@@ -1,0 +1,156 @@
+"""Calibration of both resources of a node: which series have which row, and in which unit they are stored.
+
+Rows belong to S and to the Prod pods that are bound now; the row of a pod that has gone is given to the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from koordlet.prediction.buckets import FloatArray
+from koordlet.prediction.calibration.resource_calibration import CalibrationState, Level, Load, ResourceCalibration
+from koordlet.prediction.calibration.scores import CPU_SCALE, MEMORY_SCALE, Scale
+from koordlet.prediction.series_rows import SeriesRows
+from koordlet.samples import RESOURCES, Resource, SeriesKey
+
+SCALES: Final[Mapping[Resource, Scale]] = {Resource.CPU: CPU_SCALE, Resource.MEMORY: MEMORY_SCALE}
+_TARGET_DIVISOR: Final[Mapping[Resource, float]] = {Resource.CPU: 1.0, Resource.MEMORY: 2.0}
+"""A shortage of memory ends pods, so memory is held to half of the target."""
+
+
+class WarmSeries(NamedTuple):
+    """Series that are predicted from their history, S first, and their decayed statistics in cores or bytes."""
+
+    keys: Sequence[SeriesKey]
+    mean: FloatArray
+    stdev: FloatArray
+    oldest_seconds: float
+    """Time of the first record of any of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """Calibrated peaks of one resource for one load. Amounts are cores or bytes."""
+
+    calibration: ResourceCalibration
+    load: Load
+    unit: float
+    target_divisor: float
+
+    @property
+    def level(self) -> Level:
+        """Return which answer is in force."""
+        return self.calibration.level
+
+    def peak(self, n_sigma: float, target_percent: float, margin_factor: float) -> float:
+        """Return the peak; `n_sigma` is the answer of n-sigma-v2, `target_percent` the wanted share of violations."""
+        share = target_percent / 100 / self.target_divisor
+        return self.calibration.peak(self.load, n_sigma / self.unit, share, margin_factor) * self.unit
+
+
+@dataclass(frozen=True, eq=False)
+class NodeCalibrationState:
+    """Calibrations of a node as plain values, for a checkpoint."""
+
+    keys: tuple[SeriesKey, ...]
+    units: Mapping[Resource, float]
+    resources: Mapping[Resource, CalibrationState]
+    """Row i of each belongs to `keys[i]`."""
+
+
+class NodeCalibration:
+    """Calibrations of all resources, empty until the capacity of the node is known. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self.resources: dict[Resource, ResourceCalibration] = {}
+        self._units: Mapping[Resource, float] = {}
+        self._rows = SeriesRows()
+
+    def labels(self) -> dict[Resource, int]:
+        """Return the number of scores that each resource has seen."""
+        return {resource: each.scores.labels for resource, each in self.resources.items()}
+
+    def tick(
+        self,
+        now_seconds: float,
+        keys: Sequence[SeriesKey],
+        usage: Mapping[Resource, FloatArray],
+        *,
+        capacity: Mapping[Resource, float],
+        horizon_seconds: float,
+        capped: Collection[Resource] = (),
+    ) -> None:
+        """Record the newest usage of S, the first of `keys`, and of every bound Prod pod.
+
+        NaN marks a series without a sample; without one of S nothing is recorded, because the total is not known.
+        `capacity` is the unit of everything that is stored, so only that of the first call counts. The usage of
+        resources in `capped` was held down: it confirms no forecast.
+        """
+        if not self.resources:
+            self._units = dict(capacity)
+            self.resources = {
+                resource: ResourceCalibration(SCALES[resource], horizon_seconds) for resource in RESOURCES
+            }
+        bound = set(keys)
+        gone = self._rows.release([key for key in self._rows if key not in bound])
+        rows = self._rows.take(keys)
+        for resource, calibration in self.resources.items():
+            calibration.clear(gone)
+            calibration.change_horizon(horizon_seconds)
+            shares = usage[resource] / self._units[resource]
+            if np.isnan(shares[0]):
+                continue
+            known = np.isfinite(shares)
+            calibration.tick(now_seconds, rows[known], shares[known], self._rows.needed, is_capped=resource in capped)
+
+    def calibrated(self, resource: Resource, warm: WarmSeries, cold: float, requests: float) -> Calibrated | None:
+        """Return the peaks of a load, None before the first tick and for series that it did not know.
+
+        `cold` is C; `requests` are those of all pods and the n-sigma peak of S, in cores or bytes.
+        """
+        calibration = self.resources.get(resource)
+        if calibration is None or any(key not in self._rows for key in warm.keys):
+            return None
+        unit = self._units[resource]
+        load = Load(
+            warm_rows=self._rows.of(warm.keys),
+            warm_mean=warm.mean / unit,
+            warm_stdev=warm.stdev / unit,
+            oldest_seconds=warm.oldest_seconds,
+            cold=cold / unit,
+            requests=requests / unit,
+        )
+        return Calibrated(calibration, load, unit, _TARGET_DIVISOR[resource])
+
+    def shift_clock(self, seconds: float) -> None:
+        """Follow a step of the wall clock, which ages nothing."""
+        for calibration in self.resources.values():
+            calibration.shift_clock(seconds)
+
+    def export(self) -> NodeCalibrationState | None:
+        """Return a copy of everything that a checkpoint has to store, None before the first tick."""
+        if not self.resources:
+            return None
+        keys = tuple(self._rows)
+        rows = self._rows.of(keys)
+        return NodeCalibrationState(
+            keys, self._units, {resource: each.export(rows) for resource, each in self.resources.items()}
+        )
+
+    def restore(self, state: NodeCalibrationState) -> bool:
+        """Load a stored calibration into a new one; False, and nothing loaded, for impossible values."""
+        found = SeriesRows()
+        rows = found.take(state.keys)
+        restored = {}
+        for resource in RESOURCES:
+            stored = state.resources[resource]
+            calibration = ResourceCalibration(SCALES[resource], stored.scores.horizon_seconds)
+            if not calibration.restore(stored, rows):
+                return False
+            restored[resource] = calibration
+        self._rows, self._units, self.resources = found, state.units, restored
+        return True
