@@ -74,13 +74,14 @@ class Server(HttpSource):
 
 
 @st.composite
-def series_samples(draw: st.DrawFn, base: Mapping[str, tuple[int, int]]) -> Series:
+def series_samples(draw: st.DrawFn, base: Mapping[str, tuple[int, int]], broken: str) -> Series:
+    """Draw the samples of each window; those of resource `broken` are impossible in all of them."""
     of: dict[str, dict[str, Sample]] = {}
     for duration in DURATIONS_SECONDS:
         of[duration] = {}
         for kind, (mean, deviation) in base.items():
             sample = Sample(mean + draw(st.integers(0, 3)), float(deviation))
-            if draw(mostly):
+            if kind == broken or draw(mostly):
                 sample = Sample(draw(impossible_means), sample.deviation)
             if draw(mostly):
                 sample = Sample(sample.mean, draw(impossible_deviations))
@@ -110,6 +111,7 @@ def rounds(draw: st.DrawFn) -> list[Round]:
     # because full nodes score 0 whatever is said about them.
     numbers = st.tuples(st.integers(0, 40) | st.integers(0, 97), st.integers(0, 10) | st.integers(0, 50))
     base = {node: {kind: draw(numbers) for kind in KINDS} for node in NODES}
+    broken = {node: draw(st.sampled_from(["", "", *KINDS])) for node in NODES}
     is_long = draw(st.booleans())  # more rounds than the load watcher keeps snapshots
     at, found, last = START, [], dict[str, Report]()
     has_series, has_reports = draw(st.sampled_from([(True, True), (True, False), (False, True)]))
@@ -120,7 +122,7 @@ def rounds(draw: st.DrawFn) -> list[Round]:
                 sampled = at - late
                 if node not in last or sampled > last[node].sampled_at:
                     last[node] = draw(reports(base[node], sampled))
-        series = {node: draw(series_samples(base[node])) for node in NODES if not draw(mostly)}
+        series = {node: draw(series_samples(base[node], broken[node])) for node in NODES if not draw(mostly)}
         is_out = not has_series or draw(mostly)
         found.append(Round(at, None if is_out else series, dict(last)))
         at += draw(st.sampled_from([30] if is_long else [30, 60, 95]))
@@ -128,12 +130,14 @@ def rounds(draw: st.DrawFn) -> list[Round]:
 
 
 @st.composite
-def placed_pods(draw: st.DrawFn) -> PlacedPod:
+def placed_pods(draw: st.DrawFn, ages: Sequence[int] = (3600, 700, 290, 120, 40, 0)) -> PlacedPod:
     request = {"CPU": draw(st.integers(0, 1200)), "Memory": draw(st.integers(0, 2000)) * 2**20}
     limit = {kind: amount and amount * draw(st.integers(1, 4)) for kind, amount in request.items()}
-    age = draw(st.sampled_from([3600, 700, 290, 120, 40, 0]))
+    age = draw(st.sampled_from(ages))
     return PlacedPod(START + 100 - age, request, limit)
 
+
+lists_of_pods = st.lists(placed_pods(), max_size=3) | st.lists(placed_pods((40, 0)), max_size=3)
 
 INCOMING = PlacedPod(0, {"CPU": 500.0, "Memory": 2.0**30}, {"CPU": 1000.0, "Memory": 2.0**31})
 
@@ -225,7 +229,7 @@ class Product:
 )
 @given(
     history=rounds(),
-    pods=st.fixed_dictionaries({node: st.lists(placed_pods(), max_size=3) for node in NODES}),
+    pods=st.fixed_dictionaries(dict.fromkeys(NODES, lists_of_pods)),
     waited=st.sampled_from([0, 10, 200, 290, 310]),
 )
 def test_random_answers_are_scored_by_the_keps(
