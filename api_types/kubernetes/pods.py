@@ -115,11 +115,18 @@ class Pod(msgspec.Struct, rename="camel", frozen=True):
     status: PodStatus = PodStatus()
 
 
+class NodeAddress(msgspec.Struct, frozen=True):
+    """Address or host name of a node."""
+
+    address: str = ""
+
+
 class NodeStatus(msgspec.Struct, rename="camel", frozen=True):
-    """Capacity of a node, and the part of it that pods may request."""
+    """Capacity of a node, the part of it that pods may request, and its addresses."""
 
     capacity: QuantityMap | None = None
     allocatable: QuantityMap | None = None
+    addresses: list[NodeAddress] | None = None
 
 
 class Node(msgspec.Struct, rename="camel", frozen=True):

@@ -1,4 +1,4 @@
-"""Existing nodes with their capacity, which converts amounts to percent, and their location."""
+"""Existing nodes with their capacity, which converts amounts to percent, their location and their addresses."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ POOL_LABEL: Final = "node.kubernetes.io/pool"
 
 
 class KnownNode(NamedTuple):
-    """Capacity of a node, 0 if its status has none, its location and its tags."""
+    """Capacity of a node, 0 if its status has none, its location, its tags and its addresses."""
 
     cpu_millis: int
     memory_bytes: int
     metadata: Metadata = Metadata()
     tags: Mapping[str, str] = types.MappingProxyType({})
+    addresses: Sequence[str] = ()
+    """IP addresses and host names."""
 
 
 ReadKnownNodes = Callable[[], Mapping[str, KnownNode]]
@@ -37,12 +39,28 @@ def known_node(
     pool_label: str = POOL_LABEL,
     tag_labels: Sequence[str] = (),
 ) -> KnownNode:
-    """Read capacity, location and tags (label -> value) of a Node. Raises quantities.InvalidQuantity."""
+    """Read capacity, location, tags (label -> value) and addresses of a Node. Raises quantities.InvalidQuantity."""
     capacity = pods.units(node.status.capacity)
     labels = pods.labels_of(node.metadata)
     place = Metadata(labels.get(data_center_label, ""), labels.get(pool_label, ""))
     tags = {label: labels[label] for label in tag_labels if label in labels}
-    return KnownNode(capacity.get(names.CPU, 0), capacity.get(names.MEMORY, 0), place, tags)
+    addresses = tuple({each.address: None for each in node.status.addresses or ()})
+    return KnownNode(capacity.get(names.CPU, 0), capacity.get(names.MEMORY, 0), place, tags, addresses)
+
+
+def by_address(nodes: Mapping[str, KnownNode]) -> dict[str, str]:
+    """Return the name of the node at each address.
+
+    Kubelets write the addresses, so one that two nodes have, or that is the name of a node, belongs to neither: no node
+    can be measured by the values of another.
+    """
+    found: dict[str, str] = {}
+    ambiguous = set(nodes)
+    for name, node in nodes.items():
+        for address in node.addresses:
+            if found.setdefault(address, name) != name:
+                ambiguous.add(address)
+    return {address: name for address, name in found.items() if address not in ambiguous}
 
 
 def located(nodes: Mapping[str, NodeMetrics], known: Mapping[str, KnownNode]) -> Mapping[str, NodeMetrics]:

@@ -4,15 +4,20 @@ import pytest
 import yaml
 
 from scheduler_plugin.cli import check_config
+from scheduler_plugin.settings import SchedulerPluginSettings
 from tests.charts import chart
+
+WITH_EXTENDER_SERVICE = (
+    "extenderService.enabled=true",
+    "extenderService.serverCertificateSecret=extender-tls",
+    "extenderService.callersAuthoritySecret=scheduler-ca",
+)
 
 
 def secret_files(rendered, workload):
     """Return the folder with the secrets of the metrics providers in the extender, and its Secret."""
     pod = rendered.workloads()[workload]
-    (container,) = [
-        each for each in [*pod.get("initContainers", []), *pod["containers"]] if each["name"] == "scheduler-plugin"
-    ]
+    container = rendered.containers()[f"{workload}/scheduler-plugin"]
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     return mounts["provider-secrets"], volumes["provider-secrets"]["secret"]
@@ -20,14 +25,29 @@ def secret_files(rendered, workload):
 
 @pytest.mark.parametrize("workload", ["koord-scheduler", "koord-extender"])
 def test_the_extender_resolves_services_and_finds_the_secrets_of_its_providers(workload):
-    rendered = chart.render(
-        "scheduler.plugin.tokenSecret.name=prometheus",
-        "extenderService.enabled=true",
-        "extenderService.serverCertificateSecret=extender-tls",
-        "extenderService.callersAuthoritySecret=scheduler-ca",
-    )
+    rendered = chart.render("scheduler.plugin.tokenSecret.name=prometheus", *WITH_EXTENDER_SERVICE)
     assert rendered.workloads()[workload]["dnsPolicy"] == "ClusterFirst"
     assert secret_files(rendered, workload) == ("/etc/scheduler-plugin-secrets", {"secretName": "prometheus"})
+
+
+@pytest.mark.parametrize("workload", ["koord-scheduler", "koord-extender"])
+@pytest.mark.parametrize("other", [(), ("scheduler.plugin.tokenSecret.name=prometheus",)])
+def test_the_extender_keeps_its_measurements_in_a_volume_of_its_pod_if_asked_to(workload, other):
+    def kept(*values):
+        rendered = chart.render(*values, *other, *WITH_EXTENDER_SERVICE)
+        container = rendered.containers()[f"{workload}/scheduler-plugin"]
+        chosen = chart.parsed_settings(container, SchedulerPluginSettings, "KOORD_SCHEDULER")
+        mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+        volumes = {volume.pop("name"): volume for volume in map(dict, rendered.workloads()[workload]["volumes"])}
+        return chosen.measurement_file, mounts, volumes
+
+    file, mounts, volumes = kept("scheduler.plugin.keepMeasurements=true")
+    mount = mounts[file.rpartition("/")[0]]
+    assert volumes[mount["name"]] == {"emptyDir": {}}
+    assert not mount.get("readOnly")
+    file, mounts, volumes = kept()
+    assert file is None
+    assert not any("emptyDir" in volume for volume in volumes.values())
 
 
 @pytest.mark.parametrize(
@@ -73,3 +93,32 @@ def test_check_config_has_no_advice_on_spreading_where_the_chart_turned_it_off(t
     file.write_text(yaml.safe_dump(config_map))
     assert check_config.check(str(file)) == check_config.FINE
     assert capsys.readouterr().err == ""
+
+
+def test_the_plugins_run_in_a_sidecar_of_the_stock_scheduler():
+    rendered = chart.render(PACKING)
+    containers = rendered.containers()
+    stock = containers["koord-scheduler/kube-scheduler"]
+    assert stock["image"].startswith("registry.k8s.io/kube-scheduler:")
+    assert stock["command"] == ["kube-scheduler"]
+    sidecar = containers["koord-scheduler/scheduler-plugin"]
+    assert sidecar["restartPolicy"] == "Always"
+    data = rendered.of_kind("ConfigMap")["koord-scheduler"]["data"]
+    (extender,) = yaml.safe_load(data["kube-scheduler.yaml"])["extenders"]
+    own = chart.parsed_settings(sidecar, SchedulerPluginSettings, "KOORD_SCHEDULER")
+    assert extender["urlPrefix"].endswith(f":{own.extender_port}")
+    score = yaml.safe_load(data["scheduler-plugin.yaml"])["plugins"]["score"]
+    assert "TargetLoadPacking" in [each["name"] for each in score["enabled"]]
+
+
+def test_nothing_but_scores_is_turned_off_beside_target_load_packing():
+    config = chart.render(PACKING).of_kind("ConfigMap")["koord-scheduler"]["data"]["kube-scheduler.yaml"]
+    (profile,) = yaml.safe_load(config)["profiles"]
+    assert {point for point, chosen in profile["plugins"].items() if chosen.get("disabled")} == {"score"}
+
+
+def test_the_extender_may_remove_no_pod():
+    roles = chart.render(PACKING).of_kind("ClusterRole")
+    rules = roles["koord-suite-scheduler-plugin"]["rules"]
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch", "patch"}
+    assert not any("pods/eviction" in rule["resources"] for rule in rules)

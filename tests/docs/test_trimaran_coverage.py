@@ -16,7 +16,10 @@ PAGE = (ROOT / "docs" / "reference" / "trimaran-coverage.md").read_text(encoding
 ROWS = dict(re.findall(r"^\| (\d+|[GB]\d+) \| (.*) \|$", PAGE, re.MULTILINE))
 IDS = [str(number) for number in range(1, 95)]
 IDS += [*(f"G{number}" for number in range(1, 21)), *(f"B{number}" for number in range(1, 18))]
-SUITES = ("tests/scheduler_plugin", "tests/charts/test_trimaran.py", "tests/charts/test_load_watcher.py")
+SUITES = (
+    "tests/scheduler_plugin", "tests/docs/test_trimaran_plugin_pages.py",
+    "tests/charts/test_trimaran.py", "tests/charts/test_load_watcher.py",
+)  # fmt: skip
 
 
 def pytest_output(*arguments: str) -> str:
@@ -27,8 +30,9 @@ def pytest_output(*arguments: str) -> str:
 
 
 def listed() -> set[tuple[str, str]]:
-    """Return the file and the beginning of the name of each listed test; the whole file without a name."""
-    return set(re.findall(r"`(test_\w+\.py)(?:::(test_\w*?)_?…?)?`", "\n".join(ROWS.values())))
+    """Return the file of each listed test, and a pattern of its name: exact, or a beginning before `…`."""
+    found = re.findall(r"`(test_\w+\.py)(?:::(\w*)(…)?)?`", "\n".join(ROWS.values()))
+    return {(file, name + (r"\w*" if not name or more else "")) for file, name, more in found}
 
 
 def test_every_line_every_feature_and_every_defect_has_a_row() -> None:
@@ -47,8 +51,8 @@ def test_a_row_lists_a_test_a_file_or_a_decision_that_exists(row_id: str) -> Non
     assert "partial" not in row
 
 
-def matching(functions: set[str], file: str, beginning: str) -> set[str]:
-    return {each for each in functions if re.search(rf"/{file}::{beginning}", each)}
+def matching(functions: set[str], file: str, name: str) -> set[str]:
+    return {each for each in functions if re.search(rf"/{file}::{name}$", each)}
 
 
 @pytest.mark.timeout(600)

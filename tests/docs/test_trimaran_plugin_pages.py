@@ -7,13 +7,19 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 from scheduler_plugin.config import loader
 from scheduler_plugin.load_watcher.providers import prometheus_queries, provider_spec
 from scheduler_plugin.plugins import registry
-from scheduler_plugin.plugins.trimaran.args import TrimaranArgs
+from scheduler_plugin.plugins.trimaran.args import (
+    LoadVariationRiskBalancingArgs,
+    TargetLoadPackingArgs,
+    TrimaranArgs,
+)
+from scheduler_plugin.plugins.trimaran.formulas import target_load
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference" / "scheduler-plugins"
 PLUGINS = {
@@ -62,3 +68,35 @@ def test_the_page_of_providers_lists_every_provider_with_its_required_keys_and_e
 def test_the_worked_example_of_peaks_is_right() -> None:
     rises = [91.5 * (math.exp(-3.595) - math.exp(-4.314)), 20 * (math.exp(1.2) - math.exp(1))]
     assert [f"{rise:.2f} W" in page("peaks") for rise in rises] == [True, True]
+
+
+def test_the_advice_of_a_lower_target_is_on_the_page_and_in_the_description() -> None:
+    described = TargetLoadPackingArgs.model_fields["target_utilization"].description or ""
+    (row,) = re.findall(r"^\| `targetUtilization` .*$", page("target-load-packing"), re.MULTILINE)
+    for text in (described, row):
+        assert "10 points below the intended utilization" in text
+
+
+def test_the_confidences_of_a_margin_are_those_of_the_normal_distribution() -> None:
+    described = LoadVariationRiskBalancingArgs.model_fields["safe_variance_margin"].description or ""
+    tails = [50.0 * math.erfc(margin / math.sqrt(2.0)) for margin in (1, 2, 3)]
+    assert tails == pytest.approx([16, 2.5, 0.15], rel=0.12)
+    assert "16, 2.5, 0.15 % of the time" in " ".join(described.split())
+
+
+@pytest.mark.parametrize(("place", "target"), [(0, 40.0), (1, 60.0), (2, 80.0)])
+def test_the_curve_of_target_load_packing_is_that_of_its_formula(place: int, target: float) -> None:
+    drawing = (PAGES / "target-load-packing.svg").read_text(encoding="utf-8")
+    paths = re.findall(r'<path d="([^"]*)" clip-path="[^"]*" style="([^"]*)"', drawing)
+    lines = [np.array(re.findall(r"[ML] ([\d.]+) ([\d.]+)", path), dtype=float) for path, _style in paths]
+    grid = [line for line, (_path, style) in zip(lines, paths, strict=True) if "#b0b0b0" in style]
+    curve = [line for line, (_path, style) in zip(lines, paths, strict=True) if "#b0b0b0" not in style][place]
+    across = [line[0, 0] for line in grid if line[0, 0] == line[1, 0]]  # at 0, 20, ... percent
+    upwards = [line[0, 1] for line in grid if line[0, 1] == line[1, 1]]  # at scores of 0, 20, ...
+    percent = (curve[:, 0] - across[0]) / (across[1] - across[0]) * 20.0
+    score = (curve[:, 1] - upwards[0]) / (upwards[1] - upwards[0]) * 20.0
+    assert score.max() == pytest.approx(100.0)
+    is_beside_the_step = abs(percent - target) > 0.5
+    assert is_beside_the_step.sum() > 50
+    wanted = target_load.score(percent, target)
+    assert abs(score - wanted)[is_beside_the_step].max() < 1.1

@@ -185,16 +185,26 @@ pluginConfig:
 {{- end }}
 {{- end }}
 
-{{/* Volume with the secrets of metrics providers, and its mount. Call with .Values.scheduler.plugin. */}}
-{{- define "koord-suite.providerSecretVolume" -}}
+{{/*
+Volumes of metrics providers, with their secrets and with their kept measurements, and the mounts. Call with
+.Values.scheduler.plugin.
+*/}}
+{{- define "koord-suite.providerVolumes" -}}
 {{- if and .enabled .tokenSecret.name -}}
 - name: provider-secrets
   secret: {secretName: {{ .tokenSecret.name | quote }}}
+{{ end -}}
+{{- if and .enabled .keepMeasurements -}}
+- name: measurements
+  emptyDir: {}
 {{- end -}}
 {{- end -}}
-{{- define "koord-suite.providerSecretMount" -}}
+{{- define "koord-suite.providerMounts" -}}
 {{- if .tokenSecret.name -}}
 - {name: provider-secrets, mountPath: /etc/scheduler-plugin-secrets, readOnly: true}
+{{ end -}}
+{{- if .keepMeasurements -}}
+- {name: measurements, mountPath: /var/lib/scheduler-plugin}
 {{- end -}}
 {{- end -}}
 
@@ -226,6 +236,9 @@ pluginConfig:
 args:
 - run
 - --config=/etc/koord-scheduler/scheduler-plugin.yaml
+{{- if .keepMeasurements }}
+- --measurement-file=/var/lib/scheduler-plugin/windows.sqlite
+{{- end }}
 {{- with index $ 1 }}
 {{ toYaml . }}
 {{- end }}

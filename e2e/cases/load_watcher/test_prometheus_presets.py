@@ -146,7 +146,9 @@ async def _provider(
             prometheus.stop()
             prometheus.start({}, "", [rules])
         spec = ProviderSpec(type=provider_spec.PROMETHEUS, address=prometheus.url, queries=preset, **keys)
-        nodes = dict.fromkeys(labels, KnownNode(CPUS * 1000, MEMORY))
+        nodes = {
+            name: KnownNode(CPUS * 1000, MEMORY, addresses=(_ADDRESSES[name].partition(":")[0],)) for name in labels
+        }
         provider = registry.build(spec, registry.ProviderContext(lambda: nodes, dict, None))
         try:
             yield provider
@@ -201,3 +203,11 @@ async def test_node_exporter_needs_no_node_name_in_instance(tmp_path: Path) -> N
     async with _provider(tmp_path, "node-exporter", labels, node_label="kubernetes_node") as provider:
         await _assert_utilization(provider)
         assert not await provider.check()
+
+
+@pytest.mark.parametrize("preset", ["kube-prometheus", "node-exporter"])
+async def test_a_scrape_configuration_that_knows_addresses_alone_is_enough(preset: str, tmp_path: Path) -> None:
+    labels = {node: {"instance": _ADDRESSES[node], "job": "node"} for node in BUSY}
+    async with _provider(tmp_path, preset, labels) as provider:
+        await _assert_utilization(provider)
+        assert not [problem for problem in await provider.check() if "not a node" in problem]

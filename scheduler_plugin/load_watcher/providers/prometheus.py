@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from scheduler_plugin.load_watcher import analysis, known_nodes
@@ -34,15 +34,24 @@ Vector = list[tuple[Mapping[str, str], float]]
 
 @dataclass(frozen=True, slots=True)
 class NodeNames:
-    """Labels that hold the node name of a series: the first one present counts, without a port."""
+    """Labels that hold the name or an address of the node of a series: the first one present counts, without a port."""
 
     labels: Sequence[str] = ("node", "instance")
+    by_address: Mapping[str, str] = field(default_factory=dict)
+    """Address -> name of the node that has it."""
 
     def of(self, labels: Mapping[str, str]) -> str:
-        """Return the name of the node; empty if none of the labels is present."""
-        value = next((labels[label] for label in self.labels if labels.get(label)), "")
-        host, colon, port = value.rpartition(":")
-        return host if colon and port.isdigit() else value
+        """Return the name of the node, the address if no node has it; empty if none of the labels is present."""
+        host = _without_port(next((labels[label] for label in self.labels if labels.get(label)), ""))
+        return self.by_address.get(host, host)
+
+
+def _without_port(value: str) -> str:
+    """Return the host of `host`, `host:port`, `[IPv6]:port` or an IPv6 address."""
+    if value.startswith("["):
+        return value[1:].partition("]")[0]
+    host, colon, port = value.rpartition(":")
+    return host if colon and ":" not in host and port.isdigit() else value
 
 
 class Request(NamedTuple):
@@ -83,10 +92,11 @@ class PrometheusProvider:
         if failed and len(failed) == len(requests):
             raise ProviderFailed(failed[0])
         known = self._nodes()
+        node_names = self._names(known)
         by_node: dict[str, list[Metric]] = {}
         for one, result in zip(requests, results, strict=True):
             if not isinstance(result, ProviderFailed):
-                for name, metric in records_of(result, one, self._node_names, known):
+                for name, metric in records_of(result, one, node_names, known):
                     by_node.setdefault(name, []).append(metric)
         nodes = {name: NodeMetrics(metrics, {}, _place(known.get(name))) for name, metrics in by_node.items()}
         return Fetched(nodes, failed)
@@ -127,9 +137,13 @@ class PrometheusProvider:
         if not found:
             return (f"{self._address}: {query.series} has no series, so it gives no {query.type}",)
         known = self._nodes()
-        names = Counter(self._node_names.of(labels) for labels, _value in found)
-        naming = _naming_problems(query.series, names, set(known), self._node_names)
-        return [*naming, *_unit_problems(query, found, self._node_names, known)]
+        node_names = self._names(known)
+        names = Counter(node_names.of(labels) for labels, _value in found)
+        naming = _naming_problems(query.series, names, set(known), node_names)
+        return [*naming, *_unit_problems(query, found, node_names, known)]
+
+    def _names(self, known: Mapping[str, KnownNode]) -> NodeNames:
+        return replace(self._node_names, by_address=known_nodes.by_address(known))
 
 
 def _naming_problems(series: str, names: Counter[str], known: set[str], node_names: NodeNames) -> Iterable[str]:
@@ -139,7 +153,7 @@ def _naming_problems(series: str, names: Counter[str], known: set[str], node_nam
         yield f"{series} has several series for {_some(several)}, want one for each node; the last one is used"
     if unknown:
         labels = " or ".join(node_names.labels)
-        yield f"{series}: {_some(unknown)} in label {labels} is not a node of this cluster, want node names"
+        yield f"{series}: {_some(unknown)} in label {labels} is not a node of this cluster, want its name or an address"
 
 
 def _unit_problems(query: Query, found: Vector, node_names: NodeNames, known: Mapping[str, KnownNode]) -> Iterable[str]:

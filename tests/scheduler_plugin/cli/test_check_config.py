@@ -186,6 +186,13 @@ def test_scores_that_spread_what_target_load_packing_packs_are_named(check, scor
     assert not spread or (err.startswith(place) and f"want {spread}: beside TargetLoadPacking" in err)
 
 
+def test_scores_that_spread_are_named_also_where_one_document_has_both(check):
+    plugins = {"multiPoint": scheduler()["profiles"][0]["plugins"]["multiPoint"], "score": PACKING["score"]}
+    code, _out, err = check(scheduler(plugins=plugins))
+    assert code == 0
+    assert err.count("beside TargetLoadPacking they spread the pods that it packs") == 1
+
+
 def test_the_least_used_score_beside_target_load_packing_is_named(check):
     code, _out, err = check({"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}})
     assert code == 0

@@ -27,16 +27,16 @@ def prometheus() -> Iterator[Source]:
         yield source
 
 
-def start(source: Source, folder: Path) -> subprocess.Popen[str]:
+def start(source: Source, folder: Path, *flags: str, provider: str = "Prometheus") -> subprocess.Popen[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBE")} | {
-        "METRICS_PROVIDER_NAME": "Prometheus",
+        "METRICS_PROVIDER_NAME": provider,
         "METRICS_PROVIDER_ADDRESS": source.address,
         "METRICS_PROVIDER_QUERIES": "openshift",
         "KUBE_CONFIG": str(folder / "none"),
         "LOG_LEVEL": "INFO",
     }
     command = [sys.executable, "-m", "scheduler_plugin.load_watcher", "--http-address=127.0.0.1", "--http-port=0"]
-    command.append(f"--database-file={folder / 'watcher.sqlite'}")
+    command += [f"--database-file={folder / 'watcher.sqlite'}", *flags]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
 
@@ -73,3 +73,20 @@ def test_b6_ends_on_sigterm_and_serves_at_once_after_kill_9(prometheus: Source, 
     nodes = [json.loads(document)["data"]["NodeMetricsMap"]["n1"]["metrics"] for document in (before, restored)]
     assert [metric["value"] for metric in nodes[0]] == [25.0, 25.0, 25.0, 25.0]
     assert nodes[0] == nodes[1]
+
+
+def test_the_age_limit_of_another_watchers_windows_is_that_of_the_setting(tmp_path: Path) -> None:
+    metric = {"type": "CPU", "operator": "AVG", "value": 25.0}
+    window = {"duration": "15m", "start": int(time.time()) - 1600, "end": int(time.time()) - 700}
+    document = {"timestamp": window["end"], "window": window, "data": {"NodeMetricsMap": {"n1": {"metrics": [metric]}}}}
+    with (
+        metrics_source.answering(lambda _asked: Answer(json.dumps(document).encode())) as source,
+        start(source, tmp_path, "--greatest-age-seconds=2000", provider="LoadWatcher") as process,
+    ):
+        served = json.loads(metrics_of(port_of(process)))
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=20)
+        assert process.stderr is not None
+        process.stderr.close()
+    assert served["window"]["end"] == window["end"]
+    assert served["data"]["NodeMetricsMap"]["n1"]["metrics"][0]["value"] == 25.0

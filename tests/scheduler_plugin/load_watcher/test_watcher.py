@@ -187,6 +187,17 @@ async def test_g4_a_node_that_joins_while_the_shortest_window_fails_is_not_silen
     assert await findings_after(answers, failing, *[{}] * minutes) == [[], [], []]
 
 
+@pytest.mark.parametrize(("minutes", "is_silent"), [(4, True), (7, False)])
+async def test_g4_a_silent_node_returns_once_the_shortest_window_has_failed_for_five_minutes(
+    minutes: int, is_silent: bool
+) -> None:
+    both = Fetched(nodes(a=20.0, b=20.0))
+    answers = ByWindow({"15m": both, "10m": both, "5m": Fetched(nodes(a=20.0))})
+    failing: dict[str, Fetched | ProviderFailed] = {"5m": DOWN}
+    silent = [AnomalyKind.SILENT] if is_silent else []
+    assert await findings_after(answers, *[failing] * minutes) == [silent, silent, []]
+
+
 async def test_g4_a_node_that_joins_is_not_silent() -> None:
     answers = ByWindow(dict.fromkeys(DURATIONS_SECONDS, Fetched(nodes(a=20.0, b=20.0))))
     joined = Fetched(nodes(a=21.0, b=21.0, c=20.0))

@@ -2,17 +2,22 @@
 
 import importlib
 import inspect
+import json
 import pkgutil
 
 import numpy as np
 import pytest
 
-from scheduler_plugin import plugins
+from scheduler_plugin import assembly, plugins
+from scheduler_plugin.config import loader
 from scheduler_plugin.framework.interface import Explainer, Filter, Scorer
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.registry import Point
+from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.state.pod_info import PodInfo
+from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.plugins.trimaran import measured_cluster
 
 POD = PodInfo(uid="u", key="default/web", is_prod=True, is_pinned=False, estimate=(0, 0))
 
@@ -65,3 +70,37 @@ def test_every_plugin_explains_its_inputs(entry):
     plugin.grow(4)
     for column in plugin.explain(POD, np.array([0, 3])).columns.values():
         assert column.shape[-1] == 2
+
+
+TRIMARAN = {
+    "TargetLoadPacking": {},
+    "LoadVariationRiskBalancing": {},
+    "LowRiskOverCommitment": {},
+    "Peaks": {"nodePowerModel": {"hot": {"k0": 100, "k1": 20, "k2": 0.02}}},
+}
+
+
+@pytest.mark.parametrize("name", TRIMARAN)
+def test_a_plugin_of_trimaran_rejects_no_node_and_removes_no_pod(name):
+    cluster = measured_cluster.MeasuredCluster(name, **TRIMARAN[name])
+    cluster.node("hot")
+    cluster.place("hot", measured_cluster.pod("1", "1Gi"))
+    cluster.measure({"hot": measured_cluster.metrics(100, 100, 50, 50)})
+    assert registry.PLUGINS[name].points == {Point.SCORE}
+    pod = factories.pod_document("web", requests={"cpu": "8", "memory": "64Gi"})
+    passed = json.loads(cluster.parts.extender.filter(factories.request(pod, ["hot"]), measured_cluster.NOW))
+    assert passed == {"NodeNames": ["hot"]}
+    scored = json.loads(cluster.parts.extender.prioritize(factories.request(pod, ["hot"]), measured_cluster.NOW))
+    assert [each["Host"] for each in scored] == ["hot"]
+    assert list(cluster.parts.cluster.entries["hot"].load.pods) == ["default/placed-1"]
+
+
+def test_the_plugins_of_trimaran_share_their_base_and_one_set_of_measurements():
+    chosen = {
+        "plugins": {"score": {"enabled": [{"name": name} for name in TRIMARAN]}},
+        "pluginConfig": [{"name": name, "args": args} for name, args in TRIMARAN.items()],
+    }
+    parts = assembly.Parts(loader.parse(chosen), assumed_ttl_seconds=1.0)
+    assert {plugin.name for plugin in parts.measured} == TRIMARAN.keys()
+    assert all(isinstance(plugin, MeasuredPlugin) for plugin in parts.measured)
+    assert {id(plugin.columns._measurements) for plugin in parts.measured} == {id(parts.measurements)}

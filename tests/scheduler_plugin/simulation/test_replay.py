@@ -52,6 +52,16 @@ def test_kube_scheduler_alone_decides_by_requests_and_the_product_by_usage():
     assert third == first
 
 
+@pytest.mark.parametrize("plugin", ["LoadVariationRiskBalancing", "LowRiskOverCommitment"])
+def test_load_aware_scores_keep_a_node_that_requests_little_and_uses_much_from_congestion(plugin):
+    # The first pod uses 7 times its request, the second almost nothing; four of 1 core come later.
+    cluster = a_cluster([7.0, 0.1, 1, 1, 1, 1], [1] * 6, at_seconds=[0, 0, 1200, 1200, 2400, 2400], steps=120)
+    assert outcome.summary(Replay(cluster).run()).hot_ratio > 0.3
+    score = {"enabled": [{"name": plugin}], "disabled": [{"name": "*"}]}
+    scored = parts(plugins={"filter": {"disabled": [{"name": "*"}]}, "score": score})
+    assert outcome.summary(Replay(cluster, scored).run()).hot_ratio == 0.0
+
+
 def test_rejects_a_hot_node_and_counts_the_rejections():
     cluster = a_cluster([1.0, 1.0], [7, 1], nodes=1, at_seconds=[0, 300])
     result = Replay(cluster, parts({"usageThresholds": {"cpu": 65}})).run()

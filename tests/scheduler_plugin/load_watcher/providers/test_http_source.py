@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from scheduler_plugin.load_watcher.providers import http_source
 from scheduler_plugin.load_watcher.providers.http_source import HttpSource, Reach
 from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
-from tests.fakes import metrics_source
+from tests.fakes import certificates, metrics_source
+from tests.fakes.certificates import Certificate
 from tests.fakes.metrics_source import Answer
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"
@@ -70,3 +73,34 @@ async def test_a_redirect_is_not_followed_and_its_status_is_reported() -> None:
     with metrics_source.answering(lambda _asked: Answer(b"moved", 302)) as source:
         assert await failure(source.address) == f"{source.address}/page returned 302: moved"
         assert len(source.asked) == 1
+
+
+@contextlib.asynccontextmanager
+async def https(certificate: Certificate, authority: Path) -> AsyncIterator[HttpSource]:
+    """Serve an empty page with a certificate; yield a client that trusts an authority."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=certificate.server_context()) as server:
+        address = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        source = HttpSource(Reach(address, dict, 5.0, ca_file=str(authority)))
+        yield source
+        await source.close()
+
+
+async def test_a_renewed_authority_counts_from_the_next_request_on(tmp_path: Path) -> None:
+    first, second = (certificates.make(tmp_path, name) for name in ("first", "second"))
+    authority = tmp_path / "ca.crt"
+    shutil.copy(first.certificate_path, authority)
+    async with https(first, authority) as of_old, https(second, authority) as of_new:
+        await of_old.send("GET", "/")
+        with pytest.raises(ProviderFailed, match="cannot be reached"):
+            await of_new.send("GET", "/")
+        second.certificate_path.replace(authority)  # as kubelet renews a mounted Secret
+        await of_new.send("GET", "/")
+        with pytest.raises(ProviderFailed, match="cannot be reached"):
+            await of_old.send("GET", "/")

@@ -159,11 +159,30 @@ async def test_check_reports_the_problems_of_a_query(reply: Answer, problem: str
         ({"node": "n1", "instance": "10.0.0.1:9100"}, "n1"),
         ({"instance": "n1:9100"}, "n1"),
         ({"instance": "n1"}, "n1"),
+        ({"instance": "10.0.0.1:9100"}, "n1"),
+        ({"instance": "[fd00::1]:9100"}, "n1"),
+        ({"instance": "fd00::1"}, "n1"),
+        ({"instance": "10.0.0.9:9100"}, "10.0.0.9"),
         ({}, ""),
     ],
 )
-def test_reads_the_node_name_from_a_label_without_port(labels: dict[str, str], name: str) -> None:
-    assert prometheus.NodeNames().of(labels) == name
+def test_reads_the_node_name_from_a_label_with_a_name_or_an_address(labels: dict[str, str], name: str) -> None:
+    by_address = {"10.0.0.1": "n1", "fd00::1": "n1"}
+    assert prometheus.NodeNames(by_address=by_address).of(labels) == name
+
+
+async def test_series_of_an_address_are_those_of_the_node_that_has_it() -> None:
+    known = {"n1": NODES["n1"]._replace(addresses=("10.0.0.1", "fd00::1")), "n2": NODES["n2"]}
+    replies = answer(("10.0.0.1:9100", "0.25"), ("n2:9100", "0.5"))
+    with metrics_source.answering(lambda _asked: replies) as source:
+        reach = Reach(source.address, dict, 2.0)
+        for queries in ([CPU], PRESETS["node-exporter"]):
+            client = prometheus.PrometheusProvider(reach, queries, lambda: known, prometheus.NodeNames())
+            fetched = await client.fetch(WINDOW)
+            assert await client.check() == []
+            await client.close()
+            assert {name: node.metrics[0].value for name, node in fetched.nodes.items()} == {"n1": 25.0, "n2": 50.0}
+    assert fetched.nodes["n1"].metadata == Metadata("dc-1")
 
 
 def test_an_expression_becomes_a_subquery() -> None:

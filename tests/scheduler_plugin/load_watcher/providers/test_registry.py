@@ -7,9 +7,11 @@ import inspect
 import pkgutil
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 import pytest
 
+from apiserver_client.session import Session
 from scheduler_plugin.load_watcher import providers, records
 from scheduler_plugin.load_watcher.providers import provider_spec, registry
 from scheduler_plugin.load_watcher.providers.provider import ProviderFailed
@@ -47,3 +49,13 @@ async def test_every_server_is_checked_by_the_given_authorities(name: str, tmp_p
     with pytest.raises(ProviderFailed, match=r"missing\.pem is not a file"):
         await provider.fetch(records.window_ending_at("5m", 1000))
     await provider.close()
+
+
+def test_a_mean_is_incomplete_without_its_deviation_only_from_a_source_that_always_has_both() -> None:
+    api = cast("Session", object())  # nothing is sent
+    context = registry.ProviderContext(dict, dict, api)
+    built = [
+        registry.build(ProviderSpec(type=name, address="http://127.0.0.1:9"), context) for name in provider_spec.NEEDS
+    ]
+    with_both = {provider.name for provider in built if provider.has_deviation}
+    assert with_both == {provider_spec.PROMETHEUS, provider_spec.INFLUXDB}

@@ -10,6 +10,11 @@ import pytest
 from scheduler_plugin.config import loader
 from scheduler_plugin.config.loader import InvalidConfiguration
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
+from scheduler_plugin.plugins.trimaran.args import (
+    LoadVariationRiskBalancingArgs,
+    LowRiskOverCommitmentArgs,
+    TargetLoadPackingArgs,
+)
 
 TLP, LVRB = "TargetLoadPacking", "LoadVariationRiskBalancing"
 
@@ -169,3 +174,13 @@ def test_reads_the_spellings_of_kep_61(spell: Callable[[str], str]) -> None:
 def test_refuses_a_value_in_two_spellings() -> None:
     with pytest.raises(InvalidConfiguration, match="want targetUtilization or TargetCPUUtilisation, not both"):
         specs(TargetLoadPacking={"targetUtilization": 40, "TargetCPUUtilisation": 40})
+
+
+def test_the_defaults_are_those_of_the_design_documents() -> None:
+    packing = TargetLoadPackingArgs().with_defaults()
+    assert packing.target_utilization == 40
+    assert packing.default_millis() == 1000
+    assert packing.multiplier() == 1.5
+    assert LoadVariationRiskBalancingArgs().with_defaults().safe_variance_margin == 1.0
+    committing = LowRiskOverCommitmentArgs().with_defaults()
+    assert (committing.smoothing_window_size, committing.risk_limit_weights) == (5, {"cpu": 0.5, "memory": 0.5})

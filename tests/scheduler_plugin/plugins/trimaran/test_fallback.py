@@ -105,3 +105,14 @@ def test_upstream_has_no_fallback_levels() -> None:
     cluster = MeasuredCluster("TargetLoadPacking", formula="upstream")
     cluster.node("new")
     assert cluster.scores(pod("500m"), ["new"]) == [0]
+
+
+@pytest.mark.parametrize("plugin", ["TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment"])
+def test_a_deviation_alone_is_no_measurement(plugin: str) -> None:
+    cluster = MeasuredCluster(plugin)
+    for name in ("lost", "hot"):
+        cluster.node(name)
+        cluster.place(name, pod("1", "1Gi"))
+    cluster.measure({"lost": metrics(None, 30, 3, 1), "hot": metrics(70, 30, 3, 1)})
+    assert cluster.fallback_levels(["lost", "hot"]) == [FallbackLevel.UNKNOWN, FallbackLevel.MEASURED]
+    assert cluster.scores(pod("500m", "1Gi"), ["lost"]) == [0]

@@ -21,9 +21,9 @@ from scheduler_plugin.state.node_metric_decoder import NodeMetric
 NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 
 
-def parts() -> assembly.Parts:
+def parts(measurement_age_seconds: float = 300) -> assembly.Parts:
     chosen = loader.parse({"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}})
-    return assembly.Parts(chosen, assumed_ttl_seconds=120)
+    return assembly.Parts(chosen, assumed_ttl_seconds=120, measurement_age_seconds=measurement_age_seconds)
 
 
 def node(name: str) -> pods.Node:
@@ -111,7 +111,17 @@ async def test_feed_converts_reports_to_percent_and_exports_the_levels() -> None
     assert registry.get_sample_value("koord_scheduler_plugin_fallback_level_nodes", by_requests) == 3
 
 
-async def test_no_node_looks_unknown_while_the_rows_are_rewritten() -> None:
+async def test_the_age_limit_of_reports_is_that_of_the_setting() -> None:
+    running = parts(measurement_age_seconds=1000)
+    running.cluster.node_changed(node("hot"))
+    running.cluster.metric_changed(report("hot", "3"))
+    at = NOW + 900
+    await measured(running, prometheus_client.CollectorRegistry(), [at])
+    (plugin,) = running.measured
+    assert plugin.fallback_levels(running.vectors.find(["hot"]), at)[0].tolist() == [FallbackLevel.MEASURED]
+
+
+async def test_no_node_is_unknown_while_the_rows_are_rewritten() -> None:
     """The first data after an outage: pods would otherwise go to the nodes whose rows are written first."""
     running, now = parts(), [NOW]
     names = [f"node-{index}" for index in range(200)]

@@ -169,3 +169,25 @@ def test_an_unsmoothed_deviation_gives_less_risk() -> None:
         return cluster.scores(pod("100m", "1Mi"), ["n"])[0]
 
     assert score("koordlet") > score("node-exporter") > score("kube-prometheus")
+
+
+def test_both_risks_count_at_the_default_weight() -> None:
+    cluster = MeasuredCluster(PLUGIN)
+    for name in ("calm", "overcommitted", "busy", "both"):
+        cluster.node(name)
+        cluster.place(name, pod("1", "1Gi", limit_cpu="12" if name in ("overcommitted", "both") else "4"))
+    busy = metrics(80, 5, 10, 1)
+    cluster.measure({"calm": metrics(5, 5, 1, 1), "overcommitted": metrics(5, 5, 1, 1), "busy": busy, "both": busy})
+    names = ["calm", "overcommitted", "busy", "both"]
+    calm, overcommitted, busy_score, both = cluster.scores(pod("100m", "100Mi", limit_cpu="100m"), names)
+    assert calm > max(overcommitted, busy_score)
+    assert min(overcommitted, busy_score) > both
+
+
+@pytest.mark.parametrize("formula", ["kep", "upstream", "corrected"])
+def test_scores_the_first_node_of_the_second_example_of_kep_357(formula: str) -> None:
+    cluster = MeasuredCluster(PLUGIN, formula=formula)
+    cluster.node("node-21", capacity={"cpu": "3910m", "memory": "8Gi"})
+    cluster.place("node-21", pod("2517m", "4Gi", limit_cpu="5716m"))
+    cluster.measure({"node-21": metrics(100 * 2452.89 / 3910, 10, 100 * 467.45 / 3910, 0)})
+    assert cluster.scores(pod("100m", "1Mi", limit_cpu="100m"), ["node-21"]) == [44]

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 
 import msgspec
+import numpy as np
 import pytest
 
 from api_types.kubernetes import times
@@ -16,6 +17,8 @@ from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, 
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, NodeMetrics, Window
 from scheduler_plugin.load_watcher.watcher import Watcher
 from scheduler_plugin.plugins.trimaran.fallback import FallbackLevel
+from scheduler_plugin.plugins.trimaran.measured_plugin import ScoringClass
+from scheduler_plugin.state.node_columns import Floats, Rows
 from scheduler_plugin.state.node_metric_decoder import NodeMetric
 from tests.scheduler_plugin.plugins.trimaran.measured_cluster import GIB, NOW, MeasuredCluster, metrics, pod
 
@@ -250,3 +253,34 @@ def test_upstream_counts_a_whole_pod_for_a_minute() -> None:
         cluster.place(name, pod(limit_cpu="1600m"), age_seconds=age_seconds)
     cluster.measure({name: metrics(40.0) for name in ("59", "60")})
     assert cluster.scores(pod(limit_cpu="0"), ["59", "60"]) == [13, 100]
+
+
+class Counted(Answers):
+    """Provider that counts what it is asked."""
+
+    asked = 0
+
+    async def fetch(self, window: Window) -> Fetched:
+        self.asked += 1
+        return await super().fetch(window)
+
+
+@pytest.mark.parametrize("count", [1, 40])
+async def test_a_round_asks_a_provider_once_for_each_window_and_scores_never_ask(count: int) -> None:
+    names = [f"n{number}" for number in range(count)]
+    provider = Counted({name: metrics(30, 30, 3, 1) for name in names})
+    chain = Chain("LoadVariationRiskBalancing", names, provider)
+    await chain.refresh()
+    assert provider.asked == len(DURATIONS_SECONDS)
+    computed: list[int] = []
+    compute = chain.cluster.plugin._compute
+
+    def counted(of: ScoringClass, rows: Rows, now: float) -> Floats:
+        computed.append(np.arange(len(names) + 1)[rows].size if isinstance(rows, slice) else len(rows))
+        return compute(of, rows, now)
+
+    chain.cluster.plugin._compute = counted
+    for _pod in range(20):
+        chain.scores(*names)
+    assert provider.asked == len(DURATIONS_SECONDS)
+    assert computed == [count]  # each node once for pods of one kind

@@ -44,3 +44,18 @@ def test_the_worst_measured_resource_decides() -> None:
     scores = np.array([[80.0, 80.0, 80.0, 80.0], [57.5, 10.0, 10.0, 99.0]])
     is_measured = np.array([[True, True, False, True], [True, False, False, True]])
     assert load_variation.score(scores, is_measured).tolist() == [58.0, 80.0, 0.0, 80.0]
+
+
+@pytest.mark.parametrize("margin", [1, 2, 3])
+def test_the_kep_leaves_room_for_margin_deviations(margin: int) -> None:
+    of = load_variation.Fractions(np.array([[0.3]]), np.array([[0.1]]))
+    score = load_variation.designed_resource_scores(of, np.array([[0.2]]), float(margin))
+    assert score.item() == pytest.approx(100.0 * (1.0 - 0.3 - 0.2 - margin * 0.1))
+
+
+@pytest.mark.parametrize("margin", [0.0, 1e-320, 1.0, 1e308])
+@pytest.mark.parametrize("sensitivity", [0.0, 5e-324, 1e-300, 0.5, 2.0, 1e308])
+def test_extreme_arguments_give_scores_from_0_to_100(margin: float, sensitivity: float) -> None:
+    for mean in (0.0, 5e-324, 50.0, 100.0):
+        for deviation in (0.0, 5e-324, 1e-308, 50.0, 100.0):
+            assert 0.0 <= shipped(mean, deviation, margin, sensitivity) <= 100.0
