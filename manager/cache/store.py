@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -115,10 +115,12 @@ class Store(Generic[StoredT]):
         `listed` has the version of each name, `as_of` is the version of the list.
         """
         behind = [name for name, version in listed.items() if self._version_of(name) < version_number(version)]
-        gone = [
-            name for name in self._objects if name not in listed and self._version_of(name) <= version_number(as_of)
-        ]
-        return behind + gone
+        return behind + self.gone(listed, as_of)
+
+    def gone(self, listed: Container[str], as_of: str) -> list[str]:
+        """Return the names that a list of the version `as_of` no longer has; an object of a later one may be new."""
+        version = version_number(as_of)
+        return [name for name in self._objects if name not in listed and self._version_of(name) <= version]
 
     def _version_of(self, name: str) -> int:
         known = self._objects.get(name)

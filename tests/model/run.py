@@ -91,9 +91,13 @@ class Run:
     def manager_troubled_since(self, since: float) -> bool:
         return any(what.startswith("manager") for what in self._troubled) or self._last_manager_trouble > since
 
+    def is_catching_up(self, name: str) -> bool:
+        """Check whether a program was cut off so recently that its watches may not have resumed."""
+        return self.now() - self.reconnected_at.get(name, float("-inf")) < 180
+
     def agent_blind_since(self) -> float | None:
         """Return since when the agent may have seen no change of a pod; None where it sees all."""
-        if self.clients["agent"].is_cut_off or self.now() - self.reconnected_at.get("agent", -1e9) < 180:
+        if self.clients["agent"].is_cut_off or self.is_catching_up("agent"):
             return self.cut_off_at["agent"] - 15
         return None
 
@@ -103,7 +107,7 @@ class Run:
     @property
     def can_list(self) -> bool:
         """Whether the manager has been able to list pods for a while."""
-        was_cut_off = self.clients["manager"].is_cut_off or self.now() - self.reconnected_at.get("manager", -1e9) < 180
+        was_cut_off = self.clients["manager"].is_cut_off or self.is_catching_up("manager")
         return not was_cut_off and self.now() - self.list_refused_until >= 120
 
     def first_seen(self, since: float) -> float:
