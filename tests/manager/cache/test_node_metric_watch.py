@@ -177,7 +177,9 @@ async def test_a_watch_that_is_refused_is_reported_and_takes_away_nothing_that_i
     async with watching([apiserver.page("9", metric("n1", 5))], [FORBIDDEN, FORBIDDEN]) as run:
         await run.until(lambda: len(run.server.asked("WATCH")) == 3)
         await run.until(lambda: run.problems[-1] is None)
-        assert "grant it by RBAC (verbs: [watch], resources: [nodemetrics]" in [each for each in run.problems if each][0]
+        assert (
+            "grant it by RBAC (verbs: [watch], resources: [nodemetrics]" in [each for each in run.problems if each][0]
+        )
         assert run.names == ["n1"]
         assert run.cache.node_metrics_are is Availability.LISTED
         assert len(run.server.asked("GET")) == 1
@@ -194,7 +196,10 @@ async def test_a_token_that_is_replaced_is_used_by_the_next_watch(tmp_path):
         token.write_text("new")
         rotate.set()
         await run.until(lambda: run.names == ["n1"])
-        assert [each.headers["authorization"] for each in run.server.asked("WATCH")][-2:] == ["Bearer old", "Bearer new"]
+        assert [each.headers["authorization"] for each in run.server.asked("WATCH")][-2:] == [
+            "Bearer old",
+            "Bearer new",
+        ]
 
 
 async def test_an_object_that_cannot_be_decoded_delays_no_other_and_stays_as_it_was(caplog):
