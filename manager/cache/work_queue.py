@@ -85,9 +85,9 @@ class WorkQueue:
 
     def _wake_one(self) -> None:
         while self._idle:
-            waiting = self._idle.popleft()
-            if not waiting.done():
-                waiting.set_result(None)
+            added = self._idle.popleft()
+            if not added.done():
+                added.set_result(None)
                 return
 
     def add_after(self, name: str, seconds: float) -> None:
@@ -136,9 +136,9 @@ class WorkQueue:
                 if waiting:
                     return waiting.popitem(last=False)[0]
             if not self._added:
-                waiting = asyncio.get_running_loop().create_future()
-                self._idle.append(waiting)
-                await waiting
+                added = asyncio.get_running_loop().create_future()
+                self._idle.append(added)
+                await added
 
     def _assign_lane(self, name: str) -> None:
         if name in self._busy or name in self._retries:  # it waited in a lane too, and a worker took it from there

@@ -112,7 +112,7 @@ class Run:
         return not self.is_blind("manager") and self.now() - self.list_refused_until >= 120
 
     def first_seen(self, since: float) -> float:
-        """Return since when pods that ended may count: where they cannot be listed, by the newest report it has seen."""
+        """Return since when pods that ended may count: where they cannot be listed, by the newest report it saw."""
         until = self.cut_off_at["manager"] if self.is_blind("manager") else self.now()
         newest = max((at for at in self.invariants.arrived.values() if at <= until), default=0.0)
         return since if self.can_list else min(since, newest - _OLDEST_SAMPLE_SECONDS)

@@ -177,9 +177,8 @@ async def test_a_watch_that_is_refused_is_reported_and_takes_away_nothing_that_i
     async with watching([apiserver.page("9", metric("n1", 5))], [FORBIDDEN, FORBIDDEN]) as run:
         await run.until(lambda: len(run.server.asked("WATCH")) == 3)
         await run.until(lambda: run.problems[-1] is None)
-        assert (
-            "grant it by RBAC (verbs: [watch], resources: [nodemetrics]" in [each for each in run.problems if each][0]
-        )
+        reported = next(each for each in run.problems if each)
+        assert "grant it by RBAC (verbs: [watch], resources: [nodemetrics]" in reported
         assert run.names == ["n1"]
         assert run.cache.node_metrics_are is Availability.LISTED
         assert len(run.server.asked("GET")) == 1
