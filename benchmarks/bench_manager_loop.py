@@ -167,6 +167,7 @@ async def measure_reports(
 
 
 async def run(url: str, nodes: int, hostile: int) -> None:
+    gc.freeze()  # as the program does
     telemetry = Telemetry(prometheus_client.CollectorRegistry(), reasons=[*Reason], states=[*State])
     to = connection.Connection(server=url, origin="the benchmark", namespace=NAMESPACE)
     async with session.connect(to, user_agent="bench/1") as api:
@@ -182,7 +183,6 @@ async def run(url: str, nodes: int, hostile: int) -> None:
             stores.node_metrics.update(stores.node_metrics.decode(copy_of(metric, name)))
         turns = Turns()
         tasks = [asyncio.create_task(each) for each in (parts.queue.run(), parts.spec_queue.run(), turns.run())]
-        gc.freeze()  # as the program does
 
         def mark(every: list[str]) -> None:
             for name in every:

@@ -81,7 +81,7 @@ class Program:
             may_write=self._elector.may_write,
             stop=self._stop,
         )
-        gc.freeze()  # a full collection of what the imports made stops the loop for 40 ms
+        gc.freeze()  # a full collection stops the loop, and half of its objects are what the imports made
         try:
             asyncio.run(work)
         except Exception as failure:
