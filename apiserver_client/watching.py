@@ -73,6 +73,8 @@ class Synced(msgspec.Struct, frozen=True):
 
     keys: AbstractSet[Any]
     """Keys, or the results of `remember` for them."""
+    resource_version: str
+    """Version of the list: an object that is missing here may have been created after it."""
 
 
 Event = Changed[T] | Deleted[T] | Unreadable | Synced
@@ -206,7 +208,7 @@ class _Watch(Generic[T]):
                 yield self._changed(identity.key, item)
         self.version, self.whole_list, self.from_cache = version, False, False
         self.state.lists += 1
-        yield Synced(keys)
+        yield Synced(keys, version)
         self.state.synced = True  # only now: the consumer has processed the whole list and requests the next event
         self.on_state(self.state)
 

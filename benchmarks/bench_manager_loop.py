@@ -1,9 +1,9 @@
-"""Measure the longest turn of the manager's event loop: 5,000 nodes marked at once, and 200 hostile nodes.
+"""Measure the longest turn of the manager's event loop: 5,000 nodes, reports of them at once, 200 hostile nodes.
 
     python -m benchmarks.bench_manager_loop [--nodes 5000] [--hostile 200]
 
 The manager's own assembly runs over a fake apiserver in another process, without kopf. A turn is the CPU time between
-two runs of a task that waits for nothing, so a busy machine makes none longer. 10 seconds; no cluster is needed.
+two runs of a task that waits for nothing, so a busy machine makes none longer. 30 seconds; no cluster is needed.
 The results are in docs/benchmarks/manager-cost.md.
 """
 
@@ -23,9 +23,11 @@ from collections.abc import Callable
 
 import prometheus_client
 
-from apiserver_client import connection, objects, resources, session
+from apiserver_client import connection, errors, objects, resources, session
+from benchmarks import replay_apiserver, synthetic_cluster
 from component_base import clock, gauge_rows
-from manager import assembly
+from manager import assembly, leader
+from manager.cache.store import Availability
 from manager.cache.watch_health import WatchAges
 from manager.metrics.telemetry import WATCHED, Telemetry
 from manager.mid_resource.reasons import Reason
@@ -37,6 +39,7 @@ from tests.manager import hostile_nodes
 
 NAMESPACE = "koordinator-system"
 SEED = "seed"
+PODS_EACH = 50
 
 
 def serve(urls) -> None:
@@ -68,13 +71,14 @@ def rss_mebibytes() -> float:
 
 async def read_seed(parts: assembly.Components, api: session.Session) -> tuple[dict, dict]:
     """Reconcile the node of the fake apiserver; return its Node and NodeMetric, to which nothing is left to be done."""
-    for _ in range(2):
+    for _ in range(3):
         for resource, known in (
             (resources.NODES, parts.cache.nodes),
             (resources.NODE_METRICS, parts.cache.node_metrics),
         ):
             known.update(known.decode(await objects.get(api, resource, SEED)))
         await parts.reconciler.reconcile(SEED)
+        await parts.reconciler.reconcile_node_metric(SEED)
     return await objects.get(api, resources.NODES, SEED), await objects.get(api, resources.NODE_METRICS, SEED)
 
 
@@ -98,18 +102,24 @@ class Turns:
             self.longest, last = max(self.longest, now - last), now
 
 
-async def until_idle(parts: assembly.Components) -> None:
-    while parts.queue.depth("urgent") + parts.queue.depth("normal") or parts.queue._busy:
+async def until_idle(parts: assembly.Components, arrived: Callable[[], bool]) -> None:
+    while not arrived() or parts.queue.depth("urgent") + parts.queue.depth("normal") or parts.queue._busy:
         await asyncio.sleep(0.01)
 
 
-async def measure(label: str, turns: Turns, parts: assembly.Components, begin: Callable[[], None]) -> None:
+async def measure(
+    label: str,
+    turns: Turns,
+    parts: assembly.Components,
+    begin: Callable[[], object],
+    arrived: Callable[[], bool] = lambda: True,
+) -> None:
     before, rss = time.process_time(), rss_mebibytes()
     await asyncio.sleep(0.05)
     turns.longest = 0.0
     began = time.perf_counter()
     begin()
-    await until_idle(parts)
+    await until_idle(parts, arrived)
     print(
         f"| {label} | {turns.longest * 1000:.0f} ms | {time.perf_counter() - began:.1f} s "
         f"| {time.process_time() - before:.1f} s | {rss_mebibytes() - rss:+.0f} MiB |",
@@ -117,7 +127,47 @@ async def measure(label: str, turns: Turns, parts: assembly.Components, begin: C
     )
 
 
+async def measure_reports(
+    turns: Turns, parts: assembly.Components, telemetry: Telemetry, seed: tuple[dict, dict], nodes: int
+) -> None:
+    """List the NodeMetrics of other nodes, then receive a report of each at once; nothing has to be written."""
+    node, metric = seed
+    names = synthetic_cluster.node_names(nodes)
+    for store in (parts.cache.nodes, parts.cache.node_metrics):
+        store.replace(())
+    for name in names:
+        parts.cache.nodes.update(parts.cache.nodes.decode(copy_of(node, name)))
+    full = synthetic_cluster.node_metric(SEED, PODS_EACH, 0)["status"] | metric["status"]
+    template = json.dumps(copy_of(metric | {"status": full}, replay_apiserver.NAME.decode())).encode()
+    arrived = 0
+
+    def seen(_resource: str) -> None:
+        nonlocal arrived
+        arrived += 1
+
+    with replay_apiserver.running(nodes=nodes, pods_per_node=0, metric=template) as url:
+        to = connection.Connection(server=url, origin="the benchmark", namespace=NAMESPACE)
+        async with session.connect(to, user_agent="bench/1") as api:
+            tasks = []
+            watch = leader.node_metric_watch(api, parts, seen, leader.Leadership())
+            parts.cache.node_metrics_are = Availability.UNREAD
+            await measure(
+                f"first list of {nodes} NodeMetrics of {PODS_EACH} pods", turns, parts,
+                lambda: tasks.append(asyncio.create_task(watch.follow())), lambda: arrived == nodes,
+            )  # fmt: skip
+            await asyncio.sleep(1)
+            at_once = errors.Call("GET", f"/replay?events={nodes}", "get", "replay", "")
+            await measure(
+                f"{nodes} reports at once", turns, parts,
+                lambda: tasks.append(asyncio.create_task(api.send(at_once))), lambda: arrived == 2 * nodes,
+            )  # fmt: skip
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def run(url: str, nodes: int, hostile: int) -> None:
+    gc.freeze()  # as the program does
     telemetry = Telemetry(prometheus_client.CollectorRegistry(), reasons=[*Reason], states=[*State])
     to = connection.Connection(server=url, origin="the benchmark", namespace=NAMESPACE)
     async with session.connect(to, user_agent="bench/1") as api:
@@ -132,7 +182,7 @@ async def run(url: str, nodes: int, hostile: int) -> None:
             stores.nodes.update(stores.nodes.decode(copy_of(node, name)))
             stores.node_metrics.update(stores.node_metrics.decode(copy_of(metric, name)))
         turns = Turns()
-        tasks = [asyncio.create_task(parts.queue.run()), asyncio.create_task(turns.run())]
+        tasks = [asyncio.create_task(each) for each in (parts.queue.run(), parts.spec_queue.run(), turns.run())]
 
         def mark(every: list[str]) -> None:
             for name in every:
@@ -152,6 +202,7 @@ async def run(url: str, nodes: int, hostile: int) -> None:
             stores.node_metrics.update(stores.node_metrics.decode(copy_of(metric, name)))
         await measure(f"{hostile} hostile nodes, first time", turns, parts, lambda: mark(hostile_names))
         await measure(f"{hostile} hostile nodes, nothing changed", turns, parts, lambda: mark(hostile_names))
+        await measure_reports(turns, parts, telemetry, (node, metric), nodes)
         began = time.process_time()
         page = gauge_rows.page(telemetry.registry)
         print(f"metrics page: {len(page) / 1e6:.2f} MB, {time.process_time() - began:.2f} s of CPU")

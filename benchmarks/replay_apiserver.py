@@ -2,6 +2,7 @@
 
     with replay_apiserver.running(nodes=1000, pods_per_node=50) as url: ...
     GET /replay?rate=250       send this many NodeMetric events a second, over all nodes in turn
+    GET /replay?events=5000    send this many NodeMetric events at once
     GET /replay?forget         end every watch with 410 Gone, so that clients list again
 
 A real apiserver needs two cores for 200 such events a second; this one prepares most bytes in advance.
@@ -21,6 +22,7 @@ import msgspec
 
 from benchmarks import synthetic_cluster
 
+NAME = b"@name@"
 _TIME_AT_START = "2001-01-01T00:00:00Z"
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 _GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "replayed"}}
@@ -32,13 +34,16 @@ _PODS_AGE_SECONDS = 3600.0
 class _Cluster:
     """JSON of every object; pods are generated per request."""
 
-    def __init__(self, nodes: int, pods_per_node: int) -> None:
+    def __init__(self, nodes: int, pods_per_node: int, metric: bytes | None) -> None:
         self._names = synthetic_cluster.node_names(nodes)
         self._pods_per_node = pods_per_node
         self._scheduled = time.time() - _PODS_AGE_SECONDS
         epoch = 978307200.0  # of _TIME_AT_START
         self.metrics = [
-            msgspec.json.encode(synthetic_cluster.node_metric(name, pods_per_node, epoch)) for name in self._names
+            metric.replace(NAME, name.encode())
+            if metric is not None
+            else msgspec.json.encode(synthetic_cluster.node_metric(name, pods_per_node, epoch))
+            for name in self._names
         ]
 
     def pages(self, path: str) -> tuple[int, Callable[[int], list[bytes]]]:
@@ -66,6 +71,8 @@ class _Replay:
     def __init__(self, cluster: _Cluster) -> None:
         self._cluster = cluster
         self._rate = 0.0
+        self._requested = 0
+        """Events to send at once."""
         self._forgotten = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -87,6 +94,7 @@ class _Replay:
 
     def _control(self, query: dict[str, str]) -> None:
         self._rate = float(query.get("rate", self._rate))
+        self._requested += int(query.get("events", "0"))
         if "forget" in query:
             self._forgotten.set()
             self._forgotten = asyncio.Event()
@@ -119,6 +127,8 @@ class _Replay:
                 _write_line(writer, msgspec.json.encode(_BOOKMARK))
                 written = now
             due, last = due + (now - last) * self._rate * with_events, now
+            if with_events:
+                due, self._requested = due + self._requested, 0
             while sent < due:
                 _write_line(writer, b'{"type":"MODIFIED","object":%b}' % self._cluster.metric(sent))
                 sent += 1
@@ -129,9 +139,9 @@ def _write_line(writer: asyncio.StreamWriter, line: bytes) -> None:
     writer.write(b"%x\r\n%b\n\r\n" % (len(line) + 1, line))
 
 
-def _serve(port_to: Connection, nodes: int, pods_per_node: int) -> None:
+def _serve(port_to: Connection, nodes: int, pods_per_node: int, metric: bytes | None) -> None:
     async def serve() -> None:
-        server = await asyncio.start_server(_Replay(_Cluster(nodes, pods_per_node)).serve, "127.0.0.1", 0)
+        server = await asyncio.start_server(_Replay(_Cluster(nodes, pods_per_node, metric)).serve, "127.0.0.1", 0)
         port_to.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 
@@ -139,11 +149,11 @@ def _serve(port_to: Connection, nodes: int, pods_per_node: int) -> None:
 
 
 @contextlib.contextmanager
-def running(*, nodes: int, pods_per_node: int) -> Iterator[str]:
-    """Run the server in a process of its own; yield its URL."""
+def running(*, nodes: int, pods_per_node: int, metric: bytes | None = None) -> Iterator[str]:
+    """Run the server in a process of its own; yield its URL. `metric` is every NodeMetric, with NAME for its name."""
     receiver, sender = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(
-        target=_serve, args=(sender, nodes, pods_per_node), daemon=True
+        target=_serve, args=(sender, nodes, pods_per_node, metric), daemon=True
     )
     process.start()
     try:

@@ -19,9 +19,10 @@ from apiserver_client import backoff, connection, errors, objects, resources, se
 from component_base import clock
 from manager import assembly
 from manager.cache import kopf_watches
+from manager.cache.node_metric_watch import NodeMetricWatch
 from manager.cache.store import Availability, ClusterStore, ConfigMap
 from manager.cache.watch_health import WatchAges
-from manager.cache.watches import Watches
+from manager.cache.watches import Watch
 from manager.cache.work_queue import Lane, WorkQueue
 from manager.metrics.telemetry import WATCHED, Telemetry
 from manager.settings import ManagerSettings
@@ -91,20 +92,21 @@ async def lead(
         handlers = kopf_watches.registry(
             to, settings, parts.sink, loop=asyncio.get_running_loop(), seen=seen, clock=clock.utc_now
         )
-        watches = Watches(
-            api,
-            cache=parts.cache,
-            follow=lambda: kopf_watches.follow(
+        nodes_and_config = Watch(
+            lambda: kopf_watches.follow(
                 handlers, settings, identity=identity, on_ready=lambda: leadership.show("start", None)
-            ),
-            requeue=parts.queue.add,
-            show_problem=lambda problem: leadership.show("nodemetrics", problem),
+            )
         )
-        parts.resync.restart_watches = watches.restart
+        reports = node_metric_watch(api, parts, seen, leadership)
+        node_metrics = Watch(reports.follow)
+        parts.resync.restart_watches = functools.partial(_restart, nodes_and_config, node_metrics)
         async with asyncio.TaskGroup() as group:
             heartbeat = group.create_task(_heartbeat(leadership))
             await _retry_until_done(lambda: _list_nodes(api, parts.cache), leadership, stop)
-            await _read_once(api, settings, parts, watches)
+            parts.cache.node_metrics_are = Availability.UNREAD
+            following_reports = group.create_task(node_metrics.run())
+            await reports.answered.wait()
+            await _read_config(api, settings, parts)
             writing = [
                 group.create_task(each)
                 for each in (
@@ -112,11 +114,30 @@ async def lead(
                     parts.resync.run(settings.resync_seconds), parts.schema.run(settings.resync_seconds),
                 )
             ]  # fmt: skip
-            following = group.create_task(watches.run())
+            following = group.create_task(nodes_and_config.run())
             stopping = group.create_task(_cancel_on(stop, *writing, following))
             await asyncio.wait([following])
-            for task in (heartbeat, *writing, stopping):
+            for task in (heartbeat, *writing, following_reports, stopping):
                 task.cancel()
+
+
+def node_metric_watch(
+    api: session.Session, parts: assembly.Components, seen: Callable[[str], None], leadership: Leadership
+) -> NodeMetricWatch:
+    """Wire the watch of NodeMetrics."""
+    return NodeMetricWatch(
+        api,
+        cache=parts.cache,
+        sink=parts.sink,
+        seen=lambda: seen(resources.NODE_METRICS.plural),
+        show_problem=lambda problem: leadership.show("nodemetrics", problem),
+        resync=parts.resync.request,
+    )
+
+
+def _restart(*watches: Watch) -> None:
+    for watch in watches:
+        watch.restart()
 
 
 def export_gauges(telemetry: Telemetry, queue: WorkQueue, ages: WatchAges) -> None:
@@ -137,12 +158,8 @@ async def _list_nodes(api: session.Session, cache: ClusterStore) -> None:
         cache.nodes.update(node)
 
 
-async def _read_once(
-    api: session.Session, settings: ManagerSettings, parts: assembly.Components, watches: Watches
-) -> None:
-    """Read the NodeMetrics and the configuration, each once; what cannot be read now is retried while leading."""
-    parts.cache.node_metrics_are = Availability.UNREAD
-    await watches.list_node_metrics()
+async def _read_config(api: session.Session, settings: ManagerSettings, parts: assembly.Components) -> None:
+    """Read the configuration once, and queue every node; what cannot be read now is retried while leading."""
     await parts.config.work(Step.RESTORE)
     try:
         await _list_config_map(api, settings, parts.cache)

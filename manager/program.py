@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -80,6 +81,7 @@ class Program:
             may_write=self._elector.may_write,
             stop=self._stop,
         )
+        gc.freeze()  # a full collection stops the loop, and half of its objects are what the imports made
         try:
             asyncio.run(work)
         except Exception as failure:

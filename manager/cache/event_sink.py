@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from manager.cache.store import ClusterStore, Store
@@ -42,10 +42,15 @@ class EventSink:
             self._resync()
         self._add(plural, seen.metadata.name)
 
-    def deleted(self, plural: str, name: str, uid: str) -> None:
-        """Remove an object and add it to its queue."""
+    def deleted(self, plural: str, name: str, uid: str | None) -> None:
+        """Remove an object and add it to its queue; with `uid` only the object that has it is removed."""
         self._stores[plural].remove(name, uid)
         self._add(plural, name)
+
+    def requeue(self, nodes: Iterable[str]) -> None:
+        """Add nodes to their queue."""
+        for name in nodes:
+            self._add_node(name)
 
     def _add(self, plural: str, name: str) -> None:
         if plural == "configmaps":

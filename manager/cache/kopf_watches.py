@@ -1,7 +1,8 @@
-"""Watches of nodes, NodeMetrics and the ConfigMap, by kopf. The only module that imports kopf.
+"""Watches of nodes and the ConfigMap, by kopf. The only module that imports kopf.
 
 Why kopf: the manager is an operator, and kopf is the operator framework that Python users of Kubernetes know. It lists,
-watches, re-lists, re-authenticates and retries; this project's own code decides and writes (decision 0012).
+watches, re-lists, re-authenticates and retries; this project's own code decides and writes (decision 0012). Only
+NodeMetrics, whose events are too many for it, are watched elsewhere (`node_metric_watch`, decision 0018).
 
 kopf runs as its documentation on embedding advises: in a thread of its own with its own event loop, a registry of its
 own, a ready flag and a stop flag. Handlers are `on.event` handlers only, which keep no state on objects: no finalizers,
@@ -28,7 +29,6 @@ from typing import Any, Final
 import kopf
 import msgspec
 
-from api_types import names
 from apiserver_client import backoff, connection, exec_program
 from manager.cache.event_sink import EventSink
 from manager.settings import ManagerSettings
@@ -141,10 +141,6 @@ def registry(
     async def node(event: kopf.RawEvent, **_: Any) -> None:
         hand_over("nodes", event)
 
-    @kopf.on.event(names.GROUP, names.VERSION, names.NODE_METRIC_PLURAL, registry=handlers)
-    async def node_metric(event: kopf.RawEvent, **_: Any) -> None:
-        hand_over("nodemetrics", event)
-
     @kopf.on.event("", "v1", "configmaps", registry=handlers)
     async def config_map(event: kopf.RawEvent, **_: Any) -> None:
         metadata = event["object"]["metadata"]
@@ -167,7 +163,7 @@ def operator_settings(settings: ManagerSettings) -> kopf.OperatorSettings:
     chosen.watching.client_timeout = 330
     chosen.watching.connect_timeout = 10
     chosen.watching.inactivity_timeout = 90  # bookmarks come every 60 to 62 s
-    chosen.watching.chunk_size = 100  # a page of NodeMetrics is 8 MiB once it is decoded
+    chosen.watching.chunk_size = 100  # decoded, a page is several times as large as its bytes
     chosen.watching.field_selectors["", "v1", "configmaps"] = f"metadata.name={settings.config_map}"
     chosen.queueing.idle_timeout = 0.05  # an idle worker holds its last event in memory until it exits
     chosen.queueing.exit_timeout = 0.5
@@ -182,8 +178,7 @@ def operator_settings(settings: ManagerSettings) -> kopf.OperatorSettings:
 class NoDiffBase(kopf.DiffBaseStorage):
     """Diff-base storage that stores and compares nothing, by kopf's public interface for custom storages.
 
-    The built-in ones copy each object to find out what changed: 1 ms for a NodeMetric, and `on.event` handlers do not
-    receive the difference.
+    The built-in ones copy each object to find out what changed, and `on.event` handlers do not receive the difference.
     """
 
     def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:  # noqa: ARG002
@@ -249,7 +244,7 @@ class _KopfThread:
                 settings=operator_settings(self._settings),
                 identity=self._identity,  # type: ignore[arg-type]  # a NewType of str that kopf does not export
                 standalone=True,
-                namespaces=[self._settings.namespace],  # of the ConfigMap; nodes and NodeMetrics have none
+                namespaces=[self._settings.namespace],  # of the ConfigMap; nodes have none
                 ready_flag=self.ready,
                 stop_flag=self.stop,
             )
@@ -279,20 +274,6 @@ async def follow(
             log.warning("kopf has not stopped within %g s, its thread is left behind", _EXIT_SECONDS)
         failure = ended.exception() if ended.done() else None
     if failure is not None:
-        if (known := _cannot_follow(failure)) is not None:
-            raise known from failure
+        if getattr(failure, "status", None) == HTTPStatus.GONE:  # kopf does not export the class
+            raise CannotFollow("a list took longer than the apiserver keeps it: 410 between two pages") from failure
         raise failure
-
-
-def _cannot_follow(failure: BaseException) -> CannotFollow | None:
-    """Return the error for a failure that kopf survives where it is started again, None for any other."""
-    match getattr(failure, "status", None):  # kopf does not export the class
-        case HTTPStatus.NOT_FOUND:  # the other kinds are built in
-            name = f"{names.NODE_METRIC_PLURAL}.{names.GROUP}"
-            return CannotFollow(
-                f"the apiserver no longer serves {name}: install its CRD again (the chart does, crds.install)"
-            )
-        case HTTPStatus.GONE:
-            return CannotFollow("a list took longer than the apiserver keeps it: 410 between two pages")
-        case _:
-            return None

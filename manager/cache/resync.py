@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from api_types.kubernetes import pods
 from apiserver_client import decoding, errors, objects, resources, session
-from manager.cache.store import Availability, ClusterStore, ConfigMap, NodeMetric, Store, version_number
+from manager.cache.store import ClusterStore, ConfigMap, NodeMetric, Store, version_number
 from manager.cache.watch_health import WatchAges
 from manager.metrics.telemetry import Telemetry
 from manager.settings import ManagerSettings
@@ -117,8 +117,6 @@ class Resync:
                 await self._repair(watched)
             except errors.ApiServerError as error:
                 failures.append(error)
-                if isinstance(error, errors.UnknownResource) and self._cache.node_metrics_are is Availability.LISTED:
-                    self.restart_watches()
         for name in self._cache.nodes.names():
             self._add(name)
         self._add_config()

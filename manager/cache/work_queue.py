@@ -18,7 +18,7 @@ import asyncio
 import enum
 import logging
 import random
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -66,7 +66,8 @@ class WorkQueue:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._retries: dict[str, asyncio.TimerHandle] = {}
         """Timers of the names in backoff."""
-        self._wake = asyncio.Event()
+        self._idle: deque[asyncio.Future[None]] = deque()
+        """Workers that wait; a name wakes one of them."""
 
     def depth(self, lane: Lane) -> int:
         """Return the number of names that wait in a lane; the normal one counts those of unknown priority."""
@@ -80,7 +81,14 @@ class WorkQueue:
             self._dirty.add(name)
         elif name not in self._waiting[Lane.URGENT]:
             self._added[name] = None
-            self._wake.set()
+            self._wake_one()
+
+    def _wake_one(self) -> None:
+        while self._idle:
+            added = self._idle.popleft()
+            if not added.done():
+                added.set_result(None)
+                return
 
     def add_after(self, name: str, seconds: float) -> None:
         """Add a name after a delay; replaces an earlier delay of this name."""
@@ -128,8 +136,9 @@ class WorkQueue:
                 if waiting:
                     return waiting.popitem(last=False)[0]
             if not self._added:
-                self._wake.clear()
-                await self._wake.wait()
+                added = asyncio.get_running_loop().create_future()
+                self._idle.append(added)
+                await added
 
     def _assign_lane(self, name: str) -> None:
         if name in self._busy or name in self._retries:  # it waited in a lane too, and a worker took it from there

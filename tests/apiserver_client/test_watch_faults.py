@@ -253,7 +253,7 @@ async def test_a_missing_crd_is_named_with_the_fix(server, naps):
 
     async with server.session() as api:
         events = watching.list_then_watch(api, resources.NODE_METRICS, sleep=naps, on_state=on_state)
-        assert await anext(events) == watching.Synced(frozenset())
+        assert await anext(events) == watching.Synced(frozenset(), "1")
         await events.aclose()
     assert "does not serve nodemetrics.slo.koordinator.sh: install its CRD" in states[0]
 

@@ -95,7 +95,7 @@ async def test_objects_come_decoded_with_their_keys(server):
         contextlib.aclosing(watching.list_then_watch(api, resources.PODS, decode=Slim)) as events,
     ):
         assert await anext(events) == watching.Changed(watching.Key("ns", "a"), Slim(Meta("a")))
-        assert await anext(events) == watching.Synced(frozenset({("ns", "a")}))
+        assert await anext(events) == watching.Synced(frozenset({("ns", "a")}), "5")
         assert await anext(events) == watching.Deleted(watching.Key("ns", "a"), Slim(Meta("a")))
 
 

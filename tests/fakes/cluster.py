@@ -173,7 +173,7 @@ class Cluster:
         try:
             while (request := await apiserver._receive(reader)) is not None:
                 self.requests.append(request)
-                if request.method == "WATCH" and _address(request.path)[0] not in self._not_served:
+                if request.method == "WATCH" and self._may_watch(_address(request.path)[0]):
                     await self._watch(request, writer)
                     return
                 if self.hanging and (request.method, _address(request.path)[0]) in self.hanging:
@@ -187,6 +187,9 @@ class Cluster:
             pass
         finally:
             writer.close()
+
+    def _may_watch(self, plural: str) -> bool:
+        return plural not in self._not_served and ("WATCH", plural) not in self.refuse
 
     def _answer(self, request: apiserver.Received) -> apiserver.Answer:
         if (found := discovery(request.path, self._not_served)) is not None:

@@ -10,9 +10,10 @@ import threading
 import pytest
 from prometheus_client import CollectorRegistry
 
+from apiserver_client import backoff
 from component_base import clock
 from manager import leader as leading
-from manager.cache import kopf_watches, resync, watches
+from manager.cache import kopf_watches, node_metric_watch, resync
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.settings import ManagerSettings
@@ -33,8 +34,9 @@ def no_kill(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch):
-    """Let kopf try again at once, and lists follow soon; the delays have tests of their own."""
+    """Let the watches try again at once, and lists follow soon; the delays have tests of their own."""
     monkeypatch.setattr(resync, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(node_metric_watch, "RETRIES", backoff.Backoff(0.1, 0.1))
     monkeypatch.setattr(kopf_watches.EndlessBackoff, "__iter__", lambda _self: itertools.repeat(0.2))
 
 
@@ -172,8 +174,7 @@ def mid_reason(server, name):
     ]
 
 
-async def test_leads_without_the_crd_withdraws_by_the_age_of_the_sample_and_sees_the_crd_return(monkeypatch):
-    monkeypatch.setattr(watches, "CHECK_SECONDS", 0.1)
+async def test_leads_without_the_crd_withdraws_by_the_age_of_the_sample_and_sees_the_crd_return():
     async with cluster.running() as server:
         server.stop_serving("nodemetrics")
         publish_before(server, "old", 16)
@@ -195,8 +196,7 @@ async def test_leads_without_the_crd_withdraws_by_the_age_of_the_sample_and_sees
             assert status.problem is None
 
 
-async def test_a_crd_that_is_deleted_and_created_again_ends_no_leader(monkeypatch):
-    monkeypatch.setattr(watches, "CHECK_SECONDS", 0.1)
+async def test_a_crd_that_is_deleted_and_created_again_ends_no_leader():
     async with cluster.running() as server:
         server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
         add_node(server, "n1")
@@ -216,8 +216,38 @@ async def test_a_crd_that_is_deleted_and_created_again_ends_no_leader(monkeypatc
             await until(lambda: mid_cpu(server, "n1") == "4000")
 
 
+async def test_a_refused_watch_of_node_metrics_is_reported_and_delays_no_withdrawal():
+    async with cluster.running() as server:
+        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        publish_before(server, "old", 16)
+        publish_before(server, "young", 1)
+        configure(server, {"enable": True})
+        server.refuse["WATCH", "nodemetrics"] = cluster.Refusal(403, "Forbidden")
+        async with leader(server) as status:
+            await until(lambda: mid_cpu(server, "old") is None)
+            assert mid_cpu(server, "young") == "6000"
+            await until(lambda: "grant it by RBAC (verbs: [watch], resources: [nodemetrics]" in (status.problem or ""))
+            configure(server, {"enable": False})
+            await until(lambda: mid_cpu(server, "young") is None)
+            del server.refuse["WATCH", "nodemetrics"]
+            await until(lambda: status.problem is None)
+
+
+async def test_a_leader_that_ends_leaves_no_watch_behind():
+    async with cluster.running() as server:
+        before = asyncio.all_tasks()
+        async with leader(server):
+            await until(lambda: {"nodes", "nodemetrics", "configmaps"} <= watched(server))
+        await until(lambda: {task for task in asyncio.all_tasks() - before if "Cluster." not in repr(task)} == set())
+
+
+def watched(server):
+    return {each.path.rsplit("/", 1)[-1] for each in server.requests if each.method == "WATCH"}
+
+
 async def test_a_configuration_that_cannot_be_read_keeps_no_mid_beyond_the_default_age():
     async with cluster.running() as server:
+        server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
         publish_before(server, "old", 16)
         publish_before(server, "young", 1)
         configure(server, {"enable": True})

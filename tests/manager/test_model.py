@@ -17,7 +17,6 @@ from apiserver_client import session
 from manager import assembly
 from manager import leader as leading
 from manager.cache.watch_health import WatchAges
-from manager.cache.watches import Watches
 from manager.leader_election.elector import LeaderElector, Role
 from manager.metrics.telemetry import WATCHED, Telemetry
 from manager.mid_resource.reasons import Reason
@@ -83,14 +82,15 @@ class Manager:
         self.sink = self.parts.sink
         self.cursor = len(self.life.server.changes)
         await leading._list_nodes(api, self.parts.cache)
-        watches = Watches(
-            api, cache=self.parts.cache, follow=None, requeue=self.parts.queue.add, show_problem=lambda _: None
-        )
-        await leading._read_once(api, SETTINGS, self.parts, watches)
+        reports = leading.node_metric_watch(api, self.parts, lambda _: None, leading.Leadership())
+        first_list = asyncio.create_task(reports.follow())
+        await reports.answered.wait()
+        first_list.cancel()
+        await leading._read_config(api, SETTINGS, self.parts)
         await worked_off(self.parts.config_queue)
 
     async def events(self, number, *, lose=False):
-        """Deliver the next events, as kopf does; or lose them, as kopf does when a watch expires."""
+        """Deliver the next events, as the watches do; or lose them, as kopf does when a watch expires."""
         if self.parts is None:
             return
         changes = self.life.server.changes[self.cursor : self.cursor + number]

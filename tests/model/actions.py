@@ -217,7 +217,8 @@ class Actions:
         if run.clients[name].is_cut_off:
             return
         run.clients[name].cut_off()
-        run.cut_off_at[name] = run.now()
+        if not run.is_catching_up(name):  # else it has not seen what it missed the last time
+            run.cut_off_at[name] = run.now()
         run.trouble(f"{name} cut off")
 
         def back() -> None:

@@ -45,7 +45,7 @@ GUARD_ONLY = {
 }
 
 
-_WATCHED = ("nodes", "nodemetrics", "configmaps")
+_BY_KOPF = ("nodes", "configmaps")
 
 
 def patched(monkeypatch, tick_seconds: float) -> None:
@@ -66,10 +66,10 @@ async def _connect(_to, *, user_agent, may_write=lambda: True, **_):
 
 
 async def _follow(sink, settings, *, on_ready: Callable[[], None], **_) -> None:
-    """Deliver every object and every change to the manager, as kopf does."""
+    """Deliver every node and the configuration, and their changes, to the manager, as kopf does."""
     server = _SERVERS[HOST.get().name]
     position = len(server.log)
-    for plural in _WATCHED:
+    for plural in _BY_KOPF:
         for item in server.all(plural):
             _deliver(sink, settings, "ADDED", plural, item)
     on_ready()
@@ -84,7 +84,7 @@ async def _follow(sink, settings, *, on_ready: Callable[[], None], **_) -> None:
 
 
 def _deliver(sink, settings, kind: str, plural: str, item: dict[str, Any]) -> None:
-    if plural not in _WATCHED or (plural == "configmaps" and item["metadata"]["name"] != settings.config_map):
+    if plural not in _BY_KOPF or (plural == "configmaps" and item["metadata"]["name"] != settings.config_map):
         return
     if kind == "DELETED":
         sink.deleted(plural, item["metadata"]["name"], item["metadata"]["uid"])

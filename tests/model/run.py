@@ -91,11 +91,17 @@ class Run:
     def manager_troubled_since(self, since: float) -> bool:
         return any(what.startswith("manager") for what in self._troubled) or self._last_manager_trouble > since
 
+    def is_catching_up(self, name: str) -> bool:
+        """Check whether a program was cut off so recently that its watches may not have resumed."""
+        return self.now() - self.reconnected_at.get(name, float("-inf")) < 180
+
+    def is_blind(self, name: str) -> bool:
+        """Check whether a program may have seen no change since it was cut off."""
+        return self.clients[name].is_cut_off or self.is_catching_up(name)
+
     def agent_blind_since(self) -> float | None:
         """Return since when the agent may have seen no change of a pod; None where it sees all."""
-        if self.clients["agent"].is_cut_off or self.now() - self.reconnected_at.get("agent", -1e9) < 180:
-            return self.cut_off_at["agent"] - 15
-        return None
+        return self.cut_off_at["agent"] - 15 if self.is_blind("agent") else None
 
     def clock_was_set_since(self, since: float) -> bool:
         return self.clock_set_at > since
@@ -103,12 +109,12 @@ class Run:
     @property
     def can_list(self) -> bool:
         """Whether the manager has been able to list pods for a while."""
-        was_cut_off = self.clients["manager"].is_cut_off or self.now() - self.reconnected_at.get("manager", -1e9) < 180
-        return not was_cut_off and self.now() - self.list_refused_until >= 120
+        return not self.is_blind("manager") and self.now() - self.list_refused_until >= 120
 
     def first_seen(self, since: float) -> float:
-        """Return since when pods that ended may count: where they cannot be listed, by the newest report."""
-        newest = max(self.invariants.arrived.values(), default=0.0)
+        """Return since when pods that ended may count: where they cannot be listed, by the newest report it saw."""
+        until = self.cut_off_at["manager"] if self.is_blind("manager") else self.now()
+        newest = max((at for at in self.invariants.arrived.values() if at <= until), default=0.0)
         return since if self.can_list else min(since, newest - _OLDEST_SAMPLE_SECONDS)
 
     # the course of a run

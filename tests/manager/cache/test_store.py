@@ -1,3 +1,5 @@
+import json
+
 import msgspec
 import pytest
 
@@ -32,6 +34,30 @@ def test_an_object_that_cannot_be_decoded_is_not_stored():
         metrics.update(metrics.decode({"metadata": {"name": "n1"}, "status": {"updateTime": 7}}))
     assert metrics.get("n1") is None
     assert len(metrics) == 0
+
+
+def test_equal_specs_are_one_object_and_other_ones_stay_apart():
+    def stored(name, interval):
+        metrics.update(metrics.decode({"metadata": {"name": name}, "spec": {"a": {"interval": interval, "also": [1]}}}))
+        return metrics.get(name).spec
+
+    metrics = ClusterStore().node_metrics
+    first, second, other = stored("n1", 60), stored("n2", 60), stored("n3", 61)
+    assert first is second
+    assert (first, other) == ({"a": {"interval": 60, "also": [1]}}, {"a": {"interval": 61, "also": [1]}})
+    large = "x" * 20_000
+    assert stored("n4", large) == stored("n5", large)
+    assert stored("n4", large) is not stored("n5", large)
+
+
+def test_equal_labels_of_nodes_are_one_string():
+    nodes = ClusterStore().nodes
+    for name in ("n1", "n2"):
+        labels = json.loads('{"zone-key": "west-1"}')  # strings of their own
+        nodes.update(nodes.decode({"metadata": {"name": name, "labels": labels}}))
+    (first,), (second,) = (nodes.get(name).metadata.labels.items() for name in ("n1", "n2"))
+    assert first == ("zone-key", "west-1")
+    assert all(one is other for one, other in zip(first, second, strict=True))
 
 
 def with_status(version, text, key=names.ANNOTATION_MID_STATUS):

@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import random
 
 import pytest
 
@@ -60,6 +61,41 @@ async def test_one_worker_per_name_and_another_run_when_added_meanwhile():
         gate.set()
         await until(lambda: runs == 2)
     assert (most, runs) == (1, 2)
+
+
+async def test_a_name_wakes_one_worker():
+    gate, started = asyncio.Event(), asyncio.Event()
+
+    async def work(_name):
+        started.set()
+        await gate.wait()
+
+    async with working(work, workers=4) as queue:
+        await until(lambda: len(queue._idle) == 4)
+        idle = list(queue._idle)
+        queue.add("a")
+        await started.wait()
+        assert list(queue._idle) == idle[1:]
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_no_name_is_left_waiting_whatever_the_order_of_work_and_additions(seed):
+    chance = random.Random(seed)
+    newest, seen = {}, {}
+
+    async def work(name):
+        seen[name] = newest[name]
+        for _ in range(chance.randrange(4)):
+            await asyncio.sleep(0)
+
+    async with working(work, workers=3, is_urgent=lambda _: chance.random() < 0.3) as queue:
+        for number in range(500):
+            name = f"n{chance.randrange(8)}"
+            newest[name] = number
+            queue.add(name)
+            for _ in range(chance.randrange(3)):
+                await asyncio.sleep(0)
+        await until(lambda: seen == newest and len(queue._idle) == 3)
 
 
 async def test_reconciles_at_most_as_many_names_as_workers_in_parallel():

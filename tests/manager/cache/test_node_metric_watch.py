@@ -1,0 +1,256 @@
+"""The watch of NodeMetrics, against a scripted apiserver."""
+
+import asyncio
+import contextlib
+import json
+
+import pytest
+
+from apiserver_client import backoff, resources
+from manager.cache import node_metric_watch
+from manager.cache.event_sink import EventSink
+from manager.cache.node_metric_watch import NodeMetricWatch
+from manager.cache.store import Availability, ClusterStore
+from tests.fakes import apiserver
+from tests.fakes.apiserver import HANG, After, Stream
+
+PATH = resources.NODE_METRICS.path()
+GONE = apiserver.event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
+FORBIDDEN = apiserver.status(403, "Forbidden", "no")
+NOT_SERVED = apiserver.status(404, "NotFound", "the server could not find the requested resource")
+
+
+def metric(name, version, *, uid="", **more):
+    return {"metadata": {"name": name, "resourceVersion": str(version), "uid": uid or f"of-{name}"}, **more}
+
+
+def reported(name, version, time):
+    return metric(name, version, status={"updateTime": time})
+
+
+class Run:
+    """A watch over a script; what it tells the manager."""
+
+    def __init__(self, server, api):
+        self.server = server
+        self.cache = ClusterStore()
+        self.cache.node_metrics_are = Availability.UNREAD
+        self.cache.nodes.update(self.cache.nodes.decode(metric("bare", 1)))
+        self.requeued, self.problems, self.seen, self.resyncs = [], [], 0, 0
+        sink = EventSink(self.cache, add=self.requeued.append, add_config=None)
+        self.subject = NodeMetricWatch(
+            api, cache=self.cache, sink=sink, seen=self.see, show_problem=self.problems.append, resync=self.resync
+        )
+
+    def see(self):
+        self.seen += 1
+
+    def resync(self):
+        self.resyncs += 1
+
+    @property
+    def names(self):
+        return sorted(self.cache.node_metrics.names())
+
+    async def until(self, condition):
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.001)
+
+
+@pytest.fixture(autouse=True)
+def _quick_retries(monkeypatch):
+    monkeypatch.setattr(node_metric_watch, "RETRIES", backoff.Backoff(0.01, 0.01))
+
+
+@contextlib.asynccontextmanager
+async def watching(lists=(), watches=(), **connection):
+    """Watch with these answers to lists and watches; a quiet watch follows the last one."""
+    async with apiserver.running() as server:
+        if lists:
+            server.on("GET", PATH, *lists)
+        server.on("WATCH", PATH, *watches, Stream(HANG))
+        async with server.session(**connection) as api:
+            run = Run(server, api)
+            run.task = asyncio.create_task(run.subject.follow())
+            try:
+                yield run
+            finally:
+                run.task.cancel()
+                await asyncio.gather(run.task, return_exceptions=True)
+
+
+async def test_a_list_fills_the_store_and_requeues_every_node_also_those_without_a_node_metric():
+    async with watching([apiserver.page("9", metric("n1", 5), metric("n2", 6))]) as run:
+        await run.until(lambda: run.cache.node_metrics_are is Availability.LISTED)
+        assert run.names == ["n1", "n2"]
+        assert set(run.requeued) == {"n1", "n2", "bare"}
+        assert run.subject.answered.is_set()
+        assert (run.seen, run.resyncs, set(run.problems)) == (2, 0, {None})
+
+
+async def test_changes_arrive_in_order_also_of_an_object_that_is_created_again_under_its_name():
+    events = [
+        apiserver.event("MODIFIED", reported("n1", 10, "2026-11-21T11:59:00Z")),
+        apiserver.event("DELETED", metric("n1", 11)),
+        apiserver.event("ADDED", metric("n1", 12, uid="another")),
+        apiserver.event("ADDED", metric("n2", 13)),
+        apiserver.event("DELETED", metric("n2", 14)),
+    ]
+    async with watching([apiserver.page("9", metric("n1", 5))], [Stream(*events, HANG)]) as run:
+        await run.until(lambda: run.seen == 6)
+        assert run.names == ["n1"]
+        assert run.cache.node_metrics.get("n1").metadata.uid == "another"
+        assert run.requeued[-5:] == ["n1", "n1", "n1", "n2", "n2"]
+
+
+async def test_the_deletion_of_an_earlier_object_removes_no_successor_that_the_manager_created():
+    resume = asyncio.Event()
+    later = Stream(After(resume), apiserver.event("DELETED", metric("n1", 11)), HANG)
+    async with watching([apiserver.page("9", metric("n1", 5))], [later]) as run:
+        await run.until(lambda: run.names)
+        run.cache.node_metrics.update(run.cache.node_metrics.decode(metric("n1", 12, uid="another")))
+        resume.set()
+        await run.until(lambda: run.seen == 2)
+        assert run.cache.node_metrics.get("n1").metadata.uid == "another"
+
+
+async def test_an_object_that_was_deleted_while_the_watch_was_expired_is_dropped_and_a_later_one_stays():
+    second = asyncio.Event()
+    lists = [apiserver.page("9", metric("n1", 5), metric("n2", 6)), apiserver.page("20", metric("n1", 5))]
+    async with watching(lists, [Stream(After(second), GONE)]) as run:
+        await run.until(lambda: run.names == ["n1", "n2"])
+        run.cache.node_metrics.update(run.cache.node_metrics.decode(metric("own", 21)))  # the answer to a write
+        del run.requeued[:]
+        second.set()
+        await run.until(lambda: run.names == ["n1", "own"])
+        assert set(run.requeued) == {"n1", "n2"}
+        assert run.resyncs == 0
+
+
+async def test_a_list_of_an_older_version_asks_for_a_resync():
+    events = [apiserver.event("MODIFIED", metric("n1", 1_000)), GONE]
+    lists = [apiserver.page("9", metric("n1", 5)), apiserver.page("20", metric("n1", 5)), apiserver.page("21")]
+    async with watching(lists, [Stream(*events), Stream(GONE)]) as run:
+        await run.until(lambda: len(run.server.asked("WATCH")) == 3)
+        assert run.resyncs == 1
+
+
+async def test_without_the_crd_there_are_no_node_metrics_until_it_returns():
+    back = asyncio.Event()
+    lists = [apiserver.page("9", metric("n1", 5)), *[NOT_SERVED] * 3, apiserver.page("30", metric("n1", 30))]
+    async with watching(lists, [Stream(After(back), GONE)]) as run:
+        states = []
+        await run.until(lambda: run.names == ["n1"])
+        run.subject._sink.requeue = lambda names: states.append((run.cache.node_metrics_are, list(names), run.names))
+        back.set()
+        await run.until(lambda: len(states) == 2)
+        assert states == [(Availability.NOT_SERVED, ["n1"], []), (Availability.LISTED, ["bare"], ["n1"])]
+        assert "install its CRD" in [each for each in run.problems if each][-1]
+        assert run.problems[-1] is None
+
+
+async def test_a_missing_crd_is_the_first_answer_too(caplog):
+    async with watching([NOT_SERVED]) as run:
+        async with asyncio.timeout(10):
+            await run.subject.answered.wait()
+        assert run.cache.node_metrics_are is Availability.NOT_SERVED
+        await run.until(lambda: len(run.server.asked("GET")) == 4)
+        errors = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+        assert len(errors) == 1
+        assert "there are no NodeMetrics: " in errors[0]
+        assert "install its CRD" in errors[0]
+
+
+@pytest.mark.parametrize("refused", [FORBIDDEN, apiserver.status(503, "ServiceUnavailable"), apiserver.ABORT])
+async def test_a_list_that_fails_is_reported_and_leaves_unknown_what_is_unknown(refused):
+    async with watching([refused, refused, apiserver.page("9")]) as run:
+        async with asyncio.timeout(10):
+            await run.subject.answered.wait()
+        assert run.cache.node_metrics_are is Availability.UNREAD
+        assert PATH in run.problems[0]
+        await run.until(lambda: run.cache.node_metrics_are is Availability.LISTED)
+        assert run.problems[-1] is None
+
+
+async def test_a_watch_that_is_refused_is_reported_and_takes_away_nothing_that_is_known():
+    async with watching([apiserver.page("9", metric("n1", 5))], [FORBIDDEN, FORBIDDEN]) as run:
+        await run.until(lambda: len(run.server.asked("WATCH")) == 3)
+        await run.until(lambda: run.problems[-1] is None)
+        reported = next(each for each in run.problems if each)
+        assert "grant it by RBAC (verbs: [watch], resources: [nodemetrics]" in reported
+        assert run.names == ["n1"]
+        assert run.cache.node_metrics_are is Availability.LISTED
+        assert len(run.server.asked("GET")) == 1
+
+
+async def test_a_token_that_is_replaced_is_used_by_the_next_watch(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("old")
+    rotate = asyncio.Event()
+    unauthorized = apiserver.status(401, "Unauthorized")
+    watches = [Stream(After(rotate)), unauthorized, Stream(apiserver.event("ADDED", metric("n1", 10)), HANG)]
+    async with watching([apiserver.page("9")], watches, token_path=token) as run:
+        await run.until(lambda: run.server.asked("WATCH"))
+        token.write_text("new")
+        rotate.set()
+        await run.until(lambda: run.names == ["n1"])
+        assert [each.headers["authorization"] for each in run.server.asked("WATCH")][-2:] == [
+            "Bearer old",
+            "Bearer new",
+        ]
+
+
+async def test_an_object_that_cannot_be_decoded_delays_no_other_and_stays_as_it_was(caplog):
+    bad = metric("n1", 11, status={"updateTime": 5})
+    events = [apiserver.event("MODIFIED", bad), apiserver.event("ADDED", metric("n2", 12))]
+    async with watching([apiserver.page("9", metric("n1", 5))], [Stream(*events, HANG)]) as run:
+        await run.until(lambda: run.names == ["n1", "n2"])
+        assert run.cache.node_metrics.get("n1").metadata.resource_version == "5"
+        assert "cannot decode NodeMetric n1: " in caplog.text
+        assert "updateTime" in caplog.text
+
+
+async def test_an_unexpected_error_drops_one_event_only(caplog):
+    async with watching([apiserver.page("9", metric("n1", 5), metric("n2", 6))]) as run:
+        update = run.cache.node_metrics.update
+        run.cache.node_metrics.update = lambda seen: 1 / 0 if seen.metadata.name == "n1" else update(seen)
+        await run.until(lambda: run.cache.node_metrics_are is Availability.LISTED)
+        assert run.names == ["n2"]
+        assert "unexpected error, dropped the event of Key(namespace='', name='n1')" in caplog.text
+
+
+@pytest.mark.parametrize("how", ["listed", "changed"])
+async def test_other_tasks_run_while_many_objects_arrive_at_once(how):
+    """The bytes of all objects are there: without a pause between them they would be one turn of the loop."""
+    objects = [metric(f"n{number}", 10 + number) for number in range(1_000)]
+    turns, counts = 0, []
+    ready = asyncio.Event()
+    if how == "listed":
+        answers = {"lists": [apiserver.page("5000", *objects)]}
+    else:
+        lines = b"".join(json.dumps(apiserver.event("ADDED", each)).encode() + b"\n" for each in objects)
+        answers = {"lists": [apiserver.page("9")], "watches": [Stream(After(ready), lines, HANG)]}
+    async with watching(**answers) as run:
+        run.subject._sink.updated = lambda *_: counts.append(turns)
+
+        async def count():
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        ready.set()
+        await run.until(lambda: len(counts) == 1_000)
+        counting.cancel()
+        together = max(counts.count(turn) for turn in set(counts))
+        assert together <= 8
+
+
+async def test_a_watch_that_ends_closes_its_connection():
+    async with watching([apiserver.page("9")]) as run:
+        await run.until(lambda: run.server.asked("WATCH"))
+        assert run.server.hung_up == 0
+        run.task.cancel()
+        await run.until(lambda: run.server.hung_up == 1)
