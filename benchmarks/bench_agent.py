@@ -68,7 +68,7 @@ def pod(number: int) -> dict[str, Any]:
             ],
         },
         "status": {
-            "phase": "Running",
+            "phase": "Running", "startTime": "2026-01-01T00:00:00Z",  # the kubelet has taken it: it is charged to Prod
             "qosClass": {"": "Guaranteed", "burstable": "Burstable", "besteffort": "BestEffort"}[qos_of(number)],
             "containerStatuses": [
                 {"name": name, "containerID": f"containerd://{container_id(number, index)}"}

@@ -17,6 +17,7 @@ from e2e.support import fake_fleet, host_components, slo_config, workloads
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_components import Account, Part
 from e2e.support.names import MID_CPU, MID_MEMORY
+from tests.fakes import agent_process
 from tools.localcluster import standalone_control_plane
 from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane
@@ -28,6 +29,12 @@ NAMESPACE = "default"
 _SOON_FULL = ("--decision-record-mebibytes", 1)
 """Limit of the decision records; two hours of this churn do not fill the default of 16 MiB."""
 _CLASSES = {"koord-prod": 9000, "koord-mid": 7000}
+ENVIRONMENTS: dict[str, dict[str, str]] = {
+    "koordlet": agent_process.CHART_ENVIRONMENT,
+    "manager": {"MALLOC_ARENA_MAX": "1"},
+    "scheduler_plugin": {"OPENBLAS_NUM_THREADS": "1"},
+}
+"""Program -> the variables that the chart sets for it: huge pages and a heap for each thread would count as growth."""
 
 
 class Stage(NamedTuple):
@@ -56,13 +63,16 @@ def stage() -> Iterator[Stage]:
         groups = stack.enter_context(closing(PodGroups(plane.places.state / "host")))
         calls = ports.free_port()
         agent = ("--node-name", NODE, "--host-root", groups.host_root, "--state-dir", plane.places.state)
-        programs: dict[str, tuple[object, ...]] = {
+        programs: dict[str, tuple[str, *tuple[object, ...]]] = {
             "manager-1": ("manager", "run"),
             "manager-2": ("manager", "run"),
             "koordlet": ("koordlet", "run", *agent),
             "scheduler-plugin": ("scheduler_plugin", "run", "--extender-port", calls, "--debug-port", 0, *_SOON_FULL),
         }
-        parts = {name: Part(plane, name, account, *argv) for name, argv in programs.items()}
+        parts = {
+            name: Part(plane, name, account, program, *argv, environment=ENVIRONMENTS[program])
+            for name, (program, *argv) in programs.items()
+        }
         plane.start_scheduler(_scheduling(calls))
         yield Stage(plane, cluster_client, account, parts, groups)
 

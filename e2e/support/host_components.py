@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,18 +86,27 @@ def _write_kubeconfig(path: Path, cluster: dict[str, Any], token: Path) -> None:
 class Part:
     """One component that is started again whenever it has ended, as the kubelet would."""
 
-    def __init__(self, plane: ControlPlane, name: str, account: Account, *argv: object, run: str = "-m") -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        name: str,
+        account: Account,
+        *argv: object,
+        run: str = "-m",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
         self.port = ports.free_port()
         self._plane = plane
         own = ("--kubeconfig", account.kubeconfig, "--http-address", "127.0.0.1", "--http-port", self.port)
         self._argv = (run, *argv, *own)
+        self._environment = environment or {}
         self.ensure_running()
         plane.wait_for_page(self._plane.process(name), self.port, "/healthz")
 
     def ensure_running(self) -> standalone_control_plane.Running:
         """Return the running process, started again when it has ended."""
-        return self._plane.start_python(self.name, *self._argv)
+        return self._plane.start_python(self.name, *self._argv, **self._environment)
 
     def metric(self, name: str, **labels: str) -> float:
         """Return a sample of its metrics. Raises LookupError."""

@@ -2,6 +2,8 @@
 
 Each pod is read every `POD_PRESSURE_TICKS` ticks, in turns, and a new pod at once. The values are counters, so rare
 reading loses nothing. The files are opened for each reading: open files would cost more memory than they save time.
+A group without a limit, or without work, counts no periods: its throttling is read in every `UNLIMITED_TURNS`-th turn
+only.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import errno
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Final, Self, TypeVar
+from typing import ClassVar, Final, NamedTuple, Self, TypeVar
 
 from koordlet.collectors import pressure_files
 from koordlet.collectors.cgroup import cpu_stat
@@ -26,6 +28,9 @@ _T = TypeVar("_T")
 
 POD_PRESSURE_TICKS: Final = 60
 """Ticks between two readings of a pod, as between two reports. Costs about a tenth of reading the usage."""
+
+UNLIMITED_TURNS: Final = 5
+"""Turns between two readings of a group that had counted no periods."""
 
 _THROTTLING, _PRESSURE = "pod throttling", "pod pressure"
 _ABSENT = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP)
@@ -58,6 +63,17 @@ class PodWaits:
     no_data: tuple[NoData, ...] = ()
 
 
+class _Reading(NamedTuple):
+    inode: int
+    periods: CpuPeriods
+    is_first: bool
+    """Whether there is no reading before it: a new group may have a limit and no work yet."""
+
+    @property
+    def is_unlimited(self) -> bool:
+        return self.periods.periods == 0 and not self.is_first
+
+
 class PodPressure(Collector):
     """Throttling and pressure of every pod, from reading to reading."""
 
@@ -68,8 +84,8 @@ class PodPressure(Collector):
         self.pods: dict[str, PodWaits] = {}
         """Pod UID -> values of its last reading."""
         self._statistics = statistics
-        self._periods: dict[str, dict[str, tuple[int, CpuPeriods]]] = {}
-        """Pod UID -> group -> inode and counters of the last reading."""
+        self._periods: dict[str, dict[str, _Reading]] = {}
+        """Pod UID -> group -> its last reading."""
         self._layout: CgroupLayout | None = None
         self._throttling_mount: Path | None = None
         self._pressure_mount: Path | None = None
@@ -143,15 +159,20 @@ class PodPressure(Collector):
 
     def _read_throttling(self, mount: Path, uid: str, groups: Iterable[str]) -> None:
         before, now = self._periods.get(uid, {}), {}
+        reads_all = self._ticks // POD_PRESSURE_TICKS % UNLIMITED_TURNS == 0
         for group in groups:
+            known = before.get(group)
+            if known is not None and known.is_unlimited and not reads_all:
+                now[group] = known
+                continue
             read = self._read(_THROTTLING, uid, f"{mount}/{group}/{cpu_stat.FILE}", cpu_stat.cpu_periods)
             if read is not None:
-                now[group] = read
+                now[group] = _Reading(*read, is_first=known is None)
         self._periods[uid] = now
         ratios = (
-            cpu_stat.throttled_ratio(before[group][1], periods)
-            for group, (inode, periods) in now.items()
-            if group in before and before[group][0] == inode
+            cpu_stat.throttled_ratio(before[group].periods, reading.periods)
+            for group, reading in now.items()
+            if group in before and before[group].inode == reading.inode
         )
         self.pods[uid] = replace(self.pods[uid], throttled_ratio=cpu_stat.worst(ratios))
 

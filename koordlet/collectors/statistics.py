@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ class SourceStatistics:
 class CollectStatistics:
     """Statistics of all collectors together."""
 
-    sources: dict[str, SourceStatistics] = field(default_factory=dict)
+    sources: dict[str, SourceStatistics] = field(default_factory=lambda: collections.defaultdict(SourceStatistics))
     groups: int = 0
     """Number of pods and containers read now."""
     pods_in_system: int = 0
@@ -56,4 +57,4 @@ class CollectStatistics:
 
     def source(self, source: str) -> SourceStatistics:
         """Return the statistics of one source, zeros at first."""
-        return self.sources.setdefault(source, SourceStatistics())
+        return self.sources[source]

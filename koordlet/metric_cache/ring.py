@@ -29,6 +29,8 @@ _COUNTED_KINDS = frozenset({SeriesKind.POD, SeriesKind.CONTAINER})
 _UNCOUNTED_SERIES = 32
 """Rows for the dozen series of node, system and classes, so that pods never displace them."""
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 _ENDED_SECONDS = 300.0
 """Time without a sample after which a pod or container has ended; its cgroup exists while it waits for a restart."""
 
@@ -76,8 +78,9 @@ class RingCache:
             self._at_seconds[slot] = at_seconds
             self._values[:, : self._rows_ever_used, slot] = np.nan
             known = self._rows.get
-            rows = [self._take_row(key) if (row := known(key)) is None else row for key in samples]
-            self.refused_samples += rows.count(self._no_row)
+            taken = [self._take_row(key) if (row := known(key)) is None else row for key in samples]
+            self.refused_samples += taken.count(self._no_row)
+            rows = np.array(taken, np.intp)
             self._values[:, rows, slot] = _clean(samples.values())
             self._last_append[rows] = self._appends
             self._last_seconds[rows] = at_seconds
@@ -167,4 +170,4 @@ def _clean(samples: Collection[UsageSample]) -> NDArray[np.float64]:
     """Return [resource, sample], with NaN for values that are not usage."""
     flat = np.fromiter(itertools.chain.from_iterable(samples), np.float64, len(RESOURCES) * len(samples))
     values = flat.reshape(-1, len(RESOURCES)).T
-    return np.where((values >= 0) & (values <= np.finfo(np.float32).max), values, np.nan)
+    return np.where((values >= 0) & (values <= _LARGEST), values, np.nan)

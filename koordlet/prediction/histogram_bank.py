@@ -39,7 +39,10 @@ class BankState:
 class HistogramBank:
     """Histograms with decaying weights, one per row, all with the same buckets and the same half-life.
 
-    The owner assigns row numbers. `rows` of one call are distinct; values are finite. Not thread-safe.
+    The owner assigns row numbers from 0. `rows` of one call are distinct; values are finite. Not thread-safe.
+
+    The array has its full size from the start, and the kernel provides memory when rows are first used. An array that
+    grew with the rows would be copied, and each copy would leave a hole of its size in the heap.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class HistogramBank:
         self.reference_seconds: float | None = None
         self._upper_ends = np.append(buckets.starts[1:], buckets.starts[-1])
         self._weights: FloatArray = np.zeros((capacity, len(buckets.starts)))
+        self._rows_ever_used = 0
         self._moments = DecayedMoments(capacity)
         self._first_seconds: FloatArray = np.full(capacity, np.nan)
         self._last_seconds: FloatArray = np.full(capacity, np.nan)
@@ -71,6 +75,7 @@ class HistogramBank:
         """
         if math.isnan(self._recording_since_seconds):
             self._recording_since_seconds = at_seconds
+        self._rows_ever_used = max(self._rows_ever_used, int(rows.max(initial=-1)) + 1)
         last = self._last_seconds[rows]
         gap = np.clip(at_seconds - last, 0, self._longest_recorded_gap_seconds)
         self._recorded_seconds[rows] += np.where(last >= self._recording_since_seconds, gap, 0)  # false for NaN
@@ -159,7 +164,7 @@ class HistogramBank:
         self._newest_values[rows] = np.nan
 
     def ensure_rows(self, count: int) -> None:
-        """Make room for at least `count` rows."""
+        """Make room for at least `count` rows: a checkpoint may have more of them than the capacity."""
         missing = count - len(self._weights)
         if missing <= 0:
             return
@@ -190,6 +195,7 @@ class HistogramBank:
         weights = np.zeros((len(rows), self._weights.shape[1]))
         weights.put(state.cells, state.cell_weights)
         self._weights[rows] = weights
+        self._rows_ever_used = int(rows.max(initial=-1)) + 1
         for column, stored in zip(self._columns(), state.columns, strict=True):
             column[rows] = stored
 
@@ -208,6 +214,6 @@ class HistogramBank:
 
     def _move_reference(self, to_seconds: float) -> None:
         factor = self.decay_until(to_seconds)
-        self._weights *= factor
+        self._weights[: self._rows_ever_used] *= factor  # a row that is written to takes memory
         self._moments.scale(factor)
         self.reference_seconds = to_seconds

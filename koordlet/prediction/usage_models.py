@@ -29,6 +29,8 @@ _CONTAINER: Final = SeriesKind.CONTAINER
 POD_EXPIRY_SECONDS: Final = 1800.0  # as in Koordinator's agent
 # Four times the pods of the largest supported node: a day of CronJobs leaves as many within the expiry time.
 MAX_PODS: Final = 1000
+_OTHER_SERIES: Final = 16
+"""Room for the eight series of node, system and classes."""
 TRAINING_INTERVAL_SECONDS: Final = 30.0
 # Only the wall clock shows how long an agent was away, and a node may boot in 1970 or in 2038: samples age by a day at
 # most, which leaves a quarter of a CPU sample's weight with the default half-life.
@@ -84,7 +86,9 @@ class UsageModels:
     def __init__(self, max_pods: int = MAX_PODS, training_interval_seconds: float = TRAINING_INTERVAL_SECONDS) -> None:
         longest_gap = 2 * training_interval_seconds  # one training may be missed
         self.banks = {
-            resource: HistogramBank(BUCKETS[resource], longest_recorded_gap_seconds=longest_gap)
+            resource: HistogramBank(
+                BUCKETS[resource], capacity=max_pods + _OTHER_SERIES, longest_recorded_gap_seconds=longest_gap
+            )
             for resource in RESOURCES
         }
         self.trained_seconds: float | None = None

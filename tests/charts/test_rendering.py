@@ -8,6 +8,7 @@ import yaml
 
 from api_types import names
 from api_types.node_metric import crd_manifest
+from e2e.soak.stage import ENVIRONMENTS
 from koordlet.settings import KoordletSettings
 from manager.settings import ManagerSettings
 from scheduler_plugin.cli import check_config
@@ -343,3 +344,14 @@ def test_the_commands_in_the_notes_can_be_copied_into_a_shell():
     of_a_namespace = re.findall(r"kubectl .*(?:configmap|pods --selector|job/|deploy/).*", notes)
     assert len(of_a_namespace) >= 4
     assert [line for line in of_a_namespace if "--namespace {{ $namespace }}" not in line] == []
+
+
+def test_the_soak_runs_every_program_with_the_environment_of_its_container():
+    containers = chart.render().containers()
+    for name, program in {
+        "koordlet/koordlet": "koordlet",
+        "koord-manager/manager": "manager",
+        "koord-scheduler/scheduler-plugin": "scheduler_plugin",
+    }.items():
+        fixed = {each["name"]: each["value"] for each in containers[name]["env"] if "value" in each}
+        assert fixed == ENVIRONMENTS[program]

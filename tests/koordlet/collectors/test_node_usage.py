@@ -73,6 +73,14 @@ def test_psutil_reads_the_process_own_proc_again_afterwards(host):
     assert psutil.PROCFS_PATH == "/proc"
 
 
+def test_a_tick_does_without_psutil_which_parses_every_line(host, node, clock, monkeypatch):
+    for name in ("virtual_memory", "cpu_times"):
+        monkeypatch.delattr(psutil, name)
+    node.measure()
+    clock.advance(1.0)
+    assert node.measure().usage is not None
+
+
 def test_the_first_reading_gives_no_sample_of_either_resource_and_is_no_fault(node):
     assert node.measure() == NodeMeasurement(None, ())
 

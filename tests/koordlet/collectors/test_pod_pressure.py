@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from koordlet.collectors.cgroup import cpu_stat
 from koordlet.collectors.cgroup import layout as cgroup_layout
 from koordlet.collectors.cgroup.discovery import FollowedGroups
-from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, PodPressure
+from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS, UNLIMITED_TURNS, PodPressure
 from koordlet.collectors.statistics import CollectStatistics
 from tests.host_trees.plain_files import V1, V2, PlainHost
 
@@ -68,6 +69,34 @@ def test_a_pod_without_limits_has_no_ratio(host):
     host.set_pod("a", own=(0, 0), container=(0, 0))
     host.tick(2 * POD_PRESSURE_TICKS)
     assert host.pressure.pods["a"].throttled_ratio is None
+
+
+def test_groups_without_limits_are_read_in_every_fifth_turn_only(host, monkeypatch):
+    parsed = []
+    monkeypatch.setattr(
+        cpu_stat, "cpu_periods", lambda text, parse=cpu_stat.cpu_periods: parsed.append(1) or parse(text)
+    )
+    host.set_pod("unlimited", own=(0, 0), container=(0, 0))
+    host.set_pod("limited", own=(0, 0), container=(50, 5))
+    host.tick(1 + POD_PRESSURE_TICKS)  # at the first reading a group may not have worked yet
+    parsed.clear()
+    host.tick(UNLIMITED_TURNS * POD_PRESSURE_TICKS)
+    assert len(parsed) == UNLIMITED_TURNS + (UNLIMITED_TURNS + 1 + 2)  # by probes, and of the two pods
+
+
+def test_a_group_that_gets_a_limit_has_a_ratio_after_five_turns_at_most(host):
+    host.set_pod("a", own=(0, 0), container=(0, 0))
+    host.tick(1 + POD_PRESSURE_TICKS)
+    host.set_pod("a", own=(0, 0), container=(100, 40))
+    turns = 1
+    while host.pressure.pods["a"].throttled_ratio is None:
+        host.tick(POD_PRESSURE_TICKS)
+        turns += 1
+    assert turns <= 1 + UNLIMITED_TURNS
+    assert host.pressure.pods["a"].throttled_ratio == 0.4
+    host.set_pod("a", own=(0, 0), container=(200, 120))
+    host.tick(POD_PRESSURE_TICKS)
+    assert host.pressure.pods["a"].throttled_ratio == 0.8
 
 
 def test_a_recreated_group_has_no_ratio(host):

@@ -1,10 +1,13 @@
 """Training, expiry, the limit on pods, steps of the clock, and restoring."""
 
 import math
+import subprocess
+import sys
+import tracemalloc
 
 import pytest
 
-from koordlet.prediction.usage_models import UsageModels
+from koordlet.prediction.usage_models import MAX_PODS, UsageModels
 from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind, UsageSample
 
 NOW = 1.7e9
@@ -102,6 +105,41 @@ def test_pods_that_are_gone_make_room_the_longest_gone_first():
     train(models, NOW + 60, {pod("c"): (1.0, 1.0)})
     assert train(models, NOW + 90, {pod("c"): (1.0, 1.0), pod("d"): (1.0, 1.0)}).refused_pods == 0
     assert set(models.pods()) == {pod("b"), pod("c"), pod("d")}
+
+
+def test_the_arrays_do_not_grow_with_the_pods():
+    """Each copy of a growing array leaves a hole of its size in the heap, and the process never gets smaller."""
+    models = UsageModels()
+    keys = [pod(str(number)) for number in range(MAX_PODS)]
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for some in range(100, MAX_PODS + 1, 100):
+            train(models, NOW + some, dict.fromkeys(keys[:some], (1.0, 1.0)))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(models.pods()) == MAX_PODS
+    assert after - before < 512 * 1024
+
+
+ROWS_IN_USE = """
+from tests.koordlet.prediction import test_usage_models as test
+def resident_kib():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1])
+models, half_lives = test.UsageModels(), dict(test.HALF_LIVES)
+for number in range(20):
+    if number == 10:
+        before = resident_kib()
+        half_lives = {resource: 2 * seconds for resource, seconds in half_lives.items()}
+    test.train(models, test.NOW + 30 * number, {test.pod("a"): (1.0, 1.0)}, half_lives)
+print(resident_kib() - before)
+"""
+
+
+def test_rows_that_no_series_has_used_take_no_memory_also_after_another_half_life():
+    ran = subprocess.run([sys.executable, "-c", ROWS_IN_USE], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) < 1024
 
 
 def test_half_lives_change_in_the_round_and_weigh_only_what_comes():
