@@ -34,7 +34,8 @@ def draw_peaks(axes: Axes, replayed: CellReplay) -> None:
     for name in ON_USAGE:
         peaks = replayed.peaks[list(POLICIES_DRAWN).index(name), 0, DRAWN_HOURS]
         axes.step(days, np.minimum(peaks, requests), where="post", label=name)
-    axes.step(days, replayed.oracle[0, DRAWN_HOURS], where="post", color="black", label="highest usage of the next hour")
+    highest = replayed.oracle[0, DRAWN_HOURS]
+    axes.step(days, highest, where="post", color="black", label="highest usage of the next hour")
     axes.set_xlabel("day")
     axes.set_ylabel("cores")
     axes.set_ylim(bottom=0)

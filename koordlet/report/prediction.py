@@ -46,7 +46,7 @@ def _levels(prod: Mapping[Resource, Peak]) -> node_metric.CalibrationLevels | No
     cpu, memory = prod[Resource.CPU].level, prod[Resource.MEMORY].level
     if cpu is None or memory is None:
         return None
-    return node_metric.CalibrationLevels.model_validate({names.CPU: cpu, names.MEMORY: memory})
+    return node_metric.CalibrationLevels(cpu=cpu, memory=memory)
 
 
 def publishable(

@@ -24,6 +24,7 @@ _SLOTS_OF_6_HOURS: Final = 72
 _SLOTS_OF_3_HOURS: Final = 36
 _LARGEST: Final = 60_000.0  # of float16: 65504
 LEAST_BASE: Final = 1e-6
+_BLOCK_ROWS: Final = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +50,10 @@ class DayRing:
         """Begin of the current slot."""
 
     def ensure_rows(self, count: int) -> None:
-        """Grow to at least so many rows."""
+        """Grow to at least so many rows, in blocks: each growth copies all of them."""
         missing = count - len(self.values)
         if missing > 0:
+            missing += -count % _BLOCK_ROWS
             self.values = np.concatenate([self.values, np.full((missing, SLOTS), np.nan, np.float16)])
 
     def record(self, now_seconds: float, rows: IntArray, shares: FloatArray) -> None:

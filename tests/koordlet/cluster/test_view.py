@@ -154,7 +154,7 @@ def test_a_pod_that_could_not_be_decoded_and_is_gone_from_the_list_is_no_longer_
     view = cluster_view.ClusterView("n1")
     view._note_unreadable("pods", watches.Unreadable(("ns", "p"), "why"))
     view._note_unreadable("node", watches.Unreadable(("", "n1"), "why"))
-    view._note_unreadable("pods", watches.Synced(frozenset()))
+    view._note_unreadable("pods", watches.Synced(frozenset(), "7"))
     assert view.unreadable == {("node", "n1"): "why"}
 
 

@@ -9,11 +9,12 @@ import pkgutil
 import pytest
 from prometheus_client import CollectorRegistry
 
-from koordlet import collectors, metrics
+from koordlet import collectors
 from koordlet.cluster.interface import NoCluster
 from koordlet.collectors import registry
 from koordlet.collectors.interface import Collector, Measurement, MetricDescription, RingShape
 from koordlet.metric_cache.interface import Window
+from koordlet.metrics import agent as metrics
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report.builder import ReportBuilder

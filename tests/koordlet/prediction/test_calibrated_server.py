@@ -233,6 +233,6 @@ def test_10_000_pods_an_hour_need_no_more_rows_than_run_at_a_time():
         node.step(pods=[Pod(f"{turn}-{number}", cpu_request_millis=10) for number in range(833)])
         sizes.append(len(state_format.encode(node.server.export_calibration())))
     assert max(sizes) < 1.01 * sizes[0] + 1000
-    assert all(len(each.ring.values) == 834 for each in node.server.calibration.resources.values())
+    assert all(len(each.ring.values) == 896 for each in node.server.calibration.resources.values())
     node.step()
     assert len(state_format.encode(node.server.export_calibration())) < 30_000

@@ -149,8 +149,8 @@ def test_a_larger_request_of_a_cold_pod_never_lowers_the_peak(scale):
     assert peaks == sorted(peaks)
 
 
-def test_the_ring_of_250_pods_is_144000_bytes():
-    node = Node(np.ones(250), capacity=250.0)
+def test_the_ring_of_256_pods_is_147456_bytes():
+    node = Node(np.ones(256), capacity=256.0)
     for _ in range(3):
-        node.step(np.ones(250))
-    assert node.calibration.ring.values.nbytes == 250 * 288 * 2
+        node.step(np.ones(256))
+    assert node.calibration.ring.values.nbytes == 256 * 288 * 2
