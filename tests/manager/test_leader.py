@@ -97,6 +97,10 @@ def mid_cpu(server, name):
     return server.get("nodes", name)["status"]["allocatable"].get(MID[0])
 
 
+def _threshold_percent(server):
+    return server.get("nodemetrics", "n1")["spec"]["midColocationPolicy"]["midCPUThresholdPercent"]
+
+
 async def test_events_become_node_metrics_and_mid_resources():
     async with cluster.running() as server:
         server.now = clock.utc_now().replace(microsecond=0) - dt.timedelta(seconds=60)
@@ -110,7 +114,7 @@ async def test_events_become_node_metrics_and_mid_resources():
             configure(server, {"enable": True, "midCPUThresholdPercent": 20})
             await until(lambda: mid_cpu(server, "n1") == "2000")
             await until(lambda: any(each["reason"] == "ColocationConfigApplied" for each in server.all("events")))
-            assert server.get("nodemetrics", "n1")["spec"]["midColocationPolicy"]["midCPUThresholdPercent"] == 20
+            await until(lambda: _threshold_percent(server) == 20)
             add_node(server, "n2")
             await until(lambda: server.get("nodemetrics", "n2"))
             configure(server, {"enable": False})
