@@ -7,6 +7,7 @@ empty. Everything else stays, and `leftovers.differences` names it.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
 from collections.abc import Iterable
@@ -43,6 +44,14 @@ def restore(places: Layout, before: Machine) -> None:
             _remove_empty_folders(group)
     _remove_files(places, before)
     shutil.rmtree(places.run, ignore_errors=True)
+
+
+def restore_unrecorded(places: Layout) -> None:
+    """Undo what a cluster did whose record of the machine is lost: all but kernel settings and folders of the system.
+
+    Folders like /var/lib/kubelet stay, because another Kubernetes of this machine may have made them.
+    """
+    restore(places, dataclasses.replace(leftovers.observe(), cgroups=[]))
 
 
 def unmount_below(folders: Iterable[Path]) -> None:

@@ -121,6 +121,11 @@ class Layout:
         return self.state / "machine-before.json"
 
     @property
+    def state_record(self) -> Path:
+        """Return the file that names the state folder, for the `up` of another checkout after this one was killed."""
+        return self.run / "state-folder"
+
+    @property
     def containerd_socket(self) -> Path:
         """Return containerd's socket, which the kubelet and ctr use."""
         return self.run / "containerd.sock"

@@ -33,7 +33,8 @@ def require_free_subnet() -> None:
             if address["local"].startswith("10.244."):
                 raise ClusterProblem(
                     f"address {address['local']} of {link['ifname']} lies in the pod network {layout.CLUSTER_SUBNET}; "
-                    "another cluster seems to run on this machine: end it first"
+                    "another cluster seems to run on this machine: end it first "
+                    f"(where only the link is left of it: ip link delete {link['ifname']})"
                 )
 
 

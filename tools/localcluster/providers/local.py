@@ -7,6 +7,7 @@ after an interruption or a restart of the machine.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
@@ -140,9 +141,23 @@ class Local:
     def _record_the_machine(self) -> None:
         if self.places.machine_before.exists():
             return
+        self._end_killed_cluster()
         network.require_free_subnet()
         self.places.state.mkdir(parents=True, exist_ok=True)
         self.places.machine_before.write_text(leftovers.observe().to_json())
+        self.places.run.mkdir(parents=True, exist_ok=True)
+        self.places.state_record.write_text(f"{self.places.state}\n")
+
+    def _end_killed_cluster(self) -> None:
+        """Remove what is left of a cluster of another checkout, if all its processes were killed: no port is in use."""
+        if not self.places.state_record.exists():
+            return
+        killed = Local(dataclasses.replace(self.places, state=Path(self.places.state_record.read_text().strip())))
+        with progress.step(f"removing what is left of a killed cluster ({killed.places.state})"):
+            if killed.exists():
+                killed.down()
+            else:
+                cleanup.restore_unrecorded(killed.places)
 
     def _import(self, archive: Archive, second_name: str) -> None:
         known = commands.run(node.ctr(self.places, "images", "list", "--quiet")).split()
