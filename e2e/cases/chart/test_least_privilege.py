@@ -72,8 +72,12 @@ def test_an_agent_writes_the_report_of_its_own_node_and_of_no_other(
     cluster: Cluster, agent: Cluster, node: str, fake_nodes: list[str]
 ) -> None:
     waiting.until("a NodeMetric of another node", lambda: cluster.get("nodemetric", fake_nodes[0]))
-    own, body = _status_of(cluster, node)
-    agent.run(*own, stdin=body)
+
+    def write_own() -> bool:  # again where the agent itself wrote between the read and the write
+        own, body = _status_of(cluster, node)
+        return bool(agent.run(*own, stdin=body))
+
+    waiting.until("the agent's own report is written", write_own, within_seconds=20)
     others, body = _status_of(cluster, fake_nodes[0])
     with pytest.raises(ClusterProblem, match=r"(?s)Forbidden.*only the NodeMetric of its own node"):
         agent.run(*others, stdin=body)
