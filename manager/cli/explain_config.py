@@ -81,7 +81,7 @@ async def _explain(arguments: argparse.Namespace) -> explanation.Explanation:
     )
     if given.metric is None or found.strategy is None:
         return found
-    patch = diff.spec_patch(given.metric.spec, node_metric_spec.spec_of(found.strategy))
+    patch = diff.spec_patch(given.metric.spec, node_metric_spec.wire_spec_of(found.strategy))
     return dataclasses.replace(found, spec_differs=tuple(_paths(patch)), preview=arguments.config is not None)
 
 

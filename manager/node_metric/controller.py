@@ -39,7 +39,7 @@ class NodeMetricController:
         return todo.action is not Action.NONE and self._dropped.get(name) != todo.body
 
     def _plan(self, name: str, strategy: NodeStrategy | None) -> diff.Plan:
-        wanted = collect_policy.spec_of(strategy) if strategy else None
+        wanted = collect_policy.wire_spec_of(strategy) if strategy else None
         return diff.plan(self._cache.nodes.get(name), self._cache.node_metrics.get(name), wanted)
 
     async def reconcile(self, name: str, strategy: NodeStrategy | None) -> None:

@@ -35,8 +35,11 @@ class Plan:
     body: Mapping[str, Any] = field(default_factory=dict)
 
 
-def plan(node: pods.Node | None, metric: NodeMetric | None, wanted: NodeMetricSpec | None) -> Plan:
-    """Plan the change. Without a wanted spec (no configuration yet) a present one stays, a new one gets the default."""
+def plan(node: pods.Node | None, metric: NodeMetric | None, wanted: Mapping[str, Any] | None) -> Plan:
+    """Plan the change to the `wanted` spec, which is as on the wire.
+
+    Without it (no configuration yet) a present spec stays, and a new NodeMetric gets the default.
+    """
     if node is None:
         return Plan(Action.NONE if metric is None else Action.DELETE)
     if metric is None:
@@ -49,21 +52,21 @@ def plan(node: pods.Node | None, metric: NodeMetric | None, wanted: NodeMetricSp
     return Plan(Action.UPDATE, patch) if patch else Plan(Action.NONE)
 
 
-def _new(node: pods.Node, spec: NodeMetricSpec) -> dict[str, Any]:
+def _new(node: pods.Node, spec: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": names.API_VERSION,
         "kind": names.NODE_METRIC_KIND,
         "metadata": {"name": node.metadata.name, "ownerReferences": owner_references(None, node)},
-        "spec": spec.to_wire(),
+        "spec": spec,
     }
 
 
-def spec_patch(current: Mapping[str, Any] | None, wanted: NodeMetricSpec) -> dict[str, Any]:
+def spec_patch(current: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the merge patch of `spec` that sets and removes the manager's own fields; {} where nothing differs.
 
     Fields that the model does not know belong to other clients and stay.
     """
-    return _patch(current or {}, wanted.to_wire(), NodeMetricSpec)
+    return {} if current == wanted else _patch(current or {}, wanted, NodeMetricSpec)
 
 
 def _patch(current: Mapping[str, Any], wanted: Mapping[str, Any], model: type[Any]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from api_types.colocation import controller_config as slo
 from api_types.colocation import presets
@@ -46,5 +47,11 @@ def spec_of(node: NodeStrategy) -> NodeMetricSpec:
     )
 
 
-DEFAULT_SPEC: Final = NodeMetricSpec(metric_collect_policy=DEFAULT_COLLECT_POLICY)
+@once_per_strategy
+def wire_spec_of(node: NodeStrategy) -> Mapping[str, Any]:
+    """Return `spec_of` as it is on the wire: each report of each node is compared with it."""
+    return spec_of(node).to_wire()
+
+
+DEFAULT_SPEC: Final = NodeMetricSpec(metric_collect_policy=DEFAULT_COLLECT_POLICY).to_wire()
 """Spec of a NodeMetric created before any valid configuration: the agent has its own defaults for the rest."""

@@ -187,7 +187,7 @@ def check_collect_policy(case: Mapping[str, Any], expected: Mapping[str, Any]) -
 def node_metric_spec(case: Mapping[str, Any]) -> dict[str, Any]:
     outcome = _synced(None, case["configmap_data"])
     if outcome.configuration is None:
-        spec = case["old_spec"] or collect_policy.DEFAULT_SPEC.to_wire()
+        spec = case["old_spec"] or collect_policy.DEFAULT_SPEC
     else:
         found = strategy.Strategies(outcome.configuration).of(_labels(case["node"]), _annotations(case["node"]))
         spec = collect_policy.spec_of(found).to_wire()

@@ -14,7 +14,7 @@ NODE = pods.Node(metadata=pods.ObjectMeta(name="worker-1", uid="u1"))
 OWNER = {"apiVersion": "v1", "kind": "Node", "name": "worker-1", "uid": "u1"}
 SPEC = NodeMetricSpec(
     metric_collect_policy=MetricCollectPolicy(report_interval_seconds=60), predict_policy=PredictPolicy(n=3.0)
-)
+).to_wire()
 
 
 def metric(spec=None, owners=(OWNER,)):
@@ -37,7 +37,7 @@ def test_deletes_a_node_metric_without_a_node():
 
 
 def test_leaves_a_correct_node_metric_unchanged():
-    assert diff.plan(NODE, metric(SPEC.to_wire()), SPEC).action is Action.NONE
+    assert diff.plan(NODE, metric(SPEC), SPEC).action is Action.NONE
 
 
 def test_reverts_an_edit_by_hand_and_keeps_fields_of_others():
@@ -48,7 +48,7 @@ def test_reverts_an_edit_by_hand_and_keeps_fields_of_others():
 
 
 def test_removes_an_own_key_that_is_no_longer_set():
-    before = {**SPEC.to_wire(), "midColocationPolicy": {"enable": True}}
+    before = {**SPEC, "midColocationPolicy": {"enable": True}}
     before["predictPolicy"] = {"n": 3.0, "safetyMarginPercent": 10}
     assert diff.plan(NODE, metric(before), SPEC).body == {
         "spec": {"predictPolicy": {"safetyMarginPercent": None}, "midColocationPolicy": None}
@@ -57,7 +57,7 @@ def test_removes_an_own_key_that_is_no_longer_set():
 
 def test_a_recreated_node_becomes_the_owner():
     theirs = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "d1"}
-    todo = diff.plan(NODE, metric(SPEC.to_wire(), [{**OWNER, "uid": "u0"}, theirs]), SPEC)
+    todo = diff.plan(NODE, metric(SPEC, [{**OWNER, "uid": "u0"}, theirs]), SPEC)
     assert todo.body == {"metadata": {"ownerReferences": [theirs, OWNER]}}
 
 
@@ -67,7 +67,7 @@ def test_accepts_an_owner_reference_with_further_fields():
 
 def test_without_a_configuration_an_existing_spec_stays_and_a_new_one_is_the_default():
     assert diff.plan(NODE, metric({"metricCollectPolicy": {"reportIntervalSeconds": 7}}), None).action is Action.NONE
-    assert diff.plan(NODE, None, None).body["spec"] == collect_policy.DEFAULT_SPEC.to_wire()
+    assert diff.plan(NODE, None, None).body["spec"] == collect_policy.DEFAULT_SPEC
 
 
 def merge_patched(target, patch):
@@ -95,9 +95,9 @@ BY_HAND = st.dictionaries(
 def test_one_patch_reverts_any_edit_and_keeps_fields_of_others(edited):
     after = merge_patched(edited, diff.spec_patch(edited, SPEC))
     assert diff.spec_patch(after, SPEC) == {}
-    for name, fields in SPEC.to_wire().items():
+    for name, fields in SPEC.items():
         assert fields.items() <= after[name].items()
         foreign = edited[name].get("foreign") if isinstance(edited.get(name), dict) else None
         assert after[name].get("foreign") == foreign
     assert after.get("foreign") == edited.get("foreign")
-    assert set(after) - {"foreign"} == set(SPEC.to_wire())
+    assert set(after) - {"foreign"} == set(SPEC)
