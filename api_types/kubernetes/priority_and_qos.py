@@ -16,6 +16,8 @@ from api_types.kubernetes import pods
 class PriorityClass(enum.StrEnum):
     """Koordinator's priority class; NONE for a pod without a class label whose priority is in no band."""
 
+    __hash__ = str.__hash__  # that of an enum is a call of Python, for each pod and tick
+
     PROD = "koord-prod"
     MID = "koord-mid"
     BATCH = "koord-batch"

@@ -46,15 +46,19 @@ def cpu_cores(before: CpuReading | None, now: CpuReading, cpu_count: int | None)
         return NoRate.FIRST_READING
     if before.counter != now.counter:
         return NoRate.OTHER_COUNTER
-    elapsed = now.at_nanoseconds - before.at_nanoseconds
-    if elapsed <= 0:
+    used, elapsed = now.cpu_nanoseconds - before.cpu_nanoseconds, now.at_nanoseconds - before.at_nanoseconds
+    return cores_between(used, elapsed, cpu_count)
+
+
+def cores_between(used_nanoseconds: int, elapsed_nanoseconds: int, cpu_count: int | None) -> float | NoRate:
+    """Return the same for the differences of two readings of one counter."""
+    if elapsed_nanoseconds <= 0:
         return NoRate.NO_TIME_PASSED
-    used = now.cpu_nanoseconds - before.cpu_nanoseconds
-    if used < 0:
+    if used_nanoseconds < 0:
         return NoRate.WENT_BACK
-    if cpu_count is not None and used > _IMPOSSIBLE_RATE_FACTOR * cpu_count * elapsed:
+    if cpu_count is not None and used_nanoseconds > _IMPOSSIBLE_RATE_FACTOR * cpu_count * elapsed_nanoseconds:
         return NoRate.IMPOSSIBLE
-    return used / elapsed
+    return used_nanoseconds / elapsed_nanoseconds
 
 
 def system_usage(node: UsageSample, pods: Iterable[UsageSample]) -> UsageSample:

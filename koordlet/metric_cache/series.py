@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
@@ -112,8 +112,6 @@ def _class_sums(snapshot: Snapshot, class_of_pod: Mapping[str, PriorityClass]) -
     }
 
 
-def _sum(usages: Iterable[UsageSample]) -> UsageSample:
-    members = list(usages)
-    return UsageSample(
-        math.fsum(usage.cpu_cores for usage in members), math.fsum(usage.memory_bytes for usage in members)
-    )
+def _sum(usages: Sequence[UsageSample]) -> UsageSample:
+    cores, memory_bytes = zip(*usages, strict=True) if usages else ((), ())
+    return UsageSample(math.fsum(cores), math.fsum(memory_bytes))

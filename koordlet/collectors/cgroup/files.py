@@ -158,10 +158,12 @@ class UsageFile(NamedTuple):
 
     name: str
     parse: Callable[[bytes], int]
+    most_bytes: int | None = None
+    """Largest size, where it is so small that a buffer of that size saves time; None: any."""
 
 
 CPU_FILES: Mapping[CgroupVersion, UsageFile] = {
-    CgroupVersion.V1: UsageFile("cpuacct.usage", cpu_nanoseconds_v1),
+    CgroupVersion.V1: UsageFile("cpuacct.usage", cpu_nanoseconds_v1, most_bytes=64),
     CgroupVersion.V2: UsageFile("cpu.stat", cpu_nanoseconds_v2),
 }
 MEMORY_FILES: Mapping[CgroupVersion, UsageFile] = {

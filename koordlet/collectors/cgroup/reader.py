@@ -10,14 +10,17 @@ from koordlet.collectors import rates
 from koordlet.collectors.cgroup import files as cgroup_files
 from koordlet.collectors.cgroup.layout import CgroupLayout
 from koordlet.collectors.open_files import BUFFER_BYTES, CachedFile, DescriptorBudget
-from koordlet.collectors.rates import CpuReading, NoRate
+from koordlet.collectors.rates import NoRate
 
 
 class CgroupReader:
     """Usage of one group, a pod's or a container's. Reads raise OSError, or ValueError for unexpected text."""
 
     __slots__ = (
-        "_before",
+        "_at_nanoseconds",
+        "_counter",
+        "_cpu_buffer_bytes",
+        "_cpu_nanoseconds",
         "_folder",
         "_memory_folder",
         "_parse_cpu",
@@ -37,18 +40,24 @@ class CgroupReader:
         self._memory_folder = layout.memory.path / path
         self.memory_file = CachedFile(str(self._memory_folder / memory.name), budget)
         self._parse_cpu = cpu.parse
+        self._cpu_buffer_bytes = cpu.most_bytes or BUFFER_BYTES
         self._parse_memory = memory.parse
         self._parse_memory_with_page_cache = cgroup_files.PAGE_CACHE_PARSERS[layout.memory.version]
-        self._before: CpuReading | None = None
+        self._counter: int | None = None
+        """Inode of the CPU file of the previous reading; None before the first."""
+        self._cpu_nanoseconds = self._at_nanoseconds = 0
 
     def cpu_cores(self, monotonic_ns: Callable[[], int], cpu_count: int | None) -> float | NoRate:
         """Read the CPU counter; return the rate since its previous reading."""
         file = self.cpu_file
-        text = file.read() if file.descriptor is None else os.pread(file.descriptor, BUFFER_BYTES, 0)
-        now = CpuReading(file.inode, self._parse_cpu(text), monotonic_ns())
-        rate = rates.cpu_cores(self._before, now, cpu_count)
-        self._before = now
-        return rate
+        text = file.read() if file.descriptor is None else os.pread(file.descriptor, self._cpu_buffer_bytes, 0)
+        counter, cpu_nanoseconds, at_nanoseconds = file.inode, self._parse_cpu(text), monotonic_ns()
+        before, self._counter = self._counter, counter
+        used, self._cpu_nanoseconds = cpu_nanoseconds - self._cpu_nanoseconds, cpu_nanoseconds
+        elapsed, self._at_nanoseconds = at_nanoseconds - self._at_nanoseconds, at_nanoseconds
+        if before == counter:
+            return rates.cores_between(used, elapsed, cpu_count)
+        return NoRate.FIRST_READING if before is None else NoRate.OTHER_COUNTER
 
     def memory_bytes(self, counts_page_cache: bool = False) -> int:
         """Read the memory in use, with or without page cache."""
