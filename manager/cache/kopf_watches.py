@@ -2,7 +2,7 @@
 
 Why kopf: the manager is an operator, and kopf is the operator framework that Python users of Kubernetes know. It lists,
 watches, re-lists, re-authenticates and retries; this project's own code decides and writes (decision 0012). Only
-NodeMetrics, whose events are too many for it, are watched elsewhere (`node_metric_watch`, decision 0018).
+NodeMetrics, whose events are too many for it, are watched elsewhere (`node_metric_watch`, decision 0019).
 
 kopf runs as its documentation on embedding advises: in a thread of its own with its own event loop, a registry of its
 own, a ready flag and a stop flag. Handlers are `on.event` handlers only, which keep no state on objects: no finalizers,

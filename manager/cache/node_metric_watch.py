@@ -1,7 +1,7 @@
 """Watch of NodeMetrics in the main loop, into the store.
 
 kopf has a task, a queue and a memory for each object, and decodes it with the standard library: 2 ms of CPU for a
-report of 50 pods, at a report a node and minute most of what the manager costs (decision 0018). This watch is the one
+report of 50 pods, at a report a node and minute most of what the manager costs (decision 0019). This watch is the one
 of the agent and the scheduler plugin (`apiserver_client.watching`), which also survives a missing CRD, and knows when
 it ends.
 
