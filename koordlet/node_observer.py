@@ -187,10 +187,11 @@ class NodeObserver:
             )
             for name in plan.predictors
         }
+        in_force = plan.predictors[0]  # of any other one, the answer of a substitute does not count
         found = {
-            name: each
+            each.parameters.predictor: each
             for name, each in predicted.items()
-            if isinstance(each, Prediction) and each.parameters.predictor == name  # not the answer of its substitute
+            if isinstance(each, Prediction) and (name == in_force or each.parameters.predictor == name)
         }
         pods = [pod.uid for pod in allocation.charged_to_prod(bound)]
         evaluated.begin(now_seconds, plan, found, pods, cluster.capacity)

@@ -115,7 +115,7 @@ class PredictPolicy(StrategyModel):
     cold_start_period_seconds: Annotated[Annotated[int, pydantic.Field(ge=0, le=604800)] | None, Default(7200)] = None
     """A pod with less recorded history is cold: it counts with its full request. Use 86400 with `percentile`."""
     predictor: Annotated[PredictorName | None, Default("n-sigma-v2")] = None
-    """Name of a predictor, built in or of a package in the agents' image; see evaluatedPredictors to try one first."""
+    """Name, built in or of a package in the agents' image; `percentile` needs coldStartPeriodSeconds 86400."""
     evaluated_predictors: Annotated[
         Annotated[list[PredictorName], pydantic.Field(max_length=MOST_EVALUATED)] | None,
         Default(["n-sigma-v2", "calibrated"]),
