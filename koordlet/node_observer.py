@@ -191,7 +191,7 @@ class NodeObserver:
         found = {
             each.parameters.predictor: each
             for name, each in predicted.items()
-            if isinstance(each, Prediction) and (name == in_force or each.parameters.predictor == name)
+            if isinstance(each, Prediction) and name in (in_force, each.parameters.predictor)
         }
         pods = [pod.uid for pod in allocation.charged_to_prod(bound)]
         evaluated.begin(now_seconds, plan, found, pods, cluster.capacity)

@@ -102,7 +102,7 @@ def test_the_one_in_force_is_published_with_margin_and_cold_requests():
     status, conditions = reported(node)
     given = {load.resource: load for load in TwiceTheMean.given}["cpu"]
     expected = 1.1 * 2 * (given.pods.mean.sum() + given.unreserved_system.mean.sum()) + given.cold_requests
-    assert status["prodPeakMetric"]["resource"]["cpu"] == f"{math.ceil(1000 * expected - 1e-6)}m"
+    assert status["prediction"]["prod"]["peak"]["cpu"] == f"{math.ceil(1000 * expected - 1e-6)}m"
     assert status["prediction"]["predictor"] == "v/twice"
     assert conditions["PredictionDegraded"]["status"] == "False"
 
