@@ -21,6 +21,7 @@ from component_base import http_endpoint, logs, settings
 from koordlet import debug_pages, node_observer
 from koordlet.agent import Agent
 from koordlet.cli import preview
+from koordlet.prediction.packages import installed
 from koordlet.prediction.predictors import registry as predictor_registry
 from koordlet.settings import ENV_PREFIX, KoordletSettings
 
@@ -39,7 +40,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(package_predictors: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="koordlet", description="Measure and predict the usage of a node.")
     commands = parser.add_subparsers(dest="command", metavar="{run,preview}", required=True)
     run = commands.add_parser("run", help="run as the agent of a cluster node")
@@ -48,8 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--for", dest="seconds", type=_seconds, default=60.0, metavar="DURATION", help="default: 1m")
     show.add_argument(
         "--predictor",
-        choices=(*predictor_registry.PREDICTORS, preview.ALL),
-        help="print a table of the predictions of this predictor, or of all, in place of the status",
+        choices=(*predictor_registry.PREDICTORS, *package_predictors, preview.ALL),
+        help="print a table of the predictions of this predictor (also one of a package), or of all, in place of "
+        "the status",
     )
     settings.add_arguments(show, KoordletSettings, ENV_PREFIX)
     return parser
@@ -57,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Return 0 on success, 2 for wrong settings and 1 for any other failure."""
-    arguments = _parser().parse_args(argv)
+    arguments = _parser(installed.names()).parse_args(argv)
     try:
         chosen = settings.from_sources(KoordletSettings, arguments, os.environ, ENV_PREFIX)
     except settings.SettingsError as error:
@@ -89,7 +91,10 @@ async def _run(chosen: KoordletSettings) -> None:
     for default in (ProcessCollector, PlatformCollector, GCCollector):
         default(registry=registry)
     observer = node_observer.NodeObserver(
-        Path(chosen.host_root), chosen.max_series, measures_containers=chosen.enable_debug_pages
+        Path(chosen.host_root),
+        chosen.max_series,
+        measures_containers=chosen.enable_debug_pages,
+        packages=installed.load(chosen.node_name),
     )
     agent = Agent(chosen, observer, registry)
     loop = asyncio.get_running_loop()

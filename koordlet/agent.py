@@ -153,8 +153,13 @@ class Agent:
             self.observer.calibrate(now, self.view, boot_seconds)
         except Exception:
             log.exception("calibration failed; only calibrated peaks are affected; trying again in 30 s")
+        plan = evaluation.Plan.of(policy, parameters)
         try:
-            self.observer.evaluate(now, self.view, evaluation.Plan.of(policy, parameters), boot_seconds)
+            self.observer.inform_packages(now, self.view, plan)
+        except Exception:
+            log.exception("predictors of packages did not get the newest samples; trying again in 30 s")
+        try:
+            self.observer.evaluate(now, self.view, plan, boot_seconds)
         except Exception:
             log.exception("evaluation of the predictors failed; predictions are not affected; trying again in 30 s")
 

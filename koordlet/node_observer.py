@@ -27,6 +27,7 @@ from koordlet.metric_cache.store import MetricStore
 from koordlet.prediction import allocation, evaluation
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.evaluation import LiveEvaluation
+from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.prediction.usage_models import TrainingRound
@@ -73,11 +74,12 @@ class NodeObserver:
         max_series: int,
         monotonic_ns: Callable[[], int] = time.monotonic_ns,
         measures_containers: bool = False,
+        packages: LoadedPredictors | None = None,
     ) -> None:
         self.collector = SnapshotCollector(HostRoot.at(host_root), monotonic_ns, measures_containers)
         rings = {each.name: each.ring for each in self.collector.collectors if each.ring is not None}
         self.cache = MetricStore(CACHE_SECONDS, max_series, rings, measures_containers)
-        self.server = PredictionServer(_DEFAULT_PARAMETERS)
+        self.server = PredictionServer(_DEFAULT_PARAMETERS, packages=packages)
         self.evaluation = LiveEvaluation()
         self.newest: Mapping[SeriesKey, UsageSample] = {}
         """Newest sample of each series."""
@@ -152,6 +154,14 @@ class NodeObserver:
         capped = self._capped_usage.resources(boot_seconds, self.collector.collectors, cores)
         self.server.calibrate(now_seconds, bound, cluster.capacity, unmeasured=self.pods_in_system, capped=capped)
 
+    def inform_packages(self, now_seconds: float, cluster: Cluster, plan: evaluation.Plan) -> None:
+        """Pass what was trained to predictors of packages that learn. Follows a calibration."""
+        if not self.server.packages or cluster.generation is None or not cluster.pods.synced:
+            return
+        self.server.inform_packages(
+            now_seconds, cluster.pods.active(), cluster.capacity, plan.predictors, unmeasured=self.pods_in_system
+        )
+
     def evaluate(self, now_seconds: float, cluster: Cluster, plan: evaluation.Plan, boot_seconds: float) -> None:
         """Observe the forecast of the live evaluation, and make the next one when it is due. Follows a training.
 
@@ -165,6 +175,7 @@ class NodeObserver:
         if cluster.generation is None or not cluster.pods.synced or not evaluated.is_due(plan):
             return
         bound = cluster.pods.active()
+        plan = plan._replace(predictors=self.server.packages.evaluated(plan.predictors))
         predicted = {
             name: self.server.predict(
                 now_seconds,
@@ -176,7 +187,12 @@ class NodeObserver:
             )
             for name in plan.predictors
         }
-        found = {name: each for name, each in predicted.items() if isinstance(each, Prediction)}
+        in_force = plan.predictors[0]  # of any other one, the answer of a substitute does not count
+        found = {
+            each.parameters.predictor: each
+            for name, each in predicted.items()
+            if isinstance(each, Prediction) and name in (in_force, each.parameters.predictor)
+        }
         pods = [pod.uid for pod in allocation.charged_to_prod(bound)]
         evaluated.begin(now_seconds, plan, found, pods, cluster.capacity)
 

@@ -76,9 +76,13 @@ MidPublish = Literal["node", "shadow"]
 Preset = Literal["conservative", "balanced", "aggressive"]
 SinglePredictor = Literal["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "calibrated"]
 SINGLE_PREDICTOR_NAMES: Final[tuple[str, ...]] = typing.get_args(SinglePredictor)
-PredictorName = Literal[SinglePredictor, "max"]
-PREDICTOR_NAMES: Final[tuple[str, ...]] = typing.get_args(PredictorName)
-"""Names of all predictors; the agent's registry has an entry for each."""
+PREDICTOR_NAMES: Final[tuple[str, ...]] = (*SINGLE_PREDICTOR_NAMES, "max")
+"""Names of the built-in predictors; the agent's registry has an entry for each."""
+_LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+PREDICTOR_NAME_PATTERN: Final = f"^{_LABEL}(/{_LABEL})?$"
+"""Name of a predictor, built in or of a package that only the agents have: a DNS label, or `vendor/label`."""
+LONGEST_PREDICTOR_NAME: Final = 128
+PredictorName = Annotated[str, pydantic.Field(pattern=PREDICTOR_NAME_PATTERN, max_length=LONGEST_PREDICTOR_NAME)]
 MOST_EVALUATED: Final = 6
 """Predictors that are evaluated beside the one in force."""
 MOST_WINDOWS: Final = 16
@@ -111,7 +115,7 @@ class PredictPolicy(StrategyModel):
     cold_start_period_seconds: Annotated[Annotated[int, pydantic.Field(ge=0, le=604800)] | None, Default(7200)] = None
     """A pod with less recorded history is cold: it counts with its full request. Use 86400 with `percentile`."""
     predictor: Annotated[PredictorName | None, Default("n-sigma-v2")] = None
-    """Name of the predictor; `percentile` without coldStartPeriodSeconds 86400 under-predicts ten times as often."""
+    """Name, built in or of a package in the agents' image; `percentile` needs coldStartPeriodSeconds 86400."""
     evaluated_predictors: Annotated[
         Annotated[list[PredictorName], pydantic.Field(max_length=MOST_EVALUATED)] | None,
         Default(["n-sigma-v2", "calibrated"]),

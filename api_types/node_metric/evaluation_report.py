@@ -17,13 +17,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from api_types import names
-from api_types.colocation.controller_config import MOST_EVALUATED
+from api_types.colocation.controller_config import LONGEST_PREDICTOR_NAME, MOST_EVALUATED
 
 MOST_ENTRIES: Final = MOST_EVALUATED + 1
 """Predictors that one node evaluates: the one in force and the others."""
 MOST_PREDICTORS: Final = 32
 """Predictors that are combined: those of the most nodes."""
-_LONGEST_NAME: Final = 63
 _LEAST_FORECASTS: Final = 0.05
 """Agents round to tenths."""
 _MOST_FORECASTS: Final = 1000.0
@@ -80,7 +79,9 @@ class Packed(NamedTuple):
 
 def pack(entries: Sequence[WireEvaluation]) -> Packed:
     """Return what counts of the evaluation of one node."""
-    found = {each.predictor: each for each in entries[:MOST_ENTRIES] if 0 < len(each.predictor) <= _LONGEST_NAME}
+    found = {
+        each.predictor: each for each in entries[:MOST_ENTRIES] if 0 < len(each.predictor) <= LONGEST_PREDICTOR_NAME
+    }
     scores = [_values(of) for each in found.values() for of in (each.cpu, each.memory)]
     return Packed(_shared(tuple(found)), struct.pack(f"{3 * len(scores)}f", *itertools.chain.from_iterable(scores)))
 

@@ -12,6 +12,7 @@ from koordlet.cli import predictor_table
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.interface import NoCluster
 from koordlet.node_observer import NodeObserver
+from koordlet.prediction.packages import installed
 from koordlet.prediction.predictors import registry
 from koordlet.report.builder import ReportBuilder
 from koordlet.settings import KoordletSettings
@@ -28,7 +29,9 @@ def show(settings: KoordletSettings, seconds: float, predictor: str | None) -> i
 
     With a predictor, or `ALL` of them, print a table of their predictions in place of the status.
     """
-    observer = NodeObserver(Path(settings.host_root), settings.max_series)
+    observer = NodeObserver(
+        Path(settings.host_root), settings.max_series, packages=installed.load(settings.node_name or "this machine")
+    )
     policy = spec_in_force.predict_policy(None)
     cluster = NoCluster(observer.machine_capacity)
     print(f"measuring {settings.host_root} for {seconds:g} s ...", file=sys.stderr)  # noqa: T201  # progress of a command
@@ -46,7 +49,13 @@ def show(settings: KoordletSettings, seconds: float, predictor: str | None) -> i
     now = time.time()
     reports = ReportBuilder(observer)
     forecast = reports.predict(now, cluster, policy)
-    chosen = list(registry.PREDICTORS) if predictor == ALL else [predictor] if predictor else []
+    chosen = (
+        [*registry.PREDICTORS, *observer.server.packages.by_name]
+        if predictor == ALL
+        else [predictor]
+        if predictor
+        else []
+    )
     parameters = spec_in_force.predict_parameters(policy)
     predictions = {
         name: observer.server.predict(

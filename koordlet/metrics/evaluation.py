@@ -58,6 +58,14 @@ class EvaluationCollector(Collector):
         for resource, seen in self._server.calibration.labels().items():
             calibration.add_metric((resource,), seen)
         yield calibration
+        switched_off = GaugeMetricFamily(
+            "koordlet_predictor_switched_off",
+            "Whether a predictor of an installed package is switched off until the agent restarts.",
+            labels=("predictor",),
+        )
+        for name, predictor in self._server.packages.by_name.items():
+            switched_off.add_metric((name,), float(predictor.off_reason is not None))
+        yield switched_off
         yield from self._counters()
 
     def _counters(self) -> Iterable[Metric]:

@@ -84,13 +84,15 @@ def save(
     reset: bool = False,
     evaluation: bytes = checkpoint_format.NO_EVALUATION,
     calibration: bytes = b"",
+    packages: bytes = checkpoint_format.NO_PACKAGES,
 ) -> CheckpointProblem | None:
     """Replace the checkpoint.
 
     A checkpoint with more recorded history than these models is not overwritten unless `reset` is set: an agent that
     could not read its checkpoint at the start must not erase it a minute later. After about a half-life the new history
     outweighs the old one and is written. `reset_mark`, the last reset request that was handled, is stored with it,
-    and `evaluation`, the state of the live evaluation as JSON, and `calibration`, that of calibrated peaks.
+    and `evaluation`, the state of the live evaluation as JSON, `calibration`, that of calibrated peaks, and `packages`,
+    those of package predictors as JSON.
     """
     try:
         if not reset and _carries_less_than_stored(path, models, node_name, now_seconds):
@@ -100,7 +102,7 @@ def save(
             )
             return CheckpointProblem(_LESS_HISTORY, text)
         encoded = checkpoint_format.encode(
-            models, node_name, now_seconds, reset_mark, evaluation, calibration=calibration
+            models, node_name, now_seconds, reset_mark, evaluation, calibration=calibration, packages=packages
         )
         _replace(path, encoded)
     except OSError as error:

@@ -1,8 +1,9 @@
 """Encoding of models as the bytes of a checkpoint, and decoding.
 
     magic (8) | version (u32) | header length (u32) | body length (u64) | CRC32 of header and body (u32)
-    header: JSON - node, saved at, last handled reset request, state of the live evaluation, one [kind, identity] a row,
-            and for each resource: buckets, half-life, reference, and the weight carried by the series that never expire
+    header: JSON - node, saved at, last handled reset request, state of the live evaluation, states of the predictors
+            in packages, one [kind, identity] a row, and for each resource: buckets, half-life, reference, and the
+            weight carried by the series that never expire
     body:   for each resource, little-endian: cells in use (u32), their weights (f64), seven columns of all rows (f64);
             the calibration (`calibration.state_format`)
 
@@ -36,6 +37,7 @@ VERSION: Final = 3
 _READABLE: Final = (2, 3)
 """Version 2 has no calibration."""
 NO_EVALUATION: Final = b"null"
+NO_PACKAGES: Final = b"{}"
 _PREFIX: Final = struct.Struct("<8sIIQI")
 _COLUMNS: Final = 7
 _CELL: Final = np.dtype("<u4")
@@ -77,6 +79,7 @@ class _Header(msgspec.Struct, rename="camel"):
     reset_mark: str = ""
     evaluation: msgspec.Raw = msgspec.Raw(NO_EVALUATION)
     calibration_bytes: int = 0
+    packages: msgspec.Raw = msgspec.Raw(NO_PACKAGES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +96,8 @@ class Stored:
     """State of the live evaluation as JSON, not validated: invalid scores must not cost the models."""
     calibration: bytes = b""
     """The calibration, empty without one, not validated for the same reason."""
+    packages: bytes = NO_PACKAGES
+    """States of package predictors as JSON (`packages.states`), not validated for the same reason."""
 
 
 def encode(
@@ -103,6 +108,7 @@ def encode(
     evaluation: bytes = NO_EVALUATION,
     *,
     calibration: bytes = b"",
+    packages: bytes = NO_PACKAGES,
 ) -> bytes:
     """Return the bytes of a checkpoint."""
     weight = carried_weight(models, saved_seconds)
@@ -112,6 +118,7 @@ def encode(
         reset_mark=reset_mark,
         evaluation=msgspec.Raw(evaluation),
         calibration_bytes=len(calibration),
+        packages=msgspec.Raw(packages),
         rows=[(kind.value, identity) for kind, identity in models.keys],
         banks={
             resource.value: _BankHeader(
@@ -145,7 +152,8 @@ def decode(data: bytes, node_name: str) -> Stored:
         models = ModelsState(keys, _banks(header.banks, body, len(keys)))
         weight = {resource: header.banks[resource].carried_weight for resource in RESOURCES}
         checkpoint_values.require_valid(models, header.saved_at, weight)
-        return Stored(header.saved_at, models, weight, header.reset_mark, bytes(header.evaluation), calibration)
+        rest = bytes(header.evaluation), calibration, bytes(header.packages)
+        return Stored(header.saved_at, models, weight, header.reset_mark, *rest)
     except (msgspec.DecodeError, ValueError, KeyError, RecursionError) as error:
         raise CheckpointError(Refusal.CORRUPT, f"the content is invalid: {error!r}") from error
 

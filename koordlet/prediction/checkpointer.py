@@ -21,10 +21,12 @@ from koordlet.prediction import checkpoint, checkpoint_format, evaluation_state
 from koordlet.prediction.calibration import state_format
 from koordlet.prediction.checkpoint import CheckpointProblem
 from koordlet.prediction.evaluation import LiveEvaluation
+from koordlet.prediction.packages import states
 from koordlet.prediction.server import PredictionServer
 
 log = logging.getLogger(__name__)
 
+_MOST: Final = states.MOST_TOTAL_BYTES
 FILE_NAME: Final = "prediction.checkpoint"
 _FIRST_SECONDS: Final = 60.0
 """Delay of the first checkpoint, after the first training: a crash on the first day of a node loses little."""
@@ -48,6 +50,7 @@ class Checkpointer:
         self._reset_mark = ""
         self._is_reset_mark_known = True
         self._is_reset_due = False
+        self._states_left_out: list[str] = []
         self._wake = asyncio.Event()
         self._write_lock = threading.Lock()
         """Held by the writing thread. Cancelling its waiter, as at the end, does not stop the thread."""
@@ -73,6 +76,7 @@ class Checkpointer:
         self._server.restore(found.models)
         self._restore_evaluation(path, found.evaluation)
         self._restore_calibration(path, found.calibration)
+        self._restore_packages(path, found.packages)
         self._reset_mark = found.reset_mark
         self.written_seconds = found.saved_seconds
         saved = dt.datetime.fromtimestamp(found.saved_seconds, dt.UTC)
@@ -98,6 +102,20 @@ class Checkpointer:
             return
         if not is_restored:
             log.warning("%s: the calibration is not used and begins again: it has impossible values", path)
+
+    def _restore_packages(self, path: Path, stored: bytes) -> None:
+        found, problems = states.decode(stored)
+        for problem in problems:
+            log.warning("%s: %s: not used, its predictor begins again", path, problem)
+        self._server.packages.restore(found)
+
+    def _package_states(self) -> bytes:
+        encoded, left_out = states.encode(self._server.packages.states())
+        if left_out != self._states_left_out:
+            for name in left_out:
+                log.warning("the state of predictor %s is not stored: all states have more than %d bytes", name, _MOST)
+            self._states_left_out = left_out
+        return encoded
 
     def _add_problem(self, unwritable: CheckpointProblem | None) -> None:
         """Add to the problem of loading, unless it has the same reason."""
@@ -160,6 +178,7 @@ class Checkpointer:
             reset=is_reset,
             evaluation=evaluation,
             calibration=b"" if calibration is None else state_format.encode(calibration),
+            packages=self._package_states(),
         )
         problem = await asyncio.to_thread(self._locked, write)
         self.writes += problem is None

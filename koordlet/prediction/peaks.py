@@ -102,6 +102,7 @@ class Cause(enum.StrEnum):
     NO_CURRENT_SAMPLE = "no_current_sample"
     UNUSABLE_POLICY = "unusable_policy"
     UNUSABLE_ANSWER = "unusable_answer"
+    PREDICTOR_MISSING = "predictor_missing"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,11 @@ from koordlet.prediction.calibration.node_calibration import (
     NodeCalibrationState,
     WarmSeries,
 )
+from koordlet.prediction.packages import inputs
+from koordlet.prediction.packages.loaded import LoadedPredictors
+from koordlet.prediction.packages.protocol import Load
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.peaks import Cause, NodePeak, NoPrediction, Peak, ProdLoad
+from koordlet.prediction.peaks import Cause, NodePeak, NoPrediction, Peak, ProdLoad, no_sample
 from koordlet.prediction.predictors import n_sigma, registry
 from koordlet.prediction.usage_models import (
     MAX_PODS,
@@ -82,12 +85,14 @@ class PredictionServer:
         parameters: PredictParameters,
         max_pods: int = MAX_PODS,
         training_interval_seconds: float = TRAINING_INTERVAL_SECONDS,
+        packages: LoadedPredictors | None = None,
     ) -> None:
         self._parameters = parameters
         self._next_parameters = parameters
         self._new_models = functools.partial(UsageModels, max_pods, training_interval_seconds)
         self._models = self._new_models()
         self.calibration = NodeCalibration()
+        self.packages = packages if packages is not None else LoadedPredictors()
 
     def configure(self, parameters: PredictParameters) -> None:
         """Use other parameters from the next training on."""
@@ -153,8 +158,9 @@ class PredictionServer:
         `allocatable` and `capacity` are the node's own for native cpu and memory, None while unknown; no peak exceeds
         the capacity. `parameters` replace those in force, for a comparison: the models do not depend on the predictor.
         `unmeasured` are UIDs of pods whose usage is part of the system's: they are cold, whatever was recorded before.
+        The parameters of the result name the predictor that answered: n-sigma-v2 for one that is switched off.
         """
-        parameters = parameters or self._parameters
+        parameters = self._answering(parameters or self._parameters)
         if allocatable is None:
             return NoPrediction("the node's allocatable is not known yet", Cause.ALLOCATABLE_UNKNOWN)
         since_seconds = self._since_seconds()
@@ -166,7 +172,9 @@ class PredictionServer:
         predicted: dict[Resource, Peak] = {}
         for resource in RESOURCES:
             load = self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, n=parameters.n)
-            result = registry.predict(load, parameters)
+            result = self._peak(now_seconds, load, warm, parameters)
+            if self._answering(parameters) is not parameters:  # this call has switched it off
+                return self.predict(now_seconds, bound, allocatable, parameters, capacity, unmeasured=unmeasured)
             if isinstance(result, NoPrediction):
                 return result
             predicted[resource] = result
@@ -183,6 +191,30 @@ class PredictionServer:
             prod_allocated=allocated,
             prod_reclaimable=allocation.prod_reclaimable(allocated, peak, allocatable),
         )
+
+    def inform_packages(
+        self,
+        now_seconds: float,
+        pods: Iterable[ChargedPod],
+        capacity: WholeAmounts | None,
+        names: Collection[str],
+        *,
+        unmeasured: Container[str] = (),
+    ) -> None:
+        """Pass the load of now to the named predictors of packages that learn. Follows a calibration."""
+        if not self.packages:
+            return
+        parameters = self._parameters
+        prod_pods = allocation.charged_to_prod(pods)
+        warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
+
+        def load_of(resource: Resource) -> Load | None:
+            load = self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, n=parameters.n)
+            if load.unreserved_system is None:
+                return None
+            return self._given(now_seconds, load, warm, parameters)
+
+        self.packages.observe(names, load_of)
 
     def export(self) -> ModelsState:
         """Return a copy of all models, for a checkpoint."""
@@ -204,6 +236,28 @@ class PredictionServer:
         """Discard all models and their history."""
         self._models = self._new_models()
         self.calibration = NodeCalibration()
+        self.packages.forget()
+
+    def _answering(self, parameters: PredictParameters) -> PredictParameters:
+        name = self.packages.in_force(parameters.predictor)
+        return parameters if name == parameters.predictor else parameters.for_predictor(name)
+
+    def _peak(
+        self, now_seconds: float, load: ProdLoad, warm: Sequence[ChargedPod], parameters: PredictParameters
+    ) -> Peak | NoPrediction:
+        name = parameters.predictor
+        if name in registry.PREDICTORS:
+            return registry.predict(load, parameters)
+        if name not in self.packages.by_name:
+            return NoPrediction(self.packages.missing(name), Cause.PREDICTOR_MISSING)
+        if load.unreserved_system is None:
+            return no_sample(load.resource, "unreserved system")
+        return self.packages.predict(self._given(now_seconds, load, warm, parameters), parameters)
+
+    def _given(
+        self, now_seconds: float, load: ProdLoad, warm: Sequence[ChargedPod], parameters: PredictParameters
+    ) -> Load:
+        return inputs.load_of(now_seconds, load, warm, parameters, models=self._models, calibration=self.calibration)
 
     def _warm_and_cold(
         self, prod_pods: Sequence[ChargedPod], cold_start_period_seconds: float, unmeasured: Container[str]

@@ -105,6 +105,7 @@ class ReportBuilder:
     def _facts(self, forecast: Forecast, cluster: Cluster, state_problem: str | None) -> conditions.Facts:
         observer, result = self.observer, forecast.result
         prediction = None if isinstance(result, NoPrediction) else result
+        packages, in_force = observer.server.packages, forecast.policy.predictor or ""
         return conditions.Facts(
             has_node_usage=forecast.now_seconds - forecast.sampled_at_seconds < _FRESH_SECONDS,
             no_data=observer.no_data,
@@ -121,6 +122,8 @@ class ReportBuilder:
             refused_identities=[f"{name}: {reason}" for name, reason in sorted(cluster.pods.refused.items())],
             pods_in_system=observer.collector.statistics.pods_in_system,
             refused_pods=observer.newest_training.refused_pods if observer.newest_training else 0,
+            predictor_problem=packages.problem_in_force(in_force),
+            evaluation_problems=packages.evaluation_problems(in_force, forecast.policy.evaluated_predictors or ()),
             throttled_pods=throttled_pods.prod(observer.collector.collectors, observer.pods_by_uid),
         )
 

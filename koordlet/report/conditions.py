@@ -42,6 +42,10 @@ class Facts:
     """Pods whose claim to the UID of another pod is refused, each with the reason."""
     refused_pods: int = 0
     """Number of pods without a model because there are too many."""
+    predictor_problem: str | None = None
+    """Why another predictor answers for the one in force; None if none does."""
+    evaluation_problems: Sequence[str] = ()
+    """Why predictors that are only evaluated are not."""
     throttled_pods: Sequence[str] = ()
     """Names of the throttled Prod pods, the most throttled first."""
 
@@ -106,6 +110,7 @@ def _degradations(facts: Facts) -> Iterator[tuple[str, str | None]]:
     yield "NoPrediction", facts.no_prediction
     if facts.spec_problem:
         yield "SpecRefused", f"{facts.spec_problem}: the previous spec stays in force"
+    yield "PredictorSwitchedOff", facts.predictor_problem
     yield "HistoryInMemoryOnly", facts.state_problem
     if facts.reservation_problem:
         ignored = f"{facts.reservation_problem}: only the reservation of the kubelet is used"
@@ -119,6 +124,9 @@ def _degradations(facts: Facts) -> Iterator[tuple[str, str | None]]:
             f"{facts.refused_pods} pods have no model, because too many are tracked: they are charged their requests"
         )
         yield "PodsRefused", refused
+    if facts.evaluation_problems:
+        unaffected = "the published prediction is not affected"
+        yield "EvaluationDegraded", f"{'; '.join(facts.evaluation_problems)}; {unaffected}"
 
 
 def _throttled(facts: Facts) -> tuple[_Status, str, str]:

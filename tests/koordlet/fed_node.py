@@ -10,6 +10,7 @@ from typing import Any
 from koordlet.cluster import spec_in_force
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.evaluation import Plan
+from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.report.builder import ReportBuilder
 from koordlet.samples import Snapshot, UsageSample
 from tests.koordlet.one_node import START, StaticCluster
@@ -23,10 +24,12 @@ Usages = Mapping[str, UsageSample]
 class FedNode:
     """Samples every `step_seconds` and trains every 30 s, as the agent does; `boot_seconds` is the time since boot."""
 
-    def __init__(self, cluster: StaticCluster, step_seconds: int = STEP_SECONDS) -> None:
+    def __init__(
+        self, cluster: StaticCluster, step_seconds: int = STEP_SECONDS, packages: LoadedPredictors | None = None
+    ) -> None:
         self.cluster = cluster
         self.step_seconds = step_seconds
-        self.observer = NodeObserver(Path("/nonexistent"), 1000)
+        self.observer = NodeObserver(Path("/nonexistent"), 1000, packages=packages)
         self.reports = ReportBuilder(self.observer)
         self.now = START
         self.boot_seconds = 1000.0
@@ -53,7 +56,9 @@ class FedNode:
         parameters = spec_in_force.predict_parameters(self.policy)
         self.observer.train(self.now, parameters, self.boot_seconds)
         self.observer.calibrate(self.now, self.cluster, self.boot_seconds)
-        self.observer.evaluate(self.now, self.cluster, Plan.of(self.policy, parameters), self.boot_seconds)
+        plan = Plan.of(self.policy, parameters)
+        self.observer.inform_packages(self.now, self.cluster, plan)
+        self.observer.evaluate(self.now, self.cluster, plan, self.boot_seconds)
 
     def run(self, seconds: int, usage: Callable[[int], tuple[Usages, UsageSample | None]]) -> Iterable[int]:
         """Yield the number of each training; `usage` gets the number of the sample, from 0."""

@@ -99,6 +99,10 @@ class DayRing:
         )
         return max(float(sum(terms)) / 4, LEAST_BASE)
 
+    def newest_first(self, rows: IntArray) -> FloatArray:
+        """Return a copy of the rows as shares of capacity, the current slot first."""
+        return self.values[rows][:, (self.head - np.arange(SLOTS)) % SLOTS].astype(float)
+
     def _advance(self, now_seconds: float) -> None:
         if math.isnan(self.slot_seconds):
             self.slot_seconds = now_seconds

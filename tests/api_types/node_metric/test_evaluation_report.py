@@ -50,7 +50,7 @@ def test_without_reports_there_is_nothing():
         {"savings": -1e7},
         {"savings": math.inf},
         {"predictor": ""},
-        {"predictor": "x" * 64},
+        {"predictor": "x" * 129},
     ],
 )
 def test_an_impossible_value_does_not_count(scores):

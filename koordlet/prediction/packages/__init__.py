@@ -1,0 +1,1 @@
+"""Predictors of installed packages: what they are given, how they are found, and the guard around each call."""

@@ -1,0 +1,116 @@
+"""Predictors of packages that this agent has: one of them in force, others evaluated, some switched off or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+from api_types.colocation import controller_config
+from koordlet.prediction.packages.guard import Failed, GuardedPredictor
+from koordlet.prediction.packages.protocol import Load
+from koordlet.prediction.parameters import PredictParameters
+from koordlet.prediction.peaks import Cause, NoPrediction, Peak
+from koordlet.samples import RESOURCES, Resource
+
+FALLBACK: Final = "n-sigma-v2"
+"""Predictor that steps in for one that is switched off."""
+_INSTALL: Final = "install its package in the agent's image, or name another predictor in colocation-config"
+
+
+class LoadedPredictors:
+    """Predictors by name. `refused` has the names of packages that are not used, each with the reason."""
+
+    def __init__(
+        self,
+        node_name: str = "",
+        predictors: Sequence[GuardedPredictor] = (),
+        refused: Mapping[str, str] | None = None,
+    ) -> None:
+        self.node_name = node_name
+        self.by_name = {each.name: each for each in predictors}
+        self.refused = dict(refused or {})
+
+    def __bool__(self) -> bool:
+        return bool(self.by_name)
+
+    def in_force(self, name: str) -> str:
+        """Return the predictor that answers for a name: itself, or n-sigma-v2 if it is switched off."""
+        found = self.by_name.get(name)
+        return name if found is None or found.off_reason is None else FALLBACK
+
+    def evaluated(self, names: Collection[str]) -> tuple[str, ...]:
+        """Return the predictors to evaluate; the first of the names is the one in force, or its substitute."""
+        first, *others = names
+        usable = [name for name in others if self.in_force(name) == name]
+        return tuple(dict.fromkeys((self.in_force(first), *usable)))
+
+    def predict(self, load: Load, parameters: PredictParameters) -> Peak | NoPrediction:
+        """Return the peak of the predictor in `parameters`, at most capacity, or why there is none. Raises KeyError."""
+        name = parameters.predictor
+        try:
+            found = self.by_name[name].predict(load)
+        except Failed as failed:
+            return NoPrediction(f"predictor {name} is switched off: {failed}", Cause.UNUSABLE_ANSWER)
+        if isinstance(found, str):
+            return NoPrediction(f"predictor {name}, {load.resource}: {found}")
+        highest = found * parameters.margin_factor + load.cold_requests
+        return Peak(min(highest, load.capacity), load.cold_requests)
+
+    def observe(self, names: Collection[str], load_of: Callable[[Resource], Load | None]) -> None:
+        """Pass the load of each resource to those of the named predictors that learn."""
+        for predictor in [self.by_name[name] for name in names if name in self.by_name]:
+            for resource in RESOURCES:
+                if predictor.observes and (load := load_of(resource)) is not None:
+                    predictor.observe(load)
+
+    def states(self) -> dict[str, bytes]:
+        """Return the states to store."""
+        saved = {name: predictor.save() for name, predictor in self.by_name.items()}
+        return {name: state for name, state in saved.items() if state is not None}
+
+    def restore(self, states: Mapping[str, bytes]) -> None:
+        """Load stored states; those of packages that are not installed any more are dropped."""
+        for name, predictor in self.by_name.items():
+            if name in states:
+                predictor.restore(states[name])
+
+    def forget(self) -> None:
+        """Discard all states."""
+        for predictor in self.by_name.values():
+            predictor.forget()
+
+    def missing(self, name: str) -> str:
+        """Return the message for a predictor that this agent lacks."""
+        refused = f" ({self.refused[name]})" if name in self.refused else ""
+        return f"predictor {name} is not installed on node {self.node_name}{refused}: {self.listing()}; {_INSTALL}"
+
+    def listing(self) -> str:
+        """Return what is installed, for a message."""
+        packages = ", ".join(self.by_name) or "none"
+        return f"installed are {', '.join(controller_config.PREDICTOR_NAMES)}; from packages {packages}"
+
+    def problem_in_force(self, name: str) -> str | None:
+        """Return why another predictor answers for the one in force; None if none does."""
+        found = self.by_name.get(name)
+        if found is None or found.off_reason is None:
+            return None
+        return (
+            f"predictor {name} is switched off on node {self.node_name} until the agent restarts: {found.off_reason}; "
+            f"{FALLBACK} is in force in its place; fix or remove its package, or name another predictor"
+        )
+
+    def evaluation_problems(self, in_force: str, evaluated: Collection[str]) -> list[str]:
+        """Return why predictors that are only evaluated are not; the published prediction is that of another one."""
+        problems = []
+        for name in dict.fromkeys(evaluated):
+            found = self.by_name.get(name)
+            if name == in_force or (found is None and name in controller_config.PREDICTOR_NAMES):
+                continue
+            if found is None:
+                problems.append(f"{self.missing(name)}, or remove it from evaluatedPredictors")
+            elif found.off_reason is not None:
+                problems.append(
+                    f"predictor {name} is switched off on node {self.node_name} until the agent restarts: "
+                    f"{found.off_reason}; only its evaluation ends; fix or remove its package"
+                )
+        return problems
