@@ -25,6 +25,7 @@ from benchmarks.backtest import scores, traces
 from benchmarks.backtest.cell import LONGEST_CALIBRATED_SECONDS, CellReplay, Setting, replay_cell
 from benchmarks.backtest.traces import Traces
 from koordlet.cluster import spec_in_force
+from koordlet.prediction.packages import installed
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import registry
 from koordlet.samples import Resource
@@ -38,6 +39,7 @@ CALIBRATED = {
 }
 POLICIES = {
     **{name: PredictParameters(predictor=name) for name in registry.PREDICTORS if name != "calibrated"},
+    **{name: PredictParameters(predictor=name) for name in installed.names()},  # of packages beside this checkout
     "n-sigma-v1, N = 3": PredictParameters(predictor="n-sigma-v1", n=3),
     "n-sigma-v1, N = 10": PredictParameters(predictor="n-sigma-v1", n=10),
     "n-sigma-v2, N = 3": PredictParameters(predictor="n-sigma-v2", n=3),

@@ -12,6 +12,8 @@ from benchmarks.backtest import oracle
 from koordlet.metric_cache import series
 from koordlet.metric_cache.series import Reserved
 from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.packages import installed
+from koordlet.prediction.predictors import registry
 from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.samples import Resource, Snapshot, UsageSample
 from tests.koordlet.prediction.pods import Pod as BoundPod
@@ -54,8 +56,12 @@ def replay(pods, used, requested, policies, predict_at, horizon_steps, step_seco
     usage = oracle.usage_of_pods(pods, used)
     limits = np.array([requested[pod.series] for pod in pods], float)
     bound = [_bound(f"pod-{number}", limit, resource) for number, limit in enumerate(limits)]
-    server = PredictionServer(policies[0], training_interval_seconds=step_seconds)
-    is_calibrated = any(each.predictor == "calibrated" or "calibrated" in each.members for each in policies)
+    of_packages = [each.predictor for each in policies if each.predictor not in registry.PREDICTORS]
+    packages = installed.load("back-test") if of_packages else None
+    server = PredictionServer(policies[0], training_interval_seconds=step_seconds, packages=packages)
+    is_calibrated = bool(of_packages) or any(
+        each.predictor == "calibrated" or "calibrated" in each.members for each in policies
+    )
     unit = WholeAmounts(round(1000 * limits.sum()), round(limits.sum() * GIB))
     wanted = {step: column for column, step in enumerate(predict_at)}
     peaks = np.empty((len(policies), len(wanted)))
@@ -67,6 +73,7 @@ def replay(pods, used, requested, policies, predict_at, horizon_steps, step_seco
         server.train(at_seconds, measured(at_seconds, here, usage[running, step], resource))
         if is_calibrated:
             server.calibrate(at_seconds, here, unit)
+        server.inform_packages(at_seconds, here, None, of_packages)
         if step in wanted:
             column = wanted[step]
             peaks[:, column] = [_peak(server, policy, at_seconds, here, resource) for policy in policies]
@@ -97,4 +104,6 @@ def _peak(server, policy, at_seconds, pods, resource):
     answer = server.predict(at_seconds, pods, ALLOCATABLE, policy)
     if not isinstance(answer, Prediction):
         raise Unanswered(f"{policy.predictor} at {at_seconds - START_SECONDS:.0f} s: {answer.reason}")
+    if answer.parameters.predictor != policy.predictor:
+        raise Unanswered(f"{server.packages.problem_in_force(policy.predictor)}")
     return answer.prod[resource].peak / UNITS[resource]

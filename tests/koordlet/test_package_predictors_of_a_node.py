@@ -67,6 +67,12 @@ class RaisesOnMemory:
         return 1.0 if load.resource == "cpu" else math.nan
 
 
+def arrays_of(load):
+    series = (load.pods, load.unreserved_system)
+    own = [array for each in series for array in (each.mean, each.stdev, each.newest, each.ring)]
+    return [*own, load.pod_requests, load.pod_limits, *(each.percentiles(50, 99) for each in series)]
+
+
 class Hostile:
     """Writes to all that it is given, then fails as its number requests."""
 
@@ -82,9 +88,7 @@ class Hostile:
         return answers[self.kind]()
 
     def spoil(self, load):
-        series = (load.pods, load.unreserved_system)
-        arrays = [array for each in series for array in (each.mean, each.stdev, each.newest, each.ring)]
-        for array in [*arrays, load.pod_requests, load.pod_limits, *(each.percentiles(50, 99) for each in series)]:
+        for array in arrays_of(load):
             try:
                 array[...] = 77.0
             except ValueError:
@@ -125,6 +129,7 @@ def test_it_is_given_what_the_protocol_names():
     assert given.unreserved_system.ring.shape == (1, 288)
     assert np.isnan(given.pods.ring[:, 10:]).all()
     assert given.pods.percentiles(50, 99).shape == (2, 2)
+    assert not any(array.flags.writeable for array in arrays_of(given))
     assert given.pods.newest[[steady, bursty]].tolist() == pytest.approx([0.4, 0.2])
     memory = TwiceTheMean.given[-1]
     assert (memory.resource, memory.capacity) == ("memory", 16 * GIB)
@@ -189,6 +194,12 @@ def test_of_an_evaluated_one_that_fails_only_the_evaluation_ends():
     assert "predict(cpu) raised ValueError: boom; only its evaluation ends" in message
     assert "in its place" not in message
     assert [each["predictor"] for each in status["prediction"]["evaluation"]] == ["n-sigma-v2", "borg-default"]
+
+
+def test_the_substitute_of_an_evaluated_one_is_not_evaluated():
+    node = after(node_with({"v/bad": Raises}, predictor="borg-default", evaluatedPredictors=["v/bad"]), 1800)
+    status, _ = reported(node)
+    assert [each["predictor"] for each in status["prediction"]["evaluation"]] == ["borg-default"]
 
 
 def test_a_working_one_is_evaluated_beside_the_one_in_force():

@@ -13,6 +13,7 @@ from benchmarks.backtest.traces import Traces
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import registry
 from koordlet.samples import Resource
+from tests.fakes import installed_package
 
 EXCERPT = Path(__file__).parents[3] / "benchmarks" / "backtest" / "data" / "azure_v1_vm_cpu_avg_excerpt.csv.gz"
 ALL = [PredictParameters(predictor=name) for name in registry.PREDICTORS]
@@ -52,8 +53,25 @@ def test_rejects_policies_that_cannot_share_a_history():
 
 
 def test_a_predictor_without_a_prediction_stops_the_run_with_its_reason():
-    with pytest.raises(Unanswered, match="no-such-predictor at 9000 s: predictor 'no-such-predictor' is unknown"):
+    with pytest.raises(Unanswered, match="no-such-predictor at 9000 s: predictor no-such-predictor is not installed"):
         run([Pod(0, 0, 100)], [PredictParameters(predictor="no-such-predictor")], [30])
+
+
+def test_a_predictor_of_an_installed_package_is_replayed_with_its_ring_and_its_state(tmp_path, monkeypatch):
+    """Constant usage of 1 + 3 cores, the ring in shares of capacity as float16."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    installed_package.install_example(tmp_path)
+    policies = [PredictParameters(), PredictParameters(predictor="example/recent-peak")]
+    found = run([Pod(0, 0, 100), Pod(1, 0, 100)], policies, [10, 50])
+    assert found.peaks[1] == pytest.approx([0.0 + 6.0, 4.0], rel=1e-3)
+
+
+def test_a_predictor_that_is_switched_off_stops_the_run(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    source = "class Bad:\n    def predict(self, load):\n        return -1\n"
+    installed_package.write(tmp_path, "negative", {"v/negative": "negative:Bad"}, source)
+    with pytest.raises(Unanswered, match=r"predict\(cpu\) returned -1.0"):
+        run([Pod(0, 0, 100)], [PredictParameters(predictor="v/negative")], [50], STEADY[:1])
 
 
 def test_a_prediction_does_not_depend_on_the_other_policies():

@@ -38,6 +38,13 @@ def test_an_installed_predictor_is_found_by_the_name_of_its_entry_point(folder, 
     assert log == [f"predictors: installed are {built_in}; from packages vendor/good"]
 
 
+def test_a_call_that_waits_is_not_slow_by_the_clock_of_the_loader(folder, caplog):
+    source = "import time\n" + GOOD.replace("return", "time.sleep(0.03)\n        return")
+    installed_package.write(folder, "waits", {"waits": "waits:Good"}, source)
+    found, _log = loaded(caplog)
+    assert [found.by_name["waits"].predict(load()) for _ in range(4)] == [1.5] * 4
+
+
 def test_without_a_package_nothing_is_loaded(folder, caplog):
     found, log = loaded(caplog)
     assert (list(found.by_name), found.refused, bool(found), installed.names()) == ([], {}, False, [])
